@@ -1,0 +1,1 @@
+"""Multitask feature learning."""

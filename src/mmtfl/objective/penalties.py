@@ -1,0 +1,223 @@
+"""Penalties on the rows of A (features by tasks): the joint form of the family; docs/model.md section 3.
+
+A row penalty is ``phi(||a_j||_p)``. `RowPower` has ``phi = alpha rho^r`` with ``1/r = 1/p + 1/k``: that is
+``alpha S_j^e`` of eq. (2). `LogRows` is its edge at k -> 0. The compiled row problem is in `row_prox`.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from mmtfl.objective import product
+
+
+def row_norms(A: np.ndarray, p: float) -> np.ndarray:
+    """p-norm of each row, scaled so that no power overflows."""
+    size = np.abs(A)
+    largest = size.max(axis=1, initial=0.0)
+    if math.isinf(p):
+        return largest
+    unit = np.divide(size, largest[:, None], out=np.zeros_like(size), where=largest[:, None] > 0.0)
+    return largest * np.sum(unit**p, axis=1) ** (1.0 / p)
+
+
+@dataclass(frozen=True, eq=False)
+class RowPenalty:
+    """What all row penalties share; `alpha` is one strength, or one per row (inf: the row is gone)."""
+
+    p: float
+    alpha: float | np.ndarray
+
+    # what a member says of itself: plain class attributes, not fields
+    k: ClassVar = math.nan
+    kind: ClassVar[int] = 0
+    power: ClassVar = 1.0
+    eps: ClassVar = 1.0
+
+    def value(self, A: np.ndarray) -> float:
+        """The penalty of A."""
+        norms = row_norms(A, self.p)
+        kept = norms > 0.0  # 0 * inf: a dropped row costs nothing
+        return float(np.sum(np.broadcast_to(self.alpha, norms.shape)[kept] * self.shape(norms, kept)))
+
+    def shape(self, norms, kept):
+        raise TypeError("RowPenalty is abstract: use RowPower or LogRows.")
+
+    def strengths(self, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+        """alpha and eps with one entry per row, for the compiled code."""
+        return (
+            np.array(np.broadcast_to(np.asarray(self.alpha, dtype=float), n_rows)),
+            np.array(np.broadcast_to(np.asarray(self.eps, dtype=float), n_rows)),
+        )
+
+    def solve_rows(self, slope: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+        """Minimiser of each row's problem ``L/2 a^2 - g a + phi``; see `row_prox`."""
+        from mmtfl.objective import row_prox
+
+        alpha, eps = self.strengths(len(slope))
+        out = np.empty(slope.shape)
+        slope, curvature = np.ascontiguousarray(slope), np.ascontiguousarray(curvature)
+        row_prox.solve_rows(slope, curvature, self.kind, float(self.p), float(self.power), alpha, eps, out)
+        return out
+
+    def prox(self, Z: np.ndarray, step: float) -> np.ndarray:
+        """argmin over A of ||A - Z||^2 / (2 step) + penalty(A)."""
+        Z = np.asarray(Z, dtype=float)
+        return self.solve_rows(Z / step, np.full(Z.shape, 1.0 / step))
+
+    def row_violation(self, A: np.ndarray, gradient: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+        """Distance of each row to its own best answer, in units of the gradient; eq. (8).
+
+        Zero exactly at the fixed points of the row problem. For the concave members that is the right
+        question: at a zero row their subgradient is everything, and would call any row optimal.
+        """
+        best = self.solve_rows(curvature * A - gradient, curvature)
+        return np.max(curvature * np.abs(A - best), axis=1, initial=0.0)
+
+    def at(self, alpha: float) -> "RowPenalty":
+        """The same member at another strength."""
+        return replace(self, alpha=alpha)
+
+
+@dataclass(frozen=True, eq=False)
+class RowPower(RowPenalty):
+    """alpha * sum_j ||A[j]||_p^r with 1/r = 1/p + 1/k; eq. (2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> A = np.array([[3.0, 4.0], [0.0, 0.0]])
+    >>> RowPower(2, 1.0, 2).value(A)                     # l2,1: MultiTaskLasso
+    5.0
+    >>> RowPower(2, 1.0, 2).prox(A, step=1.0)
+    array([[2.4, 3.2],
+           [0. , 0. ]])
+    """
+
+    k: float = 1.0  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        product.check_exponents(self.p, self.k)
+
+    @cached_property
+    def power(self) -> float:  # type: ignore[override]
+        """r = pk / (p + k)."""
+        if math.isinf(self.k):
+            return float(self.p)
+        if math.isinf(self.p):
+            return float(self.k)
+        power = self.p * self.k / (self.p + self.k)
+        # k = p / (p - 1) in floating point must still be the norm itself
+        return 1.0 if abs(power - 1.0) < 1e-12 else power
+
+    @property
+    def is_convex(self) -> bool:
+        """1/p + 1/k <= 1."""
+        return self.power >= 1.0
+
+    def shape(self, norms, kept):
+        """phi / alpha on the kept rows."""
+        return norms[kept] ** self.power
+
+    def weights(self, A: np.ndarray) -> np.ndarray:
+        """Weights w_j of the majoriser sum_jt w_j |a_jt|^p at A: alpha e S_j^(e-1); inf where S_j = 0.
+
+        This is gamma1 c_j^-p of the product form, so it is the c-step of Algorithm 1; eq. (7).
+        """
+        norms = row_norms(A, self.p)
+        if self.power == self.p:
+            return np.broadcast_to(np.asarray(self.alpha, dtype=float), norms.shape).copy()
+        with np.errstate(divide="ignore", over="ignore"):
+            return self.alpha * (self.power / self.p) * norms ** (self.power - self.p)
+
+    def start_weight(self) -> float | np.ndarray:
+        """The weight at c = 1 and gamma1 = gamma2, where Algorithm 1 starts."""
+        return self.alpha / product.elimination_constant(self.p, self.k)
+
+    def shared_part(self, A: np.ndarray, ratio: float = 1.0) -> np.ndarray:
+        """c of eq. (3)."""
+        return product.shared_part(row_norms(A, self.p), self.p, self.k, ratio)
+
+    def rescaled(self, factor: np.ndarray) -> "RowPower":
+        """The same penalty for rows measured in other units: A = factor * A_new."""
+        with np.errstate(over="ignore", under="ignore"):
+            return replace(self, alpha=self.alpha * factor**self.power)
+
+    def dual_norm(self, U: np.ndarray) -> np.ndarray:
+        """Dual of the p-norm of each row."""
+        if self.p == 1.0:
+            return row_norms(U, math.inf)
+        return row_norms(U, 1.0 if math.isinf(self.p) else self.p / (self.p - 1.0))
+
+    def conjugate(self, dual_norms: np.ndarray) -> float:
+        """Convex conjugate summed over rows of given dual norms (convex members only); inf if infeasible."""
+        r = self.power
+        if r == 1.0:
+            return 0.0 if np.all(dual_norms <= self.alpha * (1.0 + 1e-12)) else math.inf
+        with np.errstate(over="ignore", divide="ignore"):
+            size = (dual_norms / (self.alpha * r)) ** (1.0 / (r - 1.0))
+            return float(np.sum(dual_norms * (1.0 - 1.0 / r) * size))
+
+
+@dataclass(frozen=True, eq=False)
+class LogRows(RowPenalty):
+    """alpha * sum_j log(1 + S_j / eps), S_j = sum_t |a_jt|^p: the k -> 0 edge, eq. (6).
+
+    The MAP objective T sum_j ln ||a_j||_q of the generalised normal prior has no minimum: it falls without
+    bound at zero rows. eps > 0 makes it well-posed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(LogRows(1, 1.0, eps=1.0).value(np.array([[1.0, -1.0]])), 6)      # log 3
+    1.098612
+    """
+
+    eps: float | np.ndarray = 1e-2  # type: ignore[misc]
+    kind: ClassVar[int] = 1
+    k: ClassVar = 0.0
+
+    def __post_init__(self) -> None:
+        product.check_exponents(self.p, 1.0)
+        if math.isinf(self.p):
+            raise ValueError("k='log' needs a finite p: the sum S_j has no limit at p = inf. Try p = 1 or 2.")
+
+    is_convex = False
+
+    def shape(self, norms, kept):
+        """phi / alpha on the kept rows."""
+        return np.log1p(norms[kept] ** self.p / np.broadcast_to(self.eps, norms.shape)[kept])
+
+    def weights(self, A: np.ndarray) -> np.ndarray:
+        """Weights alpha / (eps + S_j) of the majoriser."""
+        return self.alpha / (self.eps + row_norms(A, self.p) ** self.p)
+
+    def start_weight(self) -> float | np.ndarray:
+        """The weight of a row with S_j = 1."""
+        return self.alpha / (self.eps + 1.0)
+
+    def shared_part(self, A: np.ndarray, ratio: float = 1.0) -> np.ndarray:
+        """c as k -> 0: the row's p-norm, so that every kept row of B has norm one."""
+        return row_norms(A, self.p)
+
+    def rescaled(self, factor: np.ndarray) -> "LogRows":
+        """The same penalty for rows measured in other units: A = factor * A_new."""
+        return replace(self, eps=self.eps / factor**self.p)
+
+
+def make_penalty(p: float, k: float | str, alpha: float, *, eps: float = 1e-2) -> RowPower | LogRows:
+    """The member (p, k) of the family at strength alpha; k = "log" is the edge k -> 0.
+
+    Examples
+    --------
+    >>> make_penalty(2, 1, 0.5).power == 2 / 3
+    True
+    """
+    if isinstance(k, str):
+        if k != "log":
+            raise ValueError(f"k must be a positive number or 'log', got {k!r}.")
+        return LogRows(p, alpha, eps=eps)
+    return RowPower(p, alpha, k)

@@ -1,0 +1,436 @@
+"""The row problem: one feature of all tasks, solved exactly in its own diagonal metric; docs/model.md section 5.
+
+    minimise over a in R^T   sum_t L_t/2 a_t^2 - g_t a_t + phi(||a||_p)
+
+with curvatures L_t >= 0 and slopes g_t (``g = L z`` for a prox at z). ``phi`` is a power ``alpha rho^r`` or
+the logarithm ``alpha log(1 + rho^p / eps)``. At a stationary point every task obeys a scalar equation once
+rho is known, so the row costs one root in rho. Everything here is compiled; `penalties` describes the same
+functions in numpy.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+POWER, LOGARITHM = 0, 1
+
+# Reordering sums is allowed, dropping nan and inf rules is not.
+FAST = {"reassoc", "contract", "arcp", "nsz"}
+_compile = njit(cache=True, nogil=True, fastmath=FAST)
+
+
+@_compile
+def phi(rho, kind, p, r, alpha, eps):
+    """Penalty of a row whose p-norm is rho."""
+    if rho == 0.0:
+        return 0.0
+    if kind == POWER:
+        return alpha * rho**r
+    return alpha * math.log1p(rho**p / eps)
+
+
+@_compile
+def phi_slope(rho, kind, p, r, alpha, eps):
+    """First derivative of phi at rho > 0."""
+    if kind == POWER:
+        if r == 1.0:
+            return alpha
+        return alpha * r * rho ** (r - 1.0)
+    power = rho ** (p - 1.0)
+    return alpha * p * power / (eps + power * rho)
+
+
+@_compile
+def phi_bend(rho, kind, p, r, alpha, eps):
+    """Second derivative of phi at rho > 0."""
+    if kind == POWER:
+        if r == 1.0:
+            return 0.0
+        return alpha * r * (r - 1.0) * rho ** (r - 2.0)
+    power = rho ** (p - 2.0)
+    total = eps + power * rho * rho
+    return alpha * p * power * ((p - 1.0) * eps - power * rho * rho) / (total * total)
+
+
+@_compile
+def norm_p(a, p):
+    """p-norm of a row, scaled by its largest entry so that no power overflows."""
+    largest = 0.0
+    for t in range(a.size):
+        largest = max(largest, abs(a[t]))
+    if largest == 0.0 or p == np.inf:
+        return largest
+    total = 0.0
+    if p == 1.0:
+        for t in range(a.size):
+            total += abs(a[t])
+        return total
+    if p == 2.0:
+        for t in range(a.size):
+            total += (a[t] / largest) ** 2
+        return largest * math.sqrt(total)
+    for t in range(a.size):
+        total += (abs(a[t]) / largest) ** p
+    return largest * total ** (1.0 / p)
+
+
+@_compile
+def row_value(a, g, L, kind, p, r, alpha, eps):
+    """Value of the row problem at a."""
+    total = phi(norm_p(a, p), kind, p, r, alpha, eps)
+    for t in range(a.size):
+        total += (0.5 * L[t] * a[t] - g[t]) * a[t]
+    return total
+
+
+@_compile
+def power_root(size, L, weight, exponent):
+    """Root x >= 0 of L x + weight x^exponent = size, exponent > 0; Newton from the right on a convex form."""
+    if size <= 0.0:
+        return 0.0
+    if exponent == 1.0:
+        return size / (L + weight)
+    bound = (size / weight) ** (1.0 / exponent) if weight > 0.0 else np.inf
+    x = min(size / L, bound) if L > 0.0 else bound
+    if x == np.inf or weight == 0.0 or L == 0.0 or x == 0.0:
+        return x if x < np.inf else 0.0
+    if exponent > 1.0:
+        for _ in range(60):
+            power = weight * x ** (exponent - 1.0)
+            step = (L * x + power * x - size) / (L + exponent * power)
+            x -= step
+            if step <= 1e-15 * x:
+                break
+        return max(x, 0.0)
+    # exponent < 1: in u = x^exponent the equation is convex again
+    u, inverse = x**exponent, 1.0 / exponent
+    for _ in range(60):
+        power = L * u ** (inverse - 1.0)
+        step = (power * u + weight * u - size) / (inverse * power + weight)
+        u -= step
+        if step <= 1e-15 * u:
+            break
+    return max(u, 0.0) ** inverse
+
+
+@_compile
+def larger_root(slope, size, low, high, kind, p, r, alpha, eps):
+    """Largest root in [low, high] of slope s + phi'(s) = size that is crossed upwards, or -1.
+
+    Such a root is a local minimum of the row along its size s. Newton from the right, inside a bracket.
+    """
+    excess = slope * high + phi_slope(high, kind, p, r, alpha, eps) - size
+    if excess < -1e-13 * size:
+        return -1.0
+    s, below = high, -1.0
+    for _ in range(100):
+        bend = slope + phi_bend(s, kind, p, r, alpha, eps)
+        if bend > 0.0:
+            trial = s - excess / bend
+        elif below >= 0.0:
+            trial = 0.5 * (below + high)
+        else:
+            return -1.0  # rising to the left of here: no crossing below
+        if below >= 0.0 and not below < trial < high:
+            trial = 0.5 * (below + high)
+        if trial <= low:
+            if low <= 0.0:
+                trial = 0.5 * s if s > 1e-300 else 0.0
+                if trial == 0.0:
+                    return -1.0
+            else:
+                edge = slope * low + phi_slope(low, kind, p, r, alpha, eps) - size
+                if edge > 0.0:
+                    return -1.0
+                trial = low
+        if abs(trial - s) <= 1e-15 * s:
+            return trial
+        s = trial
+        excess = slope * s + phi_slope(s, kind, p, r, alpha, eps) - size
+        if excess >= 0.0:
+            high = s
+        else:
+            below = s
+    return s
+
+
+@_compile
+def _separable(g, L, p, alpha, out):
+    """k = inf: phi = alpha sum_t |a_t|^p, every task for itself."""
+    for t in range(g.size):
+        size = abs(g[t])
+        if L[t] <= 0.0 or size == 0.0:
+            out[t] = 0.0
+        elif p == 1.0:
+            out[t] = max(size - alpha, 0.0) / L[t]
+        else:
+            out[t] = power_root(size, L[t], alpha * p, p - 1.0)
+        if g[t] < 0.0:
+            out[t] = -out[t]
+
+
+@_compile
+def _set_soft(g, L, threshold, out):
+    for t in range(g.size):
+        kept = abs(g[t]) - threshold
+        out[t] = 0.0 if kept <= 0.0 or L[t] <= 0.0 else math.copysign(kept / L[t], g[t])
+
+
+@_compile
+def _set_clip(g, L, bound, out):
+    for t in range(g.size):
+        out[t] = 0.0 if L[t] <= 0.0 else math.copysign(min(abs(g[t]) / L[t], bound), g[t])
+
+
+@_compile
+def _sum_norm(g, L, kind, r, alpha, eps, out):
+    """p = 1: the kept tasks are the largest |g|; each number of kept tasks has at most one local minimum."""
+    n_tasks = g.size
+    order = np.argsort(-np.abs(g))
+    best, best_value = 0.0, 0.0  # zero is always a candidate
+    sum_z, sum_inverse, quadratic = 0.0, 0.0, 0.0
+    for m in range(n_tasks):
+        t = order[m]
+        if g[t] == 0.0:
+            break
+        if L[t] <= 0.0:
+            continue
+        sum_z += abs(g[t]) / L[t]
+        sum_inverse += 1.0 / L[t]
+        quadratic += g[t] * g[t] / L[t]
+        following = 0.0
+        for later in range(m + 1, n_tasks):
+            if L[order[later]] > 0.0:
+                following = abs(g[order[later]])
+                break
+        # with these tasks kept: s / D + phi'(s) = Z / D, and phi'(s) between the last kept |g| and the next
+        s = larger_root(1.0 / sum_inverse, sum_z / sum_inverse, 0.0, sum_z, kind, 1.0, r, alpha, eps)
+        if s <= 0.0:
+            continue
+        threshold = phi_slope(s, kind, 1.0, r, alpha, eps)
+        if threshold > abs(g[t]) * (1.0 + 1e-12) or threshold < following * (1.0 - 1e-12):
+            continue
+        value = 0.5 * (threshold * threshold * sum_inverse - quadratic)
+        value += phi(s, kind, 1.0, r, alpha, eps)
+        if value < best_value:
+            best, best_value = s, value
+    if best == 0.0:
+        out[:] = 0.0
+    else:
+        _set_soft(g, L, phi_slope(best, kind, 1.0, r, alpha, eps), out)
+
+
+@_compile
+def _max_norm(g, L, kind, r, alpha, eps, out):
+    """p = inf: entries are clipped at m with phi'(m) = sum_t (|g_t| - L_t m)+; r = 1 is eq. (l1,inf)."""
+    n_tasks = g.size
+    limit = np.zeros(n_tasks)  # where task t leaves the clipped set
+    total = 0.0
+    for t in range(n_tasks):
+        if L[t] > 0.0:
+            limit[t] = abs(g[t]) / L[t]
+            total += abs(g[t])
+    if r == 1.0 and total <= alpha:
+        out[:] = 0.0
+        return
+    order = np.argsort(-limit)
+    best, best_value = 0.0, 0.0
+    sum_g, sum_L = 0.0, 0.0
+    for m in range(n_tasks):
+        t = order[m]
+        if limit[t] == 0.0:
+            break
+        sum_g += abs(g[t])
+        sum_L += L[t]
+        low = limit[order[m + 1]] if m + 1 < n_tasks else 0.0
+        bound = larger_root(sum_L, sum_g, low, limit[t], kind, 1.0, r, alpha, eps)
+        if bound <= 0.0:
+            continue
+        _set_clip(g, L, bound, out)
+        value = row_value(out, g, L, kind, np.inf, r, alpha, eps)
+        if value < best_value:
+            best, best_value = bound, value
+    _set_clip(g, L, best, out)
+
+
+@_compile
+def _set_euclidean(g, L, ratio, out):
+    """p = 2 with phi'(rho) / rho = ratio."""
+    for t in range(g.size):
+        out[t] = 0.0 if L[t] <= 0.0 else g[t] / (L[t] + ratio)
+
+
+@_compile
+def _euclidean(g, L, kind, r, alpha, eps, start, out):
+    """p = 2: a = g / (L + phi'(rho) / rho); rho solves ||g / (L rho + phi'(rho))|| = 1.
+
+    One over the norm is nearly linear in rho (exactly, when all L agree): a few Newton steps. The plain map
+    rho -> ||a(rho)|| is monotone and never passes the largest root, so it is the safe step from the right.
+    """
+    n_tasks = g.size
+    top, norm_g = 0.0, 0.0
+    for t in range(n_tasks):
+        if L[t] > 0.0:
+            top += (g[t] / L[t]) ** 2
+            norm_g += g[t] * g[t]
+    top, norm_g = math.sqrt(top), math.sqrt(norm_g)
+    convex = kind == POWER and r >= 1.0
+    if top == 0.0 or (kind == POWER and r == 1.0 and norm_g <= alpha):
+        out[:] = 0.0
+        return
+    high, low = top, 0.0
+    rho = start if convex and 0.0 < start < top else top
+    for _ in range(200):
+        slope = phi_slope(rho, kind, 2.0, r, alpha, eps)
+        bend = phi_bend(rho, kind, 2.0, r, alpha, eps)
+        total, change = 0.0, 0.0
+        for t in range(n_tasks):
+            if L[t] > 0.0:
+                share = g[t] / (L[t] * rho + slope)
+                total += share * share
+                change += share * share * (L[t] + bend) / (L[t] * rho + slope)
+        size = math.sqrt(total)
+        if size > 1.0:
+            low = rho
+        else:
+            high = rho
+        # Newton on 1/size - 1
+        derivative = change / (total * size)
+        trial = rho - (1.0 / size - 1.0) / derivative if derivative > 0.0 else -1.0
+        if not low < trial < high:
+            if low > 0.0 or convex:
+                trial = 0.5 * (low + high)
+            else:
+                trial = rho * size  # the plain map
+        if abs(trial - rho) <= 1e-15 * rho:
+            rho = trial
+            break
+        rho = trial
+        if rho <= 1e-14 * top:
+            out[:] = 0.0
+            return
+    _set_euclidean(g, L, phi_slope(rho, kind, 2.0, r, alpha, eps) / rho, out)
+
+
+@_compile
+def _set_general(g, L, rho, p, slope, out):
+    """Other p: L x + phi'(rho) (x / rho)^(p-1) = |g|, in units of rho so that no power overflows."""
+    for t in range(g.size):
+        out[t] = 0.0
+        if L[t] > 0.0 and g[t] != 0.0:
+            out[t] = math.copysign(rho * power_root(abs(g[t]), L[t] * rho, slope, p - 1.0), g[t])
+
+
+@_compile
+def _general(g, L, kind, p, r, alpha, eps, out):
+    """Other p: fixed point of rho -> ||a(rho)||_p, from the right, with a bracketing secant."""
+    n_tasks = g.size
+    dual = p / (p - 1.0)
+    for t in range(n_tasks):
+        out[t] = g[t] / L[t] if L[t] > 0.0 else 0.0
+    top = norm_p(out, p)
+    if top == 0.0:
+        return
+    if kind == POWER and r == 1.0:
+        for t in range(n_tasks):
+            out[t] = g[t] if L[t] > 0.0 else 0.0
+        if norm_p(out, dual) <= alpha:
+            out[:] = 0.0
+            return
+    convex = kind == POWER and r >= 1.0
+    high, low = top, 0.0
+    rho = top
+    last_rho, last_excess = -1.0, 0.0
+    for _ in range(300):
+        _set_general(g, L, rho, p, phi_slope(rho, kind, p, r, alpha, eps), out)
+        size = norm_p(out, p)
+        excess = rho - size
+        if abs(excess) <= 1e-14 * rho:
+            break
+        if excess > 0.0:
+            high = rho
+        else:
+            low = rho
+        trial = -1.0
+        if last_rho > 0.0 and excess != last_excess:
+            trial = rho - excess * (rho - last_rho) / (excess - last_excess)
+        last_rho, last_excess = rho, excess
+        if not low < trial < high:
+            if low > 0.0:
+                trial = 0.5 * (low + high)
+            elif convex:
+                trial = 0.5 * size if size > 0.0 else 0.5 * rho
+            else:
+                trial = size
+        if high - low <= 1e-15 * high:
+            break
+        rho = trial
+        if rho <= 1e-14 * top:
+            out[:] = 0.0
+            return
+    _set_general(g, L, rho, p, phi_slope(rho, kind, p, r, alpha, eps), out)
+
+
+@_compile
+def _smallest_root(g, L, p, alpha, eps, out):
+    """Logarithm: the map from zero upwards, whose limit is the smallest stationary row."""
+    rho = 0.0
+    for t in range(g.size):
+        out[t] = 0.0
+        if L[t] > 0.0:
+            if p == 1.0:
+                out[t] = max(abs(g[t]) - alpha / eps, 0.0) / L[t]
+            else:
+                out[t] = power_root(abs(g[t]), L[t], alpha * p / eps, p - 1.0)
+    for _ in range(500):
+        size = norm_p(out, p)
+        if size == 0.0 or abs(size - rho) <= 1e-14 * size:
+            break
+        rho = size
+        slope = phi_slope(rho, LOGARITHM, p, 1.0, alpha, eps)
+        if p == 1.0:
+            _set_soft(g, L, slope, out)
+        else:
+            _set_general(g, L, rho, p, slope, out)
+    for t in range(g.size):
+        out[t] = math.copysign(out[t], g[t])
+
+
+@_compile
+def solve_row(g, L, kind, p, r, alpha, eps, start, out):
+    """Write the minimiser of the row problem into out; `start` is a guess of its 2-norm (0: none).
+
+    Exact for convex members and for p = 1 and p = inf; for the other concave ones the better of zero and
+    the largest stationary row (with equal curvatures that is exact too).
+    """
+    if alpha == np.inf:
+        out[:] = 0.0
+        return
+    if kind == POWER and r == p:
+        _separable(g, L, p, alpha, out)
+        return
+    if p == 1.0:
+        _sum_norm(g, L, kind, r, alpha, eps, out)
+    elif p == 2.0:
+        _euclidean(g, L, kind, r, alpha, eps, start, out)
+    elif p == np.inf:
+        _max_norm(g, L, kind, r, alpha, eps, out)
+    else:
+        _general(g, L, kind, p, r, alpha, eps, out)
+    if kind == POWER and r >= 1.0:
+        return
+    if kind == LOGARITHM:
+        other = np.empty_like(out)
+        _smallest_root(g, L, p, alpha, eps, other)
+        if row_value(other, g, L, kind, p, r, alpha, eps) < row_value(out, g, L, kind, p, r, alpha, eps):
+            out[:] = other
+    if row_value(out, g, L, kind, p, r, alpha, eps) >= 0.0:
+        out[:] = 0.0
+
+
+@_compile
+def solve_rows(G, L, kind, p, r, alpha, eps, out):
+    """Solve every row of G (rows, tasks); alpha and eps have one entry per row."""
+    for j in range(G.shape[0]):
+        solve_row(G[j], L[j], kind, p, r, alpha[j], eps[j], 0.0, out[j])

@@ -1,0 +1,184 @@
+"""Row descent on the joint form: working sets outside, compiled sweeps inside; docs/model.md section 6.
+
+Each outer step is one pass over the data: the gradient of all rows, their violations, and the decision
+which columns to gather next. Between passes only the gathered columns are touched. The squared loss has one
+least-squares model; other losses make a new one at every Newton step.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mmtfl.objective.objective import Objective
+from mmtfl.solvers.solution import Solution
+from mmtfl.solvers.working_set import Model, WorkingSet
+
+MAX_SWEEPS = 200
+_LEAST_ADDED = 10
+_NEWTON_STEPS = 8
+_ROUNDING = 1e-14  # an objective that rises by less has not risen
+_WEIGHT_FLOOR = 1e-6  # smallest Newton weight of a row, as a share of the bound on it
+
+
+@dataclass
+class _State:
+    """What changes: coefficients, intercepts, and the linear predictor they give."""
+
+    A: np.ndarray
+    intercept: np.ndarray
+    z: np.ndarray
+    value: float
+
+
+class RowDescent:
+    """Minimise an objective by rows from any start; keeps its gathered columns for the next call.
+
+    Parameters
+    ----------
+    objective : Objective
+        Its penalty may be replaced between calls (another alpha on a path, new weights of Algorithm 1).
+    """
+
+    def __init__(self, objective: Objective):
+        self.objective = objective
+        self.working_set = WorkingSet(objective.design, reweighted=not objective.loss.is_quadratic)
+
+    def solve(self, A=None, intercept=None, *, max_iter: int, tol: float) -> Solution:
+        """Descend from (A, intercept), or from zero."""
+        objective, design = self.objective, self.objective.design
+        scale = float(np.abs(objective.null_gradient).max(initial=0.0)) or 1.0
+        state = self._start(A, intercept)
+        history: list[float] = []
+        violation, gap, converged = np.inf, None, False
+        for _ in range(max_iter):
+            slope_z = objective.loss_gradient(state.z)
+            gradient = self._gradient(state, slope_z)
+            rows = objective.row_violation(state.A, gradient, self._kept_curvature)
+            violation = float(rows.max(initial=0.0))
+            if design.fit_intercept:
+                violation = max(violation, float(np.abs(design.task_sums(slope_z)).max()))
+            history.append(state.value)
+            gap = objective.dual_gap(state.A, state.z, gradient)
+            converged = violation <= tol * scale and (gap is None or gap <= tol * max(history[0], state.value))
+            if converged or len(history) == max_iter:
+                break
+            self._grow(state.A, rows, tol * scale)
+            if not self._descend(state, rows, max(0.1 * violation, 0.3 * tol * scale)):
+                break  # at the limit of floating point
+        return Solution(
+            A=state.A,
+            intercept=state.intercept,
+            objective=state.value,
+            violation=violation / scale,
+            dual_gap=gap,
+            n_iter=len(history),
+            history=np.array(history),
+            converged=converged,
+            solver="block",
+        )
+
+    def _start(self, A, intercept) -> _State:
+        objective, design = self.objective, self.objective.design
+        if A is None or not np.any(A):
+            A = np.zeros((design.n_features, design.n_tasks))
+            intercept = objective.null_intercept.copy()
+            z = design.spread(intercept)
+        else:
+            A = np.array(A, dtype=float)
+            z = design.predict(A)
+            if intercept is None:
+                intercept = design.task_means(design.y - z, design.row_weight)
+                if not (objective.loss.is_quadratic and design.fit_intercept):
+                    intercept = objective.null_intercept
+            intercept = np.array(intercept, dtype=float)
+            z = z + design.spread(intercept)
+        return _State(A, intercept, z, objective.loss_value(z) + objective.penalty.value(A))
+
+    def _gradient(self, state: _State, slope_z: np.ndarray) -> np.ndarray:
+        objective = self.objective
+        if not state.A.any() and np.array_equal(state.intercept, objective.null_intercept):
+            return objective.null_gradient
+        return objective.design.correlate(slope_z)
+
+    def _kept_curvature(self, rows: np.ndarray) -> np.ndarray:
+        self.working_set.add(rows)
+        return self.objective.loss.curvature * self.working_set.curvature(rows)
+
+    def _grow(self, A: np.ndarray, violations: np.ndarray, least: float) -> None:
+        """Gather the kept rows and the worst of the others, about as many as are kept."""
+        kept = np.any(A != 0.0, axis=1)
+        self.working_set.add(np.flatnonzero(kept))
+        outside = np.flatnonzero((violations > least) & (self.working_set.position < 0))
+        n_added = max(_LEAST_ADDED, int(kept.sum()))
+        if outside.size > n_added:
+            outside = outside[np.argpartition(-violations[outside], n_added)[:n_added]]
+        # worst first: early sweeps then do the most; ties by index, so that the order is the data's own
+        self.working_set.add(outside[np.lexsort((outside, -violations[outside]))])
+
+    def _descend(self, state: _State, violations: np.ndarray, tolerance: float) -> bool:
+        """Minimise over the gathered rows that are kept or violated; False if nothing moved."""
+        features, before = self.working_set.features, state.A
+        open_rows = np.any(before[features] != 0.0, axis=1) | (violations[features] > 0.0)
+        rows = np.flatnonzero(open_rows)
+        if self.objective.loss.is_quadratic:
+            self._step(state, self.working_set.base, rows, tolerance)
+        else:
+            for _ in range(_NEWTON_STEPS):
+                if self._newton_step(state, rows, tolerance) <= tolerance:
+                    break
+        return not np.array_equal(before, state.A)
+
+    def _newton_step(self, state: _State, rows: np.ndarray, tolerance: float) -> float:
+        objective, design = self.objective, self.objective.design
+        bound = objective.loss.curvature * design.row_weight
+        weight = np.maximum(objective.loss.hessian(design.y, state.z, design.row_weight), _WEIGHT_FLOOR * bound)
+        moved = self._step(state, self.working_set.reweighted(weight), rows, 0.1 * tolerance)
+        if moved is None:
+            # the quadratic model was too flat somewhere: the bound on the curvature never is
+            moved = self._step(state, self.working_set.reweighted(bound), rows, 0.1 * tolerance)
+        return 0.0 if moved is None else moved
+
+    def _step(self, state: _State, model: Model, rows: np.ndarray, tolerance: float) -> float | None:
+        """Minimise the model over `rows`, go there as far as the objective falls; None if it does not."""
+        objective, design = self.objective, self.objective.design
+        features = self.working_set.features
+        slope_z = objective.loss_gradient(state.z)
+        A = state.A[features]
+        goal = A.copy()
+        moved = _minimise_model(model, -slope_z / model.root, goal, rows, objective.penalty, features, tolerance)
+        change = goal - A
+        change_z = model.image(change) / model.root
+        change_intercept = np.zeros(design.n_tasks)
+        if design.fit_intercept:
+            shift = -design.task_sums(slope_z) / model.task_weight
+            change_z += design.spread(shift)
+            change_intercept = shift - np.sum(model.means[: model.size] * change, axis=0)
+        for step in (1.0, 0.5, 0.25, 0.125, 0.0625):
+            trial = state.A.copy()
+            trial[features] = goal if step == 1.0 else A + step * change
+            z = state.z + step * change_z
+            value = objective.loss_value(z) + objective.penalty.value(trial)
+            if value <= state.value + _ROUNDING * abs(state.value):
+                state.A, state.z, state.value = trial, z, value
+                state.intercept = state.intercept + step * change_intercept
+                return moved
+        return None
+
+
+def _minimise_model(model, residual, A, rows, penalty, features, tolerance) -> float:
+    """Sweep over rows of the least-squares model from A, in place; the first sweep's largest move."""
+    from mmtfl.solvers import kernels
+
+    use_gram = model.prefers_gram
+    if use_gram:
+        model.ensure_gram()
+    slope = model.slopes(residual) if use_gram else np.empty((0, 0))
+    alpha, eps = penalty.strengths(model.design.n_features)
+    offsets = model.design.offsets.astype(np.intp)
+    _, _, first = kernels.descend(
+        use_gram, model.x, model.x_start, offsets, model.gram, model.curvature, residual, slope,
+        rows, A, penalty.kind, float(penalty.p), float(penalty.power), alpha[features], eps[features],
+        MAX_SWEEPS, tolerance,
+    )  # fmt: skip
+    return first
+

@@ -1,0 +1,207 @@
+"""Compiled row descent on a least-squares model of a few columns; docs/model.md section 6.
+
+    minimise over A (m, T)   sum_t 1/2 ||R_t - X_t (a_t - a0_t)||^2 + sum_j phi_j(||a_j||_p)
+
+The model is held in one of two ways: by residuals (`x`, `residual`), or by Gram matrices (`gram`) and the
+current slopes X_t.T R_t (`slope`). A row update costs 2 N in the first and m T in the second.
+"""
+
+import numpy as np
+from numba import njit
+
+from mmtfl.objective.row_prox import FAST, norm_p, phi, row_value, solve_row
+
+_compile = njit(cache=True, nogil=True, fastmath=FAST)
+
+MEMORY = 5  # sweeps behind one extrapolation
+
+
+@_compile
+def gram_residual(gram, A, A0, slope0, m, slope):
+    """slope = slope0 - H (A - A0), task by task; gram has one matrix, or one per task."""
+    n_tasks = A.shape[1]
+    for t in range(n_tasks):
+        H = gram[t if gram.shape[0] > 1 else 0]
+        for i in range(m):
+            slope[t, i] = slope0[t, i]
+        for j in range(m):
+            change = A[j, t] - A0[j, t]
+            if change != 0.0:
+                for i in range(m):
+                    slope[t, i] -= H[j, i] * change
+
+
+@_compile
+def design_residual(x, x_start, offsets, A, A0, residual0, m, residual):
+    """residual = residual0 - X (A - A0), task by task."""
+    for i in range(residual0.size):
+        residual[i] = residual0[i]
+    for j in range(m):
+        for t in range(A.shape[1]):
+            change = A[j, t] - A0[j, t]
+            if change != 0.0:
+                shift = x_start[t] - offsets[t]
+                for i in range(offsets[t], offsets[t + 1]):
+                    residual[i] -= x[i + shift, j] * change
+
+
+@_compile
+def model_value(use_gram, residual, slope, slope0, A, A0, m, kind, p, r, alpha, eps):
+    """Value of the model up to a constant."""
+    total = 0.0
+    if use_gram:
+        for t in range(A.shape[1]):
+            for j in range(m):
+                total -= 0.5 * (A[j, t] - A0[j, t]) * (slope0[t, j] + slope[t, j])
+    else:
+        for i in range(residual.size):
+            total += 0.5 * residual[i] * residual[i]
+    for j in range(m):
+        norm = norm_p(A[j], p)
+        if norm > 0.0:
+            total += phi(norm, kind, p, r, alpha[j], eps[j])
+    return total
+
+
+@_compile
+def _mixing_weights(products, weights):
+    """Weights summing to one that minimise ||sum_k w_k u_k||, from the products u_k.u_l; False if singular."""
+    n = weights.size
+    trace = 0.0
+    for k in range(n):
+        trace += products[k, k]
+    for k in range(n):
+        products[k, k] += 1e-12 * trace
+        weights[k] = 1.0
+    for k in range(n):
+        if products[k, k] <= 0.0:
+            return False
+        for row in range(k + 1, n):
+            factor = products[row, k] / products[k, k]
+            for col in range(k, n):
+                products[row, col] -= factor * products[k, col]
+            weights[row] -= factor * weights[k]
+    total = 0.0
+    for k in range(n - 1, -1, -1):
+        for col in range(k + 1, n):
+            weights[k] -= products[k, col] * weights[col]
+        weights[k] /= products[k, k]
+        total += weights[k]
+    if not abs(total) > 1e-14:
+        return False
+    for k in range(n):
+        weights[k] /= total
+    return True
+
+
+@_compile
+def _extrapolate(iterates, m, out):
+    """Anderson extrapolation of the last sweeps' A (MEMORY + 1 of them) into out."""
+    products, weights = np.zeros((MEMORY, MEMORY)), np.empty(MEMORY)
+    n_tasks = out.shape[1]
+    for k in range(MEMORY):
+        for l in range(k + 1):
+            total = 0.0
+            for j in range(m):
+                for t in range(n_tasks):
+                    step_k = iterates[k + 1, j, t] - iterates[k, j, t]
+                    step_l = iterates[l + 1, j, t] - iterates[l, j, t]
+                    total += step_k * step_l
+            products[k, l] = products[l, k] = total
+    if not _mixing_weights(products, weights):
+        return False
+    for j in range(m):
+        for t in range(n_tasks):
+            total = 0.0
+            for k in range(MEMORY):
+                total += weights[k] * iterates[k + 1, j, t]
+            out[j, t] = total
+    return True
+
+
+@_compile
+def descend(
+    use_gram, x, x_start, offsets, gram, curvature, residual0, slope0,
+    rows, A, kind, p, r, alpha, eps, max_sweeps, tolerance,
+):  # fmt: skip
+    """Sweep over `rows` until no entry moves its slope by more than tolerance; A is changed in place.
+
+    Only the first m = A.shape[0] columns of x, gram, curvature and slope0 are used (they may have room for
+    more). Returns the sweeps done, and the largest move of the last and of the first.
+    """
+    m, n_tasks = A.shape
+    A0 = A.copy()
+    residual, slope = residual0.copy(), slope0.copy()
+    g, L, new = np.empty(n_tasks), np.empty(n_tasks), np.empty(n_tasks)
+    iterates = np.empty((MEMORY + 1, m, n_tasks))
+    candidate = np.empty((m, n_tasks))
+    iterates[0] = A
+    n_stored = 1
+    guarded = (kind != 0 or r < 1.0) and p != 1.0  # the row solution may be a worse local minimum
+    largest, first = 0.0, 0.0
+    for sweep in range(max_sweeps):
+        largest = 0.0
+        for index in range(rows.size):
+            j = rows[index]
+            for t in range(n_tasks):
+                L[t] = curvature[j, t]
+                if use_gram:
+                    g[t] = slope[t, j]
+                else:
+                    total = 0.0
+                    shift = x_start[t] - offsets[t]
+                    for i in range(offsets[t], offsets[t + 1]):
+                        total += x[i + shift, j] * residual[i]
+                    g[t] = total
+                g[t] += L[t] * A[j, t]
+            solve_row(g, L, kind, p, r, alpha[j], eps[j], norm_p(A[j], 2.0), new)
+            if guarded:
+                current = row_value(A[j], g, L, kind, p, r, alpha[j], eps[j])
+                if row_value(new, g, L, kind, p, r, alpha[j], eps[j]) > current:
+                    continue
+            for t in range(n_tasks):
+                change = new[t] - A[j, t]
+                if change == 0.0:
+                    continue
+                largest = max(largest, L[t] * abs(change))
+                A[j, t] = new[t]
+                if use_gram:
+                    H = gram[t if gram.shape[0] > 1 else 0]
+                    for i in range(m):
+                        slope[t, i] -= H[j, i] * change
+                else:
+                    shift = x_start[t] - offsets[t]
+                    for i in range(offsets[t], offsets[t + 1]):
+                        residual[i] -= x[i + shift, j] * change
+        if sweep == 0:
+            first = largest
+        if largest <= tolerance:
+            return sweep + 1, largest, first
+        iterates[n_stored] = A
+        n_stored += 1
+        if n_stored == MEMORY + 1:
+            n_stored = 1
+            if _extrapolate(iterates, m, candidate):
+                before = model_value(
+                    use_gram, residual, slope, slope0, A, A0, m, kind, p, r, alpha, eps
+                )
+                if use_gram:
+                    trial_slope = np.empty_like(slope)
+                    gram_residual(gram, candidate, A0, slope0, m, trial_slope)
+                    after = model_value(
+                        use_gram, residual, trial_slope, slope0, candidate, A0, m, kind, p, r, alpha, eps
+                    )
+                    if after < before:
+                        slope = trial_slope
+                        A[:] = candidate
+                else:
+                    trial_residual = np.empty_like(residual)
+                    design_residual(x, x_start, offsets, candidate, A0, residual0, m, trial_residual)
+                    after = model_value(
+                        use_gram, trial_residual, slope, slope0, candidate, A0, m, kind, p, r, alpha, eps
+                    )
+                    if after < before:
+                        residual = trial_residual
+                        A[:] = candidate
+            iterates[0] = A
+    return max_sweeps, largest, first

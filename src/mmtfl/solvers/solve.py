@@ -1,0 +1,155 @@
+"""The front door of the solvers: pick one, guard the number range, keep BLAS to one thread."""
+
+import math
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from mmtfl.data.tasks import Tasks
+from mmtfl.engine.base import Engine
+from mmtfl.engine.threads import Threads
+from mmtfl.objective.design import Design
+from mmtfl.objective.losses import Loss
+from mmtfl.objective.objective import Objective
+from mmtfl.objective.penalties import LogRows, RowPower
+from mmtfl.solvers.alternating import alternate
+from mmtfl.solvers.block import RowDescent
+from mmtfl.solvers.solution import Solution
+
+SOLVERS = ("auto", "alternating", "block")
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def one_blas_thread():
+    """Context in which BLAS runs on one thread: products then have the same bits on any machine load."""
+    return _blas().limit(limits=1, user_api="blas")
+
+
+def solve(
+    tasks: Tasks,
+    loss: Loss,
+    penalty: RowPower | LogRows,
+    *,
+    solver: str = "auto",
+    fit_intercept: bool = True,
+    column_scale: np.ndarray | None = None,
+    start: np.ndarray | None = None,
+    max_iter: int = 1000,
+    tol: float = 1e-6,
+    engine: Engine | None = None,
+    n_jobs: int | None = None,
+) -> Solution:
+    """Minimise the joint form (2) over tasks.
+
+    Parameters
+    ----------
+    tasks : Tasks
+        The data.
+    loss : Squared or Logistic
+        The loss of a row.
+    penalty : RowPower or LogRows
+        The member of the family, with its strength.
+    solver : {"auto", "alternating", "block"}
+        "alternating" is Algorithm 1, finished by rows; "block" is row descent; "auto" picks, and for the
+        concave members weighs several starts and returns the lowest objective.
+    fit_intercept : bool
+        Whether each task has an unpenalised constant.
+    column_scale : ndarray (n_features,), optional
+        Work on X / column_scale, without copying X; A comes back in those units.
+    start : ndarray (n_features, n_tasks), optional
+        Where to begin.
+    max_iter : int
+        Passes over the data at most.
+    tol : float
+        Stop when the violation is below this share of the largest gradient entry at A = 0 (and, for convex
+        members, the duality gap below this share of the objective there).
+    engine : Engine, optional
+        Where per-task work runs; it serves Algorithm 1.
+    n_jobs : int, optional
+        Threads of the default engine.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.data import Tasks
+    >>> from mmtfl.objective.losses import Squared
+    >>> from mmtfl.objective.penalties import make_penalty
+    >>> from mmtfl.solvers import solve
+    >>> tasks = Tasks.from_rows(np.eye(4), [4.0, 0.0, 2.0, 0.0], [0, 0, 1, 1])
+    >>> solution = solve(tasks, Squared(), make_penalty(2, 2, 0.5), fit_intercept=False)
+    >>> solution.A.round(6)
+    array([[3., 0.],
+           [0., 0.],
+           [0., 1.],
+           [0., 0.]])
+    """
+    if solver not in SOLVERS:
+        raise ValueError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {solver!r}.")
+    with one_blas_thread():
+        objective = Objective(
+            Design(tasks, column_scale=column_scale, fit_intercept=fit_intercept), loss, penalty
+        )
+        objective, factor = moderate(objective)
+        if factor is not None and start is not None:
+            start = start * factor[:, None]
+        solution = _dispatch(
+            objective, solver, engine, n_jobs, start=start, options={"max_iter": max_iter, "tol": tol}
+        )
+        return solution if factor is None else replace(solution, A=solution.A / factor[:, None])
+
+
+def moderate(objective: Objective) -> tuple[Objective, np.ndarray | None]:
+    """The same problem in columns of moderate size, if squares of the given ones could leave the floats."""
+    design, factor = objective.design.moderated(objective.null_gradient)
+    if factor is None:
+        return objective, None
+    return Objective(design, objective.loss, objective.penalty.rescaled(1.0 / factor)), factor
+
+
+def _dispatch(objective, solver, engine, n_jobs, *, start, options) -> Solution:
+    penalty = objective.penalty
+    # At p = inf Algorithm 1 stands still: given c it asks for |a| <= c, and that a gives the same c back.
+    can_alternate = not math.isinf(penalty.p)
+    threads = engine if engine is not None else Threads(n_jobs)
+    if solver == "block" or not can_alternate and penalty.is_convex:
+        return _best_of_rows(objective, start, options)
+    if solver == "alternating" or engine is not None:
+        if not can_alternate:
+            return _best_of_rows(objective, start, options)
+        return alternate(objective, threads, start=start, **options)
+    if penalty.is_convex:
+        if penalty.p == 2.0 and penalty.power > 1.0:
+            # no row is ever dropped, and the tasks' own ridge problems are solved directly
+            return alternate(objective, threads, start=start, **options)
+        return RowDescent(objective).solve(start, **options)
+    candidates = [_best_of_rows(objective, start, options)]
+    if can_alternate:
+        candidates.append(alternate(objective, threads, **options))
+    return min(candidates, key=lambda solution: solution.objective)
+
+
+def _best_of_rows(objective: Objective, start, options) -> Solution:
+    """Row descent; for concave members from zero, the given start and the convex solution, best kept."""
+    descent = RowDescent(objective)
+    if objective.penalty.is_convex:
+        return descent.solve(start, **options)
+    solutions = [descent.solve(first, **options) for first in (None, start) if first is not None or start is None]
+    convex = convex_start(objective, descent, options)
+    solutions.append(descent.solve(convex.A, convex.intercept, **options))
+    return min(solutions, key=lambda solution: solution.objective)
+
+
+def convex_start(objective: Objective, descent: RowDescent, options) -> Solution:
+    """The convex solution at the same alpha: a good place to begin for the concave members."""
+    penalty = objective.penalty
+    descent.objective = Objective(objective.design, objective.loss, RowPower(2, penalty.alpha, 2))
+    try:
+        return descent.solve(None, max_iter=options["max_iter"], tol=max(options["tol"], 1e-3))
+    finally:
+        descent.objective = objective

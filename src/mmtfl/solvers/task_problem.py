@@ -1,0 +1,166 @@
+"""Step 1 of Algorithm 1: one task's loss plus sum_j w_j |a_j|^p, by the means that fit its shape.
+
+In the letters of the paper this is min over beta of L(beta, X diag(c)) + gamma1 ||beta||_p^p with
+alpha = c * beta and w_j = gamma1 c_j^-p; docs/model.md section 4.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from mmtfl.objective.design import Design, centre_columns
+from mmtfl.objective.objective import Objective
+from mmtfl.objective.penalties import RowPower
+from mmtfl.solvers.block import RowDescent
+
+_NEWTON_STEPS = 50
+
+
+@dataclass(frozen=True)
+class TaskAnswer:
+    """A task's coefficients, its intercept, and its part of the loss."""
+
+    a: np.ndarray
+    intercept: float
+    loss: float
+
+
+class TaskProblem:
+    """One task (a design with T = 1), kept between the passes of Algorithm 1 with what it has cached."""
+
+    def __init__(self, design: Design, loss, p: float):
+        self.design, self.loss, self.p = design, loss, p
+        self._answer: TaskAnswer | None = None
+        self._descent: RowDescent | None = None
+        self._gram: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
+    def minimise(self, weights: np.ndarray, tol: float) -> TaskAnswer:
+        """Solve for the weights of this pass, from the last answer."""
+        if self.p != 2.0:
+            self._answer = self._by_coordinates(weights, tol)
+        elif self.loss.is_quadratic:
+            self._answer = self._by_cholesky(weights)
+        else:
+            self._answer = self._by_newton(weights, tol)
+        return self._answer
+
+    # p != 2: coordinate descent on the features that matter (one task, so rows are single coefficients)
+
+    def _by_coordinates(self, weights: np.ndarray, tol: float) -> TaskAnswer:
+        penalty = RowPower(self.p, weights, np.inf)
+        if self._descent is None:
+            self._descent = RowDescent(Objective(self.design, self.loss, penalty))
+        self._descent.objective.penalty = penalty
+        start = None if self._answer is None else np.where(np.isinf(weights), 0.0, self._answer.a)[:, None]
+        intercept = None if self._answer is None else np.array([self._answer.intercept])
+        solution = self._descent.solve(start, intercept, max_iter=200, tol=tol)
+        a = solution.A[:, 0]
+        return TaskAnswer(a, float(solution.intercept[0]), solution.objective - penalty.value(solution.A))
+
+    # p = 2: weighted ridge, in beta = a / s with s_j = w_j^-1/2, so that no weight is large
+
+    def _by_cholesky(self, weights: np.ndarray) -> TaskAnswer:
+        design, y, row_weight = self.design, self.design.y, self.design.row_weight
+        kept, scale = _kept(weights)
+        centre = float(row_weight @ y / row_weight.sum()) if design.fit_intercept else 0.0
+        if design.n_features <= len(y):
+            gram, slope, means = self._normal_equations(centre)
+            a = np.zeros(design.n_features)
+            S = scale[kept]
+            inner = gram[np.ix_(kept, kept)] * S[:, None] * S
+            a[kept] = S * _solve_shifted(inner, 2.0, S * slope[kept])
+            means = means[kept]
+            X = design.columns(kept, expand=True)
+        else:
+            X = design.columns(kept, expand=True)
+            centred = X.copy(order="F")
+            means = centre_columns(centred, row_weight) if design.fit_intercept else np.zeros(kept.size)
+            a = np.zeros(design.n_features)
+            a[kept] = _ridge(centred, np.sqrt(row_weight), y - centre, scale[kept])
+        intercept = centre - float(means @ a[kept])
+        z = X @ a[kept] + intercept
+        return TaskAnswer(a, intercept, self.loss.value(y, z, row_weight))
+
+    def _normal_equations(self, centre: float):
+        """X'X, X'y and column means of the centred task: computed once, d is at most n_t here."""
+        if self._gram is None:
+            design, row_weight = self.design, self.design.row_weight
+            X = design.columns(np.arange(design.n_features), expand=True)
+            means = centre_columns(X, row_weight) if design.fit_intercept else np.zeros(design.n_features)
+            X *= np.sqrt(row_weight)[:, None]
+            slope = X.T @ (np.sqrt(row_weight) * (design.y - centre))
+            self._gram = X.T @ X, slope, means
+        return self._gram
+
+    def _by_newton(self, weights: np.ndarray, tol: float) -> TaskAnswer:
+        """Newton with backtracking on a, b jointly; every step is a weighted ridge."""
+        design, loss, y, row_weight = self.design, self.loss, self.design.y, self.design.row_weight
+        kept, scale = _kept(weights)
+        ridge = weights[kept]
+        X = design.columns(kept, expand=True)
+        a = np.zeros(kept.size) if self._answer is None else self._answer.a[kept]
+        b = loss.null_intercept(y, row_weight) if design.fit_intercept else 0.0
+        b = b if self._answer is None else self._answer.intercept
+        z = X @ a + b
+        value = loss.value(y, z, row_weight) + float(ridge @ a**2)
+        goal = None
+        for _ in range(_NEWTON_STEPS):
+            slope_z = loss.gradient(y, z, row_weight)
+            gradient = X.T @ slope_z + 2.0 * ridge * a
+            size = float(np.abs(gradient).max(initial=abs(slope_z.sum()) if design.fit_intercept else 0.0))
+            goal = tol * max(size, 1e-300) if goal is None else goal
+            if size <= goal:
+                break
+            h = np.maximum(loss.hessian(y, z, row_weight), 1e-8 * loss.curvature * row_weight)
+            response = z - slope_z / h
+            centred = X.copy(order="F")
+            means, centre = np.zeros(kept.size), 0.0
+            if design.fit_intercept:
+                means, centre = centre_columns(centred, h), float(h @ response / h.sum())
+            new_a = _ridge(centred, np.sqrt(h), response - centre, scale[kept])
+            change_a, change_b = new_a - a, centre - float(means @ new_a) - b
+            if not design.fit_intercept:
+                change_b = 0.0
+            change_z = X @ change_a + change_b
+            step = 1.0
+            while step > 1e-6:
+                trial_a, trial_z = a + step * change_a, z + step * change_z
+                trial = loss.value(y, trial_z, row_weight) + float(ridge @ trial_a**2)
+                if trial <= value:
+                    break
+                step *= 0.5
+            else:
+                break
+            stalled = value - trial <= 1e-16 * abs(value)
+            a, b, z, value = trial_a, b + step * change_b, trial_z, trial
+            if stalled:
+                break
+        full = np.zeros(design.n_features)
+        full[kept] = a
+        return TaskAnswer(full, float(b), loss.value(y, z, row_weight))
+
+
+def _kept(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Features with finite weight, and the scale w^-1/2 of every feature (0 where it is gone)."""
+    scale = 1.0 / np.sqrt(weights)
+    return np.flatnonzero(scale > 0.0), scale
+
+
+def _ridge(X: np.ndarray, root: np.ndarray, y: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """argmin over a of 1/2 ||root (y - X a)||^2 + sum_j (a_j / scale_j)^2, in the smaller of two spaces."""
+    X = X * root[:, None] * scale
+    y = root * y
+    if X.shape[1] <= X.shape[0]:
+        return scale * _solve_shifted(X.T @ X, 2.0, X.T @ y)
+    return scale * (X.T @ _solve_shifted(X @ X.T, 2.0, y))
+
+
+def _solve_shifted(H: np.ndarray, shift: float, v: np.ndarray) -> np.ndarray:
+    """(H + shift I)^-1 v for a positive semidefinite H; the diagonal of H is changed."""
+    H.flat[:: len(H) + 1] += shift
+    try:
+        return linalg.cho_solve(linalg.cho_factor(H, lower=True, check_finite=False), v, check_finite=False)
+    except linalg.LinAlgError:
+        # entries so far above the shift that rounding made H indefinite: the least-norm answer is the limit
+        return np.linalg.lstsq(H, v, rcond=None)[0]

@@ -43,6 +43,11 @@ class Objective:
         )
 
     @cached_property
+    def null_value(self) -> float:
+        """The objective at A = 0, with the best intercepts."""
+        return self.loss_value(self.design.spread(self.null_intercept))
+
+    @cached_property
     def null_gradient(self) -> np.ndarray:
         """Gradient of the loss part in A, at A = 0: the first pass over the data."""
         return self.design.correlate(self.loss_gradient(self.design.spread(self.null_intercept)))

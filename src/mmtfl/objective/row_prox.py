@@ -184,6 +184,32 @@ def _set_clip(g, L, bound, out):
 
 
 @_compile
+def _sum_norm_near(g, L, kind, r, alpha, eps, start, out):
+    """p = 1: Newton on the size s from a given one; False if it does not settle on a local minimum."""
+    s = start
+    for _ in range(30):
+        threshold = phi_slope(s, kind, 1.0, r, alpha, eps)
+        bend = 1.0
+        excess = s
+        change = phi_bend(s, kind, 1.0, r, alpha, eps)
+        for t in range(g.size):
+            kept = abs(g[t]) - threshold
+            if kept > 0.0 and L[t] > 0.0:
+                excess -= kept / L[t]
+                bend += change / L[t]
+        if bend <= 0.0:
+            return False
+        step = excess / bend
+        s -= step
+        if s <= 0.0:
+            return False
+        if abs(step) <= 1e-13 * s:
+            _set_soft(g, L, phi_slope(s, kind, 1.0, r, alpha, eps), out)
+            return True
+    return False
+
+
+@_compile
 def _sum_norm(g, L, kind, r, alpha, eps, out):
     """p = 1: the kept tasks are the largest |g|; each number of kept tasks has at most one local minimum."""
     n_tasks = g.size
@@ -223,7 +249,7 @@ def _sum_norm(g, L, kind, r, alpha, eps, out):
 
 @_compile
 def _max_norm(g, L, kind, r, alpha, eps, out):
-    """p = inf: entries are clipped at m with phi'(m) = sum_t (|g_t| - L_t m)+; r = 1 is eq. (l1,inf)."""
+    """p = inf: entries are clipped at m with phi'(m) = sum_t (|g_t| - L_t m)+; r = 1 is the l1,inf norm."""
     n_tasks = g.size
     limit = np.zeros(n_tasks)  # where task t leaves the clipped set
     total = 0.0
@@ -399,10 +425,11 @@ def _smallest_root(g, L, p, alpha, eps, out):
 
 @_compile
 def solve_row(g, L, kind, p, r, alpha, eps, start, out):
-    """Write the minimiser of the row problem into out; `start` is a guess of its 2-norm (0: none).
+    """Write the minimiser of the row problem into out; `start` is a guess of its p-norm (0: none).
 
-    Exact for convex members and for p = 1 and p = inf; for the other concave ones the better of zero and
-    the largest stationary row (with equal curvatures that is exact too).
+    Without a guess: exact for convex members and for p = 1 and p = inf; for the other concave ones the
+    better of zero and the largest stationary row (for p = 2 and equal curvatures that is exact too). With one, a
+    concave member with p = 1 takes the better of zero and the local minimum next to the guess.
     """
     if alpha == np.inf:
         out[:] = 0.0
@@ -411,7 +438,8 @@ def solve_row(g, L, kind, p, r, alpha, eps, start, out):
         _separable(g, L, p, alpha, out)
         return
     if p == 1.0:
-        _sum_norm(g, L, kind, r, alpha, eps, out)
+        if start <= 0.0 or not _sum_norm_near(g, L, kind, r, alpha, eps, start, out):
+            _sum_norm(g, L, kind, r, alpha, eps, out)
     elif p == 2.0:
         _euclidean(g, L, kind, r, alpha, eps, start, out)
     elif p == np.inf:

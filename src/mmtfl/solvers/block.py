@@ -17,7 +17,7 @@ MAX_SWEEPS = 200
 _LEAST_ADDED = 10
 _NEWTON_STEPS = 8
 _ROUNDING = 1e-14  # an objective that rises by less has not risen
-_WEIGHT_FLOOR = 1e-6  # smallest Newton weight of a row, as a share of the bound on it
+_WEIGHT_FLOORS = (1e-6, 1e-3, 3e-2, 1.0)  # smallest Newton weight of a row, as a share of the bound on it
 
 
 @dataclass
@@ -59,11 +59,17 @@ class RowDescent:
                 violation = max(violation, float(np.abs(design.task_sums(slope_z)).max()))
             history.append(state.value)
             gap = objective.dual_gap(state.A, state.z, gradient)
-            converged = violation <= tol * scale and (gap is None or gap <= tol * max(history[0], state.value))
+            converged = violation <= tol * scale and (gap is None or gap <= tol * objective.null_value)
+            if len(history) == 1 and state.A.any():
+                # a start may bring rows that are all but zero: they must meet a sweep, which drops them
+                converged = False
             if converged or len(history) == max_iter:
                 break
-            self._grow(state.A, rows, tol * scale)
-            if not self._descend(state, rows, max(0.1 * violation, 0.3 * tol * scale)):
+            n_added = self._grow(state.A, rows, tol * scale)
+            # while rows are still to be found the gathered ones need not be exact; when only the gap is
+            # short of its goal they must be better than the tolerance
+            goal = max(0.01 * violation, 0.3 * tol * scale) if n_added else min(0.3 * tol * scale, 0.1 * violation)
+            if not self._descend(state, rows, goal):
                 break  # at the limit of floating point
         return Solution(
             A=state.A,
@@ -104,8 +110,8 @@ class RowDescent:
         self.working_set.add(rows)
         return self.objective.loss.curvature * self.working_set.curvature(rows)
 
-    def _grow(self, A: np.ndarray, violations: np.ndarray, least: float) -> None:
-        """Gather the kept rows and the worst of the others, about as many as are kept."""
+    def _grow(self, A: np.ndarray, violations: np.ndarray, least: float) -> int:
+        """Gather the kept rows and the worst of the others, about as many as are kept; how many of those."""
         kept = np.any(A != 0.0, axis=1)
         self.working_set.add(np.flatnonzero(kept))
         outside = np.flatnonzero((violations > least) & (self.working_set.position < 0))
@@ -114,6 +120,7 @@ class RowDescent:
             outside = outside[np.argpartition(-violations[outside], n_added)[:n_added]]
         # worst first: early sweeps then do the most; ties by index, so that the order is the data's own
         self.working_set.add(outside[np.lexsort((outside, -violations[outside]))])
+        return outside.size
 
     def _descend(self, state: _State, violations: np.ndarray, tolerance: float) -> bool:
         """Minimise over the gathered rows that are kept or violated; False if nothing moved."""
@@ -131,12 +138,15 @@ class RowDescent:
     def _newton_step(self, state: _State, rows: np.ndarray, tolerance: float) -> float:
         objective, design = self.objective, self.objective.design
         bound = objective.loss.curvature * design.row_weight
-        weight = np.maximum(objective.loss.hessian(design.y, state.z, design.row_weight), _WEIGHT_FLOOR * bound)
-        moved = self._step(state, self.working_set.reweighted(weight), rows, 0.1 * tolerance)
-        if moved is None:
-            # the quadratic model was too flat somewhere: the bound on the curvature never is
-            moved = self._step(state, self.working_set.reweighted(bound), rows, 0.1 * tolerance)
-        return 0.0 if moved is None else moved
+        hessian = objective.loss.hessian(design.y, state.z, design.row_weight)
+        # Where the model is too flat the step goes too far: raise its curvature towards the bound, where the
+        # model lies above the loss and any fall of it is a fall of the objective.
+        for floor in _WEIGHT_FLOORS:
+            model = self.working_set.reweighted(np.maximum(hessian, floor * bound))
+            moved = self._step(state, model, rows, 0.1 * tolerance)
+            if moved is not None:
+                return moved
+        return 0.0
 
     def _step(self, state: _State, model: Model, rows: np.ndarray, tolerance: float) -> float | None:
         """Minimise the model over `rows`, go there as far as the objective falls; None if it does not."""
@@ -153,7 +163,7 @@ class RowDescent:
             shift = -design.task_sums(slope_z) / model.task_weight
             change_z += design.spread(shift)
             change_intercept = shift - np.sum(model.means[: model.size] * change, axis=0)
-        for step in (1.0, 0.5, 0.25, 0.125, 0.0625):
+        for step in (1.0, 0.5, 0.25):
             trial = state.A.copy()
             trial[features] = goal if step == 1.0 else A + step * change
             z = state.z + step * change_z

@@ -17,6 +17,20 @@ MEMORY = 5  # sweeps behind one extrapolation
 
 
 @_compile
+def _product(u, v, length):
+    total = 0.0
+    for i in range(length):
+        total += u[i] * v[i]
+    return total
+
+
+@_compile
+def _subtract(target, source, factor, length):
+    for i in range(length):
+        target[i] -= source[i] * factor
+
+
+@_compile
 def gram_residual(gram, A, A0, slope0, m, slope):
     """slope = slope0 - H (A - A0), task by task; gram has one matrix, or one per task."""
     n_tasks = A.shape[1]
@@ -27,8 +41,7 @@ def gram_residual(gram, A, A0, slope0, m, slope):
         for j in range(m):
             change = A[j, t] - A0[j, t]
             if change != 0.0:
-                for i in range(m):
-                    slope[t, i] -= H[j, i] * change
+                _subtract(slope[t], H[j], change, m)
 
 
 @_compile
@@ -40,9 +53,8 @@ def design_residual(x, x_start, offsets, A, A0, residual0, m, residual):
         for t in range(A.shape[1]):
             change = A[j, t] - A0[j, t]
             if change != 0.0:
-                shift = x_start[t] - offsets[t]
-                for i in range(offsets[t], offsets[t + 1]):
-                    residual[i] -= x[i + shift, j] * change
+                length = offsets[t + 1] - offsets[t]
+                _subtract(residual[offsets[t] :], x[x_start[t] :, j], change, length)
 
 
 @_compile
@@ -137,7 +149,7 @@ def descend(
     candidate = np.empty((m, n_tasks))
     iterates[0] = A
     n_stored = 1
-    guarded = (kind != 0 or r < 1.0) and p != 1.0  # the row solution may be a worse local minimum
+    guarded = kind != 0 or r < 1.0  # the row solution may be a worse local minimum
     largest, first = 0.0, 0.0
     for sweep in range(max_sweeps):
         largest = 0.0
@@ -148,13 +160,10 @@ def descend(
                 if use_gram:
                     g[t] = slope[t, j]
                 else:
-                    total = 0.0
-                    shift = x_start[t] - offsets[t]
-                    for i in range(offsets[t], offsets[t + 1]):
-                        total += x[i + shift, j] * residual[i]
-                    g[t] = total
+                    length = offsets[t + 1] - offsets[t]
+                    g[t] = _product(x[x_start[t] :, j], residual[offsets[t] :], length)
                 g[t] += L[t] * A[j, t]
-            solve_row(g, L, kind, p, r, alpha[j], eps[j], norm_p(A[j], 2.0), new)
+            solve_row(g, L, kind, p, r, alpha[j], eps[j], norm_p(A[j], p) if sweep > 0 else 0.0, new)
             if guarded:
                 current = row_value(A[j], g, L, kind, p, r, alpha[j], eps[j])
                 if row_value(new, g, L, kind, p, r, alpha[j], eps[j]) > current:
@@ -166,13 +175,10 @@ def descend(
                 largest = max(largest, L[t] * abs(change))
                 A[j, t] = new[t]
                 if use_gram:
-                    H = gram[t if gram.shape[0] > 1 else 0]
-                    for i in range(m):
-                        slope[t, i] -= H[j, i] * change
+                    _subtract(slope[t], gram[t if gram.shape[0] > 1 else 0, j], change, m)
                 else:
-                    shift = x_start[t] - offsets[t]
-                    for i in range(offsets[t], offsets[t + 1]):
-                        residual[i] -= x[i + shift, j] * change
+                    length = offsets[t + 1] - offsets[t]
+                    _subtract(residual[offsets[t] :], x[x_start[t] :, j], change, length)
         if sweep == 0:
             first = largest
         if largest <= tolerance:

@@ -135,11 +135,11 @@ def _dispatch(objective, solver, engine, n_jobs, *, start, options) -> Solution:
 
 
 def _best_of_rows(objective: Objective, start, options) -> Solution:
-    """Row descent; for concave members from zero, the given start and the convex solution, best kept."""
+    """Row descent; for concave members from the start (or zero) and from the convex solution, best kept."""
     descent = RowDescent(objective)
     if objective.penalty.is_convex:
         return descent.solve(start, **options)
-    solutions = [descent.solve(first, **options) for first in (None, start) if first is not None or start is None]
+    solutions = [descent.solve(start, **options)]
     convex = convex_start(objective, descent, options)
     solutions.append(descent.solve(convex.A, convex.intercept, **options))
     return min(solutions, key=lambda solution: solution.objective)

@@ -1,0 +1,470 @@
+"""What the estimators share: from rows and labels to `Tasks`, from a `Solution` to coefficients."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Interval,
+    InvalidParameterError,
+    StrOptions,
+    validate_parameter_constraints,
+)
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mmtfl.data.tasks import Tasks
+from mmtfl.data.validation import check_design, check_finite_design, check_task_labels
+from mmtfl.estimators.inputs import (
+    column_names,
+    first_few,
+    frame_backend,
+    is_frame,
+    locate_tasks,
+    make_frame,
+    n_dimensions,
+    read_weights,
+    single_column,
+    stack_observed,
+    take_task_column,
+)
+from mmtfl.estimators.metrics import Metric, mean_task_score
+from mmtfl.estimators.prediction import predict_all, predict_rows
+from mmtfl.estimators.scaling import column_spread
+from mmtfl.objective.penalties import make_penalty
+from mmtfl.solvers import solve
+
+# -- parameters: valid values as data, and one remedy each -------------------------------------------------
+
+SHARED_CONSTRAINTS: dict[str, list[Any]] = {
+    "fit_intercept": ["boolean"],
+    "standardize": ["boolean"],
+    "task_column": [str, None],
+    "unknown_task": [StrOptions({"error", "mean"})],
+    "solver": [StrOptions({"auto", "alternating", "block"})],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "tol": [Interval(Real, 0, np.inf, closed="neither")],
+    "warm_start": ["boolean"],
+    "n_jobs": [Integral, None],
+    "engine": [HasMethods(["place", "map"]), None],
+    "verbose": ["verbose"],
+}
+
+MEMBER_CONSTRAINTS: dict[str, list[Any]] = {
+    "p": [Interval(Real, 1, np.inf, closed="both")],
+    "k": [Interval(Real, 0, np.inf, closed="right"), StrOptions({"log"})],
+    "alpha": [Interval(Real, 0, np.inf, closed="neither")],
+    "eps": [Interval(Real, 0, np.inf, closed="neither")],
+}
+
+REMEDIES = {
+    "p": "Use p=1 for few tasks per feature, p=2 for all tasks alike, or float('inf') for l1,inf with k=1.",
+    "k": "Use k=1 or k=2, float('inf') for one model per task, or 'log' for the edge at k = 0.",
+    "alpha": "Use a small positive alpha, such as 1e-6, for almost no penalty.",
+    "eps": "Use a small positive number, such as 1e-2.",
+    "task_column": "Name a column of the frame; labels of an array are passed as task= instead.",
+    "unknown_task": "Use 'error' to be told of new tasks, 'mean' to predict them by the mean over tasks.",
+    "solver": "Use 'auto' unless you compare solvers.",
+    "max_iter": "Use a positive number of passes, such as 1000.",
+    "tol": "Use a small positive number, such as 1e-6.",
+    "n_jobs": "Use None, a number of threads, or -1 for all processors.",
+    "engine": "Use None to run here, or an engine of mmtfl.engine.",
+}
+
+PARAMETERS = """\
+p : float >= 1 or inf, default=2
+    Norm within a row of task parts: 2 shares a feature among all tasks, 1 lets each task choose.
+k : float > 0, inf or "log", default=1
+    Power of the shared part c: the smaller, the fewer features are kept. The model is convex where
+    1/p + 1/k <= 1. ``inf`` gives one model per task (the lasso for p = 1, ridge for p = 2), "log" the edge
+    of the plane at k = 0."""
+
+SHARED_PARAMETERS = """\
+fit_intercept : bool, default=True
+    Whether each task has an intercept, which is not penalised.
+standardize : bool, default=False
+    Whether the penalty sees features divided by their standard deviation over all tasks. Coefficients come
+    back on the original scale.
+{scale_targets}task_column : str, optional
+    The column of the frame X that holds the task labels, for tools that cannot pass ``task``. It is not
+    a feature.
+unknown_task : {{"error", "mean"}}, default="error"
+    What `predict` does with a label not seen in `fit`: refuse, or use the mean of all tasks' coefficients.
+solver : {{"auto", "alternating", "block"}}, default="auto"
+    "alternating" is Algorithm 1 of the paper, "block" descends on rows of coefficients, "auto" picks.
+max_iter : int, default=1000
+    Most passes over the data.
+tol : float, default=1e-6
+    Stop when the distance to stationarity, relative to the largest gradient at zero, is below.
+warm_start : bool, default=False
+    Whether `fit` starts from the coefficients of the last `fit`, if tasks and features are the same.
+n_jobs : int, optional
+    Threads over tasks; -1 for all processors. The result is the same for any number.
+engine : engine, optional
+    Where the tasks are kept and worked on; None for this process.
+verbose : int, default=0
+    Whether to print one line on how the fit went.{eps}"""
+
+EPS_PARAMETER = """
+eps : float, default=1e-2
+    Only for k="log": the penalty is alpha log(1 + S / eps)."""
+
+SCALE_TARGETS_PARAMETER = """\
+scale_targets : bool, default=False
+    Whether each task's target is divided by its standard deviation, so that tasks in different units do not
+    compete. Coefficients and intercepts come back on the original scale; `objective_` does not.
+"""
+
+ATTRIBUTES = """\
+coef_ : ndarray of shape (n_tasks, n_features)
+    Coefficients of each task, on the original scale.
+intercept_ : ndarray of shape (n_tasks,)
+    Intercept of each task.
+tasks_ : ndarray of shape (n_tasks,)
+    Task labels, in the order of the rows of ``coef_``.
+c_ : ndarray of shape (n_features,)
+    What the tasks share: zero for a feature that no task uses.
+B_ : ndarray of shape (n_features, n_tasks)
+    What is each task's own: ``coef_.T == c_[:, None] * B_``.
+objective_ : float
+    Value of the objective, in the units the penalty sees.
+violation_ : float
+    Distance to stationarity, relative to the largest gradient at zero.
+dual_gap_ : float or None
+    Bound on how far ``objective_`` is from its minimum; None where the model is not convex.
+n_iter_ : int
+    Passes over the data.
+history_ : ndarray
+    Objective after each pass.
+n_features_in_ : int
+    Number of features, the task column not counted.
+feature_names_in_ : ndarray of shape (n_features,)
+    Names of the features, if X was a frame with names."""
+
+FIT_PARAMETERS = """\
+X : array-like, sparse matrix or frame of shape (n_rows, n_features)
+    Rows of all tasks; a frame may hold the labels too, see ``task_column``."""
+
+Model = TypeVar("Model", bound="TaskModel")
+
+
+def document(cls: type[Model]) -> type[Model]:
+    """Write the shared parameters into the docstring of an estimator: they are described once, here."""
+    if cls.__doc__:  # python -OO drops docstrings
+        scale = SCALE_TARGETS_PARAMETER if "scale_targets" in cls._parameter_constraints else ""
+        eps = EPS_PARAMETER if "eps" in cls._parameter_constraints else ""
+        text = inspect.cleandoc(cls.__doc__).replace("<p and k>", PARAMETERS)
+        text = text.replace("<shared parameters>", SHARED_PARAMETERS.format(scale_targets=scale, eps=eps))
+        cls.__doc__ = text.replace("<shared attributes>", ATTRIBUTES)
+    return cls
+
+
+# -- the estimator -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a solver starts from: tasks in the units the penalty sees, and the way back.
+
+    Attributes
+    ----------
+    tasks : Tasks
+        Targets already divided by ``target_scale``; X as it came.
+    column_scale : ndarray of shape (n_features,), or None
+        What the solver divides the columns of X by.
+    target_scale : ndarray of shape (n_tasks,), or None
+        What the targets were divided by.
+    start : ndarray of shape (n_features, n_tasks), or None
+        Coefficients to begin from, in the same units.
+    """
+
+    tasks: Tasks
+    column_scale: np.ndarray | None = None
+    target_scale: np.ndarray | None = None
+    start: np.ndarray | None = None
+
+    def to_original(self, A: np.ndarray) -> np.ndarray:
+        """Coefficients on the original scale: of X and y as they were given."""
+        A = A if self.column_scale is None else A / self.column_scale[:, None]
+        return A if self.target_scale is None else A * self.target_scale
+
+
+class TaskModel(BaseEstimator):
+    """A linear model per task, learned together. A kind of model says how it gets from data to a solution.
+
+    Subclasses with another way to a solution (a path, a search) override `_solve` and nothing else; kinds of
+    target override `_read_targets`, `_encode_targets` and `_loss`.
+    """
+
+    # metadata routing: labels go wherever rows go, without set_*_request
+    __metadata_request__fit: ClassVar = {"task": True}
+    __metadata_request__predict: ClassVar = {"task": True}
+    __metadata_request__score: ClassVar = {"task": True}
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = SHARED_CONSTRAINTS
+    _loss: ClassVar[Any]
+    _metric: ClassVar[str]
+
+    def fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None):
+        """Fit all tasks together.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_rows, n_features)
+            Rows of all tasks; a frame may hold the labels too, see ``task_column``.
+        y : array-like of shape (n_rows,) or (n_rows, n_tasks)
+            Targets. With two dimensions each column is a task on the same rows, NaN where it was
+            not observed.
+        task : array-like of shape (n_rows,), optional
+            Task label of each row, strings or integers. None: one task, or one per column of y.
+        sample_weight : float or array-like of shape (n_rows,), optional
+            Weights: 2 counts as a repeated row, 0 as an absent one.
+
+        Returns
+        -------
+        self : estimator
+            Fitted.
+        """
+        self._check_parameters()
+        prepared = self._prepare(X, y, task, sample_weight)
+        solution, penalty = self._solve(prepared)
+        self._learn(prepared, solution, penalty)
+        return self
+
+    # -- the steps of fit ------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        """Check one parameter after the other, so that the error can end in its remedy."""
+        params = self.get_params(deep=False)
+        for name, value in params.items():
+            try:
+                validate_parameter_constraints(
+                    self._parameter_constraints, {name: value}, type(self).__name__
+                )
+            except InvalidParameterError as error:
+                raise InvalidParameterError(f"{error} {REMEDIES.get(name, '')}".rstrip()) from None
+        if params.get("p") == np.inf and params.get("k") == np.inf:
+            raise InvalidParameterError(
+                "p and k are both infinite: the penalty degenerates to a box. Make one of them finite: "
+                "p=inf, k=1 is the l1,inf norm, p=2, k=inf is one ridge model per task."
+            )
+
+    def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Prepared:
+        tasks = self._read_tasks(X, y, task, sample_weight)
+        column_scale = column_spread(tasks) if self.standardize else None
+        target_scale = self._target_scale(tasks)
+        if target_scale is not None:
+            tasks = tasks.with_y(tasks.y / target_scale[tasks.observation_task])
+        start = self._warm_start(tasks, column_scale, target_scale)
+        return Prepared(tasks, column_scale, target_scale, start)
+
+    def _read_tasks(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Tasks:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: pass one target "
+                "per row of X."
+            )
+        backend = frame_backend(X)
+        X, labels, name = take_task_column(X, task, self.task_column)
+        X, feature_names = self._read_design(X, reset=True)
+        n_rows = X.shape[0]
+        sample_weight = read_weights(sample_weight, n_rows)
+        is_matrix = n_dimensions(y) == 2
+        if labels is not None:
+            labels = check_task_labels(labels, n_rows, name=name)
+            if is_matrix:
+                y, is_matrix = single_column(y), False
+        columns = column_names(y)
+        y, names = self._read_targets(y, labels, n_rows)
+        if is_matrix:
+            tasks = Tasks.from_shared(X, y, sample_weight, labels=columns, feature_names=feature_names)
+        else:
+            tasks = Tasks.from_rows(X, y, labels, sample_weight, feature_names=feature_names)
+        self._predicts_matrix, self._backend = is_matrix, backend
+        return self._encode_targets(tasks, names)
+
+    def _read_design(self, X: Any, *, reset: bool) -> tuple[Any, tuple[str, ...] | None]:
+        named = is_frame(X)
+        if named and not reset:  # columns that do not belong are told by name, before their type matters
+            validate_data(self, X, reset=False, skip_check_array=True)
+        design, feature_names = check_design(X)
+        if reset or not named:
+            validate_data(self, X if named else design, reset=reset, skip_check_array=True)
+        return design, feature_names
+
+    def _read_targets(self, y: Any, labels: np.ndarray | None, n_rows: int) -> tuple[Any, np.ndarray | None]:
+        """Targets as numbers (NaN kept), and what the numbers stand for."""
+        return y, None
+
+    def _encode_targets(self, tasks: Tasks, names: np.ndarray | None) -> Tasks:
+        """Targets as the loss wants them."""
+        return tasks
+
+    def _target_scale(self, tasks: Tasks) -> np.ndarray | None:
+        return None
+
+    def _warm_start(
+        self, tasks: Tasks, column_scale: np.ndarray | None, target_scale: np.ndarray | None
+    ) -> np.ndarray | None:
+        """The last coefficients in the units of this fit, if they are of the same tasks and features."""
+        if not (self.warm_start and hasattr(self, "coef_")):
+            return None
+        if self.coef_.shape != (tasks.n_tasks, tasks.n_features) or not np.array_equal(
+            self.tasks_, tasks.labels
+        ):
+            return None
+        A = self.coef_.T if column_scale is None else self.coef_.T * column_scale[:, None]
+        return np.array(A if target_scale is None else A / target_scale)
+
+    def _solver_options(self) -> dict[str, Any]:
+        """The options that go to the solver as they are."""
+        names = ("solver", "fit_intercept", "max_iter", "tol", "engine", "n_jobs")
+        return {name: getattr(self, name) for name in names}
+
+    def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
+        """From prepared data to a `Solution` and the penalty it minimises."""
+        penalty = make_penalty(self.p, self.k, self.alpha, eps=self.eps)
+        solution = solve(
+            prepared.tasks,
+            self._loss,
+            penalty,
+            column_scale=prepared.column_scale,
+            start=prepared.start,
+            **self._solver_options(),
+        )
+        return solution, penalty
+
+    def _learn(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
+        A = prepared.to_original(solution.A)
+        scale = 1.0 if prepared.target_scale is None else prepared.target_scale
+        self.coef_ = np.ascontiguousarray(A.T)
+        self.intercept_ = solution.intercept * scale
+        self.tasks_ = prepared.tasks.labels
+        self.c_ = penalty.shared_part(solution.A)
+        kept = self.c_ > 0
+        # a row with c = 0 is a feature that no task uses: 0 * B would be NaN if B were 0 / 0
+        self.B_ = np.divide(A, self.c_[:, None], out=np.zeros_like(A), where=kept[:, None])
+        self.objective_, self.violation_ = solution.objective, solution.violation
+        self.dual_gap_, self.history_ = solution.dual_gap, solution.history
+        self.n_iter_ = max(int(solution.n_iter), 1)  # finding zero optimal takes a pass too
+        if self.verbose:
+            print(
+                f"[{type(self).__name__}] {solution.solver}: {self.n_iter_} passes, objective "
+                f"{self.objective_:.6g}, violation {self.violation_:.2e}, "
+                f"{kept.sum()} of {len(kept)} features kept"
+            )
+        if not solution.converged:
+            self._warn_not_converged()
+
+    def _warn_not_converged(self) -> None:
+        warnings.warn(
+            f"{type(self).__name__} stopped after {self.n_iter_} passes at a violation of "
+            f"{self.violation_:.2e}, short of tol={self.tol:g}. Raise max_iter (now {self.max_iter}), "
+            "loosen tol, or put the features on one scale with standardize=True.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+    # -- prediction ------------------------------------------------------------------------------------------
+
+    def _linear_predictor(self, X: Any, task: Any = None) -> np.ndarray:
+        """Linear predictor: (n_rows,), or (n_rows, n_tasks) after a 2-D y and without labels."""
+        return self._predict_at(*self._locate(X, task)[:2])
+
+    def _locate(self, X: Any, task: Any) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
+        """Rows as an array, the position of each one's task (None: all tasks), and its label."""
+        check_is_fitted(self)
+        X, labels, name = take_task_column(X, task, self.task_column)
+        X, feature_names = self._read_design(X, reset=False)
+        index = None
+        if labels is not None:
+            labels = check_task_labels(labels, X.shape[0], name=name)
+            index = locate_tasks(labels, self.tasks_, unknown=self.unknown_task)
+        elif not self._predicts_matrix:
+            index = self._only_task(X.shape[0])
+        known = None if index is None else np.minimum(index, len(self.tasks_) - 1)
+        feature_names = feature_names or getattr(self, "feature_names_in_", None)
+        if index is None or (index == len(self.tasks_)).any():
+            known = None  # an unknown task has no name here
+        check_finite_design(X, task_index=known, labels=self.tasks_, feature_names=feature_names)
+        return X, index, labels
+
+    def _only_task(self, n_rows: int) -> np.ndarray:
+        if len(self.tasks_) > 1:
+            raise ValueError(
+                f"The model has {len(self.tasks_)} tasks ({first_few(self.tasks_)}), so each row needs a "
+                "label: pass task=, or name a column of the frame with task_column. Inside scikit-learn's "
+                "tools, labels are routed after sklearn.set_config(enable_metadata_routing=True)."
+            )
+        return np.zeros(n_rows, dtype=np.intp)
+
+    def _predict_at(self, X: Any, index: np.ndarray | None) -> np.ndarray:
+        if index is None:
+            return predict_all(X, self.coef_, self.intercept_)
+        if len(self.tasks_) == 1:  # the mean over one task is that task
+            return predict_all(X, self.coef_, self.intercept_)[:, 0]
+        coef, intercept = self.coef_, self.intercept_
+        if (index == len(self.tasks_)).any():
+            coef = np.vstack([coef, coef.mean(axis=0)])
+            intercept = np.append(intercept, intercept.mean())
+        return predict_rows(X, coef, intercept, index)
+
+    def _mean_score(self, y: Any, y_pred: np.ndarray, labels: np.ndarray | None, weights: Any) -> float:
+        if labels is not None and n_dimensions(y) == 2:
+            y = single_column(y)
+        if weights is None:
+            return mean_task_score(y, y_pred, labels, self._metric)
+        y, y_pred, labels, weights = stack_observed(y, y_pred, labels, weights)
+
+        def weighted(_: np.ndarray, rows: np.ndarray) -> float:
+            return self._weighted_metric(y[rows], y_pred[rows], weights[rows])
+
+        # the rows of a task stand for its predictions, so that their weights come along
+        return mean_task_score(y, np.arange(len(y)), labels, Metric(self._metric, weighted))
+
+    @staticmethod
+    def _weighted_metric(y: np.ndarray, y_pred: np.ndarray, weights: np.ndarray) -> float:
+        raise NotImplementedError
+
+    # -- a look at it ----------------------------------------------------------------------------------------
+
+    def summary(self) -> Any:
+        """Tell which features are shared by all tasks, by some, used by one, or by none.
+
+        Returns
+        -------
+        frame : frame of the library X came from, else pandas, polars or pyarrow
+            One row per feature, largest ``c`` first: feature, c, n_tasks (how many tasks use it) and kind,
+            which is "shared" (all tasks), "partial" (at least two), "single" or "none".
+        """
+        check_is_fitted(self)
+        order = np.argsort(-self.c_, kind="stable")
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            names = np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
+        n_tasks = np.count_nonzero(self.coef_, axis=0)
+        T = len(self.tasks_)
+        kind = np.select(
+            [n_tasks == 0, n_tasks == 1, n_tasks == T], ["none", "single", "shared"], default="partial"
+        )
+        columns = {
+            "feature": [str(names[j]) for j in order],
+            "c": self.c_[order],
+            "n_tasks": n_tasks[order],
+            "kind": kind[order].tolist(),
+        }
+        return make_frame(columns, self._backend)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        return tags

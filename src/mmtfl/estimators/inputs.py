@@ -1,0 +1,166 @@
+"""The doors through which rows, targets and task labels come in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from scipy import sparse
+
+from mmtfl.data.validation import check_length, check_weights, show
+from mmtfl.errors import require
+
+FRAME_MAKERS = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
+
+
+def is_frame(X: Any) -> bool:
+    """Tell whether X is a pandas, polars or pyarrow table."""
+    return nw.dependencies.is_into_dataframe(X)
+
+
+def frame_backend(X: Any) -> str | None:
+    """Name the library of a frame; None if X is not a frame."""
+    return nw.get_native_namespace(X).__name__.partition(".")[0] if is_frame(X) else None
+
+
+def make_frame(columns: dict[str, Any], backend: str | None) -> Any:
+    """Make a table with the given library, or with the first one that is installed."""
+    for name in dict.fromkeys([backend, *FRAME_MAKERS]):
+        if name not in FRAME_MAKERS:
+            continue
+        try:
+            return getattr(require(name), FRAME_MAKERS[name])(columns)
+        except ImportError:
+            continue
+    raise ImportError(
+        "A table needs pandas, polars or pyarrow, and none is installed: pip install 'mmtfl[frames]'"
+    )
+
+
+# -- task labels -----------------------------------------------------------------------------------------
+
+
+def take_task_column(X: Any, task: Any, task_column: str | None) -> tuple[Any, Any, str]:
+    """Separate the rows from their task labels, whichever of the two doors they came through.
+
+    Returns
+    -------
+    X : as given, without the task column
+    labels : as given, not checked yet; None if there are none
+    name : what to call the labels in messages
+    """
+    if task_column is None:
+        return X, task, "task"
+    if task is not None:
+        raise ValueError(
+            f"Task labels were given twice: as task= and as column {task_column!r} (task_column). "
+            "Pass one of them: leave task=None, or set_params(task_column=None)."
+        )
+    frame = _named_frame(X, task_column)
+    labels = frame.get_column(task_column).to_native()
+    return frame.drop(task_column).to_native(), labels, f"column {task_column!r}"
+
+
+def _named_frame(X: Any, task_column: str) -> Any:
+    if hasattr(X, "collect"):
+        raise TypeError(f"X is a lazy frame ({type(X).__name__}): call .collect() first.")
+    if not is_frame(X):
+        raise TypeError(
+            f"task_column={task_column!r} names a column of a frame, but X is of type {type(X).__name__} and "
+            "has no column names. Pass a pandas, polars or pyarrow table, or the labels as task=."
+        )
+    frame = nw.from_native(X, eager_only=True)
+    if task_column not in frame.columns:
+        names = [str(name) for name in frame.columns]
+        close = get_close_matches(task_column, names, n=3) or names[:6]
+        raise ValueError(
+            f"X has no column {task_column!r}, which task_column names. Columns that come close: "
+            f"{', '.join(map(repr, close))}. Set task_column to the column of task labels."
+        )
+    return frame
+
+
+def locate_tasks(labels: np.ndarray, tasks: np.ndarray, *, unknown: str) -> np.ndarray:
+    """Position of each label in `tasks`; with unknown="mean", len(tasks) for one that is not there."""
+    if labels.dtype.kind != tasks.dtype.kind:
+        found, expected = (("integers", "strings")[kind.dtype.kind == "U"] for kind in (labels, tasks))
+        raise TypeError(
+            f"Task labels are {found} (such as {show(labels, 0)}), but the model was fitted on {expected} "
+            f"({first_few(tasks)}). Convert the labels, for example with "
+            f"astype({'str' if expected == 'strings' else 'int'})."
+        )
+    order = np.argsort(tasks)
+    place = np.searchsorted(tasks, labels, sorter=order)
+    index = order[np.minimum(place, len(tasks) - 1)]
+    missing = tasks[index] != labels
+    if missing.any() and unknown == "error":
+        raise ValueError(
+            f"Unknown task {first_few(np.unique(labels[missing]))} (first in row {missing.argmax()}): the "
+            f"model was fitted on {first_few(tasks)}. Leave these rows out, or predict them with the mean of "
+            "all tasks by set_params(unknown_task='mean')."
+        )
+    return np.where(missing, len(tasks), index)
+
+
+def first_few(labels: Sequence[Any] | np.ndarray, most: int = 5) -> str:
+    """Show some labels, and how many there are if not all."""
+    shown = ", ".join(show(labels, i) for i in range(min(len(labels), most)))
+    return shown if len(labels) <= most else f"{shown}, ... ({len(labels)} in all)"
+
+
+# -- targets ---------------------------------------------------------------------------------------------
+
+
+def n_dimensions(y: Any) -> int:
+    """Number of dimensions of a target: 2 for frames, else as numpy sees it."""
+    if hasattr(y, "collect"):
+        raise TypeError(f"y is lazy ({type(y).__name__}): call .collect() first.")
+    if sparse.issparse(y):
+        raise TypeError("y must be dense, NaN for what is not observed, but is sparse: pass y.toarray().")
+    return 2 if is_frame(y) else np.asarray(y).ndim
+
+
+def column_names(y: Any) -> list[str] | None:
+    """Names of the columns of a target, if it is a frame with names."""
+    names = nw.from_native(y, eager_only=True).columns if is_frame(y) else []
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def single_column(y: Any) -> Any:
+    """One-column target as a vector; several columns beside task labels make no sense."""
+    values = nw.from_native(y, eager_only=True).to_numpy() if is_frame(y) else np.asarray(y)
+    if values.shape[1:] != (1,):
+        raise ValueError(
+            f"y has shape {values.shape} and task labels were given too: several columns of y are one task "
+            "each, so they need no labels. Pass a 1-D y with the labels, or the 2-D y without."
+        )
+    return values[:, 0]
+
+
+def read_weights(sample_weight: Any, n_rows: int) -> Any:
+    """Weights as an array, a single number spread over all rows; None stays."""
+    if sample_weight is None or is_frame(sample_weight) or sparse.issparse(sample_weight):
+        return sample_weight
+    sample_weight = np.asarray(sample_weight)
+    return np.full(n_rows, sample_weight) if sample_weight.ndim == 0 else sample_weight
+
+
+def stack_observed(
+    y: Any, y_pred: np.ndarray, labels: np.ndarray | None, weights: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray]:
+    """Targets, predictions, labels and weights of the observations of positive weight, one row each."""
+    y = nw.from_native(y, eager_only=True).to_numpy() if is_frame(y) else np.asarray(y)
+    check_length("y", len(y), len(y_pred))
+    weights = read_weights(weights, len(y))
+    if y.ndim == 1:
+        weights = check_weights(weights, len(y))
+        seen = weights > 0
+        return y[seen], y_pred[seen], None if labels is None else labels[seen], weights[seen]
+    y_pred = y_pred.reshape(y.shape)
+    weights = check_weights(weights, len(y))[:, None] if np.ndim(weights) == 1 else np.asarray(weights)
+    weights = np.broadcast_to(weights, y.shape)
+    rows, columns = np.nonzero((y == y) & (weights > 0))
+    return y[rows, columns], y_pred[rows, columns], columns, weights[rows, columns]

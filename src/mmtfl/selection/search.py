@@ -1,0 +1,388 @@
+"""The estimators that choose alpha, and (p, k) among candidates, by themselves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError, StrOptions
+
+from mmtfl.data.tasks import Tasks
+from mmtfl.data.validation import check_task_labels
+from mmtfl.estimators.base import SHARED_CONSTRAINTS, Prepared, TaskModel, document
+from mmtfl.estimators.classification import TaskClassifier
+from mmtfl.estimators.inputs import take_task_column
+from mmtfl.estimators.metrics import as_metric
+from mmtfl.estimators.regression import REGRESSOR_CONSTRAINTS, TaskRegressor
+from mmtfl.objective.design import Design
+from mmtfl.objective.penalties import make_penalty
+from mmtfl.selection.cross_validation import (
+    Member,
+    Settings,
+    choose,
+    fold_scores,
+    member_grids,
+    results_table,
+)
+from mmtfl.selection.path import solve_path
+from mmtfl.selection.splitting import TaskKFold
+from mmtfl.solvers import solve
+from mmtfl.solvers.solve import one_blas_thread
+
+__all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV"]
+
+_PATH_TOL = 1e-4  # held-out scores do not see more; the final fit uses tol
+
+SEARCH_CONSTRAINTS: dict[str, list[Any]] = {
+    "pk": ["array-like"],
+    "alphas": [Interval(Integral, 1, None, closed="left"), "array-like"],
+    "cv": [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), Iterable, None],
+    "alpha_ratio": [Interval(Real, 0, 1, closed="neither"), None],
+    "scoring": [str, callable, None],
+    "selection": [StrOptions({"best", "one_se"})],
+    "eps": [Interval(Real, 0, np.inf, closed="neither")],
+}
+
+SEARCH_PARAMETERS = """\
+pk : (p, k) or sequence of (p, k), default=((2, 2), (1, 1), (2, 1), (1, 2))
+    Members of the family to choose from; k may be "log".
+alphas : int or array-like, default=100
+    Number of strengths, from the smallest that gives zero down to ``alpha_ratio`` times it (each member has
+    its own grid), or the strengths themselves.
+cv : int, splitter or iterable of (train, test), default=None
+    None is 5, a number n is ``TaskKFold(n, random_state=0)`` (stratified for classifiers): every task is in
+    the training part of every fold.
+alpha_ratio : float, optional
+    Smallest over largest alpha; None is 1e-3, or 1e-2 with fewer rows than coefficients (1e-6 where no
+    alpha gives zero, as in ridge).
+scoring : str or callable, optional
+    Score of held-out rows, averaged over tasks, as in ``task_scorer``. None is minus the loss of the rows.
+selection : {"best", "one_se"}, default="best"
+    Take the best mean score, or the strongest alpha whose score is within one standard error of it."""
+
+SEARCH_ATTRIBUTES = """\
+best_p_, best_k_ : float
+    The member chosen; ``best_k_`` is "log" at the log edge.
+alpha_ : float
+    The strength chosen.
+alphas_ : ndarray of shape (n_alphas,)
+    Strengths tried for that member, largest first.
+cv_results_ : dict of ndarrays
+    One row per (p, k, alpha): p, k, alpha, mean_test_score, std_test_score, rank_test_score and a column per
+    fold, ready for a frame.
+best_score_ : float
+    Mean held-out score of the choice.
+path_ : Path
+    Coefficients of the chosen member at all its alphas, on all rows."""
+
+
+def document_search(cls: type[TaskSearch]) -> type[TaskSearch]:
+    """Write the shared parameters into the docstring."""
+    if cls.__doc__:
+        text = cls.__doc__.replace("    <search parameters>", _indent(SEARCH_PARAMETERS))
+        cls.__doc__ = text.replace("    <search attributes>", _indent(SEARCH_ATTRIBUTES))
+    return document(cls)
+
+
+def _indent(text: str) -> str:
+    return "\n".join("    " + line if line else line for line in text.split("\n"))
+
+
+@dataclass(frozen=True)
+class SearchPrepared(Prepared):
+    """Prepared data, and the folds as rows of its tasks (of X, where the tasks share it)."""
+
+    folds: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+
+
+class TaskSearch(TaskModel):
+    """A model that gets its solution from a search over members and strengths."""
+
+    _stratify: ClassVar[bool] = False
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._members()
+
+    def _members(self) -> list[Member]:
+        pairs = list(self.pk)
+        if len(pairs) == 2 and not any(np.ndim(pair) for pair in pairs):
+            pairs = [tuple(pairs)]
+        if not pairs:
+            raise InvalidParameterError("pk is empty: give at least one pair (p, k), such as (2, 1).")
+        members = []
+        for pair in pairs:
+            if np.ndim(pair) != 1 or len(pair) != 2:
+                raise InvalidParameterError(f"pk must hold pairs (p, k), but {pair!r} is not one.")
+            p, k = pair
+            # an array of pairs makes strings of numbers as soon as one k is "log"
+            k = k if k == "log" or not isinstance(k, str) else float(k)
+            members.append(make_penalty(float(p), k if k == "log" else float(k), 1.0, eps=self.eps))
+        return members
+
+    def _warm_start(self, tasks, column_scale, target_scale):
+        return None
+
+    def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> SearchPrepared:
+        prepared = super()._prepare(X, y, task, sample_weight)
+        folds = self._make_folds(X, y, task, prepared.tasks)
+        return SearchPrepared(**vars(prepared), folds=folds)
+
+    def _make_folds(self, X: Any, y: Any, task: Any, tasks: Tasks) -> list[tuple[np.ndarray, np.ndarray]]:
+        n_rows = tasks.X.shape[0]
+        if n_rows < 2:
+            raise ValueError(f"Cross-validation needs at least two rows, found n_samples = {n_rows}.")
+        labels = take_task_column(X, task, self.task_column)[1]
+        if labels is not None:
+            labels = check_task_labels(labels, n_rows)
+        cv = 5 if self.cv is None else self.cv
+        if isinstance(cv, Integral):
+            cv = TaskKFold(int(cv), random_state=0, stratify=self._stratify and not tasks.is_shared)
+        if isinstance(cv, TaskKFold):
+            splits = cv.split(np.zeros(n_rows), y, labels)
+        elif hasattr(cv, "split"):
+            splits = cv.split(np.zeros(n_rows), y, labels)
+        else:
+            splits = cv
+        # from the rows as they were given to the rows grouped by task
+        place = np.arange(n_rows)
+        if labels is not None:
+            place[np.argsort(labels, kind="stable")] = np.arange(n_rows)
+        folds = [(np.sort(place[np.asarray(part)]) for part in fold) for fold in splits]
+        return [self._check_fold(f, tasks, *fold) for f, fold in enumerate(folds)]
+
+    def _check_fold(self, fold: int, tasks: Tasks, train: np.ndarray, test: np.ndarray):
+        """Leave out rows without weight; every tested task must have been trained."""
+        if tasks.rows is None:
+            if tasks.weights is not None:
+                train, test = train[tasks.weights[train] > 0], test[tasks.weights[test] > 0]
+            tested, trained = tasks.observation_task[test], tasks.observation_task[train]
+            y_trained = tasks.y[train]
+        else:
+            weight = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
+            in_train = np.isin(tasks.rows, train) & (weight > 0)
+            in_test = np.isin(tasks.rows, test) & (weight > 0)
+            tested, trained = tasks.observation_task[in_test], tasks.observation_task[in_train]
+            y_trained = tasks.y[in_train]
+        missing = np.setdiff1d(tested, trained)
+        if missing.size:
+            raise ValueError(
+                f"Fold {fold} of cv tests task {tasks.labels[missing[0]].item()!r} but has no training row of it. "
+                "Use cv=TaskKFold(), which keeps every task in every training part."
+            )
+        if self._stratify:
+            n_tasks = tasks.n_tasks
+            classes = np.zeros((n_tasks, 2), dtype=bool)
+            classes[trained, (y_trained > 0).astype(int)] = True
+            alone = np.flatnonzero(classes[:, 0] != classes[:, 1])
+            if alone.size:
+                raise ValueError(
+                    f"Fold {fold} of cv has one class only of task {tasks.labels[alone[0]].item()!r} in its "
+                    "training part. Use fewer folds, TaskKFold(stratify=True), or more rows of that task."
+                )
+        if test.size == 0:
+            raise ValueError(f"Fold {fold} of cv has no row to test: use fewer folds.")
+        return train, test
+
+    def _solve(self, prepared: SearchPrepared) -> tuple[Any, Any]:
+        members, tasks = self._members(), prepared.tasks
+        settings = Settings(
+            loss=self._loss,
+            fit_intercept=self.fit_intercept,
+            standardize=self.standardize,
+            scale_targets=prepared.target_scale is not None,
+            max_iter=self.max_iter,
+            tol=max(self.tol, _PATH_TOL),
+            metric=None if self.scoring is None else as_metric(self.scoring),
+        )
+        with one_blas_thread():
+            design = Design(tasks, column_scale=prepared.column_scale, fit_intercept=self.fit_intercept)
+            grids = member_grids(design, self._loss, members, self._alphas(), self.alpha_ratio)
+            scores = fold_scores(tasks, prepared.folds, members, grids, settings, self.n_jobs)
+            m, a = choose(scores, self.selection)
+            path = solve_path(
+                design, self._loss, members[m], grids[m], max_iter=self.max_iter, tol=settings.tol
+            )
+        self.cv_results_ = results_table(members, grids, scores)
+        self.alphas_, self.alpha_ = grids[m], float(grids[m][a])
+        self.best_p_ = float(members[m].p)
+        self.best_k_ = "log" if members[m].kind else float(members[m].k)
+        self.best_score_ = float(scores[m][a].mean())
+        self.path_ = path.scaled(prepared.column_scale, prepared.target_scale)
+        penalty = members[m].at(self.alpha_)
+        solution = solve(
+            tasks,
+            self._loss,
+            penalty,
+            column_scale=prepared.column_scale,
+            start=path.coef(a).T,
+            **self._solver_options(),
+        )
+        return solution, penalty
+
+    def _alphas(self) -> int | np.ndarray:
+        if isinstance(self.alphas, Integral):
+            return int(self.alphas)
+        alphas = np.asarray(self.alphas, dtype=float)
+        if alphas.ndim != 1 or alphas.size == 0 or not np.all((alphas > 0) & (alphas < math.inf)):
+            raise InvalidParameterError(
+                f"alphas must be a number of strengths or positive finite strengths, got {self.alphas!r}."
+            )
+        return alphas
+
+
+@document_search
+class MMTFLRegressorCV(TaskSearch, TaskRegressor):
+    """Multitask regression that chooses its strength and its member of the family by cross-validation.
+
+    For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part; the
+    best (p, k, alpha) is fitted on all rows.
+
+    Parameters
+    ----------
+    <search parameters>
+    <shared parameters>
+
+    Attributes
+    ----------
+    <search attributes>
+    <shared attributes>
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl import MMTFLRegressorCV
+    >>> from mmtfl.datasets import make_tasks
+    >>> data = make_tasks(n_tasks=4, n_samples=40, n_features=12, n_informative=3, noise=0.5, random_state=0)
+    >>> model = MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=20, cv=3).fit(data.X, data.y, task=data.task)
+    >>> model.best_p_, model.best_k_
+    (2.0, 1.0)
+    >>> bool(np.array_equal(np.flatnonzero(model.c_), np.flatnonzero(data.support.any(axis=0))))
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **{name: rule for name, rule in REGRESSOR_CONSTRAINTS.items() if name != "warm_start"},
+        **SEARCH_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        pk=((2, 2), (1, 1), (2, 1), (1, 2)),
+        alphas=100,
+        cv=None,
+        *,
+        alpha_ratio=None,
+        scoring=None,
+        selection="best",
+        fit_intercept=True,
+        standardize=False,
+        scale_targets=False,
+        task_column=None,
+        unknown_task="error",
+        solver="auto",
+        max_iter=1000,
+        tol=1e-6,
+        n_jobs=None,
+        engine=None,
+        verbose=0,
+        eps=1e-2,
+    ):
+        self.pk = pk
+        self.alphas = alphas
+        self.cv = cv
+        self.alpha_ratio = alpha_ratio
+        self.scoring = scoring
+        self.selection = selection
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.scale_targets = scale_targets
+        self.task_column = task_column
+        self.unknown_task = unknown_task
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.verbose = verbose
+        self.eps = eps
+
+
+@document_search
+class MMTFLClassifierCV(TaskSearch, TaskClassifier):
+    """Multitask classification that chooses its strength and its member of the family by cross-validation.
+
+    For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part; the
+    best (p, k, alpha) is fitted on all rows.
+
+    Parameters
+    ----------
+    <search parameters>
+    <shared parameters>
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        The two classes, sorted; the same in every task.
+    <search attributes>
+    <shared attributes>
+
+    Examples
+    --------
+    >>> from mmtfl import MMTFLClassifierCV
+    >>> from mmtfl.datasets import make_tasks
+    >>> data = make_tasks(n_tasks=3, n_samples=60, n_features=10, n_informative=3, classification=True,
+    ...                   random_state=0)
+    >>> model = MMTFLClassifierCV(pk=(2, 1), alphas=15, cv=3).fit(data.X, data.y, task=data.task)
+    >>> model.score(data.X, data.y, task=data.task) > 0.8
+    True
+    """
+
+    _stratify = True
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **{name: rule for name, rule in SHARED_CONSTRAINTS.items() if name != "warm_start"},
+        **SEARCH_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        pk=((2, 2), (1, 1), (2, 1), (1, 2)),
+        alphas=100,
+        cv=None,
+        *,
+        alpha_ratio=None,
+        scoring=None,
+        selection="best",
+        fit_intercept=True,
+        standardize=False,
+        task_column=None,
+        unknown_task="error",
+        solver="auto",
+        max_iter=1000,
+        tol=1e-6,
+        n_jobs=None,
+        engine=None,
+        verbose=0,
+        eps=1e-2,
+    ):
+        self.pk = pk
+        self.alphas = alphas
+        self.cv = cv
+        self.alpha_ratio = alpha_ratio
+        self.scoring = scoring
+        self.selection = selection
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.task_column = task_column
+        self.unknown_task = unknown_task
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.verbose = verbose
+        self.eps = eps

@@ -1,0 +1,276 @@
+"""Citizenship: the tools of scikit-learn work on the estimators as on its own."""
+
+import pickle
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.feature_selection import SelectFromModel
+from sklearn.inspection import permutation_importance
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    StratifiedKFold,
+    cross_val_predict,
+    cross_val_score,
+    cross_validate,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
+
+from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
+
+MODELS = [MMTFLRegressor, MMTFLClassifier]
+VARIANTS = [
+    MMTFLRegressor(),
+    MMTFLRegressor(2, 2, alpha=0.1, standardize=True, scale_targets=True),
+    MMTFLRegressor(1, 1, alpha=0.1, solver="block"),
+    MMTFLClassifier(),
+    MMTFLClassifier(2, 2, alpha=0.05, standardize=True),
+    MMTFLClassifier(1, 2, alpha=0.05, solver="block"),
+]
+NAMES = [f"f{j}" for j in range(4)]
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 4))
+    index = rng.permutation(np.repeat([0, 1, 2], 40))
+    slope = np.array([[2.0, 1, 0, 0], [-2.0, 1, 0, 0], [1.0, -2, 0, 0]])
+    y = np.einsum("ij,ij->i", X, slope[index]) + 0.3 * rng.normal(size=120)
+    return X, y, np.array(["a", "b", "c"])[index]
+
+
+@pytest.fixture
+def routed():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+def target(Model, y):
+    return np.where(y > 0, "up", "down") if Model is MMTFLClassifier else y
+
+
+def framed(X, task):
+    return pd.DataFrame(X, columns=NAMES).assign(site=task)
+
+
+# -- the conventions ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", VARIANTS, ids=repr)
+def test_all_checks_of_scikit_learn_pass(model):
+    results = check_estimator(model, on_skip=None, on_fail="raise")
+    assert len(results) > 50
+    assert {result["status"] for result in results} <= {"passed", "skipped"}
+    skipped = {result["check_name"] for result in results if result["status"] == "skipped"}
+    assert skipped <= {"check_array_api_input"}  # runs only where SCIPY_ARRAY_API is set
+
+
+@pytest.mark.parametrize("Model", MODELS)
+def test_the_checks_for_two_dimensional_targets_and_binary_classes_are_among_them(Model):
+    names = {getattr(check, "func", check).__name__ for _, check in estimator_checks_generator(Model())}
+    assert ("check_classifier_multioutput" in names) == (Model is MMTFLClassifier)
+    assert ("check_regressor_multioutput" in names) == (Model is MMTFLRegressor)
+    assert ("check_classifier_not_supporting_multiclass" in names) == (Model is MMTFLClassifier)
+    assert "check_sample_weight_equivalence_on_sparse_data" in names
+
+
+def test_tags():
+    assert is_regressor(MMTFLRegressor()) and is_classifier(MMTFLClassifier())
+    for Model in MODELS:
+        tags = get_tags(Model())
+        assert tags.input_tags.sparse and not tags.input_tags.allow_nan
+        assert tags.target_tags.required and tags.target_tags.multi_output
+    assert not get_tags(MMTFLClassifier()).classifier_tags.multi_class
+    assert not get_tags(MMTFLClassifier()).classifier_tags.poor_score
+
+
+@pytest.mark.parametrize("Model", MODELS)
+def test_clones_and_pickles_predict_alike(Model, rows):
+    X, y, task = rows
+    y = target(Model, y)
+    model = Model(1, 2, alpha=0.05, unknown_task="mean").fit(framed(X, task)[NAMES], y, task=task)
+    copy = pickle.loads(pickle.dumps(model))
+    frame = framed(X, task)[NAMES]
+    assert_array_equal(copy.predict(frame, task=task), model.predict(frame, task=task))
+    assert copy.summary().equals(model.summary())
+    fresh = clone(model)
+    assert fresh.get_params() == model.get_params() and not hasattr(fresh, "coef_")
+    assert_array_equal(fresh.fit(frame, y, task=task).coef_, model.coef_)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("Model", MODELS)
+def test_read_only_memory_maps_are_read(Model, rows, order, tmp_path):
+    X, y, task = rows
+    y = target(Model, y)
+    joblib.dump([np.asarray(X, order=order), y, task], tmp_path / "rows")
+    mapped = joblib.load(tmp_path / "rows", mmap_mode="r")
+    assert isinstance(mapped[0], np.memmap)
+    model = Model(alpha=0.05, standardize=True).fit(*mapped[:2], task=mapped[2])
+    plain = Model(alpha=0.05, standardize=True).fit(X, y, task=task)
+    assert_allclose(model.coef_, plain.coef_, atol=1e-6)
+
+
+def test_processes_give_what_threads_give(rows):
+    X, y, task = rows
+    frame = framed(X, task)
+    model = MMTFLRegressor(alpha=0.05, task_column="site")
+    here = cross_val_score(model, frame, y, cv=3, n_jobs=1)
+    there = cross_val_score(model, frame, y, cv=3, n_jobs=2)
+    assert_array_equal(here, there)
+
+
+# -- routing: task= goes where the rows go, without set_*_request --------------------------------------------
+
+
+@pytest.mark.parametrize("Model", MODELS)
+def test_requests_for_task_are_declared_on_the_class(Model, routed):
+    requests = Model().get_metadata_routing()
+    for method in ("fit", "predict", "score"):
+        assert getattr(requests, method).requests["task"] is True, method
+    for method in ("predict_proba", "predict_log_proba", "decision_function"):
+        assert getattr(requests, method).requests == ({"task": True} if Model is MMTFLClassifier else {})
+    assert requests.fit.requests["sample_weight"] is None
+
+
+@pytest.mark.parametrize("Model", MODELS)
+def test_grid_search_routes_labels(Model, rows, routed):
+    X, y, task = rows
+    y = target(Model, y)
+    search = GridSearchCV(Model(), {"alpha": [0.01, 0.1, 10.0]}, cv=KFold(3, shuffle=True, random_state=0))
+    search.fit(X, y, task=task)
+    assert search.best_params_["alpha"] < 10
+    by_hand = []
+    for train, test in KFold(3, shuffle=True, random_state=0).split(X):
+        model = Model(alpha=0.1).fit(X[train], y[train], task=task[train])
+        by_hand.append(model.score(X[test], y[test], task=task[test]))
+    assert search.cv_results_["mean_test_score"][1] == pytest.approx(np.mean(by_hand))
+    assert search.best_estimator_.predict(X, task=task).shape == y.shape
+    assert search.score(X, y, task=task) > 0.8
+
+
+@pytest.mark.parametrize("Model", MODELS)
+def test_cross_validate_routes_labels(Model, rows, routed):
+    X, y, task = rows
+    y = target(Model, y)
+    result = cross_validate(Model(alpha=0.02), X, y, params={"task": task}, cv=3, return_estimator=True)
+    assert np.all(result["test_score"] > 0.8)
+    assert [list(model.tasks_) for model in result["estimator"]] == [["a", "b", "c"]] * 3
+
+
+@pytest.mark.parametrize("Model", MODELS)
+def test_pipelines_route_labels(Model, rows, routed):
+    X, y, task = rows
+    y = target(Model, y)
+    pipe = make_pipeline(StandardScaler(), Model(alpha=0.02)).fit(X, y, task=task)
+    plain = Model(alpha=0.02).fit(StandardScaler().fit_transform(X), y, task=task)
+    assert_allclose(pipe[-1].coef_, plain.coef_)
+    Z = pipe[0].transform(X)
+    assert_array_equal(pipe.predict(X, task=task), plain.predict(Z, task=task))
+    assert pipe.score(X, y, task=task) > 0.8
+    if Model is MMTFLClassifier:
+        assert pipe.predict_proba(X, task=task).shape == (120, 2)
+
+
+def test_grid_search_over_a_pipeline_routes_labels_and_weights(rows, routed):
+    X, y, task = rows
+    model = MMTFLRegressor().set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+    scaler = StandardScaler().set_fit_request(sample_weight=True)
+    search = GridSearchCV(make_pipeline(scaler, model), {"mmtflregressor__k": [1, 2]}, cv=3)
+    search.set_params(estimator__mmtflregressor__alpha=0.02)
+    search.fit(X, y, task=task, sample_weight=np.linspace(1, 2, 120))
+    assert search.score(X, y, task=task, sample_weight=np.ones(120)) > 0.8
+
+
+def test_pipelines_carry_names_of_set_output(rows, routed):
+    X, y, task = rows
+    frame = framed(X, task)[NAMES]
+    pipe = make_pipeline(StandardScaler().set_output(transform="polars"), MMTFLRegressor(alpha=0.02))
+    pipe.fit(frame, y, task=task)
+    assert pipe[-1].feature_names_in_.tolist() == NAMES
+    assert isinstance(pipe[-1].summary(), pl.DataFrame)
+
+
+def test_select_from_model_keeps_shared_features(rows, routed):
+    X, y, task = rows
+    frame = framed(X, task)[NAMES]
+    selector = SelectFromModel(MMTFLRegressor(alpha=0.3), threshold=1e-9).set_output(transform="pandas")
+    kept = selector.fit(frame, y, task=task).transform(frame)
+    assert kept.columns.tolist() == ["f0", "f1"]
+
+
+def test_labels_that_were_not_routed_are_asked_for(rows):
+    X, y, task = rows
+    search = GridSearchCV(MMTFLRegressor(), {"alpha": [0.1]}, cv=3, error_score="raise")
+    with pytest.raises(ValueError, match="enable_metadata_routing"):
+        search.fit(X, y, task=task)
+    with pytest.raises(ValueError, match="task_column"):
+        cross_val_predict(MMTFLRegressor(), X, y, params={"task": task})  # passes nothing on to predict
+
+
+# -- the second door, for tools that cannot route -----------------------------------------------------------
+
+
+def test_permutation_importance_with_a_task_column(rows):
+    X, y, task = rows
+    frame = framed(X, task)
+    model = MMTFLRegressor(alpha=0.05, task_column="site").fit(frame, y)
+    importance = permutation_importance(model, frame, y, random_state=0).importances_mean
+    assert importance[:2].min() > 0.1 and np.abs(importance[2:4]).max() < 1e-3
+    assert importance[4] > 0.1  # which site a row is from matters too
+
+
+def test_cross_val_predict_with_a_task_column(rows):
+    X, y, task = rows
+    frame = framed(X, task)
+    predicted = cross_val_predict(MMTFLRegressor(alpha=0.05, task_column="site"), frame, y, cv=4)
+    assert np.corrcoef(predicted, y)[0, 1] > 0.9
+    classes = np.where(y > 0, 1, 0)
+    model = MMTFLClassifier(alpha=0.02, task_column="site")
+    probability = cross_val_predict(
+        model, frame, classes, cv=StratifiedKFold(3, shuffle=True, random_state=0), method="predict_proba"
+    )
+    assert np.mean((probability[:, 1] > 0.5) == classes) > 0.85
+
+
+@pytest.mark.parametrize("scoring", ["r2", "neg_mean_squared_error"])
+def test_plain_scorers_with_a_task_column(rows, scoring):
+    X, y, task = rows
+    frame = framed(X, task)
+    model = MMTFLRegressor(alpha=0.05, task_column="site")
+    scores = cross_val_score(model, frame, y, cv=3, scoring=scoring)
+    pooled = cross_val_score(MMTFLRegressor(alpha=0.05), X, y, cv=3, scoring=scoring)
+    assert np.all(scores > pooled)
+
+
+def test_plain_classifier_scorers_with_a_task_column(rows):
+    X, y, task = rows
+    model = MMTFLClassifier(alpha=0.02, task_column="site")
+    scores = cross_validate(model, framed(X, task), y > 0, cv=3, scoring=["roc_auc", "neg_log_loss", "f1"])
+    assert np.all(scores["test_roc_auc"] > 0.9)
+
+
+def test_grid_search_with_a_task_column(rows):
+    X, y, task = rows
+    search = GridSearchCV(MMTFLRegressor(task_column="site"), {"alpha": [0.05, 50.0], "k": [1, 2]}, cv=3)
+    search.fit(framed(X, task), y)
+    assert search.best_params_["alpha"] == 0.05
+    assert search.best_estimator_.n_features_in_ == 4
+
+
+def test_matrix_targets_go_through_grid_search(rows):
+    X, y, _ = rows
+    Y = np.column_stack([y, X[:, 2]])
+    search = GridSearchCV(MMTFLRegressor(), {"alpha": [0.05, 50.0]}, cv=3).fit(X, Y)
+    assert search.best_params_["alpha"] == 0.05
+    assert search.predict(X).shape == Y.shape

@@ -1,0 +1,275 @@
+"""Second opinions for the tests, written from the formulas alone: nothing here calls our objective or solvers.
+
+Letters and equation numbers are those of docs/model.md: A (features by tasks), c, B, S_j = sum_t |a_jt|^p,
+e = k / (p + k), and n the mean task size (with weights: their sum over the number of tasks).
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import cvxpy as cp
+import numpy as np
+from scipy import optimize
+from scipy.special import expit
+
+from mmtfl.data import Tasks
+from mmtfl.objective.losses import Logistic, Squared
+
+INF = math.inf
+LOSSES = {"squared": Squared(), "logistic": Logistic()}
+
+# -- problems --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Ragged tasks as plain lists: designs, targets and row weights (or None), with the name of a loss."""
+
+    X: tuple[np.ndarray, ...]
+    y: tuple[np.ndarray, ...]
+    loss: str = "squared"
+    weights: tuple[np.ndarray, ...] | None = None
+    fit_intercept: bool = True
+
+    @property
+    def n_tasks(self) -> int:
+        return len(self.X)
+
+    @property
+    def n_features(self) -> int:
+        return self.X[0].shape[1]
+
+    @property
+    def row_weights(self) -> list[np.ndarray]:
+        """Weights of the rows divided by n of eq. (1)."""
+        weights = self.weights or [np.ones(len(y)) for y in self.y]
+        n = sum(w.sum() for w in weights) / self.n_tasks
+        return [w / n for w in weights]
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        return Tasks.from_list(list(zip(self.X, self.y, strict=True)), sample_weight=self.weights)
+
+
+def make_problem(seed, *, loss="squared", sizes=(14, 9, 21), d=10, weighted=False, fit_intercept=True):
+    """Tasks that share the first features, use the next ones alone, and leave the others unused."""
+    rng = np.random.default_rng(seed)
+    truth = np.zeros((d, len(sizes)))
+    truth[: d // 3] = rng.normal(size=(d // 3, len(sizes))) * 1.5
+    for t in range(len(sizes)):
+        truth[d // 3 + t % (d - d // 3), t] = 2.0
+    X = tuple(rng.normal(size=(n, d)) + 0.3 for n in sizes)
+    z = [x @ truth[:, t] + 0.5 * t + 0.7 * rng.normal(size=len(x)) for t, x in enumerate(X)]
+    if loss == "squared":
+        y = tuple(z)
+    else:
+        y = tuple(np.where(v > np.median(v) + 1e-9, 1.0, -1.0) for v in z)
+    weights = tuple(rng.uniform(0.3, 2.5, size=n) for n in sizes) if weighted else None
+    return Problem(X, y, loss, weights, fit_intercept)
+
+
+# -- the objective, written out --------------------------------------------------------------------------
+
+
+def row_sums(A, p):
+    return np.sum(np.abs(A) ** p, axis=1)
+
+
+def row_penalties(A, p, k, eps=1e-2):
+    """S_j^e of every row, with its limits: max_t |a_jt|^k at p = inf, S_j at k = inf, log(1 + S_j / eps)."""
+    if k == "log":
+        return np.log1p(row_sums(A, p) / eps)
+    if math.isinf(p):
+        return np.max(np.abs(A), axis=1) ** k
+    if math.isinf(k):
+        return row_sums(A, p)
+    return row_sums(A, p) ** (k / (p + k))
+
+
+def loss_part(problem, A, b):
+    total = 0.0
+    for t, (X, y, w) in enumerate(zip(problem.X, problem.y, problem.row_weights, strict=True)):
+        z = X @ A[:, t] + b[t]
+        rows = 0.5 * (y - z) ** 2 if problem.loss == "squared" else np.logaddexp(0.0, -y * z)
+        total += w @ rows
+    return float(total)
+
+
+def loss_gradient(problem, A, b):
+    """G (features, tasks) of the loss part, and its derivative in the intercepts."""
+    G, slope_b = np.empty(A.shape), np.empty(problem.n_tasks)
+    for t, (X, y, w) in enumerate(zip(problem.X, problem.y, problem.row_weights, strict=True)):
+        z = X @ A[:, t] + b[t]
+        slope = w * ((z - y) if problem.loss == "squared" else -y * expit(-y * z))
+        G[:, t], slope_b[t] = X.T @ slope, slope.sum()
+    return G, slope_b
+
+
+def joint_objective(problem, A, b, p, k, alpha, eps=1e-2):
+    """Problem (2)."""
+    return loss_part(problem, A, b) + alpha * float(np.sum(row_penalties(A, p, k, eps)))
+
+
+def product_objective(problem, B, c, b, p, k, gamma1, gamma2):
+    """Problem (1), finite p and k."""
+    penalty = gamma1 * np.sum(np.abs(B) ** p) + gamma2 * np.sum(c**k)
+    return loss_part(problem, c[:, None] * B, b) + float(penalty)
+
+
+def largest_null_slope(problem):
+    """Largest |gradient| entry at A = 0 with the best intercepts: the natural size of alpha."""
+    b = np.zeros(problem.n_tasks)
+    if problem.fit_intercept:
+        for t, (y, w) in enumerate(zip(problem.y, problem.row_weights, strict=True)):
+            mean = w @ y / w.sum()
+            b[t] = mean if problem.loss == "squared" else np.log((1.0 + mean) / (1.0 - mean))
+    return float(np.abs(loss_gradient(problem, np.zeros((problem.n_features, problem.n_tasks)), b)[0]).max())
+
+
+# -- convex members by a conic solver --------------------------------------------------------------------
+
+
+def _conic_penalty(row, p, k):
+    if math.isinf(k):
+        return cp.norm1(row) if p == 1 else cp.sum_squares(row) if p == 2 else cp.sum(cp.power(cp.abs(row), p))
+    r = k if math.isinf(p) else p * k / (p + k)
+    norm = cp.norm_inf(row) if math.isinf(p) else cp.norm2(row) if p == 2 else cp.pnorm(row, p)
+    return norm if abs(r - 1.0) < 1e-12 else cp.power(norm, r)
+
+
+def conic_optimum(problem, p, k, alpha):
+    """Minimum of (2) for a convex member: (value of (2) there by our own formula, A, b)."""
+    A, b = cp.Variable((problem.n_features, problem.n_tasks)), cp.Variable(problem.n_tasks)
+    total = alpha * sum(_conic_penalty(A[j], p, k) for j in range(problem.n_features))
+    for t, (X, y, w) in enumerate(zip(problem.X, problem.y, problem.row_weights, strict=True)):
+        z = X @ A[:, t] + (b[t] if problem.fit_intercept else 0.0)
+        if problem.loss == "squared":
+            total += 0.5 * cp.sum_squares(cp.multiply(np.sqrt(w), y - z))
+        else:
+            total += w @ cp.logistic(cp.multiply(-y, z))
+    tight = {f"tol_{name}": 1e-9 for name in ("gap_abs", "gap_rel", "feas")}
+    cp.Problem(cp.Minimize(total)).solve(solver=cp.CLARABEL, **tight)
+    intercept = b.value if problem.fit_intercept else np.zeros(problem.n_tasks)
+    return joint_objective(problem, A.value, intercept, p, k, alpha), A.value, intercept
+
+
+# -- Algorithm 1, as in a textbook -----------------------------------------------------------------------
+
+
+def elimination_constant(p, k):
+    """K of eq. (5)."""
+    return (p / k) ** (k / (p + k)) * (p + k) / p
+
+
+def algorithm1(problem, p, k, alpha, *, max_passes=2000, tol=1e-10):
+    """Algorithm 1 from c = 1 with gamma1 = gamma2, p in {1, 2} and finite k; (A, b, values of problem (1)).
+
+    Every task minimises its loss in beta with X diag(c), by Newton on the loss and an exact inner solve
+    (linear equations for p = 2, coordinate descent for p = 1); then c follows from eq. (3).
+    """
+    gamma = alpha / elimination_constant(p, k)
+    d, n_tasks = problem.n_features, problem.n_tasks
+    c, B, b = np.ones(d), np.zeros((d, n_tasks)), np.zeros(n_tasks)
+    A, history = np.zeros((d, n_tasks)), []
+    for _ in range(max_passes):
+        for t in range(n_tasks):
+            B[:, t], b[t] = _task_part(problem, t, c, gamma, p, B[:, t], b[t])
+        previous, A = A, c[:, None] * B
+        c_new = (p / k * row_sums(A, p)) ** (1.0 / (p + k))
+        B = np.divide(A, c_new[:, None], out=np.zeros_like(A), where=c_new[:, None] > 0.0)
+        c = c_new
+        history.append(product_objective(problem, B, c, b, p, k, gamma, gamma))
+        if np.abs(A - previous).max() < tol:
+            break
+    return A, b, np.array(history)
+
+
+def _task_part(problem, t, c, gamma, p, beta, b):
+    X, y, w = problem.X[t] * c, problem.y[t], problem.row_weights[t]
+    design = np.column_stack([X, np.full(len(y), float(problem.fit_intercept))])
+    strength = np.append(np.full(X.shape[1], gamma), 0.0)
+    theta = np.append(beta, b)
+    squared = problem.loss == "squared"
+
+    def value(theta):
+        z = design @ theta
+        rows = 0.5 * (y - z) ** 2 if squared else np.logaddexp(0.0, -y * z)
+        return w @ rows + strength @ np.abs(theta) ** p
+
+    current = value(theta)
+    for _ in range(1 if squared else 60):
+        z = design @ theta
+        slope = design.T @ (w * (z - y) if squared else -w * y * expit(-y * z))
+        weight = w if squared else np.maximum(w * expit(z) * expit(-z), 1e-10 * w)
+        H = design.T @ (weight[:, None] * design)
+        goal = _ridge_step(H, slope, theta, strength) if p == 2 else _lasso_step(H, slope, theta, strength)
+        step = 1.0
+        while step > 1e-8 and value(theta + step * (goal - theta)) > current:
+            step *= 0.5
+        if step <= 1e-8:
+            break
+        theta = theta + step * (goal - theta)
+        fall, current = current - value(theta), value(theta)
+        if fall <= 1e-15 * abs(current):
+            break
+    return theta[:-1], theta[-1]
+
+
+def _ridge_step(H, slope, theta, strength):
+    # the intercept column may be zero (no intercept): lstsq leaves it alone
+    return theta - np.linalg.lstsq(H + np.diag(2 * strength), slope + 2 * strength * theta, rcond=None)[0]
+
+
+def _lasso_step(H, slope, theta, strength):
+    """Coordinate descent on slope.(x - theta) + (x - theta) H (x - theta) / 2 + strength.|x|."""
+    x, diagonal = theta.copy(), np.diag(H)
+    gradient = slope.copy()
+    for _ in range(20000):
+        largest = 0.0
+        for j in np.flatnonzero(diagonal > 0.0):
+            target = diagonal[j] * x[j] - gradient[j]
+            new = math.copysign(max(abs(target) - strength[j], 0.0), target) / diagonal[j]
+            change = new - x[j]
+            if change != 0.0:
+                gradient += H[j] * change
+                x[j] = new
+                largest = max(largest, diagonal[j] * abs(change))
+        if largest <= 1e-13:
+            break
+    return x
+
+
+# -- rows by brute force ---------------------------------------------------------------------------------
+
+
+def row_objective(a, g, L, p, k, alpha, eps=1e-2):
+    """sum_t L_t a_t^2 / 2 - g_t a_t + alpha S^e; `a` may hold one row or many."""
+    a = np.atleast_2d(a)
+    return a**2 @ L / 2 - a @ g + alpha * row_penalties(a, p, k, eps)
+
+
+def brute_force_row(g, L, p, k, alpha, eps=1e-2, *, n_grid=None):
+    """Least value of the row objective: a grid, then polish from its best points; (value, row).
+
+    The penalty grows with every |a_t|, so the minimiser lies between 0 and g_t / L_t.
+    """
+    g, L = np.asarray(g, dtype=float), np.asarray(L, dtype=float)
+    top = np.divide(g, L, out=np.zeros_like(g), where=L > 0)
+    n_grid = n_grid or {1: 4001, 2: 161, 3: 41}.get(len(g), 13)
+    unit = np.linspace(0.0, 1.0, n_grid) ** 2  # finer near zero, where concave members bend
+    grid = np.array(list(itertools.product(unit, repeat=len(g))))
+    values = row_objective(grid * top, g, L, p, k, alpha, eps)
+    best_value, best = float(values.min()), grid[values.argmin()]
+    starts = grid[np.argsort(values)[:: max(1, len(values) // 400)][:8]]
+
+    def polished(x):
+        return row_objective(np.clip(x, 0.0, 1.0) * top, g, L, p, k, alpha, eps)[0]
+
+    options = {"xatol": 1e-10, "fatol": 1e-14, "maxiter": 4000, "maxfev": 4000}
+    for start in (best, *starts[:3]):
+        found = optimize.minimize(polished, start, method="Nelder-Mead", options=options)
+        if found.fun < best_value:
+            best_value, best = float(found.fun), np.clip(found.x, 0.0, 1.0)
+    return best_value, best * top

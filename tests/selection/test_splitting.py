@@ -1,0 +1,365 @@
+"""Folds and splits keep every task in training, test every row that can be, and keep the type of the data."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
+from sklearn.utils.metadata_routing import get_routing_for_object
+
+from mmtfl.model_selection import TaskKFold, tasks_train_test_split
+
+
+def labels(sizes, seed=0):
+    """Labels of tasks of these sizes, in random order."""
+    return np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
+
+
+def folds(splitter, task, y=None):
+    return list(splitter.split(np.zeros((len(task), 1)), y, task=task))
+
+
+class NeedsTasks(RegressorMixin, BaseEstimator):
+    """Predicts the mean of each task; a task it was not fitted on is an error."""
+
+    __metadata_request__fit = {"task": True}  # noqa: RUF012
+    __metadata_request__predict = {"task": True}  # noqa: RUF012
+    __metadata_request__score = {"task": True}  # noqa: RUF012
+
+    def __init__(self, shift=0.0):
+        self.shift = shift
+
+    def fit(self, X, y, task=None):
+        self.means_ = {t: y[task == t].mean() for t in np.unique(task)}
+        return self
+
+    def predict(self, X, task=None):
+        return np.array([self.means_[t] + self.shift for t in task])
+
+    def score(self, X, y, task=None):
+        return -np.mean((y - self.predict(X, task)) ** 2)
+
+
+# -- TaskKFold -------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=8),
+    n_splits=st.integers(2, 5),
+    shuffle=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_folds_keep_the_promises(sizes, n_splits, shuffle, seed):
+    task = labels(sizes, seed)
+    splitter = TaskKFold(n_splits, shuffle=shuffle, random_state=seed if shuffle else None)
+    testable = sum(size for size in sizes if size > 1)
+    if testable < n_splits:
+        with pytest.raises(ValueError, match="use fewer folds"):
+            folds(splitter, task)
+        return
+    tested = np.zeros(len(task), dtype=int)
+    test_sizes = []
+    for train, test in folds(splitter, task):
+        assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(len(task)))
+        assert set(task[train]) == set(range(len(sizes)))
+        assert {t for t, size in enumerate(sizes) if size >= n_splits} <= set(task[test])
+        by_task = np.bincount(task[test], minlength=len(sizes))
+        for size, count in zip(sizes, by_task, strict=True):
+            assert size == 1 or size // n_splits <= count <= -(-size // n_splits)
+        tested[test] += 1
+        test_sizes.append(len(test))
+    assert_array_equal(tested, np.array(sizes)[task] > 1)
+    assert len(test_sizes) == n_splits
+    assert min(test_sizes) > 0
+    assert max(test_sizes) - min(test_sizes) <= 1
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    counts=st.lists(st.tuples(st.integers(1, 7), st.integers(1, 7)), min_size=1, max_size=6),
+    n_splits=st.integers(2, 4),
+    seed=st.integers(0, 99),
+)
+def test_stratified_folds_keep_them_for_every_class_of_every_task(counts, n_splits, seed):
+    cell = labels(np.ravel(counts), seed)
+    task, y = cell // 2, np.array(["no", "yes"])[cell % 2]
+    sizes = np.ravel(counts)
+    splitter = TaskKFold(n_splits, random_state=seed, stratify=True)
+    if sizes[sizes > 1].sum() < n_splits:
+        with pytest.raises(ValueError, match="use fewer folds"):
+            folds(splitter, task, y)
+        return
+    tested = np.zeros(len(task), dtype=int)
+    for train, test in folds(splitter, task, y):
+        assert set(cell[train]) == set(range(len(sizes)))
+        assert {c for c, size in enumerate(sizes) if size >= n_splits} <= set(cell[test])
+        tested[test] += 1
+    assert_array_equal(tested, sizes[cell] > 1)
+
+
+def test_stratification_is_what_spreads_the_rare_class():
+    task = np.repeat([0, 1], 50)
+    y = np.tile(np.arange(50) < 5, 2).astype(int)
+
+    def positives(stratify):
+        return [
+            np.bincount(task[test], y[test], minlength=2).tolist()
+            for seed in range(5)
+            for _, test in folds(TaskKFold(5, random_state=seed, stratify=stratify), task, y)
+        ]
+
+    assert all(count == [1, 1] for count in positives(True))
+    assert any(count != [1, 1] for count in positives(False))
+
+
+@pytest.mark.parametrize("options", [{"shuffle": False}, {"shuffle": True, "random_state": 3}])
+def test_without_tasks_the_folds_are_those_of_kfold(options):
+    X = np.zeros((13, 1))
+    ours, theirs = TaskKFold(4, **options).split(X), KFold(4, **options).split(X)
+    for (train, test), (expected_train, expected_test) in zip(ours, theirs, strict=True):
+        assert_array_equal(train, expected_train)
+        assert_array_equal(test, expected_test)
+
+
+def test_without_tasks_classes_are_still_spread():
+    y = np.repeat([0, 1], [40, 5])
+    for _, test in TaskKFold(5, stratify=True, random_state=0).split(np.zeros((45, 1)), y):
+        assert_array_equal(np.bincount(y[test]), [8, 1])
+
+
+def test_parts_are_consecutive_rows_of_their_task_without_shuffling():
+    task = np.array(list("abababab"))
+    for _, test in folds(TaskKFold(2, shuffle=False), task):
+        for name in "ab":
+            position = np.searchsorted(np.flatnonzero(task == name), test[task[test] == name])
+            assert_array_equal(np.diff(position), 1)
+
+
+def test_the_seed_decides_the_folds():
+    task = labels([20, 30])
+
+    def first(seed):
+        return folds(TaskKFold(3, random_state=seed), task)[0][1].tolist()
+
+    assert first(0) == first(0)
+    assert first(0) != first(1)
+
+
+@pytest.mark.parametrize("wrap", [list, np.asarray, pd.Series, pl.Series, pa.array])
+def test_labels_may_be_any_column_of_strings(wrap):
+    task = np.array(list("aaaabbbb"))
+    expected = folds(TaskKFold(2, shuffle=False), task)
+    for (_, test), (_, reference) in zip(
+        TaskKFold(2, shuffle=False).split(np.zeros((8, 1)), task=wrap(task.tolist())), expected, strict=True
+    ):
+        assert_array_equal(test, reference)
+
+
+def test_groups_are_the_same_as_task():
+    task, X = labels([6, 7]), np.zeros((13, 1))
+    by_task = TaskKFold(3, random_state=0).split(X, task=task)
+    by_groups = TaskKFold(3, random_state=0).split(X, groups=task)
+    for (_, one), (_, other) in zip(by_task, by_groups, strict=True):
+        assert_array_equal(one, other)
+    with pytest.raises(ValueError, match="both given"):
+        next(TaskKFold(3).split(X, task=task, groups=task))
+
+
+def sorted_problem():
+    """Rows sorted by task: plain folds without shuffling would leave whole tasks out of training."""
+    rng = np.random.default_rng(0)
+    task = np.repeat(["a", "b", "c"], 20)
+    return rng.standard_normal((60, 2)), rng.standard_normal(60), task
+
+
+def test_grid_search_hands_the_task_over_without_set_request():
+    X, y, task = sorted_problem()
+    with config_context(enable_metadata_routing=True):
+        search = GridSearchCV(NeedsTasks(), {"shift": [0.0, 5.0]}, cv=TaskKFold(4), error_score="raise")
+        search.fit(X, y, task=task)
+        assert search.best_params_ == {"shift": 0.0}
+        # the same search fails with folds that know no tasks, so the labels did reach the splitter
+        with pytest.raises(KeyError):
+            GridSearchCV(NeedsTasks(), {"shift": [0.0]}, cv=KFold(3), error_score="raise").fit(
+                X, y, task=task
+            )
+
+
+def test_cross_validate_hands_the_task_over():
+    X, y, task = sorted_problem()
+    with config_context(enable_metadata_routing=True):
+        result = cross_validate(
+            NeedsTasks(), X, y, cv=TaskKFold(4), params={"task": task}, return_indices=True
+        )
+    for train in result["indices"]["train"]:
+        assert set(task[train]) == {"a", "b", "c"}
+    assert len(result["test_score"]) == 4
+
+
+def test_groups_work_without_routing():
+    X, y, task = sorted_problem()
+    assert len(cross_val_score(Ridge(), X, y, groups=task, cv=TaskKFold(4))) == 4
+    search = GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=TaskKFold(4)).fit(X, y, groups=task)
+    assert search.n_splits_ == 4
+
+
+def test_both_names_are_requested_on_the_class():
+    request = get_routing_for_object(TaskKFold())
+    assert request.split.requests == {"task": True, "groups": True}
+
+
+def test_splitter_shows_its_options_and_survives_clone():
+    splitter = TaskKFold(3, random_state=1, stratify=True)
+    assert repr(splitter) == "TaskKFold(n_splits=3, random_state=1, shuffle=True, stratify=True)"
+    assert splitter.get_n_splits() == 3
+    search = clone(GridSearchCV(Ridge(), {}, cv=splitter))
+    assert repr(search.cv) == repr(splitter)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"n_splits": 1}, ValueError, "2 or more"),
+        ({"n_splits": 2.5}, TypeError, "n_splits"),
+        ({"n_splits": True}, TypeError, "n_splits"),
+        ({"shuffle": False, "random_state": 0}, ValueError, "no effect"),
+    ],
+)
+def test_wrong_options_are_named(options, error, words):
+    with pytest.raises(error, match=words):
+        TaskKFold(**options)
+
+
+def test_wrong_data_is_named():
+    X = np.zeros((4, 1))
+    with pytest.raises(ValueError, match="task has 3"):
+        next(TaskKFold(2).split(X, task=[0, 0, 1]))
+    with pytest.raises(ValueError, match="y is None"):
+        next(TaskKFold(2, stratify=True).split(X, task=[0, 0, 1, 1]))
+    with pytest.raises(ValueError, match="continuous"):
+        next(TaskKFold(2, stratify=True).split(X, [0.1, 0.2, 0.3, 0.5], task=[0, 0, 1, 1]))
+    with pytest.raises(ValueError, match="0 of 4 rows"):
+        next(TaskKFold(2).split(X, task=[0, 1, 2, 3]))
+
+
+# -- tasks_train_test_split ------------------------------------------------------------------------------
+
+
+def split(sizes, **options):
+    task = labels(sizes)
+    n = len(task)
+    parts = tasks_train_test_split(np.arange(n)[:, None], np.arange(n), task, random_state=0, **options)
+    return (task, *parts)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 20), min_size=1, max_size=8).filter(lambda sizes: max(sizes) > 1),
+    test_size=st.floats(0.01, 0.99),
+)
+def test_every_task_is_in_both_parts_once_it_has_two_rows(sizes, test_size):
+    task, X_train, X_test, y_train, y_test, task_train, task_test = split(sizes, test_size=test_size)
+    assert_array_equal(np.sort(np.concatenate([y_train, y_test])), np.arange(len(task)))
+    assert_array_equal(X_train[:, 0], y_train)
+    assert_array_equal(X_test[:, 0], y_test)
+    assert_array_equal(task_train, task[y_train])
+    assert_array_equal(task_test, task[y_test])
+    assert set(task_train) == set(range(len(sizes)))
+    assert set(task_test) == {t for t, size in enumerate(sizes) if size > 1}
+
+
+def test_parts_are_in_proportion_within_each_task():
+    *_, task_train, task_test = split([8, 40, 400])
+    assert_array_equal(np.bincount(task_test), [2, 10, 100])
+    assert_array_equal(np.bincount(task_train), [6, 30, 300])
+    *_, task_train, task_test = split([8, 40, 400], train_size=0.25)
+    assert_array_equal(np.bincount(task_train), [2, 10, 100])
+    assert_array_equal(np.bincount(task_test), [6, 30, 300])
+
+
+def test_numbers_count_rows_of_each_task():
+    *_, task_train, task_test = split([3, 40, 400], test_size=5, train_size=10)
+    assert_array_equal(np.bincount(task_test), [2, 5, 5])
+    assert_array_equal(np.bincount(task_train), [1, 10, 10])
+
+
+def test_both_shares_may_leave_rows_out():
+    *_, task_train, task_test = split([40, 400], test_size=0.1, train_size=0.2)
+    assert_array_equal(np.bincount(task_test), [4, 40])
+    assert_array_equal(np.bincount(task_train), [8, 80])
+
+
+def test_stratified_parts_have_every_class_of_every_task():
+    cell = labels([2, 30, 3, 60])
+    task, y = cell // 2, cell % 2
+    _, _, y_train, y_test, task_train, task_test = tasks_train_test_split(
+        np.zeros((len(y), 1)), y, task, stratify=True, random_state=0
+    )
+    assert_array_equal(np.bincount(task_test * 2 + y_test), [1, 8, 1, 15])
+    assert_array_equal(np.bincount(task_train * 2 + y_train), [1, 22, 2, 45])
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_frames_keep_their_type_and_names(frame):
+    X = frame({"a": np.arange(12.0), "b": np.arange(12.0)})
+    column = {pd.DataFrame: pd.Series, pl.DataFrame: pl.Series, pa.table: pa.array}[frame]
+    y, task = column(list(range(12))), column(["u", "v", "w"] * 4)
+    parts = tasks_train_test_split(X, y, task, random_state=0)
+    for part, whole in zip(parts, [X, X, y, y, task, task], strict=True):
+        assert type(part) is type(whole)
+    rows = np.asarray(parts[3])
+    assert_array_equal(np.asarray(parts[1]["a"]), rows)
+    assert sorted(np.asarray(parts[5]).tolist()) == ["u", "v", "w"]
+
+
+def test_sparse_rows_stay_sparse():
+    X = sparse.csr_matrix(np.arange(20.0).reshape(10, 2))
+    X_train, X_test, y_train, *_ = tasks_train_test_split(X, np.arange(10), [0, 1] * 5, random_state=0)
+    assert X_train.format == X_test.format == "csr"
+    assert_array_equal(X_train.toarray(), X.toarray()[y_train])
+
+
+def test_without_tasks_the_rows_are_one_task():
+    X = np.arange(8)[:, None]
+    X_train, X_test, *_, task_train, task_test = tasks_train_test_split(X, X[:, 0], None, random_state=0)
+    assert (len(X_train), len(X_test)) == (6, 2)
+    assert task_train is None
+    assert task_test is None
+
+
+def test_rows_keep_their_order():
+    *_, y_train, y_test, _, _ = split([9, 9])
+    assert np.all(np.diff(y_train) > 0)
+    assert np.all(np.diff(y_test) > 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"test_size": 0.0}, ValueError, "test_size"),
+        ({"test_size": 1.0}, ValueError, "test_size"),
+        ({"test_size": 0}, ValueError, "test_size"),
+        ({"train_size": "half"}, TypeError, "train_size"),
+        ({"train_size": True}, TypeError, "train_size"),
+        ({"test_size": 0.6, "train_size": 0.6}, ValueError, "more than 1"),
+    ],
+)
+def test_wrong_sizes_are_named(options, error, words):
+    with pytest.raises(error, match=words):
+        split([5, 5], **options)
+
+
+def test_tasks_of_one_row_only_cannot_be_split():
+    with pytest.raises(ValueError, match="single row"):
+        split([1, 1, 1])
+    with pytest.raises(ValueError, match="y has 3"):
+        tasks_train_test_split(np.zeros((4, 1)), [1, 2, 3], [0, 0, 1, 1])

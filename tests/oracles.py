@@ -273,3 +273,26 @@ def brute_force_row(g, L, p, k, alpha, eps=1e-2, *, n_grid=None):
         if found.fun < best_value:
             best_value, best = float(found.fun), np.clip(found.x, 0.0, 1.0)
     return best_value, best * top
+
+
+def stationary_curve(g, L, p, n_points=4001):
+    """Rows that hold every stationary point of a row problem with g > 0 and any penalty phi(||a||_p).
+
+    At a stationary row each task solves L_t a_t + m dN/da_t = g_t for one common number m; here m runs over a
+    fine grid: thresholds for p = 1, caps for p = inf, and L_t a + m a^(p-1) = g_t by bisection otherwise.
+    """
+    g, L = np.asarray(g, dtype=float), np.asarray(L, dtype=float)
+    near_one = 1.0 - np.geomspace(1e-12, 1.0, n_points)[:, None]
+    if p == 1:
+        return np.maximum(g - g.max() * near_one, 0.0) / L
+    top = g / L
+    if math.isinf(p):
+        return np.minimum(top, top.max() * np.geomspace(1e-12, 1.0, n_points)[:, None])
+    m = np.exp(np.linspace(-25.0, 25.0, n_points))[:, None] * np.max(L * top ** (2.0 - p))
+    high = np.log(top) + np.zeros_like(m)
+    low = high - 120.0
+    for _ in range(70):
+        middle = 0.5 * (low + high)
+        above = L * np.exp(middle) + m * np.exp((p - 1.0) * middle) > g
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    return np.exp(0.5 * (low + high))

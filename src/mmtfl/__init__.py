@@ -3,7 +3,7 @@
 from mmtfl.data.tasks import Tasks
 from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
 from mmtfl.objective.product import alpha_from_gammas, gammas_from_alpha
-from mmtfl.selection.search import MMTFLClassifierCV, MMTFLRegressorCV
+from mmtfl.selection.search import MMTFLClassifierCV, MMTFLRegressorCV, path
 
 __version__ = "0.1.0"
 
@@ -15,4 +15,5 @@ __all__ = [
     "Tasks",
     "alpha_from_gammas",
     "gammas_from_alpha",
+    "path",
 ]

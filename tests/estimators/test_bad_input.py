@@ -290,13 +290,14 @@ def test_bad_weights():
         ("k", np.nan, "'log'"),
         ("k", "ln", "'log'"),
         ("eps", 0, "1e-2"),
-        ("tol", 0, "1e-6"),
+        ("tol", 0, "small positive"),
         ("max_iter", 0, "1000"),
         ("max_iter", 10.5, "1000"),
         ("solver", "newton", "'auto'"),
         ("unknown_task", "ignore", "'mean'"),
         ("task_column", ["site"], "column of the frame"),
         ("n_jobs", 1.5, "threads"),
+        ("n_jobs", 0, "threads"),
         ("engine", "dask", "engine"),
         ("fit_intercept", "yes", "bool"),
     ],
@@ -336,7 +337,9 @@ def test_many_unknown_tasks_are_not_all_listed():
 def test_labels_of_another_type(model):
     with pytest.raises(TypeError, match=r"integers \(such as 0\).*strings.*'leeds'.*astype\(str\)"):
         model.predict(frame(), task=np.zeros(20, dtype=int))
-    numbered = MMTFLRegressor(alpha=0.1, unknown_task="mean").fit(design(), target(), task=target())
+    numbered = MMTFLRegressor(alpha=0.1, unknown_task="mean").fit(
+        design(), target(), task=np.repeat([0, 1], 10)
+    )
     with pytest.raises(TypeError, match=r"strings.*integers \(0, 1\).*astype\(int\)"):
         numbered.predict(design(), task=target().astype(str))
 

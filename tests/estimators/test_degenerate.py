@@ -92,14 +92,37 @@ def test_fewer_rows_than_features(Model, p, k):
     assert np.any(model.coef_)
 
 
+@pytest.fixture
+def overlapping():
+    """Enough rows and noise that no task's classes can be separated, even without a penalty."""
+    rng = np.random.default_rng(5)
+    task = np.repeat([10, 20, 30], [30, 45, 36])
+    X = rng.normal(size=(111, 3))
+    return X, X[:, 0] - 2 * X[:, 1] * (task == 20) + 2 * rng.normal(size=111), task
+
+
 @pytest.mark.parametrize("Model", MODELS)
-@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array, sparse.csc_array])
 @pytest.mark.parametrize("factor", [1e150, 1e-150])
 @pytest.mark.parametrize(("p", "k"), MEMBERS)
-def test_features_far_from_one(rows, Model, layout, factor, p, k):
-    X, y, task = rows
+def test_features_far_from_one(overlapping, Model, factor, p, k):
+    X, y, task = overlapping
     for standardize in (False, True):
-        fit(Model, layout(X * factor), target(Model, y), task, p=p, k=k, standardize=standardize)
+        fit(Model, X * factor, target(Model, y), task, p=p, k=k, standardize=standardize)
+
+
+@pytest.mark.parametrize("Model", MODELS)
+@pytest.mark.parametrize("factor", [1e150, 1e-150])
+@pytest.mark.parametrize("layout", [sparse.csr_array, sparse.csc_array])
+def test_sparse_features_far_from_one(overlapping, Model, factor, layout):
+    X, y, task = overlapping
+    for standardize in (False, True):
+        fit(Model, layout(X * factor), target(Model, y), task, standardize=standardize)
+
+
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (2, 1)])
+def test_separable_classes_with_next_to_no_penalty(rows, p, k):
+    X, y, task = rows
+    fit(MMTFLClassifier, X * 1e150, target(MMTFLClassifier, y), task, p=p, k=k)
 
 
 @pytest.mark.parametrize("Model", MODELS)
@@ -145,23 +168,26 @@ def test_one_feature(rows, Model):
     assert fit(Model, X[:, :1], target(Model, y), task).coef_.shape == (3, 1)
 
 
-@pytest.mark.parametrize(("p", "k"), [(2, 2), (2, 1), (1, 1), (1, 2)])
-def test_thousands_of_tiny_tasks(p, k):
+@pytest.mark.parametrize(
+    ("p", "k", "solver"), [(2, 2, "auto"), (2, 1, "auto"), (1, 1, "block"), (1, 2, "block")]
+)
+def test_thousands_of_tiny_tasks(p, k, solver):
     rng = np.random.default_rng(2)
     T = 3000
     task = rng.permutation(np.concatenate([np.arange(T), rng.integers(T, size=T)]))
     X = rng.normal(size=(2 * T, 4))
     y = 3 * X[:, 0] + 0.1 * rng.normal(size=2 * T)
-    model = fit(MMTFLRegressor, X, y, task, p=p, k=k, alpha=2.0, fit_intercept=False)
+    model = fit(MMTFLRegressor, X, y, task, p=p, k=k, alpha=2.0, fit_intercept=False, solver=solver)
     assert model.coef_.shape == (T, 4)
     assert np.argmax(model.c_) == 0
 
 
-def test_thousands_of_tiny_classifications():
+@pytest.mark.parametrize(("p", "k", "solver"), [(2, 2, "auto"), (2, 1, "block")])
+def test_thousands_of_tiny_classifications(p, k, solver):
     rng = np.random.default_rng(3)
     T = 3000
-    X = rng.normal(size=(2 * T, 4))
-    model = fit(MMTFLClassifier, X, np.tile([0, 1], T), np.repeat(np.arange(T), 2), alpha=5.0)
+    X, task = rng.normal(size=(2 * T, 4)), np.repeat(np.arange(T), 2)
+    model = fit(MMTFLClassifier, X, np.tile([0, 1], T), task, p=p, k=k, alpha=5.0, solver=solver)
     assert model.coef_.shape == (T, 4)
 
 

@@ -491,6 +491,19 @@ def test_a_matrix_of_classes_with_gaps_is_the_same_as_stacked_rows(classes):
     assert model.score(X, Y) == stacked.score(X[row], Y[row, column], task=column)
 
 
+def test_frames_of_nullable_classes_name_tasks_and_leave_gaps(classes):
+    X, y, _ = classes
+    Y = pd.DataFrame(
+        {"a": pd.array(y == "yes", dtype="boolean"), "b": pd.array(X[:, 0] > 0.3, dtype="boolean")}
+    )
+    Y.loc[2, "a"] = pd.NA
+    model = MMTFLClassifier(alpha=0.1).fit(X, Y)
+    assert model.tasks_.tolist() == ["a", "b"]
+    assert 0.7 < model.score(X, Y) == model.score(X, Y, sample_weight=np.ones(98))
+    whole = MMTFLClassifier(alpha=0.1).fit(X, pl.DataFrame({"a": y == "yes", "b": X[:, 0] > 0.3}))
+    assert whole.classes_.tolist() == [False, True] and whole.predict(X).dtype == bool
+
+
 def test_a_class_without_weight_does_not_count(classes):
     X, y, task = classes
     labels = np.where(np.arange(len(y)) % 10 == 0, "maybe", y)

@@ -29,6 +29,7 @@ from mmtfl.estimators.inputs import (
     is_frame,
     locate_tasks,
     make_frame,
+    matrix_values,
     n_dimensions,
     read_weights,
     single_column,
@@ -52,7 +53,11 @@ SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "tol": [Interval(Real, 0, np.inf, closed="neither")],
     "warm_start": ["boolean"],
-    "n_jobs": [Integral, None],
+    "n_jobs": [
+        Interval(Integral, 1, None, closed="left"),
+        Interval(Integral, None, -1, closed="right"),
+        None,
+    ],
     "engine": [HasMethods(["place", "map"]), None],
     "verbose": ["verbose"],
 }
@@ -73,7 +78,7 @@ REMEDIES = {
     "unknown_task": "Use 'error' to be told of new tasks, 'mean' to predict them by the mean over tasks.",
     "solver": "Use 'auto' unless you compare solvers.",
     "max_iter": "Use a positive number of passes, such as 1000.",
-    "tol": "Use a small positive number, such as 1e-6.",
+    "tol": "Use a small positive number, such as 1e-7.",
     "n_jobs": "Use None, a number of threads, or -1 for all processors.",
     "engine": "Use None to run here, or an engine of mmtfl.engine.",
 }
@@ -101,7 +106,7 @@ solver : {{"auto", "alternating", "block"}}, default="auto"
     "alternating" is Algorithm 1 of the paper, "block" descends on rows of coefficients, "auto" picks.
 max_iter : int, default=1000
     Most passes over the data.
-tol : float, default=1e-6
+tol : float, default=1e-7
     Stop when the distance to stationarity, relative to the largest gradient at zero, is below.
 warm_start : bool, default=False
     Whether `fit` starts from the coefficients of the last `fit`, if tasks and features are the same.
@@ -147,10 +152,6 @@ n_features_in_ : int
     Number of features, the task column not counted.
 feature_names_in_ : ndarray of shape (n_features,)
     Names of the features, if X was a frame with names."""
-
-FIT_PARAMETERS = """\
-X : array-like, sparse matrix or frame of shape (n_rows, n_features)
-    Rows of all tasks; a frame may hold the labels too, see ``task_column``."""
 
 Model = TypeVar("Model", bound="TaskModel")
 
@@ -364,9 +365,10 @@ class TaskModel(BaseEstimator):
             self._warn_not_converged()
 
     def _warn_not_converged(self) -> None:
+        gap = "" if self.dual_gap_ is None else f" and a dual gap of {self.dual_gap_:.2e}"
         warnings.warn(
             f"{type(self).__name__} stopped after {self.n_iter_} passes at a violation of "
-            f"{self.violation_:.2e}, short of tol={self.tol:g}. Raise max_iter (now {self.max_iter}), "
+            f"{self.violation_:.2e}{gap}, short of tol={self.tol:g}. Raise max_iter (now {self.max_iter}), "
             "loosen tol, or put the features on one scale with standardize=True.",
             ConvergenceWarning,
             stacklevel=4,
@@ -389,11 +391,9 @@ class TaskModel(BaseEstimator):
             index = locate_tasks(labels, self.tasks_, unknown=self.unknown_task)
         elif not self._predicts_matrix:
             index = self._only_task(X.shape[0])
-        known = None if index is None else np.minimum(index, len(self.tasks_) - 1)
-        feature_names = feature_names or getattr(self, "feature_names_in_", None)
-        if index is None or (index == len(self.tasks_)).any():
-            known = None  # an unknown task has no name here
-        check_finite_design(X, task_index=known, labels=self.tasks_, feature_names=feature_names)
+        names = feature_names or getattr(self, "feature_names_in_", None)
+        known = index is not None and (index < len(self.tasks_)).all()  # an unknown task has no place here
+        check_finite_design(X, task_index=index if known else None, labels=self.tasks_, feature_names=names)
         return X, index, labels
 
     def _only_task(self, n_rows: int) -> np.ndarray:
@@ -417,8 +417,8 @@ class TaskModel(BaseEstimator):
         return predict_rows(X, coef, intercept, index)
 
     def _mean_score(self, y: Any, y_pred: np.ndarray, labels: np.ndarray | None, weights: Any) -> float:
-        if labels is not None and n_dimensions(y) == 2:
-            y = single_column(y)
+        if n_dimensions(y) == 2:
+            y = matrix_values(y) if labels is None else single_column(y)
         if weights is None:
             return mean_task_score(y, y_pred, labels, self._metric)
         y, y_pred, labels, weights = stack_observed(y, y_pred, labels, weights)

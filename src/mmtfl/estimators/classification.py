@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import narwhals as nw
 import numpy as np
 from scipy.special import expit, log_expit
 from sklearn.base import ClassifierMixin
@@ -14,13 +13,12 @@ from sklearn.utils.validation import column_or_1d
 from mmtfl.data.tasks import Tasks
 from mmtfl.data.validation import (
     _missing,
-    check_design,
     check_finite_target,
     check_length,
     check_two_classes,
 )
 from mmtfl.estimators.base import MEMBER_CONSTRAINTS, SHARED_CONSTRAINTS, TaskModel, document
-from mmtfl.estimators.inputs import first_few, is_frame, n_dimensions
+from mmtfl.estimators.inputs import first_few, matrix_values, n_dimensions
 from mmtfl.objective.losses import Logistic
 
 __all__ = ["MMTFLClassifier", "TaskClassifier"]
@@ -194,9 +192,7 @@ def _plain_classes(y: Any, labels: np.ndarray | None, n_rows: int) -> np.ndarray
 
 def _read_class_columns(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """One column of classes per task, as codes; NaN, where a class was not observed, stays."""
-    values = nw.from_native(y, eager_only=True).to_numpy() if is_frame(y) else np.asarray(y)
-    if values.dtype.kind not in "iub":
-        values, _ = check_design(y, name="y")
+    values = matrix_values(y)
     observed = np.isfinite(values)
     names, codes = np.unique(values[observed], return_inverse=True)
     Y = np.full(values.shape, np.nan)
@@ -262,7 +258,7 @@ class MMTFLClassifier(TaskClassifier):
         unknown_task="error",
         solver="auto",
         max_iter=1000,
-        tol=1e-6,
+        tol=1e-7,
         warm_start=False,
         n_jobs=None,
         engine=None,

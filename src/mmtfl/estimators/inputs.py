@@ -10,7 +10,7 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 
-from mmtfl.data.validation import check_length, check_weights, show
+from mmtfl.data.validation import check_design, check_length, check_weights, show
 from mmtfl.errors import require
 
 FRAME_MAKERS = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
@@ -140,6 +140,12 @@ def single_column(y: Any) -> Any:
     return values[:, 0]
 
 
+def matrix_values(y: Any) -> np.ndarray:
+    """Two-dimensional target as numbers, NaN for what is missing; whole numbers stay whole."""
+    values = nw.from_native(y, eager_only=True).to_numpy() if is_frame(y) else np.asarray(y)
+    return values if values.dtype.kind in "iub" else check_design(y, name="y")[0]
+
+
 def read_weights(sample_weight: Any, n_rows: int) -> Any:
     """Weights as an array, a single number spread over all rows; None stays."""
     if sample_weight is None or is_frame(sample_weight) or sparse.issparse(sample_weight):
@@ -152,7 +158,7 @@ def stack_observed(
     y: Any, y_pred: np.ndarray, labels: np.ndarray | None, weights: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray]:
     """Targets, predictions, labels and weights of the observations of positive weight, one row each."""
-    y = nw.from_native(y, eager_only=True).to_numpy() if is_frame(y) else np.asarray(y)
+    y = np.asarray(y)
     check_length("y", len(y), len(y_pred))
     weights = read_weights(weights, len(y))
     if y.ndim == 1:

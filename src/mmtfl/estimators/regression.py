@@ -130,7 +130,7 @@ class MMTFLRegressor(TaskRegressor):
         unknown_task="error",
         solver="auto",
         max_iter=1000,
-        tol=1e-6,
+        tol=1e-7,
         warm_start=False,
         n_jobs=None,
         engine=None,

@@ -25,13 +25,13 @@ def target_spread(tasks: Tasks) -> np.ndarray:
     """Weighted standard deviation of each task's target; 1 for a constant one."""
     index, T = tasks.observation_task, tasks.n_tasks
     weights = np.ones_like(tasks.y) if tasks.weights is None else tasks.weights
-    share = weights / np.bincount(index, weights, minlength=T)[index]
+    share = weights / _sum_by(index, weights, T)[index]
     size = np.zeros(T)
     np.maximum.at(size, index, np.where(weights > 0, np.abs(tasks.y), 0.0))
     size[size == 0] = 1.0
     y = tasks.y / size[index]
-    mean = np.bincount(index, share * y, minlength=T)
-    variance = np.bincount(index, share * (y - mean[index]) ** 2, minlength=T)
+    mean = _sum_by(index, share * y, T)
+    variance = _sum_by(index, share * (y - mean[index]) ** 2, T)
     return _finish(np.sqrt(variance), mean, size)
 
 
@@ -65,11 +65,15 @@ def _sparse_spread(X: Any, share: np.ndarray) -> np.ndarray:
     np.maximum.at(size, column, np.abs(data))
     size[size == 0] = 1.0
     data /= size[column]
-    mean = np.bincount(column, weight * data, minlength=d)
-    stored = np.bincount(column, weight, minlength=d)
-    variance = np.bincount(column, weight * (data - mean[column]) ** 2, minlength=d)
+    mean = _sum_by(column, weight * data, d)
+    stored = _sum_by(column, weight, d)
+    variance = _sum_by(column, weight * (data - mean[column]) ** 2, d)
     variance += np.maximum(1.0 - stored, 0.0) * mean**2  # the zeros that are not stored
     return _finish(np.sqrt(variance), mean, size)
+
+
+def _sum_by(index: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
+    return np.bincount(index, values, minlength=size).astype(np.float64)  # numpy counts in int where empty
 
 
 def _chunks(X: np.ndarray) -> Iterator[slice]:

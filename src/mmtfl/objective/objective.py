@@ -9,6 +9,8 @@ from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import LogRows, RowPower
 
+_EXACT = 1e-26  # share of the loss, about the square of the rounding of floats
+
 
 class Objective:
     """(1/n) sum of losses + penalty(A), with an unpenalised intercept per task; docs/model.md eq. (2)."""
@@ -50,6 +52,9 @@ class Objective:
     @cached_property
     def null_gradient(self) -> np.ndarray:
         """Gradient of the loss part in A, at A = 0: the first pass over the data."""
+        design = self.design
+        if self.null_value <= _EXACT * self.loss.value(design.y, np.zeros_like(design.y), design.row_weight):
+            return np.zeros((design.n_features, design.n_tasks))  # the intercepts explain y: the rest is rounding
         return self.design.correlate(self.loss_gradient(self.design.spread(self.null_intercept)))
 
     @property

@@ -17,7 +17,7 @@ POWER, LOGARITHM = 0, 1
 
 # Reordering sums is allowed, dropping nan and inf rules is not.
 FAST = {"reassoc", "contract", "arcp", "nsz"}
-_compile = njit(cache=True, nogil=True, fastmath=FAST)
+_compile = njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 
 
 @_compile

@@ -126,7 +126,7 @@ def _upwards(objective: Objective, alphas: np.ndarray, max_iter: int, tol: float
     member = objective.penalty
     descent = RowDescent(objective)
     objective.penalty = member.at(float(alphas[0]))
-    last = min(dense_starts(objective, descent, max_iter, tol), key=lambda solution: solution.objective)
+    last = from_dense_start(objective, descent, max_iter, tol)
     yield last
     for alpha in alphas[1:]:
         objective.penalty = member.at(float(alpha))
@@ -137,14 +137,17 @@ def _upwards(objective: Objective, alphas: np.ndarray, max_iter: int, tol: float
         yield last
 
 
-def dense_starts(objective: Objective, descent: RowDescent, max_iter: int, tol: float) -> Iterator[Solution]:
-    """Row descent from the convex solution, and from the first pass of Algorithm 1."""
+def from_dense_start(objective: Objective, descent: RowDescent, max_iter: int, tol: float) -> Solution:
+    """Row descent from the first pass of Algorithm 1, which is one well-posed problem per task.
+
+    At p = inf, where that pass says nothing, from the convex solution at the same alpha.
+    """
     options = {"max_iter": max_iter, "tol": tol}
-    convex = convex_start(objective, descent, options)
-    yield descent.solve(convex.A, convex.intercept, **options)
-    if not math.isinf(objective.penalty.p):
-        A, intercept, _ = run_passes(objective, Threads(), max_iter=1, tol=tol)
-        yield descent.solve(A, intercept, **options)
+    if math.isinf(objective.penalty.p):
+        convex = convex_start(objective, descent, options)
+        return descent.solve(convex.A, convex.intercept, **options)
+    A, intercept, _ = run_passes(objective, Threads(), max_iter=1, tol=tol)
+    return descent.solve(A, intercept, **options)
 
 
 def alpha_max(objective: Objective, *, max_iter: int = 1000) -> float:
@@ -198,8 +201,7 @@ def _bisect_for_zero(objective: Objective, low: float, max_iter: int) -> float:
 
     def is_zero(alpha: float) -> bool:
         objective.penalty = member.at(alpha)
-        starts = dense_starts(objective, descent, max_iter, 1e-4)
-        return not min(starts, key=lambda solution: solution.objective).A.any()
+        return not from_dense_start(objective, descent, max_iter, 1e-4).A.any()
 
     try:
         high = low
@@ -221,5 +223,6 @@ def alpha_grid(objective: Objective, n_alphas: int, ratio: float | None = None) 
         if isinstance(penalty, RowPower) and penalty.power > 1.0:
             ratio = 1e-6
         else:
-            ratio = 1e-3 if len(design.row_weight) > design.n_features * design.n_tasks else 1e-2
+            # counted by weight, so that weight 2 is a repeated row here too
+            ratio = 1e-3 if design.mean_size > design.n_features else 1e-2
     return top * np.geomspace(1.0, ratio, n_alphas)

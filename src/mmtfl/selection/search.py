@@ -28,12 +28,12 @@ from mmtfl.selection.cross_validation import (
     member_grids,
     results_table,
 )
-from mmtfl.selection.path import solve_path
+from mmtfl.selection.path import Path, solve_path
 from mmtfl.selection.splitting import TaskKFold
 from mmtfl.solvers import solve
 from mmtfl.solvers.solve import one_blas_thread
 
-__all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV"]
+__all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV", "path"]
 
 _PATH_TOL = 1e-4  # held-out scores do not see more; the final fit uses tol
 
@@ -139,19 +139,16 @@ class TaskSearch(TaskModel):
         labels = take_task_column(X, task, self.task_column)[1]
         if labels is not None:
             labels = check_task_labels(labels, n_rows)
-        cv = 5 if self.cv is None else self.cv
-        if isinstance(cv, Integral):
-            cv = TaskKFold(int(cv), random_state=0, stratify=self._stratify and not tasks.is_shared)
-        if isinstance(cv, TaskKFold):
-            splits = cv.split(np.zeros(n_rows), y, labels)
-        elif hasattr(cv, "split"):
-            splits = cv.split(np.zeros(n_rows), y, labels)
-        else:
-            splits = cv
         # from the rows as they were given to the rows grouped by task
         place = np.arange(n_rows)
         if labels is not None:
             place[np.argsort(labels, kind="stable")] = np.arange(n_rows)
+        by_row = tasks.n_samples == n_rows  # one target per row: not a matrix of targets
+        y = tasks.y[place] if by_row else y
+        cv = 5 if self.cv is None else self.cv
+        if isinstance(cv, Integral):
+            cv = TaskKFold(int(cv), random_state=0, stratify=self._stratify and by_row)
+        splits = cv.split(np.zeros(n_rows), y, labels) if hasattr(cv, "split") else cv
         folds = [(np.sort(place[np.asarray(part)]) for part in fold) for fold in splits]
         return [self._check_fold(f, tasks, *fold) for f, fold in enumerate(folds)]
 
@@ -235,6 +232,81 @@ class TaskSearch(TaskModel):
         return alphas
 
 
+def path(
+    X: Any,
+    y: Any,
+    task: Any = None,
+    *,
+    p: float = 2,
+    k: float | str = 1,
+    alphas: int | np.ndarray = 100,
+    loss: str = "squared",
+    sample_weight: Any = None,
+    alpha_ratio: float | None = None,
+    fit_intercept: bool = True,
+    standardize: bool = False,
+    scale_targets: bool = False,
+    task_column: str | None = None,
+    max_iter: int = 1000,
+    tol: float = 1e-7,
+    eps: float = 1e-2,
+) -> Path:
+    """Coefficients of one member of the family along a grid of strengths.
+
+    Parameters
+    ----------
+    X, y, task, sample_weight
+        Data, as in ``MMTFLRegressor.fit``.
+    p, k, fit_intercept, standardize, scale_targets, task_column, max_iter, tol, eps
+        As in ``MMTFLRegressor``.
+    alphas, alpha_ratio
+        As in ``MMTFLRegressorCV``.
+    loss : {"squared", "logistic"}
+        Regression or classification (then ``scale_targets`` must be False).
+
+    Returns
+    -------
+    path : Path
+        ``alphas`` (largest first), ``coef(i)`` of shape (n_tasks, n_features), ``intercepts``, ``n_kept``.
+
+    Examples
+    --------
+    >>> from mmtfl import path
+    >>> from mmtfl.datasets import make_tasks
+    >>> data = make_tasks(n_tasks=3, n_samples=30, n_features=8, n_informative=2, noise=0.1, random_state=0)
+    >>> found = path(data.X, data.y, data.task, p=2, k=2, alphas=5)
+    >>> found.n_kept[0], found.coef(4).shape
+    (0, (3, 8))
+    """
+    if loss not in ("squared", "logistic"):
+        raise ValueError(f"loss must be 'squared' or 'logistic', got {loss!r}.")
+    options = {
+        "pk": (p, k),
+        "alphas": alphas,
+        "alpha_ratio": alpha_ratio,
+        "fit_intercept": fit_intercept,
+        "standardize": standardize,
+        "task_column": task_column,
+        "max_iter": max_iter,
+        "tol": tol,
+        "eps": eps,
+    }
+    if loss == "squared":
+        model: Any = MMTFLRegressorCV(scale_targets=scale_targets, **options)
+    elif scale_targets:
+        raise ValueError("scale_targets=True needs loss='squared': classes have no scale.")
+    else:
+        model = MMTFLClassifierCV(**options)
+    model._check_parameters()
+    prepared = TaskModel._prepare(model, X, y, task, sample_weight)
+    with one_blas_thread():
+        design = Design(prepared.tasks, column_scale=prepared.column_scale, fit_intercept=fit_intercept)
+        members = model._members()
+        (grid,) = member_grids(design, model._loss, members, model._alphas(), alpha_ratio)
+        found = solve_path(design, model._loss, members[0], grid, max_iter=max_iter, tol=tol)
+    return found.scaled(prepared.column_scale, prepared.target_scale)
+
+
 @document_search
 class MMTFLRegressorCV(TaskSearch, TaskRegressor):
     """Multitask regression that chooses its strength and its member of the family by cross-validation.
@@ -286,7 +358,7 @@ class MMTFLRegressorCV(TaskSearch, TaskRegressor):
         unknown_task="error",
         solver="auto",
         max_iter=1000,
-        tol=1e-6,
+        tol=1e-7,
         n_jobs=None,
         engine=None,
         verbose=0,
@@ -363,7 +435,7 @@ class MMTFLClassifierCV(TaskSearch, TaskClassifier):
         unknown_task="error",
         solver="auto",
         max_iter=1000,
-        tol=1e-6,
+        tol=1e-7,
         n_jobs=None,
         engine=None,
         verbose=0,

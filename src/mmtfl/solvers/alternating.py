@@ -35,7 +35,7 @@ def alternate(objective: Objective, engine: Engine, *, start=None, max_iter: int
         dual_gap=finish.dual_gap,
         n_iter=len(full_history),
         history=full_history,
-        converged=finish.converged and len(history) < max_iter,
+        converged=finish.converged,
         solver="alternating",
     )
 
@@ -53,11 +53,12 @@ def run_passes(objective: Objective, engine: Engine, *, start=None, max_iter: in
         weights = penalty.weights(A)
     goal = max(tol, _CONVEX_PASSES_TOL) if penalty.is_convex else tol
     history: list[float] = []
+    size = 0.0
     for _ in range(max_iter):
         answers = engine.map(_minimise, placed, [weights] * n_tasks, [1e-3 * tol] * n_tasks)
         previous, A = A, np.column_stack([answer.a for answer in answers])
         history.append(sum(answer.loss for answer in answers) + penalty.value(A))
-        change, size = np.abs(A - previous).max(), np.abs(A).max()
+        change, size = np.abs(A - previous).max(), max(size, np.abs(A).max())  # A may go to zero
         separable = penalty.power == penalty.p and penalty.kind == 0  # k = inf: c never changes
         if change <= goal * size or separable:
             break

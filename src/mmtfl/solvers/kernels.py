@@ -11,7 +11,7 @@ from numba import njit
 
 from mmtfl.objective.row_prox import FAST, norm_p, phi, row_value, solve_row
 
-_compile = njit(cache=True, nogil=True, fastmath=FAST)
+_compile = njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 
 MEMORY = 5  # sweeps behind one extrapolation
 
@@ -132,6 +132,32 @@ def _extrapolate(iterates, m, out):
 
 
 @_compile
+def _move_if_lower(
+    use_gram, x, x_start, offsets, gram, residual0, slope0, A0, candidate, A, residual, slope,
+    kind, p, r, alpha, eps,
+):  # fmt: skip
+    """Put A (and what the model holds of it) at the candidate if the model is lower there."""
+    m = A.shape[0]
+    before = model_value(use_gram, residual, slope, slope0, A, A0, m, kind, p, r, alpha, eps)
+    new_residual, new_slope = residual, slope
+    if use_gram:
+        new_slope = np.empty_like(slope)
+        gram_residual(gram, candidate, A0, slope0, m, new_slope)
+    else:
+        new_residual = np.empty_like(residual)
+        design_residual(x, x_start, offsets, candidate, A0, residual0, m, new_residual)
+    after = model_value(use_gram, new_residual, new_slope, slope0, candidate, A0, m, kind, p, r, alpha, eps)
+    if not after < before:
+        return False
+    A[:] = candidate
+    if use_gram:
+        slope[:] = new_slope
+    else:
+        residual[:] = new_residual
+    return True
+
+
+@_compile
 def descend(
     use_gram, x, x_start, offsets, gram, curvature, residual0, slope0,
     rows, A, kind, p, r, alpha, eps, max_sweeps, tolerance,
@@ -187,27 +213,20 @@ def descend(
         n_stored += 1
         if n_stored == MEMORY + 1:
             n_stored = 1
-            if _extrapolate(iterates, m, candidate):
-                before = model_value(
-                    use_gram, residual, slope, slope0, A, A0, m, kind, p, r, alpha, eps
-                )
-                if use_gram:
-                    trial_slope = np.empty_like(slope)
-                    gram_residual(gram, candidate, A0, slope0, m, trial_slope)
-                    after = model_value(
-                        use_gram, residual, trial_slope, slope0, candidate, A0, m, kind, p, r, alpha, eps
-                    )
-                    if after < before:
-                        slope = trial_slope
-                        A[:] = candidate
-                else:
-                    trial_residual = np.empty_like(residual)
-                    design_residual(x, x_start, offsets, candidate, A0, residual0, m, trial_residual)
-                    after = model_value(
-                        use_gram, trial_residual, slope, slope0, candidate, A0, m, kind, p, r, alpha, eps
-                    )
-                    if after < before:
-                        residual = trial_residual
-                        A[:] = candidate
+            found = _extrapolate(iterates, m, candidate) and _move_if_lower(
+                use_gram, x, x_start, offsets, gram, residual0, slope0, A0, candidate, A, residual, slope,
+                kind, p, r, alpha, eps,
+            )  # fmt: skip
+            # A steady drift has nothing to extrapolate (all steps are equal): follow it while it goes down
+            reach = 10.0
+            while not found and reach < 1e7:
+                for j in range(m):
+                    for t in range(n_tasks):
+                        candidate[j, t] = A[j, t] + reach * (iterates[MEMORY, j, t] - iterates[0, j, t])
+                found = not _move_if_lower(
+                    use_gram, x, x_start, offsets, gram, residual0, slope0, A0, candidate, A, residual, slope,
+                    kind, p, r, alpha, eps,
+                )  # fmt: skip
+                reach *= 10.0
             iterates[0] = A
     return max_sweeps, largest, first

@@ -41,7 +41,7 @@ def solve(
     column_scale: np.ndarray | None = None,
     start: np.ndarray | None = None,
     max_iter: int = 1000,
-    tol: float = 1e-6,
+    tol: float = 1e-7,
     engine: Engine | None = None,
     n_jobs: int | None = None,
 ) -> Solution:

@@ -1,0 +1,187 @@
+"""The design: every storage answers the same questions with the same numbers, and leaves the data alone."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from mmtfl.data import Tasks
+from mmtfl.objective.design import Design, centre_columns
+
+SIZES = (6, 1, 9)
+N, D, T = sum(SIZES), 5, len(SIZES)
+STORAGES = {
+    "C": np.ascontiguousarray,
+    "F": np.asfortranarray,
+    "strided": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    "float32 C": lambda X: X.astype(np.float32),
+    "float32 F": lambda X: np.asfortranarray(X, dtype=np.float32),
+    "csr array": sparse.csr_array,
+    "csc array": sparse.csc_array,
+    "csr matrix": sparse.csr_matrix,
+    "csc matrix": sparse.csc_matrix,
+    "csr float32": lambda X: sparse.csr_array(X.astype(np.float32)),
+}
+LAYOUTS = ["stacked", "shared", "shared with gaps"]
+# sums of float32 products are done in float64, so all storages agree to float64 rounding
+CLOSE = {"rtol": 1e-12, "atol": 1e-12}
+
+
+def base_data(layout, weighted):
+    """A dense float64 X of float32 numbers with some zeros, targets and weights, and the rows of each task."""
+    rng = np.random.default_rng(0)
+    n_rows = N if layout == "stacked" else 8
+    X = rng.normal(size=(n_rows, D)) + 1.0
+    X[rng.random(X.shape) < 0.4] = 0.0
+    X[:, 3] = 2.0  # constant
+    X = X.astype(np.float32).astype(float)
+    if layout == "stacked":
+        y = rng.normal(size=N)
+        rows = np.split(np.arange(N), np.cumsum(SIZES)[:-1])
+        w = rng.uniform(0.5, 2.0, size=N) if weighted else None
+        return X, y, rows, w
+    Y = rng.normal(size=(n_rows, T))
+    if layout == "shared with gaps":
+        Y[[0, 3, 3, 7], [0, 0, 2, 1]] = np.nan
+    rows = [np.flatnonzero(~np.isnan(Y[:, t])) for t in range(T)]
+    w = rng.uniform(0.5, 2.0, size=Y.shape) if weighted else None
+    return X, Y, rows, w
+
+
+def make_tasks(layout, storage, weighted):
+    X, y, rows, w = base_data(layout, weighted)
+    stored = STORAGES[storage](X)
+    if layout == "stacked":
+        tasks = Tasks.from_rows(stored, y, np.repeat(np.arange(T), SIZES), w)
+        weights = None if w is None else [w[r] for r in rows]
+    else:
+        tasks = Tasks.from_shared(stored, y, w)
+        weights = None if w is None else [w[r, t] for t, r in enumerate(rows)]
+    designs = [X[r] for r in rows]
+    weights = [np.ones(len(r)) for r in rows] if weights is None else weights
+    mean_size = sum(w.sum() for w in weights) / T
+    return tasks, designs, [w / mean_size for w in weights]
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_storage_gives_the_written_out_sums(layout, storage, weighted):
+    tasks, X, weights = make_tasks(layout, storage, weighted)
+    scale = np.array([1.0, 2.0, 0.1, 5.0, 3.0])
+    rng = np.random.default_rng(1)
+    for fit_intercept in (True, False):
+        design = Design(tasks, column_scale=scale, fit_intercept=fit_intercept)
+        assert_allclose(design.row_weight, np.concatenate(weights), rtol=1e-14)
+        assert_allclose(design.row_weight.sum(), T, rtol=1e-14)
+
+        v = [rng.normal(size=len(x)) for x in X]
+        correlated = np.column_stack([(x / scale).T @ u for x, u in zip(X, v, strict=True)])
+        assert_allclose(design.correlate(np.concatenate(v)), correlated, **CLOSE)
+
+        curvature = np.empty((D, T))
+        for t, (x, w) in enumerate(zip(X, weights, strict=True)):
+            x = x / scale - fit_intercept * (w @ (x / scale) / w.sum())
+            curvature[:, t] = w @ x**2
+        assert_allclose(design.curvature, curvature, rtol=1e-10, atol=1e-12)
+
+        A = rng.normal(size=(D, T))
+        A[2] = 0.0
+        z = np.concatenate([(x / scale) @ A[:, t] for t, x in enumerate(X)])
+        assert_allclose(design.predict(A), z, **CLOSE)
+        assert_allclose(design.predict(np.zeros((D, T))), 0.0)
+
+        index = np.array([4, 0, 3])
+        block = design.columns(index, expand=True)
+        assert block.dtype == np.float64 and block.flags.f_contiguous
+        assert_allclose(block, np.concatenate(X)[:, index] / scale[index], **CLOSE)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_columns_are_a_copy(layout, storage):
+    tasks, _, _ = make_tasks(layout, storage, weighted=False)
+    dense = tasks.X.toarray() if sparse.issparse(tasks.X) else tasks.X.copy()
+    design = Design(tasks)
+    for expand in (True, False):
+        block = design.columns(np.arange(D), expand=expand)
+        block[:] = np.nan
+    design.correlate(np.ones(tasks.n_samples))
+    assert design.curvature.shape == (D, T)
+    assert_array_equal(tasks.X.toarray() if sparse.issparse(tasks.X) else tasks.X, dense)
+
+
+def test_a_complete_shared_block_has_the_rows_of_x_once():
+    tasks, _, _ = make_tasks("shared", "C", weighted=False)
+    design = Design(tasks)
+    assert design.is_complete
+    assert design.columns(np.arange(D), expand=False).shape == (8, D)
+    assert design.columns(np.arange(D), expand=True).shape == (8 * T, D)
+    gaps = Design(make_tasks("shared with gaps", "C", weighted=False)[0])
+    assert not gaps.is_complete
+    assert gaps.columns(np.arange(D), expand=False).shape == (len(gaps.y), D)
+
+
+@pytest.mark.parametrize("storage", ["C", "float32 F", "csr array", "csc matrix"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_constant_columns_have_no_curvature_beside_an_intercept(layout, storage):
+    tasks, _, _ = make_tasks(layout, storage, weighted=True)
+    assert_array_equal(Design(tasks).curvature[3], 0.0)
+    assert np.all(Design(tasks, fit_intercept=False).curvature[3] > 0)
+
+
+def test_rows_of_weight_zero_are_left_out():
+    X, y, _, w = base_data("stacked", weighted=True)
+    labels = np.repeat(np.arange(T), SIZES)
+    w[[0, 4, 9]] = 0.0
+    kept = w > 0
+    ours = Design(Tasks.from_rows(X, y, labels, w))
+    without = Design(Tasks.from_rows(X[kept], y[kept], labels[kept], w[kept]))
+    assert_allclose(ours.row_weight, without.row_weight)
+    assert_allclose(ours.curvature, without.curvature)
+    assert ours.row_weight.min() > 0
+
+
+def test_task_sums_means_and_spread():
+    tasks, _, weights = make_tasks("stacked", "C", weighted=True)
+    design = Design(tasks)
+    v = np.arange(N, dtype=float)
+    parts = np.split(v, np.cumsum(SIZES)[:-1])
+    assert_allclose(design.task_weight, [w.sum() for w in weights])
+    assert_allclose(design.task_sums(v), [part.sum() for part in parts])
+    means = [w @ part / w.sum() for w, part in zip(weights, parts, strict=True)]
+    assert_allclose(design.task_means(v, design.row_weight), means)
+    assert_array_equal(design.spread(np.array([1.0, 2.0, 3.0])), np.repeat([1.0, 2.0, 3.0], SIZES))
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-150, 1e150, 1e200])
+@pytest.mark.parametrize("storage", ["C", "F", "csr array", "csc array"])
+def test_moderated_columns_are_the_same_columns_in_powers_of_two(size, storage):
+    X, y, _, _ = base_data("stacked", weighted=False)
+    labels = np.repeat(np.arange(T), SIZES)
+    extreme = Tasks.from_rows(STORAGES[storage](X * size), y, labels)
+    design = Design(extreme)
+    moderate, factor = design.moderated(design.correlate(y))
+    assert_array_equal(np.log2(factor), np.round(np.log2(factor)))
+    block = moderate.columns(np.arange(D), expand=True)
+    assert np.abs(block).max() < 100 and np.abs(block).max(axis=0).min() > 0.1
+    assert_allclose(block * factor, design.columns(np.arange(D), expand=True), rtol=1e-12)
+    assert np.all(np.isfinite(moderate.curvature)) and moderate.curvature.max() > 1e-3
+
+
+def test_ordinary_columns_are_left_alone():
+    tasks, _, _ = make_tasks("stacked", "C", weighted=False)
+    design = Design(tasks)
+    same, factor = design.moderated(design.correlate(tasks.y))
+    assert same is design and factor is None
+
+
+def test_centring_gives_weighted_means_and_kills_constant_columns():
+    rng = np.random.default_rng(0)
+    block, weight = rng.normal(size=(7, 3)) + 5.0, rng.uniform(0.1, 2.0, size=7)
+    block[:, 1] = 0.1  # not exact in binary: the mean of seven of them differs in the last bit
+    original = block.copy()
+    means = centre_columns(block, weight)
+    assert_allclose(means, weight @ original / weight.sum(), rtol=1e-13)
+    assert_allclose(weight @ block, 0.0, atol=1e-12)
+    assert_array_equal(block[:, 1], 0.0)

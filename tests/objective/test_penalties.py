@@ -1,0 +1,226 @@
+"""Row penalties: their values, majorisers, duals and optimality residual, against the formulas written out."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from oracles import INF, row_penalties, row_sums
+from scipy.optimize import minimize
+
+from mmtfl.objective.penalties import LogRows, RowPower, make_penalty
+from mmtfl.objective.product import gammas_from_alpha
+
+POWERS = [
+    (2, 2), (1, 1), (2, 1), (1, 2), (3, 1.5), (1.5, 1), (1.5, 3), (4, 0.5), (2, 4), (1, 0.1),
+    (1, INF), (2, INF), (1.5, INF), (INF, 1), (INF, 0.5), (INF, 3),
+]  # fmt: skip
+LOGS = [(1, "log"), (2, "log"), (1.5, "log")]
+EVERY = [*POWERS, *LOGS]
+
+
+def draw(seed=0, shape=(6, 4)):
+    A = np.random.default_rng(seed).normal(size=shape)
+    A[1] = 0.0
+    A[2, :2] = 0.0
+    return A
+
+
+@pytest.mark.parametrize(("p", "k"), EVERY)
+def test_value_is_the_sum_over_rows(p, k):
+    for A in (draw(), 1e-3 * draw(1), draw(2, (3, 1)), np.zeros((4, 2)), np.zeros((0, 3))):
+        expected = 0.7 * np.sum(row_penalties(A, p, k, eps=0.05))
+        assert_allclose(make_penalty(p, k, 0.7, eps=0.05).value(A), expected, rtol=1e-12, atol=1e-300)
+
+
+@pytest.mark.parametrize(("p", "k"), POWERS)
+@pytest.mark.parametrize("scale", [1e-100, 1e100])
+def test_value_is_homogeneous_without_overflow(p, k, scale):
+    power = k if math.isinf(p) else p if math.isinf(k) else p * k / (p + k)
+    A = draw()
+    expected = scale**power * make_penalty(p, k, 1.0).value(A)
+    assert_allclose(make_penalty(p, k, 1.0).value(scale * A), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize(("p", "k"), EVERY)
+def test_convex_exactly_where_the_inverses_sum_to_at_most_one(p, k):
+    penalty = make_penalty(p, k, 1.0)
+    expected = k != "log" and 1 / p + 1 / k <= 1 + 1e-12
+    assert penalty.is_convex == expected
+    rng = np.random.default_rng(0)
+    gaps = []
+    for _ in range(300):
+        # pairs on one ray and pairs across: concave members fail on the ray, at rows far enough from zero
+        U = rng.normal(size=(1, 3)) * 10 ** rng.uniform(-2, 2)
+        V = U * rng.uniform(1, 30) if rng.random() < 0.5 else rng.normal(size=(1, 3))
+        ends = penalty.value(U) + penalty.value(V)
+        gaps.append((ends - 2 * penalty.value((U + V) / 2)) / ends)
+    assert (min(gaps) >= -1e-12) == expected
+
+
+@pytest.mark.parametrize("p", [1, 1.5, 2, 4])
+def test_log_is_the_edge_of_small_k(p):
+    A = draw()[[0, 3, 4]]
+    k = 1e-7
+    e = k / (p + k)
+    edge = (make_penalty(p, k, 1.0).value(A) - len(A)) / e
+    assert_allclose(edge, np.sum(np.log(row_sums(A, p))), rtol=1e-5)
+    # and the well-posed one differs from it by a constant once eps is small
+    eps = 1e-9
+    log = make_penalty(p, "log", 1.0, eps=eps).value(A) + len(A) * np.log(eps)
+    assert_allclose(log, np.sum(np.log(row_sums(A, p))), atol=1e-6)
+
+
+def test_the_well_posed_log_is_bounded_below_where_the_plain_one_is_not():
+    shrinking = [np.array([[10.0**-n]]) for n in (10, 100, 300)]
+    plain = [float(np.log(row_sums(A, 1)).sum()) for A in shrinking]
+    ours = [make_penalty(1, "log", 1.0).value(A) for A in shrinking]
+    assert plain[-1] < -600 and min(ours) >= 0.0
+
+
+def test_log_needs_a_finite_p_and_k_needs_a_known_word():
+    with pytest.raises(ValueError, match="finite p"):
+        make_penalty(INF, "log", 1.0)
+    with pytest.raises(ValueError, match="log"):
+        make_penalty(2, "ln", 1.0)
+
+
+# -- the majoriser of Algorithm 1 ------------------------------------------------------------------------
+
+CONCAVE_IN_S = [(p, k) for p, k in EVERY if not math.isinf(p)]
+
+
+@pytest.mark.parametrize(("p", "k"), CONCAVE_IN_S)
+def test_weights_touch_the_penalty_and_lie_above_it(p, k):
+    penalty = make_penalty(p, k, 0.8, eps=0.05)
+    A = draw()[[0, 3, 4, 5]]
+    weights, S = penalty.weights(A), row_sums(A, p)
+    for seed in range(20):
+        other = A + np.random.default_rng(seed).normal(size=A.shape) * 10 ** (seed / 5 - 3)
+        bound = penalty.value(A) + weights @ (row_sums(other, p) - S)
+        assert penalty.value(other) <= bound * (1 + 1e-12)
+    step = 1e-6
+    for j in range(len(A)):  # tangent: the derivative in S_j is the weight
+        shifted = A.copy()
+        shifted[j] *= ((S[j] + step * S[j]) / S[j]) ** (1 / p)
+        assert_allclose((penalty.value(shifted) - penalty.value(A)) / (step * S[j]), weights[j], rtol=1e-4)
+
+
+@pytest.mark.parametrize(("p", "k"), [(p, k) for p, k in POWERS if not math.isinf(p) and not math.isinf(k)])
+def test_weights_are_gamma1_over_c_to_the_p(p, k, alpha=0.8):
+    penalty, A = make_penalty(p, k, alpha), draw()[[0, 3, 4, 5]]
+    gamma1, gamma2 = gammas_from_alpha(alpha, p=p, k=k)
+    assert_allclose(penalty.weights(A), gamma1 * penalty.shared_part(A) ** -p, rtol=1e-10)
+    assert_allclose(penalty.start_weight(), gamma1, rtol=1e-12)  # c = 1
+
+
+def test_a_dropped_row_has_infinite_weight_except_where_c_never_moves():
+    A = draw()
+    assert np.isinf(make_penalty(2, 1, 1.0).weights(A)[1])
+    assert np.isfinite(make_penalty(2, INF, 1.0).weights(A)).all()
+    assert np.isfinite(make_penalty(2, "log", 1.0).weights(A)).all()
+
+
+def test_an_infinite_strength_costs_nothing_on_zero_rows():
+    A = draw()
+    alpha = np.where(np.arange(6) == 1, np.inf, 2.0)
+    assert_allclose(RowPower(2, alpha, 2).value(A), 2 * np.linalg.norm(A, axis=1).sum())
+    slope = np.full((6, 4), 1e3)
+    assert_array_equal(RowPower(2, alpha, 2).solve_rows(slope, np.ones((6, 4)))[1], 0.0)
+
+
+# -- duals (convex members) ------------------------------------------------------------------------------
+
+CONVEX = [(p, k) for p, k in POWERS if 1 / p + 1 / k <= 1 + 1e-12]
+
+
+@pytest.mark.parametrize(("p", "k"), CONVEX)
+def test_dual_norm_is_the_largest_product_with_a_unit_row(p, k):
+    rng = np.random.default_rng(0)
+    U = draw()
+    ours = make_penalty(p, k, 1.0).dual_norm(U)
+    directions = rng.normal(size=(4000, 4))
+    if not math.isinf(p):  # the maximiser, written out; random rows show that nothing is above it
+        q = INF if p == 1 else p / (p - 1)
+        if p == 1:
+            directions = np.vstack([directions, np.eye(4), -np.eye(4)])
+        else:
+            directions = np.vstack([directions, np.sign(U) * np.abs(U) ** (q - 1)])
+    else:
+        directions = np.vstack([directions, np.sign(U)])
+    directions = directions[np.any(directions != 0, axis=1)]
+    unit = directions / np.linalg.norm(directions, ord=p, axis=1, keepdims=True)
+    assert_allclose(ours, np.maximum((U @ unit.T).max(axis=1), 0.0), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("p", "k"), CONVEX)
+def test_conjugate_is_the_largest_excess_over_the_penalty(p, k, alpha=0.8):
+    penalty = make_penalty(p, k, alpha)
+    rng = np.random.default_rng(3)
+    for _ in range(3):
+        u = rng.normal(size=(1, 3))
+        if penalty.power == 1.0:
+            inside = 0.999 * u * alpha / penalty.dual_norm(u)[0]
+            assert penalty.conjugate(penalty.dual_norm(inside)) == 0.0
+            assert penalty.conjugate(penalty.dual_norm(1.01 * inside)) == math.inf
+            continue
+        starts = np.sign(u[0]) * rng.uniform(0.1, 2.0, size=(6, 3))
+        options = {"xatol": 1e-10, "fatol": 1e-13, "maxiter": 3000, "maxfev": 3000}
+        numerical = max(
+            -minimize(
+                lambda a, u=u: penalty.value(a[None]) - a @ u[0], start, method="Nelder-Mead", options=options
+            ).fun
+            for start in starts
+        )
+        assert_allclose(penalty.conjugate(penalty.dual_norm(u)), numerical, rtol=1e-5)
+
+
+# -- units and residual ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("p", "k"), EVERY)
+def test_rescaled_measures_the_same_rows_in_other_units(p, k):
+    A, factor = draw(), np.array([1.0, 4.0, 0.25, 1e3, 1e-3, 7.0])
+    penalty = make_penalty(p, k, 0.8)
+    assert_allclose(penalty.rescaled(factor).value(A / factor[:, None]), penalty.value(A), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("p", "k"), EVERY)
+def test_row_violation_is_zero_at_the_row_minimum_and_not_beside_it(p, k):
+    rng = np.random.default_rng(1)
+    slope, curvature = 3 * rng.normal(size=(8, 3)), rng.uniform(0.5, 2.0, size=(8, 3))
+    penalty = make_penalty(p, k, 1.0, eps=0.1)
+    A = penalty.solve_rows(slope, curvature)
+    gradient = curvature * A - slope  # of the quadratic part, at A
+    assert np.any(A != 0)
+    assert_allclose(penalty.row_violation(A, gradient, curvature), 0.0, atol=1e-9)
+    moved = A + 0.1
+    violation = penalty.row_violation(moved, gradient + 0.1 * curvature, curvature)
+    assert violation.min() > 1e-3
+
+
+@pytest.mark.parametrize(("p", "k"), [(p, k) for p, k in EVERY if not make_penalty(p, k, 1.0).is_convex])
+def test_concave_members_see_that_a_zero_row_should_move(p, k):
+    penalty = make_penalty(p, k, 1.0, eps=0.1)
+    zero, curvature = np.zeros((2, 3)), np.ones((2, 3))
+    gradient = np.array([[100.0, -80.0, 60.0], [1e-3, 1e-3, 0.0]])
+    strong, weak = penalty.row_violation(zero, gradient, curvature)
+    assert strong > 50.0
+    assert weak < 1e-3 and (isinstance(penalty, LogRows) or weak == 0.0)
+
+
+@pytest.mark.parametrize(("p", "k"), EVERY)
+def test_prox_is_the_row_problem_of_one_step(p, k):
+    Z, step = 2 * draw(5), 0.3
+    penalty = make_penalty(p, k, 0.5, eps=0.1)
+    A = penalty.prox(Z, step)
+
+    def value(A):
+        return np.sum((A - Z) ** 2) / (2 * step) + penalty.value(A)
+
+    assert value(A) <= min(value(Z), value(np.zeros_like(Z))) + 1e-12
+    rng = np.random.default_rng(0)
+    for size in np.geomspace(1e-5, 1.0, 30):
+        assert value(A + size * rng.normal(size=A.shape)) >= value(A) - 1e-12
+    assert_array_equal(penalty.prox(np.zeros((2, 3)), step), 0.0)
+    assert np.all(A * Z >= 0) and np.all(np.abs(A) <= np.abs(Z) * (1 + 1e-12))

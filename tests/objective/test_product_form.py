@@ -1,0 +1,271 @@
+"""Eliminating c: eqs. (3), (4), (5) against numerical minimisation, and what the printed constants solve."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from oracles import INF, LOSSES, joint_objective, largest_null_slope, make_problem, product_objective, row_sums
+from scipy.optimize import minimize_scalar
+
+from mmtfl.objective.penalties import make_penalty
+from mmtfl.objective.product import (
+    alpha_from_gammas,
+    elimination_constant,
+    gammas_from_alpha,
+    product_value,
+    shared_part,
+    task_part,
+)
+from mmtfl.solvers import solve
+
+FINITE = [(2, 2), (1, 1), (2, 1), (1, 2), (3, 1.5), (1.5, 1), (4, 0.5), (1, 7)]
+UNEQUAL = [(p, k) for p, k in FINITE if p != k]
+GAMMAS = [(1.0, 1.0), (0.3, 2.5), (40.0, 0.02)]
+
+
+def row_cost(c, S, p, k, gamma1, gamma2):
+    """What a row with sum S pays in problem (1) at a given c."""
+    return gamma1 * S * c**-p + gamma2 * c**k
+
+
+def best_c(S, p, k, gamma1, gamma2):
+    """Numerical minimiser of the row cost over c, and its value."""
+    found = minimize_scalar(
+        lambda u: np.log(row_cost(np.exp(u), S, p, k, gamma1, gamma2)), bracket=(-1.0, 1.0), tol=1e-12
+    )
+    return math.exp(found.x), math.exp(found.fun)
+
+
+# -- eqs. (3), (4), (5) ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("p", "k"), FINITE)
+@pytest.mark.parametrize(("gamma1", "gamma2"), GAMMAS)
+def test_c_of_eq_3_minimises_the_product_penalty(p, k, gamma1, gamma2):
+    for S in (1e-3, 0.7, 50.0):
+        numerical, _ = best_c(S, p, k, gamma1, gamma2)
+        ours = shared_part(np.array([S ** (1 / p)]), p, k, ratio=gamma1 / gamma2)[0]
+        assert_allclose(ours, numerical, rtol=1e-6)
+        assert_allclose(ours, (p * gamma1 / (k * gamma2) * S) ** (1 / (p + k)), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("p", "k"), FINITE)
+def test_c_of_eq_4_in_terms_of_the_task_parts_is_the_same_c(p, k, gamma1=0.6, gamma2=1.7):
+    A = np.random.default_rng(0).normal(size=(5, 3))
+    c = make_penalty(p, k, 1.0).shared_part(A, ratio=gamma1 / gamma2)
+    B = task_part(A, c)
+    assert_allclose(c, (p * gamma1 / (k * gamma2) * row_sums(B, p)) ** (1 / k), rtol=1e-10)
+    for j in range(5):  # and no other c does better for these coefficients
+        assert_allclose(c[j], best_c(row_sums(A, p)[j], p, k, gamma1, gamma2)[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("p", "k"), FINITE)
+@pytest.mark.parametrize(("gamma1", "gamma2"), GAMMAS)
+def test_alpha_of_eq_5_is_the_least_product_penalty(p, k, gamma1, gamma2):
+    alpha = alpha_from_gammas(gamma1, gamma2, p=p, k=k)
+    for S in (1e-3, 0.7, 50.0):
+        _, least = best_c(S, p, k, gamma1, gamma2)
+        assert_allclose(alpha * S ** (k / (p + k)), least, rtol=1e-10)
+
+
+@pytest.mark.parametrize(("p", "k"), FINITE)
+def test_the_constant_is_that_of_eq_5(p, k):
+    assert_allclose(elimination_constant(p, k), (p / k) ** (k / (p + k)) * (p + k) / p, rtol=1e-13)
+
+
+def test_the_two_new_members_have_the_constant_of_the_model_page():
+    assert round(elimination_constant(2, 1), 4) == round(elimination_constant(1, 2), 4) == 1.8899
+
+
+@pytest.mark.parametrize(("p", "k"), [*FINITE, (1, INF), (2, INF), (INF, 1), (INF, 0.5)])
+@pytest.mark.parametrize("ratio", [1.0, 0.2, 30.0])
+def test_alpha_to_gammas_and_back(p, k, ratio, alpha=0.37):
+    gamma1, gamma2 = gammas_from_alpha(alpha, p=p, k=k, ratio=ratio)
+    assert_allclose(gamma1 / gamma2, ratio, rtol=1e-12)
+    assert_allclose(alpha_from_gammas(gamma1, gamma2, p=p, k=k), alpha, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("p", "k"), FINITE)
+@pytest.mark.parametrize(("gamma1", "gamma2"), GAMMAS)
+def test_gammas_to_alpha_and_back(p, k, gamma1, gamma2):
+    alpha = alpha_from_gammas(gamma1, gamma2, p=p, k=k)
+    assert_allclose(gammas_from_alpha(alpha, p=p, k=k, ratio=gamma1 / gamma2), (gamma1, gamma2), rtol=1e-12)
+
+
+def test_infinite_exponents_are_the_limits_of_large_ones(gamma1=0.4, gamma2=3.0, large=1e7):
+    for p in (1, 2, 3):
+        limit = alpha_from_gammas(gamma1, gamma2, p=p, k=INF)
+        assert_allclose(limit, alpha_from_gammas(gamma1, gamma2, p=p, k=large), rtol=1e-5)
+    for k in (0.5, 1, 2):
+        limit = alpha_from_gammas(gamma1, gamma2, p=INF, k=k)
+        assert_allclose(limit, alpha_from_gammas(gamma1, gamma2, p=large, k=k), rtol=1e-5)
+    norms = np.array([0.0, 0.3, 2.0])
+    assert_allclose(shared_part(norms, 2, INF), shared_part(norms, 2, large), rtol=1e-5)
+    assert_allclose(shared_part(norms, INF, 1), shared_part(norms, large, 1), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("p", "k", "error"),
+    [
+        (0.5, 1, ValueError),
+        (2, 0, ValueError),
+        (2, -1, ValueError),
+        (math.nan, 1, ValueError),
+        (2, math.nan, ValueError),
+        (INF, INF, ValueError),
+        ("2", 1, TypeError),
+        (True, 1, TypeError),
+    ],
+)
+def test_exponents_outside_the_family_are_refused(p, k, error):
+    with pytest.raises(error):
+        alpha_from_gammas(1.0, 1.0, p=p, k=k)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, INF])
+def test_strengths_must_be_positive_and_finite(bad):
+    with pytest.raises(ValueError, match="gamma1"):
+        alpha_from_gammas(bad, 1.0, p=2, k=1)
+    with pytest.raises(ValueError, match="alpha"):
+        gammas_from_alpha(bad, p=2, k=1)
+
+
+# -- the printed constants -------------------------------------------------------------------------------
+
+
+def printed_c(S, p, k, gamma1, gamma2):
+    return (gamma1 / gamma2 * S) ** (1 / (p + k))
+
+
+def printed_alpha(p, k, gamma1, gamma2):
+    e = k / (p + k)
+    return 2 * gamma1**e * gamma2 ** (1 - e)
+
+
+@pytest.mark.parametrize(("p", "k"), FINITE)
+@pytest.mark.parametrize(("gamma1", "gamma2"), GAMMAS)
+def test_printed_c_is_the_exact_step_of_the_shifted_problem(p, k, gamma1, gamma2):
+    for S in (1e-3, 0.7, 50.0):
+        printed = printed_c(S, p, k, gamma1, gamma2)
+        shifted = gamma2 * p / k
+        assert_allclose(printed, best_c(S, p, k, gamma1, shifted)[0], rtol=1e-6)
+        assert_allclose(printed, shared_part(np.array([S ** (1 / p)]), p, k, gamma1 / shifted)[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("p", "k"), UNEQUAL)
+def test_printed_c_raises_the_stated_problem_unless_p_is_k(p, k, gamma1=0.6, gamma2=1.7, S=2.0):
+    exact, least = best_c(S, p, k, gamma1, gamma2)
+    printed = printed_c(S, p, k, gamma1, gamma2)
+    assert_allclose(printed / exact, (k / p) ** (1 / (p + k)), rtol=1e-6)
+    assert row_cost(printed, S, p, k, gamma1, gamma2) > least * 1.001
+
+
+def test_printed_c_is_off_by_the_factors_of_the_model_page():
+    for p, k, factor in ((2, 1, 0.794), (1, 2, 1.260)):
+        assert round(printed_c(1.0, p, k, 1.0, 1.0) / shared_part(np.ones(1), p, k)[0], 3) == factor
+
+
+@pytest.mark.parametrize(("p", "k"), FINITE)
+def test_printed_alpha_is_what_the_stated_problem_costs_at_the_printed_c(p, k, gamma1=0.6, gamma2=1.7, S=2.0):
+    printed = printed_alpha(p, k, gamma1, gamma2)
+    cost = row_cost(printed_c(S, p, k, gamma1, gamma2), S, p, k, gamma1, gamma2)
+    assert_allclose(cost, printed * S ** (k / (p + k)), rtol=1e-12)
+    # so it is never below the exact one, and equal to it only where the printed c is exact
+    exact = alpha_from_gammas(gamma1, gamma2, p=p, k=k)
+    if p == k:
+        assert_allclose(exact, printed, rtol=1e-12)
+    else:
+        assert exact < 0.999 * printed
+
+
+@pytest.mark.parametrize(("p", "k"), FINITE)
+@pytest.mark.parametrize(("gamma1", "gamma2"), GAMMAS)
+def test_paper_constants_are_the_shift_of_gamma2_and_nothing_more(p, k, gamma1, gamma2):
+    paper = alpha_from_gammas(gamma1, gamma2, p=p, k=k, constants="paper")
+    assert_allclose(paper, alpha_from_gammas(gamma1, gamma2 * p / k, p=p, k=k), rtol=1e-12)
+    _, least = best_c(2.0, p, k, gamma1, gamma2 * p / k)
+    assert_allclose(paper * 2.0 ** (k / (p + k)), least, rtol=1e-10)
+    if p == k:
+        assert_allclose(paper, printed_alpha(p, k, gamma1, gamma2), rtol=1e-12)
+
+
+def test_paper_constants_in_the_limits():
+    assert alpha_from_gammas(0.4, 3.0, p=2, k=INF, constants="paper") == 0.4
+    with pytest.raises(ValueError, match="exact"):
+        alpha_from_gammas(0.4, 3.0, p=INF, k=1, constants="paper")
+    with pytest.raises(ValueError, match="constants"):
+        alpha_from_gammas(0.4, 3.0, p=2, k=1, constants="printed")
+
+
+# -- solutions in both forms -----------------------------------------------------------------------------
+
+
+def parts(solution, p, k, alpha, ratio):
+    gamma1, gamma2 = gammas_from_alpha(alpha, p=p, k=k, ratio=ratio)
+    c = make_penalty(p, k, alpha).shared_part(solution.A, ratio=ratio)
+    return task_part(solution.A, c), c, gamma1, gamma2
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), FINITE)
+def test_product_and_joint_form_have_the_same_value_at_a_solution(p, k, loss):
+    problem = make_problem(0, loss=loss)
+    alpha = 0.3 * largest_null_slope(problem)
+    solution = solve(problem.tasks, LOSSES[loss], make_penalty(p, k, alpha))
+    assert 0 < np.count_nonzero(solution.A)
+    joint = joint_objective(problem, solution.A, solution.intercept, p, k, alpha)
+    assert_allclose(solution.objective, joint, rtol=1e-12)
+    for ratio in (1.0, 0.1):
+        B, c, gamma1, gamma2 = parts(solution, p, k, alpha, ratio)
+        assert_allclose(c[:, None] * B, solution.A, rtol=1e-12, atol=0)
+        assert np.array_equal(c > 0, np.any(solution.A != 0, axis=1))
+        value = product_objective(problem, B, c, solution.intercept, p, k, gamma1, gamma2)
+        assert_allclose(value, joint, rtol=1e-12)
+        penalty = value - product_objective(problem, B, c, solution.intercept, p, k, 0.0, 0.0)
+        assert_allclose(product_value(B, c, gamma1, gamma2, p, k), penalty, rtol=1e-10)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (3, 1.5), (2, 4), (1.5, 3)])
+def test_no_perturbation_of_the_parts_goes_below_a_convex_solution(p, k, loss):
+    problem = make_problem(1, loss=loss)
+    alpha = 0.3 * largest_null_slope(problem)
+    solution = solve(problem.tasks, LOSSES[loss], make_penalty(p, k, alpha), tol=1e-9)
+    B, c, gamma1, gamma2 = parts(solution, p, k, alpha, ratio=2.0)
+    least = product_objective(problem, B, c, solution.intercept, p, k, gamma1, gamma2)
+    rng = np.random.default_rng(0)
+    for size in np.geomspace(1e-6, 1.0, 60):
+        trial = product_objective(
+            problem,
+            B + size * rng.normal(size=B.shape),
+            np.abs(c + size * rng.normal(size=c.shape)),
+            solution.intercept + size * rng.normal(size=problem.n_tasks),
+            p, k, gamma1, gamma2,
+        )  # fmt: skip
+        assert trial >= least - 1e-9 * least
+
+
+@pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 1), (1, 2), (1.5, 1)])
+def test_the_c_step_cannot_improve_any_solution(p, k):
+    problem = make_problem(2)
+    alpha = 0.2 * largest_null_slope(problem)
+    solution = solve(problem.tasks, LOSSES["squared"], make_penalty(p, k, alpha))
+    B, c, gamma1, gamma2 = parts(solution, p, k, alpha, ratio=1.0)
+    kept = np.flatnonzero(c)
+    assert 0 < kept.size < len(c)
+    for j in kept:
+        S = row_sums(solution.A, p)[j]
+        assert_allclose(c[j], best_c(S, p, k, gamma1, gamma2)[0], rtol=1e-6)
+    assert np.all(B[c == 0] == 0)
+
+
+def test_parts_at_infinite_exponents():
+    A = np.array([[3.0, -4.0], [0.0, 0.0], [0.5, 0.1]])
+    ridge, box = make_penalty(2, INF, 1.0), make_penalty(INF, 1, 1.0)
+    assert_allclose(ridge.shared_part(A), [1.0, 0.0, 1.0])
+    assert_allclose(box.shared_part(A), [4.0, 0.0, 0.5])
+    assert np.abs(task_part(A, box.shared_part(A))).max() == 1.0
+    for penalty in (ridge, box):
+        c = penalty.shared_part(A)
+        assert_allclose(c[:, None] * task_part(A, c), A)

@@ -1,0 +1,249 @@
+"""Optimality written out by hand, at solutions of every solver; nothing is read from what the solver measured."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from oracles import (
+    INF,
+    LOSSES,
+    brute_force_row,
+    joint_objective,
+    largest_null_slope,
+    loss_gradient,
+    make_problem,
+    row_objective,
+    row_sums,
+)
+
+from mmtfl.objective.design import Design
+from mmtfl.objective.objective import Objective
+from mmtfl.objective.penalties import make_penalty
+from mmtfl.solvers import solve
+
+SOLVERS = ["auto", "alternating", "block"]
+CONVEX = [(2, 2), (3, 1.5), (1.5, 3)]
+CONCAVE = [(1, 1), (2, 1), (1, 2), (1.5, 1)]
+ODD_CONCAVE = [(3, 0.5), (2, 0.4)]
+# concave members reach the rounding of their objective a little below 1e-8 of the largest slope
+TOL = 1e-7
+SHAPES = {
+    "ragged": {"sizes": (14, 9, 21), "d": 10},
+    "very ragged, weighted": {"sizes": (40, 3, 11, 6), "d": 9, "weighted": True},
+    "more features than rows": {"sizes": (8, 5, 6), "d": 16},
+    "no intercept": {"sizes": (14, 9, 21), "d": 10, "fit_intercept": False},
+}
+
+
+def solved(p, k, loss, shape, solver, *, strength=0.35, tol=TOL, eps=1e-2, seed=4):
+    problem = make_problem(seed, loss=loss, **SHAPES[shape])
+    alpha = strength * largest_null_slope(problem)
+    solution = solve(
+        problem.tasks,
+        LOSSES[loss],
+        make_penalty(p, k, alpha, eps=eps),
+        solver=solver,
+        fit_intercept=problem.fit_intercept,
+        tol=tol,
+    )
+    assert solution.converged and solution.violation <= tol
+    G, slope_b = loss_gradient(problem, solution.A, solution.intercept)
+    size = largest_null_slope(problem)
+    if problem.fit_intercept:
+        assert np.abs(slope_b).max() <= 10 * tol * size
+    else:
+        assert not np.any(solution.intercept)
+    return problem, alpha, solution, G, 10 * tol * size
+
+
+def check_kept_rows(A, G, p, k, alpha, atol):
+    """Section 6: the slope of the loss is minus the slope of the penalty, entry by entry."""
+    S = row_sums(A, p)[:, None]
+    weight = alpha * (k / (p + k)) * S ** (k / (p + k) - 1)  # lambda e S^(e-1)
+    if p == 1:
+        on = A != 0
+        assert_allclose(G[on], (-weight * np.sign(A))[on], atol=atol)
+        assert np.all((np.abs(G) <= weight + atol)[~on])
+    else:
+        assert_allclose(G, -weight * p * np.abs(A) ** (p - 1) * np.sign(A), atol=atol)
+
+
+def row_curvature(problem, bound):
+    """||X_t[:, j]||^2 / n with weights, columns centred beside an intercept, times the bound on l''."""
+    L = np.empty((problem.n_features, problem.n_tasks))
+    for t, (X, w) in enumerate(zip(problem.X, problem.row_weights, strict=True)):
+        centred = X - w @ X / w.sum() if problem.fit_intercept else X
+        L[:, t] = bound * (w @ centred**2)
+    return L
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), CONVEX)
+def test_convex_rows(p, k, loss, shape, solver):
+    _, alpha, solution, G, atol = solved(p, k, loss, shape, solver)
+    kept = np.any(solution.A != 0, axis=1)
+    assert 0 < kept.sum() < len(kept)
+    check_kept_rows(solution.A[kept], G[kept], p, k, alpha, atol)
+    dual = np.linalg.norm(G[~kept], ord=p / (p - 1), axis=1)
+    assert np.all(dual <= alpha + atol)
+    assert np.any(dual > 0.2 * alpha)  # the condition has something to say
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), CONCAVE + ODD_CONCAVE)
+def test_concave_rows(p, k, loss, shape, solver):
+    problem, alpha, solution, G, atol = solved(p, k, loss, shape, solver)
+    A = solution.A
+    kept = np.any(A != 0, axis=1)
+    assert 0 < kept.sum() < len(kept)
+    check_kept_rows(A[kept], G[kept], p, k, alpha, atol)
+    # dropped rows: zero is the fixed point of the row problem under the bound on its curvature
+    L = row_curvature(problem, LOSSES[loss].curvature)
+    for j in np.flatnonzero(~kept):
+        least, _ = brute_force_row(-G[j], L[j], p, k, alpha, n_grid=9 if problem.n_tasks > 3 else 15)
+        assert least >= -1e-9 * joint_objective(problem, A, solution.intercept, p, k, alpha)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), [(1, 1), (1, 2)])
+def test_members_with_p_one_leave_single_tasks_out_of_kept_rows(p, k, loss):
+    _, _, solution, _, _ = solved(p, k, loss, "ragged", "auto")
+    in_tasks = np.count_nonzero(solution.A, axis=1)
+    assert np.any((in_tasks > 0) & (in_tasks < 3))
+
+
+@pytest.mark.parametrize("shape", ["ragged", "very ragged, weighted"])
+@pytest.mark.parametrize(("p", "k"), CONCAVE + ODD_CONCAVE)
+def test_no_single_row_can_be_improved_under_squared_loss(p, k, shape):
+    """With squared loss the row problem is exact: neither kept nor dropped rows have a better value alone."""
+    problem, alpha, solution, G, _ = solved(p, k, "squared", shape, "auto")
+    L, A = row_curvature(problem, 1.0), solution.A
+    assert 0 < np.count_nonzero(np.any(A, axis=1)) < len(A)
+    for j in range(len(A)):
+        g = L[j] * A[j] - G[j]
+        ours = row_objective(A[j], g, L[j], p, k, alpha)[0]
+        least, _ = brute_force_row(g, L[j], p, k, alpha, n_grid=11 if problem.n_tasks > 3 else 21)
+        assert ours <= least + 1e-8 * solution.objective
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_lasso_rows_entry_by_entry(loss, solver):
+    _, alpha, solution, G, atol = solved(1, INF, loss, "ragged", solver)
+    on = solution.A != 0
+    assert 0 < on.sum() < on.size
+    assert_allclose(G[on], -alpha * np.sign(solution.A[on]), atol=atol)
+    assert np.all(np.abs(G[~on]) <= alpha + atol)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_ridge_rows(loss, solver):
+    _, alpha, solution, G, atol = solved(2, INF, loss, "more features than rows", solver)
+    assert np.all(solution.A != 0)
+    assert_allclose(G, -2 * alpha * solution.A, atol=atol)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_max_norm_rows(loss, solver):
+    # at a kept row only the tasks at the maximum feel the penalty, and share alpha among them
+    _, alpha, solution, G, atol = solved(INF, 1, loss, "ragged", solver, strength=0.8)
+    A = solution.A
+    kept = np.any(A != 0, axis=1)
+    assert 0 < kept.sum() < len(kept)
+    top = np.abs(A[kept]) >= np.abs(A[kept]).max(axis=1, keepdims=True) * (1 - 1e-9)
+    assert_allclose(G[kept][~top], 0.0, atol=atol)
+    assert np.all((G[kept] * np.sign(A[kept]))[top] <= atol)
+    assert_allclose(np.abs(G[kept]).sum(axis=1), alpha, atol=3 * atol)
+    assert np.all(np.abs(G[~kept]).sum(axis=1) <= alpha + atol)
+
+
+# -- the logarithm ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("p", [1, 2])
+def test_the_log_edge_is_stationary_and_descends(p, loss, solver, eps=0.2):
+    problem, alpha, solution, G, atol = solved(p, "log", loss, "no intercept", solver, strength=0.08, eps=eps)
+    A = solution.A
+    assert np.any(A)
+    assert np.all(np.diff(solution.history) <= 1e-12 * solution.history[0])
+    weight = alpha / (eps + row_sums(A, p))[:, None]
+    if p == 2:
+        assert_allclose(G, -2 * weight * A, atol=atol)
+        return
+    on = A != 0
+    assert not on.all()
+    assert_allclose(G[on], (-weight * np.sign(A))[on], atol=atol)
+    assert np.all((np.abs(G) <= weight + atol)[~on])
+    L = row_curvature(problem, LOSSES[loss].curvature)
+    for j in np.flatnonzero(~np.any(on, axis=1)):
+        least, _ = brute_force_row(-G[j], L[j], p, "log", alpha, eps, n_grid=15)
+        assert least >= -1e-9 * solution.objective
+
+
+# -- the trap of all zeros, and what the violation says --------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), [*CONCAVE, *ODD_CONCAVE, (INF, 0.5), (1, "log")])
+def test_concave_members_leave_zero_when_alpha_is_small(p, k, loss, solver):
+    problem = make_problem(4, loss=loss, **SHAPES["no intercept"])
+    alpha = 0.05 * largest_null_slope(problem) * (0.1 if k == "log" else 1.0)
+    penalty = make_penalty(p, k, alpha)
+    tasks = problem.tasks
+    solution = solve(tasks, LOSSES[loss], penalty, solver=solver, fit_intercept=False)
+    zero = np.zeros_like(solution.A)
+    null_value = joint_objective(problem, zero, np.zeros(3), p, k, alpha)
+    assert np.any(solution.A) and solution.objective < 0.8 * null_value
+    # and the measure that stops the solvers knows that zero was no answer
+    objective = Objective(Design(tasks, fit_intercept=False), LOSSES[loss], penalty)
+    G, _ = loss_gradient(problem, zero, np.zeros(3))
+    assert objective.row_violation(zero, G).max() > 0.3 * largest_null_slope(problem)
+    G, _ = loss_gradient(problem, solution.A, solution.intercept)
+    assert objective.row_violation(solution.A, G).max() <= 2e-6 * largest_null_slope(problem)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), CONVEX)
+def test_convex_members_are_zero_exactly_from_the_critical_alpha_up(p, k, loss, solver):
+    problem = make_problem(5, loss=loss)
+    zero = np.zeros((problem.n_features, problem.n_tasks))
+    objective = Objective(Design(problem.tasks), LOSSES[loss], make_penalty(p, k, 1.0))
+    G, _ = loss_gradient(problem, zero, objective.null_intercept)
+    critical = np.linalg.norm(G, ord=p / (p - 1), axis=1).max()
+    above, below = (
+        solve(problem.tasks, LOSSES[loss], make_penalty(p, k, factor * critical), solver=solver)
+        for factor in (1 + 1e-6, 0.99)
+    )
+    assert not np.any(above.A) and np.any(below.A)
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-8, 1e-9])
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (1, 1), (2, 1), (1.5, 1), (INF, 0.5)])
+def test_a_tighter_tolerance_is_reached_and_kept(p, k, solver, tol):
+    problem = make_problem(1, **SHAPES["more features than rows"], weighted=True)
+    penalty = make_penalty(p, k, 0.4 * largest_null_slope(problem))
+    solution = solve(problem.tasks, LOSSES["squared"], penalty, solver=solver, tol=tol)
+    assert solution.converged and solution.violation <= tol
+
+
+@pytest.mark.parametrize(("p", "k"), CONCAVE)
+def test_a_stationary_row_that_is_better_than_the_largest_one_is_no_violation(p, k):
+    """Two local minima in one row: standing in the better one is being done, whichever is larger."""
+    L = np.array([0.025, 0.79, 7.0, 1.5])
+    g = np.array([2.1, 0.87, 13.6, 1.9])
+    alpha = 6.3
+    least, row = brute_force_row(g, L, p, k, alpha)
+    assert least < 0
+    penalty = make_penalty(p, k, alpha)
+    gradient = L * row - g
+    assert penalty.row_violation(row[None], gradient[None], L[None])[0] <= 1e-3 * g.max()

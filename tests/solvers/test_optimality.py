@@ -32,6 +32,7 @@ SHAPES = {
     "more features than rows": {"sizes": (8, 5, 6), "d": 16},
     "no intercept": {"sizes": (14, 9, 21), "d": 10, "fit_intercept": False},
 }
+CASES = [("auto", shape) for shape in SHAPES] + [("alternating", "ragged"), ("block", "ragged")]
 
 
 def solved(p, k, loss, shape, solver, *, strength=0.35, tol=TOL, eps=1e-2, seed=4):
@@ -76,8 +77,7 @@ def row_curvature(problem, bound):
     return L
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("solver", "shape"), CASES)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(("p", "k"), CONVEX)
 def test_convex_rows(p, k, loss, shape, solver):
@@ -90,8 +90,7 @@ def test_convex_rows(p, k, loss, shape, solver):
     assert np.any(dual > 0.2 * alpha)  # the condition has something to say
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("solver", "shape"), CASES)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(("p", "k"), CONCAVE + ODD_CONCAVE)
 def test_concave_rows(p, k, loss, shape, solver):
@@ -210,23 +209,62 @@ def test_concave_members_leave_zero_when_alpha_is_small(p, k, loss, solver):
     assert objective.row_violation(solution.A, G).max() <= 2e-6 * largest_null_slope(problem)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+def critical_alpha(problem, p, k):
+    """Largest dual norm of a row's slope at A = 0 with the best intercepts."""
+    objective = Objective(Design(problem.tasks), LOSSES[problem.loss], make_penalty(p, k, 1.0))
+    zero = np.zeros((problem.n_features, problem.n_tasks))
+    G, slope_b = loss_gradient(problem, zero, objective.null_intercept)
+    assert np.abs(slope_b).max() < 1e-12
+    return np.linalg.norm(G, ord=p / (p - 1), axis=1).max()
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(("p", "k"), CONVEX)
-def test_convex_members_are_zero_exactly_from_the_critical_alpha_up(p, k, loss, solver):
+def test_convex_members_are_zero_exactly_from_the_critical_alpha_up(p, k, loss):
     problem = make_problem(5, loss=loss)
-    zero = np.zeros((problem.n_features, problem.n_tasks))
-    objective = Objective(Design(problem.tasks), LOSSES[loss], make_penalty(p, k, 1.0))
-    G, _ = loss_gradient(problem, zero, objective.null_intercept)
-    critical = np.linalg.norm(G, ord=p / (p - 1), axis=1).max()
+    alpha = critical_alpha(problem, p, k)
     above, below = (
-        solve(problem.tasks, LOSSES[loss], make_penalty(p, k, factor * critical), solver=solver)
-        for factor in (1 + 1e-6, 0.99)
+        solve(problem.tasks, LOSSES[loss], make_penalty(p, k, factor * alpha)) for factor in (1 + 1e-6, 0.99)
     )
-    assert not np.any(above.A) and np.any(below.A)
+    assert above.converged and not np.any(above.A)
+    assert np.any(below.A)
 
 
-@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-8, 1e-9])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (3, 1.5)])
+def test_algorithm_1_settles_zero_rows_exactly_too(p, k, loss):
+    problem = make_problem(5, loss=loss)
+    penalty = make_penalty(p, k, 1.02 * critical_alpha(problem, p, k))
+    solution = solve(problem.tasks, LOSSES[loss], penalty, solver="alternating")
+    assert solution.converged and not np.any(solution.A)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), CONCAVE + ODD_CONCAVE)
+def test_concave_members_converge_to_zero_when_alpha_is_large(p, k, loss, solver):
+    """The intercepts must arrive too: they may move while A already stands at zero."""
+    problem = make_problem(1, loss=loss, sizes=(8, 5, 6), d=16)
+    penalty = make_penalty(p, k, 1.5 * largest_null_slope(problem))
+    solution = solve(problem.tasks, LOSSES[loss], penalty, solver=solver)
+    assert not np.any(solution.A)
+    assert solution.converged
+    assert np.abs(loss_gradient(problem, solution.A, solution.intercept)[1]).max() < 1e-6
+
+
+@pytest.mark.parametrize("solver", ["alternating", "block"])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (1, 1), (2, 1), (1, 2), (1.5, 1)])
+def test_a_start_at_the_solution_is_recognised(p, k, loss, solver):
+    problem = make_problem(8, loss=loss, sizes=(40, 3, 11, 6), d=9)
+    penalty = make_penalty(p, k, 0.3 * largest_null_slope(problem))
+    first = solve(problem.tasks, LOSSES[loss], penalty, solver=solver, tol=1e-8)
+    again = solve(problem.tasks, LOSSES[loss], penalty, solver=solver, start=first.A, tol=1e-6)
+    assert again.converged and again.n_iter <= max(10, first.n_iter)
+    assert again.objective <= first.objective * (1 + 1e-8)
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-8])
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize(("p", "k"), [(2, 2), (1, 1), (2, 1), (1.5, 1), (INF, 0.5)])
 def test_a_tighter_tolerance_is_reached_and_kept(p, k, solver, tol):

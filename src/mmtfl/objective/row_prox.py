@@ -14,9 +14,10 @@ import numpy as np
 from numba import njit
 
 POWER, LOGARITHM = 0, 1
+TINY = 1e-150  # below this an entry is zero: powers and reciprocals of it would leave the range of floats
 
 # Reordering sums is allowed, dropping nan and inf rules is not.
-FAST = {"reassoc", "contract", "arcp", "nsz"}
+FAST = {"reassoc", "contract", "nsz"}
 _compile = njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 
 
@@ -59,7 +60,9 @@ def norm_p(a, p):
     largest = 0.0
     for t in range(a.size):
         largest = max(largest, abs(a[t]))
-    if largest == 0.0 or p == np.inf:
+    if largest < TINY:
+        return 0.0
+    if p == np.inf:
         return largest
     total = 0.0
     if p == 1.0:
@@ -85,7 +88,7 @@ def row_value(a, g, L, kind, p, r, alpha, eps):
 
 
 @_compile
-def power_root(size, L, weight, exponent):
+def _positive_root(size, L, weight, exponent):
     """Root x >= 0 of L x + weight x^exponent = size, exponent > 0; Newton from the right on a convex form."""
     if size <= 0.0:
         return 0.0
@@ -112,6 +115,13 @@ def power_root(size, L, weight, exponent):
         if step <= 1e-15 * u:
             break
     return max(u, 0.0) ** inverse
+
+
+@_compile
+def power_root(size, L, weight, exponent):
+    """Root x >= 0 of L x + weight x^exponent = size; zero if it is below TINY."""
+    x = _positive_root(size, L, weight, exponent)
+    return x if x > TINY else 0.0
 
 
 @_compile

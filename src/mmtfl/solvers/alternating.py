@@ -15,6 +15,8 @@ from mmtfl.solvers.block import RowDescent
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.task_problem import TaskAnswer, TaskProblem
 
+_INNER = 0.03  # accuracy of a task's own problem, in units of tol
+_STALLED = 1e-12  # a pass that lowers the objective by less, as a share of it at A = 0, is the last
 _CONVEX_PASSES_TOL = 1e-3  # for convex members the rows finish the work: any start gives the same answer
 
 
@@ -55,12 +57,13 @@ def run_passes(objective: Objective, engine: Engine, *, start=None, max_iter: in
     history: list[float] = []
     size = 0.0
     for _ in range(max_iter):
-        answers = engine.map(_minimise, placed, [weights] * n_tasks, [1e-3 * tol] * n_tasks)
+        answers = engine.map(_minimise, placed, [weights] * n_tasks, [_INNER * tol] * n_tasks)
         previous, A = A, np.column_stack([answer.a for answer in answers])
         history.append(sum(answer.loss for answer in answers) + penalty.value(A))
         change, size = np.abs(A - previous).max(), max(size, np.abs(A).max())  # A may go to zero
         separable = penalty.power == penalty.p and penalty.kind == 0  # k = inf: c never changes
-        if change <= goal * size or separable:
+        stalled = len(history) > 1 and history[-2] - history[-1] <= _STALLED * objective.null_value
+        if change <= goal * size or stalled or separable:
             break
         weights = penalty.weights(A)
     intercept = np.array([answer.intercept for answer in answers])

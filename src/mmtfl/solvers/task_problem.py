@@ -15,6 +15,7 @@ from mmtfl.objective.penalties import RowPower
 from mmtfl.solvers.block import RowDescent
 
 _NEWTON_STEPS = 50
+_DESCENT_STEPS = 50
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class TaskProblem:
         self._descent.objective.penalty = penalty
         start = None if self._answer is None else np.where(np.isinf(weights), 0.0, self._answer.a)[:, None]
         intercept = None if self._answer is None else np.array([self._answer.intercept])
-        solution = self._descent.solve(start, intercept, max_iter=200, tol=tol)
+        solution = self._descent.solve(start, intercept, max_iter=_DESCENT_STEPS, tol=tol)
         a = solution.A[:, 0]
         return TaskAnswer(a, float(solution.intercept[0]), solution.objective - penalty.value(solution.A))
 

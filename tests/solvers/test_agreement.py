@@ -1,0 +1,321 @@
+"""Agreement: with a conic solver, with scikit-learn, between our solvers, storages, threads and engines."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from oracles import (
+    INF,
+    LOSSES,
+    Problem,
+    conic_optimum,
+    joint_objective,
+    largest_null_slope,
+    loss_part,
+    make_problem,
+)
+from scipy import sparse
+from sklearn.linear_model import Lasso, MultiTaskLasso, Ridge
+
+from mmtfl.data import Tasks
+from mmtfl.engine.threads import Threads
+from mmtfl.objective.penalties import make_penalty
+from mmtfl.solvers import solve
+
+SOLVERS = ["auto", "alternating", "block"]
+CONVEX = [(2, 2), (INF, 1), (3, 1.5), (2, INF), (1, INF), (2, 4), (1.5, 3), (INF, 2)]
+SHAPES = {
+    "ragged": {"sizes": (14, 9, 21), "d": 10},
+    "n < d, weighted": {"sizes": (8, 5, 6), "d": 16, "weighted": True},
+    "no intercept, a task of one row": {"sizes": (12, 1, 9), "d": 6, "fit_intercept": False},
+}
+
+
+# -- with a conic solver ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), CONVEX)
+def test_convex_members_reach_the_conic_optimum(p, k, loss, shape):
+    problem = make_problem(3, loss=loss, **SHAPES[shape])
+    alpha = 0.25 * largest_null_slope(problem)
+    optimum, _, _ = conic_optimum(problem, p, k, alpha)
+    null = joint_objective(problem, np.zeros((problem.n_features, problem.n_tasks)), np.zeros(problem.n_tasks), p, k, 1)
+    assert optimum < 0.99 * null  # the optimum is not the trivial one
+    for solver in SOLVERS:
+        solution = solve(
+            problem.tasks,
+            LOSSES[loss],
+            make_penalty(p, k, alpha),
+            solver=solver,
+            fit_intercept=problem.fit_intercept,
+        )
+        assert solution.converged
+        ours = joint_objective(problem, solution.A, solution.intercept, p, k, alpha)
+        assert_allclose(solution.objective, ours, rtol=1e-12)
+        assert_allclose(ours, optimum, rtol=1e-6)
+        # the gap bounds what is left above the minimum (both numbers carry the tolerance of their solver)
+        assert solution.dual_gap >= ours - optimum - 1e-8 * optimum
+        assert solution.dual_gap <= 1e-5 * ours
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (INF, 1), (3, 1.5), (1, INF), (2, 4), (2, INF)])
+def test_the_gap_bounds_the_distance_to_the_minimum_when_stopped_early(p, k, loss):
+    problem = make_problem(6, loss=loss, sizes=(8, 5, 6), d=16)
+    alpha = 0.05 * largest_null_slope(problem)
+    optimum, _, _ = conic_optimum(problem, p, k, alpha)
+    for max_iter in (1, 2, 3):
+        solution = solve(
+            problem.tasks, LOSSES[loss], make_penalty(p, k, alpha), solver="block", max_iter=max_iter, tol=1e-9
+        )
+        above = solution.objective - optimum
+        if max_iter == 1:
+            assert above > 1e-3 * optimum and not solution.converged
+        # the bound needs optimal intercepts, which Newton's method for the logistic loss brings step by step
+        slack = 1e-7 if loss == "squared" else 1e-3
+        assert solution.dual_gap >= above - slack * optimum
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), CONVEX)
+def test_solvers_agree_on_convex_members(p, k, loss):
+    problem = make_problem(9, loss=loss, sizes=(20, 4, 13, 9), d=14, weighted=True)
+    penalty = make_penalty(p, k, 0.15 * largest_null_slope(problem))
+    values = [
+        solve(problem.tasks, LOSSES[loss], penalty, solver=solver, tol=1e-9).objective for solver in SOLVERS
+    ]
+    assert_allclose(values, values[0], rtol=1e-8)
+
+
+def test_concave_members_have_no_gap():
+    problem = make_problem(0)
+    assert solve(problem.tasks, LOSSES["squared"], make_penalty(2, 1, 0.5)).dual_gap is None
+
+
+# -- with scikit-learn -----------------------------------------------------------------------------------
+
+
+def shared_data(seed=0, n=30, d=12, n_tasks=4):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) + 0.5
+    W = np.zeros((d, n_tasks))
+    W[:4] = rng.normal(size=(4, n_tasks))
+    return X, X @ W + rng.normal(size=(n, n_tasks)) + np.arange(n_tasks)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("shape", [(30, 12), (12, 40)])
+def test_a_shared_design_gives_the_multitask_lasso(shape, fit_intercept):
+    X, Y = shared_data(n=shape[0], d=shape[1])
+    for alpha in (0.05, 0.4):
+        reference = MultiTaskLasso(alpha, fit_intercept=fit_intercept, tol=1e-12, max_iter=100_000).fit(X, Y)
+        residual = Y - reference.predict(X)
+        theirs = 0.5 * np.sum(residual**2) / len(X) + alpha * np.linalg.norm(reference.coef_, axis=0).sum()
+        for solver in SOLVERS:
+            solution = solve(
+                Tasks.from_shared(X, Y),
+                LOSSES["squared"],
+                make_penalty(2, 2, alpha),
+                solver=solver,
+                fit_intercept=fit_intercept,
+                tol=1e-9,
+            )
+            assert_allclose(solution.objective, theirs, rtol=1e-8)
+        assert_allclose(solution.A.T, reference.coef_, atol=1e-5)
+        assert_allclose(solution.intercept, reference.intercept_ + np.zeros(4), atol=1e-5)
+        assert 0 < np.count_nonzero(np.any(solution.A, axis=1)) < shape[1] or alpha < 0.1
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_k_infinite_is_one_model_per_task(solver, alpha=0.3):
+    problem = make_problem(2, sizes=(25, 12, 40), d=8)
+    n = sum(len(y) for y in problem.y) / 3
+    lasso = solve(problem.tasks, LOSSES["squared"], make_penalty(1, INF, alpha), solver=solver, tol=1e-10)
+    ridge = solve(problem.tasks, LOSSES["squared"], make_penalty(2, INF, alpha), solver=solver, tol=1e-10)
+    for t, (X, y) in enumerate(zip(problem.X, problem.y, strict=True)):
+        # our loss is divided by the mean task size, theirs by the task's own (lasso) or not at all (ridge)
+        theirs = Lasso(alpha * n / len(y), tol=1e-12, max_iter=100_000).fit(X, y)
+        assert_allclose(lasso.A[:, t], theirs.coef_, atol=1e-6)
+        assert_allclose(lasso.intercept[t], theirs.intercept_, atol=1e-6)
+        theirs = Ridge(2 * alpha * n).fit(X, y)
+        assert_allclose(ridge.A[:, t], theirs.coef_, atol=1e-7)
+        assert_allclose(ridge.intercept[t], theirs.intercept_, atol=1e-7)
+    assert 0 < np.count_nonzero(lasso.A) < lasso.A.size
+
+
+# -- storages --------------------------------------------------------------------------------------------
+
+STORAGES = {
+    "F": np.asfortranarray,
+    "float32": lambda X: X.astype(np.float32),
+    "csr": sparse.csr_array,
+    "csc": sparse.csc_matrix,
+}
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (1, 1), (2, 1), (2, INF)])
+def test_storage_does_not_change_the_answer(p, k, loss, storage):
+    problem = make_problem(1, loss=loss)
+    X = np.concatenate(problem.X).astype(np.float32).astype(float)
+    X[np.abs(X) < 0.4] = 0.0
+    y, label = np.concatenate(problem.y), np.repeat([0, 1, 2], [len(y) for y in problem.y])
+    penalty = make_penalty(p, k, 0.2 * largest_null_slope(problem))
+    original = STORAGES[storage](X)
+    dense, stored = (solve(Tasks.from_rows(x, y, label), LOSSES[loss], penalty) for x in (X, original))
+    assert np.any(dense.A)
+    assert_allclose(stored.objective, dense.objective, rtol=1e-9)
+    assert_allclose(stored.A, dense.A, atol=1e-5)
+    assert_array_equal(original.toarray() if sparse.issparse(original) else original, X)  # and X is as it was
+
+
+@pytest.mark.parametrize("gaps", [False, True], ids=["complete", "with gaps"])
+@pytest.mark.parametrize("storage", ["F", "csr"])
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (1, 1), (2, 1), (2, INF)])
+def test_a_shared_design_is_the_same_as_its_copies(p, k, storage, gaps):
+    X, Y = shared_data()
+    if gaps:
+        Y[np.random.default_rng(0).random(Y.shape) < 0.3] = np.nan
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, size=Y.shape)
+    for w in (None, weights):
+        shared = Tasks.from_shared(STORAGES[storage](X), Y, w)
+        rows = [np.flatnonzero(~np.isnan(Y[:, t])) for t in range(4)]
+        stacked = Tasks.from_list(
+            [(X[r], Y[r, t]) for t, r in enumerate(rows)],
+            sample_weight=None if w is None else [w[r, t] for t, r in enumerate(rows)],
+        )
+        ours, theirs = (solve(tasks, LOSSES["squared"], make_penalty(p, k, 0.3)) for tasks in (shared, stacked))
+        assert np.any(ours.A)
+        assert_allclose(ours.objective, theirs.objective, rtol=1e-9)
+        assert_allclose(ours.A, theirs.A, atol=1e-5)
+
+
+# -- threads and engines ---------------------------------------------------------------------------------
+
+
+BITS = [(p, k, "squared") for p, k in ((2, 2), (2, 1), (1, 1), (1.5, 1), (2, INF), (INF, 1))]
+BITS += [(2, 1, "logistic"), (1, 1, "logistic")]
+
+
+def same_bits(one, other):
+    assert_array_equal(one.A, other.A)
+    assert_array_equal(one.intercept, other.intercept)
+    assert_array_equal(one.history, other.history)
+    assert one.objective == other.objective and one.solver == other.solver
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(("p", "k", "loss"), BITS)
+def test_same_bits_for_any_number_of_threads(p, k, loss, solver):
+    problem = make_problem(1, loss=loss, sizes=(8, 5, 6), d=16)
+    penalty = make_penalty(p, k, 0.4 * largest_null_slope(problem))
+    one, two = (solve(problem.tasks, LOSSES[loss], penalty, solver=solver, n_jobs=n) for n in (1, 2))
+    assert np.any(one.A)
+    same_bits(one, two)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(("p", "k", "loss"), BITS)
+def test_same_bits_with_and_without_an_engine(p, k, loss, solver):
+    problem = make_problem(1, loss=loss, sizes=(8, 5, 6), d=16)
+    penalty = make_penalty(p, k, 0.2 * largest_null_slope(problem))
+    here = solve(problem.tasks, LOSSES[loss], penalty, solver=solver)
+    there = solve(problem.tasks, LOSSES[loss], penalty, solver=solver, engine=Threads(2))
+    same_bits(here, there)
+
+
+class Backwards:
+    """An engine that places once, works in reverse order, and keeps a list of what was sent."""
+
+    def __init__(self):
+        self.n_placed, self.sent = 0, []
+
+    def place(self, items):
+        self.n_placed += 1
+        return list(items)
+
+    def map(self, function, placed, *per_task):
+        calls = list(zip(placed, *per_task, strict=True))
+        self.sent.append(per_task)
+        return [function(*call) for call in reversed(calls)][::-1]
+
+
+@pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 2)])
+def test_an_engine_places_once_and_then_moves_d_numbers_per_task(p, k):
+    problem = make_problem(1, sizes=(8, 5, 6), d=16)
+    penalty, engine = make_penalty(p, k, 0.2 * largest_null_slope(problem)), Backwards()
+    there = solve(problem.tasks, LOSSES["squared"], penalty, solver="alternating", engine=engine)
+    same_bits(solve(problem.tasks, LOSSES["squared"], penalty, solver="alternating"), there)
+    assert engine.n_placed == 1 and len(engine.sent) > 3
+    for per_task in engine.sent:
+        for one_task in zip(*per_task, strict=True):
+            assert sum(np.size(argument) for argument in one_task) <= 16 + 2
+
+
+# -- units -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (1, 1), (2, 1), (1.5, 1)])
+def test_column_scale_is_a_rescaled_design(p, k, loss, solver):
+    problem = make_problem(3, loss=loss)
+    scale = np.exp(np.random.default_rng(0).normal(size=10))
+    rescaled = Problem(tuple(X / scale for X in problem.X), problem.y, loss)
+    penalty = make_penalty(p, k, 0.3 * largest_null_slope(rescaled))
+    inside = solve(problem.tasks, LOSSES[loss], penalty, solver=solver, column_scale=scale)
+    outside = solve(rescaled.tasks, LOSSES[loss], penalty, solver=solver)
+    assert np.any(inside.A)
+    assert_allclose(inside.objective, outside.objective, rtol=1e-9)
+    assert_allclose(inside.A, outside.A, atol=1e-6)
+    ours = loss_part(problem, inside.A / scale[:, None], inside.intercept) + penalty.value(inside.A)
+    assert_allclose(inside.objective, ours, rtol=1e-10)
+
+
+EXTREME = [(2, 2), (1, 1), (2, 1), (1, 2), (1.5, 1), (3, 1.5), (2, 4), (2, INF), (1, INF), (INF, 1), (2, "log")]
+
+
+@pytest.mark.parametrize("scale", [1e150, 1e-150])
+@pytest.mark.parametrize("storage", ["F", "csr"])
+@pytest.mark.parametrize(("p", "k"), EXTREME)
+def test_extreme_designs_stay_finite_without_warnings(p, k, storage, scale):
+    problem = make_problem(1, sizes=(8, 5, 6), d=12)
+    tasks = Tasks.from_list([(STORAGES[storage](scale * X), y) for X, y in zip(problem.X, problem.y, strict=True)])
+    for solver in SOLVERS:
+        solution = solve(tasks, LOSSES["squared"], make_penalty(p, k, 0.3), solver=solver, max_iter=50)
+        assert np.all(np.isfinite(solution.A)) and np.all(np.isfinite(solution.intercept))
+        assert np.isfinite(solution.objective) and np.isfinite(solution.violation)
+
+
+@pytest.mark.parametrize("scale", [1e150, 1e-150])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (2, 1), (1, 1), (1, INF)])
+def test_extreme_designs_have_the_answer_of_ordinary_ones(p, k, loss, scale):
+    """X times s with alpha times s^r is the same problem with A over s."""
+    problem = make_problem(1, loss=loss)
+    power = 1.0 if k == INF else p * k / (p + k)
+    alpha = 0.3 * largest_null_slope(problem)
+    extreme = Problem(tuple(scale * X for X in problem.X), problem.y, loss)
+    ordinary = solve(problem.tasks, LOSSES[loss], make_penalty(p, k, alpha))
+    ours = solve(extreme.tasks, LOSSES[loss], make_penalty(p, k, alpha * scale**power))
+    assert np.any(ordinary.A) and ours.converged
+    assert_allclose(ours.objective, ordinary.objective, rtol=1e-7)
+    assert_allclose(scale * ours.A, ordinary.A, atol=1e-4)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_extreme_targets_and_columns_side_by_side(loss, solver):
+    problem = make_problem(1, loss=loss)
+    column = np.array([1e150, 1e-150, 1.0, 1.0, 1e8, 1e-8, 1.0, 0.0, 1.0, 1.0])
+    extreme = Problem(tuple(X * column for X in problem.X), problem.y, loss)
+    for p, k in ((2, 2), (2, 1), (1, 1)):
+        solution = solve(extreme.tasks, LOSSES[loss], make_penalty(p, k, 0.1), solver=solver, max_iter=50)
+        assert np.all(np.isfinite(solution.A)) and not np.any(solution.A[7])
+    if loss == "squared":
+        for size in (1e150, 1e-150):
+            large = Problem(problem.X, tuple(size * y for y in problem.y))
+            solution = solve(large.tasks, LOSSES[loss], make_penalty(2, 2, 0.1 * size), solver=solver, max_iter=50)
+            assert np.all(np.isfinite(solution.A)) and np.any(solution.A)

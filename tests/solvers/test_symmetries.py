@@ -1,0 +1,237 @@
+"""Symmetries of the model: what may change in the data without changing the answer, or only its units."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from oracles import INF, LOSSES, Problem, joint_objective, largest_null_slope, make_problem
+from scipy.optimize import minimize
+from sklearn.linear_model import Lasso
+
+from mmtfl.data import Tasks
+from mmtfl.objective.penalties import make_penalty
+from mmtfl.solvers import solve
+
+MEMBERS = [(2, 2), (INF, 1), (3, 1.5), (2, INF), (1, INF), (2, 1), (1, 1), (1, 2), (1.5, 1)]
+TOL = 1e-8
+
+
+def power(p, k):
+    """r = p e, the degree of the penalty in A."""
+    return k if np.isinf(p) else p if np.isinf(k) else p * k / (p + k)
+
+
+def run(problem, p, k, alpha, **options):
+    return solve(
+        problem.tasks,
+        LOSSES[problem.loss],
+        make_penalty(p, k, alpha),
+        fit_intercept=problem.fit_intercept,
+        tol=TOL,
+        **options,
+    )
+
+
+def problem_and_alpha(loss, seed=3, strength=0.25, **options):
+    problem = make_problem(seed, loss=loss, sizes=(22, 15, 30), d=7, **options)
+    return problem, strength * largest_null_slope(problem)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), MEMBERS)
+def test_permuting_tasks_and_features_permutes_the_answer(p, k, loss):
+    problem, alpha = problem_and_alpha(loss)
+    tasks, features = [2, 0, 1], [4, 6, 0, 3, 5, 1, 2]
+    moved = Problem(
+        tuple(problem.X[t][:, features] for t in tasks), tuple(problem.y[t] for t in tasks), loss
+    )
+    here, there = run(problem, p, k, alpha), run(moved, p, k, alpha)
+    assert np.any(here.A)
+    assert_allclose(there.objective, here.objective, rtol=1e-8)
+    assert_allclose(there.A, here.A[features][:, tasks], atol=1e-5)
+    assert_allclose(there.intercept, here.intercept[tasks], atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 30.0])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("p", "k"), MEMBERS)
+def test_scaling_the_targets_scales_the_answer(p, k, weighted, scale):
+    problem, alpha = problem_and_alpha("squared", weighted=weighted)
+    scaled = Problem(problem.X, tuple(scale * y for y in problem.y), weights=problem.weights)
+    here = run(problem, p, k, alpha)
+    there = run(scaled, p, k, alpha * scale ** (2 - power(p, k)))
+    assert np.any(here.A)
+    assert_allclose(there.objective, scale**2 * here.objective, rtol=1e-8)
+    assert_allclose(there.A, scale * here.A, atol=1e-5 * scale)
+    assert_allclose(there.intercept, scale * here.intercept, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), MEMBERS)
+def test_flipping_signs_flips_the_answer(p, k, loss):
+    problem, alpha = problem_and_alpha(loss)
+    signs = np.array([1, -1, 1, 1, -1, -1, 1])
+    flipped = Problem(tuple(X * signs for X in problem.X), tuple(-y for y in problem.y), loss)
+    here, there = run(problem, p, k, alpha), run(flipped, p, k, alpha)
+    assert_allclose(there.objective, here.objective, rtol=1e-8)
+    assert_allclose(there.A, -signs[:, None] * here.A, atol=1e-5)
+    assert_allclose(there.intercept, -here.intercept, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), MEMBERS)
+def test_an_intercept_absorbs_shifts_of_columns_and_targets(p, k, loss):
+    problem, alpha = problem_and_alpha(loss)
+    shift = np.linspace(-3, 3, 7)
+    moved = Problem(
+        tuple(X + shift * (t + 1) for t, X in enumerate(problem.X)),
+        tuple(y + 10.0 * t if loss == "squared" else y for t, y in enumerate(problem.y)),
+        loss,
+    )
+    here, there = run(problem, p, k, alpha), run(moved, p, k, alpha)
+    assert_allclose(there.objective, here.objective, rtol=1e-8)
+    assert_allclose(there.A, here.A, atol=1e-5)
+
+
+# -- weights ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), MEMBERS)
+def test_weights_are_repeated_rows(p, k, loss):
+    problem, alpha = problem_and_alpha(loss)
+    rng = np.random.default_rng(0)
+    counts = [rng.integers(0, 4, size=len(y)) for y in problem.y]
+    for n in counts:
+        n[:2] = 1  # no task may lose all of its rows
+        n[-1] = 0
+    weighted = Problem(problem.X, problem.y, loss, tuple(n.astype(float) for n in counts))
+    repeated = Problem(
+        tuple(np.repeat(X, n, axis=0) for X, n in zip(problem.X, counts, strict=True)),
+        tuple(np.repeat(y, n) for y, n in zip(problem.y, counts, strict=True)),
+        loss,
+    )
+    here, there = run(weighted, p, k, alpha), run(repeated, p, k, alpha)
+    assert np.any(here.A)
+    assert_allclose(here.objective, there.objective, rtol=1e-8)
+    assert_allclose(here.A, there.A, atol=1e-5)
+    assert_allclose(here.intercept, there.intercept, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), MEMBERS)
+def test_splitting_a_row_into_weights_and_scaling_all_weights_change_nothing(p, k, loss):
+    problem, alpha = problem_and_alpha(loss)
+    share = np.random.default_rng(1).uniform(0.1, 0.9, size=len(problem.y[0]))
+    ones = [np.ones(len(y)) for y in problem.y]
+    split = Problem(
+        (np.vstack([problem.X[0]] * 2), *problem.X[1:]),
+        (np.concatenate([problem.y[0]] * 2), *problem.y[1:]),
+        loss,
+        (np.concatenate([share, 1 - share]), *ones[1:]),
+    )
+    scaled = Problem(problem.X, problem.y, loss, tuple(1e3 * w for w in ones))
+    here = run(problem, p, k, alpha)
+    for there in (run(split, p, k, alpha), run(scaled, p, k, alpha)):
+        assert_allclose(there.objective, here.objective, rtol=1e-8)
+        assert_allclose(there.A, here.A, atol=1e-5)
+
+
+# -- a duplicated task -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (INF, 1), (3, 1.5), (2, INF), (1, INF), (2, 4), (2, 1), (1.5, 1)])
+def test_a_duplicated_task_is_one_task_at_another_alpha(p, k, loss):
+    """Two equal columns: twice the loss, and S doubles, so alpha 2^e for twice the one-task problem's alpha."""
+    one = make_problem(5, loss=loss, sizes=(40,), d=6)
+    two = Problem(one.X * 2, one.y * 2, loss)
+    alpha = 0.3 * largest_null_slope(one)
+    e = 1.0 if np.isinf(k) else 0.0 if np.isinf(p) else k / (p + k)
+    alone, twice = run(one, p, k, alpha), run(two, p, k, alpha * 2 ** (1 - e))
+    assert np.any(alone.A)
+    assert_allclose(twice.A[:, 0], twice.A[:, 1], atol=1e-5)
+    assert_allclose(twice.A[:, :1], alone.A, atol=1e-5)
+    assert_allclose(twice.objective, 2 * alone.objective, rtol=1e-8)
+
+
+# -- one task --------------------------------------------------------------------------------------------
+
+
+def penalised(a, X, y, r, alpha):
+    centred = X - X.mean(axis=0)
+    residual = (y - y.mean())[:, None] - centred @ a
+    return 0.5 * np.sum(residual**2, axis=0) / len(y) + alpha * np.sum(np.abs(a) ** r, axis=0)
+
+
+@pytest.mark.parametrize("solver", ["auto", "alternating", "block"])
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 2), (1, 1), (2, 2), (3, 0.5), (INF, 0.5), (2, INF), (1.5, 1)])
+def test_with_one_task_every_row_penalty_is_a_power_of_its_entry(p, k, d, solver):
+    rng = np.random.default_rng(d)
+    X = rng.normal(size=(30, d))
+    r = power(p, k)
+    for coefficient, alpha in ((1.5, 0.3), (0.2, 0.3)):
+        y = X @ np.full(d, coefficient) + 0.5 * rng.normal(size=30)
+        solution = solve(Tasks.from_rows(X, y), LOSSES["squared"], make_penalty(p, k, alpha), solver=solver, tol=TOL)
+        axis = np.concatenate([np.linspace(-2.5, 2.5, 501)])
+        grid = np.array(np.meshgrid(*[axis] * d)).reshape(d, -1)
+        values = penalised(grid, X, y, r, alpha)
+        polished = minimize(
+            lambda a, y=y, alpha=alpha: penalised(a[:, None], X, y, r, alpha)[0],
+            grid[:, values.argmin()],
+            method="Nelder-Mead",
+            options={"xatol": 1e-9, "fatol": 1e-13},
+        )
+        assert_allclose(solution.objective, min(polished.fun, values.min()), rtol=1e-7)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    ("one", "other"), [((2, 1), (1, 2)), ((1, INF), (2, 2)), ((INF, 0.5), (1, 1)), ((3, 1.5), (INF, 1))]
+)
+def test_with_one_task_only_the_degree_of_the_penalty_matters(one, other, loss):
+    problem = make_problem(5, loss=loss, sizes=(40,), d=6)
+    alpha = 0.3 * largest_null_slope(problem)
+    assert np.isclose(power(*one), power(*other))
+    here, there = run(problem, *one, alpha), run(problem, *other, alpha)
+    assert np.any(here.A)
+    assert_allclose(here.objective, there.objective, rtol=1e-8)
+    assert_allclose(here.A, there.A, atol=1e-5)
+
+
+def test_with_one_task_the_norms_are_the_lasso(alpha=0.3):
+    problem = make_problem(5, sizes=(40,), d=6)
+    theirs = Lasso(alpha, tol=1e-12).fit(problem.X[0], problem.y[0])
+    for p, k in ((2, 2), (1, INF), (INF, 1), (3, 1.5)):
+        assert_allclose(run(problem, p, k, alpha).A[:, 0], theirs.coef_, atol=1e-6)
+
+
+# -- columns ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), MEMBERS)
+def test_zero_and_constant_columns_are_never_used_and_change_nothing(p, k, loss):
+    problem, alpha = problem_and_alpha(loss)
+    widened = Problem(
+        tuple(np.column_stack([X, np.zeros(len(X)), np.full(len(X), 0.1)]) for X in problem.X), problem.y, loss
+    )
+    here, there = run(problem, p, k, alpha), run(widened, p, k, alpha)
+    assert not np.any(there.A[7:])
+    assert_allclose(there.objective, here.objective, rtol=1e-8)
+    assert_allclose(there.A[:7], here.A, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (3, 1.5), (INF, 1), (1, INF)])
+def test_a_duplicated_column_shares_the_row_and_costs_nothing_under_a_norm(p, k, loss):
+    problem, alpha = problem_and_alpha(loss)
+    widened = Problem(tuple(np.column_stack([X, X[:, 0]]) for X in problem.X), problem.y, loss)
+    here, there = run(problem, p, k, alpha), run(widened, p, k, alpha)
+    assert np.any(here.A[0])
+    assert_allclose(there.objective, here.objective, rtol=1e-7)
+    if (p, k) != (1, INF):  # both copies of the row are then multiples of the sum
+        assert_allclose(there.A[0] + there.A[7], here.A[0], atol=1e-4)
+    merged = there.A[:7].copy()
+    merged[0] += there.A[7]
+    assert joint_objective(problem, merged, there.intercept, p, k, alpha) <= there.objective * (1 + 1e-9)

@@ -1,0 +1,122 @@
+"""The rooms: each imports only from rooms on its left, and the engine imports nothing of ours."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import mmtfl
+
+ROOT = Path(mmtfl.__file__).parent
+ORDER = ["data", "objective", "solvers", "estimators", "selection", "report", "cli", "paper"]
+# modules beside the rooms: errors stands left of all, the others give names of one room a short address
+MODULES = {"errors": "leftmost", "datasets": "data", "model_selection": "selection"}
+# the interface of the engines is a type the solvers name, and Threads is their default
+ENGINE_USERS = ORDER[ORDER.index("solvers") :]
+
+
+def sources():
+    return sorted(ROOT.rglob("*.py"))
+
+
+def package_of(path):
+    parts = ["mmtfl", *path.relative_to(ROOT).with_suffix("").parts]
+    return parts[:-1]
+
+
+def imported_modules(path):
+    """Dotted names of every import of the file, those inside functions and under TYPE_CHECKING included."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = package_of(path)[: len(package_of(path)) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            # `from mmtfl import data` names a room in its list
+            if module == "mmtfl":
+                yield from (f"mmtfl.{alias.name}" for alias in node.names)
+            else:
+                yield module
+        elif isinstance(node, ast.Call) and _is_dynamic(node):
+            yield node.args[0].value
+
+
+def _is_dynamic(node):
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    named = node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)
+    return bool(named) and name in ("import_module", "__import__")
+
+
+def room_of(path):
+    relative = path.relative_to(ROOT)
+    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+
+
+def our_rooms(path):
+    """The rooms (or modules beside them) of ours that a file imports from."""
+    return {name.split(".")[1] for name in imported_modules(path) if name.startswith("mmtfl.")}
+
+
+def allowed(room):
+    if room == "__init__":
+        return {*ORDER, *MODULES, "engine"}
+    if room == "engine" or MODULES.get(room) == "leftmost":
+        return {room}
+    place = ORDER.index(MODULES.get(room, room))
+    rooms = set(ORDER[: place + 1]) | {room}
+    rooms |= {module for module, beside in MODULES.items() if beside == "leftmost" or beside in ORDER[:place]}
+    return rooms | ({"engine"} if MODULES.get(room, room) in ENGINE_USERS else set())
+
+
+def test_there_is_something_to_check():
+    rooms = {room_of(path) for path in sources()}
+    assert {"data", "objective", "solvers", "estimators", "engine"} <= rooms
+    # and the reader of imports sees them: the solvers import from both sides of the objective's wall
+    assert {"data", "objective", "engine"} <= our_rooms(ROOT / "solvers" / "solve.py")
+
+
+def test_every_folder_and_module_has_its_place():
+    found = {room_of(path) for path in sources()} - {"__init__", "__main__"}
+    assert found <= {*ORDER, *MODULES, "engine"}
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_room_imports_only_from_its_left(path):
+    assert our_rooms(path) <= allowed(room_of(path))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "engine").glob("*.py")), ids=lambda path: path.name)
+def test_the_engine_imports_nothing_of_ours(path):
+    assert all(name.startswith("mmtfl.engine") for name in imported_modules(path) if name.startswith("mmtfl"))
+
+
+def test_relative_late_and_dynamic_imports_are_counted(tmp_path, monkeypatch):
+    room = tmp_path / "data"
+    room.mkdir()
+    (room / "bad.py").write_text(
+        "from importlib import import_module\n"
+        "from ..solvers import solve\n"
+        "from . import tasks\n"
+        "def late():\n"
+        "    from mmtfl import estimators\n"
+        "    import mmtfl.report.html\n"
+        "    return import_module('mmtfl.cli')\n"
+    )
+    monkeypatch.setattr("test_rooms.ROOT" if __name__ == "test_rooms" else f"{__name__}.ROOT", tmp_path)
+    assert our_rooms(room / "bad.py") == {"data", "solvers", "estimators", "report", "cli"}
+
+
+def test_no_room_at_the_top_level_needs_the_slow_imports():
+    """`import mmtfl` stays light: frames, plots and compilers come when they are used."""
+    heavy = {"pandas", "polars", "pyarrow", "matplotlib", "numba", "cvxpy"}
+    kernels = {"row_prox.py", "kernels.py"}  # compiled rooms, themselves imported late
+    for path in sources():
+        if path.name in kernels:
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+        names = {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
+        names |= {node.module or "" for node in top if isinstance(node, ast.ImportFrom)}
+        assert not {name.split(".")[0] for name in names} & heavy, path
+        assert not {name.split(".")[-1] for name in names} & {"row_prox", "kernels"}, path

@@ -1,7 +1,7 @@
 """The main job in a minute: tune, fit, say which features are shared, compare, and draw the coefficients.
 
 D1 and D2 of the paper, where the truth is known, and the diabetes study that comes with scikit-learn: four
-groups of patients by sex and age are the tasks, ten measurements with their squares and products the features.
+groups of patients by sex and age are the tasks, nine measurements, their squares and products the features.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def compare(name: str, X, y, task, *, train_size: float, repeats: int):
     start = time.perf_counter()
     runs = [fit_three(X, y, task, train_size, seed) for seed in range(repeats)]
     family, scores = runs[0][0], np.array([run[1] for run in runs])
-    print(f"\n{name}: {len(family.tasks_)} tasks, {X.shape[1]} features, {len(y)} rows, {train_size:.0%} to train")
+    sizes = f"{len(family.tasks_)} tasks, {X.shape[1]} features, {len(y)} rows, {train_size:.0%} to train"
+    print(f"\n{name}: {sizes}")
     splits = "one random split" if repeats == 1 else f"mean and sd of {repeats} random splits"
     print(f"  test R^2 (mean over tasks; {splits})")
     member = f"MMTFL, cross-validation chose ({family.best_p_:g},{family.best_k_:g})"

@@ -134,7 +134,9 @@ def largest_null_slope(problem):
 
 def _conic_penalty(row, p, k):
     if math.isinf(k):
-        return cp.norm1(row) if p == 1 else cp.sum_squares(row) if p == 2 else cp.sum(cp.power(cp.abs(row), p))
+        return (
+            cp.norm1(row) if p == 1 else cp.sum_squares(row) if p == 2 else cp.sum(cp.power(cp.abs(row), p))
+        )
     r = k if math.isinf(p) else p * k / (p + k)
     norm = cp.norm_inf(row) if math.isinf(p) else cp.norm2(row) if p == 2 else cp.pnorm(row, p)
     return norm if abs(r - 1.0) < 1e-12 else cp.power(norm, r)

@@ -81,7 +81,12 @@ def test_logistic_is_finite_far_out_and_symmetric_in_the_label():
     loss, w = LOSSES["logistic"], np.ones(4)
     z = np.array([1e4, -1e4, 800.0, 0.0])
     for y in (np.ones(4), -np.ones(4)):
-        for part in (loss.value(y, z, w), loss.gradient(y, z, w), loss.hessian(y, z, w), loss.dual(y, z, w, 1.0)):
+        for part in (
+            loss.value(y, z, w),
+            loss.gradient(y, z, w),
+            loss.hessian(y, z, w),
+            loss.dual(y, z, w, 1.0),
+        ):
             assert np.all(np.isfinite(part))
         assert_allclose(loss.value(y, z, w), loss.value(-y, -z, w))
         assert_allclose(loss.gradient(y, z, w), -loss.gradient(-y, -z, w))

@@ -5,7 +5,15 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from oracles import INF, LOSSES, joint_objective, largest_null_slope, make_problem, product_objective, row_sums
+from oracles import (
+    INF,
+    LOSSES,
+    joint_objective,
+    largest_null_slope,
+    make_problem,
+    product_objective,
+    row_sums,
+)
 from scipy.optimize import minimize_scalar
 
 from mmtfl.objective.penalties import make_penalty

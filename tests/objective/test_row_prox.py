@@ -21,7 +21,9 @@ JUST_CONCAVE = [(2, 1.6), (2, 1.9), (1.5, 2.8), (3, 1.4), (8, 1.1)]
 
 
 def solve(g, L, p, k, alpha, eps=1e-2):
-    return make_penalty(p, k, alpha, eps=eps).solve_rows(np.array([g], dtype=float), np.array([L], dtype=float))[0]
+    return make_penalty(p, k, alpha, eps=eps).solve_rows(
+        np.array([g], dtype=float), np.array([L], dtype=float)
+    )[0]
 
 
 def threshold(curve, g, L, p, k):
@@ -140,7 +142,9 @@ def test_max_norm_row_is_z_minus_its_projection_on_the_l1_ball(step=0.5, alpha=3
 def test_the_known_threshold_of_the_square_root(alpha=1.3):
     # one task, |a|^(1/2): zero exactly while |z| <= 3/2 (alpha step)^(2/3), and a jump there
     critical = 1.5 * alpha ** (2 / 3)
-    below, above = (make_penalty(1, 1, alpha).prox(np.array([[s * critical]]), 1.0)[0, 0] for s in (0.9999, 1.0001))
+    below, above = (
+        make_penalty(1, 1, alpha).prox(np.array([[s * critical]]), 1.0)[0, 0] for s in (0.9999, 1.0001)
+    )
     assert below == 0.0
     assert_allclose(above, critical * 2 / 3, rtol=1e-2)
 

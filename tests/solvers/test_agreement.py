@@ -40,7 +40,9 @@ def test_convex_members_reach_the_conic_optimum(p, k, loss, shape):
     problem = make_problem(3, loss=loss, **SHAPES[shape])
     alpha = 0.25 * largest_null_slope(problem)
     optimum, _, _ = conic_optimum(problem, p, k, alpha)
-    null = joint_objective(problem, np.zeros((problem.n_features, problem.n_tasks)), np.zeros(problem.n_tasks), p, k, 1)
+    null = joint_objective(
+        problem, np.zeros((problem.n_features, problem.n_tasks)), np.zeros(problem.n_tasks), p, k, 1
+    )
     assert optimum < 0.99 * null  # the optimum is not the trivial one
     for solver in SOLVERS:
         solution = solve(
@@ -67,7 +69,12 @@ def test_the_gap_bounds_the_distance_to_the_minimum_when_stopped_early(p, k, los
     optimum, _, _ = conic_optimum(problem, p, k, alpha)
     for max_iter in (1, 2, 3):
         solution = solve(
-            problem.tasks, LOSSES[loss], make_penalty(p, k, alpha), solver="block", max_iter=max_iter, tol=1e-9
+            problem.tasks,
+            LOSSES[loss],
+            make_penalty(p, k, alpha),
+            solver="block",
+            max_iter=max_iter,
+            tol=1e-9,
         )
         above = solution.objective - optimum
         if max_iter == 1:
@@ -186,7 +193,9 @@ def test_a_shared_design_is_the_same_as_its_copies(p, k, storage, gaps):
             [(X[r], Y[r, t]) for t, r in enumerate(rows)],
             sample_weight=None if w is None else [w[r, t] for t, r in enumerate(rows)],
         )
-        ours, theirs = (solve(tasks, LOSSES["squared"], make_penalty(p, k, 0.3)) for tasks in (shared, stacked))
+        ours, theirs = (
+            solve(tasks, LOSSES["squared"], make_penalty(p, k, 0.3)) for tasks in (shared, stacked)
+        )
         assert np.any(ours.A)
         assert_allclose(ours.objective, theirs.objective, rtol=1e-9)
         assert_allclose(ours.A, theirs.A, atol=1e-5)
@@ -274,7 +283,19 @@ def test_column_scale_is_a_rescaled_design(p, k, loss, solver):
     assert_allclose(inside.objective, ours, rtol=1e-10)
 
 
-EXTREME = [(2, 2), (1, 1), (2, 1), (1, 2), (1.5, 1), (3, 1.5), (2, 4), (2, INF), (1, INF), (INF, 1), (2, "log")]
+EXTREME = [
+    (2, 2),
+    (1, 1),
+    (2, 1),
+    (1, 2),
+    (1.5, 1),
+    (3, 1.5),
+    (2, 4),
+    (2, INF),
+    (1, INF),
+    (INF, 1),
+    (2, "log"),
+]
 
 
 @pytest.mark.parametrize("scale", [1e150, 1e-150])
@@ -282,7 +303,9 @@ EXTREME = [(2, 2), (1, 1), (2, 1), (1, 2), (1.5, 1), (3, 1.5), (2, 4), (2, INF),
 @pytest.mark.parametrize(("p", "k"), EXTREME)
 def test_extreme_designs_stay_finite_without_warnings(p, k, storage, scale):
     problem = make_problem(1, sizes=(8, 5, 6), d=12)
-    tasks = Tasks.from_list([(STORAGES[storage](scale * X), y) for X, y in zip(problem.X, problem.y, strict=True)])
+    tasks = Tasks.from_list(
+        [(STORAGES[storage](scale * X), y) for X, y in zip(problem.X, problem.y, strict=True)]
+    )
     for solver in SOLVERS:
         solution = solve(tasks, LOSSES["squared"], make_penalty(p, k, 0.3), solver=solver, max_iter=50)
         assert np.all(np.isfinite(solution.A)) and np.all(np.isfinite(solution.intercept))
@@ -317,5 +340,7 @@ def test_extreme_targets_and_columns_side_by_side(loss, solver):
     if loss == "squared":
         for size in (1e150, 1e-150):
             large = Problem(problem.X, tuple(size * y for y in problem.y))
-            solution = solve(large.tasks, LOSSES[loss], make_penalty(2, 2, 0.1 * size), solver=solver, max_iter=50)
+            solution = solve(
+                large.tasks, LOSSES[loss], make_penalty(2, 2, 0.1 * size), solver=solver, max_iter=50
+            )
             assert np.all(np.isfinite(solution.A)) and np.any(solution.A)

@@ -35,7 +35,9 @@ SHAPES = {
 
 def passes(problem, p, k, alpha, n_passes, tol=1e-9):
     objective = Objective(
-        Design(problem.tasks, fit_intercept=problem.fit_intercept), LOSSES[problem.loss], make_penalty(p, k, alpha)
+        Design(problem.tasks, fit_intercept=problem.fit_intercept),
+        LOSSES[problem.loss],
+        make_penalty(p, k, alpha),
     )
     return run_passes(objective, Threads(), max_iter=n_passes, tol=tol)
 
@@ -67,7 +69,9 @@ def test_the_textbook_never_rises_either(p, k, loss):
     assert np.any(A) and len(history) > 3
     assert np.all(np.diff(history) <= 1e-10 * history[0])
     # with c at its best the product form has the value of the joint form
-    assert_allclose(history[-1], joint_objective(problem, A, b, p, k, 0.2 * largest_null_slope(problem)), rtol=1e-10)
+    assert_allclose(
+        history[-1], joint_objective(problem, A, b, p, k, 0.2 * largest_null_slope(problem)), rtol=1e-10
+    )
 
 
 # -- pass by pass ----------------------------------------------------------------------------------------

@@ -41,9 +41,7 @@ def problem_and_alpha(loss, seed=3, strength=0.25, **options):
 def test_permuting_tasks_and_features_permutes_the_answer(p, k, loss):
     problem, alpha = problem_and_alpha(loss)
     tasks, features = [2, 0, 1], [4, 6, 0, 3, 5, 1, 2]
-    moved = Problem(
-        tuple(problem.X[t][:, features] for t in tasks), tuple(problem.y[t] for t in tasks), loss
-    )
+    moved = Problem(tuple(problem.X[t][:, features] for t in tasks), tuple(problem.y[t] for t in tasks), loss)
     here, there = run(problem, p, k, alpha), run(moved, p, k, alpha)
     assert np.any(here.A)
     assert_allclose(there.objective, here.objective, rtol=1e-8)
@@ -140,7 +138,9 @@ def test_splitting_a_row_into_weights_and_scaling_all_weights_change_nothing(p, 
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("p", "k"), [(2, 2), (INF, 1), (3, 1.5), (2, INF), (1, INF), (2, 4), (2, 1), (1.5, 1)])
+@pytest.mark.parametrize(
+    ("p", "k"), [(2, 2), (INF, 1), (3, 1.5), (2, INF), (1, INF), (2, 4), (2, 1), (1.5, 1)]
+)
 def test_a_duplicated_task_is_one_task_at_another_alpha(p, k, loss):
     """Two equal columns: twice the loss, and S doubles, so alpha 2^e for twice the one-task problem's alpha."""
     one = make_problem(5, loss=loss, sizes=(40,), d=6)
@@ -165,14 +165,18 @@ def penalised(a, X, y, r, alpha):
 
 @pytest.mark.parametrize("solver", ["auto", "alternating", "block"])
 @pytest.mark.parametrize("d", [1, 2])
-@pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 2), (1, 1), (2, 2), (3, 0.5), (INF, 0.5), (2, INF), (1.5, 1)])
+@pytest.mark.parametrize(
+    ("p", "k"), [(2, 1), (1, 2), (1, 1), (2, 2), (3, 0.5), (INF, 0.5), (2, INF), (1.5, 1)]
+)
 def test_with_one_task_every_row_penalty_is_a_power_of_its_entry(p, k, d, solver):
     rng = np.random.default_rng(d)
     X = rng.normal(size=(30, d))
     r = power(p, k)
     for coefficient, alpha in ((1.5, 0.3), (0.2, 0.3)):
         y = X @ np.full(d, coefficient) + 0.5 * rng.normal(size=30)
-        solution = solve(Tasks.from_rows(X, y), LOSSES["squared"], make_penalty(p, k, alpha), solver=solver, tol=TOL)
+        solution = solve(
+            Tasks.from_rows(X, y), LOSSES["squared"], make_penalty(p, k, alpha), solver=solver, tol=TOL
+        )
         axis = np.concatenate([np.linspace(-2.5, 2.5, 501)])
         grid = np.array(np.meshgrid(*[axis] * d)).reshape(d, -1)
         values = penalised(grid, X, y, r, alpha)
@@ -214,7 +218,9 @@ def test_with_one_task_the_norms_are_the_lasso(alpha=0.3):
 def test_zero_and_constant_columns_are_never_used_and_change_nothing(p, k, loss):
     problem, alpha = problem_and_alpha(loss)
     widened = Problem(
-        tuple(np.column_stack([X, np.zeros(len(X)), np.full(len(X), 0.1)]) for X in problem.X), problem.y, loss
+        tuple(np.column_stack([X, np.zeros(len(X)), np.full(len(X), 0.1)]) for X in problem.X),
+        problem.y,
+        loss,
     )
     here, there = run(problem, p, k, alpha), run(widened, p, k, alpha)
     assert not np.any(there.A[7:])

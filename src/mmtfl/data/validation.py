@@ -79,7 +79,9 @@ def check_task_labels(task: Any, n_rows: int | None, *, name: str = "task") -> n
 
 def _labels_array(task: Any, name: str) -> np.ndarray:
     if isinstance(task, np.ma.MaskedArray):
-        return np.where(np.ma.getmaskarray(task), None, task.data.astype(object))
+        labels = task.data.astype(object)
+        labels[np.ma.getmaskarray(task)] = None
+        return labels
     if isinstance(task, list | tuple):
         # as objects: numpy would turn [1, "a"] and ["a", nan] into strings without a word
         return np.fromiter(task, dtype=object, count=len(task))

@@ -41,7 +41,10 @@ class Objective:
         if not design.fit_intercept:
             return np.zeros(design.n_tasks)
         return np.array(
-            [self.loss.null_intercept(design.y[rows], design.row_weight[rows]) for _, rows in design.segments()]
+            [
+                self.loss.null_intercept(design.y[rows], design.row_weight[rows])
+                for _, rows in design.segments()
+            ]
         )
 
     @cached_property
@@ -54,7 +57,9 @@ class Objective:
         """Gradient of the loss part in A, at A = 0: the first pass over the data."""
         design = self.design
         if self.null_value <= _EXACT * self.loss.value(design.y, np.zeros_like(design.y), design.row_weight):
-            return np.zeros((design.n_features, design.n_tasks))  # the intercepts explain y: the rest is rounding
+            return np.zeros(
+                (design.n_features, design.n_tasks)
+            )  # the intercepts explain y: the rest is rounding
         return self.design.correlate(self.loss_gradient(self.design.spread(self.null_intercept)))
 
     @property
@@ -80,7 +85,7 @@ class Objective:
         return out
 
     def dual_gap(self, A: np.ndarray, z: np.ndarray, gradient: np.ndarray) -> float | None:
-        """Duality gap at A with linear predictor z (its intercept optimal); None for concave members; eq. (9)."""
+        """Duality gap at A with predictor z (intercepts optimal), eq. (9); None for concave members."""
         penalty = self.penalty
         if not isinstance(penalty, RowPower) or not penalty.is_convex:
             return None

@@ -7,7 +7,7 @@ A row penalty is ``phi(||a_j||_p)``. `RowPower` has ``phi = alpha rho^r`` with `
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class RowPenalty:
     k: ClassVar = math.nan
     kind: ClassVar[int] = 0
     power: ClassVar = 1.0
-    eps: ClassVar = 1.0
+    eps: ClassVar[Any] = 1.0
 
     def value(self, A: np.ndarray) -> float:
         """The penalty of A."""
@@ -77,7 +77,7 @@ class RowPenalty:
         best = self.solve_rows(curvature * A - gradient, curvature)
         return np.max(curvature * np.abs(A - best), axis=1, initial=0.0)
 
-    def at(self, alpha: float) -> "RowPenalty":
+    def at(self, alpha: float | np.ndarray) -> Self:
         """The same member at another strength."""
         return replace(self, alpha=alpha)
 

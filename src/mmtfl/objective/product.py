@@ -18,7 +18,9 @@ def check_exponents(p: float, k: float) -> None:
         if not isinstance(value, Real) or isinstance(value, bool):
             raise TypeError(f"{name} must be a number (float('inf') included), got {value!r}.")
         if math.isnan(value) or value < least or value == 0.0:
-            raise ValueError(f"{name} must be {words}, got {value!r}. Try (p, k) = (2, 2), (1, 1), (2, 1) or (1, 2).")
+            raise ValueError(
+                f"{name} must be {words}, got {value!r}. Try (p, k) = (2, 2), (1, 1), (2, 1) or (1, 2)."
+            )
     if math.isinf(p) and math.isinf(k):
         raise ValueError(
             "p and k cannot both be infinite: the penalty becomes the box |a| <= 1, whatever alpha. "

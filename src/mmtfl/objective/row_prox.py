@@ -1,4 +1,4 @@
-"""The row problem: one feature of all tasks, solved exactly in its own diagonal metric; docs/model.md section 5.
+"""The row problem: one feature of all tasks, solved in its own diagonal metric; docs/model.md section 5.
 
     minimise over a in R^T   sum_t L_t/2 a_t^2 - g_t a_t + phi(||a||_p)
 
@@ -438,8 +438,8 @@ def solve_row(g, L, kind, p, r, alpha, eps, start, out):
     """Write the minimiser of the row problem into out; `start` is a guess of its p-norm (0: none).
 
     Without a guess: exact for convex members and for p = 1 and p = inf; for the other concave ones the
-    better of zero and the largest stationary row (for p = 2 and equal curvatures that is exact too). With one, a
-    concave member with p = 1 takes the better of zero and the local minimum next to the guess.
+    better of zero and the largest stationary row (for p = 2 and equal curvatures that is exact too). With
+    one, a concave member with p = 1 takes the better of zero and the local minimum next to the guess.
     """
     if alpha == np.inf:
         out[:] = 0.0

@@ -121,7 +121,9 @@ def _score(path: Path, i: int, held_out: Tasks, index: np.ndarray, target_scale,
     return mean_task_score(y, z, held_out.labels[held_out.observation_task], settings.metric)
 
 
-def predict_observations(tasks: Tasks, features: np.ndarray, values: np.ndarray, index: np.ndarray) -> np.ndarray:
+def predict_observations(
+    tasks: Tasks, features: np.ndarray, values: np.ndarray, index: np.ndarray
+) -> np.ndarray:
     """Linear predictor of every observation from a few rows of A, without intercept."""
     block = tasks.X[:, features]
     block = block.toarray() if sparse.issparse(block) else np.asarray(block)
@@ -155,7 +157,7 @@ def member_k(member: Member) -> float:
 
 
 def choose(scores: Sequence[np.ndarray], selection: str) -> tuple[int, int]:
-    """Positions (member, alpha) of the choice: the best mean, or the strongest alpha within one error of it."""
+    """Position (member, alpha) of the choice: the best mean, or the strongest alpha within an error of it."""
     means = [np.nan_to_num(part.mean(axis=1), nan=-np.inf) for part in scores]
     member = int(np.argmax([mean.max() for mean in means]))
     mean = means[member]

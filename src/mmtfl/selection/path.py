@@ -11,10 +11,10 @@ from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.objective import Objective
 from mmtfl.objective.penalties import LogRows, RowPower, row_norms
-from mmtfl.solvers.alternating import alternate, run_passes
+from mmtfl.solvers.alternating import alternate
 from mmtfl.solvers.block import RowDescent
 from mmtfl.solvers.solution import Solution
-from mmtfl.solvers.solve import convex_start
+from mmtfl.solvers.starts import dense_start
 
 _ALPHA_MAX_ACCURACY = 0.01
 _SMALL = 1e-3  # where no alpha gives zero, the grid starts where every row is this small
@@ -110,15 +110,17 @@ def solve_path(
 def _downwards(objective: Objective, alphas: np.ndarray, max_iter: int, tol: float) -> Iterator[Solution]:
     member = objective.penalty
     direct = isinstance(member, RowPower) and member.p == 2.0 and member.power > 1.0
-    descent, last = RowDescent(objective), None
+    descent = RowDescent(objective)
+    last: Solution | None = None
     for alpha in alphas:
         objective.penalty = member.at(float(alpha))
         if direct:  # no row is ever zero: the tasks' ridge problems are the quicker way
             start = None if last is None else last.A
             last = alternate(objective, Threads(), start=start, max_iter=max_iter, tol=tol)
+        elif last is None:
+            last = descent.solve(max_iter=max_iter, tol=tol)
         else:
-            start = (None, None) if last is None else (last.A, last.intercept)
-            last = descent.solve(*start, max_iter=max_iter, tol=tol)
+            last = descent.solve(last.A, last.intercept, max_iter=max_iter, tol=tol)
         yield last
 
 
@@ -138,16 +140,8 @@ def _upwards(objective: Objective, alphas: np.ndarray, max_iter: int, tol: float
 
 
 def from_dense_start(objective: Objective, descent: RowDescent, max_iter: int, tol: float) -> Solution:
-    """Row descent from the first pass of Algorithm 1, which is one well-posed problem per task.
-
-    At p = inf, where that pass says nothing, from the convex solution at the same alpha.
-    """
-    options = {"max_iter": max_iter, "tol": tol}
-    if math.isinf(objective.penalty.p):
-        convex = convex_start(objective, descent, options)
-        return descent.solve(convex.A, convex.intercept, **options)
-    A, intercept, _ = run_passes(objective, Threads(), max_iter=1, tol=tol)
-    return descent.solve(A, intercept, **options)
+    """Row descent from a dense start at the objective's own alpha."""
+    return descent.solve(*dense_start(objective, descent, Threads(), max_iter), max_iter=max_iter, tol=tol)
 
 
 def alpha_max(objective: Objective, *, max_iter: int = 1000) -> float:

@@ -145,7 +145,7 @@ class TaskSearch(TaskModel):
             place[np.argsort(labels, kind="stable")] = np.arange(n_rows)
         by_row = tasks.n_samples == n_rows  # one target per row: not a matrix of targets
         y = tasks.y[place] if by_row else y
-        cv = 5 if self.cv is None else self.cv
+        cv: Any = 5 if self.cv is None else self.cv
         if isinstance(cv, Integral):
             cv = TaskKFold(int(cv), random_state=0, stratify=self._stratify and by_row)
         splits = cv.split(np.zeros(n_rows), y, labels) if hasattr(cv, "split") else cv
@@ -168,7 +168,7 @@ class TaskSearch(TaskModel):
         missing = np.setdiff1d(tested, trained)
         if missing.size:
             raise ValueError(
-                f"Fold {fold} of cv tests task {tasks.labels[missing[0]].item()!r} but has no training row of it. "
+                f"Fold {fold} of cv tests task {tasks.labels[missing[0]].item()!r}, but trains no row of it. "
                 "Use cv=TaskKFold(), which keeps every task in every training part."
             )
         if self._stratify:
@@ -185,7 +185,8 @@ class TaskSearch(TaskModel):
             raise ValueError(f"Fold {fold} of cv has no row to test: use fewer folds.")
         return train, test
 
-    def _solve(self, prepared: SearchPrepared) -> tuple[Any, Any]:
+    def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
+        assert isinstance(prepared, SearchPrepared)
         members, tasks = self._members(), prepared.tasks
         settings = Settings(
             loss=self._loss,

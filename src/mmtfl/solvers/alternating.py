@@ -46,7 +46,9 @@ def run_passes(objective: Objective, engine: Engine, *, start=None, max_iter: in
     """The passes of Algorithm 1: A, the intercepts, and the objective after each pass."""
     design, penalty = objective.design, objective.penalty
     n_features, n_tasks = design.n_features, design.n_tasks
-    placed = engine.place([TaskProblem(_one_task(design, t), objective.loss, penalty.p) for t in range(n_tasks)])
+    placed = engine.place(
+        [TaskProblem(_one_task(design, t), objective.loss, penalty.p) for t in range(n_tasks)]
+    )
     if start is None:
         weights = np.array(np.broadcast_to(np.asarray(penalty.start_weight(), dtype=float), n_features))
         A = np.zeros((n_features, n_tasks))

@@ -47,7 +47,9 @@ class RowDescent:
     def solve(self, A=None, intercept=None, *, max_iter: int, tol: float) -> Solution:
         """Descend from (A, intercept), or from zero."""
         objective, design = self.objective, self.objective.design
-        scale = float(np.abs(objective.null_gradient).max(initial=0.0)) or float(max(1.0, np.abs(design.y).max()))
+        scale = float(np.abs(objective.null_gradient).max(initial=0.0)) or float(
+            max(1.0, np.abs(design.y).max())
+        )
         # a penalty below the rounding of the gradient cannot be told from none by a dual point
         certifiable = float(np.min(objective.penalty.alpha)) > _ALPHA_RESOLVED * scale
         state = self._start(A, intercept)
@@ -71,7 +73,11 @@ class RowDescent:
             n_added = self._grow(state.A, rows, tol * scale)
             # while rows are still to be found the gathered ones need not be exact; when only the gap is
             # short of its goal they must be better than the tolerance
-            goal = max(0.01 * violation, 0.3 * tol * scale) if n_added else min(0.3 * tol * scale, 0.1 * violation)
+            goal = (
+                max(0.01 * violation, 0.3 * tol * scale)
+                if n_added
+                else min(0.3 * tol * scale, 0.1 * violation)
+            )
             if not self._descend(state, rows, goal):
                 break  # at the limit of floating point
         return Solution(
@@ -158,7 +164,9 @@ class RowDescent:
         slope_z = objective.loss_gradient(state.z)
         A = state.A[features]
         goal = A.copy()
-        moved = _minimise_model(model, -slope_z / model.root, goal, rows, objective.penalty, features, tolerance)
+        moved = _minimise_model(
+            model, -slope_z / model.root, goal, rows, objective.penalty, features, tolerance
+        )
         change = goal - A
         change_z = model.image(change) / model.root
         change_intercept = np.zeros(design.n_tasks)
@@ -194,4 +202,3 @@ def _minimise_model(model, residual, A, rows, penalty, features, tolerance) -> f
         MAX_SWEEPS, tolerance,
     )  # fmt: skip
     return first
-

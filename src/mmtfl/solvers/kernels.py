@@ -77,7 +77,7 @@ def model_value(use_gram, residual, slope, slope0, A, A0, m, kind, p, r, alpha, 
 
 @_compile
 def _mixing_weights(products, weights):
-    """Weights summing to one that minimise ||sum_k w_k u_k||, from the products u_k.u_l; False if singular."""
+    """Weights of sum one that minimise ||sum_k w_k u_k||, from the products u_k.u_l; False if singular."""
     n = weights.size
     trace = 0.0
     for k in range(n):

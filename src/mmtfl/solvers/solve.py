@@ -17,6 +17,7 @@ from mmtfl.objective.penalties import LogRows, RowPower
 from mmtfl.solvers.alternating import alternate
 from mmtfl.solvers.block import RowDescent
 from mmtfl.solvers.solution import Solution
+from mmtfl.solvers.starts import best_of_starts
 
 SOLVERS = ("auto", "alternating", "block")
 
@@ -56,8 +57,8 @@ def solve(
     penalty : RowPower or LogRows
         The member of the family, with its strength.
     solver : {"auto", "alternating", "block"}
-        "alternating" is Algorithm 1, finished by rows; "block" is row descent; "auto" picks, and for the
-        concave members weighs several starts and returns the lowest objective.
+        "alternating" is Algorithm 1 from c = 1, finished by rows; "block" is row descent, for the concave
+        members from several starts of which the lowest objective is kept; "auto" picks.
     fit_intercept : bool
         Whether each task has an unpenalised constant.
     column_scale : ndarray (n_features,), optional
@@ -114,42 +115,14 @@ def moderate(objective: Objective) -> tuple[Objective, np.ndarray | None]:
 
 def _dispatch(objective, solver, engine, n_jobs, *, start, options) -> Solution:
     penalty = objective.penalty
-    # At p = inf Algorithm 1 stands still: given c it asks for |a| <= c, and that a gives the same c back.
-    can_alternate = not math.isinf(penalty.p)
-    threads = engine if engine is not None else Threads(n_jobs)
-    if solver == "block" or not can_alternate and penalty.is_convex:
-        return _best_of_rows(objective, start, options)
-    if solver == "alternating" or engine is not None:
-        if not can_alternate:
-            return _best_of_rows(objective, start, options)
-        return alternate(objective, threads, start=start, **options)
-    if penalty.is_convex:
-        if penalty.p == 2.0 and penalty.power > 1.0:
-            # no row is ever dropped, and the tasks' own ridge problems are solved directly
-            return alternate(objective, threads, start=start, **options)
-        return RowDescent(objective).solve(start, **options)
-    candidates = [_best_of_rows(objective, start, options)]
-    if can_alternate:
-        candidates.append(alternate(objective, threads, **options))
-    return min(candidates, key=lambda solution: solution.objective)
-
-
-def _best_of_rows(objective: Objective, start, options) -> Solution:
-    """Row descent; for concave members from the start (or zero) and from the convex solution, best kept."""
-    descent = RowDescent(objective)
-    if objective.penalty.is_convex:
-        return descent.solve(start, **options)
-    solutions = [descent.solve(start, **options)]
-    convex = convex_start(objective, descent, options)
-    solutions.append(descent.solve(convex.A, convex.intercept, **options))
-    return min(solutions, key=lambda solution: solution.objective)
-
-
-def convex_start(objective: Objective, descent: RowDescent, options) -> Solution:
-    """The convex solution at the same alpha: a good place to begin for the concave members."""
-    penalty = objective.penalty
-    descent.objective = Objective(objective.design, objective.loss, RowPower(2, penalty.alpha, 2))
-    try:
-        return descent.solve(None, max_iter=options["max_iter"], tol=max(options["tol"], 1e-3))
-    finally:
-        descent.objective = objective
+    workers = engine if engine is not None else Threads(n_jobs)
+    # At p = inf Algorithm 1 stands still (docs/model.md section 4): rows do its work.
+    alternating = solver == "alternating" or (solver == "auto" and engine is not None)
+    if alternating and not math.isinf(penalty.p):
+        return alternate(objective, workers, start=start, **options)
+    if not penalty.is_convex:
+        return best_of_starts(objective, workers, start=start, **options)
+    if solver == "auto" and penalty.p == 2.0 and penalty.power > 1.0:
+        # no row is ever dropped, and the tasks' own ridge problems are solved directly
+        return alternate(objective, workers, start=start, **options)
+    return RowDescent(objective).solve(start, **options)

@@ -1,0 +1,81 @@
+"""Where the concave members begin: several cheap starts, each followed by row descent, the lowest kept.
+
+Concave members have many local minima and the start decides between them. Coming down from zero is the worst
+of starts; docs/model.md section 6 has what the ones here are worth against Algorithm 1 run to the end.
+"""
+
+import math
+from collections.abc import Iterator
+
+from mmtfl.engine.base import Engine
+from mmtfl.objective.objective import Objective
+from mmtfl.objective.penalties import RowPower
+from mmtfl.solvers.alternating import run_passes
+from mmtfl.solvers.block import RowDescent
+from mmtfl.solvers.solution import Solution
+
+_FEW_PASSES = 5
+_RISING = (1 / 8, 1 / 4, 1 / 2)
+_ROUGH = 1e-4  # accuracy on the way to a start
+
+
+def best_of_starts(
+    objective: Objective, engine: Engine, *, start=None, max_iter: int, tol: float
+) -> Solution:
+    """Row descent from every start; the solution with the lowest objective."""
+    descent = RowDescent(objective)
+    solutions = [
+        descent.solve(A, intercept, max_iter=max_iter, tol=tol)
+        for A, intercept in _starts(objective, descent, engine, start, max_iter)
+    ]
+    return min(solutions, key=lambda solution: solution.objective)
+
+
+def _starts(
+    objective: Objective, descent: RowDescent, engine: Engine, start, max_iter: int
+) -> Iterator[tuple]:
+    if start is not None:
+        yield start, None
+    convex = convex_start(objective, descent, max_iter)
+    yield convex.A, convex.intercept
+    if math.isinf(objective.penalty.p):
+        # Algorithm 1 says nothing here: given c it asks for |a| <= c, and that a gives the same c back
+        yield None, None
+        return
+    yield run_passes(objective, engine, max_iter=_FEW_PASSES, tol=_ROUGH)[:2]
+    if start is None:
+        yield _rising_start(objective, descent, engine, max_iter)
+
+
+def convex_start(objective: Objective, descent: RowDescent, max_iter: int) -> Solution:
+    """The (2, 2) solution at the same alpha."""
+    descent.objective = Objective(objective.design, objective.loss, RowPower(2, objective.penalty.alpha, 2))
+    try:
+        return descent.solve(max_iter=max_iter, tol=10 * _ROUGH)
+    finally:
+        descent.objective = objective
+
+
+def dense_start(objective: Objective, descent: RowDescent, engine: Engine, max_iter: int) -> tuple:
+    """The first pass of Algorithm 1 (one well-posed problem per task); at p = inf the convex solution."""
+    if math.isinf(objective.penalty.p):
+        convex = convex_start(objective, descent, max_iter)
+        return convex.A, convex.intercept
+    return run_passes(objective, engine, max_iter=1, tol=_ROUGH)[:2]
+
+
+def _rising_start(objective: Objective, descent: RowDescent, engine: Engine, max_iter: int) -> tuple:
+    """From a dense start at a small alpha up towards the one asked for."""
+    penalty = objective.penalty
+    place = None
+    try:
+        for share in _RISING:
+            objective.penalty = penalty.at(share * penalty.alpha)
+            if place is None:
+                place = dense_start(objective, descent, engine, max_iter)
+            solution = descent.solve(*place, max_iter=max_iter, tol=_ROUGH)
+            place = solution.A, solution.intercept
+    finally:
+        objective.penalty = penalty
+    assert place is not None
+    return place

@@ -1,4 +1,4 @@
-"""Second opinions for the tests, written from the formulas alone: nothing here calls our objective or solvers.
+"""Second opinions for the tests, from the formulas alone: nothing here calls our objective or solvers.
 
 Letters and equation numbers are those of docs/model.md: A (features by tasks), c, B, S_j = sum_t |a_jt|^p,
 e = k / (p + k), and n the mean task size (with weights: their sum over the number of tasks).

@@ -28,7 +28,7 @@ CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 
 
 def base_data(layout, weighted):
-    """A dense float64 X of float32 numbers with some zeros, targets and weights, and the rows of each task."""
+    """Dense float64 X of float32 numbers with some zeros, targets, the rows of each task, and weights."""
     rng = np.random.default_rng(0)
     n_rows = N if layout == "stacked" else 8
     X = rng.normal(size=(n_rows, D)) + 1.0

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from oracles import LOSSES
 from scipy.optimize import minimize_scalar
+
+from oracles import LOSSES
 
 ROWS = 9
 

@@ -1,15 +1,15 @@
-"""Row penalties: their values, majorisers, duals and optimality residual, against the formulas written out."""
+"""Row penalties: values, majorisers, duals and optimality residual, against the formulas written out."""
 
 import math
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from oracles import INF, row_penalties, row_sums
 from scipy.optimize import minimize
 
 from mmtfl.objective.penalties import LogRows, RowPower, make_penalty
 from mmtfl.objective.product import gammas_from_alpha
+from oracles import INF, row_penalties, row_sums
 
 POWERS = [
     (2, 2), (1, 1), (2, 1), (1, 2), (3, 1.5), (1.5, 1), (1.5, 3), (4, 0.5), (2, 4), (1, 0.1),
@@ -109,7 +109,7 @@ def test_weights_touch_the_penalty_and_lie_above_it(p, k):
 @pytest.mark.parametrize(("p", "k"), [(p, k) for p, k in POWERS if not math.isinf(p) and not math.isinf(k)])
 def test_weights_are_gamma1_over_c_to_the_p(p, k, alpha=0.8):
     penalty, A = make_penalty(p, k, alpha), draw()[[0, 3, 4, 5]]
-    gamma1, gamma2 = gammas_from_alpha(alpha, p=p, k=k)
+    gamma1, _ = gammas_from_alpha(alpha, p=p, k=k)
     assert_allclose(penalty.weights(A), gamma1 * penalty.shared_part(A) ** -p, rtol=1e-10)
     assert_allclose(penalty.start_weight(), gamma1, rtol=1e-12)  # c = 1
 

@@ -5,15 +5,6 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from oracles import (
-    INF,
-    LOSSES,
-    joint_objective,
-    largest_null_slope,
-    make_problem,
-    product_objective,
-    row_sums,
-)
 from scipy.optimize import minimize_scalar
 
 from mmtfl.objective.penalties import make_penalty
@@ -26,6 +17,15 @@ from mmtfl.objective.product import (
     task_part,
 )
 from mmtfl.solvers import solve
+from oracles import (
+    INF,
+    LOSSES,
+    joint_objective,
+    largest_null_slope,
+    make_problem,
+    product_objective,
+    row_sums,
+)
 
 FINITE = [(2, 2), (1, 1), (2, 1), (1, 2), (3, 1.5), (1.5, 1), (4, 0.5), (1, 7)]
 UNEQUAL = [(p, k) for p, k in FINITE if p != k]
@@ -221,7 +221,7 @@ def test_product_and_joint_form_have_the_same_value_at_a_solution(p, k, loss):
     problem = make_problem(0, loss=loss)
     alpha = 0.3 * largest_null_slope(problem)
     solution = solve(problem.tasks, LOSSES[loss], make_penalty(p, k, alpha))
-    assert 0 < np.count_nonzero(solution.A)
+    assert np.any(solution.A)
     joint = joint_objective(problem, solution.A, solution.intercept, p, k, alpha)
     assert_allclose(solution.objective, joint, rtol=1e-12)
     for ratio in (1.0, 0.1):

@@ -5,17 +5,20 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from oracles import INF, brute_force_row, row_objective, row_penalties, stationary_curve
 
 from mmtfl.objective.penalties import make_penalty
+from oracles import INF, brute_force_row, row_objective, row_penalties, stationary_curve
 
 MEMBERS = [
-    (2, 2), (2, 1), (2, 0.3), (2, 4), (2, INF), (1, 1), (1, 2), (1, 0.2), (1, INF), (1.5, 1), (1.5, 3), (1.5, INF),
-    (1.05, 1), (3, 1.5), (3, 0.5), (3, 4), (8, 1), (INF, 1), (INF, 0.5), (INF, 2), (1, "log"), (2, "log"), (3, "log"),
+    (2, 2), (2, 1), (2, 0.3), (2, 4), (2, INF), (1, 1), (1, 2), (1, 0.2), (1, INF), (1.5, 1), (1.5, 3),
+    (1.5, INF), (1.05, 1), (3, 1.5), (3, 0.5), (3, 4), (8, 1), (INF, 1), (INF, 0.5), (INF, 2),
+    (1, "log"), (2, "log"), (3, "log"),
 ]  # fmt: skip
 # members that drop rows: the slope of phi at zero is positive
-STEEP = [(2, 2), (2, 1), (2, 0.3), (1, 1), (1, 2), (1, 0.2), (1, INF), (1.5, 1), (1.5, 3), (1.05, 1), (3, 1.5),
-         (3, 0.5), (8, 1), (INF, 1), (INF, 0.5), (1, "log")]  # fmt: skip
+STEEP = [
+    (2, 2), (2, 1), (2, 0.3), (1, 1), (1, 2), (1, 0.2), (1, INF), (1.5, 1), (1.5, 3), (1.05, 1), (3, 1.5),
+    (3, 0.5), (8, 1), (INF, 1), (INF, 0.5), (1, "log"),
+]  # fmt: skip
 CONCAVE = [(p, k) for p, k in STEEP if not make_penalty(p, k, 1.0).is_convex]
 JUST_CONCAVE = [(2, 1.6), (2, 1.9), (1.5, 2.8), (3, 1.4), (8, 1.1)]
 

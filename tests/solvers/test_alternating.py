@@ -3,6 +3,14 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.linear_model import Lasso, Ridge
+
+from mmtfl.engine.threads import Threads
+from mmtfl.objective.design import Design
+from mmtfl.objective.objective import Objective
+from mmtfl.objective.penalties import make_penalty
+from mmtfl.solvers import solve
+from mmtfl.solvers.alternating import run_passes
 from oracles import (
     INF,
     LOSSES,
@@ -12,18 +20,10 @@ from oracles import (
     largest_null_slope,
     make_problem,
 )
-from sklearn.linear_model import Lasso, Ridge
-
-from mmtfl.engine.threads import Threads
-from mmtfl.objective.design import Design
-from mmtfl.objective.objective import Objective
-from mmtfl.objective.penalties import make_penalty
-from mmtfl.solvers import solve
-from mmtfl.solvers.alternating import run_passes
 
 TEXTBOOK = [(2, 1), (2, 2), (2, 0.4), (1, 1), (1, 2), (1, 0.5)]
 EVERY = [
-    *TEXTBOOK, (2, 4), (2, INF), (1, INF), (1.5, 1), (1.5, 3), (1.2, 0.7), (3, 0.5), (3, 1.5), (3, 4), (1, 1.5),
+    *TEXTBOOK, (2, 4), (2, INF), (1, INF), (1.5, 1), (1.5, 3), (1.2, 0.7), (3, 0.5), (3, 1.5), (3, 4),
     (1, "log"), (2, "log"), (1.5, "log"), (INF, 1), (INF, 0.5),
 ]  # fmt: skip
 SHAPES = {
@@ -120,9 +120,12 @@ def test_a_feature_gone_from_the_start_does_not_return(alpha=0.5):
 # -- at its end ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+ENDS = [(p, k, shape) for p, k in ((2, 1), (1, 1)) for shape in SHAPES]
+ENDS += [(2, 0.4, "ragged"), (1, 2, "ragged")]
+
+
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("p", "k"), [(2, 1), (2, 0.4), (1, 1), (1, 2)])
+@pytest.mark.parametrize(("p", "k", "shape"), ENDS)
 def test_no_worse_than_the_textbook_run_to_the_end(p, k, loss, shape):
     for seed, strength in ((0, 0.1), (1, 0.35)):
         problem = make_problem(seed, loss=loss, **SHAPES[shape])
@@ -139,6 +142,31 @@ def test_no_worse_than_the_textbook_run_to_the_end(p, k, loss, shape):
                 fit_intercept=problem.fit_intercept,
             )
             assert solution.objective <= theirs * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("seed", [1, 4, 10])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_weights_may_grow_without_bound_and_without_a_warning(loss, seed):
+    """Rows on their way out have weights up to the largest float; nothing may divide by what is left."""
+    problem = make_problem(seed, loss=loss, sizes=(8, 5, 6), d=16)
+    for strength in (0.1, 0.7):
+        penalty = make_penalty(3, 0.5, strength * largest_null_slope(problem))
+        solution = solve(problem.tasks, LOSSES[loss], penalty, solver="alternating")
+        assert np.isfinite(solution.objective)
+        # a row is kept or gone: nothing in between that no one would call a coefficient
+        sizes = np.abs(solution.A).max(axis=1)
+        assert np.all((sizes == 0) | (sizes > 1e-6 * sizes.max()))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("strength", [0.35, 1.5])
+@pytest.mark.parametrize(("p", "k"), [(2, 0.4), (2, 1), (1.5, 0.5), (1, 1)])
+def test_rows_are_kept_or_exactly_zero(p, k, strength, loss):
+    for seed in (1, 4):
+        problem = make_problem(seed, loss=loss)
+        penalty = make_penalty(p, k, strength * largest_null_slope(problem))
+        sizes = np.abs(solve(problem.tasks, LOSSES[loss], penalty, solver="alternating").A).max(axis=1)
+        assert np.all((sizes == 0) | (sizes > 1e-8))
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from oracles import INF, LOSSES, Problem, joint_objective, largest_null_slope, make_problem
 from scipy.optimize import minimize
 from sklearn.linear_model import Lasso
 
 from mmtfl.data import Tasks
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers import solve
+from oracles import INF, LOSSES, Problem, joint_objective, largest_null_slope, make_problem
 
 MEMBERS = [(2, 2), (INF, 1), (3, 1.5), (2, INF), (1, INF), (2, 1), (1, 1), (1, 2), (1.5, 1)]
 TOL = 1e-8
@@ -142,7 +142,7 @@ def test_splitting_a_row_into_weights_and_scaling_all_weights_change_nothing(p, 
     ("p", "k"), [(2, 2), (INF, 1), (3, 1.5), (2, INF), (1, INF), (2, 4), (2, 1), (1.5, 1)]
 )
 def test_a_duplicated_task_is_one_task_at_another_alpha(p, k, loss):
-    """Two equal columns: twice the loss, and S doubles, so alpha 2^e for twice the one-task problem's alpha."""
+    """Two equal columns have twice the loss and twice S: 2^(1-e) alpha gives twice the one-task problem."""
     one = make_problem(5, loss=loss, sizes=(40,), d=6)
     two = Problem(one.X * 2, one.y * 2, loss)
     alpha = 0.3 * largest_null_slope(one)
@@ -177,7 +177,7 @@ def test_with_one_task_every_row_penalty_is_a_power_of_its_entry(p, k, d, solver
         solution = solve(
             Tasks.from_rows(X, y), LOSSES["squared"], make_penalty(p, k, alpha), solver=solver, tol=TOL
         )
-        axis = np.concatenate([np.linspace(-2.5, 2.5, 501)])
+        axis = np.linspace(-2.5, 2.5, 251)
         grid = np.array(np.meshgrid(*[axis] * d)).reshape(d, -1)
         values = penalised(grid, X, y, r, alpha)
         polished = minimize(

@@ -92,7 +92,7 @@ class Objective:
         primal = self.loss_value(z) + penalty.value(A)
         norms = penalty.dual_norm(gradient)
         candidates = [1.0]
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             ratio = np.divide(penalty.alpha, norms, out=np.full(len(norms), np.inf), where=norms > 0.0)
         if penalty.power == 1.0:
             candidates = [min(1.0, float(ratio.min(initial=1.0)))]

@@ -74,8 +74,11 @@ class RowPenalty:
         Zero exactly at the fixed points of the row problem. For the concave members that is the right
         question: at a zero row their subgradient is everything, and would call any row optimal.
         """
-        best = self.solve_rows(curvature * A - gradient, curvature)
-        return np.max(curvature * np.abs(A - best), axis=1, initial=0.0)
+        from mmtfl.objective import row_prox
+
+        alpha, eps = self.strengths(len(A))
+        arrays = (np.ascontiguousarray(array) for array in (A, gradient, curvature))
+        return row_prox.row_violations(*arrays, self.kind, float(self.p), float(self.power), alpha, eps)
 
     def at(self, alpha: float | np.ndarray) -> Self:
         """The same member at another strength."""

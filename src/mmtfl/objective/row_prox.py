@@ -298,11 +298,64 @@ def _set_euclidean(g, L, ratio, out):
 
 
 @_compile
+def _reciprocal_norm(g, slope, intercept, rho):
+    """1 / ||g / (slope rho + intercept)|| - 1, concave in rho; -1 where a denominator is not positive."""
+    total = 0.0
+    for t in range(g.size):
+        if g[t] != 0.0:
+            below = slope[t] * rho + intercept[t]
+            if below <= 0.0:
+                return -1.0
+            total += (g[t] / below) ** 2
+    return 1.0 / math.sqrt(total) - 1.0
+
+
+@_compile
+def _largest_euclidean_root(g, L, r, alpha, top):
+    """p = 2, r < 1: largest rho with ||g / (L rho + phi'(rho))|| = 1, or 0.
+
+    From the right, without ever passing a root. phi' is convex, so at rho its tangent bounds it from below;
+    with the tangent in its place 1 / ||.|| is concave in rho, and a chord of a concave function ends to the
+    right of its root. With equal curvatures the chord is the function, and this is Newton's method.
+    """
+    slope, intercept = np.empty(g.size), np.empty(g.size)
+    rho = top
+    for _ in range(500):
+        first, bend = alpha * r * rho ** (r - 1.0), alpha * r * (r - 1.0) * rho ** (r - 2.0)
+        left, change, total = 0.0, 0.0, 0.0
+        for t in range(g.size):
+            if g[t] == 0.0:
+                continue
+            slope[t], intercept[t] = L[t] + bend, first - bend * rho
+            below = L[t] * rho + first
+            share = (g[t] / below) ** 2
+            total += share
+            change += share * slope[t] / below
+            if slope[t] > 0.0:
+                left = max(left, -intercept[t] / slope[t])  # where the denominator of task t would vanish
+        if total < 1e-300:
+            return 0.0  # ||a(rho)|| is nothing against rho, and so are all smaller ones
+        here = 1.0 / math.sqrt(total) - 1.0
+        if here <= 0.0:
+            return rho
+        derivative = change / (total * math.sqrt(total))
+        if derivative > 0.0:
+            left = max(left, rho - here / derivative)
+        there = _reciprocal_norm(g, slope, intercept, left)
+        trial = left if there > 0.0 else rho - here * (rho - left) / (here - there)
+        if trial >= rho * (1.0 - 1e-15):
+            return rho
+        rho = trial
+        if rho <= 1e-14 * top:
+            return 0.0
+    return rho
+
+
+@_compile
 def _euclidean(g, L, kind, r, alpha, eps, start, out):
     """p = 2: a = g / (L + phi'(rho) / rho); rho solves ||g / (L rho + phi'(rho))|| = 1.
 
-    One over the norm is nearly linear in rho (exactly, when all L agree): a few Newton steps. The plain map
-    rho -> ||a(rho)|| is monotone and never passes the largest root, so it is the safe step from the right.
+    One over the norm is nearly linear in rho (exactly, when all L agree): a few Newton steps.
     """
     n_tasks = g.size
     top, norm_g = 0.0, 0.0
@@ -310,13 +363,21 @@ def _euclidean(g, L, kind, r, alpha, eps, start, out):
         if L[t] > 0.0:
             top += (g[t] / L[t]) ** 2
             norm_g += g[t] * g[t]
+        else:
+            g[t] = 0.0  # a task that the feature says nothing of
     top, norm_g = math.sqrt(top), math.sqrt(norm_g)
-    convex = kind == POWER and r >= 1.0
     if top == 0.0 or (kind == POWER and r == 1.0 and norm_g <= alpha):
         out[:] = 0.0
         return
+    if kind == POWER and r < 1.0:
+        rho = _largest_euclidean_root(g, L, r, alpha, top)
+        if rho == 0.0:
+            out[:] = 0.0
+        else:
+            _set_euclidean(g, L, alpha * r * rho ** (r - 2.0), out)
+        return
     high, low = top, 0.0
-    rho = start if convex and 0.0 < start < top else top
+    rho = start if 0.0 < start < top else top
     for _ in range(200):
         slope = phi_slope(rho, kind, 2.0, r, alpha, eps)
         bend = phi_bend(rho, kind, 2.0, r, alpha, eps)
@@ -331,14 +392,12 @@ def _euclidean(g, L, kind, r, alpha, eps, start, out):
             low = rho
         else:
             high = rho
-        # Newton on 1/size - 1
+        # Newton on 1/size - 1, inside the bracket
         derivative = change / (total * size)
         trial = rho - (1.0 / size - 1.0) / derivative if derivative > 0.0 else -1.0
         if not low < trial < high:
-            if low > 0.0 or convex:
-                trial = 0.5 * (low + high)
-            else:
-                trial = rho * size  # the plain map
+            # the logarithm may have several roots: its plain map rho -> ||a(rho)|| passes none of them
+            trial = 0.5 * (low + high) if low > 0.0 or kind == POWER else rho * size
         if abs(trial - rho) <= 1e-15 * rho:
             rho = trial
             break
@@ -468,7 +527,53 @@ def solve_row(g, L, kind, p, r, alpha, eps, start, out):
 
 
 @_compile
+def improve_row(a, g, L, kind, p, r, alpha, eps, out):
+    """From a kept row a, 1 < p < inf, the minimiser of the row with phi majorised at a: never worse than a."""
+    rho = norm_p(a, p)
+    slope = phi_slope(rho, kind, p, r, alpha, eps)
+    if p == 2.0:
+        _set_euclidean(g, L, slope / rho, out)
+    else:
+        _set_general(g, L, rho, p, slope, out)
+
+
+@_compile
 def solve_rows(G, L, kind, p, r, alpha, eps, out):
     """Solve every row of G (rows, tasks); alpha and eps have one entry per row."""
     for j in range(G.shape[0]):
         solve_row(G[j], L[j], kind, p, r, alpha[j], eps[j], 0.0, out[j])
+
+
+@_compile
+def _slope_violation(a, g, L, kind, p, r, alpha, eps):
+    """Largest slope of the row problem at a kept row, 1 < p < inf."""
+    rho = norm_p(a, p)
+    slope = phi_slope(rho, kind, p, r, alpha, eps)
+    largest = 0.0
+    for t in range(a.size):
+        if L[t] > 0.0:
+            pull = slope * (abs(a[t]) / rho) ** (p - 1.0)
+            largest = max(largest, abs(g[t] - L[t] * a[t] - math.copysign(pull, a[t])))
+    return largest
+
+
+@_compile
+def row_violations(A, gradient, L, kind, p, r, alpha, eps):
+    """How far every row is from the answer of its own problem, in units of the gradient; eq. (8)."""
+    n_rows, n_tasks = A.shape
+    out = np.zeros(n_rows)
+    g, best = np.empty(n_tasks), np.empty(n_tasks)
+    guarded = (kind == LOGARITHM or r < 1.0) and p != 1.0 and p != np.inf
+    for j in range(n_rows):
+        for t in range(n_tasks):
+            g[t] = L[j, t] * A[j, t] - gradient[j, t]
+        solve_row(g, L[j], kind, p, r, alpha[j], eps[j], 0.0, best)
+        if guarded and norm_p(A[j], p) > 0.0:
+            # the row solver takes the largest stationary row: a smaller one may be better, and is kept
+            current = row_value(A[j], g, L[j], kind, p, r, alpha[j], eps[j])
+            if current < row_value(best, g, L[j], kind, p, r, alpha[j], eps[j]):
+                out[j] = _slope_violation(A[j], g, L[j], kind, p, r, alpha[j], eps[j])
+                continue
+        for t in range(n_tasks):
+            out[j] = max(out[j], L[j, t] * abs(A[j, t] - best[t]))
+    return out

@@ -27,7 +27,7 @@ def alternate(objective: Objective, engine: Engine, *, start=None, max_iter: int
     descent can still leave; the finish never raises the objective.
     """
     A, intercept, history = run_passes(objective, engine, start=start, max_iter=max_iter, tol=tol)
-    finish = RowDescent(objective).solve(A, intercept, max_iter=max(max_iter - len(history), 20), tol=tol)
+    finish = RowDescent(objective).solve(A, intercept, max_iter=max_iter, tol=tol)
     full_history = np.concatenate([history, finish.history])
     return Solution(
         A=finish.A,

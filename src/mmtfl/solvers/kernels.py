@@ -9,7 +9,7 @@ current slopes X_t.T R_t (`slope`). A row update costs 2 N in the first and m T 
 import numpy as np
 from numba import njit
 
-from mmtfl.objective.row_prox import FAST, norm_p, phi, row_value, solve_row
+from mmtfl.objective.row_prox import FAST, improve_row, norm_p, phi, row_value, solve_row
 
 _compile = njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 
@@ -190,10 +190,13 @@ def descend(
                     g[t] = _product(x[x_start[t] :, j], residual[offsets[t] :], length)
                 g[t] += L[t] * A[j, t]
             solve_row(g, L, kind, p, r, alpha[j], eps[j], norm_p(A[j], p) if sweep > 0 else 0.0, new)
-            if guarded:
+            if guarded and norm_p(A[j], p) > 0.0:
                 current = row_value(A[j], g, L, kind, p, r, alpha[j], eps[j])
-                if row_value(new, g, L, kind, p, r, alpha[j], eps[j]) > current:
-                    continue
+                # up to rounding: near a minimum both values agree, and the move must still be made
+                if row_value(new, g, L, kind, p, r, alpha[j], eps[j]) > current + 1e-12 * abs(current):
+                    if p == 1.0 or p == np.inf:
+                        continue
+                    improve_row(A[j], g, L, kind, p, r, alpha[j], eps[j], new)
             for t in range(n_tasks):
                 change = new[t] - A[j, t]
                 if change == 0.0:

@@ -117,8 +117,7 @@ def _dispatch(objective, solver, engine, n_jobs, *, start, options) -> Solution:
     penalty = objective.penalty
     workers = engine if engine is not None else Threads(n_jobs)
     # At p = inf Algorithm 1 stands still (docs/model.md section 4): rows do its work.
-    alternating = solver == "alternating" or (solver == "auto" and engine is not None)
-    if alternating and not math.isinf(penalty.p):
+    if solver == "alternating" and not math.isinf(penalty.p):
         return alternate(objective, workers, start=start, **options)
     if not penalty.is_convex:
         return best_of_starts(objective, workers, start=start, **options)

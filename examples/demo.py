@@ -93,6 +93,8 @@ def draw(truths, models, diabetes, path: Path) -> None:
         learned = f"{name}: learned by MMTFL({model.best_p_:g},{model.best_k_:g})"
         draw_matrix(axes[f"{name} learned"], learned, model.coef_)
         axes[name].set_ylabel("task")
+        for ax in (axes[name], axes[f"{name} learned"]):
+            ax.set_xlabel("feature")
     kept = np.flatnonzero(diabetes.c_)
     ax = axes["diabetes"]
     title = f"Diabetes: the {len(kept)} of {len(diabetes.c_)} features that any group uses"

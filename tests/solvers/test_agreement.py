@@ -95,6 +95,29 @@ def test_solvers_agree_on_convex_members(p, k, loss):
     assert_allclose(values, values[0], rtol=1e-8)
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), [(2, 4), (3, 4), (1.5, INF), (INF, 2), (2, INF), (2, 2)])
+def test_columns_of_very_different_size_do_not_stop_short(p, k, loss, solver):
+    """Where no row is dropped, the rows of small columns have small slopes and still matter to the gap."""
+    for seed in (3, 4):
+        base = make_problem(seed, loss=loss, sizes=(8, 6), d=20)
+        size = np.exp(2 * np.random.default_rng(seed).normal(size=20))
+        problem = Problem(tuple(X * size for X in base.X), base.y, loss)
+        alpha = 0.3 * largest_null_slope(problem)
+        solution = solve(problem.tasks, LOSSES[loss], make_penalty(p, k, alpha), solver=solver)
+        assert solution.converged and solution.n_iter < 300
+        assert solution.dual_gap <= 1e-6 * solution.objective  # which bounds the distance to the minimum
+
+
+def test_what_is_solved_at_once_is_converged():
+    """Ridge on two rows is exact after one pass: nothing moves any more, and that is no failure."""
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        tasks = Tasks.from_rows(rng.normal(size=(2, 1)), rng.normal(size=2))
+        assert solve(tasks, LOSSES["squared"], make_penalty(2, INF, 0.3)).converged
+
+
 def test_concave_members_have_no_gap():
     problem = make_problem(0)
     assert solve(problem.tasks, LOSSES["squared"], make_penalty(2, 1, 0.5)).dual_gap is None

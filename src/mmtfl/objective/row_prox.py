@@ -528,7 +528,7 @@ def solve_row(g, L, kind, p, r, alpha, eps, start, out):
 
 @_compile
 def improve_row(a, g, L, kind, p, r, alpha, eps, out):
-    """From a kept row a, 1 < p < inf, the minimiser of the row with phi majorised at a: never worse than a."""
+    """From a kept row a, 1 < p < inf, the minimiser with phi majorised at a: never worse than a."""
     rho = norm_p(a, p)
     slope = phi_slope(rho, kind, p, r, alpha, eps)
     if p == 2.0:

@@ -177,6 +177,9 @@ def descend(
     n_stored = 1
     guarded = kind != 0 or r < 1.0  # the row solution may be a worse local minimum
     largest, first = 0.0, 0.0
+    # A thorough sweep finds each row's best answer, the others improve on the present one (p = 1): the first
+    # and the last are thorough.
+    thorough = True
     for sweep in range(max_sweeps):
         largest = 0.0
         for index in range(rows.size):
@@ -189,7 +192,7 @@ def descend(
                     length = offsets[t + 1] - offsets[t]
                     g[t] = _product(x[x_start[t] :, j], residual[offsets[t] :], length)
                 g[t] += L[t] * A[j, t]
-            solve_row(g, L, kind, p, r, alpha[j], eps[j], norm_p(A[j], p) if sweep > 0 else 0.0, new)
+            solve_row(g, L, kind, p, r, alpha[j], eps[j], 0.0 if thorough else norm_p(A[j], p), new)
             if guarded and norm_p(A[j], p) > 0.0:
                 current = row_value(A[j], g, L, kind, p, r, alpha[j], eps[j])
                 # up to rounding: near a minimum both values agree, and the move must still be made
@@ -211,7 +214,11 @@ def descend(
         if sweep == 0:
             first = largest
         if largest <= tolerance:
-            return sweep + 1, largest, first
+            if thorough:
+                return sweep + 1, largest, first
+            thorough = True
+            continue
+        thorough = False
         iterates[n_stored] = A
         n_stored += 1
         if n_stored == MEMORY + 1:

@@ -417,9 +417,43 @@ def _set_general(g, L, rho, p, slope, out):
             out[t] = math.copysign(rho * power_root(abs(g[t]), L[t] * rho, slope, p - 1.0), g[t])
 
 
+_GRID, _GRID_STEP = 60, 0.75  # sizes tried for the concave members, down to 3e-8 of the largest
+
+
+@_compile
+def _general_excess(g, L, kind, p, r, alpha, eps, rho, out):
+    """rho - ||a(rho)||_p: negative where a stationary row is larger than rho."""
+    _set_general(g, L, rho, p, phi_slope(rho, kind, p, r, alpha, eps), out)
+    return rho - norm_p(out, p)
+
+
+@_compile
+def _general_root(g, L, kind, p, r, alpha, eps, low, high, out):
+    """The rho in (low, high] where the excess turns positive: secant steps inside a bracket."""
+    rho = high
+    excess = _general_excess(g, L, kind, p, r, alpha, eps, rho, out)
+    last_rho, last_excess = -1.0, 0.0
+    for _ in range(200):
+        if abs(excess) <= 1e-14 * rho or high - low <= 1e-15 * high:
+            break
+        if excess > 0.0:
+            high = rho
+        else:
+            low = rho
+        trial = -1.0
+        if last_rho > 0.0 and excess != last_excess:
+            trial = rho - excess * (rho - last_rho) / (excess - last_excess)
+        last_rho, last_excess = rho, excess
+        if not low < trial < high:
+            trial = 0.5 * (low + high)
+        rho = trial
+        excess = _general_excess(g, L, kind, p, r, alpha, eps, rho, out)
+    return rho
+
+
 @_compile
 def _general(g, L, kind, p, r, alpha, eps, out):
-    """Other p: fixed point of rho -> ||a(rho)||_p, from the right, with a bracketing secant."""
+    """Other p: fixed points of rho -> ||a(rho)||_p, by secant steps inside brackets."""
     n_tasks = g.size
     dual = p / (p - 1.0)
     for t in range(n_tasks):
@@ -433,38 +467,27 @@ def _general(g, L, kind, p, r, alpha, eps, out):
         if norm_p(out, dual) <= alpha:
             out[:] = 0.0
             return
-    convex = kind == POWER and r >= 1.0
-    high, low = top, 0.0
-    rho = top
-    last_rho, last_excess = -1.0, 0.0
-    for _ in range(300):
+    if kind == POWER and r >= 1.0:
+        rho = _general_root(g, L, kind, p, r, alpha, eps, 0.0, top, out)
         _set_general(g, L, rho, p, phi_slope(rho, kind, p, r, alpha, eps), out)
-        size = norm_p(out, p)
-        excess = rho - size
-        if abs(excess) <= 1e-14 * rho:
-            break
-        if excess > 0.0:
-            high = rho
-        else:
-            low = rho
-        trial = -1.0
-        if last_rho > 0.0 and excess != last_excess:
-            trial = rho - excess * (rho - last_rho) / (excess - last_excess)
-        last_rho, last_excess = rho, excess
-        if not low < trial < high:
-            if low > 0.0:
-                trial = 0.5 * (low + high)
-            elif convex:
-                trial = 0.5 * size if size > 0.0 else 0.5 * rho
-            else:
-                trial = size
-        if high - low <= 1e-15 * high:
-            break
-        rho = trial
-        if rho <= 1e-14 * top:
-            out[:] = 0.0
-            return
-    _set_general(g, L, rho, p, phi_slope(rho, kind, p, r, alpha, eps), out)
+        return
+    # Several stationary rows: look for every upward crossing on a grid of sizes, and keep the best
+    best, best_value = 0.0, 0.0
+    high, excess_high = top, 0.0  # never negative there, whatever rounding says
+    for _ in range(_GRID):
+        low = _GRID_STEP * high
+        excess_low = _general_excess(g, L, kind, p, r, alpha, eps, low, out)
+        if excess_low < 0.0 <= excess_high:
+            rho = _general_root(g, L, kind, p, r, alpha, eps, low, high, out)
+            _set_general(g, L, rho, p, phi_slope(rho, kind, p, r, alpha, eps), out)
+            value = row_value(out, g, L, kind, p, r, alpha, eps)
+            if value < best_value:
+                best, best_value = rho, value
+        high, excess_high = low, excess_low
+    if best == 0.0:
+        out[:] = 0.0
+    else:
+        _set_general(g, L, best, p, phi_slope(best, kind, p, r, alpha, eps), out)
 
 
 @_compile

@@ -14,7 +14,7 @@ from mmtfl.objective.penalties import LogRows, RowPower, row_norms
 from mmtfl.solvers.alternating import alternate
 from mmtfl.solvers.block import RowDescent
 from mmtfl.solvers.solution import Solution
-from mmtfl.solvers.starts import dense_start
+from mmtfl.solvers.starts import best_of_starts, dense_start
 
 _ALPHA_MAX_ACCURACY = 0.01
 _SMALL = 1e-3  # where no alpha gives zero, the grid starts where every row is this small
@@ -132,9 +132,10 @@ def _upwards(objective: Objective, alphas: np.ndarray, max_iter: int, tol: float
     yield last
     for alpha in alphas[1:]:
         objective.penalty = member.at(float(alpha))
-        if last.A.any():  # zero stays zero as alpha grows
+        if last.A.any():
             last = descent.solve(last.A, last.intercept, max_iter=max_iter, tol=tol)
-        else:
+        if not last.A.any() or last.objective >= objective.null_value:
+            # zero, once it is better, is better for every larger alpha
             last = descent.solve(None, max_iter=1, tol=tol)
         yield last
 
@@ -149,8 +150,8 @@ def alpha_max(objective: Objective, *, max_iter: int = 1000) -> float:
 
     For norms (r = 1) it is the largest dual norm of a row of the null gradient. For r > 1 no alpha gives
     zero; then every row is at most a thousandth of its unpenalised size. For the concave members zero is a
-    local minimum at *every* alpha, so the question is about the solver: row descent from a dense start must
-    return zero at this alpha, and not at one smaller by more than 1 %.
+    local minimum at *every* alpha, so the question is about the solver: from its own starts it must return
+    zero at this alpha, and not at one smaller by more than 1 %.
     """
     penalty = objective.penalty
     gradient = objective.null_gradient
@@ -191,11 +192,11 @@ def _zero_is_left_below(objective: Objective) -> float:
 
 
 def _bisect_for_zero(objective: Objective, low: float, max_iter: int) -> float:
-    member, descent = objective.penalty, RowDescent(objective)
+    member = objective.penalty
 
     def is_zero(alpha: float) -> bool:
         objective.penalty = member.at(alpha)
-        return not from_dense_start(objective, descent, max_iter, 1e-4).A.any()
+        return not best_of_starts(objective, Threads(), max_iter=max_iter, tol=1e-5).A.any()
 
     try:
         high = low

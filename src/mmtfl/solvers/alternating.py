@@ -49,7 +49,7 @@ def run_passes(objective: Objective, engine: Engine, *, start=None, max_iter: in
     placed = engine.place(
         [TaskProblem(_one_task(design, t), objective.loss, penalty.p) for t in range(n_tasks)]
     )
-    if start is None:
+    if start is None or not np.any(start):  # from zero weights no feature would return
         weights = np.array(np.broadcast_to(np.asarray(penalty.start_weight(), dtype=float), n_features))
         A = np.zeros((n_features, n_tasks))
     else:

@@ -65,17 +65,17 @@ class RowDescent:
             history.append(state.value)
             gap = objective.dual_gap(state.A, state.z, gradient) if certifiable else None
             converged = violation <= tol * scale and (gap is None or gap <= tol * objective.null_value)
-            if len(history) == 1 and state.A.any():
-                # a start may bring rows that are all but zero: they must meet a sweep, which drops them
-                converged = False
-            if converged or len(history) == max_iter:
+            # a start may bring rows that are all but zero: they must meet a sweep, which drops them
+            unswept = len(history) == 1 and state.A.any()
+            if (converged and not unswept) or len(history) == max_iter:
                 break
-            n_added = self._grow(state.A, rows, tol * scale)
+            only_gap = violation <= tol * scale
+            n_added = self._grow(state.A, rows, 0.0 if only_gap else tol * scale)
             # while rows are still to be found the gathered ones need not be exact; when only the gap is
             # short of its goal they must be better than the tolerance
             goal = (
                 max(0.01 * violation, 0.3 * tol * scale)
-                if n_added
+                if n_added and not only_gap
                 else min(0.3 * tol * scale, 0.1 * violation)
             )
             if not self._descend(state, rows, goal):

@@ -1,0 +1,258 @@
+"""The public surface: the names people rely on, their signatures, their docs, and what importing costs."""
+
+import doctest
+import importlib
+import inspect
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mmtfl
+import mmtfl.datasets
+import mmtfl.model_selection
+from mmtfl import MMTFLClassifier, MMTFLClassifierCV, MMTFLRegressor, MMTFLRegressorCV
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULES = ["mmtfl", "mmtfl.datasets", "mmtfl.model_selection"]
+ESTIMATORS = [MMTFLRegressor, MMTFLRegressorCV, MMTFLClassifier, MMTFLClassifierCV]
+NAMES = [(module, name) for module in MODULES for name in importlib.import_module(module).__all__]
+
+
+def public(module, name):
+    return getattr(importlib.import_module(module), name)
+
+
+def parameters(function, kind=None):
+    """Names of the parameters without self; of one kind if asked."""
+    found = inspect.signature(function).parameters.values()
+    return [p.name for p in found if p.name != "self" and kind in (None, p.kind)]
+
+
+def in_order(wanted, found):
+    """Whether the wanted names occur in this order, others in between or after."""
+    rest = iter(found)
+    return all(name in rest for name in wanted)
+
+
+# -- names ---------------------------------------------------------------------------------------------------
+
+
+PROMISED = {
+    "mmtfl": [
+        *("MMTFLRegressor", "MMTFLClassifier", "MMTFLRegressorCV", "MMTFLClassifierCV"),
+        *("alpha_from_gammas", "gammas_from_alpha", "Tasks", "path"),
+    ],
+    "mmtfl.datasets": [
+        *("make_d1", "make_d2", "make_tasks"),
+        *("load_sarcos", "load_usps", "load_school", "load_landmine"),
+    ],
+    "mmtfl.model_selection": ["TaskKFold", "task_scorer", "tasks_train_test_split"],
+}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_promised_names_are_public(module):
+    assert set(PROMISED[module]) <= set(importlib.import_module(module).__all__)
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES)
+def test_public_names_exist(module, name):
+    assert public(module, name) is not None
+
+
+def test_version_is_that_of_the_package():
+    from importlib.metadata import version
+
+    assert mmtfl.__version__ == version("mmtfl")
+
+
+# -- signatures ----------------------------------------------------------------------------------------------
+
+SHARED = [
+    *("fit_intercept", "standardize", "task_column", "unknown_task", "solver", "max_iter", "tol"),
+    *("warm_start", "n_jobs", "engine", "verbose"),
+]
+
+
+@pytest.mark.parametrize("Model", [MMTFLRegressor, MMTFLClassifier])
+def test_models_take_p_k_alpha_by_position_and_the_rest_by_name(Model):
+    assert parameters(Model, inspect.Parameter.POSITIONAL_OR_KEYWORD) == ["p", "k", "alpha"]
+    assert in_order(SHARED, parameters(Model, inspect.Parameter.KEYWORD_ONLY))
+    assert (Model().p, Model().k) == (2, 1)
+    assert Model().unknown_task == "error"
+    assert Model().solver == "auto"
+    assert Model().fit_intercept
+
+
+@pytest.mark.parametrize("Model", [MMTFLRegressorCV, MMTFLClassifierCV])
+def test_searches_take_pk_alphas_cv_by_position_and_the_rest_by_name(Model):
+    assert parameters(Model, inspect.Parameter.POSITIONAL_OR_KEYWORD) == ["pk", "alphas", "cv"]
+    searched = [name for name in SHARED if name != "warm_start"]
+    assert in_order(searched, parameters(Model, inspect.Parameter.KEYWORD_ONLY))
+    assert Model().pk == ((2, 2), (1, 1), (2, 1), (1, 2))
+    assert Model().alphas == 100
+    assert Model().cv is None
+
+
+@pytest.mark.parametrize("Model", [MMTFLRegressor, MMTFLRegressorCV])
+def test_regressors_can_scale_targets(Model):
+    assert in_order(["standardize", "scale_targets", "task_column"], parameters(Model))
+    assert not Model().scale_targets
+
+
+@pytest.mark.parametrize("Model", ESTIMATORS)
+def test_methods_take_rows_targets_and_labels_in_this_order(Model):
+    assert parameters(Model.fit) == ["X", "y", "task", "sample_weight"]
+    assert parameters(Model.predict) == ["X", "task"]
+    assert parameters(Model.score)[:3] == ["X", "y", "task"]
+    assert parameters(Model.summary) == []
+    for method in ("predict_proba", "decision_function"):
+        if hasattr(Model, method):
+            assert parameters(getattr(Model, method)) == ["X", "task"]
+    assert hasattr(Model, "predict_proba") == issubclass(Model, (MMTFLClassifier, MMTFLClassifierCV))
+
+
+def test_functions_have_the_promised_signatures():
+    assert parameters(mmtfl.alpha_from_gammas) == ["gamma1", "gamma2", "p", "k", "constants"]
+    assert parameters(mmtfl.gammas_from_alpha) == ["alpha", "p", "k", "ratio"]
+    keywords = inspect.Parameter.KEYWORD_ONLY
+    assert parameters(mmtfl.alpha_from_gammas, keywords) == ["p", "k", "constants"]
+    assert parameters(mmtfl.gammas_from_alpha, keywords) == ["p", "k", "ratio"]
+    assert inspect.signature(mmtfl.alpha_from_gammas).parameters["constants"].default == "exact"
+    assert inspect.signature(mmtfl.gammas_from_alpha).parameters["ratio"].default == 1.0
+    assert parameters(mmtfl.path)[:3] == ["X", "y", "task"]
+
+
+@pytest.mark.parametrize("way", ["rows", "list", "shared", "frame"])
+def test_tasks_have_a_way_in_and_a_way_back(way):
+    first = {"rows": ["X", "y", "task"], "list": ["pairs"], "shared": ["X", "Y"], "frame": ["frame"]}
+    assert in_order(first[way], parameters(getattr(mmtfl.Tasks, f"from_{way}")))
+    assert callable(getattr(mmtfl.Tasks, f"to_{way}"))
+
+
+# -- docs ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES)
+def test_every_public_name_has_a_docstring_with_an_example(module, name):
+    text = inspect.getdoc(public(module, name)) or ""
+    first = text.partition("\n")[0]
+    assert first.endswith(".")
+    examples = doctest.DocTestParser().get_examples(text)
+    assert examples
+    assert any(example.want for example in examples)  # and shows what comes out
+    assert name in "".join(example.source for example in examples)
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES)
+def test_docstrings_name_every_parameter(module, name):
+    thing = public(module, name)
+    text = inspect.getdoc(thing) or ""
+    assert "<" not in re.sub(r">>>.*|\.\.\. .*|<=?\s|<-", "", text)  # a placeholder left in
+    if not inspect.isclass(thing) or thing in ESTIMATORS:
+        head = text.partition("Examples\n")[0]
+        missing = [
+            p for p in parameters(thing) if not re.search(rf"^[\w, ]*\b{p}\b[\w, ]*( :|$)", head, re.M)
+        ]
+        assert not missing
+
+
+@pytest.mark.parametrize("Model", ESTIMATORS)
+@pytest.mark.parametrize(
+    "method", ["fit", "predict", "score", "summary", "predict_proba", "decision_function"]
+)
+def test_methods_of_estimators_are_documented(Model, method):
+    if method.startswith(("predict_", "decision")) and "Classifier" not in Model.__name__:
+        assert not hasattr(Model, method)
+        return
+    function = getattr(Model, method)
+    text = inspect.getdoc(function) or ""
+    assert text.partition("\n")[0].endswith(".")
+    assert "Returns\n-------" in text
+    assert all(re.search(rf"\b{name}\b", text) for name in parameters(function))
+
+
+@pytest.mark.parametrize("Model", ESTIMATORS)
+def test_learned_attributes_are_documented(Model):
+    text = inspect.getdoc(Model)
+    names = [
+        *("coef_", "intercept_", "tasks_", "c_", "B_", "objective_", "violation_", "dual_gap_"),
+        *("n_iter_", "history_", "n_features_in_"),
+    ]
+    if Model.__name__.endswith("CV"):
+        names += ["best_p_", "best_k_", "alpha_", "alphas_", "cv_results_", "best_score_", "path_"]
+    if "Classifier" in Model.__name__:
+        names.append("classes_")
+    attributes = text.partition("Attributes\n")[2]
+    assert [name for name in names if not re.search(rf"\b{name}\b.* :", attributes)] == []
+
+
+# -- importing -----------------------------------------------------------------------------------------------
+
+
+def run(code):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_importing_loads_nothing_heavy_beyond_scikit_learn():
+    heavy = {
+        "numba",
+        "matplotlib",
+        "polars",
+        "pandas",
+        "pyarrow",
+        "cvxpy",
+        "dask",
+        "distributed",
+        "rich",
+        "jinja2",
+    }
+    loaded = "import sys; print(*{name.partition('.')[0] for name in sys.modules})"
+    with_us = set(run(f"import sklearn.linear_model, mmtfl, mmtfl.datasets, mmtfl.model_selection; {loaded}"))
+    without = set(run(f"import sklearn.linear_model, sklearn.model_selection; {loaded}"))
+    assert {"mmtfl", "sklearn", "numpy"} <= with_us
+    assert (with_us - without) & heavy == set()
+    assert with_us & {"numba", "matplotlib", "polars", "cvxpy", "dask"} == set()
+
+
+def test_submodules_are_there_after_importing_the_package():
+    assert run("import mmtfl; mmtfl.datasets.make_d1; mmtfl.model_selection.TaskKFold; print('ok')") == ["ok"]
+
+
+# -- files ---------------------------------------------------------------------------------------------------
+
+
+def tracked_files():
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    return [ROOT / name for name in listed.decode().split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_no_file_names_a_place_on_one_machine_or_a_package_index():
+    places = "|".join(["wo" + "rk", "ro" + "ot", "ho" + "me", "Us" + "ers"])
+    index = "|".join(["index" + "-url", "find" + "-links", "trusted" + "-host", "/sim" + "ple/?\\s"])
+    pattern = re.compile(rf"(?<![\w./-])/({places})/|{index}")
+    files = tracked_files()
+    assert len(files) > 50
+    found = []
+    for file in files:
+        text = file.read_bytes().decode("utf-8", errors="ignore")
+        found += [f"{file.relative_to(ROOT)}: {match.group()}" for match in pattern.finditer(text)]
+    assert not found
+    assert pattern.search("see /" + "ro" + "ot/data")  # the pattern can match
+
+
+def test_versions_are_pinned_by_plain_lines():
+    lines = (ROOT / "constraints.txt").read_text().split("\n")
+    pins = [line for line in lines if line and not line.startswith("#")]
+    assert len(pins) > 5
+    assert [line for line in pins if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!+]+", line)] == []

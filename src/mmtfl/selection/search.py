@@ -277,7 +277,7 @@ def path(
     >>> data = make_tasks(n_tasks=3, n_samples=30, n_features=8, n_informative=2, noise=0.1, random_state=0)
     >>> found = path(data.X, data.y, data.task, p=2, k=2, alphas=5)
     >>> found.n_kept.tolist()
-    [0, 2, 2, 2, 2]
+    [0, 2, 2, 7, 8]
     >>> found.coef(4).shape
     (3, 8)
     """

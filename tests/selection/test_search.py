@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from mmtfl import MMTFLClassifier, MMTFLClassifierCV, MMTFLRegressor, MMTFLRegressorCV
 from mmtfl.datasets import make_d1, make_tasks
 from mmtfl.model_selection import TaskKFold, task_scorer
+from mmtfl.selection.cross_validation import choose
 
 INF = float("inf")
 NAMES = np.array(["north", "south", "west"])
@@ -162,6 +163,14 @@ def test_one_standard_error_takes_the_strongest_alpha_that_is_as_good(rows):
     assert careful.best_score_ == table["mean_test_score"][table["alpha"] == careful.alpha_].item()
 
 
+def test_standard_error_is_that_of_a_mean_of_folds():
+    folds = np.array([[1.42, 1.42, 1.42], [1.48, 1.48, 1.48], [1.0, 2.0, 3.0], [1.9, 1.9, 1.9]])
+    # the best mean is 2 and its error 1 / sqrt(3) = 0.577
+    assert choose([folds - 1, folds], "best") == (1, 2)
+    assert choose([folds - 1, folds], "one_se") == (1, 1)
+    assert choose([folds[:, :1]], "one_se") == (0, 3)  # one fold has no error
+
+
 def test_one_standard_error_stays_with_the_best_member(rows):
     pairs = ((2, 2), (2, 1))
     best = regressor(pk=pairs, alphas=12).fit(*rows)
@@ -242,13 +251,18 @@ def test_refit_of_a_concave_member_is_no_worse_than_the_plain_fit_nor_than_the_p
     assert model.objective_ <= alone.objective_ * 1.003
 
 
-def test_path_of_the_winner_ends_in_the_model(rows):
-    model = regressor(pk=((2, 2), (2, 1)), alphas=8).fit(*rows)
+@pytest.mark.parametrize(
+    "scales", [{}, {"standardize": True, "scale_targets": True}], ids=["plain", "scaled"]
+)
+def test_path_of_the_winner_passes_through_the_model(rows, scales):
+    X, y, task = rows
+    X, y = X * np.geomspace(0.2, 5, 8), y * np.array([1.0, 8.0, 0.3])[np.searchsorted(NAMES, task)]
+    model = regressor(pk=((2, 2), (2, 1)), alphas=8, **scales).fit(X, y, task)
     place = list(model.alphas_).index(model.alpha_)
     assert len(model.path_) == 8
     assert_array_equal(model.path_.alphas, model.alphas_)
-    assert_allclose(model.path_.coef(place), model.coef_, atol=0.01)
-    assert_allclose(model.path_.intercepts[place], model.intercept_, atol=0.01)
+    assert_allclose(model.path_.coef(place), model.coef_, atol=0.01 * np.abs(model.coef_).max())
+    assert_allclose(model.path_.intercepts[place], model.intercept_, atol=0.01 * np.abs(y).max())
     assert model.path_.n_kept[0] < model.path_.n_kept[-1]
 
 

@@ -431,7 +431,7 @@ class TaskModel(BaseEstimator):
 
     @staticmethod
     def _weighted_metric(y: np.ndarray, y_pred: np.ndarray, weights: np.ndarray) -> float:
-        raise NotImplementedError
+        raise TypeError("a kind of model says how it scores with weights")
 
     # -- a look at it ----------------------------------------------------------------------------------------
 

@@ -77,8 +77,11 @@ class RowPenalty:
         from mmtfl.objective import row_prox
 
         alpha, eps = self.strengths(len(A))
-        arrays = (np.ascontiguousarray(array) for array in (A, gradient, curvature))
-        return row_prox.row_violations(*arrays, self.kind, float(self.p), float(self.power), alpha, eps)
+        A, gradient = np.ascontiguousarray(A), np.ascontiguousarray(gradient)
+        curvature = np.ascontiguousarray(curvature)
+        return row_prox.row_violations(
+            A, gradient, curvature, self.kind, float(self.p), float(self.power), alpha, eps
+        )
 
     def at(self, alpha: float | np.ndarray) -> Self:
         """The same member at another strength."""

@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.special import expit
 
 from mmtfl.data.tasks import Tasks
-from mmtfl.estimators.metrics import Metric, mean_task_score
+from mmtfl.estimators.metrics import Metric, mean_task_score, pooled_score
 from mmtfl.estimators.scaling import column_spread, target_spread
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
@@ -34,6 +34,8 @@ class Settings:
     max_iter: int
     tol: float
     metric: Metric | None
+    pooled: bool
+    classes: np.ndarray | None
 
 
 def member_grids(
@@ -114,11 +116,15 @@ def _score(path: Path, i: int, held_out: Tasks, index: np.ndarray, target_scale,
         scale = 1.0 if target_scale is None else target_scale[index]
         # the loss part of the objective, for the same reason that the fit weighs rows and tasks with it
         return -settings.loss.value(y / scale, z / scale, weight / weight.sum())
-    if "predict" not in settings.metric.responses:
-        z = expit(z) if "predict_proba" in settings.metric.responses else z
-    elif not settings.loss.is_quadratic:
-        z = np.where(z > 0.0, 1.0, -1.0)
-    return mean_task_score(y, z, held_out.labels[held_out.observation_task], settings.metric)
+    metric = settings.metric
+    if settings.classes is not None:
+        y = settings.classes[(y > 0.0).astype(np.intp)]
+        if "decision_function" not in metric.responses:
+            by_probability = "predict_proba" in metric.responses
+            z = expit(z) if by_probability else settings.classes[(z > 0.0).astype(np.intp)]
+    if settings.pooled:
+        return pooled_score(y, z, metric)
+    return mean_task_score(y, z, held_out.labels[held_out.observation_task], metric)
 
 
 def predict_observations(
@@ -159,6 +165,11 @@ def member_k(member: Member) -> float:
 def choose(scores: Sequence[np.ndarray], selection: str) -> tuple[int, int]:
     """Position (member, alpha) of the choice: the best mean, or the strongest alpha within an error of it."""
     means = [np.nan_to_num(part.mean(axis=1), nan=-np.inf) for part in scores]
+    if all(np.isneginf(mean).all() for mean in means):
+        raise ValueError(
+            "No candidate has a score on every fold: the metric is not defined on the test rows. "
+            "Use fewer folds (more rows of each task in each), scoring=None, or a pooled task_scorer."
+        )
     member = int(np.argmax([mean.max() for mean in means]))
     mean = means[member]
     best = int(np.argmax(mean))

@@ -16,7 +16,7 @@ __all__ = ["per_task_scores", "task_scorer"]
 AVERAGES = ("macro", "pooled")
 
 
-def task_scorer(metric: Any = "r2", *, average: str = "macro") -> _TaskScorer:
+def task_scorer(metric: Any = "r2", *, average: str = "macro") -> TaskScorer:
     """Make a scorer that scores task by task.
 
     The scorer is called as ``scorer(estimator, X, y, task=None)`` and returns a float. It asks for ``task``
@@ -65,7 +65,7 @@ def task_scorer(metric: Any = "r2", *, average: str = "macro") -> _TaskScorer:
         )
     resolved = as_metric(metric)
     _check_direction(metric, resolved)
-    return _TaskScorer(resolved, average)
+    return TaskScorer(resolved, average)
 
 
 def _check_direction(metric: Any, resolved: Metric) -> None:
@@ -78,7 +78,9 @@ def _check_direction(metric: Any, resolved: Metric) -> None:
         )
 
 
-class _TaskScorer:
+class TaskScorer:
+    """What `task_scorer` makes: a metric, and how the tasks' scores become one."""
+
     def __init__(self, metric: Metric, average: str) -> None:
         self.metric, self.average = metric, average
 

@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.model_selection._split import GroupsConsumerMixin
 from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError, StrOptions
 
 from mmtfl.data.tasks import Tasks
@@ -16,7 +17,6 @@ from mmtfl.data.validation import check_task_labels
 from mmtfl.estimators.base import SHARED_CONSTRAINTS, Prepared, TaskModel, document
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.inputs import take_task_column
-from mmtfl.estimators.metrics import as_metric
 from mmtfl.estimators.regression import REGRESSOR_CONSTRAINTS, TaskRegressor
 from mmtfl.objective.design import Design
 from mmtfl.objective.penalties import make_penalty
@@ -29,6 +29,7 @@ from mmtfl.selection.cross_validation import (
     results_table,
 )
 from mmtfl.selection.path import Path, solve_path
+from mmtfl.selection.scoring import TaskScorer, task_scorer
 from mmtfl.selection.splitting import TaskKFold
 from mmtfl.solvers import solve
 from mmtfl.solvers.solve import one_blas_thread
@@ -98,6 +99,12 @@ class SearchPrepared(Prepared):
 
     folds: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
 
+    def original_tasks(self) -> Tasks:
+        """The tasks with targets in their own units: every fold has its own scale."""
+        if self.target_scale is None:
+            return self.tasks
+        return self.tasks.with_y(self.tasks.y * self.target_scale[self.tasks.observation_task])
+
 
 class TaskSearch(TaskModel):
     """A model that gets its solution from a search over members and strengths."""
@@ -118,10 +125,12 @@ class TaskSearch(TaskModel):
         for pair in pairs:
             if np.ndim(pair) != 1 or len(pair) != 2:
                 raise InvalidParameterError(f"pk must hold pairs (p, k), but {pair!r} is not one.")
-            p, k = pair
-            # an array of pairs makes strings of numbers as soon as one k is "log"
-            k = k if k == "log" or not isinstance(k, str) else float(k)
-            members.append(make_penalty(float(p), k if k == "log" else float(k), 1.0, eps=self.eps))
+            try:
+                # an array of pairs makes strings of numbers as soon as one k is "log"
+                p, k = float(pair[0]), pair[1] if pair[1] == "log" else float(pair[1])
+                members.append(make_penalty(p, k, 1.0, eps=self.eps))
+            except (TypeError, ValueError) as error:
+                raise InvalidParameterError(f"pk has the pair {pair!r}: {error}") from None
         return members
 
     def _warm_start(self, tasks, column_scale, target_scale):
@@ -143,13 +152,23 @@ class TaskSearch(TaskModel):
         place = np.arange(n_rows)
         if labels is not None:
             place[np.argsort(labels, kind="stable")] = np.arange(n_rows)
-        by_row = tasks.n_samples == n_rows  # one target per row: not a matrix of targets
+        by_row = tasks.rows is None or (tasks.n_tasks == 1 and tasks.n_samples == n_rows)
         y = tasks.y[place] if by_row else y
         cv: Any = 5 if self.cv is None else self.cv
         if isinstance(cv, Integral):
             cv = TaskKFold(int(cv), random_state=0, stratify=self._stratify and by_row)
-        splits = cv.split(np.zeros(n_rows), y, labels) if hasattr(cv, "split") else cv
-        folds = [(np.sort(place[np.asarray(part)]) for part in fold) for fold in splits]
+        if isinstance(cv, str):
+            raise InvalidParameterError(f"cv={cv!r} is a string: give a number of folds, or a splitter.")
+        splits: Any = cv
+        if hasattr(cv, "split"):
+            wants_labels = isinstance(cv, TaskKFold | GroupsConsumerMixin)
+            splits = cv.split(np.zeros(n_rows), y, labels if wants_labels else None)
+        folds = [
+            tuple(np.sort(place[part]) for part in _check_split(f, split, n_rows))
+            for f, split in enumerate(splits)
+        ]
+        if not folds:
+            raise ValueError("cv has no folds: give a number, a splitter, or a list of (train, test) rows.")
         return [self._check_fold(f, tasks, *fold) for f, fold in enumerate(folds)]
 
     def _check_fold(self, fold: int, tasks: Tasks, train: np.ndarray, test: np.ndarray):
@@ -188,6 +207,7 @@ class TaskSearch(TaskModel):
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
         assert isinstance(prepared, SearchPrepared)
         members, tasks = self._members(), prepared.tasks
+        scorer = self._scorer()
         settings = Settings(
             loss=self._loss,
             fit_intercept=self.fit_intercept,
@@ -195,12 +215,16 @@ class TaskSearch(TaskModel):
             scale_targets=prepared.target_scale is not None,
             max_iter=self.max_iter,
             tol=max(self.tol, _PATH_TOL),
-            metric=None if self.scoring is None else as_metric(self.scoring),
+            metric=None if scorer is None else scorer.metric,
+            pooled=scorer is not None and scorer.average == "pooled",
+            classes=getattr(self, "classes_", None) if self._stratify else None,
         )
         with one_blas_thread():
             design = Design(tasks, column_scale=prepared.column_scale, fit_intercept=self.fit_intercept)
             grids = member_grids(design, self._loss, members, self._alphas(), self.alpha_ratio)
-            scores = fold_scores(tasks, prepared.folds, members, grids, settings, self.n_jobs)
+            scores = fold_scores(
+                prepared.original_tasks(), prepared.folds, members, grids, settings, self.n_jobs
+            )
             m, a = choose(scores, self.selection)
             path = solve_path(
                 design, self._loss, members[m], grids[m], max_iter=self.max_iter, tol=settings.tol
@@ -222,15 +246,43 @@ class TaskSearch(TaskModel):
         )
         return solution, penalty
 
+    def _scorer(self) -> TaskScorer | None:
+        if self.scoring is None or isinstance(self.scoring, TaskScorer):
+            return self.scoring
+        return task_scorer(self.scoring)
+
     def _alphas(self) -> int | np.ndarray:
         if isinstance(self.alphas, Integral):
             return int(self.alphas)
-        alphas = np.asarray(self.alphas, dtype=float)
+        try:
+            alphas = np.asarray(self.alphas, dtype=float)
+        except (TypeError, ValueError):
+            alphas = np.empty(0)
         if alphas.ndim != 1 or alphas.size == 0 or not np.all((alphas > 0) & (alphas < math.inf)):
             raise InvalidParameterError(
                 f"alphas must be a number of strengths or positive finite strengths, got {self.alphas!r}."
             )
         return alphas
+
+
+def _as_row_numbers(part: np.ndarray, n_rows: int) -> np.ndarray:
+    return np.flatnonzero(part) if part.dtype == bool and part.shape == (n_rows,) else part
+
+
+def _check_split(fold: int, split: Any, n_rows: int) -> list[np.ndarray]:
+    """The training and the test rows of one fold, as indices."""
+    try:
+        parts = [_as_row_numbers(np.asarray(part), n_rows) for part in split]
+    except TypeError:
+        parts = []
+    if len(parts) != 2 or any(part.ndim != 1 for part in parts):
+        raise ValueError(f"Fold {fold} of cv is not a pair (train, test) of row numbers.")
+    for name, part in zip(("training", "test"), parts, strict=True):
+        if part.size == 0:
+            raise ValueError(f"Fold {fold} of cv has no {name} row: use fewer folds.")
+        if part.dtype.kind not in "iu" or part.min() < 0 or part.max() >= n_rows:
+            raise ValueError(f"Fold {fold} of cv has {name} rows that are not row numbers below {n_rows}.")
+    return parts
 
 
 def path(

@@ -92,15 +92,21 @@ def _score_fold(
     return np.array([_score(path, i, held_out, index, target_scale, settings) for i in range(len(path))])
 
 
-def take(tasks: Tasks, rows: np.ndarray) -> Tasks:
-    """Some observations; of a shared X some rows, with all their targets, so that it stays complete."""
-    if tasks.rows is None:
-        return tasks.select(rows)
-    new_row = np.full(tasks.X.shape[0], -1, dtype=np.intp)
-    new_row[rows] = np.arange(len(rows))
-    part = tasks.select(np.flatnonzero(new_row[tasks.rows] >= 0))
-    assert part.rows is not None
-    return replace(part, X=tasks.X[rows], rows=new_row[part.rows])
+def by_rows(tasks: Tasks) -> bool:
+    """Whether folds split the rows of X (several targets, all observed) and not the observations."""
+    if not tasks.is_complete or tasks.n_tasks == 1:
+        return False
+    weights = None if tasks.weights is None else tasks.weights.reshape(tasks.n_tasks, -1)
+    return weights is None or bool(np.all(weights > 0.0))
+
+
+def take(tasks: Tasks, part: np.ndarray) -> Tasks:
+    """The observations of a fold; where folds split rows, those rows with all their targets."""
+    if not by_rows(tasks):
+        return tasks.select(part)
+    n_rows = tasks.X.shape[0]
+    chosen = (np.arange(tasks.n_tasks)[:, None] * n_rows + part).ravel()
+    return replace(tasks.select(chosen), X=tasks.X[part], rows=np.tile(np.arange(len(part)), tasks.n_tasks))
 
 
 def _places(labels: np.ndarray, wanted: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.model_selection import BaseCrossValidator, BaseShuffleSplit
 from sklearn.model_selection._split import GroupsConsumerMixin
 from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError, StrOptions
 
@@ -23,6 +24,7 @@ from mmtfl.objective.penalties import make_penalty
 from mmtfl.selection.cross_validation import (
     Member,
     Settings,
+    by_rows,
     choose,
     fold_scores,
     member_grids,
@@ -142,66 +144,70 @@ class TaskSearch(TaskModel):
         return SearchPrepared(**vars(prepared), folds=folds)
 
     def _make_folds(self, X: Any, y: Any, task: Any, tasks: Tasks) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Folds as positions in ``tasks``: rows of a complete shared X, observations otherwise."""
         n_rows = tasks.X.shape[0]
         if n_rows < 2:
             raise ValueError(f"Cross-validation needs at least two rows, found n_samples = {n_rows}.")
-        labels = take_task_column(X, task, self.task_column)[1]
-        if labels is not None:
-            labels = check_task_labels(labels, n_rows)
-        # from the rows as they were given to the rows grouped by task
-        place = np.arange(n_rows)
-        if labels is not None:
-            place[np.argsort(labels, kind="stable")] = np.arange(n_rows)
-        by_row = tasks.rows is None or (tasks.n_tasks == 1 and tasks.n_samples == n_rows)
-        y = tasks.y[place] if by_row else y
-        cv: Any = 5 if self.cv is None else self.cv
-        if isinstance(cv, Integral):
-            cv = TaskKFold(int(cv), random_state=0, stratify=self._stratify and by_row)
-        if isinstance(cv, str):
-            raise InvalidParameterError(f"cv={cv!r} is a string: give a number of folds, or a splitter.")
-        splits: Any = cv
-        if hasattr(cv, "split"):
-            wants_labels = isinstance(cv, TaskKFold | GroupsConsumerMixin)
-            splits = cv.split(np.zeros(n_rows), y, labels if wants_labels else None)
-        folds = [
-            tuple(np.sort(place[part]) for part in _check_split(f, split, n_rows))
-            for f, split in enumerate(splits)
-        ]
+        if isinstance(self.cv, str):
+            raise InvalidParameterError(f"cv={self.cv!r} is a string: give a number of folds, or a splitter.")
+        if self.cv is None or isinstance(self.cv, Integral):
+            folds = self._default_folds(5 if self.cv is None else int(self.cv), tasks)
+        else:
+            labels = take_task_column(X, task, self.task_column)[1]
+            labels = None if labels is None else check_task_labels(labels, n_rows)
+            folds = _given_folds(self.cv, y, labels, tasks)
         if not folds:
             raise ValueError("cv has no folds: give a number, a splitter, or a list of (train, test) rows.")
         return [self._check_fold(f, tasks, *fold) for f, fold in enumerate(folds)]
 
+    def _default_folds(self, n_splits: int, tasks: Tasks) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Every task, and with classes every class of every task, stays in every training part."""
+        if by_rows(tasks):
+            rows = np.zeros(tasks.X.shape[0])
+            return list(TaskKFold(n_splits, random_state=self._balanced_seed(n_splits, tasks)).split(rows))
+        kept = np.arange(tasks.n_samples) if tasks.weights is None else np.flatnonzero(tasks.weights)
+        folds = TaskKFold(n_splits, random_state=0, stratify=self._stratify)
+        splits = folds.split(kept, tasks.y[kept], tasks.observation_task[kept])
+        return [(kept[train], kept[test]) for train, test in splits]
+
+    def _balanced_seed(self, n_splits: int, tasks: Tasks) -> int:
+        """A seed whose folds of rows leave both classes of every column in training, if one is found."""
+        Y = tasks.y.reshape(tasks.n_tasks, -1)
+        for seed in range(50 if self._stratify else 0):
+            splits = TaskKFold(n_splits, random_state=seed).split(np.zeros(Y.shape[1]))
+            if all(np.all(np.ptp(Y[:, train], axis=1) > 0) for train, _ in splits):
+                return seed
+        return 0
+
     def _check_fold(self, fold: int, tasks: Tasks, train: np.ndarray, test: np.ndarray):
-        """Leave out rows without weight; every tested task must have been trained."""
-        if tasks.rows is None:
+        """Leave out what has no weight; every tested task must have been trained, with both classes."""
+        if by_rows(tasks):
+            if test.size == 0 or train.size == 0:
+                raise ValueError(f"Fold {fold} of cv has no row to test, or none to train: use fewer folds.")
+            in_train = np.isin(np.asarray(tasks.rows), train)
+            y, trained = tasks.y[in_train], tasks.observation_task[in_train]
+        else:
             if tasks.weights is not None:
                 train, test = train[tasks.weights[train] > 0], test[tasks.weights[test] > 0]
-            tested, trained = tasks.observation_task[test], tasks.observation_task[train]
-            y_trained = tasks.y[train]
-        else:
-            weight = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
-            in_train = np.isin(tasks.rows, train) & (weight > 0)
-            in_test = np.isin(tasks.rows, test) & (weight > 0)
-            tested, trained = tasks.observation_task[in_test], tasks.observation_task[in_train]
-            y_trained = tasks.y[in_train]
-        missing = np.setdiff1d(tested, trained)
-        if missing.size:
-            raise ValueError(
-                f"Fold {fold} of cv tests task {tasks.labels[missing[0]].item()!r}, but trains no row of it. "
-                "Use cv=TaskKFold(), which keeps every task in every training part."
-            )
+            if test.size == 0:
+                raise ValueError(f"Fold {fold} of cv has no row of positive weight to test: use fewer folds.")
+            y, trained = tasks.y[train], tasks.observation_task[train]
+            missing = np.setdiff1d(tasks.observation_task[test], trained)
+            if missing.size:
+                label = tasks.labels[missing[0]].item()
+                raise ValueError(
+                    f"Fold {fold} of cv tests task {label!r}, but trains no row of it. Use cv=TaskKFold(), "
+                    "which keeps every task in every training part."
+                )
         if self._stratify:
-            n_tasks = tasks.n_tasks
-            classes = np.zeros((n_tasks, 2), dtype=bool)
-            classes[trained, (y_trained > 0).astype(int)] = True
+            classes = np.zeros((tasks.n_tasks, 2), dtype=bool)
+            classes[trained, (y > 0).astype(int)] = True
             alone = np.flatnonzero(classes[:, 0] != classes[:, 1])
             if alone.size:
                 raise ValueError(
                     f"Fold {fold} of cv has one class only of task {tasks.labels[alone[0]].item()!r} in its "
                     "training part. Use fewer folds, TaskKFold(stratify=True), or more rows of that task."
                 )
-        if test.size == 0:
-            raise ValueError(f"Fold {fold} of cv has no row to test: use fewer folds.")
         return train, test
 
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
@@ -263,6 +269,25 @@ class TaskSearch(TaskModel):
                 f"alphas must be a number of strengths or positive finite strengths, got {self.alphas!r}."
             )
         return alphas
+
+
+def _given_folds(cv: Any, y: Any, labels: np.ndarray | None, tasks: Tasks) -> list[tuple]:
+    """Folds of a splitter, or a list of them, from rows as they were given to positions in tasks."""
+    n_rows = tasks.X.shape[0]
+    splits = cv
+    if hasattr(cv, "split"):
+        # scikit-learn's own splitters warn of labels they have no use for
+        ignores = isinstance(cv, BaseCrossValidator | BaseShuffleSplit) and not isinstance(
+            cv, TaskKFold | GroupsConsumerMixin
+        )
+        splits = cv.split(np.zeros(n_rows), y, None if ignores else labels)
+    place = np.arange(n_rows)
+    if labels is not None:
+        place[np.argsort(labels, kind="stable")] = np.arange(n_rows)
+    folds = [[place[part] for part in _check_split(f, split, n_rows)] for f, split in enumerate(splits)]
+    if tasks.rows is not None and not by_rows(tasks):
+        folds = [[np.flatnonzero(np.isin(tasks.rows, part)) for part in fold] for fold in folds]
+    return [tuple(np.sort(part) for part in fold) for fold in folds]
 
 
 def _as_row_numbers(part: np.ndarray, n_rows: int) -> np.ndarray:

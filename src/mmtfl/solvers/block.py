@@ -6,6 +6,7 @@ least-squares model; other losses make a new one at every Newton step.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -61,7 +62,9 @@ class RowDescent:
             rows = objective.row_violation(state.A, gradient, self._kept_curvature)
             violation = float(rows.max(initial=0.0))
             if design.fit_intercept:
-                violation = max(violation, float(np.abs(design.task_sums(slope_z)).max()))
+                # an intercept's slope in units of its own: those of X do not matter to it
+                slope = float(np.abs(design.task_sums(slope_z)).max()) / self._intercept_scale
+                violation = max(violation, slope * scale)
             history.append(state.value)
             gap = objective.dual_gap(state.A, state.z, gradient) if certifiable else None
             converged = violation <= tol * scale and (gap is None or gap <= tol * objective.null_value)
@@ -91,6 +94,12 @@ class RowDescent:
             converged=converged,
             solver="block",
         )
+
+    @cached_property
+    def _intercept_scale(self) -> float:
+        objective, design = self.objective, self.objective.design
+        slope_z = objective.loss_gradient(design.spread(objective.null_intercept))
+        return float(design.task_sums(np.abs(slope_z)).max()) or 1.0
 
     def _start(self, A, intercept) -> _State:
         objective, design = self.objective, self.objective.design

@@ -95,6 +95,20 @@ def gammas_from_alpha(alpha: float, *, p: float, k: float, ratio: float = 1.0) -
 
     Only alpha matters for A; the ratio sets the scale of c against B, and where Algorithm 1 starts.
 
+    Parameters
+    ----------
+    alpha : float
+        Strength of the joint form.
+    p, k : float
+        Exponents of the two penalties; one of them may be infinite.
+    ratio : float, default=1.0
+        gamma1 / gamma2.
+
+    Returns
+    -------
+    gamma1, gamma2 : float
+        Strengths of the penalties on B and on c.
+
     Examples
     --------
     >>> from mmtfl import gammas_from_alpha

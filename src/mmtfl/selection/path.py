@@ -157,17 +157,35 @@ def alpha_max(objective: Objective, *, max_iter: int = 1000) -> float:
     gradient = objective.null_gradient
     if not gradient.any():
         return 1.0
-    if isinstance(penalty, RowPower) and penalty.is_convex:
-        norms = penalty.dual_norm(gradient)
-        if penalty.power == 1.0:
-            return float(norms.max())
+    norms = RowPower(penalty.p, 1.0, 1.0).dual_norm(gradient)
+    if isinstance(penalty, RowPower) and penalty.power == 1.0:
+        return float(norms.max())
+    smooth_log = isinstance(penalty, LogRows) and penalty.p > 1.0
+    if penalty.is_convex or smooth_log:
         curvature = objective.curvature
         free = np.divide(gradient, curvature, out=np.zeros_like(gradient), where=curvature > 0.0)
         size = _SMALL * row_norms(free, penalty.p)
-        slope = penalty.power * size ** (penalty.power - 1.0)
-        return float(np.max(np.divide(norms, slope, out=np.zeros_like(norms), where=slope > 0.0)))
+        # near zero phi' is proportional to this power of the size
+        power = penalty.p if smooth_log else penalty.power
+        slope = power * size ** (power - 1.0) / (float(np.max(penalty.eps)) if smooth_log else 1.0)
+        top = float(np.max(np.divide(norms, slope, out=np.zeros_like(norms), where=slope > 0.0)))
+        return _next_to_nothing(objective, top, max_iter) if smooth_log else top
     low = _zero_is_left_below(objective)
     return _bisect_for_zero(objective, low, max_iter)
+
+
+def _next_to_nothing(objective: Objective, alpha: float, max_iter: int) -> float:
+    """The logarithm flattens: a large row may outlast the alpha that holds small ones; double until it falls."""
+    member = objective.penalty
+    try:
+        while True:
+            objective.penalty = member.at(alpha)
+            found = best_of_starts(objective, Threads(), max_iter=max_iter, tol=1e-4)
+            if found.objective - objective.penalty.value(found.A) > 0.95 * objective.null_value:
+                return alpha
+            alpha *= 2.0
+    finally:
+        objective.penalty = member
 
 
 def _zero_is_left_below(objective: Objective) -> float:
@@ -215,7 +233,7 @@ def alpha_grid(objective: Objective, n_alphas: int, ratio: float | None = None) 
     top = alpha_max(objective)
     penalty, design = objective.penalty, objective.design
     if ratio is None:
-        if isinstance(penalty, RowPower) and penalty.power > 1.0:
+        if (penalty.p if isinstance(penalty, LogRows) else penalty.power) > 1.0:
             ratio = 1e-6
         else:
             # counted by weight, so that weight 2 is a repeated row here too

@@ -17,7 +17,7 @@ from mmtfl.solvers.block import RowDescent
 from mmtfl.solvers.solution import Solution
 
 _FEW_PASSES = 20
-_RISING = (1 / 8, 1 / 4, 1 / 2)
+_RISING = tuple(2.0**-i for i in (3, 2.5, 2, 1.5, 1, 0.6, 0.3, 0.1))  # shares of alpha on the way up
 _ROUGH = 1e-4  # accuracy on the way to a start
 _ROUGH_STEPS = 50
 

@@ -175,7 +175,7 @@ def alpha_max(objective: Objective, *, max_iter: int = 1000) -> float:
 
 
 def _next_to_nothing(objective: Objective, alpha: float, max_iter: int) -> float:
-    """The logarithm flattens: a large row may outlast an alpha that holds small ones. Double until it falls."""
+    """The logarithm flattens, so a large row outlasts what holds small ones: double alpha until it falls."""
     member = objective.penalty
     try:
         while True:

@@ -198,9 +198,9 @@ def _zero_is_left_below(objective: Objective) -> float:
         return rows[penalty.at(alpha).row_violation(zero[rows], gradient[rows], curvature[rows]) > 0.0]
 
     high = float(np.abs(gradient).max())
-    while leaving(high).size == 0:
+    while leaving(high).size == 0 and high > 1e-300:
         high /= 2.0
-    while (left := leaving(high)).size:
+    while high < 1e300 and (left := leaving(high)).size:
         rows, high = left, 2.0 * high  # only rows that leave at the largest alpha so far can decide
     low = high / 2.0
     while high > 1.001 * low:
@@ -218,7 +218,7 @@ def _bisect_for_zero(objective: Objective, low: float, max_iter: int) -> float:
 
     try:
         high = low
-        while not is_zero(high):
+        while high < 1e300 and not is_zero(high):
             low, high = high, 1.25 * high
         while high > (1.0 + _ALPHA_MAX_ACCURACY) * low:
             middle = math.sqrt(low * high)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.model_selection import BaseCrossValidator, BaseShuffleSplit
 from sklearn.model_selection._split import GroupsConsumerMixin
 from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError, StrOptions
 
@@ -38,6 +37,7 @@ from mmtfl.solvers.solve import one_blas_thread
 
 __all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV", "path"]
 
+_REFIT = 0.01  # the path is rough: the last fit goes further than asked, so as to forget where it started
 _PATH_TOL = 1e-4  # held-out scores do not see more; the final fit uses tol
 
 SEARCH_CONSTRAINTS: dict[str, list[Any]] = {
@@ -248,8 +248,10 @@ class TaskSearch(TaskModel):
             penalty,
             column_scale=prepared.column_scale,
             start=path.coef(a).T,
-            **self._solver_options(),
+            **{**self._solver_options(), "tol": _REFIT * self.tol},
         )
+        if solution.violation <= self.tol:
+            solution = replace(solution, converged=True)
         return solution, penalty
 
     def _scorer(self) -> TaskScorer | None:
@@ -277,9 +279,7 @@ def _given_folds(cv: Any, y: Any, labels: np.ndarray | None, tasks: Tasks) -> li
     splits = cv
     if hasattr(cv, "split"):
         # scikit-learn's own splitters warn of labels they have no use for
-        ignores = isinstance(cv, BaseCrossValidator | BaseShuffleSplit) and not isinstance(
-            cv, TaskKFold | GroupsConsumerMixin
-        )
+        ignores = type(cv).__module__.startswith("sklearn.") and not isinstance(cv, GroupsConsumerMixin)
         splits = cv.split(np.zeros(n_rows), y, None if ignores else labels)
     place = np.arange(n_rows)
     if labels is not None:

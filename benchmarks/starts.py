@@ -19,7 +19,7 @@ from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers.alternating import alternate
 from mmtfl.solvers.block import RowDescent
 from mmtfl.solvers.solve import one_blas_thread
-from mmtfl.solvers.starts import _rising_start, best_of_starts, convex_start, rough_passes
+from mmtfl.solvers.starts import best_of_starts, convex_start, rising_start
 
 MEMBERS = ((2, 1), (1, 1), (1, 2))
 OPTIONS = {"max_iter": 1000, "tol": 1e-7}
@@ -50,18 +50,15 @@ def objectives(tasks: Tasks, share: float, member: tuple[float, float]) -> dict[
     alpha = share * float(convex.penalty.dual_norm(convex.null_gradient).max())
     objective = Objective(design, Squared(), make_penalty(*member, alpha))
     descent = RowDescent(objective)
-    at_convex = convex_start(objective, descent, 1000)
     starts = {
         "zero": (None, None),
-        "convex (2,2) solution": (at_convex.A, at_convex.intercept),
-        "one pass of Algorithm 1": rough_passes(objective, engine, 1),
-        "twenty passes of Algorithm 1": rough_passes(objective, engine, 20),
-        "rising alpha": _rising_start(objective, descent, engine, 1000),
+        "convex (2,2) solution": convex_start(objective, descent),
+        "one rough pass of Algorithm 1": descent.rough_passes(1),
+        "twenty rough passes of Algorithm 1": descent.rough_passes(20),
+        "rising alpha": rising_start(objective, descent),
     }
     reached = {name: descent.solve(*start, **OPTIONS).objective for name, start in starts.items()}
-    reached["auto: best of convex, twenty passes, rising"] = best_of_starts(
-        objective, engine, **OPTIONS
-    ).objective
+    reached["auto: best of convex, twenty passes, rising"] = best_of_starts(objective, **OPTIONS).objective
     reached["Algorithm 1"] = alternate(objective, engine, **OPTIONS).objective
     return reached
 

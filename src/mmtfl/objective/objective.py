@@ -79,17 +79,15 @@ class Objective:
         out = np.maximum(penalty.dual_norm(gradient) - penalty.alpha, 0.0)
         kept = np.flatnonzero(np.any(A != 0.0, axis=1))
         if kept.size:
-            rows = penalty if np.ndim(penalty.alpha) == 0 else penalty.at(np.asarray(penalty.alpha)[kept])
             curvature = self.curvature[kept] if kept_curvature is None else kept_curvature(kept)
-            out[kept] = rows.row_violation(A[kept], gradient[kept], curvature)
+            out[kept] = penalty.of_rows(kept).row_violation(A[kept], gradient[kept], curvature)
         return out
 
-    def dual_gap(self, A: np.ndarray, z: np.ndarray, gradient: np.ndarray) -> float | None:
-        """Duality gap at A with predictor z (intercepts optimal), eq. (9); None for concave members."""
+    def dual_gap(self, primal: float, z: np.ndarray, gradient: np.ndarray) -> float | None:
+        """Duality gap at an objective of `primal` and predictor z, eq. (9); None for concave members."""
         penalty = self.penalty
         if not isinstance(penalty, RowPower) or not penalty.is_convex:
             return None
-        primal = self.loss_value(z) + penalty.value(A)
         norms = penalty.dual_norm(gradient)
         candidates = [1.0]
         with np.errstate(divide="ignore", over="ignore"):

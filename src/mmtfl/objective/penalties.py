@@ -13,10 +13,16 @@ import numpy as np
 
 from mmtfl.objective import product
 
+_SAFE = 1e140  # entries up to this size can be squared and summed
+
 
 def row_norms(A: np.ndarray, p: float) -> np.ndarray:
-    """p-norm of each row, scaled so that no power overflows."""
+    """p-norm of each row, scaled where a power could overflow."""
     size = np.abs(A)
+    if p == 1.0:
+        return size.sum(axis=1)
+    if p == 2.0 and 1.0 / _SAFE < size.max(initial=0.0) < _SAFE:
+        return np.sqrt(np.einsum("ij,ij->i", A, A))
     largest = size.max(axis=1, initial=0.0)
     if math.isinf(p):
         return largest
@@ -53,14 +59,31 @@ class RowPenalty:
             np.array(np.broadcast_to(np.asarray(self.eps, dtype=float), n_rows)),
         )
 
+    @property
+    def shape_numbers(self) -> tuple[int, float, float]:
+        """(kind, p, r): what the compiled code knows a member by."""
+        return self.kind, float(self.p), float(self.power)
+
+    @property
+    def has_short_cut(self) -> bool:
+        """Whether the row solver can look for the nearest local minimum only; see `row_prox.row_solver`."""
+        return self.p == 1.0 and (self.kind != 0 or self.power < 1.0)
+
+    def row_solver(self) -> Any:
+        """Compiled solver of this member's row problem."""
+        from mmtfl.objective import row_prox
+
+        return row_prox.row_solver(*self.shape_numbers)
+
     def solve_rows(self, slope: np.ndarray, curvature: np.ndarray) -> np.ndarray:
         """Minimiser of each row's problem ``L/2 a^2 - g a + phi``; see `row_prox`."""
         from mmtfl.objective import row_prox
 
         alpha, eps = self.strengths(len(slope))
         out = np.empty(slope.shape)
-        slope, curvature = np.ascontiguousarray(slope), np.ascontiguousarray(curvature)
-        row_prox.solve_rows(slope, curvature, self.kind, float(self.p), float(self.power), alpha, eps, out)
+        slope = np.array(slope, dtype=float, order="C")  # the row solver may change it
+        curvature = np.ascontiguousarray(curvature)
+        row_prox.solve_rows(self.row_solver(), slope, curvature, *self.shape_numbers, alpha, eps, out)
         return out
 
     def prox(self, Z: np.ndarray, step: float) -> np.ndarray:
@@ -80,8 +103,17 @@ class RowPenalty:
         A, gradient = np.ascontiguousarray(A), np.ascontiguousarray(gradient)
         curvature = np.ascontiguousarray(curvature)
         return row_prox.row_violations(
-            A, gradient, curvature, self.kind, float(self.p), float(self.power), alpha, eps
+            self.row_solver(), A, gradient, curvature, *self.shape_numbers, alpha, eps
         )
+
+    def of_rows(self, index: np.ndarray) -> Self:
+        """The penalty of some of the rows."""
+        changed = {
+            name: np.asarray(getattr(self, name))[index]
+            for name in ("alpha", "eps")
+            if np.ndim(getattr(self, name)) > 0
+        }
+        return replace(self, **changed) if changed else self
 
     def at(self, alpha: float | np.ndarray) -> Self:
         """The same member at another strength."""

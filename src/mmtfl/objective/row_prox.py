@@ -2,167 +2,49 @@
 
     minimise over a in R^T   sum_t L_t/2 a_t^2 - g_t a_t + phi(||a||_p)
 
-with curvatures L_t >= 0 and slopes g_t (``g = L z`` for a prox at z). ``phi`` is a power ``alpha rho^r`` or
-the logarithm ``alpha log(1 + rho^p / eps)``. At a stationary point every task obeys a scalar equation once
-rho is known, so the row costs one root in rho. Everything here is compiled; `penalties` describes the same
-functions in numpy.
+with curvatures L_t >= 0 and slopes g_t (``g = L z`` for a prox at z). At a stationary point every task obeys
+a scalar equation once the row's norm is known, so a row costs one root.
+
+Each p has its own solver, compiled when it is first asked for and handed on as a pointer (`row_solver`): a
+first fit pays for the one it needs, and what calls it is compiled once for all.
 """
 
 import math
+from functools import cache
 
 import numpy as np
-from numba import njit
+from numba import cfunc, njit, types
 
-POWER, LOGARITHM = 0, 1
-TINY = 1e-150  # below this an entry is zero: powers and reciprocals of it would leave the range of floats
+from mmtfl.objective.row_functions import (
+    FAST,
+    LOGARITHM,
+    OPTIONS,
+    POWER,
+    larger_root,
+    norm_p,
+    phi,
+    phi_bend,
+    phi_slope,
+    power_root,
+    row_value,
+)
 
-# Reordering sums is allowed, dropping nan and inf rules is not.
-FAST = {"reassoc", "contract", "nsz"}
-_compile = njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-
-
-@_compile
-def phi(rho, kind, p, r, alpha, eps):
-    """Penalty of a row whose p-norm is rho."""
-    if rho == 0.0:
-        return 0.0
-    if kind == POWER:
-        return alpha * rho**r
-    return alpha * math.log1p(rho**p / eps)
-
-
-@_compile
-def phi_slope(rho, kind, p, r, alpha, eps):
-    """First derivative of phi at rho > 0."""
-    if kind == POWER:
-        if r == 1.0:
-            return alpha
-        return alpha * r * rho ** (r - 1.0)
-    power = rho ** (p - 1.0)
-    return alpha * p * power / (eps + power * rho)
+_compile = njit(**OPTIONS)  # type: ignore[call-overload]
+_ROW = types.float64[::1]
+# g, L, kind, p, r, alpha, eps, present row, whether to look for every local minimum, out
+_SIGNATURE = types.void(_ROW, _ROW, types.intp, *[types.float64] * 4, _ROW, types.boolean, _ROW)
 
 
 @_compile
-def phi_bend(rho, kind, p, r, alpha, eps):
-    """Second derivative of phi at rho > 0."""
-    if kind == POWER:
-        if r == 1.0:
-            return 0.0
-        return alpha * r * (r - 1.0) * rho ** (r - 2.0)
-    power = rho ** (p - 2.0)
-    total = eps + power * rho * rho
-    return alpha * p * power * ((p - 1.0) * eps - power * rho * rho) / (total * total)
+def _set(out, value):
+    for t in range(out.size):
+        out[t] = value
 
 
 @_compile
-def norm_p(a, p):
-    """p-norm of a row, scaled by its largest entry so that no power overflows."""
-    largest = 0.0
-    for t in range(a.size):
-        largest = max(largest, abs(a[t]))
-    if largest < TINY:
-        return 0.0
-    if p == np.inf:
-        return largest
-    total = 0.0
-    if p == 1.0:
-        for t in range(a.size):
-            total += abs(a[t])
-        return total
-    if p == 2.0:
-        for t in range(a.size):
-            total += (a[t] / largest) ** 2
-        return largest * math.sqrt(total)
-    for t in range(a.size):
-        total += (abs(a[t]) / largest) ** p
-    return largest * total ** (1.0 / p)
-
-
-@_compile
-def row_value(a, g, L, kind, p, r, alpha, eps):
-    """Value of the row problem at a."""
-    total = phi(norm_p(a, p), kind, p, r, alpha, eps)
-    for t in range(a.size):
-        total += (0.5 * L[t] * a[t] - g[t]) * a[t]
-    return total
-
-
-@_compile
-def _positive_root(size, L, weight, exponent):
-    """Root x >= 0 of L x + weight x^exponent = size, exponent > 0; Newton from the right on a convex form."""
-    if size <= 0.0:
-        return 0.0
-    if exponent == 1.0:
-        return size / (L + weight)
-    bound = (size / weight) ** (1.0 / exponent) if weight > 0.0 else np.inf
-    x = min(size / L, bound) if L > 0.0 else bound
-    if x == np.inf or weight == 0.0 or L == 0.0 or x == 0.0:
-        return x if x < np.inf else 0.0
-    if exponent > 1.0:
-        for _ in range(60):
-            power = weight * x ** (exponent - 1.0)
-            step = (L * x + power * x - size) / (L + exponent * power)
-            x -= step
-            if step <= 1e-15 * x:
-                break
-        return max(x, 0.0)
-    # exponent < 1: in u = x^exponent the equation is convex again
-    u, inverse = x**exponent, 1.0 / exponent
-    for _ in range(60):
-        power = L * u ** (inverse - 1.0)
-        step = (power * u + weight * u - size) / (inverse * power + weight)
-        u -= step
-        if step <= 1e-15 * u:
-            break
-    return max(u, 0.0) ** inverse
-
-
-@_compile
-def power_root(size, L, weight, exponent):
-    """Root x >= 0 of L x + weight x^exponent = size; zero if it is below TINY."""
-    x = _positive_root(size, L, weight, exponent)
-    return x if x > TINY else 0.0
-
-
-@_compile
-def larger_root(slope, size, low, high, kind, p, r, alpha, eps):
-    """Largest root in [low, high] of slope s + phi'(s) = size that is crossed upwards, or -1.
-
-    Such a root is a local minimum of the row along its size s. Newton from the right, inside a bracket.
-    """
-    excess = slope * high + phi_slope(high, kind, p, r, alpha, eps) - size
-    if excess < -1e-13 * size:
-        return -1.0
-    s, below = high, -1.0
-    for _ in range(100):
-        bend = slope + phi_bend(s, kind, p, r, alpha, eps)
-        if bend > 0.0:
-            trial = s - excess / bend
-        elif below >= 0.0:
-            trial = 0.5 * (below + high)
-        else:
-            return -1.0  # rising to the left of here: no crossing below
-        if below >= 0.0 and not below < trial < high:
-            trial = 0.5 * (below + high)
-        if trial <= low:
-            if low <= 0.0:
-                trial = 0.5 * s if s > 1e-300 else 0.0
-                if trial == 0.0:
-                    return -1.0
-            else:
-                edge = slope * low + phi_slope(low, kind, p, r, alpha, eps) - size
-                if edge > 0.0:
-                    return -1.0
-                trial = low
-        if abs(trial - s) <= 1e-15 * s:
-            return trial
-        s = trial
-        excess = slope * s + phi_slope(s, kind, p, r, alpha, eps) - size
-        if excess >= 0.0:
-            high = s
-        else:
-            below = s
-    return s
+def _copy(source, out):
+    for t in range(out.size):
+        out[t] = source[t]
 
 
 @_compile
@@ -194,6 +76,28 @@ def _set_clip(g, L, bound, out):
 
 
 @_compile
+def _sift(keys, order, root, n):
+    while 2 * root + 1 < n:
+        child = 2 * root + 1
+        if child + 1 < n and keys[order[child + 1]] < keys[order[child]]:
+            child += 1
+        if keys[order[root]] <= keys[order[child]]:
+            return
+        order[root], order[child] = order[child], order[root]
+        root = child
+
+
+@_compile
+def _sort_falling(keys, order, n):
+    """Heapsort of the first n of `order` by falling key; numpy's own sort takes seconds to compile."""
+    for root in range(n // 2 - 1, -1, -1):
+        _sift(keys, order, root, n)
+    for last in range(n - 1, 0, -1):
+        order[0], order[last] = order[last], order[0]
+        _sift(keys, order, 0, last)
+
+
+@_compile
 def _sum_norm_near(g, L, kind, r, alpha, eps, start, out):
     """p = 1: Newton on the size s from a given one; False if it does not settle on a local minimum."""
     s = start
@@ -220,39 +124,52 @@ def _sum_norm_near(g, L, kind, r, alpha, eps, start, out):
 
 
 @_compile
+def _slope_inverse(slope, r, alpha):
+    """The size at which the slope of the power alpha s^r, r < 1, has fallen to `slope`."""
+    return (slope / (alpha * r)) ** (1.0 / (r - 1.0)) if slope > 0.0 else np.inf
+
+
+@_compile
 def _sum_norm(g, L, kind, r, alpha, eps, out):
     """p = 1: the kept tasks are the largest |g|; each number of kept tasks has at most one local minimum."""
-    n_tasks = g.size
-    order = np.argsort(-np.abs(g))
+    size, order = np.empty(g.size), np.empty(g.size, np.intp)
+    n = 0
+    for t in range(g.size):
+        size[t] = abs(g[t])
+        if size[t] > 0.0 and L[t] > 0.0:
+            order[n] = t
+            n += 1
+    _sort_falling(size, order, n)
     best, best_value = 0.0, 0.0  # zero is always a candidate
     sum_z, sum_inverse, quadratic = 0.0, 0.0, 0.0
-    for m in range(n_tasks):
+    concave = kind == POWER and r < 1.0
+    high = _slope_inverse(size[order[0]], r, alpha) if concave and n > 0 else 0.0
+    for m in range(n):
         t = order[m]
-        if g[t] == 0.0:
-            break
-        if L[t] <= 0.0:
-            continue
-        sum_z += abs(g[t]) / L[t]
+        sum_z += size[t] / L[t]
         sum_inverse += 1.0 / L[t]
-        quadratic += g[t] * g[t] / L[t]
-        following = 0.0
-        for later in range(m + 1, n_tasks):
-            if L[order[later]] > 0.0:
-                following = abs(g[order[later]])
-                break
-        # with these tasks kept: s / D + phi'(s) = Z / D, and phi'(s) between the last kept |g| and the next
+        quadratic += size[t] * size[t] / L[t]
+        following = size[order[m + 1]] if m + 1 < n else 0.0
+        # with these tasks kept: s + D phi'(s) = Z, and phi'(s) between the last kept |g| and the next
+        if concave:
+            low, high = high, _slope_inverse(following, r, alpha)
+            if high + sum_inverse * following < sum_z:
+                continue  # the root lies where more tasks are kept
+            bend = 1.0 + sum_inverse * (r - 1.0) * size[t] / low
+            if low + sum_inverse * size[t] > sum_z * (1.0 + 1e-12) and bend >= 0.0:
+                continue  # where fewer are
         s = larger_root(1.0 / sum_inverse, sum_z / sum_inverse, 0.0, sum_z, kind, 1.0, r, alpha, eps)
         if s <= 0.0:
             continue
         threshold = phi_slope(s, kind, 1.0, r, alpha, eps)
-        if threshold > abs(g[t]) * (1.0 + 1e-12) or threshold < following * (1.0 - 1e-12):
+        if threshold > size[t] * (1.0 + 1e-12) or threshold < following * (1.0 - 1e-12):
             continue
         value = 0.5 * (threshold * threshold * sum_inverse - quadratic)
         value += phi(s, kind, 1.0, r, alpha, eps)
         if value < best_value:
             best, best_value = s, value
     if best == 0.0:
-        out[:] = 0.0
+        _set(out, 0.0)
     else:
         _set_soft(g, L, phi_slope(best, kind, 1.0, r, alpha, eps), out)
 
@@ -260,23 +177,23 @@ def _sum_norm(g, L, kind, r, alpha, eps, out):
 @_compile
 def _max_norm(g, L, kind, r, alpha, eps, out):
     """p = inf: entries are clipped at m with phi'(m) = sum_t (|g_t| - L_t m)+; r = 1 is the l1,inf norm."""
-    n_tasks = g.size
-    limit = np.zeros(n_tasks)  # where task t leaves the clipped set
+    limit, order = np.empty(g.size), np.empty(g.size, np.intp)  # limit: where task t leaves the clipped set
+    n_tasks = 0
     total = 0.0
-    for t in range(n_tasks):
-        if L[t] > 0.0:
+    for t in range(g.size):
+        if L[t] > 0.0 and g[t] != 0.0:
             limit[t] = abs(g[t]) / L[t]
             total += abs(g[t])
+            order[n_tasks] = t
+            n_tasks += 1
     if r == 1.0 and total <= alpha:
-        out[:] = 0.0
+        _set(out, 0.0)
         return
-    order = np.argsort(-limit)
+    _sort_falling(limit, order, n_tasks)
     best, best_value = 0.0, 0.0
     sum_g, sum_L = 0.0, 0.0
     for m in range(n_tasks):
         t = order[m]
-        if limit[t] == 0.0:
-            break
         sum_g += abs(g[t])
         sum_L += L[t]
         low = limit[order[m + 1]] if m + 1 < n_tasks else 0.0
@@ -352,14 +269,31 @@ def _largest_euclidean_root(g, L, r, alpha, top):
 
 
 @_compile
+def _concave_euclidean(g, L, r, alpha, out):
+    """p = 2, r < 1: the largest stationary row, or zero."""
+    top = 0.0
+    for t in range(g.size):
+        if L[t] > 0.0:
+            top += (g[t] / L[t]) ** 2
+        else:
+            g[t] = 0.0  # a task that the feature says nothing of
+    rho = _largest_euclidean_root(g, L, r, alpha, math.sqrt(top)) if top > 0.0 else 0.0
+    if rho == 0.0:
+        _set(out, 0.0)
+    else:
+        _set_euclidean(g, L, alpha * r * rho ** (r - 2.0), out)
+
+
+@_compile
 def _euclidean(g, L, kind, r, alpha, eps, start, out):
     """p = 2: a = g / (L + phi'(rho) / rho); rho solves ||g / (L rho + phi'(rho))|| = 1.
 
     One over the norm is nearly linear in rho (exactly, when all L agree): a few Newton steps.
     """
     n_tasks = g.size
-    top, norm_g = 0.0, 0.0
+    top, norm_g, equal = 0.0, 0.0, True
     for t in range(n_tasks):
+        equal = equal and L[t] == L[0]
         if L[t] > 0.0:
             top += (g[t] / L[t]) ** 2
             norm_g += g[t] * g[t]
@@ -367,14 +301,10 @@ def _euclidean(g, L, kind, r, alpha, eps, start, out):
             g[t] = 0.0  # a task that the feature says nothing of
     top, norm_g = math.sqrt(top), math.sqrt(norm_g)
     if top == 0.0 or (kind == POWER and r == 1.0 and norm_g <= alpha):
-        out[:] = 0.0
+        _set(out, 0.0)
         return
-    if kind == POWER and r < 1.0:
-        rho = _largest_euclidean_root(g, L, r, alpha, top)
-        if rho == 0.0:
-            out[:] = 0.0
-        else:
-            _set_euclidean(g, L, alpha * r * rho ** (r - 2.0), out)
+    if equal and kind == POWER and r == 1.0:  # the group lasso's own shrinkage
+        _set_euclidean(g, L, alpha * L[0] / (norm_g - alpha), out)
         return
     high, low = top, 0.0
     rho = start if 0.0 < start < top else top
@@ -403,7 +333,7 @@ def _euclidean(g, L, kind, r, alpha, eps, start, out):
             break
         rho = trial
         if rho <= 1e-14 * top:
-            out[:] = 0.0
+            _set(out, 0.0)
             return
     _set_euclidean(g, L, phi_slope(rho, kind, 2.0, r, alpha, eps) / rho, out)
 
@@ -465,7 +395,7 @@ def _general(g, L, kind, p, r, alpha, eps, out):
         for t in range(n_tasks):
             out[t] = g[t] if L[t] > 0.0 else 0.0
         if norm_p(out, dual) <= alpha:
-            out[:] = 0.0
+            _set(out, 0.0)
             return
     if kind == POWER and r >= 1.0:
         rho = _general_root(g, L, kind, p, r, alpha, eps, 0.0, top, out)
@@ -485,7 +415,7 @@ def _general(g, L, kind, p, r, alpha, eps, out):
                 best, best_value = rho, value
         high, excess_high = low, excess_low
     if best == 0.0:
-        out[:] = 0.0
+        _set(out, 0.0)
     else:
         _set_general(g, L, best, p, phi_slope(best, kind, p, r, alpha, eps), out)
 
@@ -516,87 +446,151 @@ def _smallest_root(g, L, p, alpha, eps, out):
 
 
 @_compile
-def solve_row(g, L, kind, p, r, alpha, eps, start, out):
-    """Write the minimiser of the row problem into out; `start` is a guess of its p-norm (0: none).
-
-    Without a guess: exact for convex members and for p = 1 and p = inf; for the other concave ones the
-    better of zero and the largest stationary row (for p = 2 and equal curvatures that is exact too). With
-    one, a concave member with p = 1 takes the better of zero and the local minimum next to the guess.
-    """
-    if alpha == np.inf:
-        out[:] = 0.0
+def _choose(g, L, kind, p, r, alpha, eps, present, out):
+    """The best of a concave member's candidates: the stationary row in out, zero, or from the present row."""
+    value = row_value(out, g, L, kind, p, r, alpha, eps)
+    if value >= 0.0:
+        _set(out, 0.0)
+        value = 0.0
+    rho = norm_p(present, p)
+    if rho == 0.0:
         return
-    if kind == POWER and r == p:
+    current = row_value(present, g, L, kind, p, r, alpha, eps)
+    # up to rounding: near a minimum both values agree, and the move must still be made
+    if value <= current + 1e-12 * abs(current):
+        return
+    if p == 1.0 or p == np.inf:
+        _copy(present, out)
+    else:  # a step down from the present row: phi majorised there
+        slope = phi_slope(rho, kind, p, r, alpha, eps)
+        if p == 2.0:
+            _set_euclidean(g, L, slope / rho, out)
+        else:
+            _set_general(g, L, rho, p, slope, out)
+
+
+def _separable_row(g, L, kind, p, r, alpha, eps, present, thorough, out):
+    if alpha == np.inf:
+        _set(out, 0.0)
+    else:
         _separable(g, L, p, alpha, out)
+
+
+def _sum_norm_row(g, L, kind, p, r, alpha, eps, present, thorough, out):
+    if alpha == np.inf:
+        _set(out, 0.0)
+        return
+    start = 0.0 if thorough else norm_p(present, 1.0)
+    if start <= 0.0 or not _sum_norm_near(g, L, POWER, r, alpha, eps, start, out):
+        _sum_norm(g, L, POWER, r, alpha, eps, out)
+    if r < 1.0:
+        _choose(g, L, POWER, 1.0, r, alpha, eps, present, out)
+
+
+def _euclidean_row(g, L, kind, p, r, alpha, eps, present, thorough, out):
+    if alpha == np.inf:
+        _set(out, 0.0)
+    else:
+        _euclidean(g, L, POWER, r, alpha, eps, norm_p(present, 2.0), out)
+
+
+def _concave_euclidean_row(g, L, kind, p, r, alpha, eps, present, thorough, out):
+    if alpha == np.inf:
+        _set(out, 0.0)
+        return
+    _concave_euclidean(g, L, r, alpha, out)
+    _choose(g, L, POWER, 2.0, r, alpha, eps, present, out)
+
+
+def _max_norm_row(g, L, kind, p, r, alpha, eps, present, thorough, out):
+    if alpha == np.inf:
+        _set(out, 0.0)
+        return
+    _max_norm(g, L, POWER, r, alpha, eps, out)
+    if r < 1.0:
+        _choose(g, L, POWER, np.inf, r, alpha, eps, present, out)
+
+
+def _general_row(g, L, kind, p, r, alpha, eps, present, thorough, out):
+    if alpha == np.inf:
+        _set(out, 0.0)
+        return
+    _general(g, L, POWER, p, r, alpha, eps, out)
+    if r < 1.0:
+        _choose(g, L, POWER, p, r, alpha, eps, present, out)
+
+
+def _logarithm_row(g, L, kind, p, r, alpha, eps, present, thorough, out):
+    if alpha == np.inf:
+        _set(out, 0.0)
         return
     if p == 1.0:
-        if start <= 0.0 or not _sum_norm_near(g, L, kind, r, alpha, eps, start, out):
-            _sum_norm(g, L, kind, r, alpha, eps, out)
+        start = 0.0 if thorough else norm_p(present, 1.0)
+        if start <= 0.0 or not _sum_norm_near(g, L, LOGARITHM, r, alpha, eps, start, out):
+            _sum_norm(g, L, LOGARITHM, r, alpha, eps, out)
     elif p == 2.0:
-        _euclidean(g, L, kind, r, alpha, eps, start, out)
-    elif p == np.inf:
-        _max_norm(g, L, kind, r, alpha, eps, out)
+        _euclidean(g, L, LOGARITHM, r, alpha, eps, norm_p(present, 2.0), out)
     else:
-        _general(g, L, kind, p, r, alpha, eps, out)
-    if kind == POWER and r >= 1.0:
-        return
+        _general(g, L, LOGARITHM, p, r, alpha, eps, out)
+    smallest = np.empty(out.size)
+    _smallest_root(g, L, p, alpha, eps, smallest)
+    value = row_value(out, g, L, LOGARITHM, p, r, alpha, eps)
+    if row_value(smallest, g, L, LOGARITHM, p, r, alpha, eps) < value:
+        _copy(smallest, out)
+    _choose(g, L, LOGARITHM, p, r, alpha, eps, present, out)
+
+
+@cache
+def _pointer(function):
+    return cfunc(_SIGNATURE, cache=True, error_model="numpy", fastmath=FAST)(function)
+
+
+def row_solver(kind, p, r):
+    """Pointer to the solver of the row problem of a member (p, r).
+
+    Without a present row (zeros) the answer is exact for convex members and for p = 1 and p = inf; for the
+    other concave ones it is the better of zero and the largest stationary row (for p = 2 and equal
+    curvatures that is exact too). The answer is never worse than the present row. With `thorough` off, a
+    concave member with p = 1 looks only at zero and the local minimum next to the present row.
+    """
     if kind == LOGARITHM:
-        other = np.empty_like(out)
-        _smallest_root(g, L, p, alpha, eps, other)
-        if row_value(other, g, L, kind, p, r, alpha, eps) < row_value(out, g, L, kind, p, r, alpha, eps):
-            out[:] = other
-    if row_value(out, g, L, kind, p, r, alpha, eps) >= 0.0:
-        out[:] = 0.0
-
-
-@_compile
-def improve_row(a, g, L, kind, p, r, alpha, eps, out):
-    """From a kept row a, 1 < p < inf, the minimiser with phi majorised at a: never worse than a."""
-    rho = norm_p(a, p)
-    slope = phi_slope(rho, kind, p, r, alpha, eps)
+        return _pointer(_logarithm_row)
+    if r == p:
+        return _pointer(_separable_row)
+    if p == 1.0:
+        return _pointer(_sum_norm_row)
     if p == 2.0:
-        _set_euclidean(g, L, slope / rho, out)
-    else:
-        _set_general(g, L, rho, p, slope, out)
+        return _pointer(_euclidean_row if r >= 1.0 else _concave_euclidean_row)
+    return _pointer(_max_norm_row if p == np.inf else _general_row)
 
 
 @_compile
-def solve_rows(G, L, kind, p, r, alpha, eps, out):
+def solve_rows(solve, G, L, kind, p, r, alpha, eps, out):
     """Solve every row of G (rows, tasks); alpha and eps have one entry per row."""
+    zero = np.zeros(G.shape[1])
     for j in range(G.shape[0]):
-        solve_row(G[j], L[j], kind, p, r, alpha[j], eps[j], 0.0, out[j])
+        solve(G[j], L[j], kind, p, r, alpha[j], eps[j], zero, True, out[j])
 
 
 @_compile
-def _slope_violation(a, g, L, kind, p, r, alpha, eps):
-    """Largest slope of the row problem at a kept row, 1 < p < inf."""
-    rho = norm_p(a, p)
-    slope = phi_slope(rho, kind, p, r, alpha, eps)
-    largest = 0.0
-    for t in range(a.size):
-        if L[t] > 0.0:
-            pull = slope * (abs(a[t]) / rho) ** (p - 1.0)
-            largest = max(largest, abs(g[t] - L[t] * a[t] - math.copysign(pull, a[t])))
-    return largest
-
-
-@_compile
-def row_violations(A, gradient, L, kind, p, r, alpha, eps):
+def row_violations(solve, A, gradient, L, kind, p, r, alpha, eps):
     """How far every row is from the answer of its own problem, in units of the gradient; eq. (8)."""
     n_rows, n_tasks = A.shape
     out = np.zeros(n_rows)
     g, best = np.empty(n_tasks), np.empty(n_tasks)
-    guarded = (kind == LOGARITHM or r < 1.0) and p != 1.0 and p != np.inf
     for j in range(n_rows):
         for t in range(n_tasks):
             g[t] = L[j, t] * A[j, t] - gradient[j, t]
-        solve_row(g, L[j], kind, p, r, alpha[j], eps[j], 0.0, best)
-        if guarded and norm_p(A[j], p) > 0.0:
-            # the row solver takes the largest stationary row: a smaller one may be better, and is kept
-            current = row_value(A[j], g, L[j], kind, p, r, alpha[j], eps[j])
-            if current < row_value(best, g, L[j], kind, p, r, alpha[j], eps[j]):
-                out[j] = _slope_violation(A[j], g, L[j], kind, p, r, alpha[j], eps[j])
-                continue
+        solve(g, L[j], kind, p, r, alpha[j], eps[j], A[j], True, best)
         for t in range(n_tasks):
             out[j] = max(out[j], L[j, t] * abs(A[j, t] - best[t]))
+    return out
+
+
+@_compile
+def row_norms(A, p):
+    """p-norm of every row."""
+    out = np.empty(A.shape[0])
+    for j in range(A.shape[0]):
+        out[j] = norm_p(A[j], p)
     return out

@@ -142,7 +142,7 @@ def _upwards(objective: Objective, alphas: np.ndarray, max_iter: int, tol: float
 
 def from_dense_start(objective: Objective, descent: RowDescent, max_iter: int, tol: float) -> Solution:
     """Row descent from a dense start at the objective's own alpha."""
-    return descent.solve(*dense_start(objective, descent, Threads(), max_iter), max_iter=max_iter, tol=tol)
+    return descent.solve(*dense_start(objective, descent), max_iter=max_iter, tol=tol)
 
 
 def alpha_max(objective: Objective, *, max_iter: int = 1000) -> float:
@@ -180,7 +180,7 @@ def _next_to_nothing(objective: Objective, alpha: float, max_iter: int) -> float
     try:
         while True:
             objective.penalty = member.at(alpha)
-            found = best_of_starts(objective, Threads(), max_iter=max_iter, tol=1e-4)
+            found = best_of_starts(objective, max_iter=max_iter, tol=1e-4)
             if found.objective - objective.penalty.value(found.A) > 0.95 * objective.null_value:
                 return alpha
             alpha *= 2.0
@@ -214,7 +214,7 @@ def _bisect_for_zero(objective: Objective, low: float, max_iter: int) -> float:
 
     def is_zero(alpha: float) -> bool:
         objective.penalty = member.at(alpha)
-        return not best_of_starts(objective, Threads(), max_iter=max_iter, tol=1e-5).A.any()
+        return not best_of_starts(objective, max_iter=max_iter, tol=1e-5).A.any()
 
     try:
         high = low

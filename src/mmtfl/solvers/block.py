@@ -5,18 +5,26 @@ which columns to gather next. Between passes only the gathered columns are touch
 least-squares model; other losses make a new one at every Newton step.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from mmtfl.objective.objective import Objective
+from mmtfl.objective.penalties import RowPower, row_norms
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.working_set import Model, WorkingSet
 
 MAX_SWEEPS = 200
-_LEAST_ADDED = 10
+_LEAST_ADDED = 64
+_GROWTH = 2.0
+_SHARE = 0.1
 _NEWTON_STEPS = 8
+_INEXACT = 0.1  # a Newton step stops its sweeps when they move this share of what the first one did
+_FIRST_SWEEPS, _PASS_SWEEPS = 50, 5  # of a rough pass of Algorithm 1: the first, and the others
+_ROUGHLY = 1e-4
+_NOTHING = 1e-8  # a row this small against the largest is dropped on the way to a start
 _ALPHA_RESOLVED = 1e-10
 _ROUNDING = 1e-14  # an objective that rises by less has not risen
 _WEIGHT_FLOORS = (1e-6, 1e-3, 3e-2, 1.0)  # smallest Newton weight of a row, as a share of the bound on it
@@ -43,7 +51,7 @@ class RowDescent:
 
     def __init__(self, objective: Objective):
         self.objective = objective
-        self.working_set = WorkingSet(objective.design, reweighted=not objective.loss.is_quadratic)
+        self.working_set = WorkingSet(objective.design, objective.loss)
 
     def solve(self, A=None, intercept=None, *, max_iter: int, tol: float) -> Solution:
         """Descend from (A, intercept), or from zero."""
@@ -66,7 +74,7 @@ class RowDescent:
                 slope = float(np.abs(design.task_sums(slope_z)).max()) / self._intercept_scale
                 violation = max(violation, slope * scale)
             history.append(state.value)
-            gap = objective.dual_gap(state.A, state.z, gradient) if certifiable else None
+            gap = objective.dual_gap(state.value, state.z, gradient) if certifiable else None
             converged = violation <= tol * scale and (gap is None or gap <= tol * objective.null_value)
             # a start may bring rows that are all but zero: they must meet a sweep, which drops them
             unswept = len(history) == 1 and state.A.any()
@@ -77,7 +85,7 @@ class RowDescent:
             # while rows are still to be found the gathered ones need not be exact; when only the gap is
             # short of its goal they must be better than the tolerance
             goal = (
-                max(0.01 * violation, 0.3 * tol * scale)
+                max(_SHARE * violation, 0.3 * tol * scale)
                 if n_added and not only_gap
                 else min(0.3 * tol * scale, 0.1 * violation)
             )
@@ -95,6 +103,32 @@ class RowDescent:
             solver="block",
         )
 
+    def rough_passes(self, n_passes: int) -> tuple[np.ndarray, np.ndarray]:
+        """A and intercepts after some passes of Algorithm 1 over all features, none of them solved exactly.
+
+        Every pass is a weighted problem of single entries (k = inf), followed for a few sweeps. Rows that are
+        next to nothing are dropped, as Algorithm 1 would in the end.
+        """
+        objective, member = self.objective, self.objective.penalty
+        n_features = objective.design.n_features
+        self.working_set.add(np.arange(n_features))
+        state = self._start(None, None)
+        weights = np.array(np.broadcast_to(np.asarray(member.start_weight(), dtype=float), n_features))
+        sweeps = _FIRST_SWEEPS
+        try:
+            for _ in range(n_passes):
+                objective.penalty = RowPower(member.p, weights, math.inf)
+                state.value = objective.loss_value(state.z) + self._penalty(state.A)
+                rows = np.flatnonzero(np.isfinite(weights[self.working_set.features]))
+                self._improve(state, rows, _ROUGHLY, max_sweeps=sweeps)
+                norms = row_norms(state.A, member.p)
+                weights = np.where(norms > _NOTHING * norms.max(initial=0.0), member.weights(state.A), np.inf)
+                sweeps = _PASS_SWEEPS
+        finally:
+            objective.penalty = member
+        A = np.where(np.isinf(weights)[:, None], 0.0, state.A)
+        return A, state.intercept
+
     @cached_property
     def _intercept_scale(self) -> float:
         objective, design = self.objective, self.objective.design
@@ -102,21 +136,27 @@ class RowDescent:
         return float(design.task_sums(np.abs(slope_z)).max()) or 1.0
 
     def _start(self, A, intercept) -> _State:
-        objective, design = self.objective, self.objective.design
+        objective, design, working_set = self.objective, self.objective.design, self.working_set
         if A is None or not np.any(A):
             A = np.zeros((design.n_features, design.n_tasks))
             intercept = objective.null_intercept.copy()
             z = design.spread(intercept)
         else:
             A = np.array(A, dtype=float)
-            z = design.predict(A)
-            if intercept is None:
-                intercept = design.task_means(design.y - z, design.row_weight)
-                if not (objective.loss.is_quadratic and design.fit_intercept):
-                    intercept = objective.null_intercept
+            working_set.add(np.flatnonzero(np.any(A != 0.0, axis=1)))
+            kept = A[working_set.features]
+            z = working_set.image(kept)
+            if working_set.prepared:  # columns are centred
+                shift = working_set.centre(kept)
+                if intercept is None:
+                    best = design.task_means(design.y - z, design.row_weight)
+                    intercept = best - shift if design.fit_intercept else objective.null_intercept
+                z = z + design.spread(intercept + shift)
+            else:
+                intercept = objective.null_intercept if intercept is None else intercept
+                z = z + design.spread(intercept)
             intercept = np.array(intercept, dtype=float)
-            z = z + design.spread(intercept)
-        return _State(A, intercept, z, objective.loss_value(z) + objective.penalty.value(A))
+        return _State(A, intercept, z, objective.loss_value(z) + self._penalty(A))
 
     def _gradient(self, state: _State, slope_z: np.ndarray) -> np.ndarray:
         objective = self.objective
@@ -133,7 +173,7 @@ class RowDescent:
         kept = np.any(A != 0.0, axis=1)
         self.working_set.add(np.flatnonzero(kept))
         outside = np.flatnonzero((violations > least) & (self.working_set.position < 0))
-        n_added = max(_LEAST_ADDED, int(kept.sum()))
+        n_added = max(_LEAST_ADDED, int(_GROWTH * kept.sum()))
         if outside.size > n_added:
             outside = outside[np.argpartition(-violations[outside], n_added)[:n_added]]
         # worst first: early sweeps then do the most; ties by index, so that the order is the data's own
@@ -145,69 +185,61 @@ class RowDescent:
         features, before, intercept = self.working_set.features, state.A, state.intercept
         open_rows = np.any(before[features] != 0.0, axis=1) | (violations[features] > 0.0)
         rows = np.flatnonzero(open_rows)
-        if self.objective.loss.is_quadratic:
-            self._step(state, self.working_set.base, rows, tolerance)
-        else:
-            for _ in range(_NEWTON_STEPS):
-                if self._newton_step(state, rows, tolerance) <= tolerance:
-                    break
+        for _ in range(_NEWTON_STEPS):
+            moved = self._improve(state, rows, tolerance)
+            if self.objective.loss.is_quadratic or moved <= tolerance:
+                break
         return not (np.array_equal(before, state.A) and np.array_equal(intercept, state.intercept))
 
-    def _newton_step(self, state: _State, rows: np.ndarray, tolerance: float) -> float:
+    def _penalty(self, A: np.ndarray) -> float:
+        """Penalty of A, whose rows outside the working set are zero."""
+        features, penalty = self.working_set.features, self.objective.penalty
+        return penalty.of_rows(features).value(A[features])
+
+    def _improve(self, state: _State, rows: np.ndarray, tolerance: float, **limits) -> float:
+        """Minimise the least-squares model at the state over `rows`; how much a slope moved at most."""
         objective, design = self.objective, self.objective.design
+        if objective.loss.is_quadratic:
+            return self._step(state, self.working_set.base, rows, tolerance, **limits) or 0.0
         bound = objective.loss.curvature * design.row_weight
         hessian = objective.loss.hessian(design.y, state.z, design.row_weight)
         # Where the model is too flat the step goes too far: raise its curvature towards the bound, where the
         # model lies above the loss and any fall of it is a fall of the objective.
         for floor in _WEIGHT_FLOORS:
             model = self.working_set.reweighted(np.maximum(hessian, floor * bound))
-            moved = self._step(state, model, rows, 0.1 * tolerance)
+            moved = self._step(state, model, rows, 0.1 * tolerance, relative=_INEXACT, **limits)
             if moved is not None:
                 return moved
         return 0.0
 
-    def _step(self, state: _State, model: Model, rows: np.ndarray, tolerance: float) -> float | None:
+    def _step(
+        self, state: _State, model: Model, rows: np.ndarray, tolerance: float, *,
+        relative: float = 0.0, max_sweeps: int = MAX_SWEEPS,
+    ) -> float | None:  # fmt: skip
         """Minimise the model over `rows`, go there as far as the objective falls; None if it does not."""
-        objective, design = self.objective, self.objective.design
-        features = self.working_set.features
+        objective, design, working_set = self.objective, self.objective.design, self.working_set
+        features = working_set.features
         slope_z = objective.loss_gradient(state.z)
         A = state.A[features]
         goal = A.copy()
-        moved = _minimise_model(
-            model, -slope_z / model.root, goal, rows, objective.penalty, features, tolerance
-        )
+        moved = working_set.minimise(
+            model, slope_z, goal, rows, objective.penalty,
+            max_sweeps=max_sweeps, tolerance=tolerance, relative=relative,
+        )  # fmt: skip
         change = goal - A
-        change_z = model.image(change) / model.root
+        change_z = working_set.image(change)
         change_intercept = np.zeros(design.n_tasks)
         if design.fit_intercept:
             shift = -design.task_sums(slope_z) / model.task_weight
-            change_z += design.spread(shift)
-            change_intercept = shift - np.sum(model.means[: model.size] * change, axis=0)
+            change_intercept = shift - np.sum(model.means[: len(change)] * change, axis=0)
+            change_z += design.spread(shift if working_set.prepared else change_intercept)
         for step in (1.0, 0.5, 0.25):
             trial = state.A.copy()
             trial[features] = goal if step == 1.0 else A + step * change
             z = state.z + step * change_z
-            value = objective.loss_value(z) + objective.penalty.value(trial)
+            value = objective.loss_value(z) + self._penalty(trial)
             if value <= state.value + _ROUNDING * abs(state.value):
                 state.A, state.z, state.value = trial, z, value
                 state.intercept = state.intercept + step * change_intercept
                 return moved
         return None
-
-
-def _minimise_model(model, residual, A, rows, penalty, features, tolerance) -> float:
-    """Sweep over rows of the least-squares model from A, in place; the first sweep's largest move."""
-    from mmtfl.solvers import kernels
-
-    use_gram = model.prefers_gram
-    if use_gram:
-        model.ensure_gram()
-    slope = model.slopes(residual) if use_gram else np.empty((0, 0))
-    alpha, eps = penalty.strengths(model.design.n_features)
-    offsets = model.design.offsets.astype(np.intp)
-    _, _, first = kernels.descend(
-        use_gram, model.x, model.x_start, offsets, model.gram, model.curvature, residual, slope,
-        rows, A, penalty.kind, float(penalty.p), float(penalty.power), alpha[features], eps[features],
-        MAX_SWEEPS, tolerance,
-    )  # fmt: skip
-    return first

@@ -1,242 +1,187 @@
 """Compiled row descent on a least-squares model of a few columns; docs/model.md section 6.
 
-    minimise over A (m, T)   sum_t 1/2 ||R_t - X_t (a_t - a0_t)||^2 + sum_j phi_j(||a_j||_p)
+    minimise over A (m, T)   sum_t 1/2 ||r_t - X_t (a_t - a0_t)||_h^2 + sum_j phi_j(||a_j||_p)
 
-The model is held in one of two ways: by residuals (`x`, `residual`), or by Gram matrices (`gram`) and the
-current slopes X_t.T R_t (`slope`). A row update costs 2 N in the first and m T in the second.
+The model lives in one vector, its state, which is affine in A: the slopes X_t.T r_t where Gram matrices are
+at hand (a row update costs m T), the residuals otherwise (2 N). Residuals come in two kinds. With `h` empty
+the columns are centred and scaled by the root of the weights. With weights `h`, which change from one model
+to the next, the columns stay as they are and the state is h r, centred by the columns' weighted means.
+
+Plain loops and no array expressions: a first fit waits for this file to compile.
 """
 
 import numpy as np
 from numba import njit
 
-from mmtfl.objective.row_prox import FAST, improve_row, norm_p, phi, row_value, solve_row
+from mmtfl.objective.row_functions import OPTIONS
 
-_compile = njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+_compile = njit(**OPTIONS)  # type: ignore[call-overload]
 
-MEMORY = 5  # sweeps behind one extrapolation
+
+# Slices, not offsets: the compiler makes wide instructions of `column[i]`, and none of `x[j, start + i]`.
 
 
 @_compile
-def _product(u, v, length):
+def _product(column, state):
     total = 0.0
-    for i in range(length):
-        total += u[i] * v[i]
+    for i in range(state.size):
+        total += column[i] * state[i]
     return total
 
 
 @_compile
-def _subtract(target, source, factor, length):
-    for i in range(length):
-        target[i] -= source[i] * factor
+def _subtract(state, column, change):
+    for i in range(state.size):
+        state[i] -= change * column[i]
 
 
 @_compile
-def gram_residual(gram, A, A0, slope0, m, slope):
-    """slope = slope0 - H (A - A0), task by task; gram has one matrix, or one per task."""
+def _subtract_then_product(state, column, change, following):
+    """Move the state along a column and meet it with the next one: the state is read once for both."""
+    total = 0.0
+    for i in range(state.size):
+        value = state[i] - change * column[i]
+        state[i] = value
+        total += value * following[i]
+    return total
+
+
+@_compile
+def _subtract_weighted(state, column, change, following, h, mean):
+    total = 0.0
+    for i in range(state.size):
+        value = state[i] - change * h[i] * (column[i] - mean)
+        state[i] = value
+        total += value * following[i]
+    return total
+
+
+@_compile
+def _keep(A, rows, iterate):
     n_tasks = A.shape[1]
-    for t in range(n_tasks):
-        H = gram[t if gram.shape[0] > 1 else 0]
-        for i in range(m):
-            slope[t, i] = slope0[t, i]
-        for j in range(m):
-            change = A[j, t] - A0[j, t]
-            if change != 0.0:
-                _subtract(slope[t], H[j], change, m)
+    for index in range(rows.size):
+        for t in range(n_tasks):
+            iterate[index * n_tasks + t] = A[rows[index], t]
 
 
 @_compile
-def design_residual(x, x_start, offsets, A, A0, residual0, m, residual):
-    """residual = residual0 - X (A - A0), task by task."""
-    for i in range(residual0.size):
-        residual[i] = residual0[i]
-    for j in range(m):
-        for t in range(A.shape[1]):
-            change = A[j, t] - A0[j, t]
-            if change != 0.0:
-                length = offsets[t + 1] - offsets[t]
-                _subtract(residual[offsets[t] :], x[x_start[t] :, j], change, length)
+def _copy(source, out):
+    for i in range(out.size):
+        out[i] = source[i]
 
 
 @_compile
-def model_value(use_gram, residual, slope, slope0, A, A0, m, kind, p, r, alpha, eps):
-    """Value of the model up to a constant."""
+def _sweep(
+    solve, use_gram, x, start, length, h, means, gram, curvature, state, begin, rows, A,
+    kind, p, r, alpha, eps, thorough, g, L, new,
+):  # fmt: skip
+    """One visit to every row; the largest move of a slope."""
+    m, n_tasks = A.shape
+    largest = 0.0
+    if not use_gram and rows.size > 0:
+        for t in range(n_tasks):
+            own = state[begin[t] : begin[t] + length[t]]
+            g[t] = _product(x[rows[0], start[t] : start[t] + length[t]], own)
+    for index in range(rows.size):
+        j = rows[index]
+        following = rows[index + 1] if index + 1 < rows.size else rows[0]
+        for t in range(n_tasks):
+            L[t] = curvature[j, t]
+            if use_gram:
+                g[t] = state[begin[t] + j]
+            g[t] += L[t] * A[j, t]
+        solve(g, L, kind, p, r, alpha[j], eps[j], A[j], thorough, new)
+        for t in range(n_tasks):
+            change = new[t] - A[j, t]
+            A[j, t] = new[t]
+            largest = max(largest, L[t] * abs(change))
+            if use_gram:
+                if change != 0.0:
+                    own = state[begin[t] : begin[t] + m]
+                    _subtract(own, gram[t if gram.shape[0] > 1 else 0, j], change)
+                continue
+            own = state[begin[t] : begin[t] + length[t]]
+            column = x[j, start[t] : start[t] + length[t]]
+            next_column = x[following, start[t] : start[t] + length[t]]
+            if change == 0.0:
+                g[t] = _product(next_column, own)
+            elif h.size > 0:
+                weight = h[begin[t] : begin[t] + length[t]]
+                g[t] = _subtract_weighted(own, column, change, next_column, weight, means[j, t])
+            else:
+                g[t] = _subtract_then_product(own, column, change, next_column)
+    return largest
+
+
+@_compile
+def sweeps(
+    solve, use_gram, x, start, length, h, means, gram, curvature, state, begin, rows, A,
+    kind, p, r, alpha, eps, thorough, tolerance, iterates, states, moves,
+):  # fmt: skip
+    """Up to moves.size sweeps over `rows`, fewer if one moves no slope by more than tolerance; how many.
+
+    A and state are changed in place; iterates and states keep both before the first and after every sweep,
+    moves the largest move of a slope in each. Task t's part of the state begins at begin[t]; its columns at
+    start[t] of x, with length[t] entries. Only the first m = A.shape[0] of x, gram, curvature and means are
+    used (they may have room for more). Only the first sweep may be thorough.
+    """
+    n_tasks = A.shape[1]
+    g, L, new = np.empty(n_tasks), np.empty(n_tasks), np.empty(n_tasks)
+    for sweep in range(moves.size):
+        _keep(A, rows, iterates[sweep])
+        _copy(state, states[sweep])
+        moves[sweep] = _sweep(
+            solve, use_gram, x, start, length, h, means, gram, curvature, state, begin, rows, A,
+            kind, p, r, alpha, eps, thorough and sweep == 0, g, L, new,
+        )  # fmt: skip
+        if moves[sweep] <= tolerance:
+            return sweep + 1
+    _keep(A, rows, iterates[-1])
+    _copy(state, states[-1])
+    return moves.size
+
+
+@_compile
+def image(x, start, length, begin, rows, change, out):
+    """out = sum of the changed columns, task by task."""
+    for i in range(out.size):
+        out[i] = 0.0
+    for index in range(rows.size):
+        j = rows[index]
+        for t in range(change.shape[1]):
+            if change[j, t] != 0.0:
+                column = x[j, start[t] : start[t] + length[t]]
+                _subtract(out[begin[t] : begin[t] + length[t]], column, -change[j, t])
+
+
+@_compile
+def _weighted_mean(column, h):
+    total, weight = 0.0, 0.0
+    for i in range(h.size):
+        total += h[i] * column[i]
+        weight += h[i]
+    return total / weight
+
+
+@_compile
+def _weighted_square(column, h, mean):
     total = 0.0
-    if use_gram:
-        for t in range(A.shape[1]):
-            for j in range(m):
-                total -= 0.5 * (A[j, t] - A0[j, t]) * (slope0[t, j] + slope[t, j])
-    else:
-        for i in range(residual.size):
-            total += 0.5 * residual[i] * residual[i]
-    for j in range(m):
-        norm = norm_p(A[j], p)
-        if norm > 0.0:
-            total += phi(norm, kind, p, r, alpha[j], eps[j])
+    for i in range(h.size):
+        total += h[i] * (column[i] - mean) * (column[i] - mean)
     return total
 
 
 @_compile
-def _mixing_weights(products, weights):
-    """Weights of sum one that minimise ||sum_k w_k u_k||, from the products u_k.u_l; False if singular."""
-    n = weights.size
-    trace = 0.0
-    for k in range(n):
-        trace += products[k, k]
-    for k in range(n):
-        products[k, k] += 1e-12 * trace
-        weights[k] = 1.0
-    for k in range(n):
-        if products[k, k] <= 0.0:
-            return False
-        for row in range(k + 1, n):
-            factor = products[row, k] / products[k, k]
-            for col in range(k, n):
-                products[row, col] -= factor * products[k, col]
-            weights[row] -= factor * weights[k]
-    total = 0.0
-    for k in range(n - 1, -1, -1):
-        for col in range(k + 1, n):
-            weights[k] -= products[k, col] * weights[col]
-        weights[k] /= products[k, k]
-        total += weights[k]
-    if not abs(total) > 1e-14:
-        return False
-    for k in range(n):
-        weights[k] /= total
-    return True
+def weighted_moments(x, m, start, length, begin, h, centred, constant, means, curvature):
+    """Weighted mean of every column in every task, and the square sum about it (about 0 if not centred).
 
-
-@_compile
-def _extrapolate(iterates, m, out):
-    """Anderson extrapolation of the last sweeps' A (MEMORY + 1 of them) into out."""
-    products, weights = np.zeros((MEMORY, MEMORY)), np.empty(MEMORY)
-    n_tasks = out.shape[1]
-    for k in range(MEMORY):
-        for l in range(k + 1):
-            total = 0.0
-            for j in range(m):
-                for t in range(n_tasks):
-                    step_k = iterates[k + 1, j, t] - iterates[k, j, t]
-                    step_l = iterates[l + 1, j, t] - iterates[l, j, t]
-                    total += step_k * step_l
-            products[k, l] = products[l, k] = total
-    if not _mixing_weights(products, weights):
-        return False
-    for j in range(m):
-        for t in range(n_tasks):
-            total = 0.0
-            for k in range(MEMORY):
-                total += weights[k] * iterates[k + 1, j, t]
-            out[j, t] = total
-    return True
-
-
-@_compile
-def _move_if_lower(
-    use_gram, x, x_start, offsets, gram, residual0, slope0, A0, candidate, A, residual, slope,
-    kind, p, r, alpha, eps,
-):  # fmt: skip
-    """Put A (and what the model holds of it) at the candidate if the model is lower there."""
-    m = A.shape[0]
-    before = model_value(use_gram, residual, slope, slope0, A, A0, m, kind, p, r, alpha, eps)
-    new_residual, new_slope = residual, slope
-    if use_gram:
-        new_slope = np.empty_like(slope)
-        gram_residual(gram, candidate, A0, slope0, m, new_slope)
-    else:
-        new_residual = np.empty_like(residual)
-        design_residual(x, x_start, offsets, candidate, A0, residual0, m, new_residual)
-    after = model_value(use_gram, new_residual, new_slope, slope0, candidate, A0, m, kind, p, r, alpha, eps)
-    if not after < before:
-        return False
-    A[:] = candidate
-    if use_gram:
-        slope[:] = new_slope
-    else:
-        residual[:] = new_residual
-    return True
-
-
-@_compile
-def descend(
-    use_gram, x, x_start, offsets, gram, curvature, residual0, slope0,
-    rows, A, kind, p, r, alpha, eps, max_sweeps, tolerance,
-):  # fmt: skip
-    """Sweep over `rows` until no entry moves its slope by more than tolerance; A is changed in place.
-
-    Only the first m = A.shape[0] columns of x, gram, curvature and slope0 are used (they may have room for
-    more). Returns the sweeps done, and the largest move of the last and of the first.
+    A square sum below `constant` of the raw one is rounding: the column says nothing there.
     """
-    m, n_tasks = A.shape
-    A0 = A.copy()
-    residual, slope = residual0.copy(), slope0.copy()
-    g, L, new = np.empty(n_tasks), np.empty(n_tasks), np.empty(n_tasks)
-    iterates = np.empty((MEMORY + 1, m, n_tasks))
-    candidate = np.empty((m, n_tasks))
-    iterates[0] = A
-    n_stored = 1
-    guarded = kind != 0 or r < 1.0  # the row solution may be a worse local minimum
-    largest, first = 0.0, 0.0
-    # A thorough sweep finds each row's best answer, the others improve on the present one (p = 1): the first
-    # and the last are thorough.
-    thorough = True
-    for sweep in range(max_sweeps):
-        largest = 0.0
-        for index in range(rows.size):
-            j = rows[index]
-            for t in range(n_tasks):
-                L[t] = curvature[j, t]
-                if use_gram:
-                    g[t] = slope[t, j]
-                else:
-                    length = offsets[t + 1] - offsets[t]
-                    g[t] = _product(x[x_start[t] :, j], residual[offsets[t] :], length)
-                g[t] += L[t] * A[j, t]
-            solve_row(g, L, kind, p, r, alpha[j], eps[j], 0.0 if thorough else norm_p(A[j], p), new)
-            if guarded and norm_p(A[j], p) > 0.0:
-                current = row_value(A[j], g, L, kind, p, r, alpha[j], eps[j])
-                # up to rounding: near a minimum both values agree, and the move must still be made
-                if row_value(new, g, L, kind, p, r, alpha[j], eps[j]) > current + 1e-12 * abs(current):
-                    if p == 1.0 or p == np.inf:
-                        continue
-                    improve_row(A[j], g, L, kind, p, r, alpha[j], eps[j], new)
-            for t in range(n_tasks):
-                change = new[t] - A[j, t]
-                if change == 0.0:
-                    continue
-                largest = max(largest, L[t] * abs(change))
-                A[j, t] = new[t]
-                if use_gram:
-                    _subtract(slope[t], gram[t if gram.shape[0] > 1 else 0, j], change, m)
-                else:
-                    length = offsets[t + 1] - offsets[t]
-                    _subtract(residual[offsets[t] :], x[x_start[t] :, j], change, length)
-        if sweep == 0:
-            first = largest
-        if largest <= tolerance:
-            if thorough:
-                return sweep + 1, largest, first
-            thorough = True
-            continue
-        thorough = False
-        iterates[n_stored] = A
-        n_stored += 1
-        if n_stored == MEMORY + 1:
-            n_stored = 1
-            found = _extrapolate(iterates, m, candidate) and _move_if_lower(
-                use_gram, x, x_start, offsets, gram, residual0, slope0, A0, candidate, A, residual, slope,
-                kind, p, r, alpha, eps,
-            )  # fmt: skip
-            # A steady drift has nothing to extrapolate (all steps are equal): follow it while it goes down
-            reach = 10.0
-            while not found and reach < 1e7:
-                for j in range(m):
-                    for t in range(n_tasks):
-                        candidate[j, t] = A[j, t] + reach * (iterates[MEMORY, j, t] - iterates[0, j, t])
-                found = not _move_if_lower(
-                    use_gram, x, x_start, offsets, gram, residual0, slope0, A0, candidate, A, residual, slope,
-                    kind, p, r, alpha, eps,
-                )  # fmt: skip
-                reach *= 10.0
-            iterates[0] = A
-    return max_sweeps, largest, first
+    for j in range(m):
+        for t in range(begin.size):
+            weight = h[begin[t] : begin[t] + length[t]]
+            column = x[j, start[t] : start[t] + length[t]]
+            means[j, t] = _weighted_mean(column, weight) if centred else 0.0
+            curvature[j, t] = _weighted_square(column, weight, means[j, t])
+            if centred and curvature[j, t] <= constant * _weighted_square(column, weight, 0.0):
+                curvature[j, t] = 0.0

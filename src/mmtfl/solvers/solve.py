@@ -120,7 +120,7 @@ def _dispatch(objective, solver, engine, n_jobs, *, start, options) -> Solution:
     if solver == "alternating" and not math.isinf(penalty.p):
         return alternate(objective, workers, start=start, **options)
     if not penalty.is_convex:
-        return best_of_starts(objective, workers, start=start, **options)
+        return best_of_starts(objective, start=start, **options)
     if solver == "auto" and penalty.p == 2.0 and penalty.power > 1.0:
         # no row is ever dropped, and the tasks' own ridge problems are solved directly
         return alternate(objective, workers, start=start, **options)

@@ -1,134 +1,206 @@
-"""The few columns a solver works on: gathered once, centred and weighted for a least-squares model."""
+"""The few columns a solver works on: gathered once, in the layout of the kernels; docs/model.md section 6."""
 
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
 
-from mmtfl.objective.design import Design, centre_columns
+from mmtfl.objective.design import CONSTANT, Design
+from mmtfl.objective.losses import Loss
+from mmtfl.objective.penalties import RowPenalty
+from mmtfl.solvers.extrapolation import Track
+
+_ROOM = 16
+_NOTHING = np.empty(0)
 
 
+@dataclass
 class Model:
-    """Columns x = sqrt(h) (X - mean_h) of all tasks, for row weights h; grows by columns.
+    """Row weights of a least-squares model, and what the columns are under them.
 
-    A shared complete design with equal weights is stored once (`x_start` is 0 for every task) and has one
-    Gram matrix; otherwise observations are stacked and every task has its own.
+    Attributes
+    ----------
+    weight : ndarray (n_observations,)
+        Second derivative of the loss in every observation.
+    task_weight : ndarray (n_tasks,)
+        Its sum over each task.
+    means, curvature : ndarray (room, n_tasks)
+        Weighted mean of each column in each task, and the square sum about it.
     """
 
-    def __init__(self, design: Design, weight: np.ndarray, *, shared: bool):
-        self.design, self.shared = design, shared
-        n_tasks = design.n_tasks
-        n_rows = design.offsets[1] if shared else design.offsets[-1]
-        self.x_start = np.zeros(n_tasks, dtype=np.intp) if shared else design.offsets[:-1].astype(np.intp)
-        self.root = np.sqrt(weight)  # of every observation
-        self.task_weight = design.task_sums(weight)
-        self._weight = weight
-        self.size = 0
-        self.x = np.empty((n_rows, 0), order="F")
-        self.curvature = np.empty((0, n_tasks))
-        self.means = np.zeros((0, n_tasks))
-        self.gram = np.empty((1 if shared else n_tasks, 0, 0))
-        self._gram_size = 0
-
-    def _segments(self):
-        if self.shared:
-            yield 0, slice(0, self.design.offsets[1])
-        else:
-            yield from self.design.segments()
-
-    def add(self, block: np.ndarray) -> None:
-        """Append columns; `block` is overwritten."""
-        old, new = self.size, self.size + block.shape[1]
-        if new > self.x.shape[1]:
-            room = min(max(new, 2 * old, 16), max(new, self.design.n_features))
-            self.x = _with_room(self.x, (self.x.shape[0], room), order="F")
-            self.curvature = _with_room(self.curvature, (room, self.design.n_tasks))
-            self.means = _with_room(self.means, (room, self.design.n_tasks))
-        for t, rows in self._segments():
-            part = block[rows]
-            tasks = slice(None) if self.shared else slice(t, t + 1)
-            if self.design.fit_intercept:
-                self.means[old:new, tasks] = centre_columns(part, self._weight[rows])[:, None]
-            part *= self.root[rows, None]
-            self.curvature[old:new, tasks] = np.einsum("ij,ij->j", part, part)[:, None]
-        self.x[:, old:new] = block
-        self.size = new
-
-    @property
-    def prefers_gram(self) -> bool:
-        """A row update costs m T with Gram matrices and 2 N with residuals."""
-        return self.size <= 1.5 * self.x.shape[0] / len(self.gram)
-
-    def ensure_gram(self) -> None:
-        """Bring the Gram matrices up to the present columns."""
-        old, new = self._gram_size, self.size
-        if old == new:
-            return
-        if new > self.gram.shape[1]:
-            room = self.x.shape[1]
-            self.gram = _with_room(self.gram, (len(self.gram), room, room))
-        for t, rows in self._segments():
-            part = self.x[rows, :new]
-            cross = part[:, old:].T @ part
-            self.gram[t, old:new, :new] = cross
-            self.gram[t, :old, old:new] = cross[:, :old].T
-        self._gram_size = new
-
-    def slopes(self, residual: np.ndarray) -> np.ndarray:
-        """x_t.T @ residual_t for every task, as (n_tasks, columns with room)."""
-        out = np.zeros((self.design.n_tasks, self.x.shape[1]))
-        if self.shared:
-            out[:, : self.size] = residual.reshape(self.design.n_tasks, -1) @ self.x[:, : self.size]
-        else:
-            for t, rows in self.design.segments():
-                out[t, : self.size] = residual[rows] @ self.x[rows, : self.size]
-        return out
-
-    def image(self, change: np.ndarray) -> np.ndarray:
-        """x_t @ change_t for every task, stacked; change is (size, n_tasks)."""
-        kept = np.flatnonzero(np.any(change != 0.0, axis=1))
-        if self.shared:
-            return (self.x[:, kept] @ change[kept]).T.ravel()
-        out = np.empty(self.x.shape[0])
-        block = self.x[:, kept]
-        for t, rows in self.design.segments():
-            out[rows] = block[rows] @ change[kept, t]
-        return out
+    weight: np.ndarray
+    task_weight: np.ndarray
+    means: np.ndarray
+    curvature: np.ndarray
 
 
 class WorkingSet:
-    """The columns gathered so far, and the least-squares models built on them."""
+    """Columns gathered so far, a row of `x` each, and the models built on them.
 
-    def __init__(self, design: Design, *, reweighted: bool):
+    A quadratic loss has one model for the whole fit: its columns are kept centred and scaled by the root of
+    the weights, with Gram matrices where they pay. Other losses keep the columns as they are, and every
+    Newton step has its own weights. A design shared by all tasks is stored once.
+    """
+
+    def __init__(self, design: Design, loss: Loss):
         self.design = design
+        self.prepared = loss.is_quadratic
         self.features = np.empty(0, dtype=np.intp)
         self.position = np.full(design.n_features, -1, dtype=np.intp)
-        shared = design.is_complete and _equal_weights(design) and not reweighted
-        self.base = Model(design, design.row_weight, shared=shared)
-        self._raw = np.empty((design.offsets[-1], 0), order="F") if reweighted else None
+        n_tasks = design.n_tasks
+        # centred and weighted columns can only be shared by tasks of equal weights
+        self.shared = design.is_complete and (not self.prepared or _equal_weights(design))
+        self.begin = design.offsets[:-1].astype(np.intp)
+        self.length = np.diff(design.offsets).astype(np.intp)
+        self.start = np.zeros(n_tasks, dtype=np.intp) if self.shared else self.begin
+        n_rows = int(self.length[0]) if self.shared else int(design.offsets[-1])
+        self.root = np.sqrt(design.row_weight)
+        self.x = np.empty((0, n_rows))
+        self.gram = np.empty((1 if self.shared else n_tasks, 0, 0))
+        self._gram_size = 0
+        self.base = Model(
+            design.row_weight, design.task_weight, np.empty((0, n_tasks)), np.empty((0, n_tasks))
+        )
+
+    @property
+    def size(self) -> int:
+        """Number of columns gathered."""
+        return len(self.features)
 
     def add(self, features: np.ndarray) -> None:
         """Gather the columns that are not here yet."""
         new = features[self.position[features] < 0]
         if new.size == 0:
             return
-        self.position[new] = self.features.size + np.arange(new.size)
+        old, size = self.size, self.size + new.size
+        self.position[new] = np.arange(old, size)
         self.features = np.concatenate([self.features, new])
-        block = self.design.columns(new, expand=not self.base.shared)
-        if self._raw is not None:
-            self._raw = np.concatenate([self._raw.T, block.T]).T  # keeps Fortran order
-        self.base.add(block)
+        if size > len(self.x):
+            room = min(max(size, 2 * old, _ROOM), max(size, self.design.n_features))
+            self.x = _with_room(self.x, (room, self.x.shape[1]))
+            self.base.means = _with_room(self.base.means, (room, self.design.n_tasks))
+            self.base.curvature = _with_room(self.base.curvature, (room, self.design.n_tasks))
+        part = slice(old, size)
+        self.design.gather(new, self.x[part], expand=not self.shared)
+        self._prepare(part)
+
+    def _prepare(self, part: slice) -> None:
+        from mmtfl.objective import columns
+        from mmtfl.solvers import kernels
+
+        design, x = self.design, self.x[part]
+        if self.prepared:
+            offsets = design.offsets[:2] if self.shared else design.offsets
+            means, curvature = np.empty((2, len(x), len(offsets) - 1))
+            columns.centre(
+                x, offsets, design.row_weight, self.root, design.fit_intercept, CONSTANT, means, curvature
+            )
+            self.base.means[part], self.base.curvature[part] = means, curvature  # shared: equal for all tasks
+        else:
+            kernels.weighted_moments(
+                x, len(x), self.start, self.length, self.begin, self.base.weight, design.fit_intercept,
+                CONSTANT, self.base.means[part], self.base.curvature[part],
+            )  # fmt: skip
 
     def reweighted(self, weight: np.ndarray) -> Model:
-        """A model of the same columns with other row weights."""
-        model = Model(self.design, weight, shared=False)
-        if self._raw is None:
-            raise RuntimeError("the working set was not made for changing weights")
-        model.add(self._raw.copy(order="F"))
-        return model
+        """The model with other row weights."""
+        from mmtfl.solvers import kernels
+
+        design = self.design
+        means, curvature = np.empty((2, self.size, design.n_tasks))
+        kernels.weighted_moments(
+            self.x, self.size, self.start, self.length, self.begin, weight, design.fit_intercept, CONSTANT,
+            means, curvature,
+        )  # fmt: skip
+        return Model(weight, design.task_sums(weight), means, curvature)
 
     def curvature(self, features: np.ndarray) -> np.ndarray:
         """Curvature of gathered features under the base weights."""
         return self.base.curvature[self.position[features]]
+
+    def minimise(
+        self, model: Model, slope_z: np.ndarray, A: np.ndarray, rows: np.ndarray, penalty: RowPenalty, *,
+        max_sweeps: int, tolerance: float, relative: float,
+    ) -> float:  # fmt: skip
+        """Sweep over rows of the model at slope slope_z of the loss, from A and in place.
+
+        Returns how much the first sweep moved a slope at most.
+        """
+        from mmtfl.solvers import kernels
+
+        begin, state, h = self.begin, -slope_z, _NOTHING
+        use_gram = self.prepared and self._prefers_gram
+        if use_gram:
+            self._ensure_gram()
+            state = self._slopes(state / self.root)
+            begin = np.arange(len(state), dtype=np.intp) * state.shape[1]
+        elif self.prepared:
+            state = state / self.root
+        else:
+            h = model.weight
+            if self.design.fit_intercept:
+                share = self.design.task_sums(state) / model.task_weight
+                state = state - h * self.design.spread(share)
+        alpha, eps = (part[self.features] for part in penalty.strengths(self.design.n_features))
+        solve, member = penalty.row_solver(), (*penalty.shape_numbers, alpha, eps)
+        track = Track(A, state.ravel(), rows, penalty.of_rows(self.features[rows]), h, use_gram, begin)
+        done, first, thorough = 0, 0.0, True
+        while done < max_sweeps:
+            n = kernels.sweeps(
+                solve, use_gram, self.x, self.start, self.length, h, model.means, self.gram,
+                model.curvature, track.state, begin, rows, A, *member, thorough, tolerance,
+                track.iterates, track.states, track.moves,
+            )  # fmt: skip
+            if done == 0:
+                first = float(track.moves[0])
+                tolerance = max(tolerance, relative * first)
+            done += n
+            if track.moves[n - 1] <= tolerance:
+                # the last sweep of those that took short cuts looks at all that a row could be
+                if (thorough and n == 1) or not penalty.has_short_cut:
+                    break
+                thorough = True
+            else:
+                thorough = False
+                track.extrapolate()
+        return first
+
+    def image(self, change: np.ndarray) -> np.ndarray:
+        """Change of the linear predictor (with optimal intercepts where columns are centred)."""
+        from mmtfl.solvers import kernels
+
+        out = np.empty(len(self.root))
+        rows = np.flatnonzero(np.any(change != 0.0, axis=1))
+        kernels.image(self.x, self.start, self.length, self.begin, rows, change, out)
+        return out / self.root if self.prepared else out
+
+    def centre(self, A: np.ndarray) -> np.ndarray:
+        """What the gathered columns' means add to each task's predictor."""
+        return np.sum(self.base.means[: self.size] * A, axis=0)
+
+    @property
+    def _prefers_gram(self) -> bool:
+        """A row update costs m T with Gram matrices and 2 N with residuals, which need no preparation."""
+        return self.size <= 0.75 * self.x.shape[1] / len(self.gram)
+
+    def _ensure_gram(self) -> None:
+        old, new = self._gram_size, self.size
+        if old == new:
+            return
+        if new > self.gram.shape[1]:
+            self.gram = _with_room(self.gram, (len(self.gram), len(self.x), len(self.x)))
+        for t in range(len(self.gram)):
+            part = self.x[:new, self.start[t] : self.start[t] + self.length[t]]
+            cross = part[old:] @ part.T
+            self.gram[t, old:new, :new] = cross
+            self.gram[t, :old, old:new] = cross[:, :old].T
+        self._gram_size = new
+
+    def _slopes(self, residual: np.ndarray) -> np.ndarray:
+        """x_t @ residual_t for every task."""
+        x = self.x[: self.size]
+        if self.shared:
+            return residual.reshape(self.design.n_tasks, -1) @ x.T
+        return np.array([x[:, rows] @ residual[rows] for _, rows in self.design.segments()])
 
 
 def _equal_weights(design: Design) -> bool:
@@ -136,7 +208,7 @@ def _equal_weights(design: Design) -> bool:
     return bool(np.all(weight == weight[0]))
 
 
-def _with_room(array: np.ndarray, shape: tuple[int, ...], order: Literal["C", "F"] = "C") -> np.ndarray:
-    out = np.zeros(shape, order=order)
+def _with_room(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    out = np.empty(shape)
     out[tuple(slice(0, n) for n in array.shape)] = array
     return out

@@ -1,0 +1,162 @@
+"""Scalar pieces of the row problem, compiled: the penalty of a row, its slope, norms and roots.
+
+``phi`` is a power ``alpha rho^r`` or the logarithm ``alpha log(1 + rho^p / eps)``; docs/model.md section 5.
+`penalties` describes the same functions in numpy.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+POWER, LOGARITHM = 0, 1
+TINY = 1e-150  # below this an entry is zero: powers and reciprocals of it would leave the range of floats
+
+# Reordering sums is allowed, dropping nan and inf rules is not.
+FAST = {"reassoc", "contract", "nsz"}
+OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": FAST}
+_compile = njit(**OPTIONS)  # type: ignore[call-overload]
+
+
+@_compile
+def phi(rho, kind, p, r, alpha, eps):
+    """Penalty of a row whose p-norm is rho."""
+    if rho == 0.0:
+        return 0.0
+    if kind == POWER:
+        return alpha * rho**r
+    return alpha * math.log1p(rho**p / eps)
+
+
+@_compile
+def phi_slope(rho, kind, p, r, alpha, eps):
+    """First derivative of phi at rho > 0."""
+    if kind == POWER:
+        if r == 1.0:
+            return alpha
+        return alpha * r * rho ** (r - 1.0)
+    power = rho ** (p - 1.0)
+    return alpha * p * power / (eps + power * rho)
+
+
+@_compile
+def phi_bend(rho, kind, p, r, alpha, eps):
+    """Second derivative of phi at rho > 0."""
+    if kind == POWER:
+        if r == 1.0:
+            return 0.0
+        return alpha * r * (r - 1.0) * rho ** (r - 2.0)
+    power = rho ** (p - 2.0)
+    total = eps + power * rho * rho
+    return alpha * p * power * ((p - 1.0) * eps - power * rho * rho) / (total * total)
+
+
+@_compile
+def norm_p(a, p):
+    """p-norm of a row, scaled by its largest entry so that no power overflows."""
+    largest = 0.0
+    for t in range(a.size):
+        largest = max(largest, abs(a[t]))
+    if largest < TINY:
+        return 0.0
+    if p == np.inf:
+        return largest
+    total = 0.0
+    if p == 1.0:
+        for t in range(a.size):
+            total += abs(a[t])
+        return total
+    if p == 2.0:
+        for t in range(a.size):
+            total += (a[t] / largest) ** 2
+        return largest * math.sqrt(total)
+    for t in range(a.size):
+        total += (abs(a[t]) / largest) ** p
+    return largest * total ** (1.0 / p)
+
+
+@_compile
+def row_value(a, g, L, kind, p, r, alpha, eps):
+    """Value of the row problem at a."""
+    total = phi(norm_p(a, p), kind, p, r, alpha, eps)
+    for t in range(a.size):
+        total += (0.5 * L[t] * a[t] - g[t]) * a[t]
+    return total
+
+
+@_compile
+def _positive_root(size, L, weight, exponent):
+    """Root x >= 0 of L x + weight x^exponent = size, exponent > 0; Newton from the right on a convex form."""
+    if size <= 0.0:
+        return 0.0
+    if exponent == 1.0:
+        return size / (L + weight)
+    bound = (size / weight) ** (1.0 / exponent) if weight > 0.0 else np.inf
+    x = min(size / L, bound) if L > 0.0 else bound
+    if x == np.inf or weight == 0.0 or L == 0.0 or x == 0.0:
+        return x if x < np.inf else 0.0
+    if exponent > 1.0:
+        for _ in range(60):
+            power = weight * x ** (exponent - 1.0)
+            step = (L * x + power * x - size) / (L + exponent * power)
+            x -= step
+            if step <= 1e-15 * x:
+                break
+        return max(x, 0.0)
+    # exponent < 1: in u = x^exponent the equation is convex again
+    u, inverse = x**exponent, 1.0 / exponent
+    for _ in range(60):
+        power = L * u ** (inverse - 1.0)
+        step = (power * u + weight * u - size) / (inverse * power + weight)
+        u -= step
+        if step <= 1e-15 * u:
+            break
+    return max(u, 0.0) ** inverse
+
+
+@_compile
+def power_root(size, L, weight, exponent):
+    """Root x >= 0 of L x + weight x^exponent = size; zero if it is below TINY."""
+    x = _positive_root(size, L, weight, exponent)
+    return x if x > TINY else 0.0
+
+
+@_compile
+def larger_root(slope, size, low, high, kind, p, r, alpha, eps):
+    """Largest root in [low, high] of slope s + phi'(s) = size that is crossed upwards, or -1.
+
+    Such a root is a local minimum of the row along its size s. Newton from the right, inside a bracket.
+    """
+    excess = slope * high + phi_slope(high, kind, p, r, alpha, eps) - size
+    if excess < -1e-13 * size:
+        return -1.0
+    s, below = high, -1.0
+    for _ in range(100):
+        bend = slope + phi_bend(s, kind, p, r, alpha, eps)
+        if bend > 0.0:
+            trial = s - excess / bend
+        elif below >= 0.0:
+            trial = 0.5 * (below + high)
+        else:
+            return -1.0  # rising to the left of here: no crossing below
+        if below >= 0.0 and not below < trial < high:
+            trial = 0.5 * (below + high)
+        if trial <= low:
+            if low <= 0.0:
+                trial = 0.5 * s if s > 1e-300 else 0.0
+                if trial == 0.0:
+                    return -1.0
+            else:
+                edge = slope * low + phi_slope(low, kind, p, r, alpha, eps) - size
+                if edge > 0.0:
+                    return -1.0
+                trial = low
+        if abs(trial - s) <= 1e-15 * s:
+            return trial
+        s = trial
+        excess = slope * s + phi_slope(s, kind, p, r, alpha, eps) - size
+        if excess >= 0.0:
+            high = s
+        else:
+            below = s
+    return s

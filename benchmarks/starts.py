@@ -50,6 +50,7 @@ def objectives(tasks: Tasks, share: float, member: tuple[float, float]) -> dict[
     alpha = share * float(convex.penalty.dual_norm(convex.null_gradient).max())
     objective = Objective(design, Squared(), make_penalty(*member, alpha))
     descent = RowDescent(objective)
+    descent.working_set.add(np.arange(design.n_features))
     starts = {
         "zero": (None, None),
         "convex (2,2) solution": convex_start(objective, descent),

@@ -39,7 +39,7 @@ def passes(problem, p, k, alpha, n_passes, tol=1e-9):
         LOSSES[problem.loss],
         make_penalty(p, k, alpha),
     )
-    return run_passes(objective, Threads(), max_iter=n_passes, tol=tol)
+    return run_passes(objective, Threads(), max_iter=n_passes, tol=tol, accelerate=False)
 
 
 # -- never rising ----------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def test_a_feature_gone_from_the_start_does_not_return(alpha=0.5):
     objective = Objective(Design(problem.tasks), LOSSES["squared"], make_penalty(2, 1, alpha))
     start = np.ones((10, 3))
     start[[0, 4]] = 0.0
-    A, _, _ = run_passes(objective, Threads(), start=start, max_iter=5, tol=1e-9)
+    A, _, _ = run_passes(objective, Threads(), start=start, max_iter=5, tol=1e-9, accelerate=False)
     assert not np.any(A[[0, 4]]) and np.all(A[[1, 2, 3]] != 0)
 
 

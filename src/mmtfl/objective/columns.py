@@ -26,6 +26,28 @@ def gather(X, rows, index, scale, out):
 
 
 @_compile
+def _sums(x, weight):
+    """Weighted sum and square sum of x, and the sum of the weights."""
+    total, square, size = 0.0, 0.0, 0.0
+    for i in range(x.size):
+        total += weight[i] * x[i]
+        square += weight[i] * x[i] * x[i]
+        size += weight[i]
+    return total, square, size
+
+
+@_compile
+def _shift_and_scale(x, mean, weight, root):
+    """x = (x - mean) * root, in place; the weighted square sum of x - mean."""
+    square = 0.0
+    for i in range(x.size):
+        value = x[i] - mean
+        square += weight[i] * value * value
+        x[i] = value * root[i]
+    return square
+
+
+@_compile
 def centre(x, offsets, weight, root, is_centred, constant, means, curvature):
     """Centre the rows of x (columns of X) task by task, scale them by `root`, and keep means and curvatures.
 
@@ -33,23 +55,24 @@ def centre(x, offsets, weight, root, is_centred, constant, means, curvature):
     """
     for j in range(x.shape[0]):
         for t in range(offsets.size - 1):
-            begin, end = offsets[t], offsets[t + 1]
-            raw, total, size = 0.0, 0.0, 0.0
-            for i in range(begin, end):
-                raw += weight[i] * x[j, i] * x[j, i]
-                total += weight[i] * x[j, i]
-                size += weight[i]
-            mean = total / size if is_centred else 0.0
-            square = 0.0
-            for i in range(begin, end):
-                value = x[j, i] - mean
-                square += weight[i] * value * value
-                x[j, i] = value * root[i]
-            if is_centred and square <= constant * raw:
-                square = 0.0
-                for i in range(begin, end):
-                    x[j, i] = 0.0
-            means[j, t], curvature[j, t] = mean, square
+            own = x[j, offsets[t] : offsets[t + 1]]
+            w, s = weight[offsets[t] : offsets[t + 1]], root[offsets[t] : offsets[t + 1]]
+            total, raw, size = _sums(own, w)
+            means[j, t] = total / size if is_centred else 0.0
+            curvature[j, t] = _shift_and_scale(own, means[j, t], w, s)
+            if is_centred and curvature[j, t] <= constant * raw:
+                curvature[j, t] = 0.0
+                for i in range(own.size):
+                    own[i] = 0.0
+
+
+@_compile
+def _accumulate(first, second, scale, weight_first, weight_second, squares, sums):
+    """Two rows at a time: the sums are read and written half as often."""
+    for j in range(scale.size):
+        a, b = first[j] * scale[j], second[j] * scale[j]
+        squares[j] += weight_first * a * a + weight_second * b * b
+        sums[j] += weight_first * a + weight_second * b
 
 
 @_compile
@@ -57,19 +80,17 @@ def moments(X, offsets, weight, scale, by_column, squares, sums):
     """Weighted square sum and sum of every column of X * scale in every task, as (tasks, columns)."""
     n_features = X.shape[1]
     for t in range(offsets.size - 1):
+        begin, end = offsets[t], offsets[t + 1]
+        for j in range(n_features):
+            squares[t, j], sums[t, j] = 0.0, 0.0
         if by_column:
             for j in range(n_features):
-                square, total = 0.0, 0.0
-                for i in range(offsets[t], offsets[t + 1]):
-                    value = X[i, j] * scale[j]
-                    square += weight[i] * value * value
-                    total += weight[i] * value
-                squares[t, j], sums[t, j] = square, total
-        else:
-            for j in range(n_features):
-                squares[t, j], sums[t, j] = 0.0, 0.0
-            for i in range(offsets[t], offsets[t + 1]):
-                for j in range(n_features):
+                for i in range(begin, end):
                     value = X[i, j] * scale[j]
                     squares[t, j] += weight[i] * value * value
                     sums[t, j] += weight[i] * value
+            continue
+        for i in range(begin, end, 2):
+            k = min(i + 1, end - 1)
+            other = weight[k] if k > i else 0.0
+            _accumulate(X[i], X[k], scale, weight[i], other, squares[t], sums[t])

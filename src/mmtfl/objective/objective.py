@@ -62,6 +62,12 @@ class Objective:
             )  # the intercepts explain y: the rest is rounding
         return self.design.correlate(self.loss_gradient(self.design.spread(self.null_intercept)))
 
+    @cached_property
+    def scale(self) -> float:
+        """Unit of slopes: the largest gradient entry at A = 0, or the size of y where that is zero."""
+        steepest = float(np.abs(self.null_gradient).max(initial=0.0))
+        return steepest or float(max(1.0, np.abs(self.design.y).max()))
+
     @property
     def curvature(self) -> np.ndarray:
         """Bound on the loss's second derivative in every entry of A."""

@@ -142,6 +142,7 @@ def _upwards(objective: Objective, alphas: np.ndarray, max_iter: int, tol: float
 
 def from_dense_start(objective: Objective, descent: RowDescent, max_iter: int, tol: float) -> Solution:
     """Row descent from a dense start at the objective's own alpha."""
+    descent.working_set.add(np.arange(objective.design.n_features))
     return descent.solve(*dense_start(objective, descent), max_iter=max_iter, tol=tol)
 
 

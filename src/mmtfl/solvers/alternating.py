@@ -11,13 +11,18 @@ from mmtfl.data.tasks import Tasks
 from mmtfl.engine.base import Engine
 from mmtfl.objective.design import Design
 from mmtfl.objective.objective import Objective
+from mmtfl.objective.penalties import row_norms
 from mmtfl.solvers.block import RowDescent
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.task_problem import TaskAnswer, TaskProblem
 
 _INNER = 0.03  # accuracy of a task's own problem, in units of tol
+_INEXACT = 0.03  # while A still moves, in units of its last move: early passes need no exact answers
 _STALLED = 1e-12  # a pass that lowers the objective by less, as a share of it at A = 0, is the last
 _CONVEX_PASSES_TOL = 1e-3  # for convex members the rows finish the work: any start gives the same answer
+_GONE = 1e-9  # a row this small against the largest leaves the passes; the finish may bring it back
+_LONGEST_LEAP = 16.0
+_LARGEST_LOG = 500.0  # whose exponential is still a float
 
 
 def alternate(objective: Objective, engine: Engine, *, start=None, max_iter: int, tol: float) -> Solution:
@@ -42,8 +47,15 @@ def alternate(objective: Objective, engine: Engine, *, start=None, max_iter: int
     )
 
 
-def run_passes(objective: Objective, engine: Engine, *, start=None, max_iter: int, tol: float):
-    """The passes of Algorithm 1: A, the intercepts, and the objective after each pass."""
+def run_passes(
+    objective: Objective, engine: Engine, *, start=None, max_iter: int, tol: float, accelerate: bool = True
+):
+    """The passes of Algorithm 1: A, the intercepts, and the objective after each pass.
+
+    With `accelerate`, early passes are inexact, rows that vanish are left out, and c leaps ahead after
+    every two passes. A pass from a leap counts only if the objective does not rise; else the next one is
+    plain. Without, this is the algorithm as printed.
+    """
     design, penalty = objective.design, objective.penalty
     n_features, n_tasks = design.n_features, design.n_tasks
     placed = engine.place(
@@ -56,20 +68,78 @@ def run_passes(objective: Objective, engine: Engine, *, start=None, max_iter: in
         A = np.asarray(start, dtype=float)
         weights = penalty.weights(A)
     goal = max(tol, _CONVEX_PASSES_TOL) if penalty.is_convex else tol
+    separable = penalty.power == penalty.p and penalty.kind == 0  # k = inf: c never changes
     history: list[float] = []
-    size = 0.0
+    leaps = _Leaps() if accelerate and not separable else None
+    intercept, size, change, leapt = np.zeros(n_tasks), 0.0, np.inf, False
     for _ in range(max_iter):
-        answers = engine.map(_minimise, placed, [weights] * n_tasks, [_INNER * tol] * n_tasks)
-        previous, A = A, np.column_stack([answer.a for answer in answers])
-        history.append(sum(answer.loss for answer in answers) + penalty.value(A))
-        change, size = np.abs(A - previous).max(), max(size, np.abs(A).max())  # A may go to zero
-        separable = penalty.power == penalty.p and penalty.kind == 0  # k = inf: c never changes
-        stalled = len(history) > 1 and history[-2] - history[-1] <= _STALLED * objective.null_value
-        if change <= goal * size or stalled or separable:
+        inner = _INNER * tol if leaps is None else max(_INNER * tol, min(1e-3, _INEXACT * change))
+        answers = engine.map(_minimise, placed, [weights] * n_tasks, [inner] * n_tasks)
+        new = np.column_stack([answer.a for answer in answers])
+        value = sum(answer.loss for answer in answers) + penalty.value(new)
+        if leapt and value > history[-1]:
+            history.append(history[-1])  # the pass is spent, and A stays where it was
+            weights, leapt = _without_vanished(penalty, A), False
+            continue
+        previous, A = A, new
+        intercept = np.array([answer.intercept for answer in answers])
+        history.append(value)
+        size = max(size, np.abs(A).max())  # A may go to zero
+        change = float(np.abs(A - previous).max()) / size if size > 0.0 else 0.0
+        stalled = len(history) > 1 and abs(history[-2] - value) <= _STALLED * objective.null_value
+        if change <= goal or separable or (stalled and inner <= _INNER * tol):
             break
-        weights = penalty.weights(A)
-    intercept = np.array([answer.intercept for answer in answers])
+        if leaps is None:
+            weights = penalty.weights(A)
+        else:
+            weights, leapt = leaps.next(weights, _without_vanished(penalty, A))
     return A, intercept, np.array(history)
+
+
+def _without_vanished(penalty, A: np.ndarray) -> np.ndarray:
+    """The weights of the next pass; inf for rows next to nothing."""
+    norms = row_norms(A, penalty.p)
+    with np.errstate(divide="ignore"):
+        return np.where(norms > _GONE * norms.max(initial=0.0), penalty.weights(A), np.inf)
+
+
+def _size(v: np.ndarray) -> float:
+    return float(np.sqrt(v @ v))
+
+
+class _Leaps:
+    """Squared extrapolation (SQUAREM) of every two passes, in the logarithm of the weights, so of c.
+
+    The passes crawl where a row is slow to vanish or to appear. A leap in the direction of the last two, as
+    long as their change of pace allows, crosses that; Anderson mixing, which looks for a fixed point, does
+    not: it turns back to the one that the passes are about to leave.
+    """
+
+    def __init__(self) -> None:
+        self._logs: list[np.ndarray] = []
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self._logs = []
+
+    def next(self, given: np.ndarray, got: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Weights for the next pass from the last one's and what it made of them; whether that is a leap."""
+        with np.errstate(divide="ignore"):
+            self._logs = [*(self._logs or [np.log(given)]), np.log(got)]
+        if len(self._logs) < 3:
+            return got, False
+        kept = np.all(np.isfinite(self._logs), axis=0)
+        first, second, third = (logs[kept] for logs in self._logs)
+        self.forget()
+        step = second - first
+        bend = (third - second) - step
+        length = min(_size(step) / max(_size(bend), 1e-300), _LONGEST_LEAP)
+        if length <= 1.0:  # no farther than the two passes went
+            return got, False
+        out = got.copy()
+        log = first + 2.0 * length * step + length**2 * bend
+        out[kept] = np.exp(np.clip(log, -_LARGEST_LOG, _LARGEST_LOG))
+        return out, True
 
 
 def _minimise(problem: TaskProblem, weights: np.ndarray, tol: float) -> TaskAnswer:

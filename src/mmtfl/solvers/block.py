@@ -8,6 +8,7 @@ least-squares model; other losses make a new one at every Newton step.
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +24,10 @@ _SHARE = 0.1
 _NEWTON_STEPS = 8
 _INEXACT = 0.1  # a Newton step stops its sweeps when they move this share of what the first one did
 _FIRST_SWEEPS, _PASS_SWEEPS = 50, 5  # of a rough pass of Algorithm 1: the first, and the others
-_ROUGHLY = 1e-4
-_NOTHING = 1e-8  # a row this small against the largest is dropped on the way to a start
+_ROUGHLY = 1e-3
+_NOTHING = 1e-4  # a row this small against the largest is dropped on the way to a start
+_STEADY = 1e-3  # passes end when no row changes by more than this share of the largest
+_SETTLING_ROUNDS = 50
 _ALPHA_RESOLVED = 1e-10
 _ROUNDING = 1e-14  # an objective that rises by less has not risen
 _WEIGHT_FLOORS = (1e-6, 1e-3, 3e-2, 1.0)  # smallest Newton weight of a row, as a share of the bound on it
@@ -38,6 +41,15 @@ class _State:
     intercept: np.ndarray
     z: np.ndarray
     value: float
+
+
+class Settled(NamedTuple):
+    """Where a descent over some features ended, and the objective there and where it began."""
+
+    A: np.ndarray
+    intercept: np.ndarray
+    objective: float
+    objective_before: float
 
 
 class RowDescent:
@@ -56,9 +68,7 @@ class RowDescent:
     def solve(self, A=None, intercept=None, *, max_iter: int, tol: float) -> Solution:
         """Descend from (A, intercept), or from zero."""
         objective, design = self.objective, self.objective.design
-        scale = float(np.abs(objective.null_gradient).max(initial=0.0)) or float(
-            max(1.0, np.abs(design.y).max())
-        )
+        scale = objective.scale
         # a penalty below the rounding of the gradient cannot be told from none by a dual point
         certifiable = float(np.min(objective.penalty.alpha)) > _ALPHA_RESOLVED * scale
         state = self._start(A, intercept)
@@ -103,31 +113,48 @@ class RowDescent:
             solver="block",
         )
 
+    def settle(self, A=None, intercept=None, *, tol: float) -> Settled:
+        """Descend over the gathered features alone: one sweep over all of them, many over those kept, again.
+
+        There is no look at the other features, and so no pass over the data.
+        """
+        state = self._start(A, intercept)
+        before = state.value
+        goal = tol * self.objective.scale
+        everything = np.arange(self.working_set.size)
+        for _ in range(_SETTLING_ROUNDS):
+            moved = self._improve(state, everything, goal, max_sweeps=1)
+            if moved <= goal:
+                break
+            kept = np.flatnonzero(np.any(state.A[self.working_set.features] != 0.0, axis=1))
+            self._improve(state, kept, goal)
+        return Settled(state.A, state.intercept, state.value, before)
+
     def rough_passes(self, n_passes: int) -> tuple[np.ndarray, np.ndarray]:
-        """A and intercepts after some passes of Algorithm 1 over all features, none of them solved exactly.
+        """A and intercepts after some passes of Algorithm 1 over the gathered features, none solved exactly.
 
         Every pass is a weighted problem of single entries (k = inf), followed for a few sweeps. Rows that are
         next to nothing are dropped, as Algorithm 1 would in the end.
         """
         objective, member = self.objective, self.objective.penalty
-        n_features = objective.design.n_features
-        self.working_set.add(np.arange(n_features))
+        n_features, goal = objective.design.n_features, _ROUGHLY * objective.scale
         state = self._start(None, None)
         weights = np.array(np.broadcast_to(np.asarray(member.start_weight(), dtype=float), n_features))
-        sweeps = _FIRST_SWEEPS
+        norms, sweeps = np.zeros(n_features), _FIRST_SWEEPS
         try:
             for _ in range(n_passes):
                 objective.penalty = RowPower(member.p, weights, math.inf)
                 state.value = objective.loss_value(state.z) + self._penalty(state.A)
                 rows = np.flatnonzero(np.isfinite(weights[self.working_set.features]))
-                self._improve(state, rows, _ROUGHLY, max_sweeps=sweeps)
-                norms = row_norms(state.A, member.p)
-                weights = np.where(norms > _NOTHING * norms.max(initial=0.0), member.weights(state.A), np.inf)
-                sweeps = _PASS_SWEEPS
+                self._improve(state, rows, goal, max_sweeps=sweeps)
+                before, norms, sweeps = norms, row_norms(state.A, member.p), _PASS_SWEEPS
+                largest = norms.max(initial=0.0)
+                weights = np.where(norms > _NOTHING * largest, member.weights(state.A), np.inf)
+                if np.abs(norms - before).max(initial=0.0) <= _STEADY * largest:
+                    break
         finally:
             objective.penalty = member
-        A = np.where(np.isinf(weights)[:, None], 0.0, state.A)
-        return A, state.intercept
+        return np.where(np.isinf(weights)[:, None], 0.0, state.A), state.intercept
 
     @cached_property
     def _intercept_scale(self) -> float:

@@ -6,6 +6,7 @@ of starts; docs/solvers.md has what the ones here are worth against Algorithm 1 
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,7 @@ from mmtfl.solvers.solution import Solution
 _FEW_PASSES = 20
 _RISING = tuple(2.0**-i for i in (3, 2.5, 2, 1.5, 1, 0.6, 0.3, 0.1))  # shares of alpha on the way up
 _ROUGH = 1e-4  # accuracy on the way to a start
-_CONVEX_STEPS = 4  # outer steps towards the convex solution: it is only a start
-_RISING_STEPS = 20
+_CONVEX_STEPS = 3  # outer steps towards the convex solution: it is only a start
 _FEWEST = 64  # features that are tried at least
 _MOST = 0.5  # share of the features above which leaving the others out saves nothing
 
@@ -27,43 +27,29 @@ Place = tuple[Any, Any]  # A and intercepts, either of which may be None
 
 
 def best_of_starts(objective: Objective, *, start=None, max_iter: int, tol: float) -> Solution:
-    """Row descent from every start; the solution with the lowest objective.
+    """The lowest of what row descent reaches from every start.
 
     The starts are weighed on the features that the convex problem meets on its way, which are few where
     features are many; the last descent looks at all of them.
     """
     descent = RowDescent(objective)
     convex = convex_start(objective, descent)
-    features = _promising(objective, descent, start)
-    if features.size > _MOST * objective.design.n_features:
-        return _lowest(_starts(objective, descent, convex, start), descent, max_iter, tol)
-    part = Objective(
-        objective.design.restricted(features), objective.loss, objective.penalty.of_rows(features)
-    )
-    descent_part = RowDescent(part)
-    A, intercept = convex
-    starts = _starts(part, descent_part, (A[features], intercept), None if start is None else start[features])
-    found = _lowest(starts, descent_part, max_iter, _ROUGH)
-    A = np.zeros_like(A)
-    A[features] = found.A
-    return descent.solve(A, found.intercept, max_iter=max_iter, tol=tol)
-
-
-def _lowest(starts: Iterator[Place], descent: RowDescent, max_iter: int, tol: float) -> Solution:
-    solutions = [descent.solve(*place, max_iter=max_iter, tol=tol) for place in starts]
-    return min(solutions, key=lambda solution: solution.objective)
+    descent.working_set.add(_promising(objective, descent, start))
+    places = _starts(objective, descent, convex, start)
+    best = min((descent.settle(*place, tol=_ROUGH) for place in places), key=lambda at: at.objective)
+    solution = descent.solve(best.A, best.intercept, max_iter=max_iter, tol=tol)
+    history = np.concatenate([[best.objective_before], solution.history])
+    return replace(solution, history=history, n_iter=len(history))
 
 
 def _promising(objective: Objective, descent: RowDescent, start) -> np.ndarray:
-    """The features gathered so far, those of `start`, and the steepest at zero if these are few."""
+    """Features to weigh starts on: those of `start`, and the steepest at zero if few were gathered so far."""
+    n_features, n_gathered = objective.design.n_features, descent.working_set.size
+    if n_features <= _FEWEST or n_gathered > _MOST * n_features:
+        return np.arange(n_features)
     steepness = RowPower(objective.penalty.p, 1.0, 1.0).dual_norm(objective.null_gradient)
-    chosen = np.zeros(len(steepness), dtype=bool)
-    chosen[descent.working_set.features] = True
-    if start is not None:
-        chosen |= np.any(start != 0.0, axis=1)
-    if chosen.sum() < _FEWEST:
-        chosen[np.argsort(-steepness, kind="stable")[:_FEWEST]] = True
-    return np.flatnonzero(chosen)
+    chosen = np.argsort(-steepness, kind="stable")[: max(0, _FEWEST - n_gathered)]
+    return chosen if start is None else np.union1d(chosen, np.flatnonzero(np.any(start != 0.0, axis=1)))
 
 
 def _starts(objective: Objective, descent: RowDescent, convex: Place, start) -> Iterator[Place]:
@@ -75,7 +61,8 @@ def _starts(objective: Objective, descent: RowDescent, convex: Place, start) -> 
         yield None, None
         return
     yield descent.rough_passes(_FEW_PASSES)
-    if start is None:
+    # rising is the dearest of the three: not where features are many, nor where there is a better guess
+    if start is None and descent.working_set.size == objective.design.n_features:
         yield rising_start(objective, descent)
 
 
@@ -100,15 +87,13 @@ def dense_start(objective: Objective, descent: RowDescent) -> Place:
 def rising_start(objective: Objective, descent: RowDescent) -> Place:
     """From a dense start at a small alpha up towards the one asked for."""
     penalty = objective.penalty
-    place = None
+    place: Place = (None, None)
     try:
         for share in _RISING:
             objective.penalty = penalty.at(share * penalty.alpha)
-            if place is None:
+            if share == _RISING[0]:
                 place = dense_start(objective, descent)
-            solution = descent.solve(*place, max_iter=_RISING_STEPS, tol=_ROUGH)
-            place = solution.A, solution.intercept
+            place = descent.settle(*place, tol=_ROUGH)[:2]
     finally:
         objective.penalty = penalty
-    assert place is not None
     return place

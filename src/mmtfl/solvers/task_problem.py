@@ -15,7 +15,6 @@ from mmtfl.objective.penalties import RowPower
 from mmtfl.solvers.block import RowDescent
 
 _NEWTON_STEPS = 50
-_DESCENT_STEPS = 50
 
 
 @dataclass(frozen=True)
@@ -52,12 +51,14 @@ class TaskProblem:
         penalty = RowPower(self.p, weights, np.inf)
         if self._descent is None:
             self._descent = RowDescent(Objective(self.design, self.loss, penalty))
-        self._descent.objective.penalty = penalty
-        start = None if self._answer is None else np.where(np.isinf(weights), 0.0, self._answer.a)[:, None]
-        intercept = None if self._answer is None else np.array([self._answer.intercept])
-        solution = self._descent.solve(start, intercept, max_iter=_DESCENT_STEPS, tol=tol)
-        a = solution.A[:, 0]
-        return TaskAnswer(a, float(solution.intercept[0]), solution.objective - penalty.value(solution.A))
+        descent, answer = self._descent, self._answer
+        descent.objective.penalty = penalty
+        descent.working_set.add(np.flatnonzero(np.isfinite(weights)))
+        start = None if answer is None else np.where(np.isinf(weights), 0.0, answer.a)[:, None]
+        intercept = None if answer is None else np.array([answer.intercept])
+        settled = descent.settle(start, intercept, tol=tol)
+        loss = settled.objective - penalty.value(settled.A)
+        return TaskAnswer(settled.A[:, 0], float(settled.intercept[0]), loss)
 
     # p = 2: weighted ridge, in beta = a / s with s_j = w_j^-1/2, so that no weight is large
 

@@ -2,13 +2,14 @@
 
 from numba import njit
 
-from mmtfl.objective.row_functions import OPTIONS
+from mmtfl.objective.row_functions import INNER, OPTIONS
 
-_compile = njit(**OPTIONS)  # type: ignore[call-overload]
+_compile = njit(**INNER)  # type: ignore[call-overload]
+_entry = njit(**OPTIONS)  # type: ignore[call-overload]
 _BLOCK = 64  # rows visited together, so that a gathered column is written in whole cache lines
 
 
-@_compile
+@_entry
 def gather(X, rows, index, scale, out):
     """out[a, i] = X[rows[i], index[a]] * scale[index[a]]; `rows` empty means all rows in order."""
     n = out.shape[1]
@@ -47,7 +48,7 @@ def _shift_and_scale(x, mean, weight, root):
     return square
 
 
-@_compile
+@_entry
 def centre(x, offsets, weight, root, is_centred, constant, means, curvature):
     """Centre the rows of x (columns of X) task by task, scale them by `root`, and keep means and curvatures.
 
@@ -75,7 +76,7 @@ def _accumulate(first, second, scale, weight_first, weight_second, squares, sums
         sums[j] += weight_first * a + weight_second * b
 
 
-@_compile
+@_entry
 def moments(X, offsets, weight, scale, by_column, squares, sums):
     """Weighted square sum and sum of every column of X * scale in every task, as (tasks, columns)."""
     n_features = X.shape[1]

@@ -14,8 +14,10 @@ TINY = 1e-150  # below this an entry is zero: powers and reciprocals of it would
 
 # Reordering sums is allowed, dropping nan and inf rules is not.
 FAST = {"reassoc", "contract", "nsz"}
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": FAST}
-_compile = njit(**OPTIONS)  # type: ignore[call-overload]
+OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": FAST, "no_cfunc_wrapper": True}
+# What only compiled code calls needs no door to Python, which takes longer to compile than a short function.
+INNER = OPTIONS | {"no_cpython_wrapper": True}
+_compile = njit(**INNER)  # type: ignore[call-overload]
 
 
 @_compile

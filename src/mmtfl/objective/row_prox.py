@@ -13,10 +13,13 @@ import math
 from functools import cache
 
 import numpy as np
-from numba import cfunc, njit, types
+from llvmlite import ir
+from numba import carray, cfunc, njit, types
+from numba.extending import intrinsic
 
 from mmtfl.objective.row_functions import (
     FAST,
+    INNER,
     LOGARITHM,
     OPTIONS,
     POWER,
@@ -29,10 +32,41 @@ from mmtfl.objective.row_functions import (
     row_value,
 )
 
-_compile = njit(**OPTIONS)  # type: ignore[call-overload]
-_ROW = types.float64[::1]
-# g, L, kind, p, r, alpha, eps, present row, whether to look for every local minimum, out
-_SIGNATURE = types.void(_ROW, _ROW, types.intp, *[types.float64] * 4, _ROW, types.boolean, _ROW)
+_compile = njit(**INNER)  # type: ignore[call-overload]
+_entry = njit(**OPTIONS)  # type: ignore[call-overload]
+
+# A row solver is called by its address: as an argument numba would take 30 us to pass it, more than many a
+# kernel runs. Rows go as pointers: g, L, length, kind, p, r, alpha, eps, present row, thorough, out.
+_ROW = types.CPointer(types.float64)
+_SIGNATURE = types.void(_ROW, _ROW, types.intp, types.intp, *[types.float64] * 4, _ROW, types.boolean, _ROW)
+
+
+@intrinsic
+def call(typing_context, address, g, L, kind, p, r, alpha, eps, present, thorough, out):
+    """Call the row solver at an address; see `row_solver`."""
+    signature = types.void(address, g, L, kind, p, r, alpha, eps, present, thorough, out)
+
+    def generate(context, builder, signature, arguments):
+        def row(i):
+            return context.make_array(signature.args[i])(context, builder, arguments[i])
+
+        passed = [
+            row(1).data,
+            row(2).data,
+            row(1).nitems,
+            *arguments[3:8],
+            row(8).data,
+            arguments[9],
+            row(10).data,
+        ]
+        kinds = [context.get_argument_type(kind) for kind in _SIGNATURE.args]
+        function = ir.FunctionType(ir.VoidType(), kinds)
+        pointer = builder.inttoptr(arguments[0], function.as_pointer())
+        passed[9] = context.data_model_manager[types.boolean].as_argument(builder, passed[9])
+        builder.call(pointer, passed)
+        return context.get_dummy_value()
+
+    return signature, generate
 
 
 @_compile
@@ -205,6 +239,14 @@ def _max_norm(g, L, kind, r, alpha, eps, out):
         if value < best_value:
             best, best_value = bound, value
     _set_clip(g, L, best, out)
+
+
+@_compile
+def _sum_norm_best(g, L, kind, r, alpha, eps, present, thorough, out):
+    """p = 1: the best local minimum, or unless thorough the one next to the present row."""
+    start = 0.0 if thorough else norm_p(present, 1.0)
+    if start <= 0.0 or not _sum_norm_near(g, L, kind, r, alpha, eps, start, out):
+        _sum_norm(g, L, kind, r, alpha, eps, out)
 
 
 @_compile
@@ -469,70 +511,52 @@ def _choose(g, L, kind, p, r, alpha, eps, present, out):
             _set_general(g, L, rho, p, slope, out)
 
 
-def _separable_row(g, L, kind, p, r, alpha, eps, present, thorough, out):
-    if alpha == np.inf:
-        _set(out, 0.0)
-    else:
-        _separable(g, L, p, alpha, out)
+# The strength alpha is finite in all of these: a row of infinite strength is zero, and is not asked about.
 
 
-def _sum_norm_row(g, L, kind, p, r, alpha, eps, present, thorough, out):
-    if alpha == np.inf:
-        _set(out, 0.0)
-        return
-    start = 0.0 if thorough else norm_p(present, 1.0)
-    if start <= 0.0 or not _sum_norm_near(g, L, POWER, r, alpha, eps, start, out):
-        _sum_norm(g, L, POWER, r, alpha, eps, out)
+def _separable_row(g, L, n, kind, p, r, alpha, eps, present, thorough, out):
+    _separable(carray(g, n), carray(L, n), p, alpha, carray(out, n))
+
+
+def _sum_norm_row(g, L, n, kind, p, r, alpha, eps, present, thorough, out):
+    _sum_norm_best(
+        carray(g, n), carray(L, n), POWER, r, alpha, eps, carray(present, n), thorough, carray(out, n)
+    )
     if r < 1.0:
-        _choose(g, L, POWER, 1.0, r, alpha, eps, present, out)
+        _choose(carray(g, n), carray(L, n), POWER, 1.0, r, alpha, eps, carray(present, n), carray(out, n))
 
 
-def _euclidean_row(g, L, kind, p, r, alpha, eps, present, thorough, out):
-    if alpha == np.inf:
-        _set(out, 0.0)
-    else:
-        _euclidean(g, L, POWER, r, alpha, eps, norm_p(present, 2.0), out)
+def _euclidean_row(g, L, n, kind, p, r, alpha, eps, present, thorough, out):
+    start = norm_p(carray(present, n), 2.0)
+    _euclidean(carray(g, n), carray(L, n), POWER, r, alpha, eps, start, carray(out, n))
 
 
-def _concave_euclidean_row(g, L, kind, p, r, alpha, eps, present, thorough, out):
-    if alpha == np.inf:
-        _set(out, 0.0)
-        return
-    _concave_euclidean(g, L, r, alpha, out)
-    _choose(g, L, POWER, 2.0, r, alpha, eps, present, out)
+def _concave_euclidean_row(g, L, n, kind, p, r, alpha, eps, present, thorough, out):
+    _concave_euclidean(carray(g, n), carray(L, n), r, alpha, carray(out, n))
+    _choose(carray(g, n), carray(L, n), POWER, 2.0, r, alpha, eps, carray(present, n), carray(out, n))
 
 
-def _max_norm_row(g, L, kind, p, r, alpha, eps, present, thorough, out):
-    if alpha == np.inf:
-        _set(out, 0.0)
-        return
-    _max_norm(g, L, POWER, r, alpha, eps, out)
+def _max_norm_row(g, L, n, kind, p, r, alpha, eps, present, thorough, out):
+    _max_norm(carray(g, n), carray(L, n), POWER, r, alpha, eps, carray(out, n))
     if r < 1.0:
-        _choose(g, L, POWER, np.inf, r, alpha, eps, present, out)
+        _choose(carray(g, n), carray(L, n), POWER, np.inf, r, alpha, eps, carray(present, n), carray(out, n))
 
 
-def _general_row(g, L, kind, p, r, alpha, eps, present, thorough, out):
-    if alpha == np.inf:
-        _set(out, 0.0)
-        return
-    _general(g, L, POWER, p, r, alpha, eps, out)
+def _general_row(g, L, n, kind, p, r, alpha, eps, present, thorough, out):
+    _general(carray(g, n), carray(L, n), POWER, p, r, alpha, eps, carray(out, n))
     if r < 1.0:
-        _choose(g, L, POWER, p, r, alpha, eps, present, out)
+        _choose(carray(g, n), carray(L, n), POWER, p, r, alpha, eps, carray(present, n), carray(out, n))
 
 
-def _logarithm_row(g, L, kind, p, r, alpha, eps, present, thorough, out):
-    if alpha == np.inf:
-        _set(out, 0.0)
-        return
+def _logarithm_row(g_at, L_at, n, kind, p, r, alpha, eps, present_at, thorough, out_at):
+    g, L, present, out = carray(g_at, n), carray(L_at, n), carray(present_at, n), carray(out_at, n)
     if p == 1.0:
-        start = 0.0 if thorough else norm_p(present, 1.0)
-        if start <= 0.0 or not _sum_norm_near(g, L, LOGARITHM, r, alpha, eps, start, out):
-            _sum_norm(g, L, LOGARITHM, r, alpha, eps, out)
+        _sum_norm_best(g, L, LOGARITHM, r, alpha, eps, present, thorough, out)
     elif p == 2.0:
         _euclidean(g, L, LOGARITHM, r, alpha, eps, norm_p(present, 2.0), out)
     else:
         _general(g, L, LOGARITHM, p, r, alpha, eps, out)
-    smallest = np.empty(out.size)
+    smallest = np.empty(n)
     _smallest_root(g, L, p, alpha, eps, smallest)
     value = row_value(out, g, L, LOGARITHM, p, r, alpha, eps)
     if row_value(smallest, g, L, LOGARITHM, p, r, alpha, eps) < value:
@@ -541,12 +565,12 @@ def _logarithm_row(g, L, kind, p, r, alpha, eps, present, thorough, out):
 
 
 @cache
-def _pointer(function):
+def _compiled(function):
     return cfunc(_SIGNATURE, cache=True, error_model="numpy", fastmath=FAST)(function)
 
 
 def row_solver(kind, p, r):
-    """Pointer to the solver of the row problem of a member (p, r).
+    """Address of the compiled solver of the row problem of a member (p, r).
 
     Without a present row (zeros) the answer is exact for convex members and for p = 1 and p = inf; for the
     other concave ones it is the better of zero and the largest stationary row (for p = 2 and equal
@@ -554,25 +578,30 @@ def row_solver(kind, p, r):
     concave member with p = 1 looks only at zero and the local minimum next to the present row.
     """
     if kind == LOGARITHM:
-        return _pointer(_logarithm_row)
-    if r == p:
-        return _pointer(_separable_row)
-    if p == 1.0:
-        return _pointer(_sum_norm_row)
-    if p == 2.0:
-        return _pointer(_euclidean_row if r >= 1.0 else _concave_euclidean_row)
-    return _pointer(_max_norm_row if p == np.inf else _general_row)
+        function = _logarithm_row
+    elif r == p:
+        function = _separable_row
+    elif p == 1.0:
+        function = _sum_norm_row
+    elif p == 2.0:
+        function = _euclidean_row if r >= 1.0 else _concave_euclidean_row
+    else:
+        function = _max_norm_row if p == np.inf else _general_row
+    return _compiled(function).address
 
 
-@_compile
+@_entry
 def solve_rows(solve, G, L, kind, p, r, alpha, eps, out):
     """Solve every row of G (rows, tasks); alpha and eps have one entry per row."""
     zero = np.zeros(G.shape[1])
     for j in range(G.shape[0]):
-        solve(G[j], L[j], kind, p, r, alpha[j], eps[j], zero, True, out[j])
+        if alpha[j] < np.inf:
+            call(solve, G[j], L[j], kind, p, r, alpha[j], eps[j], zero, True, out[j])
+        else:
+            _set(out[j], 0.0)
 
 
-@_compile
+@_entry
 def row_violations(solve, A, gradient, L, kind, p, r, alpha, eps):
     """How far every row is from the answer of its own problem, in units of the gradient; eq. (8)."""
     n_rows, n_tasks = A.shape
@@ -581,16 +610,10 @@ def row_violations(solve, A, gradient, L, kind, p, r, alpha, eps):
     for j in range(n_rows):
         for t in range(n_tasks):
             g[t] = L[j, t] * A[j, t] - gradient[j, t]
-        solve(g, L[j], kind, p, r, alpha[j], eps[j], A[j], True, best)
+        if alpha[j] < np.inf:
+            call(solve, g, L[j], kind, p, r, alpha[j], eps[j], A[j], True, best)
+        else:
+            _set(best, 0.0)
         for t in range(n_tasks):
             out[j] = max(out[j], L[j, t] * abs(A[j, t] - best[t]))
-    return out
-
-
-@_compile
-def row_norms(A, p):
-    """p-norm of every row."""
-    out = np.empty(A.shape[0])
-    for j in range(A.shape[0]):
-        out[j] = norm_p(A[j], p)
     return out

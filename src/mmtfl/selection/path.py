@@ -237,6 +237,7 @@ def alpha_grid(objective: Objective, n_alphas: int, ratio: float | None = None) 
         if (penalty.p if isinstance(penalty, LogRows) else penalty.power) > 1.0:
             ratio = 1e-6
         else:
-            # counted by weight, so that weight 2 is a repeated row here too
-            ratio = 1e-3 if design.mean_size > design.n_features else 1e-2
+            # counted by weight, so that weight 2 is a repeated row here too; twice, so that folds have more
+            # rows than features as well: below that, small alphas only interpolate, and take long to
+            ratio = 1e-3 if design.mean_size > 2.0 * design.n_features else 1e-2
     return top * np.geomspace(1.0, ratio, n_alphas)

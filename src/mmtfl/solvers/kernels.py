@@ -13,9 +13,11 @@ Plain loops and no array expressions: a first fit waits for this file to compile
 import numpy as np
 from numba import njit
 
-from mmtfl.objective.row_functions import OPTIONS
+from mmtfl.objective.row_functions import INNER, OPTIONS
+from mmtfl.objective.row_prox import call
 
-_compile = njit(**OPTIONS)  # type: ignore[call-overload]
+_compile = njit(**INNER)  # type: ignore[call-overload]
+_entry = njit(**OPTIONS)  # type: ignore[call-overload]
 
 
 # Slices, not offsets: the compiler makes wide instructions of `column[i]`, and none of `x[j, start + i]`.
@@ -90,7 +92,11 @@ def _sweep(
             if use_gram:
                 g[t] = state[begin[t] + j]
             g[t] += L[t] * A[j, t]
-        solve(g, L, kind, p, r, alpha[j], eps[j], A[j], thorough, new)
+        if alpha[j] < np.inf:
+            call(solve, g, L, kind, p, r, alpha[j], eps[j], A[j], thorough, new)
+        else:
+            for t in range(n_tasks):
+                new[t] = 0.0
         for t in range(n_tasks):
             change = new[t] - A[j, t]
             A[j, t] = new[t]
@@ -113,7 +119,7 @@ def _sweep(
     return largest
 
 
-@_compile
+@_entry
 def sweeps(
     solve, use_gram, x, start, length, h, means, gram, curvature, state, begin, rows, A,
     kind, p, r, alpha, eps, thorough, tolerance, iterates, states, moves,
@@ -141,7 +147,7 @@ def sweeps(
     return moves.size
 
 
-@_compile
+@_entry
 def image(x, start, length, begin, rows, change, out):
     """out = sum of the changed columns, task by task."""
     for i in range(out.size):
@@ -171,7 +177,7 @@ def _weighted_square(column, h, mean):
     return total
 
 
-@_compile
+@_entry
 def weighted_moments(x, m, start, length, begin, h, centred, constant, means, curvature):
     """Weighted mean of every column in every task, and the square sum about it (about 0 if not centred).
 

@@ -9,7 +9,7 @@ from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.solvers.extrapolation import Track
 
-_ROOM = 16
+_ROOM = 4  # growth of the arrays: room that is never written to costs no memory
 _NOTHING = np.empty(0)
 
 
@@ -75,7 +75,7 @@ class WorkingSet:
         self.position[new] = np.arange(old, size)
         self.features = np.concatenate([self.features, new])
         if size > len(self.x):
-            room = min(max(size, 2 * old, _ROOM), max(size, self.design.n_features))
+            room = min(max(size, _ROOM * old), max(size, self.design.n_features))
             self.x = _with_room(self.x, (room, self.x.shape[1]))
             self.base.means = _with_room(self.base.means, (room, self.design.n_tasks))
             self.base.curvature = _with_room(self.base.curvature, (room, self.design.n_tasks))

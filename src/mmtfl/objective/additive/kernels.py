@@ -7,17 +7,15 @@ expressions: a first fit waits for this file to compile.
 """
 
 import math
-from functools import cache
 
 import numpy as np
-from numba import cfunc, njit, types
+from numba import carray, njit
 
-from mmtfl.objective.row_functions import FAST, OPTIONS
+from mmtfl.objective.row_functions import INNER, OPTIONS
+from mmtfl.objective.row_prox import _compiled
 
-_compile = njit(**OPTIONS)  # type: ignore[call-overload]
-_ROW = types.float64[::1]
-# the signature of every row solver: g, L, kind, p, r, alpha, eps, present row, whether to be thorough, out
-_SIGNATURE = types.void(_ROW, _ROW, types.intp, *[types.float64] * 4, _ROW, types.boolean, _ROW)
+_compile = njit(**INNER)  # type: ignore[call-overload]
+_entry = njit(**OPTIONS)  # type: ignore[call-overload]
 
 
 @_compile
@@ -107,7 +105,8 @@ def _set_row(g, L, t, shared, eps, out):
     out[t] = math.copysign(shared + rest, g[t])
 
 
-def _euclidean_row(g, L, kind, p, r, alpha, eps, present, thorough, out):
+@_compile
+def _euclidean(g, L, alpha, eps, present, out):
     start = 0.0
     for t in range(g.size):
         start += present[t] * present[t]
@@ -121,7 +120,8 @@ def _euclidean_row(g, L, kind, p, r, alpha, eps, present, thorough, out):
             _set_row(g, L, t, shared, eps, out)
 
 
-def _largest_row(g, L, kind, p, r, alpha, eps, present, thorough, out):
+@_compile
+def _largest(g, L, alpha, eps, present, out):
     start = 0.0
     for t in range(g.size):
         start = max(start, abs(present[t]))
@@ -132,17 +132,20 @@ def _largest_row(g, L, kind, p, r, alpha, eps, present, thorough, out):
             _set_row(g, L, t, min(abs(g[t]) / L[t], size), eps, out)
 
 
-@cache
-def _pointer(function):
-    return cfunc(_SIGNATURE, cache=True, error_model="numpy", fastmath=FAST)(function)
+def _euclidean_row(g, L, n, kind, p, r, alpha, eps, present, thorough, out):
+    _euclidean(carray(g, n), carray(L, n), alpha, eps, carray(present, n), carray(out, n))
+
+
+def _largest_row(g, L, n, kind, p, r, alpha, eps, present, thorough, out):
+    _largest(carray(g, n), carray(L, n), alpha, eps, carray(present, n), carray(out, n))
 
 
 def row_solver(p):
-    """Pointer to the solver for p = 2 or p = inf; see `mmtfl.objective.row_prox.row_solver`."""
-    return _pointer(_largest_row if p == np.inf else _euclidean_row)
+    """Address of the solver for p = 2 or p = inf; see `mmtfl.objective.row_prox.row_solver`."""
+    return _compiled(_largest_row if p == np.inf else _euclidean_row).address
 
 
-@_compile
+@_entry
 def column_lengths(e, eigenvalues, offsets, alpha, lengths):
     """Length rho of each task's q: sum_i s_i e_i^2 / (alpha + s_i rho)^2 = 1, or 0; `lengths` in place."""
     g = np.empty(e.size)

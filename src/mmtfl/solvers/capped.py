@@ -1,0 +1,177 @@
+"""Capped-l1 rows by stages: each is a lasso without penalty on the rows that have passed the cap.
+
+    minimise   loss(A) + alpha sum_j min(||a_j||_1, cap)
+
+The penalty is concave in the sizes of the rows, so its tangent at the present ones bounds it from above, and
+a stage never raises the objective; docs/additive.md section 4.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mmtfl.data.tasks import Tasks
+from mmtfl.objective.design import Design
+from mmtfl.objective.losses import Loss
+from mmtfl.objective.objective import Objective
+from mmtfl.objective.penalties import RowPower
+from mmtfl.solvers.additive.solve import check_range
+from mmtfl.solvers.block import RowDescent
+from mmtfl.solvers.solution import Solution
+from mmtfl.solvers.solve import one_blas_thread
+
+_MOST_STAGES = 100
+_GRID_PASSES = 100  # classes that free features separate have no minimum, and would take all passes
+_STALLED = 1e-12  # a stage that lowers the objective by less, as a share of it at A = 0, is the last
+
+
+@dataclass(frozen=True)
+class CappedRows:
+    """alpha * sum_j min(||a_j||_1, cap): large rows cost no more than found ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> CappedRows(alpha=0.5, cap=2.0).value(np.array([[3.0, 4.0], [1.0, 0.0]]))
+    1.5
+    """
+
+    alpha: float
+    cap: float
+
+    def value(self, A: np.ndarray) -> float:
+        """The penalty of A."""
+        return self.alpha * float(np.minimum(np.abs(A).sum(axis=1), self.cap).sum())
+
+    def past_cap(self, A: np.ndarray) -> np.ndarray:
+        """Rows on which the penalty is flat."""
+        return np.abs(A).sum(axis=1) >= self.cap
+
+
+class CappedDescent:
+    """Solve stages on one design; keeps what it has gathered for the next call.
+
+    Parameters
+    ----------
+    design : Design
+        The data.
+    loss : Loss
+        The loss of a row.
+    """
+
+    def __init__(self, design: Design, loss: Loss):
+        self.objective = Objective(design, loss, RowPower(1.0, 1.0, np.inf))
+        check_range(self.objective)
+        self._rows = RowDescent(self.objective)
+
+    def solve(self, penalty: CappedRows, start=None, *, max_iter: int, tol: float) -> Solution:
+        """Stages from the rows of `start` past the cap, or from the lasso, until no row changes side.
+
+        The history is the objective after each stage, `n_iter` the passes over the data of all stages.
+        """
+        design = self.objective.design
+        A = np.zeros((design.n_features, design.n_tasks)) if start is None else np.asarray(start, dtype=float)
+        history: list[float] = []
+        n_iter, intercept, stage = 0, None, None
+        free = penalty.past_cap(A)
+        for _ in range(_MOST_STAGES):
+            self.objective.penalty = RowPower(1.0, np.where(free, 0.0, penalty.alpha), np.inf)
+            stage = self._rows.solve(A, intercept, max_iter=max_iter - n_iter, tol=tol)
+            value = stage.objective - self.objective.penalty.value(stage.A) + penalty.value(stage.A)
+            n_iter += stage.n_iter
+            history.append(value)
+            A, intercept, was_free = stage.A, stage.intercept, free
+            free = penalty.past_cap(A)
+            settled = np.array_equal(free, was_free)
+            stalled = len(history) > 1 and history[-2] - value <= _STALLED * self.objective.null_value
+            if settled or stalled or n_iter >= max_iter:
+                break
+        assert stage is not None
+        return replace(
+            stage,
+            objective=history[-1],
+            dual_gap=None,
+            n_iter=n_iter,
+            history=np.array(history),
+            converged=stage.converged and (settled or stalled),
+            solver="stages",
+        )
+
+
+class CappedGrid:
+    """Solutions at many strengths and caps: stages from the lasso of each strength, which its caps share."""
+
+    def __init__(self, design: Design, loss: Loss):
+        self._descent = CappedDescent(design, loss)
+        self._lasso: tuple[float, np.ndarray | None] = (0.0, None)
+
+    def largest(self) -> tuple[float, float]:
+        """The smallest strength that leaves nothing, and a cap that no row reaches."""
+        objective = self._descent.objective
+        gradient, curvature = np.abs(objective.null_gradient), objective.curvature
+        if not gradient.any():
+            return 1.0, 1.0
+        alone = np.divide(gradient, curvature, out=np.zeros_like(gradient), where=curvature > 0.0)
+        return float(gradient.max()), float(alone.sum(axis=1).max())
+
+    def solve(
+        self, first: float, second: float, starts: list[Solution], *, max_iter: int, tol: float
+    ) -> Solution:
+        """The stages at a strength and a cap; `starts` do not matter, as they begin at the lasso."""
+        alpha, lasso = self._lasso
+        max_iter = min(max_iter, _GRID_PASSES)
+        if lasso is None or alpha != first:
+            whole = CappedRows(first, np.inf)
+            lasso = self._descent.solve(whole, lasso, max_iter=max_iter, tol=tol).A
+            self._lasso = first, lasso
+        return self._descent.solve(CappedRows(first, second), lasso, max_iter=max_iter, tol=tol)
+
+
+def solve_capped(
+    tasks: Tasks,
+    loss: Loss,
+    penalty: CappedRows,
+    *,
+    fit_intercept: bool = True,
+    column_scale: np.ndarray | None = None,
+    start: np.ndarray | None = None,
+    max_iter: int = 1000,
+    tol: float = 1e-7,
+) -> Solution:
+    """Descend by stages on the loss plus capped-l1 rows, from the lasso or from `start`.
+
+    Parameters
+    ----------
+    tasks : Tasks
+        The data.
+    loss : Squared or Logistic
+        The loss of a row.
+    penalty : CappedRows
+        Strength and cap.
+    fit_intercept : bool
+        Whether each task has an unpenalised constant.
+    column_scale : ndarray (n_features,), optional
+        Work on X / column_scale, without copying X; A comes back in those units.
+    start : ndarray (n_features, n_tasks), optional
+        Where to begin.
+    max_iter : int
+        Passes over the data at most, over all stages.
+    tol : float
+        Stop a stage when its violation is below this share of the largest gradient entry at A = 0.
+
+    Examples
+    --------
+    Beyond the cap nothing is shrunk: the lasso would give 3 and 0.5.
+
+    >>> import numpy as np
+    >>> from mmtfl.data import Tasks
+    >>> from mmtfl.objective.losses import Squared
+    >>> from mmtfl.solvers.capped import CappedRows, solve_capped
+    >>> tasks = Tasks.from_rows(np.eye(2), [4.0, 1.5], [0, 0])
+    >>> found = solve_capped(tasks, Squared(), CappedRows(alpha=0.5, cap=1.0), fit_intercept=False)
+    >>> found.A.round(6).ravel(), len(found.history)
+    (array([4. , 0.5]), 2)
+    """
+    with one_blas_thread():
+        design = Design(tasks, column_scale=column_scale, fit_intercept=fit_intercept)
+        return CappedDescent(design, loss).solve(penalty, start, max_iter=max_iter, tol=tol)

@@ -221,7 +221,7 @@ def test_a_target_without_signal_gives_a_finite_grid_and_an_empty_path(p, k):
 
 
 @pytest.mark.parametrize(
-    ("p", "k", "d", "ratio"), [(2, 2, 10, 1e-3), (2, 1, 10, 1e-3), (2, 2, 30, 1e-2), (2, INF, 10, 1e-6)]
+    ("p", "k", "d", "ratio"), [(2, 2, 5, 1e-3), (2, 1, 5, 1e-3), (2, 2, 30, 1e-2), (2, INF, 10, 1e-6)]
 )
 def test_grid_falls_evenly_from_the_largest_alpha_to_a_default_share_of_it(p, k, d, ratio):
     objective = objective_of(make_problem(9, d=d), p, k)

@@ -74,6 +74,10 @@ REMEDIES = {
     "k": "Use k=1 or k=2, float('inf') for one model per task, or 'log' for the edge at k = 0.",
     "alpha": "Use a small positive alpha, such as 1e-6, for almost no penalty.",
     "eps": "Use a small positive number, such as 1e-2.",
+    "alpha_shared": "Use a large alpha_shared, such as 1e6, to drop the shared part.",
+    "alpha_specific": "Use a large alpha_specific, such as 1e6, to drop the task-specific part.",
+    "alpha_outlier": "Use a large alpha_outlier, such as 1e6, to set no task apart.",
+    "cap": "Use the size from which a feature counts as found, such as 1; a large one gives the lasso.",
     "task_column": "Name a column of the frame; labels of an array are passed as task= instead.",
     "unknown_task": "Use 'error' to be told of new tasks, 'mean' to predict them by the mean over tasks.",
     "solver": "Use 'auto' unless you compare solvers.",
@@ -348,10 +352,7 @@ class TaskModel(BaseEstimator):
         self.coef_ = np.ascontiguousarray(A.T)
         self.intercept_ = solution.intercept * scale
         self.tasks_ = prepared.tasks.labels
-        self.c_ = penalty.shared_part(solution.A)
-        kept = self.c_ > 0
-        # a row with c = 0 is a feature that no task uses: 0 * B would be NaN if B were 0 / 0
-        self.B_ = np.divide(A, self.c_[:, None], out=np.zeros_like(A), where=kept[:, None])
+        self._name_parts(prepared, solution, penalty)
         self.objective_, self.violation_ = solution.objective, solution.violation
         self.dual_gap_, self.history_ = solution.dual_gap, solution.history
         self.n_iter_ = max(int(solution.n_iter), 1)  # finding zero optimal takes a pass too
@@ -359,10 +360,17 @@ class TaskModel(BaseEstimator):
             print(
                 f"[{type(self).__name__}] {solution.solver}: {self.n_iter_} passes, objective "
                 f"{self.objective_:.6g}, violation {self.violation_:.2e}, "
-                f"{kept.sum()} of {len(kept)} features kept"
+                f"{np.count_nonzero(self.coef_.any(axis=0))} of {len(A)} features kept"
             )
         if not solution.converged:
             self._warn_not_converged()
+
+    def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
+        """What the coefficients are made of: here c and B of the product form."""
+        A = prepared.to_original(solution.A)
+        self.c_ = penalty.shared_part(solution.A)
+        # a row with c = 0 is a feature that no task uses: 0 * B would be NaN if B were 0 / 0
+        self.B_ = np.divide(A, self.c_[:, None], out=np.zeros_like(A), where=self.c_[:, None] > 0)
 
     def _warn_not_converged(self) -> None:
         gap = "" if self.dual_gap_ is None else f" and a dual gap of {self.dual_gap_:.2e}"
@@ -445,22 +453,32 @@ class TaskModel(BaseEstimator):
             which is "shared" (all tasks), "partial" (at least two), "single" or "none".
         """
         check_is_fitted(self)
-        order = np.argsort(-self.c_, kind="stable")
+        sizes, used = self._sizes(), self._uses()
+        order = np.argsort(-next(iter(sizes.values())), kind="stable")
         names = getattr(self, "feature_names_in_", None)
         if names is None:
             names = np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
-        n_tasks = np.count_nonzero(self.coef_, axis=0)
-        T = len(self.tasks_)
+        n_tasks = np.count_nonzero(used, axis=0)
         kind = np.select(
-            [n_tasks == 0, n_tasks == 1, n_tasks == T], ["none", "single", "shared"], default="partial"
+            [n_tasks == 0, n_tasks == 1, n_tasks == len(used)],
+            ["none", "single", "shared"],
+            default="partial",
         )
         columns = {
             "feature": [str(names[j]) for j in order],
-            "c": self.c_[order],
+            **{name: size[order] for name, size in sizes.items()},
             "n_tasks": n_tasks[order],
             "kind": kind[order].tolist(),
         }
         return make_frame(columns, self._backend)
+
+    def _sizes(self) -> dict[str, np.ndarray]:
+        """Columns of the summary that say how large a feature is; the first one orders it."""
+        return {"c": self.c_}
+
+    def _uses(self) -> np.ndarray:
+        """Which tasks use which features, (tasks that count, features)."""
+        return self.coef_ != 0
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

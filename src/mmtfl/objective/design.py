@@ -116,8 +116,8 @@ class Design:
             squares, sums = _squares_transpose_times(X, W, self.inverse_scale), _transpose_times(X, W)
         elif sparse.issparse(X):
             W = self._indicator(weight)
-            scaled = X.multiply(self.inverse_scale)
-            squares, sums = (scaled.multiply(scaled).T @ W).toarray(), (X.T @ W).toarray()
+            squares = (_squared(X, self.inverse_scale).T @ W).toarray()
+            sums = (X.T @ W).toarray()
         else:
             from mmtfl.objective import columns
 
@@ -222,14 +222,21 @@ def _transpose_times(X, v: np.ndarray) -> np.ndarray:
 
 def _squares_transpose_times(X, v: np.ndarray, inverse_scale: np.ndarray) -> np.ndarray:
     if sparse.issparse(X):
-        scaled = X.multiply(inverse_scale)
-        return (scaled.multiply(scaled)).T @ v
+        return _squared(X, inverse_scale).T @ v
     out = np.empty((X.shape[1], *v.shape[1:]))
     step = max(1, _CHUNK // max(1, X.shape[0]))
     for start in range(0, X.shape[1], step):
         part = X[:, start : start + step] * inverse_scale[start : start + step]
         out[start : start + step] = (part * part).T @ v
     return out
+
+
+def _squared(X, scale: np.ndarray):
+    """(X * scale)^2 of a sparse X, which keeps X's own indices."""
+    factor = scale[X.indices] if X.format == "csr" else np.repeat(scale, np.diff(X.indptr))
+    factor *= X.data
+    factor *= factor
+    return type(X)((factor, X.indices, X.indptr), shape=X.shape)
 
 
 def _column_maxima(X) -> np.ndarray:

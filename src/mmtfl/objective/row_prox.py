@@ -11,6 +11,7 @@ first fit pays for the one it needs, and what calls it is compiled once for all.
 
 import math
 from functools import cache
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -41,8 +42,7 @@ _ROW = types.CPointer(types.float64)
 _SIGNATURE = types.void(_ROW, _ROW, types.intp, types.intp, *[types.float64] * 4, _ROW, types.boolean, _ROW)
 
 
-@intrinsic
-def call(typing_context, address, g, L, kind, p, r, alpha, eps, present, thorough, out):
+def _call(typing_context, address, g, L, kind, p, r, alpha, eps, present, thorough, out):
     """Call the row solver at an address; see `row_solver`."""
     signature = types.void(address, g, L, kind, p, r, alpha, eps, present, thorough, out)
 
@@ -67,6 +67,9 @@ def call(typing_context, address, g, L, kind, p, r, alpha, eps, present, thoroug
         return context.get_dummy_value()
 
     return signature, generate
+
+
+call: Any = intrinsic(_call)
 
 
 @_compile

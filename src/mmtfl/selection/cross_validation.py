@@ -80,16 +80,22 @@ def _score_fold(
     tasks: Tasks, train: np.ndarray, test: np.ndarray, member: Member, alphas: np.ndarray, settings: Settings
 ) -> np.ndarray:
     """Scores on the test rows of the path fitted on the training rows; scales are those of the training."""
-    fitted, held_out = take(tasks, train), take(tasks, test)
+    design, column_scale, target_scale = training_design(take(tasks, train), settings)
+    held_out = take(tasks, test)
+    path = solve_path(design, settings.loss, member, alphas, max_iter=settings.max_iter, tol=settings.tol)
+    path = path.scaled(column_scale, target_scale)
+    index = places(design.tasks.labels, held_out.labels)[held_out.observation_task]
+    return np.array([score_at(path, i, held_out, index, target_scale, settings) for i in range(len(path))])
+
+
+def training_design(fitted: Tasks, settings: Settings) -> tuple[Design, np.ndarray | None, np.ndarray | None]:
+    """Training rows as the solvers see them, and their own scales of columns and of targets."""
     column_scale = column_spread(fitted) if settings.standardize else None
     target_scale = target_spread(fitted) if settings.scale_targets else None
     if target_scale is not None:
         fitted = fitted.with_y(fitted.y / target_scale[fitted.observation_task])
     design = Design(fitted, column_scale=column_scale, fit_intercept=settings.fit_intercept)
-    path = solve_path(design, settings.loss, member, alphas, max_iter=settings.max_iter, tol=settings.tol)
-    path = path.scaled(column_scale, target_scale)
-    index = _places(fitted.labels, held_out.labels)[held_out.observation_task]
-    return np.array([_score(path, i, held_out, index, target_scale, settings) for i in range(len(path))])
+    return design, column_scale, target_scale
 
 
 def by_rows(tasks: Tasks) -> bool:
@@ -109,12 +115,16 @@ def take(tasks: Tasks, part: np.ndarray) -> Tasks:
     return replace(tasks.select(chosen), X=tasks.X[part], rows=np.tile(np.arange(len(part)), tasks.n_tasks))
 
 
-def _places(labels: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def places(labels: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Position of each wanted label."""
     where = {label: t for t, label in enumerate(labels.tolist())}
     return np.array([where[label] for label in wanted.tolist()], dtype=np.intp)
 
 
-def _score(path: Path, i: int, held_out: Tasks, index: np.ndarray, target_scale, settings: Settings) -> float:
+def score_at(
+    path: Path, i: int, held_out: Tasks, index: np.ndarray, target_scale, settings: Settings
+) -> float:
+    """Score of held-out rows, whose tasks are at `index`, by the i-th coefficients of a path."""
     z = predict_observations(held_out, path.features[i], path.values[i], index) + path.intercepts[i][index]
     y = held_out.y
     if settings.metric is None:

@@ -213,18 +213,7 @@ class TaskSearch(TaskModel):
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
         assert isinstance(prepared, SearchPrepared)
         members, tasks = self._members(), prepared.tasks
-        scorer = self._scorer()
-        settings = Settings(
-            loss=self._loss,
-            fit_intercept=self.fit_intercept,
-            standardize=self.standardize,
-            scale_targets=prepared.target_scale is not None,
-            max_iter=self.max_iter,
-            tol=max(self.tol, _PATH_TOL),
-            metric=None if scorer is None else scorer.metric,
-            pooled=scorer is not None and scorer.average == "pooled",
-            classes=getattr(self, "classes_", None) if self._stratify else None,
-        )
+        settings = search_settings(self, prepared, self.scoring)
         with one_blas_thread():
             design = Design(tasks, column_scale=prepared.column_scale, fit_intercept=self.fit_intercept)
             grids = member_grids(design, self._loss, members, self._alphas(), self.alpha_ratio)
@@ -254,11 +243,6 @@ class TaskSearch(TaskModel):
             solution = replace(solution, converged=True)
         return solution, penalty
 
-    def _scorer(self) -> TaskScorer | None:
-        if self.scoring is None or isinstance(self.scoring, TaskScorer):
-            return self.scoring
-        return task_scorer(self.scoring)
-
     def _alphas(self) -> int | np.ndarray:
         if isinstance(self.alphas, Integral):
             return int(self.alphas)
@@ -271,6 +255,22 @@ class TaskSearch(TaskModel):
                 f"alphas must be a number of strengths or positive finite strengths, got {self.alphas!r}."
             )
         return alphas
+
+
+def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
+    """What a search over a model asks of every fold."""
+    scorer = scoring if scoring is None or isinstance(scoring, TaskScorer) else task_scorer(scoring)
+    return Settings(
+        loss=model._loss,
+        fit_intercept=model.fit_intercept,
+        standardize=model.standardize,
+        scale_targets=prepared.target_scale is not None,
+        max_iter=model.max_iter,
+        tol=max(model.tol, _PATH_TOL),
+        metric=None if scorer is None else scorer.metric,
+        pooled=scorer is not None and scorer.average == "pooled",
+        classes=getattr(model, "classes_", None),
+    )
 
 
 def _given_folds(cv: Any, y: Any, labels: np.ndarray | None, tasks: Tasks) -> list[tuple]:

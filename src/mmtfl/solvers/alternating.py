@@ -11,7 +11,6 @@ from mmtfl.data.tasks import Tasks
 from mmtfl.engine.base import Engine
 from mmtfl.objective.design import Design
 from mmtfl.objective.objective import Objective
-from mmtfl.objective.penalties import row_norms
 from mmtfl.solvers.block import RowDescent
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.task_problem import TaskAnswer, TaskProblem
@@ -20,7 +19,7 @@ _INNER = 0.03  # accuracy of a task's own problem, in units of tol
 _INEXACT = 0.03  # while A still moves, in units of its last move: early passes need no exact answers
 _STALLED = 1e-12  # a pass that lowers the objective by less, as a share of it at A = 0, is the last
 _CONVEX_PASSES_TOL = 1e-3  # for convex members the rows finish the work: any start gives the same answer
-_GONE = 1e-9  # a row this small against the largest leaves the passes; the finish may bring it back
+_GONE = 1e-5  # a row of this share of the largest effect leaves the passes; the finish may bring it back
 _LONGEST_LEAP = 16.0
 _LARGEST_LOG = 500.0  # whose exponential is still a float
 
@@ -79,7 +78,7 @@ def run_passes(
         value = sum(answer.loss for answer in answers) + penalty.value(new)
         if leapt and value > history[-1]:
             history.append(history[-1])  # the pass is spent, and A stays where it was
-            weights, leapt = _without_vanished(penalty, A), False
+            weights, leapt = _without_vanished(objective, A), False
             continue
         previous, A = A, new
         intercept = np.array([answer.intercept for answer in answers])
@@ -92,15 +91,15 @@ def run_passes(
         if leaps is None:
             weights = penalty.weights(A)
         else:
-            weights, leapt = leaps.next(weights, _without_vanished(penalty, A))
+            weights, leapt = leaps.next(weights, _without_vanished(objective, A))
     return A, intercept, np.array(history)
 
 
-def _without_vanished(penalty, A: np.ndarray) -> np.ndarray:
-    """The weights of the next pass; inf for rows next to nothing."""
-    norms = row_norms(A, penalty.p)
+def _without_vanished(objective: Objective, A: np.ndarray) -> np.ndarray:
+    """The weights of the next pass; inf for rows that say next to nothing in any task, in units of y."""
+    effect = np.max(np.abs(A) * np.sqrt(objective.design.curvature), axis=1)
     with np.errstate(divide="ignore"):
-        return np.where(norms > _GONE * norms.max(initial=0.0), penalty.weights(A), np.inf)
+        return np.where(effect > _GONE * effect.max(initial=0.0), objective.penalty.weights(A), np.inf)
 
 
 def _size(v: np.ndarray) -> float:

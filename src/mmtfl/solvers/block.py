@@ -136,25 +136,30 @@ class RowDescent:
         Every pass is a weighted problem of single entries (k = inf), followed for a few sweeps. Rows that are
         next to nothing are dropped, as Algorithm 1 would in the end.
         """
-        objective, member = self.objective, self.objective.penalty
-        n_features, goal = objective.design.n_features, _ROUGHLY * objective.scale
+        objective, features = self.objective, self.working_set.features
+        member, goal = objective.penalty, _ROUGHLY * objective.scale
         state = self._start(None, None)
-        weights = np.array(np.broadcast_to(np.asarray(member.start_weight(), dtype=float), n_features))
-        norms, sweeps = np.zeros(n_features), _FIRST_SWEEPS
+        weights = np.full(objective.design.n_features, np.inf)
+        weights[features] = member.of_rows(features).start_weight()
+        norms, sweeps = np.zeros(len(features)), _FIRST_SWEEPS
         try:
             for _ in range(n_passes):
                 objective.penalty = RowPower(member.p, weights, math.inf)
                 state.value = objective.loss_value(state.z) + self._penalty(state.A)
-                rows = np.flatnonzero(np.isfinite(weights[self.working_set.features]))
+                rows = np.flatnonzero(np.isfinite(weights[features]))
                 self._improve(state, rows, goal, max_sweeps=sweeps)
-                before, norms, sweeps = norms, row_norms(state.A, member.p), _PASS_SWEEPS
+                A = state.A[features]
+                before, norms, sweeps = norms, row_norms(A, member.p), _PASS_SWEEPS
                 largest = norms.max(initial=0.0)
-                weights = np.where(norms > _NOTHING * largest, member.weights(state.A), np.inf)
+                kept = norms > _NOTHING * largest
+                weights[features] = np.where(kept, member.of_rows(features).weights(A), np.inf)
                 if np.abs(norms - before).max(initial=0.0) <= _STEADY * largest:
                     break
         finally:
             objective.penalty = member
-        return np.where(np.isinf(weights)[:, None], 0.0, state.A), state.intercept
+        A = np.zeros_like(state.A)
+        A[features[kept]] = state.A[features[kept]]
+        return A, state.intercept
 
     @cached_property
     def _intercept_scale(self) -> float:

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from mmtfl.objective.design import Design, centre_columns
+from mmtfl.objective.design import CONSTANT, Design, centre_columns
 from mmtfl.objective.objective import Objective
 from mmtfl.objective.penalties import RowPower
-from mmtfl.solvers.block import RowDescent
+from mmtfl.solvers.block import RowDescent, Settled
+from mmtfl.solvers.solution import Solution
 
 _NEWTON_STEPS = 50
+_DESCENT_STEPS = 50
+_FEW = 256  # features that are all worked on; of more, those that matter are looked for
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,9 @@ class TaskProblem:
         self.design, self.loss, self.p = design, loss, p
         self._answer: TaskAnswer | None = None
         self._descent: RowDescent | None = None
-        self._gram: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+        # features, their columns and means
+        self._gathered = np.empty(0, dtype=np.intp), np.empty((0, len(design.y))), np.empty(0)
+        self._gram: np.ndarray | None = None
 
     def minimise(self, weights: np.ndarray, tol: float) -> TaskAnswer:
         """Solve for the weights of this pass, from the last answer."""
@@ -53,47 +58,62 @@ class TaskProblem:
             self._descent = RowDescent(Objective(self.design, self.loss, penalty))
         descent, answer = self._descent, self._answer
         descent.objective.penalty = penalty
-        descent.working_set.add(np.flatnonzero(np.isfinite(weights)))
         start = None if answer is None else np.where(np.isinf(weights), 0.0, answer.a)[:, None]
         intercept = None if answer is None else np.array([answer.intercept])
-        settled = descent.settle(start, intercept, tol=tol)
-        loss = settled.objective - penalty.value(settled.A)
-        return TaskAnswer(settled.A[:, 0], float(settled.intercept[0]), loss)
+        kept = np.flatnonzero(np.isfinite(weights))
+        found: Settled | Solution
+        if kept.size <= _FEW:
+            descent.working_set.add(kept)
+            found = descent.settle(start, intercept, tol=tol)
+        else:
+            found = descent.solve(start, intercept, max_iter=_DESCENT_STEPS, tol=tol)
+        loss = found.objective - penalty.value(found.A)
+        return TaskAnswer(found.A[:, 0], float(found.intercept[0]), loss)
 
     # p = 2: weighted ridge, in beta = a / s with s_j = w_j^-1/2, so that no weight is large
 
     def _by_cholesky(self, weights: np.ndarray) -> TaskAnswer:
         design, y, row_weight = self.design, self.design.y, self.design.row_weight
         kept, scale = _kept(weights)
+        scale, root = scale[kept], np.sqrt(row_weight)
         centre = float(row_weight @ y / row_weight.sum()) if design.fit_intercept else 0.0
+        place = self._gather(kept)
+        _, x, means = self._gathered
+        target = root * (y - centre)
         if design.n_features <= len(y):
-            gram, slope, means = self._normal_equations(centre)
-            a = np.zeros(design.n_features)
-            S = scale[kept]
-            inner = gram[np.ix_(kept, kept)] * S[:, None] * S
-            a[kept] = S * _solve_shifted(inner, 2.0, S * slope[kept])
-            means = means[kept]
-            X = design.columns(kept, expand=True)
+            if self._gram is None:
+                self._gram = x @ x.T
+            inner = self._gram[np.ix_(place, place)] * scale[:, None] * scale
+            x = x[place]
+            kept_a = scale * _solve_shifted(inner, 2.0, scale * (x @ target))
         else:
-            X = design.columns(kept, expand=True)
-            centred = X.copy(order="F")
-            means = centre_columns(centred, row_weight) if design.fit_intercept else np.zeros(kept.size)
-            a = np.zeros(design.n_features)
-            a[kept] = _ridge(centred, np.sqrt(row_weight), y - centre, scale[kept])
-        intercept = centre - float(means @ a[kept])
-        z = X @ a[kept] + intercept
-        return TaskAnswer(a, intercept, self.loss.value(y, z, row_weight))
+            x = x[place]
+            kept_a = _ridge(x, target, scale)
+        z = (kept_a @ x) / root + centre
+        a = np.zeros(design.n_features)
+        a[kept] = kept_a
+        return TaskAnswer(a, centre - float(means[place] @ kept_a), self.loss.value(y, z, row_weight))
 
-    def _normal_equations(self, centre: float):
-        """X'X, X'y and column means of the centred task: computed once, d is at most n_t here."""
-        if self._gram is None:
-            design, row_weight = self.design, self.design.row_weight
-            X = design.columns(np.arange(design.n_features), expand=True)
-            means = centre_columns(X, row_weight) if design.fit_intercept else np.zeros(design.n_features)
-            X *= np.sqrt(row_weight)[:, None]
-            slope = X.T @ (np.sqrt(row_weight) * (design.y - centre))
-            self._gram = X.T @ X, slope, means
-        return self._gram
+    def _gather(self, kept: np.ndarray) -> np.ndarray:
+        """Where the kept features are among the gathered ones; gathers them if they are not.
+
+        Columns are centred and scaled by the root of the weights, a row of x each. Features leave from pass
+        to pass and do not return, so those of the first pass serve the others.
+        """
+        features = self._gathered[0]
+        if not np.isin(kept, features, assume_unique=True).all():
+            from mmtfl.objective import columns
+
+            design, features = self.design, kept
+            x = np.empty((kept.size, len(design.y)))
+            design.gather(kept, x, expand=True)
+            means, curvature = np.empty((2, kept.size, 1))
+            columns.centre(
+                x, design.offsets, design.row_weight, np.sqrt(design.row_weight), design.fit_intercept,
+                CONSTANT, means, curvature,
+            )  # fmt: skip
+            self._gathered, self._gram = (kept, x, means[:, 0]), None
+        return np.searchsorted(features, kept)
 
     def _by_newton(self, weights: np.ndarray, tol: float) -> TaskAnswer:
         """Newton with backtracking on a, b jointly; every step is a weighted ridge."""
@@ -120,7 +140,10 @@ class TaskProblem:
             means, centre = np.zeros(kept.size), 0.0
             if design.fit_intercept:
                 means, centre = centre_columns(centred, h), float(h @ response / h.sum())
-            new_a = _ridge(centred, np.sqrt(h), response - centre, scale[kept])
+            root_h = np.sqrt(h)
+            new_a = _ridge(
+                np.ascontiguousarray(centred.T) * root_h, root_h * (response - centre), scale[kept]
+            )
             change_a, change_b = new_a - a, centre - float(means @ new_a) - b
             if not design.fit_intercept:
                 change_b = 0.0
@@ -149,13 +172,12 @@ def _kept(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.flatnonzero(scale > 0.0), scale
 
 
-def _ridge(X: np.ndarray, root: np.ndarray, y: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """argmin over a of 1/2 ||root (y - X a)||^2 + sum_j (a_j / scale_j)^2, in the smaller of two spaces."""
-    X = X * root[:, None] * scale
-    y = root * y
-    if X.shape[1] <= X.shape[0]:
-        return scale * _solve_shifted(X.T @ X, 2.0, X.T @ y)
-    return scale * (X.T @ _solve_shifted(X @ X.T, 2.0, y))
+def _ridge(x: np.ndarray, y: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """argmin over a of 1/2 ||y - x.T a||^2 + sum_j (a_j / scale_j)^2, in the smaller of two spaces."""
+    x = x * scale[:, None]
+    if x.shape[0] <= x.shape[1]:
+        return scale * _solve_shifted(x @ x.T, 2.0, x @ y)
+    return scale * (x @ _solve_shifted(x.T @ x, 2.0, y))
 
 
 def _solve_shifted(H: np.ndarray, shift: float, v: np.ndarray) -> np.ndarray:

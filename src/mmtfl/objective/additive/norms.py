@@ -9,6 +9,8 @@ from typing import Protocol, Self
 
 import numpy as np
 
+_SQUARABLE = 1e3  # largest singular value over the threshold that squares still resolve
+
 
 class Norm(Protocol):
     """What the solvers ask of a penalty on one part."""
@@ -162,10 +164,15 @@ class TraceNorm(_Strength):
 
     def prox(self, Z: np.ndarray, step: float) -> np.ndarray:
         """argmin over A of ||A - Z||^2 / (2 step) + penalty(A)."""
-        U, sizes, V = np.linalg.svd(Z, full_matrices=False)
-        left = np.maximum(sizes - step * self.alpha, 0.0)
-        kept = np.count_nonzero(left)  # singular values fall
-        return (U[:, :kept] * left[:kept]) @ V[:kept]
+        threshold = step * self.alpha
+        squares, V = np.linalg.eigh(Z.T @ Z)
+        sizes = np.sqrt(np.maximum(squares, 0.0))
+        if sizes[-1] > _SQUARABLE * threshold:  # squares have lost what the threshold decides on
+            _, sizes, V = np.linalg.svd(Z, full_matrices=False)
+            V = V.T
+        kept = sizes > threshold
+        V = V[:, kept]
+        return (Z @ V * (1.0 - threshold / sizes[kept])) @ V.T
 
     def dual_norm(self, G: np.ndarray) -> float:
         """The alpha from which G holds no direction."""

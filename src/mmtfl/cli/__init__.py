@@ -1,0 +1,1 @@
+"""The command line `mmtfl`: results on stdout, progress on stderr, exit code 2 for bad input."""

@@ -1,0 +1,129 @@
+"""`mmtfl bench`: problems by libraries, as tables, JSON and pictures."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from mmtfl.cli.main import BadInput
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+_Several = Parameter(consume_multiple=True, negative=())
+_Switch = Parameter(negative=())
+
+
+def bench(
+    *,
+    problems: Annotated[list[str] | None, _Several] = None,
+    libraries: Annotated[list[str] | None, _Several] = None,
+    repeats: int = 5,
+    quick: Annotated[bool, _Switch] = False,
+    out: Path | None = None,
+    json: Annotated[bool, _Switch] = False,
+    force: Annotated[bool, _Switch] = False,
+) -> int:
+    """Time mmtfl beside other libraries, on one thread, to the same accuracy.
+
+    Parameters
+    ----------
+    problems
+        Which of: ragged, shared, path, logistic, concave, cv, growth, cold. All by default.
+    libraries
+        Which of: mmtfl, mmtfl-alternating, scikit-learn, adelie, celer, skglm, textbook. All that are
+        installed by default; mmtfl always takes part.
+    repeats
+        Rounds of timing; the least time counts.
+    quick
+        Small problems, in about a minute, to see that everything runs.
+    out
+        Folder for results.json, results.md and pictures.
+    json
+        Print JSON in place of tables.
+    force
+        Write over the results of an earlier run in the folder.
+    """
+    for variable in _THREADS:
+        os.environ[variable] = "1"
+    from mmtfl.bench.cases import PROBLEMS
+    from mmtfl.bench.libraries import NAMES
+    from mmtfl.bench.run import run
+
+    _check_known("problem", problems, PROBLEMS)
+    _check_known("library", libraries, NAMES)
+    if repeats < 1:
+        raise BadInput(f"--repeats must be at least 1, got {repeats}.")
+    if out is not None:
+        _check_folder(out, force)
+    results = run(problems or PROBLEMS, libraries, repeats=repeats, quick=quick, say=_say)
+    if out is not None:
+        _write(results, out, _command(problems, libraries, repeats, quick))
+    _show(results, json)
+    return 1 if results.failed else 0
+
+
+def _check_known(kind: str, given: list[str] | None, known: tuple[str, ...]) -> None:
+    unknown = [name for name in given or () if name not in known]
+    if unknown:
+        raise BadInput(f"There is no {kind} {unknown[0]!r}: use {', '.join(known)}.")
+
+
+def _check_folder(out: Path, force: bool) -> None:
+    """Before the run, so that minutes of work are not lost at its end."""
+    if out.exists() and not out.is_dir():
+        raise BadInput(f"--out {str(out)!r} is a file: name a folder.")
+    if (out / "results.json").exists() and not force:
+        raise BadInput(
+            f"{str(out)!r} holds results already: use another folder, or --force to write over them."
+        )
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"--out {str(out)!r} cannot be made: {error.strerror}.") from None
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _command(problems: list[str] | None, libraries: list[str] | None, repeats: int, quick: bool) -> str:
+    words = ["mmtfl", "bench"]
+    words += ["--problems", *problems] if problems else []
+    words += ["--libraries", *libraries] if libraries else []
+    words += ["--repeats", str(repeats)] + (["--quick"] if quick else [])
+    return " ".join(words)
+
+
+def _write(results, out: Path, command: str) -> None:
+    from mmtfl.bench.plots import draw
+    from mmtfl.bench.tables import to_markdown
+
+    (out / "results.json").write_text(_dump(results), encoding="utf-8")
+    (out / "results.md").write_text(to_markdown(results, command), encoding="utf-8")
+    try:
+        pictures = draw(results, out)
+    except ImportError as error:
+        _say(f"No pictures: {error}")
+        pictures = []
+    _say("Written: " + ", ".join(str(path) for path in (out / "results.json", out / "results.md", *pictures)))
+
+
+def _show(results, as_json: bool) -> None:
+    from mmtfl.bench.tables import print_tables
+
+    if as_json:
+        print(_dump(results))
+        return
+    from rich.console import Console
+
+    console = Console()
+    # a pipe has no width: tables are then as wide as their text
+    print_tables(results, console if console.is_terminal else Console(width=200))
+
+
+def _dump(results) -> str:
+    return json.dumps(results.as_dict(), indent=2, allow_nan=False)

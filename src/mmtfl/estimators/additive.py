@@ -1,0 +1,625 @@
+"""The additive models: coefficients are the sum of a part for all tasks and a part for some."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from numbers import Real
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, Options
+
+from mmtfl.data.tasks import Tasks
+from mmtfl.estimators.base import (
+    ATTRIBUTES,
+    SCALE_TARGETS_PARAMETER,
+    SHARED_CONSTRAINTS,
+    SHARED_PARAMETERS,
+    Prepared,
+    TaskModel,
+)
+from mmtfl.estimators.classification import TaskClassifier
+from mmtfl.estimators.regression import REGRESSOR_CONSTRAINTS, TaskRegressor
+from mmtfl.objective.additive import ColumnNorm, EntryNorm, Norm, RowNorm, TraceNorm
+from mmtfl.objective.design import Design
+from mmtfl.solvers.additive import AdditiveGrid, solve_additive
+
+__all__ = [
+    "DirtyClassifier",
+    "DirtyRegressor",
+    "LowRankClassifier",
+    "LowRankRegressor",
+    "RobustClassifier",
+    "RobustRegressor",
+]
+
+# -- parameters and docs -----------------------------------------------------------------------------------
+
+NOT_FOR_PARTS = ("solver", "n_jobs", "engine")  # one solver each, which runs here
+STRENGTH = [Interval(Real, 0, np.inf, closed="neither")]
+PARTS_CONSTRAINTS: dict[str, list[Any]] = {
+    name: rule for name, rule in SHARED_CONSTRAINTS.items() if name not in NOT_FOR_PARTS
+}
+PARTS_REGRESSOR_CONSTRAINTS: dict[str, list[Any]] = {
+    name: rule for name, rule in REGRESSOR_CONSTRAINTS.items() if name not in NOT_FOR_PARTS
+}
+DIRTY_CONSTRAINTS: dict[str, list[Any]] = {
+    "alpha_shared": STRENGTH,
+    "alpha_specific": STRENGTH,
+    "p": [Options(Real, {2, math.inf})],
+}
+OUTLIER_CONSTRAINTS: dict[str, list[Any]] = {"alpha_shared": STRENGTH, "alpha_outlier": STRENGTH}
+
+SPECIFIC_ATTRIBUTES = """\
+shared_ : ndarray of shape (n_tasks, n_features)
+    The part of ``coef_`` that features share over tasks.
+specific_ : ndarray of shape (n_tasks, n_features)
+    The part of single entries: ``coef_ == shared_ + specific_``."""
+
+OUTLIER_ATTRIBUTES = """\
+shared_ : ndarray of shape (n_tasks, n_features)
+    The part of ``coef_`` that the tasks share.
+outlier_ : ndarray of shape (n_tasks, n_features)
+    The part of tasks that are set apart: ``coef_ == shared_ + outlier_``.
+outlier_tasks_ : ndarray of shape (n_outliers,)
+    Labels of the tasks with an outlier part."""
+
+Model = TypeVar("Model", bound=TaskModel)
+
+
+def document_parts(
+    attributes: str, *, parameters: str = "", without: tuple[str, ...] = (*NOT_FOR_PARTS, "c_", "B_")
+) -> Any:
+    """Write what models share into a docstring: all but some of it, and these attributes and parameters."""
+
+    def write(cls: type[Model]) -> type[Model]:
+        if cls.__doc__:  # python -OO drops docstrings
+            scale = SCALE_TARGETS_PARAMETER if "scale_targets" in cls._parameter_constraints else ""
+            shared = _without(SHARED_PARAMETERS.format(scale_targets=scale, eps=""), without)
+            text = inspect.cleandoc(cls.__doc__).replace("<own parameters>", parameters)
+            text = text.replace("<shared parameters>", shared)
+            cls.__doc__ = text.replace(
+                "<shared attributes>", f"{attributes}\n{_without(ATTRIBUTES, without)}"
+            )
+        return cls
+
+    return write
+
+
+def _without(text: str, names: tuple[str, ...]) -> str:
+    """A numpydoc section without some of its entries."""
+    entries = re.split(r"\n(?=\S)", text)
+    return "\n".join(entry for entry in entries if entry.partition(" :")[0] not in names)
+
+
+# -- what the models share ---------------------------------------------------------------------------------
+
+
+class AdditiveModel(TaskModel):
+    """A model whose coefficients are P + Q. A kind of model names its two norms and its second part."""
+
+    strength_names: ClassVar[tuple[str, str]]
+    _second_part: ClassVar[str]
+
+    def _norms(self) -> tuple[Norm, Norm]:
+        raise TypeError("a kind of model says which norms its parts have")
+
+    def _warm_start(
+        self, tasks: Tasks, column_scale: np.ndarray | None, target_scale: np.ndarray | None
+    ) -> np.ndarray | None:
+        """Both parts of the last fit in the units of this one."""
+        if super()._warm_start(tasks, column_scale, target_scale) is None:
+            return None
+        parts = np.stack([self.shared_.T, getattr(self, self._second_part).T])
+        parts = parts if column_scale is None else parts * column_scale[:, None]
+        return parts if target_scale is None else parts / target_scale
+
+    def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
+        shared, specific = self._norms()
+        solution = solve_additive(
+            prepared.tasks,
+            self._loss,
+            shared,
+            specific,
+            column_scale=prepared.column_scale,
+            start=prepared.start,
+            fit_intercept=self.fit_intercept,
+            max_iter=self.max_iter,
+            tol=self.tol,
+        )
+        return solution, None
+
+    def _grid(self, design: Design) -> AdditiveGrid:
+        return AdditiveGrid(design, self._loss, *self._norms())
+
+    def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
+        # adding zero turns -0 into 0
+        self.shared_, second = (
+            np.ascontiguousarray(prepared.to_original(part).T) + 0.0
+            for part in (solution.shared, solution.specific)
+        )
+        setattr(self, self._second_part, second)
+        # the sum of the parts to the last bit, whatever scaling back has rounded
+        self.coef_ = self.shared_ + second
+
+    def _sizes(self) -> dict[str, np.ndarray]:
+        second = getattr(self, self._second_part)
+        return {
+            "shared": np.linalg.norm(self.shared_, axis=0),
+            self._second_part.rstrip("_"): np.linalg.norm(second, axis=0),
+        }
+
+
+class DirtyModel(AdditiveModel):
+    """Rows for P, entries for Q."""
+
+    strength_names = ("alpha_shared", "alpha_specific")
+    _second_part = "specific_"
+
+    def _norms(self) -> tuple[Norm, Norm]:
+        return RowNorm(self.alpha_shared, float(self.p)), EntryNorm(self.alpha_specific)
+
+
+class OutlierModel(AdditiveModel):
+    """Columns for Q: tasks that are set apart."""
+
+    strength_names = ("alpha_shared", "alpha_outlier")
+    _second_part = "outlier_"
+    _shared_norm: ClassVar[type]
+
+    def _norms(self) -> tuple[Norm, Norm]:
+        return self._shared_norm(self.alpha_shared), ColumnNorm(self.alpha_outlier)
+
+    def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
+        super()._name_parts(prepared, solution, penalty)
+        self.outlier_tasks_ = self.tasks_[self.outlier_.any(axis=1)]
+
+    def _uses(self) -> np.ndarray:
+        # a task set apart uses every feature, which says nothing of the features
+        return (self.coef_ != 0)[~self.outlier_.any(axis=1)]
+
+
+class OutlierRegressor(OutlierModel, TaskRegressor):
+    """Parameters of the regressors that set tasks apart."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **PARTS_REGRESSOR_CONSTRAINTS,
+        **OUTLIER_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        alpha_shared=0.1,
+        alpha_outlier=0.5,
+        *,
+        fit_intercept=True,
+        standardize=False,
+        scale_targets=False,
+        task_column=None,
+        unknown_task="error",
+        max_iter=1000,
+        tol=1e-7,
+        warm_start=False,
+        verbose=0,
+    ):
+        self.alpha_shared = alpha_shared
+        self.alpha_outlier = alpha_outlier
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.scale_targets = scale_targets
+        self.task_column = task_column
+        self.unknown_task = unknown_task
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+
+class OutlierClassifier(OutlierModel, TaskClassifier):
+    """Parameters of the classifiers that set tasks apart."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**PARTS_CONSTRAINTS, **OUTLIER_CONSTRAINTS}
+
+    def __init__(
+        self,
+        alpha_shared=0.02,
+        alpha_outlier=0.1,
+        *,
+        fit_intercept=True,
+        standardize=False,
+        task_column=None,
+        unknown_task="error",
+        max_iter=1000,
+        tol=1e-7,
+        warm_start=False,
+        verbose=0,
+    ):
+        self.alpha_shared = alpha_shared
+        self.alpha_outlier = alpha_outlier
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.task_column = task_column
+        self.unknown_task = unknown_task
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+
+# -- the models --------------------------------------------------------------------------------------------
+
+
+@document_parts(SPECIFIC_ATTRIBUTES)
+class DirtyRegressor(DirtyModel, TaskRegressor):
+    r"""Dirty multitask regression: features for all tasks, and exceptions for single ones.
+
+    Minimises over P, Q (features by tasks) and one intercept per task
+
+    .. math:: \frac1n \sum_t \sum_i \tfrac12 (y_{ti} - x_{ti} \cdot (p_t + q_t) - b_t)^2
+              + \alpha_1 \sum_j \|p_j\|_\infty + \alpha_2 \sum_{j,t} |q_{jt}|,
+
+    where n is the mean number of rows of a task (Jalali, Ravikumar, Sanghavi and Ruan 2010). Both parts are
+    used while alpha_specific < alpha_shared < n_tasks * alpha_specific; below, Q is zero and this is the
+    l1,inf norm, above, P is zero and this is one lasso per task.
+
+    Parameters
+    ----------
+    alpha_shared : float > 0, default=0.1
+        Strength of the penalty on P.
+    alpha_specific : float > 0, default=0.05
+        Strength of the penalty on Q.
+    p : {2, inf}, default=inf
+        Norm of a row of P: inf is the dirty model, 2 its variant with the l2,1 norm.
+    <shared parameters>
+
+    Attributes
+    ----------
+    <shared attributes>
+
+    Examples
+    --------
+    Three tasks share the first feature; the last one uses the second feature too.
+
+    >>> import numpy as np
+    >>> from mmtfl import DirtyRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X, task = rng.normal(size=(150, 4)), np.repeat(["a", "b", "c"], 50)
+    >>> y = 2 * X[:, 0] + np.where(task == "c", 3.0, 0.0) * X[:, 1] + 0.1 * rng.normal(size=150)
+    >>> model = DirtyRegressor(alpha_shared=0.1, alpha_specific=0.05).fit(X, y, task=task)
+    >>> np.flatnonzero(model.shared_.any(axis=0)).tolist()
+    [0]
+    >>> np.argwhere(np.abs(model.specific_) > 0.1).tolist()          # task, feature
+    [[2, 1]]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **PARTS_REGRESSOR_CONSTRAINTS,
+        **DIRTY_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        alpha_shared=0.1,
+        alpha_specific=0.05,
+        *,
+        p=math.inf,
+        fit_intercept=True,
+        standardize=False,
+        scale_targets=False,
+        task_column=None,
+        unknown_task="error",
+        max_iter=1000,
+        tol=1e-7,
+        warm_start=False,
+        verbose=0,
+    ):
+        self.alpha_shared = alpha_shared
+        self.alpha_specific = alpha_specific
+        self.p = p
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.scale_targets = scale_targets
+        self.task_column = task_column
+        self.unknown_task = unknown_task
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+
+@document_parts(SPECIFIC_ATTRIBUTES)
+class DirtyClassifier(DirtyModel, TaskClassifier):
+    r"""Dirty multitask classification: features for all tasks, and exceptions for single ones.
+
+    Minimises over P, Q (features by tasks) and one intercept per task
+
+    .. math:: \frac1n \sum_t \sum_i \log\big(1 + e^{-y_{ti} (x_{ti} \cdot (p_t + q_t) + b_t)}\big)
+              + \alpha_1 \sum_j \|p_j\|_\infty + \alpha_2 \sum_{j,t} |q_{jt}|,
+
+    where n is the mean number of rows of a task and y is -1 or +1; see `DirtyRegressor`.
+
+    Parameters
+    ----------
+    alpha_shared : float > 0, default=0.02
+        Strength of the penalty on P.
+    alpha_specific : float > 0, default=0.01
+        Strength of the penalty on Q.
+    p : {2, inf}, default=inf
+        Norm of a row of P: inf is the dirty model, 2 its variant with the l2,1 norm.
+    <shared parameters>
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        The two classes, sorted; the same in every task.
+    <shared attributes>
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl import DirtyClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, task = rng.normal(size=(200, 4)), np.repeat(["a", "b"], 100)
+    >>> y = np.where(X[:, 0] + np.where(task == "b", 2.0, 0.0) * X[:, 1] > 0, "yes", "no")
+    >>> model = DirtyClassifier(alpha_shared=0.1, alpha_specific=0.06).fit(X, y, task=task)
+    >>> np.flatnonzero(model.shared_.any(axis=0)).tolist()
+    [0]
+    >>> np.flatnonzero(model.specific_[1]).tolist()                  # what task b has for itself
+    [1]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**PARTS_CONSTRAINTS, **DIRTY_CONSTRAINTS}
+
+    def __init__(
+        self,
+        alpha_shared=0.02,
+        alpha_specific=0.01,
+        *,
+        p=math.inf,
+        fit_intercept=True,
+        standardize=False,
+        task_column=None,
+        unknown_task="error",
+        max_iter=1000,
+        tol=1e-7,
+        warm_start=False,
+        verbose=0,
+    ):
+        self.alpha_shared = alpha_shared
+        self.alpha_specific = alpha_specific
+        self.p = p
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.task_column = task_column
+        self.unknown_task = unknown_task
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+
+@document_parts(OUTLIER_ATTRIBUTES)
+class RobustRegressor(OutlierRegressor):
+    r"""Robust multitask feature learning (rMTFL): shared features, and tasks that do not join in.
+
+    Minimises over P, Q (features by tasks) and one intercept per task
+
+    .. math:: \frac1n \sum_t \sum_i \tfrac12 (y_{ti} - x_{ti} \cdot (p_t + q_t) - b_t)^2
+              + \alpha_1 \sum_j \|p_j\|_2 + \alpha_2 \sum_t \|q_t\|_2,
+
+    where p_j is a row of P, q_t a column of Q and n the mean number of rows of a task (Gong, Ye and Zhang
+    2012). A task with a column of its own is an outlier. Both parts can be used only while
+    alpha_shared / sqrt(n_tasks) < alpha_outlier < sqrt(n_features) * alpha_shared.
+
+    Parameters
+    ----------
+    alpha_shared : float > 0, default=0.1
+        Strength of the penalty on P.
+    alpha_outlier : float > 0, default=0.5
+        Strength of the penalty on Q.
+    <shared parameters>
+
+    Attributes
+    ----------
+    <shared attributes>
+
+    Examples
+    --------
+    Four tasks use the first two features; the last one uses all the others instead.
+
+    >>> import numpy as np
+    >>> from mmtfl import RobustRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X, task = rng.normal(size=(250, 10)), np.repeat(list("abcde"), 50)
+    >>> y = np.where(task == "e", X[:, 2:].sum(axis=1), X[:, 0] - X[:, 1]) + 0.1 * rng.normal(size=250)
+    >>> model = RobustRegressor(alpha_shared=0.3, alpha_outlier=0.6).fit(X, y, task=task)
+    >>> model.outlier_tasks_.tolist()
+    ['e']
+    >>> np.flatnonzero(model.shared_.any(axis=0)).tolist()
+    [0, 1]
+    """
+
+    _shared_norm = RowNorm
+
+
+@document_parts(OUTLIER_ATTRIBUTES)
+class RobustClassifier(OutlierClassifier):
+    r"""Robust multitask classification: shared features, and tasks that do not join in.
+
+    Minimises over P, Q (features by tasks) and one intercept per task
+
+    .. math:: \frac1n \sum_t \sum_i \log\big(1 + e^{-y_{ti} (x_{ti} \cdot (p_t + q_t) + b_t)}\big)
+              + \alpha_1 \sum_j \|p_j\|_2 + \alpha_2 \sum_t \|q_t\|_2,
+
+    where n is the mean number of rows of a task and y is -1 or +1; see `RobustRegressor`.
+
+    Parameters
+    ----------
+    alpha_shared : float > 0, default=0.02
+        Strength of the penalty on P.
+    alpha_outlier : float > 0, default=0.1
+        Strength of the penalty on Q.
+    <shared parameters>
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        The two classes, sorted; the same in every task.
+    <shared attributes>
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl import RobustClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, task = rng.normal(size=(500, 10)), np.repeat(list("abcde"), 100)
+    >>> y = np.where(task == "e", X[:, 2:].sum(axis=1), X[:, 0] - X[:, 1]) > 0
+    >>> model = RobustClassifier(alpha_shared=0.1, alpha_outlier=0.2).fit(X, y, task=task)
+    >>> model.outlier_tasks_.tolist()
+    ['e']
+    """
+
+    _shared_norm = RowNorm
+
+
+@document_parts(OUTLIER_ATTRIBUTES)
+class LowRankRegressor(OutlierRegressor):
+    r"""Robust low-rank multitask regression: a few shared directions, and tasks that do not join in.
+
+    Minimises over P, Q (features by tasks) and one intercept per task
+
+    .. math:: \frac1n \sum_t \sum_i \tfrac12 (y_{ti} - x_{ti} \cdot (p_t + q_t) - b_t)^2
+              + \alpha_1 \|P\|_* + \alpha_2 \sum_t \|q_t\|_2,
+
+    where the trace norm sums the singular values and n is the mean number of rows of a task (Chen, Zhou and
+    Ye 2011). The coefficients of the tasks that join in lie in a space of few dimensions; no feature is
+    dropped. Both parts can be used only while alpha_shared / sqrt(n_tasks) < alpha_outlier < alpha_shared.
+
+    Parameters
+    ----------
+    alpha_shared : float > 0, default=0.1
+        Strength of the penalty on P.
+    alpha_outlier : float > 0, default=0.08
+        Strength of the penalty on Q.
+    <shared parameters>
+
+    Attributes
+    ----------
+    <shared attributes>
+
+    Examples
+    --------
+    Five tasks are multiples of one direction; the last one has its own.
+
+    >>> import numpy as np
+    >>> from mmtfl import LowRankRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X, task = rng.normal(size=(300, 8)), np.repeat(list("abcdef"), 50)
+    >>> slope = np.outer([1.0, 2.0, -1.0, 1.5, -2.0, 0.0], np.ones(8))
+    >>> slope[5] = [3, -3, 3, -3, 3, -3, 3, -3]
+    >>> y = np.einsum("ij,ij->i", X, np.repeat(slope, 50, axis=0)) + 0.1 * rng.normal(size=300)
+    >>> model = LowRankRegressor(alpha_shared=1.0, alpha_outlier=0.8).fit(X, y, task=task)
+    >>> model.outlier_tasks_.tolist(), int(np.linalg.matrix_rank(model.shared_, tol=1e-6))
+    (['f'], 1)
+    """
+
+    _shared_norm = TraceNorm
+
+    def __init__(
+        self,
+        alpha_shared=0.1,
+        alpha_outlier=0.08,
+        *,
+        fit_intercept=True,
+        standardize=False,
+        scale_targets=False,
+        task_column=None,
+        unknown_task="error",
+        max_iter=1000,
+        tol=1e-7,
+        warm_start=False,
+        verbose=0,
+    ):
+        super().__init__(
+            alpha_shared,
+            alpha_outlier,
+            fit_intercept=fit_intercept,
+            standardize=standardize,
+            scale_targets=scale_targets,
+            task_column=task_column,
+            unknown_task=unknown_task,
+            max_iter=max_iter,
+            tol=tol,
+            warm_start=warm_start,
+            verbose=verbose,
+        )
+
+
+@document_parts(OUTLIER_ATTRIBUTES)
+class LowRankClassifier(OutlierClassifier):
+    r"""Robust low-rank multitask classification: a few shared directions, and tasks that do not join in.
+
+    Minimises over P, Q (features by tasks) and one intercept per task
+
+    .. math:: \frac1n \sum_t \sum_i \log\big(1 + e^{-y_{ti} (x_{ti} \cdot (p_t + q_t) + b_t)}\big)
+              + \alpha_1 \|P\|_* + \alpha_2 \sum_t \|q_t\|_2,
+
+    where n is the mean number of rows of a task and y is -1 or +1; see `LowRankRegressor`.
+
+    Parameters
+    ----------
+    alpha_shared : float > 0, default=0.02
+        Strength of the penalty on P.
+    alpha_outlier : float > 0, default=0.016
+        Strength of the penalty on Q.
+    <shared parameters>
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        The two classes, sorted; the same in every task.
+    <shared attributes>
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl import LowRankClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, task = rng.normal(size=(400, 8)), np.repeat(list("abcd"), 100)
+    >>> sign = np.repeat([1.0, -1.0, 1.0, -1.0], 100)
+    >>> y = sign * X.sum(axis=1) > 0
+    >>> model = LowRankClassifier(alpha_shared=0.2, alpha_outlier=0.16).fit(X, y, task=task)
+    >>> int(np.linalg.matrix_rank(model.shared_, tol=1e-6))
+    1
+    """
+
+    _shared_norm = TraceNorm
+
+    def __init__(
+        self,
+        alpha_shared=0.02,
+        alpha_outlier=0.016,
+        *,
+        fit_intercept=True,
+        standardize=False,
+        task_column=None,
+        unknown_task="error",
+        max_iter=1000,
+        tol=1e-7,
+        warm_start=False,
+        verbose=0,
+    ):
+        super().__init__(
+            alpha_shared,
+            alpha_outlier,
+            fit_intercept=fit_intercept,
+            standardize=standardize,
+            task_column=task_column,
+            unknown_task=unknown_task,
+            max_iter=max_iter,
+            tol=tol,
+            warm_start=warm_start,
+            verbose=verbose,
+        )

@@ -1,0 +1,212 @@
+"""Choosing two strengths: the grid, the folds, the scores, and what is left to scikit-learn."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.model_selection import KFold, cross_validate
+from sklearn.utils._param_validation import InvalidParameterError
+from sklearn.utils.estimator_checks import check_estimator
+
+from mmtfl import (
+    CappedClassifier,
+    CappedRegressor,
+    DirtyClassifier,
+    DirtyRegressor,
+    LowRankClassifier,
+    LowRankRegressor,
+    MMTFLRegressor,
+    RobustClassifier,
+    RobustRegressor,
+    TwoStrengthCV,
+)
+from mmtfl.model_selection import TaskKFold, task_scorer
+
+REGRESSORS = [DirtyRegressor, RobustRegressor, LowRankRegressor, CappedRegressor]
+CLASSIFIERS = [DirtyClassifier, RobustClassifier, LowRankClassifier, CappedClassifier]
+MODELS = REGRESSORS + CLASSIFIERS
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 5))
+    index = rng.permutation(np.repeat([0, 1, 2], 50))
+    slope = np.array([[2.0, 1, 0, 0, 0], [-2, 1, 0, 0, 0], [2.0, 0, 1.5, 0, 0]])
+    y = np.einsum("ij,ij->i", X, slope[index]) + rng.normal(size=150)
+    return X, y, np.array(["a", "b", "c"])[index]
+
+
+def target(Model, y):
+    return np.where(y > 0, "up", "down") if Model in CLASSIFIERS else y
+
+
+@pytest.mark.parametrize("Model", MODELS)
+def test_scores_are_those_of_fitting_every_pair_on_every_fold(Model, rows):
+    X, y, task = rows
+    y = target(Model, y)
+    folds = list(TaskKFold(2, random_state=1, stratify=Model in CLASSIFIERS).split(X, y, task))
+    model = Model(standardize=True, tol=1e-6)
+    metric = "accuracy" if Model in CLASSIFIERS else "r2"
+    search = TwoStrengthCV(model, strengths=3, cv=folds, scoring=metric, ratio=0.05).fit(X, y, task=task)
+    first, second = Model.strength_names
+    scorer = task_scorer(metric)
+    for row in range(9):
+        pair = {name: search.cv_results_[name][row] for name in (first, second)}
+        for f, (train, test) in enumerate(folds):
+            alone = clone(model).set_params(**pair).fit(X[train], y[train], task=task[train])
+            by_hand = scorer(alone, X[test], y[test], task=task[test])
+            found = search.cv_results_[f"split{f}_test_score"][row]
+            assert found == pytest.approx(by_hand, abs=0.02 if Model in CLASSIFIERS else 2e-3)
+    best = search.cv_results_["mean_test_score"].argmax()
+    assert search.best_index_ == best and search.cv_results_["rank_test_score"][best] == 1
+    assert search.best_params_ == {name: search.cv_results_[name][best] for name in (first, second)}
+    refit = clone(model).set_params(**search.best_params_).fit(X, y, task=task)
+    assert_allclose(search.best_estimator_.coef_, refit.coef_, atol=1e-5)
+    assert_array_equal(search.predict(X, task=task), search.best_estimator_.predict(X, task=task))
+
+
+@pytest.mark.parametrize("Model", MODELS)
+def test_the_grid_begins_where_nothing_is_left(Model, rows):
+    X, y, task = rows
+    y = target(Model, y)
+    search = TwoStrengthCV(Model(), strengths=(4, 3), cv=2, ratio=0.1).fit(X, y, task=task)
+    first, second = search.strengths_
+    assert len(first) == 4 and len(second) == 3 and len(search.cv_results_["mean_test_score"]) == 12
+    assert_allclose([first[-1] / first[0], second[-1] / second[0]], 0.1)
+    assert_allclose(np.diff(np.log(first)), np.log(0.1) / 3)
+    names = Model.strength_names
+    tops = {names[0]: first[0] * (1 + 1e-9), names[1]: second[0] * (1 + 1e-9)}
+    assert not Model(**tops).fit(X, y, task=task).coef_.any()
+    assert Model(**{**tops, names[0]: 0.95 * first[0]}).fit(X, y, task=task).coef_.any()
+    if "Capped" not in Model.__name__:
+        assert Model(**{**tops, names[1]: 0.95 * second[0]}).fit(X, y, task=task).coef_.any()
+
+
+def test_given_strengths_are_tried_largest_first(rows):
+    X, y, task = rows
+    search = TwoStrengthCV(DirtyRegressor(), strengths=([0.1, 1.0], [0.2]), cv=3).fit(X, y, task=task)
+    assert search.strengths_[0].tolist() == [1.0, 0.1] and search.strengths_[1].tolist() == [0.2]
+    assert search.cv_results_["alpha_shared"].tolist() == [1.0, 0.1] and search.n_splits_ == 3
+
+
+@pytest.mark.parametrize("Model", [DirtyRegressor, RobustClassifier])
+def test_threads_do_not_change_the_answer(Model, rows):
+    X, y, task = rows
+    y = target(Model, y)
+    one, two = (TwoStrengthCV(Model(), 4, cv=3, n_jobs=n).fit(X, y, task=task) for n in (1, 2))
+    assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
+    assert_array_equal(one.coef_, two.coef_)
+
+
+def test_the_default_score_is_minus_the_loss(rows):
+    X, y, task = rows
+    folds = [(np.arange(0, 100), np.arange(100, 150))]
+    search = TwoStrengthCV(DirtyRegressor(tol=1e-8), ([0.1], [0.1]), cv=folds).fit(X, y, task=task)
+    model = DirtyRegressor(0.1, 0.1).fit(X[:100], y[:100], task=task[:100])
+    residual = y[100:] - model.predict(X[100:], task=task[100:])
+    assert search.best_score_ == pytest.approx(-0.5 * np.mean(residual**2), rel=1e-4)
+
+
+def test_targets_in_other_units_are_scored_on_their_own_scale(rows):
+    X, y, task = rows
+    stretched = y * np.where(task == "a", 1e3, 1.0)
+    options = {"strengths": 4, "cv": 3}
+    one = TwoStrengthCV(DirtyRegressor(scale_targets=True), **options).fit(X, y, task=task)
+    other = TwoStrengthCV(DirtyRegressor(scale_targets=True), **options).fit(X, stretched, task=task)
+    assert_allclose(one.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"], rtol=1e-3)
+    assert other.best_index_ == one.best_index_
+
+
+@pytest.mark.parametrize("Model", [RobustRegressor, DirtyClassifier])
+def test_matrix_targets_and_frames(Model, rows):
+    X, y, task = rows
+    Y = np.column_stack([y, X[:, 0] - X[:, 2]])
+    Y = np.sign(Y) if Model in CLASSIFIERS else Y
+    search = TwoStrengthCV(Model(), 3, cv=2).fit(X, Y)
+    assert search.predict(X).shape == Y.shape and search.score(X, Y) > 0.5
+    frame = pd.DataFrame(X, columns=list("vwxyz")).assign(site=task)
+    named = TwoStrengthCV(Model(task_column="site"), 3, cv=2).fit(frame, target(Model, y))
+    assert named.feature_names_in_.tolist() == list("vwxyz") and named.n_features_in_ == 5
+    assert named.score(frame, target(Model, y)) > 0.5
+
+
+def test_what_the_model_learned_is_the_search_s_own(rows):
+    X, y, task = rows
+    search = TwoStrengthCV(RobustRegressor(), 3, cv=2)
+    assert not hasattr(search, "coef_")
+    search.fit(X, y, task=task)
+    assert search.tasks_.tolist() == ["a", "b", "c"] and search.coef_.shape == (3, 5)
+    assert_array_equal(search.coef_, search.shared_ + search.outlier_)
+    assert search.summary().equals(search.best_estimator_.summary())
+    assert not hasattr(search, "predict_proba") and not hasattr(search, "nothing_")
+    copy = pickle.loads(pickle.dumps(search))
+    assert_array_equal(copy.predict(X, task=task), search.predict(X, task=task))
+    assert search.estimator.alpha_shared == RobustRegressor().alpha_shared  # as it was given
+
+
+def test_a_classifier_keeps_its_probabilities(rows):
+    X, y, task = rows
+    search = TwoStrengthCV(DirtyClassifier(), 3, cv=2, scoring="roc_auc").fit(X, y > 0, task=task)
+    probability = search.predict_proba(X, task=task)
+    assert_allclose(probability.sum(axis=1), 1.0)
+    assert_allclose(np.exp(search.predict_log_proba(X, task=task)), probability)
+    assert_array_equal(search.decision_function(X, task=task) > 0, search.predict(X, task=task))
+
+
+def test_labels_are_routed(rows):
+    X, y, task = rows
+    with sklearn.config_context(enable_metadata_routing=True):
+        scores = cross_validate(TwoStrengthCV(DirtyRegressor(), 3, cv=2), X, y, params={"task": task}, cv=3)
+    assert np.all(scores["test_score"] > 0.4)
+
+
+@pytest.mark.parametrize("Model", [DirtyRegressor, RobustClassifier, LowRankRegressor, CappedClassifier])
+def test_all_checks_of_scikit_learn_pass(Model):
+    search = TwoStrengthCV(Model(), strengths=2, cv=2)
+    results = check_estimator(search, on_skip=None, on_fail="raise")
+    assert len(results) > 50
+    assert is_classifier(search) == (Model in CLASSIFIERS) and is_regressor(search) == (Model in REGRESSORS)
+
+
+# -- bad input ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "strengths", [0, (3, 0), (1, 2, 3), ([], 3), ([0.1, -1.0], 3), "many", ([np.inf], 2)]
+)
+def test_strengths_that_are_no_grid_are_refused(strengths, rows):
+    X, y, task = rows
+    with pytest.raises(InvalidParameterError, match="strengths"):
+        TwoStrengthCV(DirtyRegressor(), strengths).fit(X, y, task=task)
+
+
+@pytest.mark.parametrize("estimator", [MMTFLRegressor(), DirtyRegressor, None])
+def test_models_without_two_strengths_are_refused(estimator, rows):
+    X, y, task = rows
+    with pytest.raises(InvalidParameterError, match="estimator"):
+        TwoStrengthCV(estimator).fit(X, y, task=task)
+
+
+@pytest.mark.parametrize("options", [{"cv": "all"}, {"cv": 1}, {"ratio": 2.0}, {"n_jobs": 0}, {"scoring": 3}])
+def test_other_parameters_are_checked(options, rows):
+    X, y, task = rows
+    with pytest.raises(InvalidParameterError, match=next(iter(options))):
+        TwoStrengthCV(DirtyRegressor(), 2, **options).fit(X, y, task=task)
+
+
+def test_parameters_of_the_model_are_checked_too(rows):
+    X, y, task = rows
+    with pytest.raises(InvalidParameterError, match="'tol' parameter of DirtyRegressor"):
+        TwoStrengthCV(DirtyRegressor(tol=-1.0)).fit(X, y, task=task)
+
+
+def test_a_fold_without_a_task_in_training_is_refused(rows):
+    X, y, task = rows
+    order = np.argsort(task, kind="stable")
+    with pytest.raises(ValueError, match="trains no row of it"):
+        TwoStrengthCV(DirtyRegressor(), 2, cv=KFold(3)).fit(X[order], y[order], task=task[order])

@@ -1,0 +1,175 @@
+"""Single-task ridge and lasso: one strength for all tasks, or one for each."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.linear_model import Lasso, LassoCV, Ridge
+from sklearn.utils._param_validation import InvalidParameterError
+from sklearn.utils.estimator_checks import check_estimator
+
+from mmtfl import (
+    MMTFLClassifier,
+    MMTFLRegressor,
+    MMTFLRegressorCV,
+    SingleTaskClassifierCV,
+    SingleTaskRegressorCV,
+)
+
+INF = float("inf")
+
+
+@pytest.fixture
+def rows():
+    """A clean task, a noisy one, and a small one: they want different strengths."""
+    rng = np.random.default_rng(0)
+    task = np.repeat(["clean", "noisy", "small"], [80, 100, 30])
+    X = rng.normal(size=(210, 8))
+    noise = np.where(task == "noisy", 6.0, 0.2)
+    y = X[:, 0] * np.where(task == "small", -2.0, 2.0) + noise * rng.normal(size=210)
+    return X, y, task
+
+
+def per_task_folds(task, n=4):
+    fold = np.zeros(len(task), dtype=int)
+    for label in np.unique(task):
+        rows = np.flatnonzero(task == label)
+        fold[rows] = np.arange(len(rows)) % n
+    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(n)]
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_one_strength_for_all_is_the_search_of_the_family(p, rows):
+    X, y, task = rows
+    one = SingleTaskRegressorCV(p, alphas=12, cv=3).fit(X, y, task=task)
+    family = MMTFLRegressorCV((p, INF), alphas=12, cv=3).fit(X, y, task=task)
+    assert one.alpha_ == family.alpha_ and np.ndim(one.alpha_) == 0
+    assert_array_equal(one.coef_, family.coef_)
+    assert_array_equal(one.cv_results_["mean_test_score"], family.cv_results_["mean_test_score"])
+
+
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_task_has_the_coefficients_of_its_strength(p, weighted, rows):
+    X, y, task = rows
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, size=len(y)) if weighted else None
+    model = SingleTaskRegressorCV(p, alphas=12, cv=3, per_task=True).fit(
+        X, y, task=task, sample_weight=weight
+    )
+    assert model.alpha_.shape == (3,) and len(set(model.alpha_)) == 3
+    assert model.alpha_[1] > model.alpha_[0]  # noise asks for more
+    for t in range(3):
+        whole = MMTFLRegressor(p, INF, model.alpha_[t]).fit(X, y, task=task, sample_weight=weight)
+        assert_allclose(model.coef_[t], whole.coef_[t], atol=1e-6)
+        assert_allclose(model.intercept_[t], whole.intercept_[t], atol=1e-6)
+        assert model.alpha_[t] in model.alphas_[t]
+
+
+def test_every_task_is_scikit_learn_s_own_search_on_its_rows(rows):
+    X, y, task = rows
+    folds = per_task_folds(task)
+    model = SingleTaskRegressorCV(1, alphas=20, cv=folds, per_task=True, alpha_ratio=1e-3).fit(
+        X, y, task=task
+    )
+    sizes = np.array([np.sum(task == label) for label in model.tasks_])
+    own = model.alpha_ * sizes.mean() / sizes  # in units of each task's own loss
+    for t, label in enumerate(model.tasks_):
+        mine = task == label
+        place = np.cumsum(mine) - 1
+        split = [(place[train[mine[train]]], place[test[mine[test]]]) for train, test in folds]
+        theirs = (
+            LassoCV(n_alphas=20, eps=1e-3, cv=split)
+            if _old_sklearn()
+            else LassoCV(alphas=20, eps=1e-3, cv=split)
+        )
+        theirs.fit(X[mine], y[mine])
+        assert own[t] == pytest.approx(theirs.alpha_, rel=1e-6)
+        assert_allclose(model.coef_[t], Lasso(own[t], tol=1e-9).fit(X[mine], y[mine]).coef_, atol=1e-5)
+
+
+def _old_sklearn():
+    return LassoCV().get_params().get("n_alphas") not in (None, "deprecated")
+
+
+def test_ridge_is_ridge(rows):
+    X, y, task = rows
+    model = SingleTaskRegressorCV(2, alphas=[0.3], cv=2, per_task=True).fit(X, y, task=task)
+    assert model.alpha_ == pytest.approx([0.3, 0.3, 0.3])  # strengths that are given are in common units
+    for t, label in enumerate(model.tasks_):
+        mine = task == label
+        theirs = Ridge(2 * 0.3 * len(y) / 3).fit(X[mine], y[mine])
+        assert_allclose(model.coef_[t], theirs.coef_, atol=1e-7)
+
+
+def test_the_table_has_a_row_per_task_and_strength(rows):
+    X, y, task = rows
+    model = SingleTaskRegressorCV(1, alphas=5, cv=3, per_task=True, scoring="r2").fit(X, y, task=task)
+    table = model.cv_results_
+    assert table["task"].tolist() == np.repeat(["clean", "noisy", "small"], 5).tolist()
+    assert_array_equal(table["alpha"], model.alphas_.ravel())
+    best = [table["mean_test_score"][table["task"] == label].max() for label in model.tasks_]
+    assert model.best_score_ == pytest.approx(np.mean(best))
+    assert [path.coef(0).shape for path in model.path_] == [(1, 8)] * 3
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_the_objective_is_the_sum_over_tasks(scaled, rows):
+    X, y, task = rows
+    options = {"standardize": scaled, "scale_targets": scaled}
+    model = SingleTaskRegressorCV(2, alphas=6, cv=2, per_task=True, **options).fit(X, y, task=task)
+    if scaled:
+        assert model.score(X, y, task=task) > 0.5
+        return
+    z = model.predict(X, task=task)
+    loss = 0.5 * np.sum((y - z) ** 2) / (len(y) / 3)
+    assert model.objective_ == pytest.approx(loss + model.alpha_ @ np.sum(model.coef_**2, axis=1))
+
+
+def test_the_classifier_tunes_every_task(rows):
+    X, y, task = rows
+    classes = np.where(y > 0, "up", "down")
+    model = SingleTaskClassifierCV(1, alphas=8, cv=3, per_task=True).fit(X, classes, task=task)
+    assert model.alpha_.shape == (3,) and model.classes_.tolist() == ["down", "up"]
+    for t in range(3):
+        whole = MMTFLClassifier(1, INF, model.alpha_[t]).fit(X, classes, task=task)
+        assert_allclose(model.coef_[t], whole.coef_[t], atol=1e-5)
+
+
+def test_shared_rows_are_tuned_by_column():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(60, 5))
+    Y = np.column_stack([X[:, 0] + 0.1 * rng.normal(size=60), X[:, 1] + 5 * rng.normal(size=60)])
+    model = SingleTaskRegressorCV(1, alphas=10, cv=3, per_task=True).fit(X, Y)
+    assert model.alpha_[1] > model.alpha_[0] and model.predict(X).shape == Y.shape
+    Y[:10, 0] = np.nan
+    assert SingleTaskRegressorCV(1, alphas=10, cv=3, per_task=True).fit(X, Y).alpha_.shape == (2,)
+
+
+def test_a_task_that_no_fold_tests_is_named(rows):
+    X, y, task = rows
+    train, test = np.arange(210), np.flatnonzero(task != "small")
+    with pytest.raises(ValueError, match="No fold of cv tests task 'small'"):
+        SingleTaskRegressorCV(cv=[(train, test)], per_task=True).fit(X, y, task=task)
+
+
+@pytest.mark.parametrize(
+    "options", [{"p": 3}, {"p": INF}, {"per_task": "yes"}, {"alphas": [-1.0]}, {"cv": 1}]
+)
+def test_parameters_are_checked(options, rows):
+    X, y, task = rows
+    with pytest.raises(InvalidParameterError, match=next(iter(options))):
+        SingleTaskRegressorCV(**options).fit(X, y, task=task)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SingleTaskRegressorCV(alphas=4, cv=2),
+        SingleTaskRegressorCV(2, alphas=4, cv=2, per_task=True),
+        SingleTaskClassifierCV(alphas=4, cv=2),
+        SingleTaskClassifierCV(1, alphas=4, cv=2, per_task=True),
+    ],
+    ids=repr,
+)
+def test_all_checks_of_scikit_learn_pass(model):
+    results = check_estimator(model, on_skip=None, on_fail="raise")
+    assert len(results) > 50

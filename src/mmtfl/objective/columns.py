@@ -77,21 +77,26 @@ def _accumulate(first, second, scale, weight_first, weight_second, squares, sums
 
 
 @_entry
-def moments(X, offsets, weight, scale, by_column, squares, sums):
+def moments_by_row(X, offsets, weight, scale, squares, sums):
     """Weighted square sum and sum of every column of X * scale in every task, as (tasks, columns)."""
-    n_features = X.shape[1]
     for t in range(offsets.size - 1):
         begin, end = offsets[t], offsets[t + 1]
-        for j in range(n_features):
+        for j in range(scale.size):
             squares[t, j], sums[t, j] = 0.0, 0.0
-        if by_column:
-            for j in range(n_features):
-                for i in range(begin, end):
-                    value = X[i, j] * scale[j]
-                    squares[t, j] += weight[i] * value * value
-                    sums[t, j] += weight[i] * value
-            continue
         for i in range(begin, end, 2):
             k = min(i + 1, end - 1)
             other = weight[k] if k > i else 0.0
             _accumulate(X[i], X[k], scale, weight[i], other, squares[t], sums[t])
+
+
+@_entry
+def moments_by_column(X, offsets, weight, scale, squares, sums):
+    """The same for an X that is stored by columns."""
+    for t in range(offsets.size - 1):
+        for j in range(scale.size):
+            square, total = 0.0, 0.0
+            for i in range(offsets[t], offsets[t + 1]):
+                value = X[i, j] * scale[j]
+                square += weight[i] * value * value
+                total += weight[i] * value
+            squares[t, j], sums[t, j] = square, total

@@ -123,7 +123,8 @@ class Design:
 
             squares, sums = np.empty((2, self.n_tasks, self.n_features))
             by_column = X.flags.f_contiguous and not X.flags.c_contiguous
-            columns.moments(X, self.offsets, weight, self.inverse_scale, by_column, squares, sums)
+            moments = columns.moments_by_column if by_column else columns.moments_by_row
+            moments(X, self.offsets, weight, self.inverse_scale, squares, sums)
             squares, sums = np.ascontiguousarray(squares.T), sums.T / self.inverse_scale[:, None]
         if not self.fit_intercept:
             return np.ascontiguousarray(squares)

@@ -491,27 +491,31 @@ def _smallest_root(g, L, p, alpha, eps, out):
 
 
 @_compile
-def _choose(g, L, kind, p, r, alpha, eps, present, out):
-    """The best of a concave member's candidates: the stationary row in out, zero, or from the present row."""
+def _present_is_better(g, L, kind, p, r, alpha, eps, present, out):
+    """Put zero into out if a concave member is no worse there; whether the present row is better still."""
     value = row_value(out, g, L, kind, p, r, alpha, eps)
     if value >= 0.0:
         _set(out, 0.0)
         value = 0.0
-    rho = norm_p(present, p)
-    if rho == 0.0:
-        return
+    if norm_p(present, p) == 0.0:
+        return False
     current = row_value(present, g, L, kind, p, r, alpha, eps)
     # up to rounding: near a minimum both values agree, and the move must still be made
-    if value <= current + 1e-12 * abs(current):
-        return
-    if p == 1.0 or p == np.inf:
-        _copy(present, out)
-    else:  # a step down from the present row: phi majorised there
-        slope = phi_slope(rho, kind, p, r, alpha, eps)
-        if p == 2.0:
-            _set_euclidean(g, L, slope / rho, out)
-        else:
-            _set_general(g, L, rho, p, slope, out)
+    return value > current + 1e-12 * abs(current)
+
+
+@_compile
+def _step_euclidean(g, L, kind, r, alpha, eps, present, out):
+    """p = 2: a step down from the present row, phi majorised there."""
+    rho = norm_p(present, 2.0)
+    _set_euclidean(g, L, phi_slope(rho, kind, 2.0, r, alpha, eps) / rho, out)
+
+
+@_compile
+def _step_general(g, L, kind, p, r, alpha, eps, present, out):
+    """Other p: the same."""
+    rho = norm_p(present, p)
+    _set_general(g, L, rho, p, phi_slope(rho, kind, p, r, alpha, eps), out)
 
 
 # The strength alpha is finite in all of these: a row of infinite strength is zero, and is not asked about.
@@ -521,34 +525,37 @@ def _separable_row(g, L, n, kind, p, r, alpha, eps, present, thorough, out):
     _separable(carray(g, n), carray(L, n), p, alpha, carray(out, n))
 
 
-def _sum_norm_row(g, L, n, kind, p, r, alpha, eps, present, thorough, out):
-    _sum_norm_best(
-        carray(g, n), carray(L, n), POWER, r, alpha, eps, carray(present, n), thorough, carray(out, n)
-    )
-    if r < 1.0:
-        _choose(carray(g, n), carray(L, n), POWER, 1.0, r, alpha, eps, carray(present, n), carray(out, n))
+def _sum_norm_row(g_at, L_at, n, kind, p, r, alpha, eps, present_at, thorough, out_at):
+    g, L, present, out = carray(g_at, n), carray(L_at, n), carray(present_at, n), carray(out_at, n)
+    _sum_norm_best(g, L, POWER, r, alpha, eps, present, thorough, out)
+    if r < 1.0 and _present_is_better(g, L, POWER, 1.0, r, alpha, eps, present, out):
+        _copy(present, out)
 
 
-def _euclidean_row(g, L, n, kind, p, r, alpha, eps, present, thorough, out):
-    start = norm_p(carray(present, n), 2.0)
-    _euclidean(carray(g, n), carray(L, n), POWER, r, alpha, eps, start, carray(out, n))
+def _euclidean_row(g_at, L_at, n, kind, p, r, alpha, eps, present_at, thorough, out_at):
+    g, L, present, out = carray(g_at, n), carray(L_at, n), carray(present_at, n), carray(out_at, n)
+    _euclidean(g, L, POWER, r, alpha, eps, norm_p(present, 2.0), out)
 
 
-def _concave_euclidean_row(g, L, n, kind, p, r, alpha, eps, present, thorough, out):
-    _concave_euclidean(carray(g, n), carray(L, n), r, alpha, carray(out, n))
-    _choose(carray(g, n), carray(L, n), POWER, 2.0, r, alpha, eps, carray(present, n), carray(out, n))
+def _concave_euclidean_row(g_at, L_at, n, kind, p, r, alpha, eps, present_at, thorough, out_at):
+    g, L, present, out = carray(g_at, n), carray(L_at, n), carray(present_at, n), carray(out_at, n)
+    _concave_euclidean(g, L, r, alpha, out)
+    if _present_is_better(g, L, POWER, 2.0, r, alpha, eps, present, out):
+        _step_euclidean(g, L, POWER, r, alpha, eps, present, out)
 
 
-def _max_norm_row(g, L, n, kind, p, r, alpha, eps, present, thorough, out):
-    _max_norm(carray(g, n), carray(L, n), POWER, r, alpha, eps, carray(out, n))
-    if r < 1.0:
-        _choose(carray(g, n), carray(L, n), POWER, np.inf, r, alpha, eps, carray(present, n), carray(out, n))
+def _max_norm_row(g_at, L_at, n, kind, p, r, alpha, eps, present_at, thorough, out_at):
+    g, L, present, out = carray(g_at, n), carray(L_at, n), carray(present_at, n), carray(out_at, n)
+    _max_norm(g, L, POWER, r, alpha, eps, out)
+    if r < 1.0 and _present_is_better(g, L, POWER, np.inf, r, alpha, eps, present, out):
+        _copy(present, out)
 
 
-def _general_row(g, L, n, kind, p, r, alpha, eps, present, thorough, out):
-    _general(carray(g, n), carray(L, n), POWER, p, r, alpha, eps, carray(out, n))
-    if r < 1.0:
-        _choose(carray(g, n), carray(L, n), POWER, p, r, alpha, eps, carray(present, n), carray(out, n))
+def _general_row(g_at, L_at, n, kind, p, r, alpha, eps, present_at, thorough, out_at):
+    g, L, present, out = carray(g_at, n), carray(L_at, n), carray(present_at, n), carray(out_at, n)
+    _general(g, L, POWER, p, r, alpha, eps, out)
+    if r < 1.0 and _present_is_better(g, L, POWER, p, r, alpha, eps, present, out):
+        _step_general(g, L, POWER, p, r, alpha, eps, present, out)
 
 
 def _logarithm_row(g_at, L_at, n, kind, p, r, alpha, eps, present_at, thorough, out_at):
@@ -564,7 +571,13 @@ def _logarithm_row(g_at, L_at, n, kind, p, r, alpha, eps, present_at, thorough, 
     value = row_value(out, g, L, LOGARITHM, p, r, alpha, eps)
     if row_value(smallest, g, L, LOGARITHM, p, r, alpha, eps) < value:
         _copy(smallest, out)
-    _choose(g, L, LOGARITHM, p, r, alpha, eps, present, out)
+    if _present_is_better(g, L, LOGARITHM, p, r, alpha, eps, present, out):
+        if p == 1.0:
+            _copy(present, out)
+        elif p == 2.0:
+            _step_euclidean(g, L, LOGARITHM, r, alpha, eps, present, out)
+        else:
+            _step_general(g, L, LOGARITHM, p, r, alpha, eps, present, out)
 
 
 @cache

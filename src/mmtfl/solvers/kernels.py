@@ -72,53 +72,6 @@ def _copy(source, out):
         out[i] = source[i]
 
 
-@_compile
-def _sweep(
-    solve, use_gram, x, start, length, h, means, gram, curvature, state, begin, rows, A,
-    kind, p, r, alpha, eps, thorough, g, L, new,
-):  # fmt: skip
-    """One visit to every row; the largest move of a slope."""
-    m, n_tasks = A.shape
-    largest = 0.0
-    if not use_gram and rows.size > 0:
-        for t in range(n_tasks):
-            own = state[begin[t] : begin[t] + length[t]]
-            g[t] = _product(x[rows[0], start[t] : start[t] + length[t]], own)
-    for index in range(rows.size):
-        j = rows[index]
-        following = rows[index + 1] if index + 1 < rows.size else rows[0]
-        for t in range(n_tasks):
-            L[t] = curvature[j, t]
-            if use_gram:
-                g[t] = state[begin[t] + j]
-            g[t] += L[t] * A[j, t]
-        if alpha[j] < np.inf:
-            call(solve, g, L, kind, p, r, alpha[j], eps[j], A[j], thorough, new)
-        else:
-            for t in range(n_tasks):
-                new[t] = 0.0
-        for t in range(n_tasks):
-            change = new[t] - A[j, t]
-            A[j, t] = new[t]
-            largest = max(largest, L[t] * abs(change))
-            if use_gram:
-                if change != 0.0:
-                    own = state[begin[t] : begin[t] + m]
-                    _subtract(own, gram[t if gram.shape[0] > 1 else 0, j], change)
-                continue
-            own = state[begin[t] : begin[t] + length[t]]
-            column = x[j, start[t] : start[t] + length[t]]
-            next_column = x[following, start[t] : start[t] + length[t]]
-            if change == 0.0:
-                g[t] = _product(next_column, own)
-            elif h.size > 0:
-                weight = h[begin[t] : begin[t] + length[t]]
-                g[t] = _subtract_weighted(own, column, change, next_column, weight, means[j, t])
-            else:
-                g[t] = _subtract_then_product(own, column, change, next_column)
-    return largest
-
-
 @_entry
 def sweeps(
     solve, use_gram, x, start, length, h, means, gram, curvature, state, begin, rows, A,
@@ -131,15 +84,49 @@ def sweeps(
     start[t] of x, with length[t] entries. Only the first m = A.shape[0] of x, gram, curvature and means are
     used (they may have room for more). Only the first sweep may be thorough.
     """
-    n_tasks = A.shape[1]
+    m, n_tasks = A.shape
     g, L, new = np.empty(n_tasks), np.empty(n_tasks), np.empty(n_tasks)
     for sweep in range(moves.size):
         _keep(A, rows, iterates[sweep])
         _copy(state, states[sweep])
-        moves[sweep] = _sweep(
-            solve, use_gram, x, start, length, h, means, gram, curvature, state, begin, rows, A,
-            kind, p, r, alpha, eps, thorough and sweep == 0, g, L, new,
-        )  # fmt: skip
+        largest = 0.0
+        if not use_gram and rows.size > 0:
+            for t in range(n_tasks):
+                own = state[begin[t] : begin[t] + length[t]]
+                g[t] = _product(x[rows[0], start[t] : start[t] + length[t]], own)
+        for index in range(rows.size):
+            j = rows[index]
+            following = rows[index + 1] if index + 1 < rows.size else rows[0]
+            for t in range(n_tasks):
+                L[t] = curvature[j, t]
+                if use_gram:
+                    g[t] = state[begin[t] + j]
+                g[t] += L[t] * A[j, t]
+            if alpha[j] < np.inf:
+                call(solve, g, L, kind, p, r, alpha[j], eps[j], A[j], thorough and sweep == 0, new)
+            else:
+                for t in range(n_tasks):
+                    new[t] = 0.0
+            for t in range(n_tasks):
+                change = new[t] - A[j, t]
+                A[j, t] = new[t]
+                largest = max(largest, L[t] * abs(change))
+                if use_gram:
+                    if change != 0.0:
+                        own = state[begin[t] : begin[t] + m]
+                        _subtract(own, gram[t if gram.shape[0] > 1 else 0, j], change)
+                    continue
+                own = state[begin[t] : begin[t] + length[t]]
+                column = x[j, start[t] : start[t] + length[t]]
+                next_column = x[following, start[t] : start[t] + length[t]]
+                if change == 0.0:
+                    g[t] = _product(next_column, own)
+                elif h.size > 0:
+                    weight = h[begin[t] : begin[t] + length[t]]
+                    g[t] = _subtract_weighted(own, column, change, next_column, weight, means[j, t])
+                else:
+                    g[t] = _subtract_then_product(own, column, change, next_column)
+        moves[sweep] = largest
         if moves[sweep] <= tolerance:
             return sweep + 1
     _keep(A, rows, iterates[-1])

@@ -552,10 +552,10 @@ def test_stopping_early_is_a_warning_that_names_violation_tolerance_and_remedy(r
 def test_verbose_prints_one_line(rows, capsys):
     X, y, task = rows
     MMTFLRegressor(alpha=0.3, verbose=1).fit(X, y, task=task)
-    out = capsys.readouterr().out
-    assert out.count("\n") == 1 and "3 of 5 features" in out
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and "3 of 5 features" in err
     MMTFLRegressor(alpha=0.3).fit(X, y, task=task)
-    assert not capsys.readouterr().out
+    assert capsys.readouterr() == ("", "")
 
 
 # -- summary -----------------------------------------------------------------------------------------------

@@ -179,3 +179,41 @@ def test_gone_features_stay_out_of_the_way_when_many(loss):
         A, b, _ = algorithm1(problem, p, k, alpha, max_passes=80, tol=1e-6)
         assert solution.objective <= joint_objective(problem, A, b, p, k, alpha) * (1 + 1e-6)
         assert 0 < np.count_nonzero(np.any(solution.A, axis=1)) < 30
+
+
+# -- quicker passes --------------------------------------------------------------------------------------
+
+
+def both_ways(problem, p, k, strength):
+    alpha = strength * largest_null_slope(problem)
+    design = Design(problem.tasks, fit_intercept=problem.fit_intercept)
+    objective = Objective(design, LOSSES[problem.loss], make_penalty(p, k, alpha))
+    return [
+        run_passes(objective, Threads(), max_iter=5000, tol=1e-7, accelerate=accelerate)[2]
+        for accelerate in (False, True)
+    ]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 1), (1, 2), (1.5, 1), (2, "log")])
+def test_quicker_passes_never_rise_and_end_no_higher(p, k, loss):
+    for seed in range(3):
+        problem = make_problem(seed, loss=loss, sizes=(24, 15, 19, 30), d=12)
+        plain, quick = both_ways(problem, p, k, 0.05 if k == "log" else 0.2)
+        assert np.all(np.diff(quick) <= 1e-9 * quick[0])
+        # another local minimum may be met, but not a much worse one
+        assert quick[-1] <= plain[-1] * (1 + 3e-3)
+
+
+def test_quicker_passes_are_fewer():
+    """Counted, not timed: over a few problems of the default member."""
+    counts = np.array(
+        [
+            [
+                len(history)
+                for history in both_ways(make_problem(seed, sizes=(24, 15, 19, 30), d=12), 2, 1, 0.2)
+            ]
+            for seed in range(6)
+        ]
+    )
+    assert counts[:, 1].sum() < 0.7 * counts[:, 0].sum()

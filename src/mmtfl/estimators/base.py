@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -360,7 +361,8 @@ class TaskModel(BaseEstimator):
             print(
                 f"[{type(self).__name__}] {solution.solver}: {self.n_iter_} passes, objective "
                 f"{self.objective_:.6g}, violation {self.violation_:.2e}, "
-                f"{np.count_nonzero(self.coef_.any(axis=0))} of {len(A)} features kept"
+                f"{np.count_nonzero(self.coef_.any(axis=0))} of {len(A)} features kept",
+                file=sys.stderr,
             )
         if not solution.converged:
             self._warn_not_converged()

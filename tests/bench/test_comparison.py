@@ -16,7 +16,7 @@ CASE = Case("ragged 0.2", "small", PROBLEM)
 
 
 def library(name, solve, **changes):
-    options = {"hint": 1e-4, "form": "call", "module": "numpy", "takes": lambda problem: True, **changes}
+    options = {"hint": 1e-4, "form": "call", "module": "numpy", "suits": lambda problem: True, **changes}
     return Library(name, solve=solve, **options)
 
 

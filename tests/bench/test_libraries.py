@@ -23,16 +23,6 @@ SIZES = replace(
 CONVEX = [case for case in make_cases(COMPARED, SIZES) if case.problem.is_convex]
 
 
-def value(problem, answer):
-    found = zip(answer(), problem.alphas, strict=True)
-    return np.array(
-        [
-            judge.objective(problem.data, A, b, p=problem.p, k=problem.k, alpha=alpha)
-            for (A, b), alpha in found
-        ]
-    )
-
-
 @pytest.mark.filterwarnings("ignore")  # those of other libraries are their own
 @pytest.mark.parametrize("case", CONVEX, ids=lambda case: case.key)
 def test_all_that_take_a_convex_problem_reach_the_same_objective(case):
@@ -40,7 +30,7 @@ def test_all_that_take_a_convex_problem_reach_the_same_objective(case):
     assert {"mmtfl"} <= {library.name for library in takers}
     if case.key.startswith(("shared", "path")):
         assert "scikit-learn" in {library.name for library in takers}
-    found = {library: value(case.problem, library.solve(case.problem, 1e-9)) for library in takers}
+    found = {library: case.problem.objectives(library.solve(case.problem, 1e-9)()) for library in takers}
     least = np.min(list(found.values()), axis=0)
     for library, values in found.items():
         np.testing.assert_allclose(values, least, rtol=1e-6, err_msg=f"{library.name} {library.form}")

@@ -1,15 +1,18 @@
 """A whole run on tiny problems: results, verdicts, tables, JSON and pictures."""
 
+import io
 import json
 import runpy
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import mmtfl
 import mmtfl.bench.libraries as libraries
 import mmtfl.bench.run as bench_run
+from mmtfl.bench.additive import PAIRS
 from mmtfl.bench.cases import COMPARED, EXPERIMENTS, FULL, PROBLEMS, QUICK, make_cases
 from mmtfl.bench.cold_start import ColdStart, ImportTime
 from mmtfl.bench.comparison import CaseResult, Row
@@ -19,7 +22,7 @@ from mmtfl.bench.plots import draw
 from mmtfl.bench.problems import make_ragged, make_shared
 from mmtfl.bench.run import _WARM_UP, Results, run
 from mmtfl.bench.search_cost import SearchCost, search_cost
-from mmtfl.bench.tables import make_tables, to_markdown
+from mmtfl.bench.tables import make_tables, print_tables, to_markdown
 from mmtfl.bench.targets import TARGETS, verdicts
 
 GROWTH = {
@@ -50,6 +53,7 @@ def test_every_problem_is_run_once(results):
     assert [case.key for case in results.cases] == [
         *("ragged 0.3", "ragged 0.1", "ragged 0.05", "shared 0.1", "shared 0.02", "path"),
         *("logistic 0.3", "logistic 0.1", "concave (2,1)", "concave (1,1)", "concave (1,2)"),
+        *(f"additive {pair.name} {share}" for pair in PAIRS for share in (0.3, 0.1)),
     ]
     assert not results.failed
     for case in results.cases:
@@ -63,7 +67,7 @@ def test_results_are_plain_json(results):
     assert plain["versions"]["mmtfl"] == mmtfl.__version__
     assert plain["growth"][0]["exponent"] == pytest.approx(1.0)
     assert {entry["met"] for entry in plain["targets"]} <= {True, False, None}
-    assert len(plain["cases"]) == 11
+    assert len(plain["cases"]) == 19
 
 
 def test_tables_say_what_was_measured(results):
@@ -71,11 +75,18 @@ def test_tables_say_what_was_measured(results):
     assert text.startswith("`mmtfl bench`\n\nProcessor: ")
     titles = [table.title for table in make_tables(results)]
     assert titles[0] == "Targets"
-    assert len(titles) == len(set(titles)) == 1 + 11 + 4
+    assert len(titles) == len(set(titles)) == 1 + 19 + 4
     for table in make_tables(results):
         assert all(len(row) == len(table.header) for row in table.rows)
         assert table.title in text
     assert "| 20 cold paths (every alpha from zero) | 12.00 | 6.00 |" in text
+
+
+def test_brackets_of_an_extra_survive_the_terminal():
+    printed = io.StringIO()
+    results = Results(["ragged"], True, 1, skipped={"ghost": "pip install 'mmtfl[bench]'"})
+    print_tables(results, Console(file=printed, width=100))
+    assert "pip install 'mmtfl[bench]'" in printed.getvalue()
 
 
 def test_verdicts_follow_from_the_numbers():

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from mmtfl.bench.additive import PAIRS, AdditiveProblem
 from mmtfl.bench.cold_start import MODELS
 from mmtfl.bench.judge import largest_alpha
-from mmtfl.bench.libraries import Problem
-from mmtfl.bench.problems import Data, make_ragged, make_shared
+from mmtfl.bench.libraries import AnyProblem, Problem
+from mmtfl.bench.problems import Data, RaggedTasks, make_ragged, make_shared
 
-COMPARED = ("ragged", "shared", "path", "logistic", "concave")
+COMPARED = ("ragged", "shared", "path", "logistic", "concave", "additive")
 EXPERIMENTS = ("cv", "growth", "cold")
 PROBLEMS = (*COMPARED, *EXPERIMENTS)
 
@@ -24,8 +25,8 @@ class Sizes:
 
     Attributes
     ----------
-    ragged, shared : dict
-        Arguments of `make_ragged` and `make_shared`.
+    ragged, shared, additive : dict
+        Arguments of `make_ragged`, `make_shared` and, for the additive models, `make_ragged` again.
     path : int
         Strengths of the path.
     search : dict
@@ -39,6 +40,7 @@ class Sizes:
 
     ragged: dict[str, Any]
     shared: dict[str, Any]
+    additive: dict[str, Any]
     path: int
     search: dict[str, int]
     growth: dict[str, Any]
@@ -48,6 +50,7 @@ class Sizes:
 FULL = Sizes(
     ragged={"n_tasks": 20, "least": 100, "most": 300, "n_features": 2000, "n_true": 30},
     shared={"n_rows": 500, "n_features": 5000, "n_tasks": 20, "n_true": 30},
+    additive={"n_tasks": 10, "least": 100, "most": 100, "n_features": 500, "n_true": 30},
     path=50,
     search={"n_samples": 60, "alphas": 100, "every": 10},
     growth={
@@ -64,6 +67,7 @@ FULL = Sizes(
 QUICK = Sizes(
     ragged={"n_tasks": 10, "least": 50, "most": 150, "n_features": 500, "n_true": 15},
     shared={"n_rows": 200, "n_features": 1000, "n_tasks": 10, "n_true": 15},
+    additive={"n_tasks": 10, "least": 100, "most": 100, "n_features": 60, "n_true": 15},
     path=15,
     search={"n_samples": 40, "alphas": 20, "every": 10},
     growth={
@@ -85,7 +89,7 @@ class Case:
 
     key: str
     title: str
-    problem: Problem
+    problem: AnyProblem
 
 
 def make_cases(names: Sequence[str], sizes: Sizes) -> Iterator[Case]:
@@ -104,6 +108,8 @@ def make_cases(names: Sequence[str], sizes: Sizes) -> Iterator[Case]:
         ragged = make_ragged(**sizes.ragged)
         for p, k in ((2, 1), (1, 1), (1, 2)):
             yield from _points("concave", ragged, (0.1,), p=p, k=k)
+    if "additive" in names:
+        yield from _additive(replace(make_ragged(**sizes.additive), fit_intercept=True), (0.3, 0.1))
 
 
 def _points(name: str, data: Data, shares: Sequence[float], *, p: float = 2, k: float = 2) -> Iterator[Case]:
@@ -117,3 +123,10 @@ def _points(name: str, data: Data, shares: Sequence[float], *, p: float = 2, k: 
 def _path(data: Data, length: int, least: float = 0.02) -> Case:
     title = f"path of {length} from alpha_max to {least:g} of it, (2,2); {data.shape}"
     return Case("path", title, Problem(data, 2, 2, np.geomspace(1.0, least, length), largest_alpha(data)))
+
+
+def _additive(data: RaggedTasks, shares: Sequence[float]) -> Iterator[Case]:
+    for pair in PAIRS:
+        for share in shares:
+            title = f"additive, {pair.name}, {share:g} of the critical strengths; {data.shape}"
+            yield Case(f"additive {pair.name} {share:g}", title, AdditiveProblem(data, pair, share))

@@ -10,9 +10,8 @@ from functools import partial
 
 import numpy as np
 
-from mmtfl.bench import judge
 from mmtfl.bench.cases import Case
-from mmtfl.bench.libraries import Answer, Coefficients, Library, Problem, ours
+from mmtfl.bench.libraries import LIBRARIES, Answer, AnyProblem, Library
 from mmtfl.bench.timing import alternate, loosest, timed
 
 GOAL = 1e-6  # relative suboptimality
@@ -81,12 +80,12 @@ class CaseResult:
 class Trial:
     """One library on one problem: what it reached at every tolerance tried, within a budget of seconds."""
 
-    def __init__(self, library: Library, problem: Problem, patience: float):
+    def __init__(self, library: Library, problem: AnyProblem, patience: float):
         self.library, self.problem, self.patience = library, problem, patience
         self.seconds: dict[float, float] = {}
         self.objectives: dict[float, np.ndarray] = {}
         self.kept = 0  # rows of the last answer, at the smallest strength
-        self.failure = ""
+        self.failure = library.declines(problem)
 
     def run(self, tolerance: float) -> Answer:
         with warnings.catch_warnings():
@@ -114,23 +113,8 @@ class Trial:
             )
             return nothing
         found = answer()
-        self.kept = _rows_kept(found)
-        return objectives(self.problem, found)
-
-
-def _rows_kept(found: Sequence[Coefficients]) -> int:
-    return int(np.count_nonzero(found[-1][0].any(axis=1)))
-
-
-def objectives(problem: Problem, coefficients: Sequence[Coefficients]) -> np.ndarray:
-    """The judge's objective at every strength."""
-    found = zip(coefficients, problem.alphas, strict=True)
-    return np.array(
-        [
-            judge.objective(problem.data, A, b, p=problem.p, k=problem.k, alpha=alpha)
-            for (A, b), alpha in found
-        ]
-    )
+        self.kept = self.problem.rows_kept(found)
+        return self.problem.objectives(found)
 
 
 def compare(
@@ -152,29 +136,29 @@ def compare(
     return result
 
 
-def reference(problem: Problem) -> tuple[np.ndarray, float, int]:
+def reference(problem: AnyProblem) -> tuple[np.ndarray, float, int]:
     """Objectives of our tightest solve, its largest relative duality gap, and the rows kept at the end."""
     best = np.full(len(problem.shares), np.inf)
     worst_gap, kept = np.inf, 0
+    mine = next(library for library in LIBRARIES if library.name == "mmtfl" and library.takes(problem))
     for tolerance in _REFERENCE_TOLERANCES:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = ours(problem, tolerance)()
-        pairs = zip(found, problem.alphas, strict=True)
-        gap = max(judge.relative_gap(problem.data, A, b, alpha=alpha) for (A, b), alpha in pairs)
+            found = mine.solve(problem, tolerance)()
+        gap = problem.relative_gap(found)
         if gap < worst_gap:
-            best, worst_gap, kept = objectives(problem, found), gap, _rows_kept(found)
+            best, worst_gap, kept = problem.objectives(found), gap, problem.rows_kept(found)
         if worst_gap < CERTIFIED:
             break
     return best, worst_gap, kept
 
 
-def _certified(problem: Problem, trials: list[Trial]):
+def _certified(problem: AnyProblem, trials: list[Trial]):
     best, gap, kept = reference(problem)
     return {id(trial): best for trial in trials}, best, gap, kept
 
 
-def _by_own_end(problem: Problem, trials: list[Trial]):
+def _by_own_end(problem: AnyProblem, trials: list[Trial]):
     """Concave members have many minima: each goes to the end of its own, and the ends are compared."""
     ends = {id(trial): trial.reached(trial.library.ladder[-1]) for trial in trials}
     textbook = [ends[id(trial)] for trial in trials if trial.library.name == "textbook"]
@@ -189,7 +173,7 @@ def _search(trial: Trial, goal: np.ndarray) -> float | None:
     return loosest(suffices, trial.library.ladder, trial.library.hint)
 
 
-def _times(problem: Problem, chosen: list[tuple[Trial, float | None]], repeats: int):
+def _times(problem: AnyProblem, chosen: list[tuple[Trial, float | None]], repeats: int):
     """Least seconds of each that reached its goal (by place), and of one pass, in the same rounds."""
     data = problem.data
     calls: dict[str, Callable[[], object]] = {"pass": lambda: data.correlate(data.y)}

@@ -27,7 +27,7 @@ def objective(data: Data, A: np.ndarray, b: np.ndarray, *, p: float, k: float, a
     """
     z = data.predict(A, b)
     S = np.sum(np.abs(A) ** p, axis=1)
-    return _loss(data, z) / data.mean_size + alpha * float(np.sum(S ** (k / (p + k))))
+    return loss_value(data, z) / data.mean_size + alpha * float(np.sum(S ** (k / (p + k))))
 
 
 def relative_gap(data: Data, A: np.ndarray, b: np.ndarray, *, alpha: float) -> float:
@@ -44,7 +44,7 @@ def relative_gap(data: Data, A: np.ndarray, b: np.ndarray, *, alpha: float) -> f
     norms = np.linalg.norm(data.correlate(slope) / data.mean_size, axis=1)
     theta = slope * min(1.0, alpha / max(float(norms.max()), np.finfo(float).tiny))
     value = objective(data, A, b, p=2, k=2, alpha=alpha)
-    return (value - _dual_value(data, theta) / data.mean_size) / value
+    return (value - dual_value(data, theta) / data.mean_size) / value
 
 
 def largest_alpha(data: Data) -> float:
@@ -54,13 +54,15 @@ def largest_alpha(data: Data) -> float:
     return float(np.linalg.norm(data.correlate(slope), axis=1).max() / data.mean_size)
 
 
-def _loss(data: Data, z: np.ndarray) -> float:
+def loss_value(data: Data, z: np.ndarray) -> float:
+    """Sum of the losses at the linear predictor."""
     if data.loss == "squared":
         return 0.5 * float(np.sum((data.y - z) ** 2))
     return float(np.sum(np.logaddexp(0.0, z) - data.y * z))  # labels 0 and 1
 
 
-def _dual_value(data: Data, theta: np.ndarray) -> float:
+def dual_value(data: Data, theta: np.ndarray) -> float:
+    """The dual objective of eq. (9) at a dual point, not yet divided by n."""
     if data.loss == "squared":
         return float(np.sum(theta * data.y - 0.5 * theta**2))
     size = np.abs(theta)  # the probability, under the scaled model, of the label that was not seen

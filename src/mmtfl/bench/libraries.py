@@ -19,10 +19,12 @@ import numpy as np
 from scipy import sparse
 
 import mmtfl
+from mmtfl.bench import judge
+from mmtfl.bench.additive import TRACE, AdditiveProblem
 from mmtfl.bench.problems import Data, RaggedTasks, SharedTasks
 from mmtfl.bench.timing import LADDER
 
-Coefficients = tuple[np.ndarray, np.ndarray]  # A (d, T) and the intercepts (T,)
+Coefficients = tuple[np.ndarray, np.ndarray]  # A (d, T), or P and Q (2, d, T); and the intercepts (T,)
 Answer = Callable[[], list[Coefficients]]
 TEXTBOOK = Path(__file__).resolve().parents[3] / "benchmarks" / "textbook.py"
 
@@ -65,6 +67,27 @@ class Problem:
         """Whether 1/p + 1/k <= 1, and so the minimum can be certified."""
         return 1.0 / self.p + 1.0 / self.k <= 1.0
 
+    def objectives(self, found: Sequence[Coefficients]) -> np.ndarray:
+        """The judge's objective at every strength."""
+        return np.array(
+            [
+                judge.objective(self.data, A, b, p=self.p, k=self.k, alpha=alpha)
+                for (A, b), alpha in zip(found, self.alphas, strict=True)
+            ]
+        )
+
+    def relative_gap(self, found: Sequence[Coefficients]) -> float:
+        """The judge's duality gap, the largest over the strengths; (2, 2) only."""
+        pairs = zip(found, self.alphas, strict=True)
+        return max(judge.relative_gap(self.data, A, b, alpha=alpha) for (A, b), alpha in pairs)
+
+    def rows_kept(self, found: Sequence[Coefficients]) -> int:
+        """Rows of A that are not zero, at the smallest strength."""
+        return int(np.count_nonzero(found[-1][0].any(axis=1)))
+
+
+AnyProblem = Problem | AdditiveProblem
+
 
 @dataclass(frozen=True)
 class Library:
@@ -76,23 +99,33 @@ class Library:
         The name shown, and how it is called; of several forms of one name the quickest is shown.
     module : str
         What must be importable.
-    takes : function
-        Whether the library can solve a problem.
+    suits : function
+        Whether the library can solve a problem of the class `solves`.
     solve : function
         ``solve(problem, tolerance)`` returns an answer.
     hint : float
         Tolerance at which the search for the loosest one begins.
     ladder : tuple of float
         Tolerances to search, from loose to tight.
+    solves : type
+        Members of the family, or the additive models.
+    declines : function
+        Why a problem that it could solve is not given to it, for a line of the table; else an empty text.
     """
 
     name: str
     form: str
     module: str
-    takes: Callable[[Problem], bool]
-    solve: Callable[[Problem, float], Answer]
+    suits: Callable[[Any], bool]
+    solve: Callable[[Any, float], Answer]
     hint: float
     ladder: tuple[float, ...] = LADDER
+    solves: type = Problem
+    declines: Callable[[Any], str] = lambda problem: ""
+
+    def takes(self, problem: AnyProblem) -> bool:
+        """Whether the library has a line on this problem."""
+        return isinstance(problem, self.solves) and self.suits(problem)
 
     def missing(self) -> str | None:
         """Why the library cannot be used here, or None."""
@@ -321,6 +354,42 @@ def _adelie_options(tol: float) -> dict[str, Any]:
     return {"tol": tol, "progress_bar": False, "early_exit": False, "n_threads": 1}
 
 
+# -- additive models -------------------------------------------------------------------------------------
+
+
+def ours_additive(problem: AdditiveProblem, tol: float) -> Answer:
+    """The public estimator of the pair."""
+    data, pair = problem.data, problem.pair
+    model = pair.model(*problem.alphas[0], fit_intercept=data.fit_intercept, tol=tol)
+    model.fit(data.X, data.y, data.task)
+    return lambda: [(np.stack([model.shared_.T, getattr(model, pair.second).T]), model.intercept_)]
+
+
+def conic(problem: AdditiveProblem, tol: float) -> Answer:
+    """cvxpy with Clarabel, modelling included."""
+    cp: Any = import_module("cvxpy")
+    data, (alpha_shared, alpha_specific) = problem.data, problem.alphas[0]
+    shape = data.X.shape[1], data.n_tasks
+    # the sum as a variable: every X_t is then among the constraints once, where P and Q would have it twice
+    A, Q = cp.Variable(shape), cp.Variable(shape)
+    b: Any = cp.Variable(data.n_tasks) if data.fit_intercept else np.zeros(data.n_tasks)
+    losses = [cp.sum_squares(y - X @ A[:, t] - b[t]) for t, (X, y) in enumerate(data.parts())]
+    value = 0.5 * sum(losses) / data.mean_size
+    value += alpha_shared * problem.pair.shared.conic(cp, A - Q)
+    value += alpha_specific * problem.pair.specific.conic(cp, Q)
+    tolerances = {f"tol_{name}": tol for name in ("gap_abs", "gap_rel", "feas")}
+    cp.Problem(cp.Minimize(value)).solve(solver=cp.CLARABEL, max_threads=1, **tolerances)
+    return lambda: [(np.stack([A.value - Q.value, Q.value]), b.value if data.fit_intercept else b)]
+
+
+def _too_large_a_cone(problem: AdditiveProblem) -> str:
+    """The trace norm is a semidefinite cone; Clarabel keeps a dense matrix with a row per entry of it."""
+    side = problem.data.X.shape[1] + problem.data.n_tasks
+    gigabytes = 8e-9 * (0.5 * side * (side + 1)) ** 2
+    needed = problem.pair.shared is TRACE and gigabytes > _CONE_GIGABYTES
+    return f"skipped: the semidefinite form needs {gigabytes:.0f} GB of memory" if needed else ""
+
+
 # -- Algorithm 1 -----------------------------------------------------------------------------------------
 
 
@@ -347,6 +416,8 @@ def _textbook_takes(problem: Problem) -> bool:
 
 
 _TIGHTER = (*LADDER, 1e-11, 1e-12, 1e-13)  # adelie's tolerance is for squares of what moves
+_CONE_GIGABYTES = 1.0
+_ONCE = (1e-8,)  # Clarabel's default: a run takes too long for a search
 _COARSER = (1e-1, *LADDER[:5])  # an entry of A is of the order of one; the last is "run to the end"
 
 LIBRARIES: Sequence[Library] = (
@@ -381,6 +452,18 @@ LIBRARIES: Sequence[Library] = (
         textbook,
         1e-3,
         _COARSER,
+    ),
+    Library("mmtfl", "estimator", "mmtfl", lambda problem: True, ours_additive, 1e-4, solves=AdditiveProblem),
+    Library(
+        "cvxpy",
+        "Clarabel",
+        "cvxpy",
+        lambda problem: True,
+        conic,
+        _ONCE[0],
+        _ONCE,
+        solves=AdditiveProblem,
+        declines=_too_large_a_cone,
     ),
 )
 NAMES = tuple(dict.fromkeys(library.name for library in LIBRARIES))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import mmtfl
 
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "adelie", "skglm", "celer")
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "adelie", "skglm", "celer", "cvxpy", "clarabel")
 
 
 def processor() -> str:

@@ -42,7 +42,8 @@ class RaggedTasks:
     def shape(self) -> str:
         """One line for people."""
         rows = np.diff(self.offsets)
-        return f"T = {self.n_tasks}, n_t = {rows.min()}..{rows.max()}, d = {self.X.shape[1]}"
+        sizes = f"{rows.min()}" if rows.min() == rows.max() else f"{rows.min()}..{rows.max()}"
+        return f"T = {self.n_tasks}, n_t = {sizes}, d = {self.X.shape[1]}"
 
     def parts(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """X_t and y_t of every task."""

@@ -22,6 +22,7 @@ _PATIENCE = 20.0  # seconds that the tolerances tried of one library on one case
 _WARM_UP = Sizes(
     ragged={"n_tasks": 3, "least": 10, "most": 12, "n_features": 8, "n_true": 2},
     shared={"n_rows": 12, "n_features": 8, "n_tasks": 3, "n_true": 2},
+    additive={"n_tasks": 3, "least": 10, "most": 10, "n_features": 8, "n_true": 2},
     path=2,
     search={},
     growth={},

@@ -73,6 +73,7 @@ def to_markdown(results: Results, command: str) -> str:
 def print_tables(results: Results, console: Any) -> None:
     """The tables on a rich console: lines and colours on a terminal, plain text elsewhere."""
     from rich import box
+    from rich.markup import escape
     from rich.table import Table as RichTable
 
     for table in make_tables(results):
@@ -85,13 +86,14 @@ def print_tables(results: Results, console: Any) -> None:
             box=box.SIMPLE_HEAD if console.is_terminal else box.ASCII2,
         )
         for row in table.rows:
-            shown.add_row(*row)
+            shown.add_row(*map(escape, row))  # else the brackets of mmtfl[bench] are taken for a style
         console.print(shown)
 
 
 def _verdict_cells(verdict: Verdict) -> tuple[str, ...]:
     measured = verdict.note if verdict.measured is None else f"{verdict.measured:.3g} {verdict.unit}"
-    met = {True: "yes", False: "no", None: "-"}[verdict.met]
+    unjudged = "-" if verdict.measured is None else verdict.note
+    met = {True: "yes", False: "no", None: unjudged}[verdict.met]
     return verdict.problem, verdict.against, verdict.wanted, measured, met
 
 

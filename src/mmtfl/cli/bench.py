@@ -32,9 +32,9 @@ def bench(
     Parameters
     ----------
     problems
-        Which of: ragged, shared, path, logistic, concave, cv, growth, cold. All by default.
+        Which of: ragged, shared, path, logistic, concave, additive, cv, growth, cold. All by default.
     libraries
-        Which of: mmtfl, mmtfl-alternating, scikit-learn, adelie, celer, skglm, textbook. All that are
+        Which of: mmtfl, mmtfl-alternating, scikit-learn, adelie, celer, skglm, textbook, cvxpy. All that are
         installed by default; mmtfl always takes part.
     repeats
         Rounds of timing; the least time counts.

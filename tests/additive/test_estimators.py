@@ -346,7 +346,7 @@ def test_stopping_early_is_told(Model, rows):
 
 def test_one_line_on_how_it_went(rows, capsys):
     fitted(RobustRegressor, rows, verbose=1)
-    assert "[RobustRegressor]" in capsys.readouterr().out
+    assert "[RobustRegressor]" in capsys.readouterr().err
 
 
 # -- small problems ------------------------------------------------------------------------------------------

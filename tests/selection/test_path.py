@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 
 from mmtfl import MMTFLClassifier, MMTFLRegressor, Tasks, path
 from mmtfl.datasets import make_d1, make_tasks
@@ -32,7 +33,7 @@ def objective_of(problem, p, k):
 
 def path_of(problem, p, k, alphas, **options):
     objective = objective_of(problem, p, k)
-    return solve_path(objective.design, objective.loss, objective.penalty, alphas, **options)
+    return solve_path(objective, alphas, **options)
 
 
 def solve_at(problem, p, k, alpha, **options):
@@ -109,7 +110,7 @@ def test_concave_path_is_on_average_no_worse_than_algorithm_1_run_to_the_end(p, 
         tasks = Tasks.from_rows(data.X, data.y, data.task)
         objective = Objective(Design(tasks), LOSSES["squared"], make_penalty(p, k, 1.0))
         alphas = alpha_max(objective) * np.array([0.3, 0.1, 0.03])
-        found = solve_path(objective.design, objective.loss, objective.penalty, alphas, tol=1e-4)
+        found = solve_path(objective, alphas, tol=1e-4)
         assert 0 < found.n_kept.min() < found.n_kept.max()
         for value, alpha in zip(found.objectives, alphas, strict=True):
             at = Objective(objective.design, objective.loss, make_penalty(p, k, alpha))
@@ -387,3 +388,54 @@ def test_dense_start_leaves_the_objective_as_it_was():
     from_dense_start(objective, descent, 1000, 1e-4)
     assert objective.penalty is before
     assert descent.objective is objective
+
+
+def test_a_path_that_stops_short_says_at_how_many_strengths():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(80, 30)), np.repeat([0, 1], 40)
+    y = X[:, :10].sum(axis=1) + rng.normal(size=80)
+    with pytest.warns(ConvergenceWarning, match=r"path stopped short of tol=1e-07 at \d+ of 5 strengths"):
+        found = path(X, y, task, p=2, k=2, alphas=5, max_iter=1)
+    assert not found.converged.all()
+    assert path(X, y, task, p=2, k=2, alphas=5).converged.all()
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e200])
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (INF, 1), (2, 1), (1, 1), (3, 3)])
+def test_features_whose_squares_are_no_floats_have_the_same_grid_and_path(data, p, k, factor):
+    found = path(data.X, data.y, data.task, p=p, k=k, alphas=4)
+    extreme = path(data.X * factor, data.y, data.task, p=p, k=k, alphas=4)
+    power = k if p == INF else p * k / (p + k)
+    assert found.n_kept[0] == 0 < found.n_kept[-1] or power > 1
+    # concave members are asked for zero to 1 %
+    rtol = 1e-6 if power >= 1 else 2e-2
+    assert_allclose(extreme.alphas / factor**power, found.alphas, rtol=rtol)
+    assert_allclose(extreme.objectives, found.objectives, rtol=rtol)
+    if power >= 1:
+        for i in range(4):
+            assert_allclose(extreme.coef(i) * factor, found.coef(i), atol=1e-5)
+
+
+@pytest.mark.parametrize("factor", [1e-140, 1e140])
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (2, 1)])
+def test_targets_in_extreme_units_have_the_same_path(data, p, k, factor):
+    found = path(data.X, data.y, data.task, p=p, k=k, alphas=4)
+    extreme = path(data.X, data.y * factor, data.task, p=p, k=k, alphas=4)
+    assert_allclose(extreme.alphas / factor ** (2 - p * k / (p + k)), found.alphas, rtol=2e-2)
+    assert_allclose(extreme.objectives / factor / factor, found.objectives, rtol=2e-2)
+    assert_array_equal(extreme.n_kept, found.n_kept)
+
+
+def test_strengths_that_are_no_floats_are_a_clear_error(data):
+    with pytest.raises(ValueError, match=r"p=2, k=inf .* range of floats: .* standardize=True"):
+        path(data.X * 1e200, data.y, data.task, p=2, k=INF, alphas=4)
+    assert len(path(data.X * 1e200, data.y, data.task, p=2, k=INF, alphas=4, standardize=True)) == 4
+
+
+def test_a_path_leaves_the_objective_as_it_was_and_knows_its_data():
+    problem = make_problem(12)
+    objective = objective_of(problem, 2, 1)
+    before = objective.penalty
+    found = solve_path(objective, alpha_grid(objective, 4))
+    assert objective.penalty is before
+    assert_array_equal(solve_path(objective, found.alphas).objectives, found.objectives)

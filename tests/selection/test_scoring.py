@@ -423,6 +423,25 @@ def test_scorer_survives_pickle_and_shows_itself(problem):
     assert again(model, X, y, task=task) == scorer(model, X, y, task=task)
 
 
+def a_scorer(estimator, X, y=None):
+    return 1.0
+
+
+@pytest.mark.parametrize(
+    "scorer",
+    [a_scorer, lambda model, X, y: 1.0, task_scorer("r2"), {"r2": "r2"}],
+    ids=["named", "three", "ours", "dict"],
+)
+def test_what_scores_an_estimator_is_no_metric(scorer):
+    with pytest.raises(TypeError, match=r"metric\(y_true, y_pred\)"):
+        task_scorer(scorer)
+
+
+@pytest.mark.parametrize("metric", [min, np.maximum, lambda *both: 1.0, lambda y, z, squared=True: 1.0])
+def test_functions_of_two_arguments_are_metrics(metric):
+    assert repr(task_scorer(metric)).startswith("task_scorer(")
+
+
 def test_wrong_options_of_the_scorer_are_named(problem):
     X, y, _ = problem
     with pytest.raises(ValueError, match="per_task_scores"):

@@ -1,6 +1,10 @@
 """The estimators that choose by themselves: what they choose, how they score, and that they are citizens."""
 
 import pickle
+import threading
+from contextlib import nullcontext
+from functools import cached_property
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -20,7 +24,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from mmtfl import MMTFLClassifier, MMTFLClassifierCV, MMTFLRegressor, MMTFLRegressorCV
 from mmtfl.datasets import make_d1, make_tasks
 from mmtfl.model_selection import TaskKFold, task_scorer
-from mmtfl.selection.cross_validation import choose
+from mmtfl.objective.objective import Objective
+from mmtfl.selection.cross_validation import choose, score_columns
 
 INF = float("inf")
 NAMES = np.array(["north", "south", "west"])
@@ -385,6 +390,70 @@ def test_a_loss_given_as_a_function_is_refused_not_maximised(rows):
         regressor(scoring=mean_squared_error).fit(*rows)
 
 
+def test_a_scorer_of_estimators_is_refused_with_a_way_out(rows):
+    with pytest.raises(TypeError, match=r"\(estimator, X, y\) is not a metric .* task_scorer\(metric"):
+        regressor(scoring=lambda estimator, X, y: estimator.score(X, y)).fit(*rows)
+
+
+@pytest.mark.parametrize(
+    ("scoring", "by_hand"),
+    [
+        ("r2", r2_score),
+        (
+            make_scorer(mean_squared_error, greater_is_better=False),
+            lambda *a, **k: -mean_squared_error(*a, **k),
+        ),
+    ],
+    ids=["r2", "mse"],
+)
+@pytest.mark.parametrize("average", ["macro", "pooled"])
+def test_named_scores_count_rows_by_their_weight(rows, scoring, by_hand, average):
+    X, y, task = rows
+    weight = np.random.default_rng(2).uniform(0.1, 3.0, size=90)
+    folds = folds_of(90)
+    model = regressor(alphas=[0.3], cv=folds, tol=1e-9, scoring=task_scorer(scoring, average=average))
+    model.fit(X, y, task, weight)
+    for f, (train, test) in enumerate(folds):
+        # the path of a fold stops at 1e-4, which scores do not see
+        alone = MMTFLRegressor(2, 2, 0.3).fit(X[train], y[train], task[train], weight[train])
+        predicted = alone.predict(X[test], task[test])
+        parts = [task[test] == name for name in NAMES] if average == "macro" else [np.full(len(test), True)]
+        values = [by_hand(y[test][own], predicted[own], sample_weight=weight[test][own]) for own in parts]
+        assert_allclose(split_scores(model, f), np.mean(values), rtol=1e-3)
+        unweighted = np.mean([by_hand(y[test][own], predicted[own]) for own in parts])
+        assert abs(unweighted - np.mean(values)) > 3e-3 * abs(unweighted)
+
+
+@pytest.mark.parametrize("scoring", ["roc_auc", "f1", "accuracy", "neg_log_loss"])
+def test_weight_two_is_a_repeated_row_for_scores_of_classes(classes, scoring):
+    X, y, task = classes
+    y = (y == "yes").astype(int)
+    weight = np.random.default_rng(2).integers(1, 3, size=90)
+    again = np.repeat(np.arange(90), weight)
+    folds = folds_of(90)
+    repeated = [tuple(np.flatnonzero(np.isin(again, part)) for part in fold) for fold in folds]
+    options = {"alphas": [0.1, 0.03], "scoring": scoring, "tol": 1e-9}
+    weighted = classifier(cv=folds, **options).fit(X, y, task, weight)
+    other = classifier(cv=repeated, **options).fit(X[again], y[again], task[again])
+    assert_allclose(weighted.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"], rtol=1e-3)
+
+
+def test_metrics_without_weights_see_all_rows_alike(rows):
+    X, y, task = rows
+    weight = np.random.default_rng(2).uniform(0.1, 3.0, size=90)
+
+    def worst(y_true, y_pred):
+        return -np.abs(y_true - y_pred).max()
+
+    folds = folds_of(90)
+    model = regressor(alphas=[0.3], cv=folds, scoring=worst).fit(X, y, task, weight)
+    train, test = folds[0]
+    predicted = MMTFLRegressor(2, 2, 0.3).fit(X[train], y[train], task[train], weight[train])
+    errors = np.abs(y[test] - predicted.predict(X[test], task[test]))
+    expected = np.mean([-errors[task[test] == name].max() for name in NAMES])
+    assert_allclose(split_scores(model, 0), expected, rtol=1e-3)
+
+
 def test_unknown_score_names_are_errors(rows):
     with pytest.raises(ValueError, match="not a name of scikit-learn's scorers"):
         regressor(scoring="r3").fit(*rows)
@@ -412,6 +481,29 @@ def test_a_number_is_task_k_fold_with_that_many_folds(rows):
 def test_a_number_is_stratified_for_classifiers(classes):
     splitter = TaskKFold(4, random_state=0, stratify=True)
     assert_same_search(classifier(cv=4).fit(*classes), classifier(cv=splitter).fit(*classes), rtol=0)
+
+
+def test_a_number_is_task_k_fold_for_columns_of_y_too(shared):
+    X, Y, _, _ = shared
+    complete = np.nan_to_num(Y)
+    for targets in (Y, complete):
+        same = regressor(cv=4).fit(X, targets), regressor(cv=TaskKFold(4, random_state=0)).fit(X, targets)
+        assert_same_search(*same, rtol=0)
+    signs = np.where(np.isnan(Y), np.nan, Y > 0)
+    for targets in (signs, np.nan_to_num(signs)):
+        splitter = TaskKFold(4, random_state=0, stratify=True)
+        same = classifier(cv=4).fit(X, targets), classifier(cv=splitter).fit(X, targets)
+        assert_same_search(*same, rtol=0)
+
+
+def test_task_k_fold_does_not_see_rows_of_no_weight(rows):
+    X, y, task = rows
+    weight = np.ones(90)
+    weight[::4] = 0.0
+    kept = weight > 0
+    for cv in (3, TaskKFold(3, random_state=0)):
+        model = regressor(cv=cv).fit(X, y, task, weight)
+        assert_same_search(model, regressor(cv=cv).fit(X[kept], y[kept], task[kept]), rtol=1e-6)
 
 
 def test_splitters_of_scikit_learn_split_the_rows_as_given(rows, classes):
@@ -612,6 +704,18 @@ def test_default_folds_keep_both_classes_of_every_target_in_training(shared):
         assert classifier(alphas=1, cv=None).fit(X, Y).coef_.shape == (2, 6)
 
 
+def test_a_class_with_one_row_in_a_column_is_trained_in_every_fold(shared):
+    X, _, _, _ = shared
+    Y = np.zeros((60, 3))
+    Y[:30, 0], Y[7, 1], Y[[3, 50], 2] = 1.0, 1.0, 1.0
+    model = classifier(alphas=3, cv=None).fit(X, Y)
+    assert model.coef_.shape == (3, 6)
+    with pytest.raises(
+        ValueError, match=r"Fold \d of cv has one class only of task 1 .*TaskKFold\(stratify=True"
+    ):
+        classifier(alphas=3, cv=KFold(5)).fit(X, Y)
+
+
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
 def test_labels_may_be_a_column_of_the_frame(rows, make):
     X, y, task = rows
@@ -745,6 +849,41 @@ def test_same_bits_for_any_number_of_threads(rows, classes, search):
     assert_array_equal(one.intercept_, two.intercept_)
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_fold_is_prepared_once_for_all_members(rows, monkeypatch, n_jobs):
+    passes = []
+    monkeypatch.setattr(
+        Objective, "null_gradient", _counted(vars(Objective)["null_gradient"].func, passes), raising=True
+    )
+    regressor(pk=((2, 2), (1, 1), (2, 1)), alphas=[0.5, 0.1], n_jobs=n_jobs).fit(*rows)
+    # one for each of three folds, one for the chosen member's path on all rows, one for its last fit
+    assert len(passes) == 5
+
+
+def _counted(function, calls):
+    def counting(self):
+        calls.append(self)
+        return function(self)
+
+    out = cached_property(counting)
+    out.__set_name__(Objective, "null_gradient")
+    return out
+
+
+def test_blas_is_limited_by_the_thread_that_searches_and_by_no_other(rows, monkeypatch):
+    entered = []
+
+    def limit():
+        entered.append(threading.current_thread())
+        return nullcontext()
+
+    for module in ("mmtfl.selection.search", "mmtfl.solvers.solve"):
+        monkeypatch.setattr(import_module(module), "one_blas_thread", limit)
+    regressor(pk=((2, 2), (2, INF), (2, 1)), n_jobs=2).fit(*rows)
+    assert set(entered) == {threading.main_thread()}
+    assert len(entered) == 2  # around the search, and around the last fit
+
+
 def test_inputs_and_parameters_are_left_alone(rows):
     X, y, task = rows  # cannot be written to
     alphas, pk = np.array([0.1, 1.0, 0.3]), np.array([[2, 2], [2, 1]])
@@ -792,6 +931,32 @@ def test_features_in_extreme_units_give_the_same_search(rows, factor):
     # c = 1, where concave members start, has units: they may end in another local minimum
     concave = regressor(pk=(2, 1), alphas=4).fit(X * factor, y, task)
     assert concave.score(X * factor, y, task) > 0.5
+
+
+@pytest.mark.parametrize("factor", [1e-140, 1e80, 1e140])
+@pytest.mark.parametrize("selection", ["best", "one_se"])
+def test_targets_in_extreme_units_give_the_same_search(rows, factor, selection):
+    X, y, task = rows
+    plain, extreme = (regressor(alphas=5, selection=selection).fit(X, z, task) for z in (y, y * factor))
+    for name in ("mean_test_score", "std_test_score"):
+        found = extreme.cv_results_[name] / factor / factor
+        assert_allclose(found, plain.cv_results_[name], rtol=1e-3, err_msg=name)
+    assert_allclose(extreme.coef_ / factor, plain.coef_, atol=1e-6)
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e200])
+def test_features_whose_squares_are_no_floats_give_the_same_search(rows, factor):
+    X, y, task = rows
+    pk = ((2, 2), (2, 1))
+    plain, extreme = (regressor(pk=pk, alphas=4).fit(Z, y, task) for Z in (X, X * factor))
+    assert (extreme.best_p_, extreme.best_k_) == (plain.best_p_, plain.best_k_)
+    assert_allclose(extreme.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"], rtol=2e-2)
+    assert_allclose(extreme.predict(X * factor, task), plain.predict(X, task), atol=2e-2)
+
+
+def test_spread_of_a_score_that_is_not_finite_is_not_a_number():
+    columns = score_columns(np.array([[1.0, 3.0], [-np.inf, 1.0], [0.0, 0.0], [np.nan, 1.0]]))
+    assert_allclose(columns["std_test_score"], [1.0, np.nan, 0.0, np.nan])
 
 
 def test_constant_targets_choose_the_empty_model(rows):

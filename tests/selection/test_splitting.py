@@ -121,6 +121,34 @@ def test_stratification_is_what_spreads_the_rare_class():
     assert any(count != [1, 1] for count in positives(False))
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    n_rows=st.integers(8, 40),
+    n_tasks=st.integers(1, 5),
+    share=st.floats(0.03, 0.6),
+    seed=st.integers(0, 99),
+    missing=st.booleans(),
+)
+def test_classes_of_all_columns_stay_in_every_training_part(n_rows, n_tasks, share, seed, missing):
+    rng = np.random.default_rng(seed)
+    Y = (rng.random((n_rows, n_tasks)) < share).astype(float)
+    Y[0] = 1.0  # one positive at least, and in some columns no other
+    if missing:
+        Y[1:][rng.random((n_rows - 1, n_tasks)) < 0.2] = np.nan
+    classes = [set(column[~np.isnan(column)]) for column in Y.T]
+    plain = TaskKFold(3, random_state=seed).split(Y)
+    n_trained = np.zeros(n_rows, dtype=int)
+    for (train, test), (_, tested) in zip(
+        TaskKFold(3, random_state=seed, stratify=True).split(Y, Y), plain, strict=True
+    ):
+        assert [set(column[~np.isnan(column)]) for column in Y[train].T] == classes
+        assert set(test) <= set(tested)
+        n_trained[train] += 1
+    # only what has to is never tested: at most one row for a class of a column
+    assert np.sum(n_trained == 3) <= 2 * n_tasks
+    assert np.all(n_trained >= 2)
+
+
 @pytest.mark.parametrize("options", [{"shuffle": False}, {"shuffle": True, "random_state": 3}])
 def test_without_tasks_the_folds_are_those_of_kfold(options):
     X = np.zeros((13, 1))
@@ -247,6 +275,10 @@ def test_wrong_data_is_named():
         next(TaskKFold(2, stratify=True).split(X, task=[0, 0, 1, 1]))
     with pytest.raises(ValueError, match="continuous"):
         next(TaskKFold(2, stratify=True).split(X, [0.1, 0.2, 0.3, 0.5], task=[0, 0, 1, 1]))
+    with pytest.raises(ValueError, match="continuous"):
+        next(TaskKFold(2, stratify=True).split(X, [[0.1, 0.2], [0.3, 0.5], [0.4, 0.6], [0.7, 0.9]]))
+    with pytest.raises(ValueError, match="y has 3"):
+        next(TaskKFold(2, stratify=True).split(X, np.eye(3, 2)))
     with pytest.raises(ValueError, match="0 of 4 rows"):
         next(TaskKFold(2).split(X, task=[0, 1, 2, 3]))
 

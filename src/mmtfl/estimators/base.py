@@ -120,7 +120,7 @@ n_jobs : int, optional
 engine : engine, optional
     Where the tasks are kept and worked on; None for this process.
 verbose : int, default=0
-    Whether to print one line on how the fit went.{eps}"""
+    Whether to tell on stderr how the fit went, in one line; searches also show how far they are.{eps}"""
 
 EPS_PARAMETER = """
 eps : float, default=1e-2

@@ -408,6 +408,7 @@ def _as_path(solution: Solution) -> Path:
         intercepts=solution.intercept[None],
         objectives=np.array([solution.objective]),
         violations=np.array([solution.violation]),
+        converged=np.array([solution.converged]),
         n_features=len(solution.A),
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,13 +13,15 @@ from scipy import sparse
 from scipy.special import expit
 
 from mmtfl.data.tasks import Tasks
-from mmtfl.estimators.metrics import Metric, mean_task_score, pooled_score
+from mmtfl.estimators.metrics import Metric
 from mmtfl.estimators.scaling import column_spread, target_spread
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.objective import Objective
 from mmtfl.objective.penalties import LogRows, RowPower
 from mmtfl.selection.path import Path, alpha_grid, solve_path
+from mmtfl.selection.progress import Progress
+from mmtfl.selection.scoring import score_predictions
 
 Member = RowPower | LogRows
 
@@ -38,19 +41,26 @@ class Settings:
     classes: np.ndarray | None
 
 
+def with_member(objective: Objective, member: Member) -> Objective:
+    """The same data under another penalty: what was computed of the data alone comes along."""
+    out = copy(objective)
+    out.penalty = member
+    return out
+
+
 def member_grids(
-    design: Design, loss: Loss, members: Sequence[Member], alphas: int | np.ndarray, ratio: float | None
+    objective: Objective, members: Sequence[Member], alphas: int | np.ndarray, ratio: float | None
 ) -> list[np.ndarray]:
-    """The alphas tried for each member, largest first; they share the null gradient and the curvature."""
+    """The alphas tried for each member, largest first."""
     if not isinstance(alphas, int | np.integer):
         return [np.sort(np.asarray(alphas, dtype=float))[::-1] for _ in members]
-    first = Objective(design, loss, members[0])
-    grids = []
-    for member in members:
-        objective = Objective(design, loss, member)
-        objective.__dict__["null_gradient"] = first.null_gradient
-        grids.append(alpha_grid(objective, int(alphas), ratio))
-    return grids
+    _know_data(objective)
+    return [alpha_grid(with_member(objective, member), int(alphas), ratio) for member in members]
+
+
+def _know_data(objective: Objective) -> None:
+    """Make the first pass over the data now, so that copies of the objective share it."""
+    _ = objective.scale
 
 
 def fold_scores(
@@ -60,32 +70,63 @@ def fold_scores(
     grids: Sequence[np.ndarray],
     settings: Settings,
     n_jobs: int | None,
+    *,
+    verbose: int = 0,
 ) -> list[np.ndarray]:
-    """Held-out scores of each member, (n_alphas, n_folds)."""
-    jobs = [(m, f) for f in range(len(folds)) for m in range(len(members))]
-    run = delayed(_score_fold)
-    calls = (run(tasks, *folds[f], members[m], grids[m], settings) for m, f in jobs)
-    n_threads = min(effective_n_jobs(n_jobs), len(jobs))
-    if n_threads > 1:
-        results = Parallel(n_jobs=n_threads, backend="threading")(calls)
-    else:
-        results = [function(*arguments, **keywords) for function, arguments, keywords in calls]
-    scores = [np.empty((len(grid), len(folds))) for grid in grids]
-    for (m, f), column in zip(jobs, results, strict=True):
-        scores[m][:, f] = column
-    return scores
+    """Held-out scores of each member, (n_alphas, n_folds).
+
+    All members share what is made of a fold: its rows, the first pass over them and the curvatures. The
+    columns gathered on a path are not shared: they suit the member that asked for them.
+    """
+
+    def work(fold: _Fold, member: Member, alphas: np.ndarray) -> np.ndarray:
+        column = fold.scores(member, alphas, settings)
+        progress.advance()
+        return column
+
+    def calls() -> Iterator[Any]:
+        # fold by fold, made when their turn comes: only those at work are in memory
+        for train, test in folds:
+            fold = _Fold.of(tasks, train, test, settings)
+            for member, alphas in zip(members, grids, strict=True):
+                yield delayed(work)(fold, member, alphas)
+
+    n_paths = len(folds) * len(members)
+    n_threads = min(effective_n_jobs(n_jobs), n_paths)
+    with Progress("cross-validation", n_paths, "paths", shown=verbose > 0) as progress:
+        if n_threads > 1:
+            results = Parallel(n_jobs=n_threads, backend="threading")(calls())
+        else:
+            results = [function(*arguments, **keywords) for function, arguments, keywords in calls()]
+    return [np.column_stack(results[m :: len(members)]) for m in range(len(members))]
 
 
-def _score_fold(
-    tasks: Tasks, train: np.ndarray, test: np.ndarray, member: Member, alphas: np.ndarray, settings: Settings
-) -> np.ndarray:
-    """Scores on the test rows of the path fitted on the training rows; scales are those of the training."""
-    design, column_scale, target_scale = training_design(take(tasks, train), settings)
-    held_out = take(tasks, test)
-    path = solve_path(design, settings.loss, member, alphas, max_iter=settings.max_iter, tol=settings.tol)
-    path = path.scaled(column_scale, target_scale)
-    index = places(design.tasks.labels, held_out.labels)[held_out.observation_task]
-    return np.array([score_at(path, i, held_out, index, target_scale, settings) for i in range(len(path))])
+@dataclass(frozen=True)
+class _Fold:
+    """Training rows as an objective in scales of their own, and the rows held out."""
+
+    objective: Objective
+    column_scale: np.ndarray | None
+    target_scale: np.ndarray | None
+    held_out: Tasks
+    index: np.ndarray  # position of each held-out row's task among those trained
+
+    @classmethod
+    def of(cls, tasks: Tasks, train: np.ndarray, test: np.ndarray, settings: Settings) -> _Fold:
+        design, column_scale, target_scale = training_design(take(tasks, train), settings)
+        held_out = take(tasks, test)
+        index = places(design.tasks.labels, held_out.labels)[held_out.observation_task]
+        objective = Objective(design, settings.loss, RowPower(2, 1.0, 2))  # every member brings its own
+        _know_data(objective)
+        return cls(objective, column_scale, target_scale, held_out, index)
+
+    def scores(self, member: Member, alphas: np.ndarray, settings: Settings) -> np.ndarray:
+        """Scores on the held-out rows of the member's path on the training rows."""
+        objective = with_member(self.objective, member)
+        path = solve_path(objective, alphas, max_iter=settings.max_iter, tol=settings.tol)
+        path = path.scaled(self.column_scale, self.target_scale)
+        held_out = self.held_out, self.index, self.target_scale
+        return np.array([score_at(path, i, *held_out, settings) for i in range(len(path))])
 
 
 def training_design(fitted: Tasks, settings: Settings) -> tuple[Design, np.ndarray | None, np.ndarray | None]:
@@ -138,9 +179,8 @@ def score_at(
         if "decision_function" not in metric.responses:
             by_probability = "predict_proba" in metric.responses
             z = expit(z) if by_probability else settings.classes[(z > 0.0).astype(np.intp)]
-    if settings.pooled:
-        return pooled_score(y, z, metric)
-    return mean_task_score(y, z, held_out.labels[held_out.observation_task], metric)
+    labels = held_out.labels[held_out.observation_task]
+    return score_predictions(y, z, labels, held_out.weights, metric=metric, pooled=settings.pooled)
 
 
 def predict_observations(
@@ -158,19 +198,31 @@ def results_table(
     members: Sequence[Member], grids: Sequence[np.ndarray], scores: Sequence[np.ndarray]
 ) -> dict[str, Any]:
     """One row per (p, k, alpha): the columns of ``cv_results_``."""
-    stacked = np.concatenate(scores)
-    mean = stacked.mean(axis=1)
     table: dict[str, Any] = {
         "p": np.repeat([float(member.p) for member in members], [len(grid) for grid in grids]),
         "k": np.repeat([member_k(member) for member in members], [len(grid) for grid in grids]),
         "alpha": np.concatenate(grids),
+    }
+    return {**table, **score_columns(np.concatenate(scores))}
+
+
+def score_columns(scores: np.ndarray) -> dict[str, np.ndarray]:
+    """Mean, spread and rank of scores (n_candidates, n_folds), and a column per fold."""
+    mean = scores.mean(axis=1)
+    table = {
         "mean_test_score": mean,
-        "std_test_score": stacked.std(axis=1),
+        "std_test_score": _deviation(scores, ddof=0),
         "rank_test_score": np.argsort(np.argsort(-mean, kind="stable"), kind="stable") + 1,
     }
-    for fold in range(stacked.shape[1]):
-        table[f"split{fold}_test_score"] = stacked[:, fold]
-    return table
+    return {**table, **{f"split{fold}_test_score": column for fold, column in enumerate(scores.T)}}
+
+
+def _deviation(scores: np.ndarray, *, ddof: int) -> np.ndarray:
+    """Standard deviation over folds, in units of the largest score so that no square overflows."""
+    size = np.abs(scores).max(axis=-1)
+    unit = np.where((size > 0.0) & np.isfinite(size), size, 1.0)
+    with np.errstate(invalid="ignore"):  # a score of minus infinity has no deviation
+        return unit * np.std(scores / unit[..., None], axis=-1, ddof=ddof)
 
 
 def member_k(member: Member) -> float:
@@ -192,5 +244,5 @@ def choose(scores: Sequence[np.ndarray], selection: str) -> tuple[int, int]:
     if selection == "best":
         return member, best
     folds = scores[member][best]
-    error = folds.std(ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else 0.0
+    error = _deviation(folds, ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else 0.0
     return member, int(np.flatnonzero(mean >= mean[best] - error)[0])  # alphas fall: the first is strongest

@@ -2,18 +2,18 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mmtfl.engine.threads import Threads
-from mmtfl.objective.design import Design
-from mmtfl.objective.losses import Loss
 from mmtfl.objective.objective import Objective
 from mmtfl.objective.penalties import LogRows, RowPower, row_norms
 from mmtfl.solvers.alternating import alternate
 from mmtfl.solvers.block import RowDescent
 from mmtfl.solvers.solution import Solution
+from mmtfl.solvers.solve import moderate
 from mmtfl.solvers.starts import best_of_starts, dense_start
 
 _ALPHA_MAX_ACCURACY = 0.01
@@ -36,6 +36,8 @@ class Path:
         Intercepts.
     objectives, violations : ndarray (n_alphas,)
         Objective reached, and distance to stationarity.
+    converged : ndarray (n_alphas,)
+        Whether the solver came within its tolerance.
     n_features : int
         Number of features of the model.
     """
@@ -46,6 +48,7 @@ class Path:
     intercepts: np.ndarray
     objectives: np.ndarray
     violations: np.ndarray
+    converged: np.ndarray
     n_features: int
 
     def __len__(self) -> int:
@@ -70,50 +73,79 @@ class Path:
             values = [rows / column_scale[index, None] for rows, index in kept]
         if target_scale is not None:
             values, intercepts = [rows * target_scale for rows in values], intercepts * target_scale
-        return Path(
-            self.alphas, self.features, values, intercepts, self.objectives, self.violations, self.n_features
-        )
+        return replace(self, values=values, intercepts=intercepts)
 
 
-def solve_path(
-    design: Design,
-    loss: Loss,
-    penalty: RowPower | LogRows,
-    alphas: np.ndarray,
-    *,
-    max_iter: int = 1000,
-    tol: float = 1e-4,
-) -> Path:
-    """Solve one member of the family at every alpha.
+class Strengths:
+    """One member of the family on some data, to be solved at many alphas.
+
+    Works on an objective of its own, in columns of moderate size, that shares what is known of the data with
+    the one it was made from.
+
+    Parameters
+    ----------
+    objective : Objective
+        Left as it is; the strength of its penalty does not matter.
+    """
+
+    def __init__(self, objective: Objective):
+        self.member = objective.penalty
+        moderated, self.factor = moderate(objective)
+        self.objective = copy(moderated)
+
+    def at(self, alpha: float) -> Objective:
+        """The objective at one alpha."""
+        self.objective.penalty = self.penalty(alpha)
+        return self.objective
+
+    def penalty(self, alpha: float) -> RowPower | LogRows:
+        """The penalty at one alpha, in the units of the objective."""
+        member = self.member.at(float(alpha))
+        if self.factor is None:
+            return member
+        with np.errstate(over="ignore", under="ignore", divide="ignore"):
+            return member.rescaled(1.0 / self.factor)
+
+    def kept_rows(self, solution: Solution) -> tuple[np.ndarray, Solution]:
+        """The features kept, and the solution with their rows alone, in the units of the given objective."""
+        kept = np.flatnonzero(np.any(solution.A != 0.0, axis=1))
+        A = solution.A[kept]
+        return kept, replace(solution, A=A if self.factor is None else A / self.factor[kept, None])
+
+
+def solve_path(objective: Objective, alphas: np.ndarray, *, max_iter: int = 1000, tol: float = 1e-4) -> Path:
+    """Solve the objective at every alpha, whatever the strength of its penalty.
 
     Convex members run from the largest alpha down, where the solutions are small. Concave ones run up from
     a dense start: coming down from zero they would stay at the poor local minima they meet first.
     """
     alphas = np.sort(np.asarray(alphas, dtype=float))[::-1]
-    objective = Objective(design, loss, penalty)
-    if penalty.is_convex:
-        solutions = list(_downwards(objective, alphas, max_iter, tol))
+    problem = Strengths(objective)
+    if objective.penalty.is_convex:
+        points = [problem.kept_rows(solution) for solution in _downwards(problem, alphas, max_iter, tol)]
     else:
-        solutions = list(_upwards(objective, alphas[::-1], max_iter, tol))[::-1]
-    kept = [np.flatnonzero(np.any(solution.A != 0.0, axis=1)) for solution in solutions]
+        points = [problem.kept_rows(solution) for solution in _upwards(problem, alphas[::-1], max_iter, tol)]
+        points.reverse()
+    features, solutions = zip(*points, strict=True)
     return Path(
         alphas=alphas,
-        features=kept,
-        values=[solution.A[rows] for solution, rows in zip(solutions, kept, strict=True)],
+        features=list(features),
+        values=[solution.A for solution in solutions],
         intercepts=np.array([solution.intercept for solution in solutions]),
         objectives=np.array([solution.objective for solution in solutions]),
         violations=np.array([solution.violation for solution in solutions]),
-        n_features=design.n_features,
+        converged=np.array([solution.converged for solution in solutions]),
+        n_features=objective.design.n_features,
     )
 
 
-def _downwards(objective: Objective, alphas: np.ndarray, max_iter: int, tol: float) -> Iterator[Solution]:
-    member = objective.penalty
+def _downwards(problem: Strengths, alphas: np.ndarray, max_iter: int, tol: float) -> Iterator[Solution]:
+    member = problem.member
     direct = isinstance(member, RowPower) and member.p == 2.0 and member.power > 1.0
-    descent = RowDescent(objective)
+    descent = RowDescent(problem.objective)
     last: Solution | None = None
     for alpha in alphas:
-        objective.penalty = member.at(float(alpha))
+        objective = problem.at(alpha)
         if direct:  # no row is ever zero: the tasks' ridge problems are the quicker way
             start = None if last is None else last.A
             last = alternate(objective, Threads(), start=start, max_iter=max_iter, tol=tol)
@@ -124,19 +156,17 @@ def _downwards(objective: Objective, alphas: np.ndarray, max_iter: int, tol: flo
         yield last
 
 
-def _upwards(objective: Objective, alphas: np.ndarray, max_iter: int, tol: float) -> Iterator[Solution]:
-    member = objective.penalty
-    descent = RowDescent(objective)
-    objective.penalty = member.at(float(alphas[0]))
-    last = from_dense_start(objective, descent, max_iter, tol)
+def _upwards(problem: Strengths, alphas: np.ndarray, max_iter: int, tol: float) -> Iterator[Solution]:
+    descent = RowDescent(problem.objective)
+    last = from_dense_start(problem.at(alphas[0]), descent, max_iter, tol)
     yield last
     for alpha in alphas[1:]:
-        objective.penalty = member.at(float(alpha))
+        objective = problem.at(alpha)
         if last.A.any():
             last = descent.solve(last.A, last.intercept, max_iter=max_iter, tol=tol)
         if not last.A.any() or last.objective >= objective.null_value:
             # zero, once it is better, is better for every larger alpha
-            last = descent.solve(None, max_iter=1, tol=tol)
+            last = replace(descent.solve(None, max_iter=1, tol=tol), converged=True)
         yield last
 
 
@@ -154,79 +184,82 @@ def alpha_max(objective: Objective, *, max_iter: int = 1000) -> float:
     local minimum at *every* alpha, so the question is about the solver: from its own starts it must return
     zero at this alpha, and not at one smaller by more than 1 %.
     """
-    penalty = objective.penalty
-    gradient = objective.null_gradient
-    if not gradient.any():
+    if not objective.null_gradient.any():
         return 1.0
-    norms = RowPower(penalty.p, 1.0, 1.0).dual_norm(gradient)
-    if isinstance(penalty, RowPower) and penalty.power == 1.0:
-        return float(norms.max())
-    smooth_log = isinstance(penalty, LogRows) and penalty.p > 1.0
-    if penalty.is_convex or smooth_log:
-        curvature = objective.curvature
+    top = _alpha_max(Strengths(objective), max_iter)
+    if not 0.0 < top < math.inf:
+        raise ValueError(
+            f"The strength at which p={objective.penalty.p:g}, k={objective.penalty.k:g} gives zero is out "
+            "of the range of floats: put features on one scale with standardize=True, or y in other units."
+        )
+    return top
+
+
+def _alpha_max(problem: Strengths, max_iter: int) -> float:
+    # once columns are rescaled, rows have strengths of their own at alpha = 1
+    unit, gradient = problem.penalty(1.0), problem.objective.null_gradient
+    norms = RowPower(unit.p, 1.0, 1.0).dual_norm(gradient)
+    if isinstance(unit, RowPower) and unit.power == 1.0:
+        return float(np.max(norms / unit.alpha))
+    smooth_log = isinstance(unit, LogRows) and unit.p > 1.0
+    if unit.is_convex or smooth_log:
+        curvature = problem.objective.curvature
         free = np.divide(gradient, curvature, out=np.zeros_like(gradient), where=curvature > 0.0)
-        size = _SMALL * row_norms(free, penalty.p)
+        size = _SMALL * row_norms(free, unit.p)
         # near zero phi' is proportional to this power of the size
-        power = penalty.p if smooth_log else penalty.power
-        slope = power * size ** (power - 1.0) / (float(np.max(penalty.eps)) if smooth_log else 1.0)
-        top = float(np.max(np.divide(norms, slope, out=np.zeros_like(norms), where=slope > 0.0)))
-        return _next_to_nothing(objective, top, max_iter) if smooth_log else top
-    low = _zero_is_left_below(objective)
-    return _bisect_for_zero(objective, low, max_iter)
+        power = unit.p if smooth_log else unit.power
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # told by the caller
+            slope = unit.alpha * power * size ** (power - 1.0) / (unit.eps if smooth_log else 1.0)
+            top = float(np.max(np.divide(norms, slope, out=np.zeros_like(norms), where=slope > 0.0)))
+        return _next_to_nothing(problem, top, max_iter) if smooth_log else top
+    low = _zero_is_left_below(problem)
+    return _bisect_for_zero(problem, low, max_iter)
 
 
-def _next_to_nothing(objective: Objective, alpha: float, max_iter: int) -> float:
+def _next_to_nothing(problem: Strengths, alpha: float, max_iter: int) -> float:
     """The logarithm flattens, so a large row outlasts what holds small ones: double alpha until it falls."""
-    member = objective.penalty
-    try:
-        while True:
-            objective.penalty = member.at(alpha)
-            found = best_of_starts(objective, max_iter=max_iter, tol=1e-4)
-            if found.objective - objective.penalty.value(found.A) > 0.95 * objective.null_value:
-                return alpha
-            alpha *= 2.0
-    finally:
-        objective.penalty = member
+    while 0.0 < alpha < 1e300:
+        objective = problem.at(alpha)
+        found = best_of_starts(objective, max_iter=max_iter, tol=1e-4)
+        if found.objective - objective.penalty.value(found.A) > 0.95 * objective.null_value:
+            break
+        alpha *= 2.0
+    return alpha
 
 
-def _zero_is_left_below(objective: Objective) -> float:
+def _zero_is_left_below(problem: Strengths) -> float:
     """The alpha below which some row leaves zero by itself, to 0.1 %."""
-    penalty, gradient, curvature = objective.penalty, objective.null_gradient, objective.curvature
+    gradient, curvature = problem.objective.null_gradient, problem.objective.curvature
     zero = np.zeros_like(gradient)
     rows = np.arange(len(gradient))
 
     def leaving(alpha: float) -> np.ndarray:
-        return rows[penalty.at(alpha).row_violation(zero[rows], gradient[rows], curvature[rows]) > 0.0]
+        penalty = problem.penalty(alpha).of_rows(rows)
+        return rows[penalty.row_violation(zero[rows], gradient[rows], curvature[rows]) > 0.0]
 
-    high = float(np.abs(gradient).max())
+    high = float(np.max(np.abs(gradient).max(axis=1) / problem.penalty(1.0).alpha))
     while leaving(high).size == 0 and high > 1e-300:
         high /= 2.0
     while high < 1e300 and (left := leaving(high)).size:
         rows, high = left, 2.0 * high  # only rows that leave at the largest alpha so far can decide
     low = high / 2.0
     while high > 1.001 * low:
-        middle = math.sqrt(low * high)
+        middle = math.sqrt(low) * math.sqrt(high)  # their product may overflow
         low, high = (middle, high) if leaving(middle).size else (low, middle)
     return high
 
 
-def _bisect_for_zero(objective: Objective, low: float, max_iter: int) -> float:
-    member = objective.penalty
-
+def _bisect_for_zero(problem: Strengths, low: float, max_iter: int) -> float:
     def is_zero(alpha: float) -> bool:
-        objective.penalty = member.at(alpha)
-        return not best_of_starts(objective, max_iter=max_iter, tol=1e-5).A.any()
+        return not best_of_starts(problem.at(alpha), max_iter=max_iter, tol=1e-5).A.any()
 
-    try:
-        high = low
-        while high < 1e300 and not is_zero(high):
-            low, high = high, 1.25 * high
-        while high > (1.0 + _ALPHA_MAX_ACCURACY) * low:
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if is_zero(middle) else (middle, high)
-        return high
-    finally:
-        objective.penalty = member
+    high = low
+    while high < 1e300 and not is_zero(high):
+        low, high = high, 1.25 * high
+    while high > (1.0 + _ALPHA_MAX_ACCURACY) * low:
+        middle = math.sqrt(low) * math.sqrt(high)
+        low, high = (low, middle) if is_zero(middle) else (middle, high)
+    return high
 
 
 def alpha_grid(objective: Objective, n_alphas: int, ratio: float | None = None) -> np.ndarray:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import narwhals as nw
@@ -63,9 +65,37 @@ def task_scorer(metric: Any = "r2", *, average: str = "macro") -> TaskScorer:
             f"average={average!r} is unknown: choose 'macro' or 'pooled'; "
             "for the scores of the single tasks call per_task_scores."
         )
+    _check_arguments(metric)
     resolved = as_metric(metric)
     _check_direction(metric, resolved)
     return TaskScorer(resolved, average)
+
+
+def _check_arguments(metric: Any) -> None:
+    """A scorer of an estimator does not say what it would make of predictions."""
+    if not callable(metric) or hasattr(metric, "_score_func"):
+        return
+    parameters = _parameters(metric)
+    if parameters and (_n_required(parameters) > 2 or next(iter(parameters)) == "estimator"):
+        raise TypeError(
+            f"{getattr(metric, '__name__', repr(metric))}({', '.join(parameters)}) is not a metric of two "
+            "arguments: a search predicts held-out rows itself. Give a name such as 'r2', a function "
+            "metric(y_true, y_pred), or task_scorer(metric, average='pooled') of one."
+        )
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter] | None:
+    try:
+        return dict(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # some compiled functions have no signature
+        return None
+
+
+def _n_required(parameters: dict[str, inspect.Parameter]) -> int:
+    return sum(
+        p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        for p in parameters.values()
+    )
 
 
 def _check_direction(metric: Any, resolved: Metric) -> None:
@@ -104,6 +134,57 @@ class TaskScorer:
         return False
 
 
+# -- scores of predictions, by their weights ---------------------------------------------------------------
+
+
+def score_predictions(
+    y: np.ndarray,
+    y_pred: np.ndarray,
+    task: np.ndarray,
+    weights: np.ndarray | None,
+    *,
+    metric: Metric,
+    pooled: bool,
+) -> float:
+    """Mean over tasks (or the score of all rows at once) in which rows count by their weights.
+
+    A metric that takes no ``sample_weight`` sees all rows alike.
+    """
+    if weights is not None and "sample_weight" in (_parameters(metric.function) or {}):
+        metric, y_pred = _WeightedMetric.of(metric, y_pred, weights), np.arange(len(y))
+    return pooled_score(y, y_pred, metric) if pooled else mean_task_score(y, y_pred, task, metric)
+
+
+@dataclass(frozen=True)
+class _WeightedMetric(Metric):
+    """A metric that is fed with row numbers in place of predictions, so that their weights come along."""
+
+    y_pred: np.ndarray = field(kw_only=True)
+    weights: np.ndarray = field(kw_only=True)
+
+    @classmethod
+    def of(cls, metric: Metric, y_pred: np.ndarray, weights: np.ndarray) -> _WeightedMetric:
+        """The metric with weights; naming them among its options keeps it from the unweighted formulas."""
+        options = {**metric.kwargs, "sample_weight": None}
+        return cls(
+            metric.name,
+            metric.function,
+            metric.sign,
+            options,
+            metric.responses,
+            y_pred=y_pred,
+            weights=weights,
+        )
+
+    def value(self, y_true: np.ndarray, y_pred: np.ndarray) -> float:
+        """Score of one task, whose rows stand in place of its predictions."""
+        options = {**self.kwargs, "sample_weight": self.weights[y_pred]}
+        return self.sign * float(self.function(y_true, self.y_pred[y_pred], **options))
+
+
+# -- what the estimator says about X ---------------------------------------------------------------------
+
+
 def _labels(estimator: Any, X: Any, task: Any) -> Any:
     last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
     column = getattr(last, "task_column", None)
@@ -115,9 +196,6 @@ def _labels(estimator: Any, X: Any, task: Any) -> Any:
             f"task_column={column!r} names no column of X ({type(X).__name__}): pass a frame that has it."
         )
     return frame.get_column(column).to_native()
-
-
-# -- what the estimator says about X ---------------------------------------------------------------------
 
 
 def _respond(estimator: Any, X: Any, y: Any, task: Any, metric: Metric) -> tuple[Metric, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.model_selection._split import GroupsConsumerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError, StrOptions
 
 from mmtfl.data.tasks import Tasks
@@ -19,16 +20,18 @@ from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.inputs import take_task_column
 from mmtfl.estimators.regression import REGRESSOR_CONSTRAINTS, TaskRegressor
 from mmtfl.objective.design import Design
+from mmtfl.objective.objective import Objective
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.selection.cross_validation import (
     Member,
     Settings,
-    by_rows,
     choose,
     fold_scores,
     member_grids,
     results_table,
+    with_member,
 )
+from mmtfl.selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks
 from mmtfl.selection.path import Path, solve_path
 from mmtfl.selection.scoring import TaskScorer, task_scorer
 from mmtfl.selection.splitting import TaskKFold
@@ -37,7 +40,7 @@ from mmtfl.solvers.solve import one_blas_thread
 
 __all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV", "path"]
 
-_REFIT = 0.01  # the path is rough: the last fit goes further than asked, so as to forget where it started
+_REFIT = 1e-3  # the path is rough: the last fit goes further than asked, so as to forget where it started
 _PATH_TOL = 1e-4  # held-out scores do not see more; the final fit uses tol
 
 SEARCH_CONSTRAINTS: dict[str, list[Any]] = {
@@ -58,12 +61,14 @@ alphas : int or array-like, default=100
     its own grid), or the strengths themselves.
 cv : int, splitter or iterable of (train, test), default=None
     None is 5, a number n is ``TaskKFold(n, random_state=0)`` (stratified for classifiers): every task is in
-    the training part of every fold.
+    the training part of every fold. Where tasks are columns of y, it splits rows with all their targets if
+    all are observed, and the single observations if some are not; other splitters always split rows.
 alpha_ratio : float, optional
     Smallest over largest alpha; None is 1e-3, or 1e-2 with fewer rows than coefficients (1e-6 where no
     alpha gives zero, as in ridge).
 scoring : str or callable, optional
-    Score of held-out rows, averaged over tasks, as in ``task_scorer``. None is minus the loss of the rows.
+    Score of held-out rows, averaged over tasks, as in ``task_scorer``; rows count by their weight where the
+    metric takes weights. None is minus the loss of the rows.
 selection : {"best", "one_se"}, default="best"
     Take the best mean score, or the strongest alpha whose score is within one standard error of it."""
 
@@ -99,7 +104,7 @@ def _indent(text: str) -> str:
 class SearchPrepared(Prepared):
     """Prepared data, and the folds as rows of its tasks (of X, where the tasks share it)."""
 
-    folds: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    folds: list[Fold] = field(default_factory=list)
 
     def original_tasks(self) -> Tasks:
         """The tasks with targets in their own units: every fold has its own scale."""
@@ -143,87 +148,38 @@ class TaskSearch(TaskModel):
         folds = self._make_folds(X, y, task, prepared.tasks)
         return SearchPrepared(**vars(prepared), folds=folds)
 
-    def _make_folds(self, X: Any, y: Any, task: Any, tasks: Tasks) -> list[tuple[np.ndarray, np.ndarray]]:
+    def _make_folds(self, X: Any, y: Any, task: Any, tasks: Tasks) -> list[Fold]:
         """Folds as positions in ``tasks``: rows of a complete shared X, observations otherwise."""
         n_rows = tasks.X.shape[0]
         if n_rows < 2:
             raise ValueError(f"Cross-validation needs at least two rows, found n_samples = {n_rows}.")
         if isinstance(self.cv, str):
             raise InvalidParameterError(f"cv={self.cv!r} is a string: give a number of folds, or a splitter.")
-        if self.cv is None or isinstance(self.cv, Integral):
-            folds = self._default_folds(5 if self.cv is None else int(self.cv), tasks)
+        cv = 5 if self.cv is None else self.cv
+        if isinstance(cv, Integral):
+            cv = TaskKFold(int(cv), random_state=0, stratify=self._stratify)
+        if isinstance(cv, TaskKFold):
+            folds = folds_of_tasks(cv, tasks)
         else:
             labels = take_task_column(X, task, self.task_column)[1]
             labels = None if labels is None else check_task_labels(labels, n_rows)
-            folds = _given_folds(self.cv, y, labels, tasks)
-        if not folds:
-            raise ValueError("cv has no folds: give a number, a splitter, or a list of (train, test) rows.")
-        return [self._check_fold(f, tasks, *fold) for f, fold in enumerate(folds)]
-
-    def _default_folds(self, n_splits: int, tasks: Tasks) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Every task, and with classes every class of every task, stays in every training part."""
-        if by_rows(tasks):
-            rows = np.zeros(tasks.X.shape[0])
-            return list(TaskKFold(n_splits, random_state=self._balanced_seed(n_splits, tasks)).split(rows))
-        kept = np.arange(tasks.n_samples) if tasks.weights is None else np.flatnonzero(tasks.weights)
-        folds = TaskKFold(n_splits, random_state=0, stratify=self._stratify)
-        splits = folds.split(kept, tasks.y[kept], tasks.observation_task[kept])
-        return [(kept[train], kept[test]) for train, test in splits]
-
-    def _balanced_seed(self, n_splits: int, tasks: Tasks) -> int:
-        """A seed whose folds of rows leave both classes of every column in training, if one is found."""
-        Y = tasks.y.reshape(tasks.n_tasks, -1)
-        for seed in range(50 if self._stratify else 0):
-            splits = TaskKFold(n_splits, random_state=seed).split(np.zeros(Y.shape[1]))
-            if all(np.all(np.ptp(Y[:, train], axis=1) > 0) for train, _ in splits):
-                return seed
-        return 0
-
-    def _check_fold(self, fold: int, tasks: Tasks, train: np.ndarray, test: np.ndarray):
-        """Leave out what has no weight; every tested task must have been trained, with both classes."""
-        if by_rows(tasks):
-            if test.size == 0 or train.size == 0:
-                raise ValueError(f"Fold {fold} of cv has no row to test, or none to train: use fewer folds.")
-            in_train = np.isin(np.asarray(tasks.rows), train)
-            y, trained = tasks.y[in_train], tasks.observation_task[in_train]
-        else:
-            if tasks.weights is not None:
-                train, test = train[tasks.weights[train] > 0], test[tasks.weights[test] > 0]
-            if test.size == 0:
-                raise ValueError(f"Fold {fold} of cv has no row of positive weight to test: use fewer folds.")
-            y, trained = tasks.y[train], tasks.observation_task[train]
-            missing = np.setdiff1d(tasks.observation_task[test], trained)
-            if missing.size:
-                label = tasks.labels[missing[0]].item()
-                raise ValueError(
-                    f"Fold {fold} of cv tests task {label!r}, but trains no row of it. Use cv=TaskKFold(), "
-                    "which keeps every task in every training part."
-                )
-        if self._stratify:
-            classes = np.zeros((tasks.n_tasks, 2), dtype=bool)
-            classes[trained, (y > 0).astype(int)] = True
-            alone = np.flatnonzero(classes[:, 0] != classes[:, 1])
-            if alone.size:
-                raise ValueError(
-                    f"Fold {fold} of cv has one class only of task {tasks.labels[alone[0]].item()!r} in its "
-                    "training part. Use fewer folds, TaskKFold(stratify=True), or more rows of that task."
-                )
-        return train, test
+            folds = folds_of_rows(cv, y, labels, tasks)
+        return check_folds(folds, tasks, with_classes=self._stratify)
 
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
         assert isinstance(prepared, SearchPrepared)
         members, tasks = self._members(), prepared.tasks
         settings = search_settings(self, prepared, self.scoring)
+        # BLAS is held to one thread here, for all threads of the search: its limit is the process's
         with one_blas_thread():
             design = Design(tasks, column_scale=prepared.column_scale, fit_intercept=self.fit_intercept)
-            grids = member_grids(design, self._loss, members, self._alphas(), self.alpha_ratio)
-            scores = fold_scores(
-                prepared.original_tasks(), prepared.folds, members, grids, settings, self.n_jobs
-            )
+            objective = Objective(design, self._loss, members[0])
+            grids = member_grids(objective, members, self._alphas(), self.alpha_ratio)
+            data, folds = prepared.original_tasks(), prepared.folds
+            scores = fold_scores(data, folds, members, grids, settings, self.n_jobs, verbose=self.verbose)
             m, a = choose(scores, self.selection)
-            path = solve_path(
-                design, self._loss, members[m], grids[m], max_iter=self.max_iter, tol=settings.tol
-            )
+            objective = with_member(objective, members[m])
+            path = solve_path(objective, grids[m], max_iter=self.max_iter, tol=settings.tol)
         self.cv_results_ = results_table(members, grids, scores)
         self.alphas_, self.alpha_ = grids[m], float(grids[m][a])
         self.best_p_ = float(members[m].p)
@@ -271,43 +227,6 @@ def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
         pooled=scorer is not None and scorer.average == "pooled",
         classes=getattr(model, "classes_", None),
     )
-
-
-def _given_folds(cv: Any, y: Any, labels: np.ndarray | None, tasks: Tasks) -> list[tuple]:
-    """Folds of a splitter, or a list of them, from rows as they were given to positions in tasks."""
-    n_rows = tasks.X.shape[0]
-    splits = cv
-    if hasattr(cv, "split"):
-        # scikit-learn's own splitters warn of labels they have no use for
-        ignores = type(cv).__module__.startswith("sklearn.") and not isinstance(cv, GroupsConsumerMixin)
-        splits = cv.split(np.zeros(n_rows), y, None if ignores else labels)
-    place = np.arange(n_rows)
-    if labels is not None:
-        place[np.argsort(labels, kind="stable")] = np.arange(n_rows)
-    folds = [[place[part] for part in _check_split(f, split, n_rows)] for f, split in enumerate(splits)]
-    if tasks.rows is not None and not by_rows(tasks):
-        folds = [[np.flatnonzero(np.isin(tasks.rows, part)) for part in fold] for fold in folds]
-    return [tuple(np.sort(part) for part in fold) for fold in folds]
-
-
-def _as_row_numbers(part: np.ndarray, n_rows: int) -> np.ndarray:
-    return np.flatnonzero(part) if part.dtype == bool and part.shape == (n_rows,) else part
-
-
-def _check_split(fold: int, split: Any, n_rows: int) -> list[np.ndarray]:
-    """The training and the test rows of one fold, as indices."""
-    try:
-        parts = [_as_row_numbers(np.asarray(part), n_rows) for part in split]
-    except TypeError:
-        parts = []
-    if len(parts) != 2 or any(part.ndim != 1 for part in parts):
-        raise ValueError(f"Fold {fold} of cv is not a pair (train, test) of row numbers.")
-    for name, part in zip(("training", "test"), parts, strict=True):
-        if part.size == 0:
-            raise ValueError(f"Fold {fold} of cv has no {name} row: use fewer folds.")
-        if part.dtype.kind not in "iu" or part.min() < 0 or part.max() >= n_rows:
-            raise ValueError(f"Fold {fold} of cv has {name} rows that are not row numbers below {n_rows}.")
-    return parts
 
 
 def path(
@@ -381,9 +300,18 @@ def path(
     prepared = TaskModel._prepare(model, X, y, task, sample_weight)
     with one_blas_thread():
         design = Design(prepared.tasks, column_scale=prepared.column_scale, fit_intercept=fit_intercept)
-        members = model._members()
-        (grid,) = member_grids(design, model._loss, members, model._alphas(), alpha_ratio)
-        found = solve_path(design, model._loss, members[0], grid, max_iter=max_iter, tol=tol)
+        (member,) = model._members()
+        objective = Objective(design, model._loss, member)
+        (grid,) = member_grids(objective, [member], model._alphas(), alpha_ratio)
+        found = solve_path(objective, grid, max_iter=max_iter, tol=tol)
+    short = int(np.count_nonzero(~found.converged))
+    if short:
+        warnings.warn(
+            f"path stopped short of tol={tol:g} at {short} of {len(grid)} strengths. Raise max_iter (now "
+            f"{max_iter}), loosen tol, or put the features on one scale with standardize=True.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     return found.scaled(prepared.column_scale, prepared.target_scale)
 
 

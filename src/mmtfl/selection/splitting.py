@@ -33,7 +33,9 @@ class TaskKFold(BaseCrossValidator):
       otherwise.
 
     With ``stratify=True`` the same holds for every class of every task: a class that has a single row in a
-    task stays in training, and no training part of a task loses a class.
+    task stays in training, and no training part of a task loses a class. Where the tasks are columns of a
+    two-dimensional ``y``, a row has a class in each of them: then rows are split as without classes, and a
+    row that would take the last of a class out of a training part is always trained on.
 
     Parameters
     ----------
@@ -88,8 +90,9 @@ class TaskKFold(BaseCrossValidator):
         ----------
         X : array-like of shape (n, d)
             The rows; only their number is used.
-        y : array-like of shape (n,), default=None
-            Classes, used with ``stratify=True`` only.
+        y : array-like of shape (n,) or (n, T), default=None
+            Classes, used with ``stratify=True`` only. With two dimensions each column is a task of all rows,
+            NaN where it was not observed.
         task : array-like of shape (n,), default=None
             Task label of each row. None: all rows are one task, as in scikit-learn's ``KFold``.
         groups : array-like of shape (n,), default=None
@@ -123,7 +126,8 @@ class TaskKFold(BaseCrossValidator):
         rng = check_random_state(self.random_state)
         fold = np.full(n_rows, NEVER)
         first = 0
-        for rows in _cells(n_rows, y, task, self.stratify):
+        by_column = self.stratify and task is None and np.ndim(y) == 2
+        for rows in _cells(n_rows, y, task, self.stratify and not by_column):
             if len(rows) == 1:
                 continue
             if self.shuffle:
@@ -131,6 +135,8 @@ class TaskKFold(BaseCrossValidator):
             # the folds that get one row more take turns, so that folds are even over all tasks too
             fold[rows] = np.repeat(np.arange(self.n_splits), _even_parts(len(rows), self.n_splits, first))
             first = (first + len(rows)) % self.n_splits
+        if by_column:
+            _keep_classes_of_columns(fold, y)
         n_tested = int((fold != NEVER).sum())
         if n_tested < self.n_splits:
             raise ValueError(
@@ -230,6 +236,18 @@ def _cells(n_rows: int, y: Any, task: Any, stratify: bool) -> list[np.ndarray]:
         code = code * len(classes) + label
     order = np.argsort(code, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(code[order])) + 1)
+
+
+def _keep_classes_of_columns(fold: np.ndarray, y: Any) -> None:
+    """Take one row of every class that is tested all at once out of the folds, in place."""
+    Y = np.asarray(y)
+    check_length("y", len(Y), len(fold))
+    for column in Y.T:
+        observed = np.flatnonzero(column == column)  # NaN differs from itself
+        for rows in _cells(len(observed), column[observed], None, True):
+            own = observed[rows]
+            if fold[own[0]] != NEVER and np.all(fold[own] == fold[own[0]]):
+                fold[own[0]] = NEVER
 
 
 def _check_classes(y: Any, n_rows: int) -> np.ndarray:

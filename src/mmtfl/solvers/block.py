@@ -18,13 +18,12 @@ from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.working_set import Model, WorkingSet
 
 MAX_SWEEPS = 200
-_LEAST_ADDED = 64
-_GROWTH = 2.0
-_SHARE = 0.1
+_LEAST_ADDED, _GROWTH = 64, 2.0  # columns gathered at a time: at least, and in units of the rows kept
+_UNSETTLED = 0.1  # accuracy, as a share of the violation, while rows are still to be found
 _NEWTON_STEPS = 8
 _INEXACT = 0.1  # a Newton step stops its sweeps when they move this share of what the first one did
 _FIRST_SWEEPS, _PASS_SWEEPS = 50, 5  # of a rough pass of Algorithm 1: the first, and the others
-_ROUGHLY = 1e-3
+_ROUGHLY = 1e-3  # its accuracy, in units of the largest slope at zero
 _NOTHING = 1e-4  # a row this small against the largest is dropped on the way to a start
 _STEADY = 1e-3  # passes end when no row changes by more than this share of the largest
 _SETTLING_ROUNDS = 50
@@ -95,7 +94,7 @@ class RowDescent:
             # while rows are still to be found the gathered ones need not be exact; when only the gap is
             # short of its goal they must be better than the tolerance
             goal = (
-                max(_SHARE * violation, 0.3 * tol * scale)
+                max(_UNSETTLED * violation, 0.3 * tol * scale)
                 if n_added and not only_gap
                 else min(0.3 * tol * scale, 0.1 * violation)
             )
@@ -201,7 +200,7 @@ class RowDescent:
         return self.objective.loss.curvature * self.working_set.curvature(rows)
 
     def _grow(self, A: np.ndarray, violations: np.ndarray, least: float) -> int:
-        """Gather the kept rows and the worst of the others, about as many as are kept; how many of those."""
+        """Gather the kept rows and the worst of the others, twice as many as are kept; how many of those."""
         kept = np.any(A != 0.0, axis=1)
         self.working_set.add(np.flatnonzero(kept))
         outside = np.flatnonzero((violations > least) & (self.working_set.position < 0))

@@ -243,7 +243,8 @@ class LogRows(RowPenalty):
 
     def rescaled(self, factor: np.ndarray) -> "LogRows":
         """The same penalty for rows measured in other units: A = factor * A_new."""
-        return replace(self, eps=self.eps / factor**self.p)
+        with np.errstate(over="ignore", under="ignore", divide="ignore"):
+            return replace(self, eps=self.eps / factor**self.p)
 
 
 def make_penalty(p: float, k: float | str, alpha: float, *, eps: float = 1e-2) -> RowPower | LogRows:

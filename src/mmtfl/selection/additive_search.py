@@ -29,7 +29,7 @@ from mmtfl.estimators.additive import AdditiveModel
 from mmtfl.estimators.base import Prepared
 from mmtfl.estimators.capped import CappedModel
 from mmtfl.objective.design import Design
-from mmtfl.selection.cross_validation import Settings, places, score_at, take, training_design
+from mmtfl.selection.cross_validation import Settings, places, score_at, score_columns, take, training_design
 from mmtfl.selection.path import Path
 from mmtfl.selection.search import TaskSearch, search_settings
 from mmtfl.solvers.solution import Solution
@@ -167,7 +167,7 @@ class TwoStrengthCV(MetaEstimatorMixin, BaseEstimator):
         self.n_splits_ = len(folds)
         first, second = (values.ravel() for values in np.meshgrid(*self.strengths_, indexing="ij"))
         names = model.strength_names
-        self.cv_results_ = {names[0]: first, names[1]: second, **_columns(scores)}
+        self.cv_results_ = {names[0]: first, names[1]: second, **score_columns(scores)}
         best = (float(first[self.best_index_]), float(second[self.best_index_]))
         self.best_params_ = dict(zip(names, best, strict=True))
         model.set_params(**self.best_params_)
@@ -411,13 +411,3 @@ def _as_path(solution: Solution) -> Path:
         converged=np.array([solution.converged]),
         n_features=len(solution.A),
     )
-
-
-def _columns(scores: np.ndarray) -> dict[str, np.ndarray]:
-    mean = scores.mean(axis=1)
-    table = {
-        "mean_test_score": mean,
-        "std_test_score": scores.std(axis=1),
-        "rank_test_score": np.argsort(np.argsort(-mean, kind="stable"), kind="stable") + 1,
-    }
-    return {**table, **{f"split{f}_test_score": column for f, column in enumerate(scores.T)}}

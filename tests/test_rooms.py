@@ -8,7 +8,9 @@ import pytest
 import mmtfl
 
 ROOT = Path(mmtfl.__file__).parent
-ORDER = ["data", "objective", "solvers", "estimators", "selection", "report", "bench", "cli", "paper"]
+ORDER = [
+    *("data", "objective", "solvers", "estimators", "selection", "tables", "report", "bench", "paper", "cli"),
+]
 # modules beside the rooms: errors stands left of all, the others give names of one room a short address
 MODULES = {"errors": "leftmost", "datasets": "data", "model_selection": "selection"}
 # the interface of the engines is a type the solvers name, and Threads is their default
@@ -109,7 +111,18 @@ def test_relative_late_and_dynamic_imports_are_counted(tmp_path, monkeypatch):
 
 def test_no_room_at_the_top_level_needs_the_slow_imports():
     """`import mmtfl` stays light: frames, plots and compilers come when they are used."""
-    heavy = {"pandas", "polars", "pyarrow", "matplotlib", "numba", "cvxpy"}
+    heavy = {
+        "pandas",
+        "polars",
+        "pyarrow",
+        "matplotlib",
+        "numba",
+        "cvxpy",
+        "jinja2",
+        "onnx",
+        "dask",
+        "distributed",
+    }
     # compiled modules, themselves imported late
     compiled = {"objective.row_functions", "objective.row_prox", "objective.columns"}
 

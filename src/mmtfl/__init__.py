@@ -1,22 +1,27 @@
 """Multitask feature learning: which features matter everywhere, which only somewhere, and what to predict."""
 
-from mmtfl import datasets as datasets
-from mmtfl import model_selection as model_selection
-from mmtfl.data.tasks import Tasks
-from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
-from mmtfl.estimators.additive import (
-    DirtyClassifier,
-    DirtyRegressor,
-    LowRankClassifier,
-    LowRankRegressor,
-    RobustClassifier,
-    RobustRegressor,
-)
-from mmtfl.estimators.capped import CappedClassifier, CappedRegressor
-from mmtfl.objective.product import alpha_from_gammas, gammas_from_alpha
-from mmtfl.selection.additive_search import TwoStrengthCV
-from mmtfl.selection.search import MMTFLClassifierCV, MMTFLRegressorCV, path
-from mmtfl.selection.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mmtfl import datasets as datasets
+    from mmtfl import model_selection as model_selection
+    from mmtfl.data.tasks import Tasks
+    from mmtfl.estimators.additive import (
+        DirtyClassifier,
+        DirtyRegressor,
+        LowRankClassifier,
+        LowRankRegressor,
+        RobustClassifier,
+        RobustRegressor,
+    )
+    from mmtfl.estimators.capped import CappedClassifier, CappedRegressor
+    from mmtfl.estimators.classification import MMTFLClassifier
+    from mmtfl.estimators.regression import MMTFLRegressor
+    from mmtfl.objective.product import alpha_from_gammas, gammas_from_alpha
+    from mmtfl.selection.additive_search import TwoStrengthCV
+    from mmtfl.selection.search import MMTFLClassifierCV, MMTFLRegressorCV, path
+    from mmtfl.selection.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
 
 __version__ = "0.1.0"
 
@@ -41,3 +46,39 @@ __all__ = [
     "gammas_from_alpha",
     "path",
 ]
+
+# Names are looked up when first asked for (PEP 562): `mmtfl --help` then needs no scikit-learn, and a script
+# pays for what it uses.
+_HOMES = {
+    "mmtfl.data.tasks": ("Tasks",),
+    "mmtfl.estimators.additive": (
+        "DirtyClassifier",
+        "DirtyRegressor",
+        "LowRankClassifier",
+        "LowRankRegressor",
+        "RobustClassifier",
+        "RobustRegressor",
+    ),
+    "mmtfl.estimators.capped": ("CappedClassifier", "CappedRegressor"),
+    "mmtfl.estimators.classification": ("MMTFLClassifier",),
+    "mmtfl.estimators.regression": ("MMTFLRegressor",),
+    "mmtfl.objective.product": ("alpha_from_gammas", "gammas_from_alpha"),
+    "mmtfl.selection.additive_search": ("TwoStrengthCV",),
+    "mmtfl.selection.search": ("MMTFLClassifierCV", "MMTFLRegressorCV", "path"),
+    "mmtfl.selection.single_task": ("SingleTaskClassifierCV", "SingleTaskRegressorCV"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+_MODULES = ("datasets", "model_selection")
+
+
+def __getattr__(name: str):
+    if name in _MODULES:
+        return import_module(f"mmtfl.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'mmtfl' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

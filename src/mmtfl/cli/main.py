@@ -8,13 +8,20 @@ from collections.abc import Sequence
 import mmtfl
 from mmtfl.errors import require
 
+# name: what it does; the function of that name lives in the module of that name
+COMMANDS = {
+    "bench": "Time mmtfl beside other libraries.",
+}
+
+INTERRUPTED = 130  # as shells report a program that Ctrl-C ended
+
 
 class BadInput(Exception):
     """What the user gave cannot be used; the message is one line for them."""
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code: 0, 1 if part of the work failed, 2 for bad input.
+    """Run the command and return its exit code.
 
     Parameters
     ----------
@@ -24,7 +31,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit code.
+        0; 1 if part of the work failed; 2 for bad input; 3 if a fit did not converge; 130 if interrupted.
 
     Examples
     --------
@@ -40,11 +47,15 @@ def main(tokens: Sequence[str] | None = None) -> int:
     app = cyclopts.App(
         "mmtfl", help="Multitask feature learning.", version=mmtfl.__version__, result_action="return_value"
     )
-    app.command("mmtfl.cli.bench:bench", name="bench", help="Time mmtfl beside other libraries.")
+    for name, purpose in COMMANDS.items():
+        app.command(f"mmtfl.cli.{name}:{name}", name=name, help=purpose)
     try:
         code = app(sys.argv[1:] if tokens is None else list(tokens), exit_on_error=False, print_error=False)
     except (cyclopts.CycloptsError, BadInput) as error:
         return _refuse(error)
+    except KeyboardInterrupt:
+        print("mmtfl: interrupted.", file=sys.stderr)
+        return INTERRUPTED
     return code or 0  # help and version have none
 
 

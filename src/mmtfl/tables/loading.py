@@ -24,6 +24,7 @@ from mmtfl.selection.path import Path
 from mmtfl.selection.search import MMTFLClassifierCV, MMTFLRegressorCV
 from mmtfl.selection.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
 from mmtfl.selection.splitting import TaskKFold
+from mmtfl.tables.recipe import TableRecipe
 
 __all__ = ["load"]
 
@@ -57,7 +58,7 @@ ESTIMATORS: dict[type, tuple[str, ...]] = {
     TwoStrengthCV: _PAIRS,
 }
 _NEEDED = {cls.__name__: needed for cls, needed in ESTIMATORS.items()}
-_CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (*ESTIMATORS, Path, TaskKFold)}
+_CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (*ESTIMATORS, Path, TableRecipe, TaskKFold)}
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -99,8 +100,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     content, arrays = read_archive(path)
     try:
-        model = model_from_state(content, arrays, _classes(), _NEEDED)
-        if "recipe_" in vars(model) and type(model.recipe_).__name__ != "TableRecipe":
+        model = model_from_state(content, arrays, _CLASSES, _NEEDED)
+        if "recipe_" in vars(model) and not isinstance(model.recipe_, TableRecipe):
             raise Unsound("recipe_ does not say how a table is read")
         return model
     except MemoryError:
@@ -108,11 +109,3 @@ def load(path: str | os.PathLike[str]) -> Any:
     except Exception as error:  # a forged file may go wrong anywhere: it is the file that is wrong
         why = str(error).partition("\n")[0].rstrip(".")
         raise ModelFileError(f"{os.fspath(path)!r} is not a sound model file: {why}.") from error
-
-
-def _classes() -> dict[str, Any]:
-    try:
-        from mmtfl.tables.recipe import TableRecipe
-    except ImportError:
-        return _CLASSES
-    return {**_CLASSES, "TableRecipe": TableRecipe}

@@ -21,8 +21,10 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mmtfl.data.finite import check_finite_design
+from mmtfl.data.labels import check_task_labels
 from mmtfl.data.tasks import Tasks
-from mmtfl.data.validation import check_design, check_finite_design, check_task_labels
+from mmtfl.data.validation import check_design
 from mmtfl.estimators.inputs import (
     column_names,
     first_few,

@@ -30,7 +30,7 @@ from mmtfl.selection.splitting import TaskKFold
 __all__ = ["Comparison", "Evaluation", "TaskScores", "evaluate"]
 
 N_FOLDS = 3
-MOST_ENTRIES = 4_000_000  # of X that three models are refitted on: a matter of a minute at most
+MOST_ENTRIES = 1_000_000  # of X that the models are refitted on: about half a minute
 ALTERNATIVES = ("pooled", "separate")
 METRICS = {
     "regression": ("R²", "r2", "1 is perfect, 0 is no better than each task's mean, below 0 is worse than that"),
@@ -141,7 +141,7 @@ def evaluate(model: Any, X: Any, y: Any, task: Any = None, *, seen: bool | None 
     The comparison is by 3-fold cross-validation over the rows given (`TaskKFold`): the model is refitted with
     the (p, k) and the strengths it has; the alternatives are the better of ridge and lasso, with a strength
     chosen inside the training part. The strengths of a model that was tuned on the same rows were chosen with
-    the help of the held-out ones, which favours it a little. Where X has more than four million entries, the
+    the help of the held-out ones, which favours it a little. Where X has more than a million entries, the
     model is scored as it is and nothing is refitted.
 
     Parameters
@@ -258,7 +258,7 @@ def _too_large(rows: _Rows) -> str | None:
         return None
     return (
         f"The table has {n_entries / 1e6:.0f} million entries, and fitting three models again on parts of it "
-        f"is done up to {MOST_ENTRIES / 1e6:.0f} million. Give the report fewer rows to compare models on."
+        f"is done up to {MOST_ENTRIES / 1e6:.0f} million only. Give the report fewer rows to compare models on."
     )
 
 
@@ -304,5 +304,8 @@ def _best_single(model: Any, X: Any, y: np.ndarray, labels: np.ndarray | None) -
     Search = SingleTaskClassifierCV if is_classifier(model) else SingleTaskRegressorCV
     names = ("fit_intercept", "standardize", "scale_targets")
     options = {name: getattr(model, name) for name in names if hasattr(model, name)}
-    searches = [Search(p, alphas=30, cv=N_FOLDS, tol=1e-4, **options).fit(X, y, task=labels) for p in (2, 1)]
+    searches = [
+        Search(p, alphas=12, alpha_ratio=ratio, cv=N_FOLDS, tol=1e-4, **options).fit(X, y, task=labels)
+        for p, ratio in ((2, 1e-5), (1, 1e-2))
+    ]
     return max(searches, key=lambda search: search.best_score_)

@@ -95,13 +95,11 @@ def about(model: Any) -> dict[str, Any]:
     strengths = {name: params[name] for name in STRENGTHS if name in params}
     chosen = {"p": "best_p_", "k": "best_k_", "alpha": "alpha_"}
     strengths |= {name: getattr(fitted, found) for name, found in chosen.items() if hasattr(fitted, found)}
-    names = getattr(fitted, "feature_names_in_", None)
     return {
         "class": type(model).__name__,
         **{name: _plain(value) for name, value in strengths.items()},
         "tasks": fitted.tasks_.tolist(),
         "n_features": int(fitted.n_features_in_),
-        "features": None if names is None else [str(name) for name in names],
         "training": {
             name.rstrip("_"): _plain(getattr(model, name)) for name in TRAINING if hasattr(model, name)
         },

@@ -102,7 +102,7 @@ class Packer:
         """Pack an estimator: its class by name, its parameters, and what it has learned."""
         if not _is_ours(model):
             raise NotSavable(
-                f"{type(model).__name__} is not an estimator of mmtfl, and a model file names no other class: "
+                f"{type(model).__name__} is not an estimator of mmtfl, and a file names no other class: "
                 "fit the class of mmtfl it was made from, and save that."
             )
         params = model.get_params(deep=False)

@@ -37,3 +37,9 @@ def panels_for(
         edges = {"left": box.x0, "right": box.x1, "bottom": box.y0, "top": box.y1}
         grid = ax.figure.add_gridspec(n_rows, n_columns, height_ratios=heights, **edges)
     return grid.subplots(squeeze=False)
+
+
+def whole_numbers(most: int = 9) -> Any:
+    """Ticks at whole numbers only."""
+    ticker = require("matplotlib.ticker", "plots")
+    return ticker.MaxNLocator(nbins=most, integer=True, min_n_ticks=1)

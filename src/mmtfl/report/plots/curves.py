@@ -55,6 +55,7 @@ def search_curves(model: Any) -> tuple[list[Curve], str, str]:
             )
         model = model.best_estimator_
     check_is_fitted(model)
+    alpha: Any = getattr(model, "alpha_", None)
     table = model.cv_results_
     if isinstance(model, TwoStrengthCV):
         first, second = model.best_estimator_.strength_names
@@ -62,13 +63,13 @@ def search_curves(model: Any) -> tuple[list[Curve], str, str]:
         curves = _split(table, first, table[second], [f"{value:.3g}" for value in table[second]], [chosen])
         return curves, first, second
     if "task" in table:
-        wanted = list(zip(model.tasks_.tolist(), model.alpha_.tolist(), strict=True))
+        wanted = list(zip(model.tasks_.tolist(), alpha.tolist(), strict=True))
         return _split(table, "alpha", table["task"], table["task"], wanted), "alpha", "task"
     pairs = [
         f"({p:g}, {'log' if k == 0 else format(k, 'g')})" for p, k in zip(table["p"], table["k"], strict=True)
     ]
     member = f"({model.best_p_:g}, {model.best_k_ if model.best_k_ == 'log' else format(model.best_k_, 'g')})"
-    return _split(table, "alpha", np.array(pairs), pairs, [(member, model.alpha_)]), "alpha", "(p, k)"
+    return _split(table, "alpha", np.array(pairs), pairs, [(member, alpha)]), "alpha", "(p, k)"
 
 
 def _split(
@@ -89,8 +90,8 @@ def _split(
         rows = np.flatnonzero(group == value)
         rows = rows[np.argsort(-table[along][rows], kind="stable")]
         strength = table[along][rows]
-        at = np.flatnonzero(strength == strengths[value]) if value in strengths else []
-        chosen = int(at[0]) if len(at) else None
+        at = np.flatnonzero(strength == strengths.get(value))
+        chosen = int(at[0]) if at.size else None
         curves.append(
             Curve(str(names[rows[0]]), strength, table["mean_test_score"][rows], error[rows], chosen)
         )

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.errors import require
 from mmtfl.estimators.capped import CappedModel
-from mmtfl.report.plots.axes import axes_for
+from mmtfl.report.plots.axes import axes_for, whole_numbers
 from mmtfl.report.plots.colours import BLUE
 from mmtfl.report.plots.learned import fitted
-from mmtfl.report.plots.text import counted, note
+from mmtfl.report.plots.text import note
 
 __all__ = ["HistoryDisplay"]
 
@@ -22,7 +21,7 @@ class HistoryDisplay:
     """Distance of the objective to the value reached, after each pass, on a log scale.
 
     A straight line down is convergence at a steady rate. The last pass has distance zero and is not drawn,
-    nor are passes that had reached its value already.
+    nor are passes that had reached its value already. The last fit of a search starts close to its end.
 
     Parameters
     ----------
@@ -103,12 +102,9 @@ class HistoryDisplay:
             ylabel="objective above its last value",
             xlim=(0.5, n + 0.5),
         )
-        ax.xaxis.set_major_locator(
-            require("matplotlib.ticker", "plots").MaxNLocator(integer=True, min_n_ticks=1)
-        )
+        ax.xaxis.set_major_locator(whole_numbers())
         ax.grid(alpha=0.3)
-        plural = "passes" if self.step == "pass" and n != 1 else None
-        spent = f"{n} {plural}" if plural else counted(n, self.step)
+        spent = f"{n} {self.step}" + ("" if n == 1 else "es" if self.step.endswith("s") else "s")
         end = "" if self.violation is None else f", violation {self.violation:.1e}"
         lines = [f"objective {self.history[-1]:.6g} after {spent}{end}"]
         note(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.errors import require
-from mmtfl.report.plots.axes import panels_for
+from mmtfl.report.plots.axes import panels_for, whole_numbers
 from mmtfl.report.plots.colours import BLUE, GREY, Style, ink
 from mmtfl.report.plots.learned import fitted
 from mmtfl.report.plots.text import PLAIN, SMALL, legend, shown
@@ -162,8 +162,7 @@ class PathDisplay:
         upper.tick_params(labelbottom=False)
         upper.set_ylabel("size of a feature's coefficients\n(norm over tasks)")
         lower.set(xlabel="alpha, the strength of the penalty", ylabel="features\nkept")
-        ticker = require("matplotlib.ticker", "plots")
-        lower.yaxis.set_major_locator(ticker.MaxNLocator(nbins=4, integer=True))
+        lower.yaxis.set_major_locator(whole_numbers(4))
         self.figure_.align_ylabels(self.axes_)
         if self.alpha is not None:
             upper.set_title(f"dotted line: alpha = {self.alpha:.3g}", loc="left", fontsize=SMALL + 1, **PLAIN)

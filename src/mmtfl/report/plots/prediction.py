@@ -9,11 +9,11 @@ from scipy.special import expit
 from sklearn.base import is_classifier
 
 from mmtfl.data.validation import check_length
-from mmtfl.estimators.inputs import matrix_values, n_dimensions, take_task_column
-from mmtfl.report.plots.axes import panels_for
+from mmtfl.estimators.inputs import matrix_values, take_task_column
+from mmtfl.report.plots.axes import panels_for, whole_numbers
 from mmtfl.report.plots.colours import BLUE, ORANGE, ink
 from mmtfl.report.plots.learned import fitted
-from mmtfl.report.plots.text import PLAIN, SMALL, counted, legend, shown
+from mmtfl.report.plots.text import PLAIN, SMALL, counted, legend, shown, task_name
 
 __all__ = ["PredictionDisplay"]
 
@@ -218,7 +218,7 @@ class PredictionDisplay:
                 panel.scatter(y_true[part], y_pred[part], s=9, color=BLUE, alpha=see, linewidths=0, zorder=2)
             panel.set(xlim=limit, ylim=limit, aspect="equal")
             fit = r_squared(self.y_true[part], self.y_pred[part])
-            name = counted(n_tasks, "task") if label is None else shown(label, 18)
+            name = counted(n_tasks, "task") if label is None else task_name(label, 18)
             score = "" if fit is None or label is None else f"\nR² {fit:.2f}"
             if label is None and self._ranges_differ():
                 name += "\nin standard deviations of each task's observed values"
@@ -256,9 +256,10 @@ class PredictionDisplay:
             ]
             panel.axvline(0.5, color=ink(), linewidth=0.8, linestyle="--")
             panel.set_xlim(0.0, 1.0)
+            panel.yaxis.set_major_locator(whole_numbers(5))
             panel.set_xticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
             right = float(np.mean((probability > 0.5) == is_second))
-            name = counted(n_tasks, "task") if label is None else shown(label, 18)
+            name = counted(n_tasks, "task") if label is None else task_name(label, 18)
             panel.set_title(f"{name}\n{right:.0%} right", fontsize=SMALL + 1, **PLAIN)
         entries = [(filled[0], shown(second, 16)), (outline[0], shown(first, 16))]
         last = min(len(self.axes_), 4 if len(self.axes_) > 6 or len(self.axes_) == 4 else 3) - 1

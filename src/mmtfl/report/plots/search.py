@@ -20,8 +20,8 @@ class SearchDisplay:
     """Held-out score against the strength, with a band of one standard error over folds.
 
     One curve per (p, k); per second strength for `TwoStrengthCV`; per task where every task has its own
-    strength. The choice is a filled circle; the strongest penalty within one standard error of the best
-    score is an open one, if it is another point.
+    strength. The choice is a filled circle; where they are other points, the best score is an open diamond
+    and the strongest penalty within one standard error of it an open circle.
 
     Parameters
     ----------
@@ -42,6 +42,8 @@ class SearchDisplay:
         The named curves, best first.
     bands_ : list of matplotlib collections
         Their bands.
+    marks_ : dict of matplotlib lines
+        The points "chosen", "best score" and "within one s.e.".
     ax_, figure_ : matplotlib axes and figure
         Where it was drawn.
 
@@ -123,22 +125,26 @@ class SearchDisplay:
         named = ranked[:_NAMED]
         for curve in ranked[_NAMED:]:
             ax.plot(self._x(curve), curve.mean, color=GREY, linewidth=0.6, zorder=1)
-        self.lines_, self.bands_ = [], []
+        self.lines_: list[Any] = []
+        self.bands_: list[Any] = []
+        self.marks_: dict[str, Any] = {}
         for i, curve in enumerate(named):
             self._draw(curve, Style.of(i), depth=2.0 + 0.1 * (len(named) - i))
         ax.set_xscale("log")
-        of = f", share of the largest for each {self.told_apart_by}" if self.relative else ""
-        ax.set(
-            xlabel=f"{self.strength}, the strength of the penalty{of}", ylabel=f"held-out score: {self.score}"
-        )
+        of = f"as a share of the largest for each {self.told_apart_by}" if self.relative else "the strength"
+        ax.set(xlabel=f"{self.strength}, {of}", ylabel=f"held-out score: {self.score}")
         ax.grid(alpha=0.3)
         ax.set_ylim(*self._limits(named))
-        lines = ["band: one standard error over folds; filled: chosen; open: strongest within the band"]
+        lines = ["band: one standard error over folds"]
         if len(ranked) > _NAMED:
-            lines.append(f"grey: {len(ranked) - _NAMED} more, by {self.told_apart_by}")
+            lines.append(f"in grey: {len(ranked) - _NAMED} more, by {self.told_apart_by}")
         note(ax, lines)
         names = [shown(curve.name) for curve in named]
-        legend(ax, list(zip(self.lines_, names, strict=True)), title=self.told_apart_by)
+        entries = [
+            *zip(self.lines_, names, strict=True),
+            *((mark, name) for name, mark in self.marks_.items()),
+        ]
+        legend(ax, entries, title=self.told_apart_by)
         return self
 
     def _x(self, curve: Curve) -> np.ndarray:
@@ -154,13 +160,16 @@ class SearchDisplay:
         self.bands_.append(band)
         if curve.chosen is None:
             return
-        for at, face in ((curve.one_se, "white"), (curve.chosen, style.colour)):
-            self.ax_.plot(
+        marks = {"best score": (curve.best, "D"), "within one s.e.": (curve.one_se, "o")}
+        for name, (at, marker) in {**marks, "chosen": (curve.chosen, "o")}.items():
+            if name != "chosen" and at == curve.chosen:
+                continue
+            (self.marks_[name],) = self.ax_.plot(
                 x[at],
                 curve.mean[at],
-                marker="o",
+                marker=marker,
                 markersize=7,
-                markerfacecolor=face,
+                markerfacecolor=style.colour if name == "chosen" else "white",
                 markeredgecolor=ink(),
                 linestyle="none",
                 zorder=4,
@@ -183,6 +192,5 @@ def _score_name(scoring: Any) -> str:
         return "minus the loss"
     if isinstance(scoring, str):
         return scoring
-    return getattr(getattr(scoring, "metric", None), "name", None) or getattr(
-        scoring, "__name__", "custom score"
-    )
+    named = getattr(getattr(scoring, "metric", None), "name", None)
+    return str(named or getattr(scoring, "__name__", "custom score"))

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.errors import require
-from mmtfl.report.plots.axes import axes_for
+from mmtfl.report.plots.axes import axes_for, whole_numbers
 from mmtfl.report.plots.colours import BLUE, GREEN, VERMILLION
 from mmtfl.report.plots.learned import learned
 from mmtfl.report.plots.placing import label_points
@@ -17,6 +16,7 @@ __all__ = ["SharedPartDisplay"]
 
 _LOOKS = {"shared": (BLUE, "o"), "partial": (VERMILLION, "^"), "single": (GREEN, "s")}
 _GOLDEN = (5**0.5 - 1) / 2
+_CROWDED = 500  # points; beyond, smaller ones that let others shine through
 _WIDTH = 0.3  # of the jitter, to each side of a number of tasks
 
 
@@ -122,6 +122,8 @@ class SharedPartDisplay:
         ax = axes_for(ax, (6.0, 4.0))
         self.ax_, self.figure_ = ax, ax.figure
         x = self.n_using + self._aside()
+        margin = max(0.5, 0.03 * self.n_tasks)
+        crowded = np.count_nonzero(self.n_using) > _CROWDED
         kinds = {
             "shared": self.n_using == self.n_tasks,
             "partial": (self.n_using > 1) & (self.n_using < self.n_tasks),
@@ -136,31 +138,30 @@ class SharedPartDisplay:
                 self.points_[kind] = ax.scatter(
                     x[chosen],
                     self.size[chosen],
-                    s=22,
+                    s=12 if crowded else 22,
                     marker=marker,
                     facecolor=colour,
-                    edgecolor="white",
-                    linewidth=0.4,
-                    rasterized=np.count_nonzero(chosen) > 2000,
+                    alpha=0.5 if crowded else 1.0,
+                    linewidth=0,
+                    rasterized=crowded,
                 )
         ax.set(
             xlabel=f"number of tasks that use the feature (of {self.n_tasks})",
             ylabel=self.size_label,
-            xlim=(0.5, max(self.n_tasks, 1) + 0.5),
+            xlim=(1.0 - margin, max(self.n_tasks, 1) + margin),
         )
-        ticker = require("matplotlib.ticker", "plots")
-        ax.xaxis.set_major_locator(ticker.MaxNLocator(integer=True, min_n_ticks=1))
+        ax.xaxis.set_major_locator(whole_numbers())
         ax.set_ylim(0.0, 1.08 * float(self.size.max(initial=0.0)) or 1.0)
         ax.grid(axis="y", alpha=0.3)
         ax.set_axisbelow(True)
         none = int(np.count_nonzero(self.n_using == 0))
-        note(ax, [f"{counted(none, 'feature')} that no task uses not shown"] if none else [])
+        note(ax, [f"not shown: {counted(none, 'feature')} that no task uses"] if none else [])
         if self.points_:
             entries = [(drawn, f"{kind} ({kinds[kind].sum()})") for kind, drawn in self.points_.items()]
             legend(ax, entries, title="features")
         used = np.flatnonzero(self.n_using)
         top = used[self._by_size(used)][:n_labels]
-        self.labels_ = label_points(ax, [(x[j], self.size[j], self.features[j]) for j in top])
+        self.labels_ = label_points(ax, np.column_stack([x, self.size]), self.features.tolist(), top.tolist())
         return self
 
     def _by_size(self, chosen: np.ndarray) -> np.ndarray:

@@ -26,6 +26,7 @@ __all__ = ["SharingMapDisplay"]
 _ROBUST = 0.98  # share of coefficients within the limits of the colours
 _CELL = 11.0  # points: cells as large as this have room for a sign
 _GROUPS = (*KINDS[:3], "apart")  # features of none of the tasks that count are those of tasks set apart
+_LONG = 4.5  # inches: a longer colour bar is no easier to read
 _LABELS_TAKE = 0.3  # share of the axes that names and colour bar take once they are laid out
 
 
@@ -142,7 +143,7 @@ class SharingMapDisplay:
             spread, target = spreads(model, X, y, task)
             coef, quantity = coef * spread[:, None] / target, "coefficient per s.d. of the feature"
             if y is not None:
-                quantity += ", in s.d. of the target"
+                quantity += ",\nin s.d. of the target"
         elif y is not None or task is not None:
             raise ValueError("y and task were given without X: pass the rows X they belong to, or neither.")
         display = cls(
@@ -214,34 +215,30 @@ class SharingMapDisplay:
 
     def _count_line(self) -> str:
         left_out = self.n_features - len(self.features)
-        used = counted(len(self.features), "feature")
         if not len(self.features):
             return f"no task uses any of the {counted(self.n_features, 'feature')}"
-        return (
-            f"{used} used; {counted(left_out, 'feature')} that no task uses not shown" if left_out else used
-        )
+        used = f"{counted(len(self.features), 'feature')} used"
+        return f"{used}; not shown: {left_out} that no task uses" if left_out else used
 
     def _mark_kinds(self, height: float) -> None:
         """Lines between shared, partial and single features, and their numbers at the right."""
-        starts = np.flatnonzero(np.r_[True, self.kind[1:] != self.kind[:-1]]) if len(self.kind) else []
-        ends = np.r_[starts[1:], len(self.kind)] if len(self.kind) else []
-        if len(starts) > len(set(self.kind.tolist())):
+        kinds = [kind for kind in _GROUPS if kind in self.kind]
+        first = [int(np.argmax(self.kind == kind)) for kind in kinds]
+        number = [int(np.count_nonzero(self.kind == kind)) for kind in kinds]
+        if not kinds or not np.array_equal(np.repeat(kinds, number), self.kind):
             return  # features as they came: kinds are mixed
-        middles = (np.asarray(starts) + np.asarray(ends) - 1) / 2
-        for start in starts[1:]:
-            self.ax_.axhline(start - 0.5, color=ink(), linewidth=0.8)
-        room = height / max(len(self.kind), 1)
+        row = height / len(self.kind)
         last, at, names = -np.inf, [], []
-        for start, end, middle in zip(starts, ends, middles, strict=True):
-            if (middle - last) * room >= 1.3 * SMALL:  # a thin group next to another is not named
-                at.append(float(middle))
-                names.append(f"{end - start} {self.kind[start]}")
+        for kind, start, n in zip(kinds, first, number, strict=True):
+            if start:
+                self.ax_.axhline(start - 0.5, color=ink(), linewidth=0.8)
+            middle = start + (n - 1) / 2
+            if (middle - last) * row >= 1.3 * SMALL:  # a thin group next to another is not named
+                at.append(middle)
+                names.append(f"{n} {kind}")
                 last = middle
         side = self.ax_.secondary_yaxis("right")
-        side.set_yticks(at, names, rotation=270, va="center", fontsize=SMALL, **PLAIN)
-        if room * min(ends - starts, default=0) < 6 * SMALL:
-            for label in side.get_yticklabels():
-                label.set_rotation(0)
+        side.set_yticks(at, names, fontsize=SMALL, **PLAIN)
         side.tick_params(length=0)
 
     def _mark_signs(self) -> None:
@@ -259,9 +256,14 @@ class SharingMapDisplay:
     def _draw_colorbar(self, sizes: np.ndarray) -> Any:
         beyond = bool(np.any(sizes > self.limit_))
         bar = self.figure_.colorbar(
-            self.image_, ax=self.ax_, extend="both" if beyond else "neither", aspect=30, pad=0.02
+            self.image_,
+            ax=self.ax_,
+            extend="both" if beyond else "neither",
+            shrink=min(1.0, _LONG / self.figure_.get_figheight()),
+            aspect=25,
+            pad=0.02,
         )
-        bar.set_label(f"{self.quantity} (white: not used)", fontsize=SMALL + 1)
+        bar.set_label(f"{self.quantity}\n(white: not used)", fontsize=SMALL + 1)
         bar.ax.tick_params(labelsize=SMALL)
         return bar
 

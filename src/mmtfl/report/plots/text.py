@@ -23,9 +23,14 @@ def shown(name: Any, width: int = 24) -> str:
     return f"{text[: width - 1 - end]}\N{HORIZONTAL ELLIPSIS}{text[-end:]}"
 
 
+def task_name(label: Any, width: int = 24) -> str:
+    """The label of a task as a title: a number alone says nothing."""
+    return shown(label if isinstance(label, str) else f"task {label}", width)
+
+
 def counted(number: int, noun: str) -> str:
-    """Put a number before its noun, thousands apart: '1 task', '5 000 tasks'."""
-    return f"{number:,}".replace(",", "\N{NO-BREAK SPACE}") + f" {noun}{'' if number == 1 else 's'}"
+    """Put a number before its noun: '1 task', '2 tasks'."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def thinned(n: int, room: float, *, line: float = 1.25 * SMALL) -> np.ndarray:
@@ -40,13 +45,13 @@ def axes_points(ax: Any) -> tuple[float, float]:
     return box.width * POINTS / ax.figure.dpi, box.height * POINTS / ax.figure.dpi
 
 
-def name_rows(ax: Any, names: Sequence[Any], room: float, *, width: int = 24) -> None:
+def name_rows(ax: Any, names: np.ndarray, room: float, *, width: int = 24) -> None:
     """Label the rows of an image, one name every few rows where not all fit."""
     at = thinned(len(names), room)
     ax.set_yticks(at, [shown(names[j], width) for j in at], fontsize=SMALL, **PLAIN)
 
 
-def name_columns(ax: Any, names: Sequence[Any], room: float, *, width: int = 24) -> None:
+def name_columns(ax: Any, names: np.ndarray, room: float, *, width: int = 24) -> None:
     """Label the columns of an image: flat where they fit, else upright."""
     texts = [shown(name, width) for name in names]
     flat = len(texts) * (max(map(len, texts), default=0) + 2) * 0.62 * SMALL < room

@@ -16,7 +16,6 @@ from mmtfl.estimators.scaling import column_spread, target_spread
 KINDS = ("shared", "partial", "single", "none")
 _SIZES = {
     "c": "c, the part common to all tasks",
-    "shared": "size of the shared part (norm over tasks)",
     "size": "size of the coefficients (sum over tasks)",
 }
 
@@ -34,7 +33,7 @@ class Learned:
     counts : ndarray of shape (n_tasks,)
         Which tasks count when a feature is called shared: all but those that a model sets apart.
     size : ndarray of shape (n_features,)
-        How large each feature is, as the model's summary has it.
+        How large each feature is, as the model's summary has it; of two parts, the sum.
     size_label : str
         What the size is, in words.
     """
@@ -71,9 +70,10 @@ def learned(model: Any) -> Learned:
         names = np.array([f"x{j}" for j in range(model.n_features_in_)], dtype=object)
     apart = getattr(model, "outlier_", None)
     counts = np.ones(len(model.tasks_), dtype=bool) if apart is None else ~apart.any(axis=1)
-    name, size = next(iter(model._sizes().items()))
-    label = _SIZES.get(name, name)
-    if name == "c" and _exponent_k(model) == np.inf:
+    sizes = model._sizes()
+    size = np.sum(list(sizes.values()), axis=0)
+    label = _SIZES.get(" + ".join(sizes), f"size of the {' + '.join(sizes)} parts")
+    if "c" in sizes and _exponent_k(model) == np.inf:
         # c is one for every feature that is kept: the tasks' models do not meet
         size, label = np.linalg.norm(model.coef_, axis=0), "size of the coefficients (norm over tasks)"
     return Learned(model.coef_.T, np.asarray(names), model.tasks_, counts, size, label)

@@ -10,7 +10,7 @@ from mmtfl.errors import require
 from mmtfl.report.plots.axes import panels_for, whole_numbers
 from mmtfl.report.plots.colours import BLUE, GREY, Style, ink
 from mmtfl.report.plots.learned import fitted
-from mmtfl.report.plots.text import PLAIN, SMALL, legend, shown
+from mmtfl.report.plots.text import PLAIN, SMALL, legend, name_width, shown
 
 __all__ = ["PathDisplay"]
 
@@ -165,9 +165,11 @@ class PathDisplay:
         lower.yaxis.set_major_locator(whole_numbers(4))
         self.figure_.align_ylabels(self.axes_)
         if self.alpha is not None:
-            upper.set_title(f"dotted line: alpha = {self.alpha:.3g}", loc="left", fontsize=SMALL + 1, **PLAIN)
+            upper.set_title(
+                f"dotted line: the chosen alpha, {self.alpha:.3g}", loc="left", fontsize=SMALL + 1, **PLAIN
+            )
         if self.lines_:
-            names = [shown(self.features[j]) for j in named]
+            names = [shown(self.features[j], name_width(upper)) for j in named]
             legend(upper, list(zip(self.lines_, names, strict=True)), title="largest features")
         return self
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from mmtfl.report.plots.colours import ink
-from mmtfl.report.plots.text import PLAIN, SMALL, shown
+from mmtfl.report.plots.text import PLAIN, POINTS, SMALL, shown
 
-_GAPS = (5.0, 16.0, 30.0)  # points between a point and its label; from the second on, a line joins them
+_GAPS = (5.0, 16.0)  # points between a point and its label; from the second on, a line joins them
 # the side of the point on which a label stands: right, left, above, below
 _SIDES = (
     (1, 0, "left", "center"),
@@ -36,7 +36,8 @@ def label_points(
     """
     ax.figure.draw_without_rendering()  # where things are is known once the layout has run
     inside = ax.get_window_extent()
-    dots = ax.transData.transform(points)
+    dots, scale = ax.transData.transform(points), ax.figure.dpi / POINTS
+    obstacles = dots
     taken: list[Any] = []
     made: list[Any] = []
     for j in chosen:
@@ -47,12 +48,18 @@ def label_points(
             text.set_in_layout(False)
             box = text.get_window_extent()
             fits = box.x0 >= inside.x0 and box.x1 <= inside.x1 and box.y0 >= inside.y0 and box.y1 <= inside.y1
-            if fits and not np.any(_within(dots, box)) and not any(box.overlaps(other) for other in taken):
+            end = dots[j] + scale * gap * np.array([right, up])
+            line = (
+                dots[j] + np.linspace(0.3, 1.0, 8)[:, None] * (end - dots[j]) if gap > _GAPS[0] else dots[:0]
+            )
+            crossed = any(box.overlaps(other) or np.any(_within(line, other)) for other in taken)
+            if fits and not crossed and not np.any(_within(obstacles, box)):
                 taken.append(box)
                 made.append(text)
-                if gap > _GAPS[0]:
-                    line = {"arrowstyle": "-", "linewidth": 0.5, "color": ink(), "shrinkA": 0, "shrinkB": 2}
-                    ax.annotate("", points[j], **offset, arrowprops=line).set_in_layout(False)
+                obstacles = np.vstack([obstacles, line])
+                if len(line):
+                    look = {"arrowstyle": "-", "linewidth": 0.5, "color": ink(), "shrinkA": 0, "shrinkB": 2}
+                    ax.annotate("", points[j], **offset, arrowprops=look).set_in_layout(False)
                 break
             text.remove()
     return made

@@ -185,7 +185,7 @@ class PredictionDisplay:
             self._draw_values(len(labels))
             across, up = "observed", "predicted"
         else:
-            self._draw_probabilities(len(labels))
+            self._draw_probabilities(len(labels), n_columns)
             across, up = f"probability of {shown(self.classes[1], 16)}", "rows"
         for i, panel in enumerate(self.axes_):
             panel.tick_params(labelsize=SMALL)
@@ -200,11 +200,12 @@ class PredictionDisplay:
     def _draw_values(self, n_tasks: int) -> None:
         y_true, y_pred = self.y_true, self.y_pred
         rows = [self._rows(label) for label in self.labels_]
-        if self.labels_ == [None] and self._ranges_differ():
+        differ, pooled = self._ranges_differ(), self.labels_ == [None]
+        if pooled and differ:
             y_true, y_pred = self._in_spreads()
         values = [np.concatenate([y_true[part], y_pred[part]]) for part in rows]
         limits = [_limits(part) for part in values]
-        if not self._ranges_differ():
+        if not differ:
             limits = [(min(low for low, _ in limits), max(high for _, high in limits))] * len(limits)
         for panel, label, part, limit in zip(self.axes_, self.labels_, rows, limits, strict=True):
             panel.plot(limit, limit, color=ink(), linewidth=0.8, linestyle="--", zorder=1)
@@ -217,12 +218,14 @@ class PredictionDisplay:
                 see = float(np.clip(60.0 / np.sqrt(max(len(part), 1)) / 6.0, 0.25, 0.8))
                 panel.scatter(y_true[part], y_pred[part], s=9, color=BLUE, alpha=see, linewidths=0, zorder=2)
             panel.set(xlim=limit, ylim=limit, aspect="equal")
-            fit = r_squared(self.y_true[part], self.y_pred[part])
-            name = counted(n_tasks, "task") if label is None else task_name(label, 18)
-            score = "" if fit is None or label is None else f"\nR² {fit:.2f}"
-            if label is None and self._ranges_differ():
-                name += "\nin standard deviations of each task's observed values"
-            panel.set_title(f"{name}{score}", fontsize=SMALL + 1, **PLAIN)
+            if pooled:
+                lines = [f"{counted(n_tasks, 'task')}, {counted(len(part), 'row')}"]
+                lines += ["in s.d. of each task's observed values"] if differ else []
+            else:
+                fit = r_squared(y_true[part], y_pred[part])
+                lines = [task_name(label, 18), *([] if fit is None else [f"R² {fit:.2f}"])]
+            lines += ["darker: more rows"] if len(part) > _CROWDED else []
+            panel.set_title("\n".join(lines), fontsize=SMALL + 1, **PLAIN)
 
     def _rows(self, label: Any) -> np.ndarray:
         return np.arange(len(self.task)) if label is None else np.flatnonzero(self.task == label)
@@ -243,7 +246,7 @@ class PredictionDisplay:
 
     # -- classification --------------------------------------------------------------------------------------
 
-    def _draw_probabilities(self, n_tasks: int) -> None:
+    def _draw_probabilities(self, n_tasks: int, n_columns: int) -> None:
         assert self.classes is not None
         first, second = self.classes
         for panel, label in zip(self.axes_, self.labels_, strict=True):
@@ -262,8 +265,7 @@ class PredictionDisplay:
             name = counted(n_tasks, "task") if label is None else task_name(label, 18)
             panel.set_title(f"{name}\n{right:.0%} right", fontsize=SMALL + 1, **PLAIN)
         entries = [(filled[0], shown(second, 16)), (outline[0], shown(first, 16))]
-        last = min(len(self.axes_), 4 if len(self.axes_) > 6 or len(self.axes_) == 4 else 3) - 1
-        legend(self.axes_[last], entries, title="observed")
+        legend(self.axes_[n_columns - 1], entries, title="observed")
 
 
 def _stacked(y: Any, y_pred: np.ndarray, task: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

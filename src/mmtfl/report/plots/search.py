@@ -9,7 +9,7 @@ import numpy as np
 from mmtfl.report.plots.axes import axes_for
 from mmtfl.report.plots.colours import GREY, Style, ink
 from mmtfl.report.plots.curves import Curve, search_curves
-from mmtfl.report.plots.text import legend, note, shown
+from mmtfl.report.plots.text import legend, name_width, note, shown
 
 __all__ = ["SearchDisplay"]
 
@@ -139,7 +139,7 @@ class SearchDisplay:
         if len(ranked) > _NAMED:
             lines.append(f"in grey: {len(ranked) - _NAMED} more, by {self.told_apart_by}")
         note(ax, lines)
-        names = [shown(curve.name) for curve in named]
+        names = [shown(curve.name, name_width(ax)) for curve in named]
         entries = [
             *zip(self.lines_, names, strict=True),
             *((mark, name) for name, mark in self.marks_.items()),

@@ -10,7 +10,7 @@ from mmtfl.report.plots.axes import axes_for, whole_numbers
 from mmtfl.report.plots.colours import BLUE, GREEN, VERMILLION
 from mmtfl.report.plots.learned import learned
 from mmtfl.report.plots.placing import label_points
-from mmtfl.report.plots.text import counted, legend, note
+from mmtfl.report.plots.text import counted, legend, name_width, note
 
 __all__ = ["SharedPartDisplay"]
 
@@ -151,7 +151,7 @@ class SharedPartDisplay:
             xlim=(1.0 - margin, max(self.n_tasks, 1) + margin),
         )
         ax.xaxis.set_major_locator(whole_numbers())
-        ax.set_ylim(0.0, 1.08 * float(self.size.max(initial=0.0)) or 1.0)
+        ax.set_ylim(0.0, 1.12 * float(self.size.max(initial=0.0)) or 1.0)
         ax.grid(axis="y", alpha=0.3)
         ax.set_axisbelow(True)
         none = int(np.count_nonzero(self.n_using == 0))
@@ -161,7 +161,9 @@ class SharedPartDisplay:
             legend(ax, entries, title="features")
         used = np.flatnonzero(self.n_using)
         top = used[self._by_size(used)][:n_labels]
-        self.labels_ = label_points(ax, np.column_stack([x, self.size]), self.features.tolist(), top.tolist())
+        self.labels_ = label_points(
+            ax, np.column_stack([x, self.size]), self.features.tolist(), top.tolist(), width=name_width(ax)
+        )
         return self
 
     def _by_size(self, chosen: np.ndarray) -> np.ndarray:

@@ -18,7 +18,9 @@ from mmtfl.report.plots.text import (
     counted,
     name_columns,
     name_rows,
+    name_width,
     note,
+    upright_length,
 )
 
 __all__ = ["SharingMapDisplay"]
@@ -141,9 +143,9 @@ class SharingMapDisplay:
         coef, quantity = read.A, "coefficient"
         if X is not None:
             spread, target = spreads(model, X, y, task)
-            coef, quantity = coef * spread[:, None] / target, "coefficient per s.d. of the feature"
+            coef, quantity = coef * spread[:, None] / target, "scaled to s.d. of features"
             if y is not None:
-                quantity += ",\nin s.d. of the target"
+                quantity += " and targets"
         elif y is not None or task is not None:
             raise ValueError("y and task were given without X: pass the rows X they belong to, or neither.")
         display = cls(
@@ -172,16 +174,14 @@ class SharingMapDisplay:
             Drawn.
         """
         n_rows, n_columns = self.coef.shape
-        size = (
-            float(np.clip(3.4 + 0.2 * n_columns, 5.5, 9.0)),
-            float(np.clip(1.7 + 0.17 * n_rows, 3.2, 8.5)),
-        )
-        ax = axes_for(ax, size)
+        size = float(np.clip(3.4 + 0.2 * n_columns, 5.5, 9.0)), float(np.clip(1.7 + 0.17 * n_rows, 3.2, 8.5))
+        below = upright_length(self.tasks, (1.0 - _LABELS_TAKE) * size[0] * POINTS) / POINTS
+        ax = axes_for(ax, (size[0], size[1] + below))
         width, height = (float(points) for points in axes_points(ax))
         self.ax_, self.figure_ = ax, ax.figure
         sizes = np.abs(self.coef[self.coef != 0.0])
         self.limit_ = float(np.quantile(sizes, _ROBUST)) if sizes.size else 1.0
-        lines = [self._count_line()]
+        lines = [self._count_line(), *([self.quantity] if self.quantity != "coefficient" else [])]
         # pixels may be fewer once names and colour bar have their room
         pixels = (1.0 - _LABELS_TAKE) * ax.figure.dpi / POINTS
         drawn, block = largest_in_blocks(self.coef, int(height * pixels), int(width * pixels))
@@ -200,7 +200,7 @@ class SharingMapDisplay:
             interpolation="none",
         )
         ax.set(xlim=(-0.5, n_columns - 0.5), ylim=(max(n_rows, 1) - 0.5, -0.5))
-        name_rows(ax, self.features, 0.85 * height)
+        name_rows(ax, self.features, 0.85 * height, width=name_width(ax))
         name_columns(ax, self.tasks, (1.0 - _LABELS_TAKE) * width)
         ax.set(xlabel="task", ylabel="feature")
         ax.tick_params(length=2)
@@ -235,7 +235,7 @@ class SharingMapDisplay:
             middle = start + (n - 1) / 2
             if (middle - last) * row >= 1.3 * SMALL:  # a thin group next to another is not named
                 at.append(middle)
-                names.append(f"{n} {kind}")
+                names.append(f"{n} {'set ' if kind == 'apart' else ''}{kind}")
                 last = middle
         side = self.ax_.secondary_yaxis("right")
         side.set_yticks(at, names, fontsize=SMALL, **PLAIN)
@@ -263,7 +263,7 @@ class SharingMapDisplay:
             aspect=25,
             pad=0.02,
         )
-        bar.set_label(f"{self.quantity}\n(white: not used)", fontsize=SMALL + 1)
+        bar.set_label("coefficient (white: zero)", fontsize=SMALL + 1)
         bar.ax.tick_params(labelsize=SMALL)
         return bar
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 SMALL = 8  # points: the least that reads well in print
-POINTS = 72.0
+POINTS = 72.0  # of an inch
+_LETTER = 0.62 * SMALL  # width of a letter in points
 # a name such as "$x" or "a_b" is a name, not a formula
 PLAIN: dict[str, Any] = {"parse_math": False, "usetex": False}
 
@@ -45,16 +46,28 @@ def axes_points(ax: Any) -> tuple[float, float]:
     return box.width * POINTS / ax.figure.dpi, box.height * POINTS / ax.figure.dpi
 
 
+def name_width(ax: Any) -> int:
+    """Letters that a name beside the axes may have: fewer beside small axes."""
+    return int(np.clip(axes_points(ax)[0] / POINTS * 5.0, 8, 24))
+
+
 def name_rows(ax: Any, names: np.ndarray, room: float, *, width: int = 24) -> None:
     """Label the rows of an image, one name every few rows where not all fit."""
     at = thinned(len(names), room)
     ax.set_yticks(at, [shown(names[j], width) for j in at], fontsize=SMALL, **PLAIN)
 
 
-def name_columns(ax: Any, names: np.ndarray, room: float, *, width: int = 24) -> None:
+def upright_length(names: np.ndarray, room: float, *, width: int = 16) -> float:
+    """Points that names of columns take when upright; zero where they fit side by side."""
+    longest = max((len(shown(name, width)) for name in names), default=0)
+    flat = len(names) * (longest + 2) * _LETTER < room
+    return 0.0 if flat else longest * _LETTER
+
+
+def name_columns(ax: Any, names: np.ndarray, room: float, *, width: int = 16) -> None:
     """Label the columns of an image: flat where they fit, else upright."""
     texts = [shown(name, width) for name in names]
-    flat = len(texts) * (max(map(len, texts), default=0) + 2) * 0.62 * SMALL < room
+    flat = not upright_length(names, room, width=width)
     at = np.arange(len(texts)) if flat else thinned(len(texts), room)
     rotation = 0 if flat else 90
     ax.set_xticks(at, [texts[t] for t in at], rotation=rotation, fontsize=SMALL, **PLAIN)

@@ -72,10 +72,10 @@ class SharingMapDisplay:
     >>> from mmtfl.datasets import make_tasks
     >>> from mmtfl.plots import SharingMapDisplay
     >>> data = make_tasks(n_tasks=4, n_features=20, n_informative=4, pattern="partial", random_state=0)
-    >>> model = MMTFLRegressor(p=1, k=1, alpha=0.5).fit(data.X, data.y, task=data.task)
+    >>> model = MMTFLRegressor(p=1, k=2, alpha=0.2).fit(data.X, data.y, task=data.task)
     >>> display = SharingMapDisplay.from_estimator(model)
     >>> display.kind.tolist(), display.n_features
-    (['shared', 'shared', 'partial', 'single', 'single', 'single', 'single', 'single'], 20)
+    (['shared', 'partial', 'partial', 'single', 'single', 'single', 'single'], 20)
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class SharingMapDisplay:
         self._mark_kinds(height)
         if (1.0 - _LABELS_TAKE) * min(width / n_columns, height / max(n_rows, 1)) >= _CELL:
             self._mark_signs()
-        self.colorbar_ = self._draw_colorbar(sizes) if colorbar and sizes.size else None
+        self.colorbar_ = self._draw_colorbar(sizes, height) if colorbar and sizes.size else None
         return self
 
     # -- the parts of the picture ----------------------------------------------------------------------------
@@ -253,13 +253,13 @@ class SharingMapDisplay:
         colours = np.where(dark, "white", "black")
         self.ax_.scatter(columns, rows, marker="_", s=20, c=colours, linewidths=0.9)
 
-    def _draw_colorbar(self, sizes: np.ndarray) -> Any:
+    def _draw_colorbar(self, sizes: np.ndarray, height: float) -> Any:
         beyond = bool(np.any(sizes > self.limit_))
         bar = self.figure_.colorbar(
             self.image_,
             ax=self.ax_,
             extend="both" if beyond else "neither",
-            shrink=min(1.0, _LONG / self.figure_.get_figheight()),
+            shrink=min(1.0, _LONG * POINTS / height),
             aspect=25,
             pad=0.02,
         )

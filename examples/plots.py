@@ -46,10 +46,10 @@ def diabetes():
 
 def large():
     """A staircase of 600 features over 60 tasks, shuffled, and how its fit converged."""
-    data = make_tasks(60, 80, 600, pattern="staircase", n_informative=40, noise=1.0, random_state=0)
+    data = make_tasks(60, 200, 600, pattern="staircase", n_informative=30, noise=0.5, random_state=0)
     rng = np.random.default_rng(0)
     X, task = data.X[:, rng.permutation(600)], rng.permutation(60)[data.task]
-    model = MMTFLRegressor(p=1, k=2, alpha=0.15, solver="alternating").fit(X, data.y, task=task)
+    model = MMTFLRegressor(p=1, k=2, alpha=0.2, solver="alternating").fit(X, data.y, task=task)
     return {
         "sharing-map-large": SharingMapDisplay.from_estimator(model),
         "history": HistoryDisplay.from_estimator(model),

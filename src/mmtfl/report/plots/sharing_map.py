@@ -29,6 +29,7 @@ _ROBUST = 0.98  # share of coefficients within the limits of the colours
 _CELL = 11.0  # points: cells as large as this have room for a sign
 _GROUPS = (*KINDS[:3], "apart")  # features of none of the tasks that count are those of tasks set apart
 _LONG = 4.5  # inches: a longer colour bar is no easier to read
+_WIDEST = 6.5  # inches: wider figures are shrunk in print, and their text with them
 _LABELS_TAKE = 0.3  # share of the axes that names and colour bar take once they are laid out
 
 
@@ -174,7 +175,10 @@ class SharingMapDisplay:
             Drawn.
         """
         n_rows, n_columns = self.coef.shape
-        size = float(np.clip(3.4 + 0.2 * n_columns, 5.5, 9.0)), float(np.clip(1.7 + 0.17 * n_rows, 3.2, 8.5))
+        size = (
+            float(np.clip(3.4 + 0.2 * n_columns, 5.5, _WIDEST)),
+            float(np.clip(1.7 + 0.17 * n_rows, 3.2, 8.5)),
+        )
         below = upright_length(self.tasks, (1.0 - _LABELS_TAKE) * size[0] * POINTS) / POINTS
         ax = axes_for(ax, (size[0], size[1] + below))
         width, height = (float(points) for points in axes_points(ax))
@@ -260,7 +264,7 @@ class SharingMapDisplay:
             ax=self.ax_,
             extend="both" if beyond else "neither",
             shrink=min(1.0, _LONG * POINTS / height),
-            aspect=25,
+            aspect=35,
             pad=0.02,
         )
         bar.set_label("coefficient (white: zero)", fontsize=SMALL + 1)

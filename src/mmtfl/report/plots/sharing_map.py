@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.report.plots.axes import axes_for
-from mmtfl.report.plots.colours import ink, sharing_colours
+from mmtfl.report.plots.colours import sharing_colours
 from mmtfl.report.plots.learned import KINDS, learned, spreads
 from mmtfl.report.plots.ordering import order_features, order_tasks
 from mmtfl.report.plots.text import (
@@ -235,7 +235,7 @@ class SharingMapDisplay:
         last, at, names = -np.inf, [], []
         for kind, start, n in zip(kinds, first, number, strict=True):
             if start:
-                self.ax_.axhline(start - 0.5, color=ink(), linewidth=0.8)
+                self.ax_.axhline(start - 0.5, color="black", linewidth=0.8)
             middle = start + (n - 1) / 2
             if (middle - last) * row >= 1.3 * SMALL:  # a thin group next to another is not named
                 at.append(middle)

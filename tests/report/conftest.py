@@ -7,4 +7,6 @@ matplotlib.use("Agg")
 @pytest.fixture(autouse=True)
 def close_figures():
     yield
-    matplotlib.pyplot.close("all")
+    from matplotlib import pyplot as plt
+
+    plt.close("all")

@@ -113,7 +113,7 @@ class TableFile:
     def frame(self, text: Iterable[str] = ()) -> Any:
         """The values: numbers, booleans and text; columns named in `text` stay text."""
         if not self.is_text:
-            return self._binary_frame()
+            return self._binary_frame
         frame = self._parse(dtype=dict.fromkeys(set(text) & set(self.header), str))
         kinds = require("pandas.api.types", "frames")
         whole = [name for name in frame if kinds.is_integer_dtype(frame[name].dtype)]
@@ -127,8 +127,13 @@ class TableFile:
     def verbatim(self) -> Any:
         """The cells as they stand in a text file, all of them strings; the values of a binary one."""
         if not self.is_text:
-            return self._binary_frame()
+            return self._binary_frame
         return self._parse(dtype=str, keep_default_na=False, na_filter=False)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return self.header if self.is_text else list(self._binary_frame.columns)
 
     @cached_property
     def header(self) -> list[str]:
@@ -210,6 +215,7 @@ class TableFile:
         )
         raise TableError(f"{self._name} has a single column, {_shorten(header[0])}{hint}")
 
+    @cached_property
     def _binary_frame(self) -> Any:
         pandas = require("pandas", "frames")
         require("pyarrow", "cli")

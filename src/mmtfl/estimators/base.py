@@ -39,6 +39,7 @@ from mmtfl.estimators.inputs import (
 )
 from mmtfl.estimators.metrics import Metric, mean_task_score
 from mmtfl.estimators.prediction import predict_all, predict_rows
+from mmtfl.estimators.saving import Savable
 from mmtfl.estimators.scaling import column_spread
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers import solve
@@ -202,7 +203,7 @@ class Prepared:
         return A if self.target_scale is None else A * self.target_scale
 
 
-class TaskModel(BaseEstimator):
+class TaskModel(Savable, BaseEstimator):
     """A linear model per task, learned together. A kind of model says how it gets from data to a solution.
 
     Subclasses with another way to a solution (a path, a search) override `_solve` and nothing else; kinds of

@@ -81,6 +81,15 @@ class TaskKFold(BaseCrossValidator):
         self.random_state = random_state
         self.stratify = stratify
 
+    def as_dict(self) -> dict[str, Any]:
+        """The arguments by name, so that a saved model keeps its folds."""
+        return {name: getattr(self, name) for name in ("n_splits", "shuffle", "random_state", "stratify")}
+
+    @classmethod
+    def from_dict(cls, arguments: dict[str, Any]) -> TaskKFold:
+        """The splitter of `as_dict`."""
+        return cls(**arguments)
+
     def split(
         self, X: Any, y: Any = None, task: Any = None, groups: Any = None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:

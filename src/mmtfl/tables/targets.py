@@ -37,8 +37,7 @@ def learn_classes(
         return None, None
     if len({kind == "number" for kind in kinds}) > 1:
         raise TableError(
-            f"Targets {abbreviate([c.name for c in columns])} mix numbers and classes: fit them "
-            "apart."
+            f"Targets {abbreviate([c.name for c in columns])} mix numbers and classes: fit them apart."
         )
     if len(values) != 2:
         raise TableError(_not_two(columns[0].name, values))

@@ -18,6 +18,7 @@ from mmtfl.cli.options import (
     FileOptions,
     ModelOptions,
     TableOptions,
+    TextOptions,
 )
 from mmtfl.cli.training import Training, model_options, train
 
@@ -26,10 +27,8 @@ def cv(
     data: DataFile,
     /,
     *,
-    output: Annotated[Path, TARGET_FILE],
-    table: TableOptions | None = None,
-    model: ModelOptions | None = None,
-    talk: FileOptions | None = None,
+    table: TableOptions,
+    text: TextOptions | None = None,
     pk: Annotated[list[str] | None, SEVERAL, Parameter(group=MODEL)] = None,
     alphas: Annotated[list[float] | None, SEVERAL, Parameter(group=MODEL)] = None,
     folds: Annotated[int, Parameter(group=MODEL)] = 5,
@@ -37,11 +36,15 @@ def cv(
     one_se: Annotated[bool, SWITCH, Parameter(group=MODEL)] = False,
     n_jobs: Annotated[int, Parameter(group=MODEL)] = 1,
     seed: Annotated[int, Parameter(group=MODEL)] = 0,
+    model: ModelOptions | None = None,
+    output: Annotated[Path, TARGET_FILE],
+    talk: FileOptions | None = None,
 ) -> int:
-    """Fit a model to a table; its strength and its kind of sharing are chosen by cross-validation.
+    """Fit a model to a table, tuned by cross-validation.
 
-    For every pair (p, k) a path of strengths is fitted on all folds but one and scored on that one, in turn.
-    The best pair and strength are fitted on all rows. Everything else is as in `mmtfl fit`.
+    For every pair (p, k) a path of strengths is fitted on all folds but one
+    and scored on that one, in turn. The best pair and strength are fitted on
+    all rows. Everything else is as in `mmtfl fit`.
 
     Example:
 
@@ -95,7 +98,7 @@ def cv(
             **model_options(model, training),
         )
 
-    return train(data, output, table or TableOptions(), talk, make)
+    return train(data, output, table, text or TextOptions(), talk, make)
 
 
 def _pairs(words: list[str] | None) -> list[tuple[float, float | str]] | None:

@@ -7,7 +7,15 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from mmtfl.cli.options import MODEL, TARGET_FILE, DataFile, FileOptions, ModelOptions, TableOptions
+from mmtfl.cli.options import (
+    MODEL,
+    TARGET_FILE,
+    DataFile,
+    FileOptions,
+    ModelOptions,
+    TableOptions,
+    TextOptions,
+)
 from mmtfl.cli.output import note
 from mmtfl.cli.training import Training, model_options, train
 
@@ -18,19 +26,21 @@ def fit(
     data: DataFile,
     /,
     *,
-    output: Annotated[Path, TARGET_FILE],
-    table: TableOptions | None = None,
-    model: ModelOptions | None = None,
-    talk: FileOptions | None = None,
+    table: TableOptions,
+    text: TextOptions | None = None,
     p: Annotated[float, Parameter(group=MODEL)] = 2.0,
     k: Annotated[str, Parameter(group=MODEL)] = "1",
     alpha: Annotated[float | None, Parameter(group=MODEL)] = None,
+    model: ModelOptions | None = None,
+    output: Annotated[Path, TARGET_FILE],
+    talk: FileOptions | None = None,
 ) -> int:
     """Fit one model to a table, at one strength of the penalty.
 
-    Every task gets its own linear model; what they share is learned. Columns of text become one feature per
-    level, features and targets are put on one scale (coefficients come back on their own), and all of
-    that is kept in the model. `mmtfl cv` chooses --p, --k and --alpha for you.
+    Every task gets its own linear model; what they share is learned. Columns
+    of text become one feature per level, features and targets are put on one
+    scale (coefficients come back on their own), and all of that is kept in
+    the model. `mmtfl cv` chooses --p, --k and --alpha for you.
 
     Example:
 
@@ -61,7 +71,7 @@ def fit(
         kind = MMTFLClassifier if training.classify else MMTFLRegressor
         return kind(alpha=strength, verbose=int(talk.verbose), **options)
 
-    return train(data, output, table or TableOptions(), talk, make)
+    return train(data, output, table, text or TextOptions(), talk, make)
 
 
 def exponent(word: str) -> float | str:
@@ -92,5 +102,7 @@ def _default_alpha(training: Training, options: dict[str, Any], talk: FileOption
     )
     alpha = float(f"{found.alphas[-1]:.3g}")
     if not talk.quiet:
-        note(f"--alpha {alpha:g}, a tenth of what drops every feature; `mmtfl cv` chooses it by cross-validation")
+        note(
+            f"--alpha {alpha:g}, a tenth of what drops every feature; `mmtfl cv` chooses it by cross-validation"
+        )
     return alpha

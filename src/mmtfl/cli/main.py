@@ -16,7 +16,7 @@ from mmtfl.tables.reading import TableError
 # name: what it does; the function of that name lives in the module of that name
 COMMANDS = {
     "fit": "Fit one model to a table.",
-    "cv": "Fit a model to a table, its strength and its kind of sharing chosen by cross-validation.",
+    "cv": "Fit a model to a table, tuned by cross-validation.",
     "predict": "Add the predictions of a model to a table.",
     "inspect": "Show what a model has learned: what is shared, partial, single.",
     "report": "Write a model, and how well it predicts, as one HTML page.",
@@ -27,7 +27,8 @@ COMMANDS = {
 FAILED, BAD_INPUT, NOT_CONVERGED = 1, 2, 3
 INTERRUPTED = 130  # as shells report a program that Ctrl-C ended
 
-ABOUT = """Multitask feature learning: which features matter everywhere, which only somewhere, and what to predict.
+ABOUT = """Multitask feature learning: which features matter everywhere, which
+only somewhere, and what to predict for each task.
 
 From a table to an answer:
 

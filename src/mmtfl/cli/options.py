@@ -13,32 +13,20 @@ MODEL = Group("The model", sort_key=2)
 OUTPUT = Group("What comes out", sort_key=3)
 
 SEVERAL = Parameter(consume_multiple=True, negative=())
-SWITCH = Parameter(negative=())
+SWITCH = Parameter(negative=(), show_default=False)
 TARGET_FILE = Parameter(name=["-o", "--output"], group=OUTPUT)
 
 
 @Parameter(name="*", group=TABLE)
 @dataclass(frozen=True)
-class TextOptions:
-    """How text files are written."""
-
-    separator: str | None = None
-    "What stands between cells; by default a comma in .csv and a tab in .tsv."
-
-    decimal: str = "."
-    "The decimal mark."
-
-
-@Parameter(name="*", group=TABLE)
-@dataclass(frozen=True)
-class TableOptions(TextOptions):
+class TableOptions:
     """Which columns are used, and how."""
+
+    target: Annotated[tuple[str, ...], Parameter(negative=())]
+    "Column to predict. Given several times: each target is a task, and all share their rows."
 
     task: str | None = None
     "Column of task labels: hospital, school, machine. Left out for one task, or for several targets."
-
-    target: Annotated[tuple[str, ...], Parameter(negative=())] = ()
-    "Column to predict. Given several times: each target is a task, and all share their rows."
 
     features: Annotated[list[str] | None, SEVERAL] = None
     "Columns to predict from; by default all others that have a name."
@@ -60,6 +48,18 @@ class TableOptions(TextOptions):
 
     classify: Annotated[bool | None, Parameter(negative="--regress")] = None
     "Whether targets are two classes or numbers; by default text and numbers with two values are classes."
+
+
+@Parameter(name="*", group=TABLE)
+@dataclass(frozen=True)
+class TextOptions:
+    """How text files are written."""
+
+    separator: str | None = None
+    "What stands between cells; by default a comma in .csv and a tab in .tsv."
+
+    decimal: str = "."
+    "The decimal mark."
 
 
 @Parameter(name="*", group=MODEL)
@@ -88,10 +88,10 @@ class TalkOptions:
     json: Annotated[bool, SWITCH] = False
     "Print the result as JSON."
 
-    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative=())] = False
+    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative=(), show_default=False)] = False
     "Say nothing on stderr but errors and warnings."
 
-    verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], negative=())] = False
+    verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], negative=(), show_default=False)] = False
     "Say more on stderr."
 
 

@@ -105,7 +105,9 @@ def check_output(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> Non
 def check_table_output(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> None:
     """The same for a table, whose suffix says how it is written."""
     if path.suffix.lower() not in TABLE_SUFFIXES:
-        raise BadInput(f"{str(path)!r}: the result is a table, so its name ends in {', '.join(TABLE_SUFFIXES)}.")
+        raise BadInput(
+            f"{str(path)!r}: the result is a table, so its name ends in {', '.join(TABLE_SUFFIXES)}."
+        )
     check_output(path, force=force, inputs=inputs)
 
 
@@ -139,7 +141,9 @@ def told_when_full(path: Path) -> Iterator[None]:
     try:
         yield
     except FileExistsError:
-        raise BadInput(f"{str(path)!r} has appeared in the meantime: choose another name, or --force.") from None
+        raise BadInput(
+            f"{str(path)!r} has appeared in the meantime: choose another name, or --force."
+        ) from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise OSError(f"{str(path)!r} was not written: {reason}. Nothing is left of it.") from None

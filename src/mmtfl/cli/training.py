@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
-from mmtfl.cli.options import FileOptions, ModelOptions, TableOptions
+from mmtfl.cli.options import FileOptions, ModelOptions, TableOptions, TextOptions
 from mmtfl.cli.output import check_output, note, number, print_json, say, told_when_full
 
 
@@ -31,14 +31,12 @@ class Training:
         return self.recipe.classes is not None
 
 
-def read_training(data: Path, table: TableOptions, *, quiet: bool) -> Training:
+def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: bool) -> Training:
     """Read a table and learn how its columns are used."""
     from mmtfl.tables.reading import TableFile
     from mmtfl.tables.recipe import TableRecipe, drop_unlabelled
 
-    if not table.target:
-        raise BadInput("--target is missing: name the column to predict.")
-    file = TableFile(data, separator=table.separator, decimal=table.decimal)
+    file = TableFile(data, separator=text.separator, decimal=text.decimal)
     categories = table.categories or []
     frame = file.frame(text=[*categories, *([table.task] if table.task else [])])
     if table.drop_unlabelled:
@@ -85,11 +83,16 @@ def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
 
 
 def train(
-    data: Path, output: Path, table: TableOptions, talk: FileOptions, make: Callable[[Training], Any]
+    data: Path,
+    output: Path,
+    table: TableOptions,
+    text: TextOptions,
+    talk: FileOptions,
+    make: Callable[[Training], Any],
 ) -> int:
     """Read the table, fit what `make` gives, save it, and say what came out."""
     check_output(output, force=talk.force, inputs=[data])
-    training = read_training(data, table, quiet=talk.quiet)
+    training = read_training(data, table, text, quiet=talk.quiet)
     with library_words():
         model = make(training)
     converged = _fit(model, training, talk)
@@ -127,7 +130,10 @@ def _fit(model: Any, training: Training, talk: FileOptions) -> bool:
 class library_words:  # noqa: N801  (used as a statement)
     """Turn refusals of the library into one line for the user, in the words of the command line."""
 
-    REPLACED = (("set_params(unknown_task='mean')", "--unknown-task mean"), ("standardize=True", "--standardize"))
+    REPLACED = (
+        ("set_params(unknown_task='mean')", "--unknown-task mean"),
+        ("standardize=True", "--standardize"),
+    )
 
     def __enter__(self) -> None:
         return None
@@ -165,7 +171,11 @@ def _provenance(model: Any, training: Training, data: Path, output: Path) -> dic
     return {
         "command": _command(data, output),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {"mmtfl": mmtfl.__version__, "numpy": numpy.__version__, "scikit-learn": sklearn.__version__},
+        "versions": {
+            "mmtfl": mmtfl.__version__,
+            "numpy": numpy.__version__,
+            "scikit-learn": sklearn.__version__,
+        },
         "data": data.name,
         "rows": len(training.X),
         "columns": len(training.file.columns),
@@ -198,8 +208,13 @@ def _show(model: Any, output: Path, talk: FileOptions) -> None:
 
 def headlines(summary: Any, scores: Sequence[float]) -> list[str]:
     """A model in a few lines."""
-    member = "" if summary.member is None else "(p, k) = ({:g}, {})".format(
-        summary.member[0], summary.member[1] if isinstance(summary.member[1], str) else f"{summary.member[1]:g}"
+    member = (
+        ""
+        if summary.member is None
+        else "(p, k) = ({:g}, {})".format(
+            summary.member[0],
+            summary.member[1] if isinstance(summary.member[1], str) else f"{summary.member[1]:g}",
+        )
     )
     strengths = ", ".join(f"{name} {number(value)}" for name, value in summary.strengths.items())
     counts = ", ".join(f"{count} {kind}" for kind, count in summary.counts.items())

@@ -49,7 +49,7 @@ def cv(
     Example:
 
       mmtfl datasets d1 -o d1.csv
-      mmtfl cv d1.csv --task task --target y --pk 2,2 2,1 --folds 3 --alphas 20 -o d1.mmtfl
+      mmtfl cv d1.csv --task task --target y --pk 2,2 2,1 --folds 3 -o d1.mmtfl
 
     Parameters
     ----------

@@ -102,7 +102,5 @@ def _default_alpha(training: Training, options: dict[str, Any], talk: FileOption
     )
     alpha = float(f"{found.alphas[-1]:.3g}")
     if not talk.quiet:
-        note(
-            f"--alpha {alpha:g}, a tenth of what drops every feature; `mmtfl cv` chooses it by cross-validation"
-        )
+        note(f"--alpha {alpha:g}, a tenth of what drops every feature; `mmtfl cv` tunes it")
     return alpha

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from types import ModuleType
 from typing import Any
@@ -102,10 +103,10 @@ def _app(cyclopts: ModuleType, words: Sequence[str]) -> Any:
         help_format="plaintext",
         suppress_keyboard_interrupt=False,
     )
-    for name, purpose in COMMANDS.items():
+    for place, (name, purpose) in enumerate(COMMANDS.items()):
         # a list of commands imports none of them; the help of one comes from its docstring
         known = {} if name in words[:1] else {"help": purpose}
-        app.command(f"mmtfl.cli.{name}:{name}", name=name, **known)
+        app.command(f"mmtfl.cli.{name}:{name}", name=name, sort_key=place, **known)
     return app
 
 
@@ -116,7 +117,5 @@ def _refuse(error: Exception, code: int = BAD_INPUT) -> int:
 
 def _give_up_stdout() -> None:
     """What is left in the buffer would fail again, noisily, at the end of the process."""
-    try:
+    with suppress(OSError, ValueError):  # where stdout is not a file, there is nothing to fail
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):  # stdout is not a file: there is nothing to fail
-        pass

@@ -43,12 +43,12 @@ def recipe_for(model: Any, task: str | None) -> Any:
     names = getattr(fitted, "feature_names_in_", None)
     if names is None:
         raise BadInput(
-            "The model was fitted in Python on an array without names, so the columns of a table mean nothing "
-            "to it: fit it on a frame, or use it in Python."
+            "The model was fitted in Python on an array without names, so the columns of a table mean "
+            "nothing to it: fit it on a frame, or use it in Python."
         )
     task = task or fitted.task_column
     if task is None and len(fitted.tasks_) > 1 and not fitted._predicts_matrix:
-        raise BadInput("The model was fitted in Python and has several tasks: name their column with --task.")
+        raise BadInput("The model was fitted in Python and has several tasks: name their column by --task.")
     return TableRecipe(
         features=tuple(FeatureColumn(str(name)) for name in names),
         task_column=task,

@@ -91,8 +91,8 @@ def _check_tasks(model: Any, labels: Any, unknown_task: str) -> None:
     if new.any():
         raise BadInput(
             f"Task {labels[new][0].item()!r} in data row {new.argmax() + 1} is not one the model knows "
-            f"({new.sum()} rows with new tasks): its tasks are {abbreviate(known.tolist())}. Leave these rows out, "
-            "or use --unknown-task mean."
+            f"({new.sum()} rows with new tasks): its tasks are {abbreviate(known.tolist())}. Leave these "
+            "rows out, or use --unknown-task mean."
         )
 
 

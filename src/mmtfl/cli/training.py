@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
 from mmtfl.cli.options import FileOptions, ModelOptions, TableOptions, TextOptions
 from mmtfl.cli.output import check_output, note, number, print_json, say, told_when_full
+
+_WORDS = (("set_params(unknown_task='mean')", "--unknown-task mean"), ("standardize=True", "--standardize"))
 
 
 @dataclass(frozen=True)
@@ -119,31 +122,24 @@ def _fit(model: Any, training: Training, talk: FileOptions) -> bool:
             note(" ".join(text.split()))
     if not converged:
         say(
-            f"mmtfl: the fit stopped after {model.n_iter_} passes at a violation of {model.violation_:.2e}, short of "
-            f"--tol {model.tol:g}. The model is saved; raise --max-iter (now {model.max_iter}), loosen --tol"
-            + (", or put the features on one scale with --standardize." if not model.standardize else ".")
+            f"mmtfl: the fit stopped after {model.n_iter_} passes at a violation of {model.violation_:.2e}, "
+            f"short of --tol {model.tol:g}. The model is saved; raise --max-iter (now {model.max_iter}), "
+            f"loosen --tol{'' if model.standardize else ', or put the features on one scale (--standardize)'}."
         )
     model.set_params(verbose=0)
     return converged
 
 
-class library_words:  # noqa: N801  (used as a statement)
+@contextmanager
+def library_words() -> Iterator[None]:
     """Turn refusals of the library into one line for the user, in the words of the command line."""
-
-    REPLACED = (
-        ("set_params(unknown_task='mean')", "--unknown-task mean"),
-        ("standardize=True", "--standardize"),
-    )
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, ValueError | TypeError) and not isinstance(error, BadInput):
-            text = str(error)
-            for ours, theirs in self.REPLACED:
-                text = text.replace(ours, theirs)
-            raise BadInput(text) from error
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        text = str(error)
+        for ours, theirs in _WORDS:
+            text = text.replace(ours, theirs)
+        raise BadInput(text) from error
 
 
 def training_scores(model: Any, training: Training) -> dict[str, Any]:
@@ -219,8 +215,9 @@ def headlines(summary: Any, scores: Sequence[float]) -> list[str]:
     strengths = ", ".join(f"{name} {number(value)}" for name, value in summary.strengths.items())
     counts = ", ".join(f"{count} {kind}" for kind, count in summary.counts.items())
     lines = [f"{summary.title}: {', '.join(filter(None, [member, strengths]))}", f"Features: {counts}"]
-    if summary.search is not None and summary.provenance:
-        lines.append(f"Held-out score: {number(summary.search.best_score)}")
+    if summary.search is not None:
+        found = summary.search
+        lines.append(f"Held-out {found.score_name}: {number(found.best_score)} ({found.n_folds} folds)")
     if scores:
         metric = "accuracy" if summary.kind == "classification" else "R^2"
         mean = sum(scores) / len(scores)

@@ -124,7 +124,7 @@ def _fit(model: Any, training: Training, talk: FileOptions) -> bool:
         say(
             f"mmtfl: the fit stopped after {model.n_iter_} passes at a violation of {model.violation_:.2e}, "
             f"short of --tol {model.tol:g}. The model is saved; raise --max-iter (now {model.max_iter}), "
-            f"loosen --tol{'' if model.standardize else ', or put the features on one scale (--standardize)'}."
+            f"loosen --tol{'' if model.standardize else ', or use --standardize'}."
         )
     model.set_params(verbose=0)
     return converged

@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.data.archive import write_archive
-from mmtfl.data.files import check_target
+from mmtfl.data.files import check_target, write_whole
 from mmtfl.estimators.packing import Packer, Unpacker, Unsound
 
 __all__ = ["Savable", "model_from_state", "state_of_model"]
@@ -23,7 +23,7 @@ TRAINING = ("objective_", "violation_", "dual_gap_", "n_iter_", "best_score_")
 
 
 class Savable:
-    """`save` for estimators."""
+    """`save` and `export_onnx` for estimators."""
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
         """Save the fitted model in one file, for `mmtfl.load`.
@@ -49,6 +49,32 @@ class Savable:
                 UserWarning,
                 stacklevel=2,
             )
+
+    def export_onnx(
+        self, path: str | os.PathLike[str], *, dtype: str = "float64", overwrite: bool = True
+    ) -> None:
+        """Write the fitted model as an ONNX graph, to predict without Python; needs ``mmtfl[onnx]``.
+
+        The graph takes ``X`` of shape (n_rows, n_features) and, with several tasks, ``task``: the label of
+        each row, strings or int64. It gives ``prediction``, and for classifiers ``probability``, in the
+        shapes of `predict` and `predict_proba`. An unknown task stops the run with an index out of bounds,
+        or is predicted by the mean of all tasks with ``unknown_task="mean"``.
+
+        Parameters
+        ----------
+        path : str or path
+            The file, by custom ``something.onnx``. It is written whole or not at all.
+        dtype : {"float64", "float32"}, default="float64"
+            Precision of ``X`` and of the numbers that come out.
+        overwrite : bool, default=True
+            Whether a file of that name may be replaced.
+        """
+        from mmtfl.estimators.onnx import onnx_bytes
+
+        check_is_fitted(self)
+        check_target(path, overwrite=overwrite)
+        fitted = vars(self).get("best_estimator_", self)
+        write_whole(path, [onnx_bytes(fitted, dtype)], overwrite=overwrite)
 
 
 def state_of_model(model: Any) -> tuple[dict[str, Any], list[np.ndarray], list[str]]:

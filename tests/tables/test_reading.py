@@ -143,5 +143,5 @@ def test_files_that_are_not_there(tmp_path):
 
 @pytest.mark.parametrize(("option", "value"), [("separator", ";;"), ("separator", "\n"), ("decimal", ";")])
 def test_odd_marks_are_refused(tmp_path, option, value):
-    with pytest.raises(TableError, match="must be one character|is unknown"):
+    with pytest.raises(TableError, match=r"must be one character|is unknown"):
         read_table(write(tmp_path, "a.csv", "x,y\n1,2\n"), **{option: value})

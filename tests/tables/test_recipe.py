@@ -63,7 +63,7 @@ def test_levels_are_those_of_the_fit(pupils):
 def test_a_new_level_is_named_or_ignored(pupils):
     recipe = learn(pupils)
     new = pupils.assign(colour=["mauve", *pupils["colour"][1:]])
-    with pytest.raises(TableError, match="Column 'colour' has the level 'mauve'.*--unknown-level ignore"):
+    with pytest.raises(TableError, match=r"Column 'colour' has the level 'mauve'.*--unknown-level ignore"):
         recipe.matrix(new)
     X = recipe.matrix(new, unknown_level="ignore")
     assert X.loc[0, ["colour=red", "colour=green", "colour=blue"]].tolist() == [0, 0, 0]
@@ -114,7 +114,7 @@ def test_missing_values_are_filled_as_scikit_learn_does(pupils, impute):
 
 def test_missing_targets_labels_and_weights_are_counted(pupils):
     gaps = pupils.assign(score=[np.nan] * 3 + [1.0] * 37)
-    with pytest.raises(TableError, match="Target 'score' is missing in 3 of 40 rows .*--drop-unlabelled"):
+    with pytest.raises(TableError, match=r"Target 'score' is missing in 3 of 40 rows .*--drop-unlabelled"):
         learn(gaps).targets(gaps)
     gaps = pupils.assign(school=[None, *pupils["school"][1:]])
     with pytest.raises(TableError, match="Task column 'school' has 1 rows without a label"):
@@ -220,7 +220,7 @@ def test_labels_keep_the_kind_of_the_fit(pupils):
     later = pupils.assign(school=[12] * 40)
     assert learn(frame).labels(later).tolist() == ["12"] * 40
     numbered = learn(pupils.assign(school=[1, 2] * 20))
-    with pytest.raises(TableError, match="is 'x' in data row 1.*whole numbers"):
+    with pytest.raises(TableError, match=r"is 'x' in data row 1.*whole numbers"):
         numbered.labels(pupils.assign(school=["x"] * 40))
 
 
@@ -236,7 +236,10 @@ def test_other_labels_are_refused(pupils, labels):
 @pytest.mark.parametrize(
     ("values", "line"),
     [
-        (["1,5", "2,5", "3", "-4,25"], "Column 'z' holds text such as '1,5': if the comma is the decimal mark"),
+        (
+            ["1,5", "2,5", "3", "-4,25"],
+            "Column 'z' holds text such as '1,5': if the comma is the decimal mark",
+        ),
         (["1.5", "2.5", "<0.1", "3"], "mostly numbers, but has the text '<0.1' in data row 3"),
         (["2020-01-01", "2021-12-31", "2020-1-2", "2020-01-01 10:00"], "Column 'z' holds dates"),
         (["1.2.2020", "31.12.20", "1/2/2020", "01-02-2020"], "Column 'z' holds dates"),
@@ -267,7 +270,9 @@ def test_identifiers_are_refused_and_zero_padded_codes_are_levels(pupils):
 
 def test_numbers_that_became_text_are_told_later(pupils):
     recipe = learn(pupils)
-    with pytest.raises(TableError, match="Column 'age' must hold numbers, but has the text 'old' in data row 1"):
+    with pytest.raises(
+        TableError, match="Column 'age' must hold numbers, but has the text 'old' in data row 1"
+    ):
         recipe.matrix(pupils.assign(age=["old", *pupils["age"].astype(str)[1:]]))
 
 
@@ -276,7 +281,10 @@ def test_what_is_noticed(pupils):
     assert "Unnamed: 0" not in recipe.feature_names and "one" in recipe.feature_names
     assert any("without a name" in line for line in recipe.notes)
     assert any("'one' has one value in all rows" in line for line in recipe.notes)
-    assert "Unnamed: 0" in learn(pupils.assign(**{"Unnamed: 0": range(40)}), features=["Unnamed: 0"]).feature_names
+    assert (
+        "Unnamed: 0"
+        in learn(pupils.assign(**{"Unnamed: 0": range(40)}), features=["Unnamed: 0"]).feature_names
+    )
 
 
 @pytest.mark.parametrize(
@@ -338,7 +346,7 @@ def test_a_recipe_is_plain_json(pupils):
     ],
 )
 def test_a_damaged_recipe_is_refused(pupils, change):
-    with pytest.raises(TableError, match="damaged|Two features"):
+    with pytest.raises(TableError, match=r"damaged|Two features"):
         TableRecipe.from_dict({**learn(pupils).as_dict(), **change})
     with pytest.raises(TableError, match="damaged"):
         TableRecipe.from_dict({})

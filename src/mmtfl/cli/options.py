@@ -14,7 +14,8 @@ OUTPUT = Group("What comes out", sort_key=3)
 
 SEVERAL = Parameter(consume_multiple=True, negative=())
 SWITCH = Parameter(negative=(), show_default=False)
-TARGET_FILE = Parameter(name=["-o", "--output"], group=OUTPUT)
+# a lone hyphen is stdout; other names that begin with one are refused as options gone astray
+TARGET_FILE = Parameter(name=["-o", "--output"], group=OUTPUT, allow_leading_hyphen=True)
 
 
 @Parameter(name="*", group=TABLE)

@@ -92,6 +92,8 @@ def check_output(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> Non
     """Refuse a place where the result cannot be put, before any work is done."""
     from mmtfl.data.files import check_target
 
+    if str(path).startswith("-"):
+        raise BadInput(f"-o needs the name of a file, and got {str(path)!r}: put ./ before it if it is one.")
     if any(given.exists() and path.exists() and path.samefile(given) for given in inputs):
         raise BadInput(f"{str(path)!r} is read and would be written over: give the result another name.")
     try:

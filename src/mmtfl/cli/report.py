@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.models import load_model, recipe_for
+from mmtfl.cli.models import load_model
 from mmtfl.cli.options import TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_output, print_json, say, told_when_full
 from mmtfl.cli.training import library_words
@@ -50,8 +50,8 @@ def report(
     learned = load_model(model)
     parts = None
     if data is not None:
-        recipe = recipe_for(learned, None)
-        if not recipe.target_columns:
+        recipe = getattr(learned, "recipe_", None)
+        if recipe is None:
             raise BadInput("The model was fitted in Python and does not know its target: give no table.")
         from mmtfl.tables.reading import TableFile
 

@@ -118,7 +118,9 @@ _ENTRIES = [
     Entry(
         "d1", "the paper's D1: 60 features shared by all", datasets.make_d1, 2000, 10, 100, options=SIMULATED
     ),
-    Entry("d2", "the paper's D2: a staircase of features", datasets.make_d2, 1200, 6, 100, options=SIMULATED),
+    Entry(
+        "d2", "the paper's D2: a staircase of features", datasets.make_d2, 4000, 20, 100, options=SIMULATED
+    ),
     Entry(
         "tasks",
         "any number of tasks, in several patterns of sharing",

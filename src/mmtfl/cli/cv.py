@@ -83,8 +83,8 @@ def cv(
         raise BadInput(f"--seed {seed}: use 0 or a positive number.")
 
     def make(training: Training) -> Any:
-        from mmtfl import MMTFLClassifierCV, MMTFLRegressorCV
         from mmtfl.model_selection import TaskKFold
+        from mmtfl.selection.search import MMTFLClassifierCV, MMTFLRegressorCV
 
         kind = MMTFLClassifierCV if training.classify else MMTFLRegressorCV
         return kind(

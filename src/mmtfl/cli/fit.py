@@ -64,7 +64,7 @@ def fit(
     model, talk = model or ModelOptions(), talk or FileOptions()
 
     def make(training: Training) -> Any:
-        from mmtfl import MMTFLClassifier, MMTFLRegressor
+        from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
 
         options = {"p": p, "k": exponent(k), **model_options(model, training)}
         strength = _default_alpha(training, options, talk) if alpha is None else alpha
@@ -88,7 +88,7 @@ def exponent(word: str) -> float | str:
 
 def _default_alpha(training: Training, options: dict[str, Any], talk: FileOptions) -> float:
     """A tenth of the strength at which nothing is left."""
-    from mmtfl import path
+    from mmtfl.selection.search import path
 
     found = path(
         training.X,

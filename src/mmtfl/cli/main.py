@@ -88,7 +88,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         _give_up_stdout()
-        return _refuse(error, FAILED)
+        return _refuse(_spoken(error), FAILED)
     except MemoryError:
         return _refuse(MemoryError("not enough memory for this table and model."), FAILED)
     return code or 0  # help and version have none
@@ -113,6 +113,13 @@ def _app(cyclopts: ModuleType, words: Sequence[str]) -> Any:
 def _refuse(error: Exception, code: int = BAD_INPUT) -> int:
     print(f"mmtfl: {' '.join(str(error).split())}", file=sys.stderr)
     return code
+
+
+def _spoken(error: OSError) -> OSError:
+    """An error of the system without its number."""
+    if error.strerror is None:
+        return error  # worded by us already
+    return OSError(f"{error.filename or 'the output'}: {error.strerror}.")
 
 
 def _give_up_stdout() -> None:

@@ -10,7 +10,7 @@ from mmtfl.cli.main import BadInput
 
 def load_model(path: Path) -> Any:
     """Load a model, or say in one line why that cannot be."""
-    from mmtfl import load
+    from mmtfl.tables.loading import load
 
     try:
         return load(path)

@@ -37,6 +37,7 @@ MEANINGS = {
 SIZE_MEANINGS = {
     "c": "c, what the tasks share: how large the feature is over all tasks",
     "shared": "size of the part that the tasks share, over all tasks",
+    "norm": "size of the coefficients: their norm over tasks",
     "size": "sum over tasks of the absolute coefficients",
 }
 
@@ -219,7 +220,7 @@ def describe(model: Any) -> ModelSummary:
         n_tasks=n_tasks,
         n_features=n_features,
         counts={word: sum(feature.kind == word for feature in features) for word in KINDS},
-        size_name=next(iter(fitted._sizes())),
+        size_name=_size(fitted)[0],
         features=features,
         tasks=_tasks(fitted),
         coef=fitted.coef_,
@@ -269,7 +270,7 @@ def plain(value: Any) -> Any:
 
 def _features(model: Any, scaled_coef: np.ndarray | None) -> list[FeatureSummary]:
     names, (n_tasks, kind) = model._feature_names(), model._kinds()
-    size = next(iter(model._sizes().values()))
+    size = _size(model)[1]
     mean_abs = np.abs(model.coef_).mean(axis=0)
     mean_scaled = None if scaled_coef is None else np.abs(scaled_coef).mean(axis=0)
     positive, used = np.count_nonzero(model.coef_ > 0, axis=0), np.count_nonzero(model.coef_, axis=0)
@@ -286,6 +287,15 @@ def _features(model: Any, scaled_coef: np.ndarray | None) -> list[FeatureSummary
         )
         for j in np.argsort(-size, kind="stable").tolist()
     ]
+
+
+def _size(model: Any) -> tuple[str, np.ndarray]:
+    """What orders the features, and its name."""
+    member = _member(model)
+    if member is not None and member[1] == math.inf:  # c is one for every feature that is kept
+        coef, scaled_coef = model.coef_, _scaled(model)[0]
+        return "norm", np.linalg.norm(coef if scaled_coef is None else scaled_coef, axis=0)
+    return next(iter(model._sizes().items()))
 
 
 def _tasks(model: Any) -> list[TaskSummary]:

@@ -21,8 +21,10 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mmtfl.data.finite import check_finite_design
+from mmtfl.data.labels import check_task_labels
 from mmtfl.data.tasks import Tasks
-from mmtfl.data.validation import check_design, check_finite_design, check_task_labels
+from mmtfl.data.validation import check_design
 from mmtfl.estimators.inputs import (
     column_names,
     first_few,
@@ -38,6 +40,7 @@ from mmtfl.estimators.inputs import (
     take_task_column,
 )
 from mmtfl.estimators.metrics import Metric, mean_task_score
+from mmtfl.estimators.notebook import ShowsSharing
 from mmtfl.estimators.prediction import predict_all, predict_rows
 from mmtfl.estimators.saving import Savable
 from mmtfl.estimators.scaling import column_spread
@@ -209,7 +212,7 @@ class Prepared:
         return A if self.target_scale is None else A * self.target_scale
 
 
-class TaskModel(Savable, BaseEstimator):
+class TaskModel(Savable, ShowsSharing, BaseEstimator):
     """A linear model per task, learned together. A kind of model says how it gets from data to a solution.
 
     Subclasses with another way to a solution (a path, a search) override `_solve` and nothing else; kinds of
@@ -495,7 +498,9 @@ class TaskModel(Savable, BaseEstimator):
     def _feature_names(self) -> list[str]:
         """Names of the columns of X, or x0, x1, ... where it had none."""
         names = getattr(self, "feature_names_in_", None)
-        return [f"x{j}" for j in range(self.n_features_in_)] if names is None else [str(name) for name in names]
+        return (
+            [f"x{j}" for j in range(self.n_features_in_)] if names is None else [str(name) for name in names]
+        )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

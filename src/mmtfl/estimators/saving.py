@@ -19,7 +19,7 @@ from mmtfl.estimators.packing import Packer, Unpacker, Unsound
 __all__ = ["Savable", "model_from_state", "state_of_model"]
 
 STRENGTHS = ("p", "k", "alpha", "cap", "alpha_shared", "alpha_specific", "alpha_outlier")
-TRAINING = ("objective_", "violation_", "dual_gap_", "n_iter_", "best_score_")
+TRAINING = ("objective_", "violation_", "dual_gap_", "n_iter_", "converged_", "best_score_")
 
 
 class Savable:
@@ -95,13 +95,11 @@ def about(model: Any) -> dict[str, Any]:
     strengths = {name: params[name] for name in STRENGTHS if name in params}
     chosen = {"p": "best_p_", "k": "best_k_", "alpha": "alpha_"}
     strengths |= {name: getattr(fitted, found) for name, found in chosen.items() if hasattr(fitted, found)}
-    names = getattr(fitted, "feature_names_in_", None)
     return {
         "class": type(model).__name__,
         **{name: _plain(value) for name, value in strengths.items()},
         "tasks": fitted.tasks_.tolist(),
         "n_features": int(fitted.n_features_in_),
-        "features": None if names is None else [str(name) for name in names],
         "training": {
             name.rstrip("_"): _plain(getattr(model, name)) for name in TRAINING if hasattr(model, name)
         },
@@ -256,7 +254,8 @@ def _are_strengths(value: Any, sizes: Mapping[str, int]) -> bool:
 _per_task_or_one = _either(_is_number, _array("f", "T"))
 COMMON = (
     *("coef_", "intercept_", "tasks_", "n_features_in_", "_predicts_matrix", "_backend"),
-    *("objective_", "violation_", "dual_gap_", "n_iter_", "history_"),
+    *("objective_", "violation_", "dual_gap_", "n_iter_", "history_", "converged_"),
+    *("column_scale_", "target_scale_", "task_sizes_"),
 )
 RULES: dict[str, Rule] = {
     "coef_": _array("f", "T", "d"),
@@ -272,6 +271,10 @@ RULES: dict[str, Rule] = {
     "dual_gap_": _either(_is_none, _is_number),
     "n_iter_": _is_count,
     "history_": _array("f", "n"),
+    "converged_": _is_bool,
+    "column_scale_": _either(_is_none, _array("f", "d")),
+    "target_scale_": _either(_is_none, _array("f", "T")),
+    "task_sizes_": _array("i", "T"),
     "c_": _array("f", "d"),
     "B_": _array("f", "d", "T"),
     "shared_": _array("f", "T", "d"),

@@ -12,7 +12,8 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _num_samples
 
-from mmtfl.data.validation import check_length, check_task_labels
+from mmtfl.data.labels import check_task_labels
+from mmtfl.data.validation import check_length
 
 __all__ = ["TaskKFold", "tasks_train_test_split"]
 

@@ -48,21 +48,21 @@ def report(
     text, talk = text or TextOptions(), talk or FileOptions()
     check_output(output, force=talk.force, inputs=[path for path in (model, data) if path is not None])
     learned = load_model(model)
-    parts = None
+    parts, source = None, None
     if data is not None:
         recipe = getattr(learned, "recipe_", None)
         if recipe is None:
             raise BadInput("The model was fitted in Python and does not know its target: give no table.")
         from mmtfl.tables.reading import TableFile
 
-        frame = TableFile(data, separator=text.separator, decimal=text.decimal).frame(
-            text=recipe.text_columns
-        )
+        file = TableFile(data, separator=text.separator, decimal=text.decimal)
+        frame = file.frame(text=recipe.text_columns)
+        source = {"data": data.name, "sha256": file.sha256}
         parts = recipe.matrix(frame), recipe.targets(frame), recipe.labels(frame)
     from mmtfl.report.html import write_report
 
     with library_words(), told_when_full(output):
-        write_report(learned, output, data=parts)
+        write_report(learned, output, data=parts, source=source)
     if talk.json:
         print_json({"output": str(output), "bytes": output.stat().st_size})
     elif not talk.quiet:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.data.conversion import abbreviate
+from mmtfl.data.words import count
 from mmtfl.errors import require
 from mmtfl.tables.reading import TableError
 
@@ -94,7 +95,7 @@ class FeatureColumn:
         infinite = np.isinf(numbers)
         if infinite.any():
             raise TableError(
-                f"Column {self.name!r} has {_count(infinite.sum(), 'infinite value')} (first in data row "
+                f"Column {self.name!r} has {count(infinite.sum(), 'infinite value')} (first in data row "
                 f"{infinite.argmax() + 1}): correct them, or leave the column out with --drop."
             )
         return numbers
@@ -106,7 +107,7 @@ class FeatureColumn:
             rows = np.isin(codes, unknown)
             raise TableError(
                 f"Column {self.name!r} has the level {found[unknown[0]]!r}, which the model does not know "
-                f"({_count(rows.sum(), 'row')} with new levels, the first is data row {rows.argmax() + 1}): "
+                f"({count(rows.sum(), 'row')} with new levels, the first is data row {rows.argmax() + 1}): "
                 f"its levels are {abbreviate(self.levels)}. Correct it, or use --unknown-level ignore."
             )
 
@@ -151,7 +152,7 @@ def as_numbers(series: Any, what: str) -> np.ndarray:
         row = int(wrong.argmax())
         raise TableError(
             f"{what} must hold numbers, but has the text {str(series.iloc[row])!r} in data row {row + 1} "
-            f"({_count(wrong.sum(), 'such row')}): correct it."
+            f"({count(wrong.sum(), 'such row')}): correct it."
         )
     return numbers
 
@@ -230,7 +231,3 @@ def _date(name: str) -> TableError:
         f"Column {name!r} holds dates, which have no size: leave it out with --drop, or put a number in its "
         "place, such as days since the first visit."
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -13,8 +12,8 @@ import pytest
 
 from mmtfl.cli.main import main
 
+resource = pytest.importorskip("resource")  # processes are watched and limited by means of POSIX
 COMMAND = [sys.executable, "-m", "mmtfl.cli"]
-posix = pytest.mark.skipif(os.name != "posix", reason="signals and limits of POSIX")
 
 
 def run(*tokens, cwd, **options):
@@ -43,7 +42,6 @@ def test_from_a_table_to_an_answer(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"t.csv", "t.mmtfl", "p.parquet"}
 
 
-@posix
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_ctrl_c_in_the_middle_of_a_search(tmp_path, n_jobs):
     assert main(["datasets", "d1", "-o", str(tmp_path / "d1.csv")]) == 0
@@ -67,7 +65,6 @@ def test_ctrl_c_in_the_middle_of_a_search(tmp_path, n_jobs):
     assert [path.name for path in tmp_path.iterdir()] == ["d1.csv"]
 
 
-@posix
 def test_a_disk_that_fills_up_in_the_middle_of_a_file(tmp_path):
     """No file may grow beyond 100 kB: the system refuses the rest, as a full disk does."""
 
@@ -92,7 +89,6 @@ def test_stdout_on_a_full_disk(tmp_path):
     assert done.stderr.splitlines() == ["mmtfl: the output: No space left on device."]
 
 
-@posix
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
     with subprocess.Popen(
         [*COMMAND, "datasets", "d1"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -103,7 +99,6 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
     assert process.returncode == 0
 
 
-@posix
 def test_help_comes_at_once(tmp_path):
     """Seconds of the processor, which a busy machine does not change; the best of three."""
 

@@ -212,7 +212,9 @@ def test_rows_without_a_target_are_refused_or_left_out(tmp_path, capsys):
     frame.loc[[1, 2], "y"] = np.nan
     frame.loc[[3], "site"] = None
     frame.to_csv(tmp_path / "a.csv", index=False)
-    assert "missing in 2 of 120 rows" in refusal(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl"), capsys)
+    assert "has 1 row without a label" in refusal(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl"), capsys)
+    alone = ["fit", tmp_path / "a.csv", "--target", "y", "--drop", "site", "-o", tmp_path / "a.mmtfl"]
+    assert "missing in 2 of 120 rows" in refusal(alone, capsys)
     tokens = fit(tmp_path / "a.csv", tmp_path / "a.mmtfl", "--drop-unlabelled", "--alpha", "0.1")
     assert "note: 3 rows without" in run(tokens, capsys).err
     assert mmtfl.load(tmp_path / "a.mmtfl").provenance_["rows"] == 117
@@ -300,6 +302,34 @@ def test_inspect_shows_hostile_names_as_text(tmp_path, capsys):
     assert "\\x1b[31mred[bold]\\n=cmd()" in out
     assert "x" * 57 + "..." in out and "x" * 61 not in out
     assert "Bern\\x07" in out
+
+
+def test_the_report_is_one_page(folder, tmp_path, capsys):
+    page = tmp_path / "r.html"
+    tokens = ["report", folder / "model.mmtfl", folder / "data.csv", "-o", page]
+    out, err = run(tokens, capsys)
+    assert (out, err) == ("", f"Written: {page}\n")
+    text = page.read_text(encoding="utf-8")
+    assert "Århus" in text and "trained on" in text and "mmtfl fit data.csv" in text
+    assert "--force" in refusal(tokens, capsys)
+    found = json.loads(run(["report", folder / "model.mmtfl", "-o", page, "--force", "--json"], capsys).out)
+    assert found == {"output": str(page), "bytes": page.stat().st_size}
+
+
+def test_a_task_column_with_too_many_labels_is_told(folder, tmp_path, capsys):
+    tokens = [
+        "fit",
+        folder / "data.csv",
+        "--task",
+        "age",
+        "--target",
+        "y",
+        "--alpha",
+        "1",
+        "-o",
+        tmp_path / "a.mmtfl",
+    ]
+    assert "labels in 120 rows: is it the task column?" in run(tokens, capsys).err
 
 
 def test_datasets_are_listed_and_written(tmp_path, capsys):
@@ -425,8 +455,11 @@ def test_a_table_without_what_the_model_needs(folder, tmp_path, capsys):
         (["fit", "DATA", "--target", "y", "-o", "absent/m.mmtfl"], "does not exist: create it first"),
         (["fit", "DATA", "--target", "y", "-o", "FOLDER"], "is a folder"),
         (["fit", "DATA", "--target", "y", "-o", "--json"], "-o needs the name of a file, and got '--json'"),
-        (["fit", "DATA", "--target", "y", "--alpha", "-1", "-o", "NEW"], "alpha"),
-        (["fit", "DATA", "--target", "y", "--p", "0.5", "-o", "NEW"], "p"),
+        (["fit", "DATA", "--target", "y", "--alpha", "-1", "-o", "NEW"], "mmtfl: --alpha must be a float"),
+        (["fit", "DATA", "--target", "y", "--p", "0.5", "-o", "NEW"], "mmtfl: --p must be a float"),
+        (["fit", "DATA", "--target", "y", "age", "-o", "NEW"], "--target a --target b"),
+        (["fit", "DATA", "--target", "y", "-o", "/proc/new.mmtfl"], "'/proc/new.mmtfl' cannot be written"),
+        (["fit", "DATA", "--target", "y", "--weights", "dose", "-o", "NEW"], "Weight 'dose' is -"),
         (["fit", "DATA", "--target", "y", "--k", "one", "-o", "NEW"], "--k 'one'"),
         (["fit", "DATA", "--target", "y", "--separator", ";", "-o", "NEW"], "is it separated by ','?"),
         (
@@ -438,9 +471,9 @@ def test_a_table_without_what_the_model_needs(folder, tmp_path, capsys):
         (["cv", "DATA", "--target", "y", "--pk", "2,x", "-o", "NEW"], "--pk '2,x' is not a pair"),
         (["cv", "DATA", "--target", "y", "--pk", "inf,inf", "-o", "NEW"], "infinite"),
         (["cv", "DATA", "--target", "y", "--folds", "1", "-o", "NEW"], "--folds 1"),
-        (["cv", "DATA", "--target", "y", "--folds", "500", "-o", "NEW"], "fold"),
+        (["cv", "DATA", "--target", "y", "--folds", "500", "-o", "NEW"], "--folds 500, but only"),
         (["cv", "DATA", "--target", "y", "--alphas", "-1", "2", "-o", "NEW"], "--alphas"),
-        (["cv", "DATA", "--target", "y", "--scoring", "best", "-o", "NEW"], "best"),
+        (["cv", "DATA", "--target", "y", "--scoring", "best", "-o", "NEW"], "--scoring 'best' is not a name"),
         (["cv", "DATA", "--target", "y", "--n-jobs", "0", "-o", "NEW"], "--n-jobs"),
         (["predict", "absent.mmtfl", "DATA"], "There is no file 'absent.mmtfl'"),
         (["predict", "DATA", "DATA"], "is not a model of mmtfl"),
@@ -451,6 +484,8 @@ def test_a_table_without_what_the_model_needs(folder, tmp_path, capsys):
         (["inspect", "MODEL", "--top", "0"], "--top 0"),
         (["inspect", "MODEL", "--task", "Oslo"], "no task 'Oslo': its tasks are 'Bern', 'Cork', 'Århus'"),
         (["report", "MODEL"], "-o"),
+        (["report", "MODEL", "absent.csv", "-o", "NEW"], "There is no file 'absent.csv'"),
+        (["report", "MODEL", "CLASSES", "-o", "NEW"], "Target 'y' must hold numbers, but has the text"),
         (["datasets", "d3", "-o", "NEW"], "its name ends in .csv"),
         (["datasets", "scool"], "did you mean 'school'?"),
         (["datasets", "d1", "--pattern", "shared"], "--pattern has no meaning for 'd1'"),

@@ -117,7 +117,7 @@ def test_missing_targets_labels_and_weights_are_counted(pupils):
     with pytest.raises(TableError, match=r"Target 'score' is missing in 3 of 40 rows .*--drop-unlabelled"):
         learn(gaps).targets(gaps)
     gaps = pupils.assign(school=[None, *pupils["school"][1:]])
-    with pytest.raises(TableError, match="Task column 'school' has 1 rows without a label"):
+    with pytest.raises(TableError, match="Task column 'school' has 1 row without a label"):
         learn(gaps).labels(gaps)
     gaps = pupils.assign(w=[np.nan, *[1.0] * 39])
     with pytest.raises(TableError, match="Weight 'w' is missing in 1 of 40 rows"):

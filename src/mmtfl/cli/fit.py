@@ -67,9 +67,10 @@ def fit(
         from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
 
         options = {"p": p, "k": exponent(k), **model_options(model, training)}
-        strength = _default_alpha(training, options, talk) if alpha is None else alpha
         kind = MMTFLClassifier if training.classify else MMTFLRegressor
-        return kind(alpha=strength, verbose=int(talk.verbose), **options)
+        found = kind(alpha=1.0 if alpha is None else alpha, verbose=int(talk.verbose), **options)
+        found._check_parameters()  # before the work of a default strength
+        return found if alpha is not None else found.set_params(alpha=_default_alpha(training, options, talk))
 
     return train(data, output, table, text or TextOptions(), talk, make)
 

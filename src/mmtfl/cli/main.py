@@ -69,20 +69,28 @@ def main(tokens: Sequence[str] | None = None) -> int:
     2
     """
     try:
+        return _run(sys.argv[1:] if tokens is None else list(tokens))
+    except KeyboardInterrupt:
+        print("mmtfl: interrupted.", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _run(words: list[str]) -> int:
+    try:
         cyclopts = require("cyclopts", "cli")
         require("rich", "cli")
     except ImportError as error:
         return _refuse(error)
-    words = sys.argv[1:] if tokens is None else list(tokens)
     command_words.set(tuple(words))
     try:
         code = _app(cyclopts, words)(words, exit_on_error=False, print_error=False)
         sys.stdout.flush()  # here, where a full disk or a closed pipe can still be told
+    except cyclopts.UnusedCliTokensError as error:
+        return _refuse(
+            BadInput(f"{error} An option with one value is repeated for more: --target a --target b.")
+        )
     except (cyclopts.CycloptsError, BadInput, TableError) as error:
         return _refuse(error)
-    except KeyboardInterrupt:
-        print("mmtfl: interrupted.", file=sys.stderr)
-        return INTERRUPTED
     except BrokenPipeError:  # whoever read our output has seen enough, as in `mmtfl ... | head`
         _give_up_stdout()
         return 0
@@ -123,6 +131,11 @@ def _spoken(error: OSError) -> OSError:
 
 
 def _give_up_stdout() -> None:
-    """What is left in the buffer would fail again, noisily, at the end of the process."""
+    """Where stdout fails: what is left in its buffer would fail again, noisily, at the end of the process."""
+    try:
+        sys.stdout.flush()
+        return
+    except OSError:
+        pass
     with suppress(OSError, ValueError):  # where stdout is not a file, there is nothing to fail
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

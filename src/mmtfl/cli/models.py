@@ -21,7 +21,7 @@ def load_model(path: Path) -> Any:
     except OSError as error:
         raise BadInput(f"{str(path)!r} cannot be read: {error.strerror or error}.") from None
     except ValueError as error:
-        raise BadInput(str(error)) from None
+        raise BadInput(str(error).replace("model.save(path)", "`mmtfl fit` or model.save(path)")) from None
 
 
 def fitted_part(model: Any) -> Any:

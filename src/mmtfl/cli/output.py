@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from mmtfl.cli.main import BadInput
@@ -82,7 +83,9 @@ def printable(name: Any, most: int = 60) -> str:
 
 def number(value: float | None) -> str:
     """A number in four digits; a dash for none."""
-    return "-" if value is None or math.isnan(value) else f"{value:.4g}"
+    if value is None or math.isnan(value):
+        return "-"
+    return "0" if abs(value) < 1e-12 else f"{value:.4g}"
 
 
 # -- files -------------------------------------------------------------------------------------------------
@@ -98,10 +101,13 @@ def check_output(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> Non
         raise BadInput(f"{str(path)!r} is read and would be written over: give the result another name.")
     try:
         check_target(path, overwrite=force)
+        with TemporaryFile(dir=path.parent):  # the folder takes files
+            pass
     except FileExistsError:
         raise BadInput(f"{str(path)!r} exists: choose another name, or --force to write over it.") from None
     except OSError as error:
-        raise BadInput(error.strerror or str(error)) from None
+        reason = f"{str(path)!r} cannot be written: {error.strerror}." if error.strerror else str(error)
+        raise BadInput(reason) from None
 
 
 def check_table_output(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> None:
@@ -130,7 +136,9 @@ def write_table(frame: Any, path: Path, *, force: bool) -> None:
 
 def print_csv(frame: Any) -> None:
     """A table as CSV on stdout."""
-    sys.stdout.write(_as_csv(frame, ","))
+    sys.stdout.flush()
+    # UTF-8 whatever the terminal speaks: it is what `read_table` reads
+    sys.stdout.buffer.write(_as_csv(frame, ",").encode())
 
 
 def _as_csv(frame: Any, separator: str) -> str:

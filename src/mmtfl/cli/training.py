@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,16 @@ from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
 from mmtfl.cli.options import FileOptions, ModelOptions, TableOptions, TextOptions
 from mmtfl.cli.output import check_output, note, number, print_json, say, told_when_full
 
-_WORDS = (("set_params(unknown_task='mean')", "--unknown-task mean"), ("standardize=True", "--standardize"))
+# words of the library, and of the command line
+_WORDS = (
+    (r"The '(\w+)' parameter of \w+", r"--\1"),
+    (r"set_params\(unknown_task='mean'\)", "--unknown-task mean"),
+    ("standardize=True", "--standardize"),
+    ("n_splits=", "--folds "),
+    ("metric=", "--scoring "),
+    ("scale_targets", "scale-targets"),
+    ("max_iter", "max-iter"),
+)
 
 
 @dataclass(frozen=True)
@@ -58,17 +68,26 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
         drop=table.drop or (),
         categories=categories,
     )
+    labels = recipe.labels(frame)
     if not quiet:
-        for line in recipe.notes:
+        for line in (*recipe.notes, *_many_tasks(table.task, labels)):
             note(line)
     return Training(
         recipe,
         recipe.matrix(frame),
         recipe.targets(frame),
-        recipe.labels(frame),
+        labels,
         recipe.weights(frame),
         file,
     )
+
+
+def _many_tasks(column: str | None, labels: Any) -> list[str]:
+    """A task column with few rows for each label is seldom meant."""
+    n_tasks = 0 if labels is None else len(set(labels.tolist()))
+    if n_tasks <= len(labels if n_tasks else ()) / 3:
+        return []
+    return [f"{column!r} has {n_tasks} labels in {len(labels)} rows: is it the task column?"]
 
 
 def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
@@ -138,7 +157,7 @@ def library_words() -> Iterator[None]:
     except (ValueError, TypeError) as error:
         text = str(error)
         for ours, theirs in _WORDS:
-            text = text.replace(ours, theirs)
+            text = re.sub(ours, theirs, text)
         raise BadInput(text) from error
 
 
@@ -217,7 +236,9 @@ def headlines(summary: Any, scores: Sequence[float]) -> list[str]:
     lines = [f"{summary.title}: {', '.join(filter(None, [member, strengths]))}", f"Features: {counts}"]
     if summary.search is not None:
         found = summary.search
-        lines.append(f"Held-out {found.score_name}: {number(found.best_score)} ({found.n_folds} folds)")
+        lines.append(
+            f"Held-out score ({found.score_name}): {number(found.best_score)}, {found.n_folds} folds"
+        )
     if scores:
         metric = "accuracy" if summary.kind == "classification" else "R^2"
         mean = sum(scores) / len(scores)

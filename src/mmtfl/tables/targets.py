@@ -131,8 +131,8 @@ def read_labels(column: Any, kind: str) -> np.ndarray:
     missing = column.isna().to_numpy()
     if missing.any():
         raise TableError(
-            f"Task column {column.name!r} has {count(missing.sum(), 'row')} without a label (first in data row "
-            f"{missing.argmax() + 1}): fill them in, or leave these rows out with --drop-unlabelled. "
+            f"Task column {column.name!r} has {count(missing.sum(), 'row')} without a label (first in data "
+            f"row {missing.argmax() + 1}): fill them in, or leave these rows out with --drop-unlabelled. "
             f"{MISSING}."
         )
     words = texts(column)

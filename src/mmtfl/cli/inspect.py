@@ -96,7 +96,7 @@ def _print_features(summary: Any, top: int) -> None:
         for feature in shown
     ]
     title = f"Features in use ({_of(len(shown), used)})"
-    print_table(title, [*columns, *(["... scaled"] if scaled else [])], rows, left=2)
+    print_table(title, [*columns, *(["scaled"] if scaled else [])], rows, left=2)
 
 
 def _print_tasks(summary: Any, scores: list[float | None], top: int) -> None:
@@ -129,7 +129,7 @@ def _print_coefficients(summary: Any, place: int, top: int) -> None:
         for feature in used[:top]
     ]
     title = f"Task {one.label}: intercept {number(one.intercept)}, features ({_of(len(rows), len(used))})"
-    columns = ["feature", "kind", "coefficient", *(["... scaled"] if scaled else [])]
+    columns = ["feature", "kind", "coefficient", *(["scaled"] if scaled else [])]
     print_table(title, columns, rows, left=2)
 
 

@@ -67,12 +67,14 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    screen = console()
+    screen.print(printable(title, most=200), style="bold", soft_wrap=True)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for place, name in enumerate(columns):
         table.add_column(name, justify="left" if place < left else "right", overflow="fold")
     for row in rows:
         table.add_row(*map(printable, row))
-    console().print(table)
+    screen.print(table)
 
 
 def printable(name: Any, most: int = 60) -> str:

@@ -236,11 +236,17 @@ def headlines(summary: Any, scores: Sequence[float]) -> list[str]:
     lines = [f"{summary.title}: {', '.join(filter(None, [member, strengths]))}", f"Features: {counts}"]
     if summary.search is not None:
         found = summary.search
-        lines.append(
-            f"Held-out score ({found.score_name}): {number(found.best_score)}, {found.n_folds} folds"
-        )
+        score = f"{number(found.best_score)}{_about_r2(summary)}"
+        lines.append(f"Held-out score ({found.score_name}): {score}, {found.n_folds} folds")
     if scores:
         metric = "accuracy" if summary.kind == "classification" else "R^2"
         mean = sum(scores) / len(scores)
         lines.append(f"Mean {metric} of the tasks on the rows of the fit: {number(mean)} (optimistic)")
     return lines
+
+
+def _about_r2(summary: Any) -> str:
+    """Half the squared error of targets of unit spread, in the words people know."""
+    if "targets" not in summary.scaled or not summary.search.score_name.startswith("minus half"):
+        return ""
+    return f" (R^2 about {1 + 2 * summary.search.best_score:.2f})"

@@ -27,7 +27,8 @@ def number(value: Any, digits: int = 3) -> str:
     if 1e-4 <= abs(value) < 1e6:
         text = np.format_float_positional(value, precision=digits, unique=False, fractional=False, trim="-")
     else:
-        text = f"{value:.{digits - 1}e}".replace("e+0", "e").replace("e-0", "e-").replace("e+", "e")
+        text = np.format_float_scientific(value, precision=digits - 1, unique=False, trim="-", exp_digits=1)
+        text = text.replace("e+", "e")
     return text.replace("-", "−")
 
 

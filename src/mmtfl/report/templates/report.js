@@ -238,7 +238,12 @@
   document.body.append(probe);
   const heights = [0.25, 0.5, 1, 2, 3, 4, 6, 9, 13, 18, 24, 32];
   const font = '12px system-ui, "Liberation Sans", "DejaVu Sans", sans-serif';
+  // the cells are kept apart from the cursor and the names, so that pointing does not draw them again
+  const cells = document.createElement("canvas");
+  const paint = cells.getContext("2d");
+  let drawn = "";
   let colours = {};
+  let palette = {};
   let level = 0;
   let cursor = null;
   let layout = { labels: 0, head: 0, width: 10, height: 10 };
@@ -248,14 +253,19 @@
       probe.style.color = `var(--${name})`;
       return getComputedStyle(probe).color.match(/[\d.]+/g).slice(0, 3).map(Number);
     };
-    colours = Object.fromEntries(["negative", "zero", "positive", "ink", "muted", "line", "accent"].map((name) => [name, rgb(name)]));
+    colours = Object.fromEntries(["negative", "zero", "positive", "muted", "accent"].map((name) => [name, rgb(name)]));
+    const shades = (end) => Array.from({ length: 64 }, (_, step) => {
+      // a small coefficient still shows as used, and differs from an empty cell
+      const strength = 0.22 + 0.78 * (step / 63) ** 0.7;
+      return css(colours.zero.map((part, i) => part + strength * (end[i] - part)));
+    });
+    palette = { negative: shades(colours.negative), positive: shades(colours.positive) };
+    drawn = "";
   }
   const css = (colour) => `rgb(${colour.map(Math.round).join(",")})`;
   const colourOf = (value) => {
-    // a small coefficient still shows as used, and differs from an empty cell
-    const strength = 0.22 + 0.78 * Math.min(1, Math.abs(value) / map.limit) ** 0.7;
-    const end = value < 0 ? colours.negative : colours.positive;
-    return css(colours.zero.map((part, i) => part + strength * (end[i] - part)));
+    const step = Math.round(63 * Math.min(1, Math.abs(value) / map.limit));
+    return (value < 0 ? palette.negative : palette.positive)[step];
   };
   const cut = (text, width) => {
     if (context.measureText(text).width <= width) return text;
@@ -301,13 +311,21 @@
     const x = (column) => labels + column * width - frame.scrollLeft;
     const y = (row) => head + row * height - frame.scrollTop;
     const gap = height >= 9 && width >= 6 ? 1 : 0;
-    for (let row = firstRow; row < lastRow; row++)
-      for (let column = firstColumn; column < lastColumn; column++) {
-        const value = coefficient(row, column);
-        if (value === 0) continue;
-        context.fillStyle = colourOf(value);
-        context.fillRect(x(column), y(row), width - gap, height - gap);
-      }
+    const state = [canvas.width, canvas.height, height, width, labels, head, frame.scrollTop, frame.scrollLeft].join();
+    if (drawn !== state) {
+      drawn = state;
+      cells.width = canvas.width;
+      cells.height = canvas.height;
+      paint.setTransform(scale, 0, 0, scale, 0, 0);
+      for (let row = firstRow; row < lastRow; row++)
+        for (let column = firstColumn; column < lastColumn; column++) {
+          const value = coefficient(row, column);
+          if (value === 0) continue;
+          paint.fillStyle = colourOf(value);
+          paint.fillRect(x(column), y(row), width - gap, height - gap);
+        }
+    }
+    if (cells.width && cells.height) context.drawImage(cells, 0, 0, wide, high);
     if (cursor) {
       context.lineWidth = 2;
       context.strokeStyle = css(colours.accent);

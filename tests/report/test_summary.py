@@ -30,7 +30,14 @@ from mmtfl.report.summary import describe, plain
 
 def regression(**options):
     return make_tasks(
-        **{"n_tasks": 4, "n_samples": 30, "n_features": 8, "n_informative": 3, "noise": 0.5, "random_state": 0}
+        **{
+            "n_tasks": 4,
+            "n_samples": 30,
+            "n_features": 8,
+            "n_informative": 3,
+            "noise": 0.5,
+            "random_state": 0,
+        }
         | options
     )
 
@@ -226,7 +233,9 @@ def test_pooled_wins_where_tasks_are_one():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_kind_of_model_is_compared(name):
-    data = classification() if "lass" in name or name in ("two strengths", "single, by task") else regression()
+    data = (
+        classification() if "lass" in name or name in ("two strengths", "single, by task") else regression()
+    )
     task = None if name == "one task" else data.task
     found = evaluate(MODELS[name](), data.X, data.y, task)
     assert found.reason is None

@@ -494,7 +494,9 @@ class TaskModel(BaseEstimator):
     def _feature_names(self) -> list[str]:
         """Names of the columns of X, or x0, x1, ... where it had none."""
         names = getattr(self, "feature_names_in_", None)
-        return [f"x{j}" for j in range(self.n_features_in_)] if names is None else [str(name) for name in names]
+        return (
+            [f"x{j}" for j in range(self.n_features_in_)] if names is None else [str(name) for name in names]
+        )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -66,7 +66,9 @@ class _Axis:
     def around(cls, values: np.ndarray, start: float, stop: float, *, is_log: bool = False) -> _Axis:
         low, high = float(values.min()), float(values.max())
         if low == high:
-            low, high = (low / 2, high * 2) if is_log else (low - (abs(low) or 1.0), high + (abs(high) or 1.0))
+            low, high = (
+                (low / 2, high * 2) if is_log else (low - (abs(low) or 1.0), high + (abs(high) or 1.0))
+            )
         return cls(low, high, start, stop, is_log)
 
     def at(self, value: float) -> float:
@@ -109,7 +111,8 @@ def search_chart(search: SearchSummary) -> Chart | None:
         places = [(x.at(a), y.at(max(m, y.low))) for a, m in zip(curve.alphas, mean, strict=True)]
         points = [] if curve.chosen is None else [places[curve.chosen]]
         above = [
-            (px, y.at(max(m, y.low))) for (px, _), m in zip(places, np.minimum(mean + error, y.high), strict=True)
+            (px, y.at(max(m, y.low)))
+            for (px, _), m in zip(places, np.minimum(mean + error, y.high), strict=True)
         ]
         below = [(px, y.at(max(m, y.low))) for (px, _), m in zip(places, mean - error, strict=True)]
         has_band = curve.chosen is not None and styled

@@ -39,7 +39,11 @@ N_FOLDS = 3
 MOST_ENTRIES = 1_000_000  # of X that the models are refitted on: about half a minute
 ALTERNATIVES = ("pooled", "separate")
 METRICS = {
-    "regression": ("R²", "r2", "1 is perfect, 0 is no better than each task's mean, below 0 is worse than that"),
+    "regression": (
+        "R²",
+        "r2",
+        "1 is perfect, 0 is no better than each task's mean, below 0 is worse than that",
+    ),
     "classification": (
         "AUC",
         "roc_auc",

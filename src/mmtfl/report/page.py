@@ -243,9 +243,13 @@ def _model_facts(summary: ModelSummary) -> list[tuple[str, str]]:
         facts.append(("(p, k)", pair(summary.member)))
     for name, value in summary.strengths.items():
         one = not isinstance(value, list)
-        facts.append((name, number(value) if one else f"{number(min(value))} to {number(max(value))}, by task"))
+        facts.append(
+            (name, number(value) if one else f"{number(min(value))} to {number(max(value))}, by task")
+        )
     if summary.classes is not None:
-        facts.append(("Classes", f"{summary.classes[0]} and {summary.classes[-1]} (scores are for the second)"))
+        facts.append(
+            ("Classes", f"{summary.classes[0]} and {summary.classes[-1]} (scores are for the second)")
+        )
     facts.append(("Put on one scale", " and ".join(summary.scaled) or "nothing"))
     return facts
 

@@ -173,7 +173,9 @@ class ModelSummary:
         """Everything but the coefficient matrices, as strict JSON types: infinities are text, NaN is None."""
         left_out = ("coef", "scaled_coef")
         return {
-            field.name: plain(getattr(self, field.name)) for field in fields(self) if field.name not in left_out
+            field.name: plain(getattr(self, field.name))
+            for field in fields(self)
+            if field.name not in left_out
         }
 
 
@@ -212,7 +214,9 @@ def describe(model: Any) -> ModelSummary:
     n_tasks, n_features = fitted.coef_.shape
     return ModelSummary(
         title=f"{kind.capitalize()} of {_count(n_tasks, 'task')} on {_count(n_features, 'feature')}",
-        model=type(fitted).__name__ if fitted is model else f"{type(model).__name__}({type(fitted).__name__})",
+        model=type(fitted).__name__
+        if fitted is model
+        else f"{type(model).__name__}({type(fitted).__name__})",
         kind=kind,
         classes=fitted.classes_.tolist() if kind == "classification" else None,
         member=_member(fitted),

@@ -25,10 +25,11 @@ def number(value: Any, digits: int = 3) -> str:
     if value == 0:
         return "0"
     if 1e-4 <= abs(value) < 1e6:
+        digits = max(digits, 1 + math.floor(math.log10(abs(value))))  # whole numbers stay whole
         text = np.format_float_positional(value, precision=digits, unique=False, fractional=False, trim="-")
     else:
         text = np.format_float_scientific(value, precision=digits - 1, unique=False, trim="-", exp_digits=1)
-        text = text.replace("e+", "e")
+        text = text.replace("e+", "e").replace(".e", "e")
     return text.replace("-", "−")
 
 
@@ -117,7 +118,9 @@ def how_chosen(summary: ModelSummary) -> str:
     if search is None:
         return f"The strength was given, not chosen: {strengths}."
     folds = f"{search.n_folds}-fold cross-validation over {search.n_candidates} candidates"
-    member = "" if summary.member is None or len(search.curves) < 2 else f"(p, k) = {pair(summary.member)} and "
+    member = (
+        "" if summary.member is None or len(search.curves) < 2 else f"(p, k) = {pair(summary.member)} and "
+    )
     if isinstance(next(iter(summary.strengths.values())), list):
         member = ""
     rule = "the best mean score"

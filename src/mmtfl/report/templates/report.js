@@ -27,7 +27,8 @@
     if (value === null || value === undefined) return "–";
     if (value === 0) return "0";
     const size = Math.abs(value);
-    const text = size >= 1e6 || size < 1e-4 ? value.toExponential(2) : String(Number(value.toPrecision(3)));
+    let text = String(size >= 1000 ? Math.round(value) : Number(value.toPrecision(3)));
+    if (size >= 1e6 || size < 1e-4) text = value.toExponential(2);
     return text.replace("-", "−").replace("e+", "e").replace("e-", "e−");
   };
   const plural = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;

@@ -4,11 +4,11 @@ import shutil
 
 import numpy as np
 import pytest
-from report.reports import HOSTILE, hostile_model, hostile_problem, large_model
 
 from mmtfl import MMTFLRegressorCV, RobustRegressor, TwoStrengthCV
 from mmtfl.datasets import make_tasks
 from mmtfl.report.html import write_report
+from report.reports import HOSTILE, hostile_model, hostile_problem, large_model
 
 CHROMIUM = shutil.which("chromium")
 ARGUMENTS = [
@@ -123,7 +123,8 @@ def test_hostile_names_are_shown_and_do_nothing(visit):
 def test_the_policy_stops_what_is_put_in_later(visit):
     seen = visit("hostile")
     seen.page.evaluate(
-        "() => { const s = document.createElement('img'); s.src = 'http://127.0.0.1:9/x'; document.body.append(s); }"
+        "() => { const image = document.createElement('img'); image.src = 'http://127.0.0.1:9/x'; "
+        "document.body.append(image); }"
     )
     seen.page.wait_for_function("violations.length > 0")
     assert "img-src" in seen.page.evaluate("violations[0]")
@@ -305,7 +306,7 @@ def test_a_phone_does_not_scroll_sideways(visit, name):
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= 375
     seen.page.locator("#features-table tbody .name").first.tap()
     box = seen.page.locator("#card").bounding_box()
-    assert 0 <= box["x"]
+    assert box["x"] >= 0
     assert box["x"] + box["width"] <= 375
     assert seen.page.locator("#card").evaluate("e => e.scrollWidth <= e.clientWidth")
 

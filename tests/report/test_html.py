@@ -8,14 +8,15 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from report.reports import HOSTILE, hostile_model, hostile_problem, large_model
 
 from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, RobustRegressor, TwoStrengthCV
 from mmtfl.datasets import make_tasks
 from mmtfl.report import html as html_module
 from mmtfl.report.evaluation import Evaluation, TaskScores
-from mmtfl.report.html import as_json, render_report, write_report
+from mmtfl.report.html import render_report, write_report
+from mmtfl.report.plain import as_json
 from mmtfl.report.words import caution, number, verdict
+from report.reports import HOSTILE, hostile_model, hostile_problem, large_model
 
 VOID = {"meta", "input", "br", "link", "img"}
 RAW = {"script", "style"}
@@ -154,7 +155,7 @@ def test_tables_hold_every_feature_and_task_without_the_script(tree):
 def test_pictures_have_words(tree):
     data = make_tasks(3, 40, 6, n_informative=2, noise=0.5, random_state=0)
     model = MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=6, cv=3).fit(data.X, data.y, task=data.task)
-    pictures = [e for e in Tree(render_report(model)).all("svg")]
+    pictures = Tree(render_report(model)).all("svg")
     assert pictures
     for picture in pictures:
         attrs = picture["attrs"]
@@ -241,13 +242,14 @@ def test_the_verdict_names_the_winner_also_when_it_is_another():
     assert own[0].startswith("On held-out rows this model predicts best: mean R² 0.80")
     assert "3 of 3 tasks" in own[1]
     pooled = verdict(scores((0.5, 0.8, 0.6), (0.5, 0.9, 0.7), (0.4, 0.7, 0.5)))
-    assert pooled[0].startswith("On held-out rows one pooled model predicts better than this one")
+    assert pooled[0].startswith("On held-out rows one pooled model predicts better than this model")
     assert "worse by 0.33" in pooled[1]
     assert "0 of 3 tasks" in pooled[1]
 
 
 def test_a_difference_that_may_be_chance_is_called_so():
     unclear = verdict(scores((0.8, 0.5, 0.9), (0.9, 0.5, 0.7), (0.7, 0.4, 0.69)))
+    assert unclear[0].startswith("On held-out rows this model and separate models predict about equally well")
     assert "within what chance gives" in unclear[2]
     assert "within what chance gives" not in unclear[1]
 

@@ -222,9 +222,8 @@ def test_importing_loads_nothing_heavy_beyond_scikit_learn():
     }
     every = "from mmtfl import *"  # names are looked up late
     loaded = "import sys; print(*{name.partition('.')[0] for name in sys.modules})"
-    with_us = set(
-        run(f"import sklearn.linear_model, mmtfl.datasets, mmtfl.model_selection; {every}; {loaded}")
-    )
+    ours = "mmtfl.datasets, mmtfl.model_selection, mmtfl.plots"
+    with_us = set(run(f"import sklearn.linear_model, {ours}; {every}; {loaded}"))
     without = set(run(f"import sklearn.linear_model, sklearn.model_selection; {loaded}"))
     assert {"mmtfl", "sklearn", "numpy"} <= with_us
     assert (with_us - without) & heavy == set()

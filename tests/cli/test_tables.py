@@ -555,3 +555,34 @@ def test_a_refused_file_keeps_the_older_one(folder, tmp_path, capsys, monkeypatc
     monkeypatch.setattr(os, "fsync", full)
     run(["datasets", "d1", "-o", tmp_path / "a.csv", "--force"], capsys, code=1)
     assert (tmp_path / "a.csv").read_text() == "mine"
+
+
+@pytest.mark.parametrize("kind", ["dirty", "two strengths", "separate", "task column", "targets", "classes"])
+def test_every_kind_of_model_is_inspected_and_predicts(tmp_path, capsys, kind):
+    from mmtfl import DirtyRegressor, RobustClassifier, SingleTaskRegressorCV, TwoStrengthCV
+
+    frame = make_frame().drop(columns="colour")
+    X, y, task = frame[["age", "dose", "noise"]], frame["y"], frame["site"].to_numpy()
+    model, rows, y, labels = {
+        "dirty": (DirtyRegressor(0.5, 0.2), X, y, task),
+        "two strengths": (TwoStrengthCV(DirtyRegressor(), strengths=3, cv=2), X, y, task),
+        "separate": (SingleTaskRegressorCV(per_task=True, alphas=5, cv=2), X, y, task),
+        "task column": (MMTFLRegressor(alpha=0.1, task_column="site"), frame[["site", *X.columns]], y, None),
+        "targets": (MMTFLRegressor(alpha=0.1), X, frame[["y", "age"]].rename(columns={"age": "z"}), None),
+        "classes": (RobustClassifier(0.05, 0.05), X, np.where(y > y.median(), "b", "a"), task),
+    }[kind]
+    model.fit(rows, y, **({} if labels is None else {"task": labels}))
+    model.save(tmp_path / "m.mmtfl")
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    out, _ = run(["inspect", tmp_path / "m.mmtfl"], capsys)
+    assert "age" in out and "Tasks (" in out
+    assert json.loads(run(["inspect", tmp_path / "m.mmtfl", "--json"], capsys).out)["coefficients"]
+    tokens = ["predict", tmp_path / "m.mmtfl", tmp_path / "a.csv", "-q"]
+    out, _ = run([*tokens, *(["--task", "site"] if labels is not None else [])], capsys)
+    found = pd.read_csv(io.StringIO(out))
+    expected = model.predict(rows, **({} if labels is None else {"task": labels}))
+    if kind == "targets":
+        np.testing.assert_allclose(found[["prediction_y", "prediction_z"]], expected)
+    else:
+        assert found["prediction"].tolist() == pytest.approx(expected.tolist())
+    assert ("probability" in found) == (kind == "classes")

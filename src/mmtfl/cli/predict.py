@@ -70,7 +70,8 @@ def predict(
     frame = file.frame(text=recipe.text_columns)
     X, labels = recipe.matrix(frame, unknown_level=unknown_level), recipe.labels(frame)
     _check_tasks(learned, labels, unknown_task)
-    fitted_part(learned).set_params(unknown_task=unknown_task)
+    # labels come by the recipe, whichever door they took in the fit
+    fitted_part(learned).set_params(unknown_task=unknown_task, task_column=None)
     with library_words():
         columns = _predictions(learned, recipe, X, labels, prefix)
     _check_free(columns, file.columns)

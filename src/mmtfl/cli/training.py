@@ -223,17 +223,10 @@ def _show(model: Any, output: Path, talk: FileOptions) -> None:
 
 def headlines(summary: Any, scores: Sequence[float]) -> list[str]:
     """A model in a few lines."""
-    member = (
-        ""
-        if summary.member is None
-        else "(p, k) = ({:g}, {})".format(
-            summary.member[0],
-            summary.member[1] if isinstance(summary.member[1], str) else f"{summary.member[1]:g}",
-        )
-    )
-    strengths = ", ".join(f"{name} {number(value)}" for name, value in summary.strengths.items())
+    named = [] if summary.member is None else [f"(p, k) = ({', '.join(map(_exponent, summary.member))})"]
+    named += [f"{name} {_strength(value)}" for name, value in summary.strengths.items()]
     counts = ", ".join(f"{count} {kind}" for kind, count in summary.counts.items())
-    lines = [f"{summary.title}: {', '.join(filter(None, [member, strengths]))}", f"Features: {counts}"]
+    lines = [f"{summary.title}: {', '.join(named)}", f"Features: {counts}"]
     if summary.search is not None:
         found = summary.search
         score = f"{number(found.best_score)}{_about_r2(summary)}"
@@ -243,6 +236,16 @@ def headlines(summary: Any, scores: Sequence[float]) -> list[str]:
         mean = sum(scores) / len(scores)
         lines.append(f"Mean {metric} of the tasks on the rows of the fit: {number(mean)} (optimistic)")
     return lines
+
+
+def _exponent(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _strength(value: float | list[float]) -> str:
+    if isinstance(value, list):
+        return f"{number(min(value))} to {number(max(value))}, by task"
+    return number(value)
 
 
 def _about_r2(summary: Any) -> str:

@@ -66,7 +66,9 @@ class _Axis:
     def around(cls, values: np.ndarray, start: float, stop: float, *, is_log: bool = False) -> _Axis:
         low, high = float(values.min()), float(values.max())
         if low == high:
-            low, high = (low / 2, high * 2) if is_log else (low - (abs(low) or 1.0), high + (abs(high) or 1.0))
+            low, high = (
+                (low / 2, high * 2) if is_log else (low - (abs(low) or 1.0), high + (abs(high) or 1.0))
+            )
         return cls(low, high, start, stop, is_log)
 
     def at(self, value: float) -> float:
@@ -109,7 +111,8 @@ def search_chart(search: SearchSummary) -> Chart | None:
         places = [(x.at(a), y.at(max(m, y.low))) for a, m in zip(curve.alphas, mean, strict=True)]
         points = [] if curve.chosen is None else [places[curve.chosen]]
         above = [
-            (px, y.at(max(m, y.low))) for (px, _), m in zip(places, np.minimum(mean + error, y.high), strict=True)
+            (px, y.at(max(m, y.low)))
+            for (px, _), m in zip(places, np.minimum(mean + error, y.high), strict=True)
         ]
         below = [(px, y.at(max(m, y.low))) for (px, _), m in zip(places, mean - error, strict=True)]
         has_band = curve.chosen is not None and styled
@@ -131,7 +134,7 @@ def search_chart(search: SearchSummary) -> Chart | None:
 
 
 def _without_far_below(values: np.ndarray, means: list[np.ndarray]) -> np.ndarray:
-    """Scores down to twice the spread of the better half below the best: one wild end must not flatten all."""
+    """Scores down to a few spreads of the better half below the best: one wild end must not flatten all."""
     every = np.concatenate(means)
     best, middle = every.max(), np.median(every)
     floor = best - 4 * (best - middle) if best > middle else values.min()
@@ -149,8 +152,8 @@ def history_chart(history: list[float]) -> Chart | None:
     y = _Axis.around(left[kept], HEIGHT - BOTTOM, TOP, is_log=True)
     places = [(x.at(i), y.at(value)) for i, value in zip(passes, left[kept], strict=True)]
     return Chart(
-        alt=f"Objective above its last value after each of {len(left)} passes: from {number(left[0])} down to "
-        f"{number(left[kept][-1])}.",
+        alt=f"Objective above its last value after each of {len(left)} passes: from {number(left[0])} down "
+        f"to {number(left[kept][-1])}.",
         x_label="pass over the data",
         y_label="objective above its last value",
         x_ticks=[tick for tick in x.ticks() if "." not in tick.label],

@@ -99,9 +99,9 @@ class Comparison:
     n_tasks: int
 
     @property
-    def is_clear(self) -> bool:
-        """Whether the difference is beyond twice its standard error."""
-        return self.error is not None and abs(self.difference) > 2 * self.error
+    def is_chance(self) -> bool:
+        """Whether the difference is within twice its standard error; not said of fewer than three tasks."""
+        return self.error is not None and abs(self.difference) <= 2 * self.error
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ def _too_large(rows: _Rows) -> str | None:
         return None
     return (
         f"The table has {n_entries / 1e6:.0f} million entries, and fitting three models again on parts of it "
-        f"is done up to {MOST_ENTRIES / 1e6:.0f} million only. Give the report fewer rows to compare models on."
+        f"is done up to {MOST_ENTRIES / 1e6:.0f} million only. Give fewer rows to compare models on."
     )
 
 

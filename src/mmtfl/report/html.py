@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
 import tempfile
 from importlib.resources import files
@@ -14,12 +13,10 @@ from typing import Any
 from mmtfl.errors import require
 from mmtfl.report.evaluation import evaluate
 from mmtfl.report.page import Page, make_page
+from mmtfl.report.plain import as_json
 from mmtfl.report.words import number
 
 __all__ = ["render_report", "write_report"]
-
-# characters that could end the element or the line that JSON stands in
-_UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
 def write_report(
@@ -123,12 +120,6 @@ def _render(page: Page) -> str:
     )
     # lone surrogates, which a name may hold, cannot be written as UTF-8
     return text.encode("utf-8", errors="replace").decode("utf-8")
-
-
-def as_json(value: Any) -> str:
-    """JSON that can stand inside a script element: no character of it can end the element."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.translate(_UNSAFE)
 
 
 def _policy(style: str, script: str) -> str:

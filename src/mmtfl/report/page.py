@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,16 @@ from mmtfl.report.evaluation import Evaluation
 from mmtfl.report.plots.learned import learned
 from mmtfl.report.plots.ordering import order_features, order_tasks
 from mmtfl.report.summary import KINDS, MEANINGS, ModelSummary, describe
-from mmtfl.report.words import caution, how_chosen, number, pair, score, search_headline, verdict
+from mmtfl.report.words import (
+    caution,
+    clear_winner,
+    how_chosen,
+    number,
+    pair,
+    score,
+    search_headline,
+    verdict,
+)
 
 MOST_FEATURES = 2000  # rows of the table and of the map: the page stays small and quick
 STRIP = 150.0  # width of the picture of a task's scores
@@ -139,12 +148,12 @@ def make_page(
 
 
 def _headline(summary: ModelSummary) -> str:
-    used = summary.n_features - summary.counts["none"]
     counts = summary.counts
+    used = summary.n_features - counts["none"]
     return (
-        f"Of {number(summary.n_features)} features, {number(used)} are used: {number(counts['shared'])} by all "
-        f"{number(summary.n_tasks)} tasks, {number(counts['partial'])} by some, "
-        f"{number(counts['single'])} by one."
+        f"Of {number(summary.n_features)} features, {number(used)} {'is' if used == 1 else 'are'} used: "
+        f"{number(counts['shared'])} by all {number(summary.n_tasks)} tasks, {number(counts['partial'])} by "
+        f"some, {number(counts['single'])} by one."
     )
 
 
@@ -182,9 +191,9 @@ def _tiles(evaluation: Evaluation | None, compared: list[str]) -> list[Tile]:
     if evaluation is None or not compared:
         return []
     means = {who: evaluation.mean(who) or 0.0 for who in compared}
-    best = max(means.values())
+    winner = clear_winner(evaluation)
     return [
-        Tile(who, SCORE_NAMES[who], score(mean), round(100 * min(max(mean, 0.0), 1.0), 1), mean == best)
+        Tile(who, SCORE_NAMES[who], score(mean), round(100 * min(max(mean, 0.0), 1.0), 1), who == winner)
         for who, mean in means.items()
     ]
 
@@ -242,10 +251,14 @@ def _model_facts(summary: ModelSummary) -> list[tuple[str, str]]:
     if summary.member is not None:
         facts.append(("(p, k)", pair(summary.member)))
     for name, value in summary.strengths.items():
-        one = not isinstance(value, list)
-        facts.append((name, number(value) if one else f"{number(min(value))} to {number(max(value))}, by task"))
+        if isinstance(value, list):
+            facts.append((name, f"{number(min(value))} to {number(max(value))}, by task"))
+        else:
+            facts.append((name, number(value)))
     if summary.classes is not None:
-        facts.append(("Classes", f"{summary.classes[0]} and {summary.classes[-1]} (scores are for the second)"))
+        facts.append(
+            ("Classes", f"{summary.classes[0]} and {summary.classes[-1]} (scores are for the second)")
+        )
     facts.append(("Put on one scale", " and ".join(summary.scaled) or "nothing"))
     return facts
 
@@ -282,8 +295,10 @@ RUN_NAMES = {
 
 
 def embedded(model: Any, summary: ModelSummary) -> dict[str, Any]:
-    """The matrix and the names as JSON types, small: 16 bits for a coefficient, features on their own scale."""
+    """The matrix and the names as JSON types: 16 bits for a coefficient, each feature on its own scale."""
     found = learned(model)
+    # tasks that use the same features are alike, also where the signs differ
+    found = replace(found, A=np.abs(found.A))
     tasks = order_tasks(found)
     shown = summary.features[:MOST_FEATURES]
     place = {feature.position: i for i, feature in enumerate(shown)}
@@ -308,7 +323,7 @@ def embedded(model: Any, summary: ModelSummary) -> dict[str, Any]:
         "tasks": [str(task.label) for task in summary.tasks],
         "kinds": list(KINDS),
         "meanings": [MEANINGS[kind] for kind in KINDS],
-        "sizeName": summary.size_name,
+        "sizeName": summary.size_label,
         "map": {
             "features": [place[j] for j in features.tolist()],
             "tasks": tasks.tolist(),

@@ -25,9 +25,11 @@ def number(value: Any, digits: int = 3) -> str:
     if value == 0:
         return "0"
     if 1e-4 <= abs(value) < 1e6:
+        digits = max(digits, 1 + math.floor(math.log10(abs(value))))  # whole numbers stay whole
         text = np.format_float_positional(value, precision=digits, unique=False, fractional=False, trim="-")
     else:
-        text = f"{value:.{digits - 1}e}".replace("e+0", "e").replace("e-0", "e-").replace("e+", "e")
+        text = np.format_float_scientific(value, precision=digits - 1, unique=False, trim="-", exp_digits=1)
+        text = text.replace("e+", "e").replace(".e", "e")
     return text.replace("-", "−")
 
 
@@ -49,15 +51,35 @@ def verdict(evaluation: Evaluation) -> list[str]:
     known = {who: mean for who, mean in means.items() if mean is not None}
     if "own" not in known:
         return []
-    best = max(known, key=lambda who: known[who])
     others = [f"{score(known[who])} for {ALTERNATIVE_NAMES[who]}" for who in ALTERNATIVES if who in known]
     line = f"mean {evaluation.metric} {score(known['own'])} over tasks, against {' and '.join(others)}."
-    if best == "own":
-        first = f"On held-out rows this model predicts best: {line}"
+    winner = clear_winner(evaluation)
+    if winner == "own":
+        first = f"this model predicts best: {line}"
+    elif winner is None:
+        rivals = " and ".join(ALTERNATIVE_NAMES[who] for who in _rivals(evaluation))
+        first = f"this model and {rivals} predict about equally well: {line}"
     else:
-        plural = "predict" if best == "separate" else "predicts"
-        first = f"On held-out rows {ALTERNATIVE_NAMES[best]} {plural} better than this one: {line}"
-    return [first, *(_beside(who, evaluation.against(who)) for who in ALTERNATIVES if who in known)]
+        verb = "predict" if winner == "separate" else "predicts"
+        first = f"{ALTERNATIVE_NAMES[winner]} {verb} better than this model: {line}"
+    return [
+        f"On held-out rows {first}",
+        *(_beside(who, evaluation.against(who)) for who in ALTERNATIVES if who in known),
+    ]
+
+
+def clear_winner(evaluation: Evaluation) -> str | None:
+    """The one with the largest mean score; None if between it and the model it may be chance."""
+    means = {who: mean for who in ("own", *ALTERNATIVES) if (mean := evaluation.mean(who)) is not None}
+    best = max(means, key=lambda who: means[who], default=None)
+    rivals = _rivals(evaluation)
+    return None if best in rivals or (best == "own" and rivals) else best
+
+
+def _rivals(evaluation: Evaluation) -> list[str]:
+    """Alternatives whose difference to the model is within what chance gives."""
+    found = {who: evaluation.against(who) for who in ALTERNATIVES}
+    return [who for who, beside in found.items() if beside is not None and beside.is_chance]
 
 
 def _beside(who: str, found: Comparison | None) -> str:
@@ -67,29 +89,29 @@ def _beside(who: str, found: Comparison | None) -> str:
         return f"Beside {name} there is no difference."
     word = "better" if found.difference > 0 else "worse"
     error = "" if found.error is None else f" (standard error over tasks {gain(found.error)})"
-    chance = "" if found.is_clear or found.error is None else " This is within what chance gives."
+    chance = " This is within what chance gives." if found.is_chance else ""
     return (
-        f"Beside {name} this model is {word} by {gain(found.difference)} on average{error}; it has the larger "
-        f"score in {found.n_better} of {found.n_tasks} tasks.{chance}"
+        f"Beside {name} this model is {word} by {gain(found.difference)} on average{error}; it has the "
+        f"larger score in {found.n_better} of {found.n_tasks} tasks.{chance}"
     )
 
 
 def caution(evaluation: Evaluation, *, tuned: bool) -> list[str]:
     """How far the scores can be trusted."""
     where = {
-        True: "The table is the one the model was trained on, so scores of the model as saved are optimistic.",
-        None: "It is not known whether the model was trained on this table: take scores of the model as saved "
-        "as optimistic.",
-        False: "The table is not the one the model was trained on, so scores of the model as saved are a fair "
+        True: "The table is the one the model was trained on: scores of the model as saved are optimistic.",
+        None: "It is not known whether the model was trained on this table: take scores of the model as "
+        "saved as optimistic.",
+        False: "The table is not the one the model was trained on: scores of the model as saved are a fair "
         "test, unless some rows are in both.",
     }[evaluation.seen]
     if evaluation.n_folds is None:
         return [where]
     lines = [
         where,
-        f"The comparison is fairer: the rows were cut in {evaluation.n_folds} parts, each predicted by models "
-        "that were fitted again without it. Pooled and separate models are the better of ridge and lasso, with "
-        "a strength chosen inside the training part.",
+        f"The comparison is fairer: the rows were cut in {evaluation.n_folds} parts, each predicted by "
+        "models that were fitted again without it. Pooled and separate models are the better of ridge and "
+        "lasso, with a strength chosen inside the training part.",
     ]
     if tuned and evaluation.seen is not False:
         lines.append("The strength of this model was chosen with all rows, which favours it a little.")
@@ -116,7 +138,9 @@ def how_chosen(summary: ModelSummary) -> str:
     if search is None:
         return f"The strength was given, not chosen: {strengths}."
     folds = f"{search.n_folds}-fold cross-validation over {search.n_candidates} candidates"
-    member = "" if summary.member is None or len(search.curves) < 2 else f"(p, k) = {pair(summary.member)} and "
+    member = (
+        "" if summary.member is None or len(search.curves) < 2 else f"(p, k) = {pair(summary.member)} and "
+    )
     if isinstance(next(iter(summary.strengths.values())), list):
         member = ""
     rule = "the best mean score"

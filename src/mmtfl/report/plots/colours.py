@@ -1,4 +1,4 @@
-"""Colours that colour-blind readers tell apart, each with a line style or a marker for print in grey."""
+"""Colours that colour-blind readers tell apart, each with a line style for print in grey."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from mmtfl.errors import require
 BLUE, VERMILLION, GREEN, ORANGE, PURPLE = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7"
 COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE)
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
-MARKERS = ("o", "s", "^", "D", "v")
 GREY = "#9A9A9A"
 UNUSED = "white"
 
@@ -24,14 +23,12 @@ class Style:
 
     colour: str
     line: Any
-    marker: str
 
     @classmethod
     def of(cls, i: int) -> Style:
         """The style of the i-th curve; the second round of colours has other line styles."""
         n = len(COLOURS)
-        turn = i + i // n
-        return cls(COLOURS[i % n], LINES[turn % n], MARKERS[turn % n])
+        return cls(COLOURS[i % n], LINES[(i + i // n) % n])
 
 
 def ink() -> str:

@@ -105,12 +105,7 @@ class HistoryDisplay:
         ax.xaxis.set_major_locator(whole_numbers())
         ax.grid(alpha=0.3)
         spent = f"{n} {self.step}" + ("" if n == 1 else "es" if self.step.endswith("s") else "s")
-        end = "" if self.violation is None else f", violation {self.violation:.1e}"
-        lines = [f"objective {self.history[-1]:.6g} after {spent}{end}"]
-        note(
-            ax,
-            lines
-            if len(ahead)
-            else [*lines, f"nothing to draw: the first {self.step} was the last to descend"],
-        )
+        lines = [f"objective {self.history[-1]:.6g} after {spent}"]
+        lines += [] if self.violation is None else [f"violation {self.violation:.1e}"]
+        note(ax, lines if ahead.size else [*lines, f"nothing to draw: the first {self.step} reached it"])
         return self

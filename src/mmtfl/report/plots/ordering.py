@@ -29,7 +29,9 @@ def _by_likeness(A: np.ndarray, tasks: np.ndarray) -> np.ndarray:
     """Leaves of a tree of average cosine distances, its branches turned so that neighbours are close."""
     if len(tasks) < 3:
         return tasks
-    tree = linkage(A[:, tasks].T, "average", metric="cosine", optimal_ordering=len(tasks) <= _EXACT)
+    # which features count most, then their signs: tasks may share a feature and differ in its sign
+    profile = np.vstack([np.abs(A[:, tasks]), 0.5 * A[:, tasks]]).T
+    tree = linkage(profile, "average", metric="cosine", optimal_ordering=len(tasks) <= _EXACT)
     leaves = leaves_list(tree)
     # a tree reads both ways: the end with more coefficients comes first
     weight = np.abs(A[:, tasks[leaves]]).sum(axis=0)
@@ -41,13 +43,15 @@ def order_features(model: Learned, tasks: np.ndarray) -> np.ndarray:
     """Used features: shared, partial, single, then those of tasks set apart alone.
 
     Shared ones have the largest first. The others follow the tasks that use them, by the mean position of
-    these tasks, so that a staircase comes out as one.
+    these tasks weighted by their coefficients, so that a staircase comes out as one.
     """
     used = np.flatnonzero(model.uses.any(axis=1))
     if not used.size:
         return used
     uses = model.uses[used][:, tasks]
-    position = uses @ np.arange(len(tasks)) / uses.sum(axis=1)
+    weight = np.abs(model.A[used][:, tasks])
+    weight = weight / weight.max(axis=1, keepdims=True)
+    position = weight @ np.arange(len(tasks)) / weight.sum(axis=1)
     pattern = np.unique(np.packbits(uses, axis=1), axis=0, return_inverse=True)[1].ravel()
     kind = model.kind[used]
     shared = kind == 0

@@ -46,7 +46,7 @@ def label_points(
             name = shown(names[j], width)
             text = ax.annotate(name, points[j], **offset, ha=ha, va=va, fontsize=SMALL, **PLAIN)
             text.set_in_layout(False)
-            box = text.get_window_extent()
+            box = text.get_window_extent().padded(2.0)
             fits = box.x0 >= inside.x0 and box.x1 <= inside.x1 and box.y0 >= inside.y0 and box.y1 <= inside.y1
             end = dots[j] + scale * gap * np.array([right, up])
             line = (

@@ -173,9 +173,9 @@ class PredictionDisplay:
         labels = np.unique(self.task).tolist()
         self.labels_ = labels if len(labels) <= _PANELS else [None]
         n = len(self.labels_)
-        n_columns = min(n, 4 if n > 6 or n == 4 else 3)
+        n_columns = 2 if n == 4 else min(n, 3)
         n_rows = -(-n // n_columns)
-        figsize = (max(2.1 * n_columns + 0.6, 4.5), max(2.1 * n_rows + 0.6, 3.6 if n == 1 else 2.8))
+        figsize = (max(1.95 * n_columns + 0.6, 4.5), max(2.1 * n_rows + 0.6, 3.6 if n == 1 else 2.8))
         panels = panels_for(ax, (n_rows, n_columns), figsize)
         self.axes_ = panels.ravel()[:n]
         for spare in panels.ravel()[n:]:

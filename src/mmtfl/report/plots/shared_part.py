@@ -55,7 +55,7 @@ class SharedPartDisplay:
     >>> from mmtfl.datasets import make_tasks
     >>> from mmtfl.plots import SharedPartDisplay
     >>> data = make_tasks(n_tasks=4, n_features=20, n_informative=4, pattern="partial", random_state=0)
-    >>> model = MMTFLRegressor(p=1, k=1, alpha=0.5).fit(data.X, data.y, task=data.task)
+    >>> model = MMTFLRegressor(p=1, k=2, alpha=0.2).fit(data.X, data.y, task=data.task)
     >>> display = SharedPartDisplay.from_estimator(model)
     >>> display.ax_.get_xlabel()
     'number of tasks that use the feature (of 4)'

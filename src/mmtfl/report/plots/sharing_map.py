@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.report.plots.axes import axes_for
-from mmtfl.report.plots.colours import ink, sharing_colours
+from mmtfl.report.plots.colours import sharing_colours
 from mmtfl.report.plots.learned import KINDS, learned, spreads
 from mmtfl.report.plots.ordering import order_features, order_tasks
 from mmtfl.report.plots.text import (
@@ -29,6 +29,7 @@ _ROBUST = 0.98  # share of coefficients within the limits of the colours
 _CELL = 11.0  # points: cells as large as this have room for a sign
 _GROUPS = (*KINDS[:3], "apart")  # features of none of the tasks that count are those of tasks set apart
 _LONG = 4.5  # inches: a longer colour bar is no easier to read
+_WIDEST = 6.5  # inches: wider figures are shrunk in print, and their text with them
 _LABELS_TAKE = 0.3  # share of the axes that names and colour bar take once they are laid out
 
 
@@ -72,10 +73,10 @@ class SharingMapDisplay:
     >>> from mmtfl.datasets import make_tasks
     >>> from mmtfl.plots import SharingMapDisplay
     >>> data = make_tasks(n_tasks=4, n_features=20, n_informative=4, pattern="partial", random_state=0)
-    >>> model = MMTFLRegressor(p=1, k=1, alpha=0.5).fit(data.X, data.y, task=data.task)
+    >>> model = MMTFLRegressor(p=1, k=2, alpha=0.2).fit(data.X, data.y, task=data.task)
     >>> display = SharingMapDisplay.from_estimator(model)
     >>> display.kind.tolist(), display.n_features
-    (['shared', 'shared', 'partial', 'single', 'single', 'single', 'single', 'single'], 20)
+    (['shared', 'partial', 'partial', 'single', 'single', 'single', 'single'], 20)
     """
 
     def __init__(
@@ -174,7 +175,10 @@ class SharingMapDisplay:
             Drawn.
         """
         n_rows, n_columns = self.coef.shape
-        size = float(np.clip(3.4 + 0.2 * n_columns, 5.5, 9.0)), float(np.clip(1.7 + 0.17 * n_rows, 3.2, 8.5))
+        size = (
+            float(np.clip(3.4 + 0.2 * n_columns, 5.5, _WIDEST)),
+            float(np.clip(1.7 + 0.17 * n_rows, 3.2, 8.5)),
+        )
         below = upright_length(self.tasks, (1.0 - _LABELS_TAKE) * size[0] * POINTS) / POINTS
         ax = axes_for(ax, (size[0], size[1] + below))
         width, height = (float(points) for points in axes_points(ax))
@@ -208,7 +212,7 @@ class SharingMapDisplay:
         self._mark_kinds(height)
         if (1.0 - _LABELS_TAKE) * min(width / n_columns, height / max(n_rows, 1)) >= _CELL:
             self._mark_signs()
-        self.colorbar_ = self._draw_colorbar(sizes) if colorbar and sizes.size else None
+        self.colorbar_ = self._draw_colorbar(sizes, height) if colorbar and sizes.size else None
         return self
 
     # -- the parts of the picture ----------------------------------------------------------------------------
@@ -231,7 +235,7 @@ class SharingMapDisplay:
         last, at, names = -np.inf, [], []
         for kind, start, n in zip(kinds, first, number, strict=True):
             if start:
-                self.ax_.axhline(start - 0.5, color=ink(), linewidth=0.8)
+                self.ax_.axhline(start - 0.5, color="black", linewidth=0.8)
             middle = start + (n - 1) / 2
             if (middle - last) * row >= 1.3 * SMALL:  # a thin group next to another is not named
                 at.append(middle)
@@ -253,14 +257,14 @@ class SharingMapDisplay:
         colours = np.where(dark, "white", "black")
         self.ax_.scatter(columns, rows, marker="_", s=20, c=colours, linewidths=0.9)
 
-    def _draw_colorbar(self, sizes: np.ndarray) -> Any:
+    def _draw_colorbar(self, sizes: np.ndarray, height: float) -> Any:
         beyond = bool(np.any(sizes > self.limit_))
         bar = self.figure_.colorbar(
             self.image_,
             ax=self.ax_,
             extend="both" if beyond else "neither",
-            shrink=min(1.0, _LONG / self.figure_.get_figheight()),
-            aspect=25,
+            shrink=min(1.0, _LONG * POINTS / height),
+            aspect=35,
             pad=0.02,
         )
         bar.set_label("coefficient (white: zero)", fontsize=SMALL + 1)

@@ -48,7 +48,7 @@ def axes_points(ax: Any) -> tuple[float, float]:
 
 def name_width(ax: Any) -> int:
     """Letters that a name beside the axes may have: fewer beside small axes."""
-    return int(np.clip(axes_points(ax)[0] / POINTS * 5.0, 8, 24))
+    return int(np.clip(axes_points(ax)[0] / POINTS * 6.0, 8, 24))
 
 
 def name_rows(ax: Any, names: np.ndarray, room: float, *, width: int = 24) -> None:

@@ -27,7 +27,8 @@
     if (value === null || value === undefined) return "–";
     if (value === 0) return "0";
     const size = Math.abs(value);
-    const text = size >= 1e6 || size < 1e-4 ? value.toExponential(2) : String(Number(value.toPrecision(3)));
+    let text = String(size >= 1000 ? Math.round(value) : Number(value.toPrecision(3)));
+    if (size >= 1e6 || size < 1e-4) text = value.toExponential(2);
     return text.replace("-", "−").replace("e+", "e").replace("e-", "e−");
   };
   const plural = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
@@ -66,61 +67,73 @@
     const value = parseFloat(text.replace(/−/g, "-").replace(/\s/g, "").replace("∞", "Infinity"));
     return Number.isNaN(value) ? null : value;
   };
-  const compare = {
-    num: (a, b) => numeric(a) - numeric(b),
-    text: (a, b) => a.localeCompare(b, undefined, { numeric: true }),
-    kind: (a, b) => data.kinds.indexOf(a) - data.kinds.indexOf(b),
-  };
-  const sortBy = (table, header) => {
-    const column = [...header.parentNode.children].indexOf(header);
-    const type = header.dataset.type;
-    const first = type === "num" ? "descending" : "ascending";
-    const other = first === "ascending" ? "descending" : "ascending";
-    const direction = header.getAttribute("aria-sort") === first ? other : first;
-    for (const each of header.parentNode.children) each.removeAttribute("aria-sort");
-    header.setAttribute("aria-sort", direction);
-    const body = table.tBodies[0];
-    const keyed = [...body.rows].map((row) => [row.cells[column].textContent.trim(), row]);
-    const sign = direction === "ascending" ? 1 : -1;
-    const isMissing = (text) => type === "num" && numeric(text) === null;
-    keyed.sort(([a], [b]) => {
-      // what has no number stays at the end, whichever way the others are sorted
-      if (isMissing(a) || isMissing(b)) return isMissing(a) - isMissing(b);
-      return sign * compare[type](a, b);
-    });
-    body.append(...keyed.map(([, row]) => row));
-  };
+  const collator = new Intl.Collator(undefined, { numeric: true });
   const kindsShown = new Set(data.kinds);
-  const filter = (table) => {
+  // All rows come with the page, for readers without scripts. Here only those in sight are kept in the
+  // document, a portion at a time: thousands would make every step wait for their layout.
+  const portion = 150;
+  const makeTable = (table) => {
+    const body = table.tBodies[0];
+    const scroll = table.closest(".scroll");
     const input = document.querySelector(`input[data-filter="${table.id}"]`);
-    const wanted = input.value.trim().toLowerCase();
-    const rows = [...table.tBodies[0].rows];
-    let n = 0;
-    for (const row of rows) {
-      const fits = row.cells[0].textContent.toLowerCase().includes(wanted);
-      row.hidden = !(fits && (!row.dataset.kind || kindsShown.has(row.dataset.kind)));
-      n += !row.hidden;
-    }
-    document.querySelector(`output[data-count="${table.id}"]`).textContent = `${n} of ${rows.length}`;
-  };
-  for (const table of document.querySelectorAll("table.data")) {
+    const count = document.querySelector(`output[data-count="${table.id}"]`);
+    const all = [...body.rows];
+    let order = all;
+    let fitting = all;
+    const names = new Map(all.map((row) => [row, row.cells[0].textContent.toLowerCase()]));
+    const more = () => body.append(...fitting.slice(body.rows.length, body.rows.length + portion));
+    const show = () => {
+      const wanted = input.value.trim().toLowerCase();
+      fitting = order.filter(
+        (row) => names.get(row).includes(wanted) && (!row.dataset.kind || kindsShown.has(row.dataset.kind)));
+      body.replaceChildren();
+      more();
+      scroll.scrollTop = 0;
+      count.textContent = `${fitting.length} of ${all.length}`;
+    };
+    const sortBy = (header) => {
+      const column = [...header.parentNode.children].indexOf(header);
+      const type = header.dataset.type;
+      const first = type === "num" ? "descending" : "ascending";
+      const other = first === "ascending" ? "descending" : "ascending";
+      const direction = header.getAttribute("aria-sort") === first ? other : first;
+      for (const each of header.parentNode.children) each.removeAttribute("aria-sort");
+      header.setAttribute("aria-sort", direction);
+      const sign = direction === "ascending" ? 1 : -1;
+      const key = { num: numeric, text: (text) => text, kind: (text) => data.kinds.indexOf(text) }[type];
+      const keyed = all.map((row) => [key(row.cells[column].textContent.trim()), row]);
+      keyed.sort(([a], [b]) => {
+        // what has no number stays at the end, whichever way the others are sorted
+        if (a === null || b === null) return (a === null) - (b === null);
+        return sign * (type === "text" ? collator.compare(a, b) : a - b);
+      });
+      order = keyed.map(([, row]) => row);
+      show();
+    };
+    scroll.addEventListener("scroll", () => {
+      if (scroll.scrollTop + 2 * scroll.clientHeight > scroll.scrollHeight) more();
+    }, { passive: true });
     for (const button of table.querySelectorAll(".sort"))
-      button.addEventListener("click", () => sortBy(table, button.closest("th")));
-    document.querySelector(`input[data-filter="${table.id}"]`).addEventListener("input", () => filter(table));
+      button.addEventListener("click", () => sortBy(button.closest("th")));
+    input.addEventListener("input", show);
     table.addEventListener("click", (event) => {
       const name = event.target.closest(".name");
-      if (name && name.dataset.feature) openFeature(Number(name.dataset.feature));
-      else if (name) openTask(Number(name.dataset.task));
+      if (!name) return;
+      if (name.dataset.feature) openFeature(Number(name.dataset.feature));
+      else openTask(Number(name.dataset.task));
     });
-    filter(table);
-  }
+    show();
+    return { all, show };
+  };
+  const tasksTable = makeTable(byId("tasks"));
+  const featuresTable = makeTable(byId("features-table"));
   for (const chip of document.querySelectorAll(".chip"))
     chip.addEventListener("click", () => {
       const on = chip.getAttribute("aria-pressed") !== "true";
       chip.setAttribute("aria-pressed", String(on));
       if (on) kindsShown.add(chip.dataset.kind);
       else kindsShown.delete(chip.dataset.kind);
-      filter(byId("features-table"));
+      featuresTable.show();
     });
 
   // -- cards -------------------------------------------------------------------------------------------------
@@ -181,7 +194,7 @@
       .filter((line) => line.value !== 0)
       .sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
     const most = 50;
-    const cells = byId("tasks").querySelector(`button[data-task="${task}"]`).closest("tr").cells;
+    const cells = tasksTable.all[task].cells;
     const heads = [...byId("tasks").tHead.rows[0].cells];
     const facts = heads
       .map((head, i) => [head.textContent.trim(), cells[i]])
@@ -224,9 +237,14 @@
   const context = canvas.getContext("2d");
   const probe = make("span", { hidden: "" });
   document.body.append(probe);
-  const heights = [1, 2, 3, 4, 6, 9, 13, 18, 24, 32];
+  const heights = [0.25, 0.5, 1, 2, 3, 4, 6, 9, 13, 18, 24, 32];
   const font = '12px system-ui, "Liberation Sans", "DejaVu Sans", sans-serif';
+  // the cells are kept apart from the cursor and the names, so that pointing does not draw them again
+  const cells = document.createElement("canvas");
+  const paint = cells.getContext("2d");
+  let drawn = "";
   let colours = {};
+  let palette = {};
   let level = 0;
   let cursor = null;
   let layout = { labels: 0, head: 0, width: 10, height: 10 };
@@ -236,14 +254,19 @@
       probe.style.color = `var(--${name})`;
       return getComputedStyle(probe).color.match(/[\d.]+/g).slice(0, 3).map(Number);
     };
-    colours = Object.fromEntries(["negative", "zero", "positive", "ink", "muted", "line", "accent"].map((name) => [name, rgb(name)]));
+    colours = Object.fromEntries(["negative", "zero", "positive", "muted", "accent"].map((name) => [name, rgb(name)]));
+    const shades = (end) => Array.from({ length: 64 }, (_, step) => {
+      // a small coefficient still shows as used, and differs from an empty cell
+      const strength = 0.22 + 0.78 * (step / 63) ** 0.7;
+      return css(colours.zero.map((part, i) => part + strength * (end[i] - part)));
+    });
+    palette = { negative: shades(colours.negative), positive: shades(colours.positive) };
+    drawn = "";
   }
   const css = (colour) => `rgb(${colour.map(Math.round).join(",")})`;
   const colourOf = (value) => {
-    // a small coefficient still shows as used, and differs from an empty cell
-    const strength = 0.22 + 0.78 * Math.min(1, Math.abs(value) / map.limit) ** 0.7;
-    const end = value < 0 ? colours.negative : colours.positive;
-    return css(colours.zero.map((part, i) => part + strength * (end[i] - part)));
+    const step = Math.round(63 * Math.min(1, Math.abs(value) / map.limit));
+    return (value < 0 ? palette.negative : palette.positive)[step];
   };
   const cut = (text, width) => {
     if (context.measureText(text).width <= width) return text;
@@ -262,7 +285,8 @@
     const labels = height >= 13 ? (widest(names, narrow ? 60 : 120) ? (narrow ? 92 : 180) : narrow ? 70 : 130) : 10;
     const room = Math.max(60, frame.clientWidth - labels - 12);
     const width = Math.max(Math.min(48, Math.floor(room / nColumns)), height >= 13 ? Math.min(height, 18) : 2);
-    layout = { labels, head: width >= 13 ? 92 : 10, width, height };
+    const longest = Math.max(0, ...data.tasks.map((name) => context.measureText(name.slice(0, 60)).width));
+    layout = { labels, head: width >= 13 ? Math.min(92, Math.ceil(longest) + 16) : 10, width, height };
     space.style.width = `${Math.max(layout.labels + nColumns * width + 12, 10)}px`;
     space.style.height = `${layout.head + nRows * height + 12}px`;
     redraw();
@@ -288,13 +312,21 @@
     const x = (column) => labels + column * width - frame.scrollLeft;
     const y = (row) => head + row * height - frame.scrollTop;
     const gap = height >= 9 && width >= 6 ? 1 : 0;
-    for (let row = firstRow; row < lastRow; row++)
-      for (let column = firstColumn; column < lastColumn; column++) {
-        const value = coefficient(row, column);
-        if (value === 0) continue;
-        context.fillStyle = colourOf(value);
-        context.fillRect(x(column), y(row), width - gap, height - gap);
-      }
+    const state = [canvas.width, canvas.height, height, width, labels, head, frame.scrollTop, frame.scrollLeft].join();
+    if (drawn !== state) {
+      drawn = state;
+      cells.width = canvas.width;
+      cells.height = canvas.height;
+      paint.setTransform(scale, 0, 0, scale, 0, 0);
+      for (let row = firstRow; row < lastRow; row++)
+        for (let column = firstColumn; column < lastColumn; column++) {
+          const value = coefficient(row, column);
+          if (value === 0) continue;
+          paint.fillStyle = colourOf(value);
+          paint.fillRect(x(column), y(row), width - gap, height - gap);
+        }
+    }
+    if (cells.width && cells.height) context.drawImage(cells, 0, 0, wide, high);
     if (cursor) {
       context.lineWidth = 2;
       context.strokeStyle = css(colours.accent);
@@ -423,5 +455,4 @@
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readColours(); redraw(); });
   readColours();
   fit();
-  if (level < heights.indexOf(4) && nRows < 1500) { level = heights.indexOf(4); arrange(); }
 })();

@@ -99,6 +99,17 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
     assert process.returncode == 0
 
 
+def test_a_terminal_that_cannot_show_a_name(tmp_path):
+    frame = pd.DataFrame({"x": range(8), "\u03b2": [0.0, 1.0] * 4, "y": range(8)})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    latin = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = run("fit", "a.csv", "--target", "\u03b3", "-o", "m.mmtfl", cwd=tmp_path, env=latin)
+    assert done.returncode == 2
+    assert done.stderr.startswith("mmtfl: The table has no column '\\u03b3'")
+    done = run("datasets", cwd=tmp_path, env=latin)
+    assert done.returncode == 0 and "d1" in done.stdout
+
+
 def test_help_comes_at_once(tmp_path):
     """Seconds of the processor, which a busy machine does not change; the best of three."""
 

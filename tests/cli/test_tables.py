@@ -458,7 +458,6 @@ def test_a_table_without_what_the_model_needs(folder, tmp_path, capsys):
         (["fit", "DATA", "--target", "y", "--alpha", "-1", "-o", "NEW"], "mmtfl: --alpha must be a float"),
         (["fit", "DATA", "--target", "y", "--p", "0.5", "-o", "NEW"], "mmtfl: --p must be a float"),
         (["fit", "DATA", "--target", "y", "age", "-o", "NEW"], "--target a --target b"),
-        (["fit", "DATA", "--target", "y", "-o", "/proc/new.mmtfl"], "'/proc/new.mmtfl' cannot be written"),
         (["fit", "DATA", "--target", "y", "--weights", "dose", "-o", "NEW"], "Weight 'dose' is -"),
         (["fit", "DATA", "--target", "y", "--k", "one", "-o", "NEW"], "--k 'one'"),
         (["fit", "DATA", "--target", "y", "--separator", ";", "-o", "NEW"], "is it separated by ','?"),
@@ -505,6 +504,12 @@ def test_bad_input_is_one_line_and_exit_code_2(folder, tmp_path, capsys, tokens,
     assert line in refusal([paths.get(token, token) for token in tokens], capsys)
     assert list(tmp_path.iterdir()) == []
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/1"), reason="a folder that takes no files, even of root")
+def test_a_folder_that_takes_no_files_is_told_before_the_work(folder, capsys):
+    err = refusal(fit(folder / "data.csv", "/proc/new.mmtfl"), capsys)
+    assert "'/proc/new.mmtfl' cannot be written: " in err
 
 
 def test_a_real_dataset_that_is_not_here(tmp_path, capsys, monkeypatch):

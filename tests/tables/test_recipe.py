@@ -264,7 +264,9 @@ def test_identifiers_are_refused_and_zero_padded_codes_are_levels(pupils):
     many["name"] = [f"n{i}" for i in range(len(many))]
     with pytest.raises(TableError, match="120 different texts in 120 rows, like an identifier"):
         learn(many)
-    assert len(learn(many, categories=["name"]).feature_names) > 120
+    named = learn(many, categories=["name"])
+    assert len(named.feature_names) > 120
+    assert "'name' has 120 levels, each of them a feature" in named.notes
     assert "zip=01" in learn(pupils.assign(zip=["01", "02", "03", "04"] * 10)).feature_names
 
 

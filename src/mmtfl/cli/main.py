@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from contextvars import ContextVar
+from io import TextIOWrapper
 from types import ModuleType
 from typing import Any
 
@@ -68,6 +69,9 @@ def main(tokens: Sequence[str] | None = None) -> int:
     >>> main(["no-such-command"])  # and one line on stderr
     2
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a name that the terminal cannot show is no reason to stop
+            stream.reconfigure(errors="backslashreplace")
     try:
         return _run(sys.argv[1:] if tokens is None else list(tokens))
     except KeyboardInterrupt:

@@ -18,6 +18,7 @@ from mmtfl.tables.targets import Class, class_codes, learn_classes, read_labels,
 __all__ = ["IMPUTE", "TableRecipe", "drop_unlabelled"]
 
 IMPUTE = ("mean", "median", "most_frequent")
+_MANY_LEVELS = 30  # more are told, in case the column was not meant
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ class TableRecipe:
             weight_column=weights,
             classes=classes,
             impute=impute,
-            notes=(*notes, *_constant(frame, chosen), *([note] if note else [])),
+            notes=(*notes, *_constant(frame, chosen), *_many_levels(learned), *([note] if note else [])),
         )
         recipe._check_names()
         return recipe
@@ -333,6 +334,11 @@ def _constant(frame: Any, names: Sequence[str]) -> list[str]:
         return []
     verb = "has" if len(constant) == 1 else "have"
     return [f"{abbreviate(constant)} {verb} one value in all rows: kept, but they tell nothing"]
+
+
+def _many_levels(columns: Sequence[FeatureColumn]) -> list[str]:
+    many = [column for column in columns if column.levels is not None and len(column.levels) > _MANY_LEVELS]
+    return [f"{column.name!r} has {len(column.features)} levels, each of them a feature" for column in many]
 
 
 def _two_classes(plain: Any) -> tuple[Class, Class]:

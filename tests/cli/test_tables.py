@@ -380,11 +380,13 @@ def test_json_of_every_command(folder, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("command", ["fit", "cv", "predict", "inspect", "report", "datasets"])
-def test_every_command_has_an_example_that_parses(command, capsys):
+def test_every_command_has_an_example_that_runs(command, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     out, _ = run([command, "--help"], capsys)
-    lines = [line.strip() for line in out.splitlines() if line.startswith("  mmtfl ")]
-    assert any(line.startswith(f"mmtfl {command}") for line in lines)
-    assert all(len(line) <= 80 for line in out.splitlines())
+    lines = [line.split() for line in out.splitlines() if line.startswith("  mmtfl ")]
+    assert any(words[1] == command for words in lines)
+    for words in lines:
+        run(words[1:], capsys)
 
 
 # -- models made in Python -----------------------------------------------------------------------------------

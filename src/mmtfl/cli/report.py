@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.models import load_model
 from mmtfl.cli.options import TARGET_FILE, FileOptions, TextOptions
@@ -19,8 +17,8 @@ def report(
     data: Path | None = None,
     /,
     *,
+    text: TextOptions | None = None,
     output: Annotated[Path, TARGET_FILE],
-    text: Annotated[TextOptions | None, Parameter(group="The table")] = None,
     talk: FileOptions | None = None,
 ) -> int:
     """Write a model as one HTML page that needs no network.

@@ -21,8 +21,10 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mmtfl.data.finite import check_finite_design
+from mmtfl.data.labels import check_task_labels
 from mmtfl.data.tasks import Tasks
-from mmtfl.data.validation import check_design, check_finite_design, check_task_labels
+from mmtfl.data.validation import check_design
 from mmtfl.estimators.inputs import (
     column_names,
     first_few,
@@ -38,7 +40,9 @@ from mmtfl.estimators.inputs import (
     take_task_column,
 )
 from mmtfl.estimators.metrics import Metric, mean_task_score
+from mmtfl.estimators.notebook import ShowsSharing
 from mmtfl.estimators.prediction import predict_all, predict_rows
+from mmtfl.estimators.saving import Savable
 from mmtfl.estimators.scaling import column_spread
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers import solve
@@ -208,7 +212,7 @@ class Prepared:
         return A if self.target_scale is None else A * self.target_scale
 
 
-class TaskModel(BaseEstimator):
+class TaskModel(Savable, ShowsSharing, BaseEstimator):
     """A linear model per task, learned together. A kind of model says how it gets from data to a solution.
 
     Subclasses with another way to a solution (a path, a search) override `_solve` and nothing else; kinds of

@@ -18,7 +18,9 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.data.validation import check_finite_design, check_length, check_task_labels
+from mmtfl.data.finite import check_finite_design
+from mmtfl.data.labels import check_task_labels
+from mmtfl.data.validation import check_length
 from mmtfl.estimators.classification import MMTFLClassifier
 from mmtfl.estimators.inputs import (
     locate_tasks,

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import os
 import re
 from html.parser import HTMLParser
 
@@ -11,7 +12,6 @@ import pytest
 
 from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, RobustRegressor, TwoStrengthCV
 from mmtfl.datasets import make_tasks
-from mmtfl.report import html as html_module
 from mmtfl.report.evaluation import Evaluation, TaskScores
 from mmtfl.report.html import render_report, write_report
 from mmtfl.report.plain import as_json
@@ -289,11 +289,18 @@ def test_the_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(html_module.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
         write_report(hostile_model(), path)
     assert path.read_text() == "what was there"
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_place_that_cannot_be_written_is_told_before_the_work(tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        write_report(None, tmp_path / "nowhere" / "report.html")
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        write_report(None, tmp_path)
 
 
 def test_the_same_model_gives_the_same_page():

@@ -11,7 +11,7 @@ from mmtfl.report.searches import SearchGrid, SearchSummary
 from mmtfl.report.words import number
 
 WIDTH, HEIGHT = 520.0, 270.0
-LEFT, RIGHT, TOP, BOTTOM = 66.0, 14.0, 14.0, 46.0
+LEFT, RIGHT, TOP, BOTTOM = 76.0, 14.0, 14.0, 46.0
 MOST_STYLES = 5  # curves that get a colour and a line style of their own
 
 

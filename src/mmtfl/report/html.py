@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
-import tempfile
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from mmtfl.data.files import check_target, write_whole
 from mmtfl.errors import require
 from mmtfl.report.evaluation import evaluate
 from mmtfl.report.page import Page, make_page
@@ -65,7 +64,11 @@ def write_report(
     ...     path.name, path.read_text(encoding="utf-8")[:15]
     ('report.html', '<!doctype html>')
     """
-    return _write_whole(Path(path), render_report(model, data=data, title=title, source=source))
+    place = Path(path)
+    check_target(place)  # before the work
+    text = render_report(model, data=data, title=title, source=source)
+    write_whole(place, [text.encode("utf-8")])
+    return place
 
 
 def render_report(
@@ -144,25 +147,3 @@ def _hash(text: str) -> str:
 def _text(resource: Any) -> str:
     # browsers hash what they have parsed, with plain line ends
     return resource.read_text(encoding="utf-8").replace("\r\n", "\n")
-
-
-def _write_whole(path: Path, text: str) -> Path:
-    """Write beside the place and move there, so that no half-written page is ever seen."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())  # a temporary file is for its owner alone
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    return path
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

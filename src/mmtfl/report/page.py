@@ -210,7 +210,7 @@ def _task_rows(
     for task in summary.tasks:
         found = scored.get(task.label)
         scores = {who: getattr(found, who, None) for who in compared}
-        n_rows = found.n_rows if found is not None else task.n_rows
+        n_rows = task.n_rows if evaluation is None else found.n_rows if found is not None else 0
         marks = [
             Mark(who, _place(max(value, low), low), value < low)
             for who, value in scores.items()

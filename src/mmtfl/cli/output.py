@@ -8,7 +8,6 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -33,23 +32,10 @@ def note(line: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Strict JSON on stdout."""
+    """Strict JSON on stdout: what is not a number is null, infinities are text."""
+    from mmtfl.report.summary import plain
+
     print(json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False))
-
-
-def plain(value: Any) -> Any:
-    """A value as strict JSON types: what is not a number is null, infinities are text."""
-    if is_dataclass(value) and not isinstance(value, type):
-        value = asdict(value)
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, dict):
-        return {str(key): plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
-    return value
 
 
 def console() -> Any:

@@ -181,7 +181,7 @@ def _provenance(model: Any, training: Training, data: Path, output: Path) -> dic
     import sklearn
 
     import mmtfl
-    from mmtfl.report.summary import plain
+    from mmtfl.report.plain import plain
 
     return {
         "command": _command(data, output),

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+import mmtfl
 from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, RobustRegressor, TwoStrengthCV
 from mmtfl.datasets import make_tasks
 from mmtfl.report.evaluation import Evaluation, TaskScores
@@ -305,6 +306,12 @@ def test_a_place_that_cannot_be_written_is_told_before_the_work(tmp_path):
 
 def test_the_same_model_gives_the_same_page():
     assert render_report(hostile_model()) == render_report(hostile_model())
+
+
+def test_a_model_that_was_saved_and_loaded_has_the_same_page(tmp_path):
+    model = hostile_model()
+    model.save(tmp_path / "model.mmtfl")
+    assert render_report(mmtfl.load(tmp_path / "model.mmtfl")) == render_report(model)
 
 
 def test_names_that_are_no_text_at_all_do_not_stop_the_report(tmp_path):

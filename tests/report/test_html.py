@@ -10,8 +10,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+import mmtfl
 from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, RobustRegressor, TwoStrengthCV
 from mmtfl.datasets import make_tasks
+from mmtfl.report import evaluation
 from mmtfl.report.evaluation import Evaluation, TaskScores
 from mmtfl.report.html import render_report, write_report
 from mmtfl.report.plain import as_json
@@ -220,7 +222,8 @@ def test_other_models_have_a_page(kind):
     assert expected[kind] in text
 
 
-def test_the_page_says_whether_the_rows_were_those_of_training():
+def test_the_page_says_whether_the_rows_were_those_of_training(monkeypatch):
+    monkeypatch.setattr(evaluation, "MOST_ENTRIES", 1)  # the models need not be fitted again to say so
     model, data = hostile_model(), hostile_problem()
     hashes = {"sha256": "ab" * 32}, {"sha256": "cd" * 32}, None
     texts = [render_report(model, data=data, source=source) for source in hashes]
@@ -305,6 +308,12 @@ def test_a_place_that_cannot_be_written_is_told_before_the_work(tmp_path):
 
 def test_the_same_model_gives_the_same_page():
     assert render_report(hostile_model()) == render_report(hostile_model())
+
+
+def test_a_model_that_was_saved_and_loaded_has_the_same_page(tmp_path):
+    model = hostile_model()
+    model.save(tmp_path / "model.mmtfl")
+    assert render_report(mmtfl.load(tmp_path / "model.mmtfl")) == render_report(model)
 
 
 def test_names_that_are_no_text_at_all_do_not_stop_the_report(tmp_path):

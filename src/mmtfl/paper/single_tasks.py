@@ -17,7 +17,7 @@ from mmtfl.selection.search import path
 __all__ = ["SingleTasks", "fit_single_tasks"]
 
 Fold = tuple[np.ndarray, np.ndarray]
-_TOL = 1e-5
+_TOL = 1e-4
 _RATIO = {1: 1e-3, 2: 1e-6}  # smallest over largest strength of lasso and ridge
 
 

@@ -14,10 +14,11 @@ import pytest
 import mmtfl
 import mmtfl.datasets
 import mmtfl.model_selection
+import mmtfl.plots
 from mmtfl import MMTFLClassifier, MMTFLClassifierCV, MMTFLRegressor, MMTFLRegressorCV
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = ["mmtfl", "mmtfl.datasets", "mmtfl.model_selection"]
+MODULES = ["mmtfl", "mmtfl.datasets", "mmtfl.model_selection", "mmtfl.plots"]
 ESTIMATORS = [MMTFLRegressor, MMTFLRegressorCV, MMTFLClassifier, MMTFLClassifierCV]
 NAMES = [(module, name) for module in MODULES for name in importlib.import_module(module).__all__]
 
@@ -51,6 +52,10 @@ PROMISED = {
         *("load_sarcos", "load_usps", "load_school", "load_landmine"),
     ],
     "mmtfl.model_selection": ["TaskKFold", "task_scorer", "tasks_train_test_split"],
+    "mmtfl.plots": [
+        *("SharingMapDisplay", "SharedPartDisplay", "PathDisplay"),
+        *("SearchDisplay", "PredictionDisplay", "HistoryDisplay"),
+    ],
 }
 
 

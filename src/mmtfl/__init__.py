@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mmtfl import datasets as datasets
     from mmtfl import model_selection as model_selection
+    from mmtfl import plots as plots
     from mmtfl.data.tasks import Tasks
     from mmtfl.estimators.additive import (
         DirtyClassifier,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from mmtfl.selection.additive_search import TwoStrengthCV
     from mmtfl.selection.search import MMTFLClassifierCV, MMTFLRegressorCV, path
     from mmtfl.selection.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
+    from mmtfl.tables.loading import load
 
 __version__ = "0.1.0"
 
@@ -44,6 +46,7 @@ __all__ = [
     "TwoStrengthCV",
     "alpha_from_gammas",
     "gammas_from_alpha",
+    "load",
     "path",
 ]
 
@@ -66,9 +69,10 @@ _HOMES = {
     "mmtfl.selection.additive_search": ("TwoStrengthCV",),
     "mmtfl.selection.search": ("MMTFLClassifierCV", "MMTFLRegressorCV", "path"),
     "mmtfl.selection.single_task": ("SingleTaskClassifierCV", "SingleTaskRegressorCV"),
+    "mmtfl.tables.loading": ("load",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = ("datasets", "model_selection")
+_MODULES = ("datasets", "model_selection", "plots")
 
 
 def __getattr__(name: str):

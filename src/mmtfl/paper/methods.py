@@ -40,6 +40,8 @@ class Grid:
         there a third of the rows taken away can change which member is best.
     tol : float
         Tolerance of the solvers along the paths; the last fit goes a thousand times further.
+    alpha_ratio : float or None
+        Smallest over largest strength of a member; None is the library's own choice.
     """
 
     alphas: int = 20
@@ -48,6 +50,7 @@ class Grid:
     folds: int = 3
     auto_folds: int = 10
     tol: float = 1e-3
+    alpha_ratio: float | None = None
 
     def folds_to_choose(self, n_rows: float, n_features: int) -> int:
         """Folds of MMTFL(auto) for tasks of so many rows."""
@@ -85,7 +88,7 @@ def _family(pk: Any, split: Split, classify: bool, options: Mapping, grid: Grid)
     train, n_folds = split.train, grid.folds
     if np.ndim(pk) == 2:
         n_folds = grid.folds_to_choose(len(train.y) / len(np.unique(train.task)), train.X.shape[1])
-    model = search(pk=pk, alphas=grid.alphas, cv=split.folds(n_folds), tol=grid.tol, **options)
+    model = search(pk=pk, alphas=grid.alphas, cv=split.folds(n_folds), tol=grid.tol, alpha_ratio=grid.alpha_ratio, **options)
     model.fit(train.X, train.y, task=train.task)
     chosen = {"p": model.best_p_, "k": model.best_k_, "alpha": model.alpha_, "folds": n_folds}
     return Fitted(_response(model, classify), model.coef_, chosen)

@@ -16,6 +16,7 @@ import numpy as np
 from mmtfl.data.loaders import (
     load_landmine,
     load_liver_toxicity,
+    load_multitarget,
     load_sarcos,
     load_school,
     load_usps,
@@ -100,6 +101,12 @@ class Problem:
         Parameters of all methods: whether features and targets are put on one scale.
     file : str or None
         File that the loaders look for; None if simulated.
+    alpha_ratio : float or None
+        Smallest over largest strength of the family's members, where the usual grid goes far beyond use.
+    assemble : function of pool, units and generator
+        Makes the rows of some units.
+    features : function of the features of training and test rows
+        Features learned from the training rows alone.
     """
 
     name: str
@@ -109,6 +116,7 @@ class Problem:
     headline: str
     options: Mapping[str, Any] = field(default_factory=dict)
     file: str | None = None
+    alpha_ratio: float | None = None
     assemble: Assemble = _rows_of_units
     features: Features = _as_they_are
 
@@ -244,6 +252,11 @@ def _landmine(seed: int) -> Pool:
     return pool_of_rows(data.X, data.y, data.task, by_class=True)
 
 
+def _atp1d(seed: int) -> Pool:
+    data = load_multitarget("atp1d")
+    return pool_of_targets(data.X, data.y)
+
+
 def _liver(seed: int) -> Pool:
     data = load_liver_toxicity()
     Y = np.array(data.y)
@@ -259,10 +272,11 @@ _ALL = [
     Problem("D2", "D2", _simulated(make_d2, "D2"), "r2", "pooled"),
     Problem("sarcos", "SARCOS", _sarcos, "r2", "pooled", _ONE_SCALE, "sarcos_train_tasks.npz"),
     Problem(
-        "usps", "USPS", _usps, "f1", "mean", {}, "usps.npz", _one_against_some, _principal_components
+        "usps", "USPS", _usps, "f1", "mean", {}, "usps.npz", None, _one_against_some, _principal_components
     ),
     Problem("school", "School", _school, "r2", "pooled", {"standardize": True}, "school.npz"),
-    Problem("landmine", "Landmine", _landmine, "auc", "mean", {"standardize": True}, "landmine.npz"),
+    Problem("landmine", "Landmine", _landmine, "auc", "mean", {"standardize": True}, "landmine.npz", 1e-2),
+    Problem("atp1d", "Ticket prices", _atp1d, "r2", "pooled", _ONE_SCALE, "mtr_atp1d.npz"),
     Problem("liver", "Liver toxicity", _liver, "r2", "mean", _ONE_SCALE, "liver_toxicity.npz"),
 ]
 PROBLEMS = {problem.name: problem for problem in _ALL}

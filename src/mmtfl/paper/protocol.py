@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,7 @@ def measure(
     """Fit a method on the training rows of a split and score it on the others."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        grid = replace(grid, alpha_ratio=problem.alpha_ratio)
         began = time.process_time()
         fitted = METHODS[method].fit(split, problem.is_classification, problem.options, grid)
         seconds = time.process_time() - began

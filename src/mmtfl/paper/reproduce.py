@@ -14,7 +14,7 @@ from mmtfl.paper.methods import Grid
 from mmtfl.paper.problems import PROBLEMS
 from mmtfl.paper.protocol import Plan, run_cells
 from mmtfl.paper.results import Results
-from mmtfl.paper.store import Store, write_whole
+from mmtfl.paper.store import Store, write_text
 
 __all__ = ["QUICK", "absent", "quick", "render", "reproduce"]
 
@@ -82,14 +82,14 @@ def render(plan: Plan, store: Store, *, table_1: bool, table_2: bool, figure_1: 
     """Make the tables and the figure from finished cells."""
     folder, results = store.folder, Results.of(plan, store)
     if table_1:
-        write_whole(folder / "table1.md", table1.to_markdown(table1.check_closed_forms(plan.seed)))
+        write_text(folder / "table1.md", table1.to_markdown(table1.check_closed_forms(plan.seed)))
     if table_2:
         found = verdicts.verdicts(results)
-        write_whole(folder / "results.csv", results.to_csv())
-        write_whole(folder / "results.json", results.to_json())
-        write_whole(folder / "table2.md", tables.to_markdown(results))
-        write_whole(folder / "table2.tex", tables.to_latex(results))
-        write_whole(folder / "verdicts.md", verdicts.to_markdown(found))
+        write_text(folder / "results.csv", results.to_csv())
+        write_text(folder / "results.json", results.to_json())
+        write_text(folder / "table2.md", tables.to_markdown(results))
+        write_text(folder / "table2.tex", tables.to_latex(results))
+        write_text(folder / "verdicts.md", verdicts.to_markdown(found))
     if figure_1 and any(dataset in plan.datasets for dataset in DATASETS):
         draw_figure1(plan, store, folder)
     return results

@@ -86,6 +86,23 @@ class Results:
         """Summary of the score that stands in the table."""
         return self.summary(dataset, fraction, method, PROBLEMS[dataset].headline)
 
+    def means(self) -> list[dict[str, Any]]:
+        """One row per data set, fraction, method and score: mean, deviation and number of splits."""
+        return [
+            {
+                "dataset": dataset,
+                "fraction": fraction,
+                "method": method,
+                "score": score,
+                "mean": found.mean,
+                "deviation": found.deviation,
+                "splits": found.n,
+            }
+            for dataset, fraction in self.rows
+            for score in SCORES
+            for method, found in summaries(self, (dataset, fraction), self.plan.methods, score).items()
+        ]
+
     def tidy(self) -> list[dict[str, Any]]:
         """One row per cell, with plain values."""
         return [

@@ -18,7 +18,6 @@ __all__ = ["SingleTasks", "fit_single_tasks"]
 
 Fold = tuple[np.ndarray, np.ndarray]
 _TOL = 1e-4
-_RATIO = {1: 1e-3, 2: 1e-6}  # smallest over largest strength of lasso and ridge
 
 
 @dataclass(frozen=True)
@@ -128,9 +127,8 @@ class _Models:
         target = y if classify else y / self.y_scale[code]
         loss = "logistic" if classify else "squared"
         self.path = path(
-            X / self.x_scale[code], target, code, p=p, k=np.inf, alphas=strengths, loss=loss,
-            alpha_ratio=_RATIO[p], tol=_TOL,
-        )  # fmt: skip
+            X / self.x_scale[code], target, code, p=p, k=np.inf, alphas=strengths, loss=loss, tol=_TOL
+        )
         self.alphas = self.path.alphas
 
     def losses(self, X, y, code, n_tasks):

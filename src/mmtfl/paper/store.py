@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Cell", "OtherSettings", "Store", "write_whole"]
+from mmtfl.data.files import write_whole
+
+__all__ = ["Cell", "OtherSettings", "Store", "write_text"]
 
 _SETTINGS = "settings.json"
 _CELLS = "cells"
@@ -88,7 +88,7 @@ class Store:
                 f"{str(self.folder)!r} is not empty and holds no run to go on with: name another folder."
             )
         (self.folder / _CELLS).mkdir(parents=True, exist_ok=True)
-        write_whole(self.folder / _SETTINGS, _dump(self.settings))
+        write_text(self.folder / _SETTINGS, _dump(self.settings))
 
     def _is_run(self) -> bool:
         return (self.folder / _SETTINGS).exists()
@@ -121,35 +121,16 @@ class Store:
 
     def write(self, cell: Cell, result: dict[str, Any]) -> None:
         """Keep a finished cell."""
-        write_whole(self.path(cell), _dump({"cell": asdict(cell), **result}))
+        write_text(self.path(cell), _dump({"cell": asdict(cell), **result}))
 
     def missing(self, cells: Iterable[Cell]) -> list[Cell]:
         """Those of the cells that are still to be computed."""
         return [cell for cell in cells if self.read(cell) is None]
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file so that readers, and a crash at any moment, find the old one or the new one.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    content : str or bytes
-        Text is written in UTF-8.
-    """
-    data = content.encode() if isinstance(content, str) else content
-    descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+def write_text(path: Path, text: str) -> None:
+    """Write text so that readers, and a crash at any moment, find the old file or the new one."""
+    write_whole(path, [text.encode()])
 
 
 def _dump(value: Any) -> str:

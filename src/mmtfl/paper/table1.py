@@ -15,9 +15,9 @@ __all__ = ["ClosedForm", "check_closed_forms", "to_markdown"]
 _N_ROWS = 200  # random rows per pair
 _FORMULAS = {
     (2, 2): "sqrt(g1/g2) sqrt(sum b²)",
-    (1, 1): "(g1/g2) sum |b|",
+    (1, 1): "(g1/g2) sum abs(b)",
     (2, 1): "(g1/g2) sum b²",
-    (1, 2): "sqrt(g1/g2) sqrt(sum |b|)",
+    (1, 2): "sqrt(g1/g2) sqrt(sum abs(b))",
 }
 
 

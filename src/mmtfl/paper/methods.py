@@ -36,8 +36,8 @@ class Grid:
     folds : int
         Folds inside training, the same for all methods.
     auto_folds : int
-        Folds with which MMTFL(auto) chooses (p, k) where a task has fewer rows than four times the features:
-        there a third of the rows taken away can change which member is best.
+        Folds with which MMTFL(auto) chooses (p, k): five, as MMTFLRegressorCV has by itself. With three, the
+        third of the rows taken away can change which member is best.
     tol : float
         Tolerance of the solvers along the paths; the last fit goes a thousand times further.
     alpha_ratio : float or None
@@ -48,13 +48,9 @@ class Grid:
     single: int = 20
     pairs: int = 7
     folds: int = 3
-    auto_folds: int = 10
+    auto_folds: int = 5
     tol: float = 1e-3
     alpha_ratio: float | None = None
-
-    def folds_to_choose(self, n_rows: float, n_features: int) -> int:
-        """Folds of MMTFL(auto) for tasks of so many rows."""
-        return max(self.folds, self.auto_folds) if n_rows < 4 * n_features else self.folds
 
 
 @dataclass(frozen=True)
@@ -85,12 +81,11 @@ def _response(model: Any, classify: bool) -> Callable[[np.ndarray, np.ndarray], 
 
 def _family(pk: Any, split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
     search = MMTFLClassifierCV if classify else MMTFLRegressorCV
-    train, n_folds = split.train, grid.folds
-    if np.ndim(pk) == 2:
-        n_folds = grid.folds_to_choose(len(train.y) / len(np.unique(train.task)), train.X.shape[1])
+    train = split.train
+    n_folds = grid.folds if np.ndim(pk) == 1 else max(grid.folds, grid.auto_folds)
     model = search(pk=pk, alphas=grid.alphas, cv=split.folds(n_folds), tol=grid.tol, alpha_ratio=grid.alpha_ratio, **options)
     model.fit(train.X, train.y, task=train.task)
-    chosen = {"p": model.best_p_, "k": model.best_k_, "alpha": model.alpha_, "folds": n_folds}
+    chosen = {"p": model.best_p_, "k": model.best_k_, "alpha": model.alpha_}
     return Fitted(_response(model, classify), model.coef_, chosen)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from mmtfl.selection.progress import Progress
 
 __all__ = ["Plan", "measure", "run_cell", "run_cells"]
 
+Compute = Callable[[Cell], dict[str, Any]]
 _FORMAT = 1  # raised when the numbers of a cell change their meaning
 
 
@@ -114,17 +115,19 @@ def measure(
     return result
 
 
-def run_cells(cells: Iterable[Cell], plan: Plan, store: Store, *, jobs: int = 1, shown: bool = False) -> None:
+def run_cells(
+    cells: Iterable[Cell], compute: Compute, store: Store, *, jobs: int = 1, shown: bool = False
+) -> None:
     """Compute the cells that the store does not have, each written as soon as it is done.
 
     Parameters
     ----------
     cells : iterable of Cell
         What is wanted.
-    plan : Plan
-        Seed and grid of the run.
+    compute : function of a cell
+        Gives its result as plain numbers; depends on the cell alone, not on what ran before.
     store : Store
-        Opened with the settings of the plan.
+        Where the results go.
     jobs : int
         Processes.
     shown : bool
@@ -132,21 +135,21 @@ def run_cells(cells: Iterable[Cell], plan: Plan, store: Store, *, jobs: int = 1,
     """
     missing = store.missing(cells)
     with Progress("cells", len(missing), "cells", shown=shown and bool(missing)) as progress:
-        for _ in _finished(missing, plan, store, jobs):
+        for _ in _finished(missing, compute, store, jobs):
             progress.advance()
 
 
-def _finished(cells: Sequence[Cell], plan: Plan, store: Store, jobs: int) -> Iterator[None]:
+def _finished(cells: Sequence[Cell], compute: Compute, store: Store, jobs: int) -> Iterator[None]:
     if jobs == 1 or len(cells) < 2:
         for cell in cells:
-            yield _run_and_write(cell, plan, store)
+            yield _run_and_write(cell, compute, store)
         return
     with parallel_config("loky", inner_max_num_threads=1):
         work = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
-        yield from work(delayed(_run_and_write)(cell, plan, store) for cell in cells)
+        yield from work(delayed(_run_and_write)(cell, compute, store) for cell in cells)
 
 
-def _run_and_write(cell: Cell, plan: Plan, store: Store) -> None:
+def _run_and_write(cell: Cell, compute: Compute, store: Store) -> None:
     # the process that computed a cell writes it: nothing finished waits for anybody
     with threadpool_limits(1):
-        store.write(cell, run_cell(cell, plan.seed, plan.grid))
+        store.write(cell, compute(cell))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from mmtfl.data.loaders import data_folder
@@ -12,13 +13,13 @@ from mmtfl.paper import table1, tables, verdicts
 from mmtfl.paper.figure import DATASETS, FRACTION, draw_figure1, figure_cells
 from mmtfl.paper.methods import Grid
 from mmtfl.paper.problems import PROBLEMS
-from mmtfl.paper.protocol import Plan, run_cells
+from mmtfl.paper.protocol import Plan, run_cell, run_cells
 from mmtfl.paper.results import Results
 from mmtfl.paper.store import Store, write_text
 
 __all__ = ["QUICK", "absent", "quick", "render", "reproduce"]
 
-QUICK = Grid(alphas=10, single=10, pairs=4, auto_folds=5)
+QUICK = Grid(alphas=10, single=10, pairs=4)
 
 
 def absent(plan: Plan) -> dict[str, str]:
@@ -74,7 +75,7 @@ def reproduce(
     store.open(fresh=fresh)
     cells = plan.cells() if table_2 else []
     cells += [cell for cell in (figure_cells(plan) if figure_1 else []) if cell not in cells]
-    run_cells(cells, plan, store, jobs=jobs, shown=shown)
+    run_cells(cells, partial(run_cell, seed=plan.seed, grid=plan.grid), store, jobs=jobs, shown=shown)
     return render(plan, store, table_1=table_1, table_2=table_2, figure_1=figure_1)
 
 

@@ -175,7 +175,9 @@ def _metric(metric: str | None, training: Training) -> str:
     allowed = ("auc", "f1") if training.classify else ("r2",)
     if metric is not None and metric not in allowed:
         kind = "classes" if training.classify else "numbers"
-        raise BadInput(f"--metric {metric} does not suit targets that are {kind}: use {' or '.join(allowed)}.")
+        raise BadInput(
+            f"--metric {metric} does not suit targets that are {kind}: use {' or '.join(allowed)}."
+        )
     return metric or allowed[0]
 
 

@@ -83,7 +83,14 @@ def _family(pk: Any, split: Split, classify: bool, options: Mapping, grid: Grid)
     search = MMTFLClassifierCV if classify else MMTFLRegressorCV
     train = split.train
     n_folds = grid.folds if np.ndim(pk) == 1 else max(grid.folds, grid.auto_folds)
-    model = search(pk=pk, alphas=grid.alphas, cv=split.folds(n_folds), tol=grid.tol, alpha_ratio=grid.alpha_ratio, **options)
+    model = search(
+        pk=pk,
+        alphas=grid.alphas,
+        cv=split.folds(n_folds),
+        tol=grid.tol,
+        alpha_ratio=grid.alpha_ratio,
+        **options,
+    )
     model.fit(train.X, train.y, task=train.task)
     chosen = {"p": model.best_p_, "k": model.best_k_, "alpha": model.alpha_}
     return Fitted(_response(model, classify), model.coef_, chosen)

@@ -142,7 +142,9 @@ def best(summaries: dict[str, Summary], digits: int | None = None) -> list[str]:
     return [name for name, mean in means.items() if mean == top]
 
 
-def summaries(results: Results, row: tuple[str, float], methods: Sequence[str], score: str) -> dict[str, Summary]:
+def summaries(
+    results: Results, row: tuple[str, float], methods: Sequence[str], score: str
+) -> dict[str, Summary]:
     """The methods of a row that have the score."""
     found = {method: results.summary(*row, method, score) for method in methods}
     return {method: summary for method, summary in found.items() if summary is not None}

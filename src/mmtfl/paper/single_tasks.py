@@ -103,9 +103,7 @@ def fit_single_tasks(
         fitted[p] = whole
     best = {p: loss.min(axis=1) for p, loss in held_out.items()}
     chosen = np.where(best[2] <= best[1], 2, 1)
-    parts = [
-        fitted[p].of_task(t, int(held_out[p][t].argmin())) for t, p in enumerate(chosen.tolist())
-    ]
+    parts = [fitted[p].of_task(t, int(held_out[p][t].argmin())) for t, p in enumerate(chosen.tolist())]
     coef, intercept = (np.array(part) for part in zip(*parts, strict=True))
     return SingleTasks(labels, coef, intercept, chosen)
 

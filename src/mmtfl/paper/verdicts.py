@@ -68,7 +68,9 @@ def _of_row(results: Results, dataset: str, fraction: float) -> Iterator[Verdict
             yield _not_below(results, dataset, fraction, name)
 
 
-def _first(results: Results, dataset: str, fraction: float, name: str, have: dict, *, errors: float) -> Verdict:
+def _first(
+    results: Results, dataset: str, fraction: float, name: str, have: dict, *, errors: float
+) -> Verdict:
     """First among the paper's methods, or within so many standard errors of the paired difference."""
     others = [other for other in have if other not in (name, "auto")]
     rival = max(others, key=lambda other: have[other].mean)

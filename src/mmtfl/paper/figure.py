@@ -67,7 +67,7 @@ def draw_figure1(plan: Plan, store: Store, folder: Path) -> list[Path]:
 
 def _draw_column(axes: Any, dataset: str, methods: list[str], plan: Plan, store: Store) -> None:
     truth = np.asarray(load_pool(dataset, plan.seed).coef)
-    shown = [("truth", truth, "")]
+    shown = [("truth", truth, f"{dataset}: tasks by features, {100 * FRACTION:g} % training")]
     for method in methods:
         cell = store.read(Cell(dataset, FRACTION, 0, method))
         if cell is not None:
@@ -77,8 +77,6 @@ def _draw_column(axes: Any, dataset: str, methods: list[str], plan: Plan, store:
     for axis, (title, coef, text) in zip(axes, shown, strict=False):
         axis.imshow(np.abs(coef), cmap="Greys", vmin=0.0, vmax=top, aspect="auto", interpolation="nearest")
         axis.set_ylabel(title, rotation=0, ha="right", va="center")
-        axis.set_title(
-            f"{dataset}: tasks by features, {100 * FRACTION:g} % training" if not text else text, pad=2
-        )
+        axis.set_title(text, pad=2)
         axis.set_yticks([])
     axes[-1].set_xlabel("feature")

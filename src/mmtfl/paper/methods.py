@@ -83,14 +83,8 @@ def _family(pk: Any, split: Split, classify: bool, options: Mapping, grid: Grid)
     search = MMTFLClassifierCV if classify else MMTFLRegressorCV
     train = split.train
     n_folds = grid.folds if np.ndim(pk) == 1 else max(grid.folds, grid.auto_folds)
-    model = search(
-        pk=pk,
-        alphas=grid.alphas,
-        cv=split.folds(n_folds),
-        tol=grid.tol,
-        alpha_ratio=grid.alpha_ratio,
-        **options,
-    )
+    tuning = {"alphas": grid.alphas, "alpha_ratio": grid.alpha_ratio, "tol": grid.tol}
+    model = search(pk=pk, cv=split.folds(n_folds), **tuning, **options)
     model.fit(train.X, train.y, task=train.task)
     chosen = {"p": model.best_p_, "k": model.best_k_, "alpha": model.alpha_}
     return Fitted(_response(model, classify), model.coef_, chosen)
@@ -123,7 +117,7 @@ def _single_tasks(split: Split, classify: bool, options: Mapping, grid: Grid) ->
 def _pooled(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
     """One ridge or lasso for the rows of all tasks, as if they were one.
 
-    Where targets are in different units, each task's are brought to mean 0 and spread 1 before they are pooled.
+    Where targets are in different units, each task's are brought to mean 0 and spread 1 first.
     """
     search = SingleTaskClassifierCV if classify else SingleTaskRegressorCV
     train, folds = split.train, split.folds(grid.folds)

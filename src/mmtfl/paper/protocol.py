@@ -142,7 +142,8 @@ def run_cells(
 def _finished(cells: Sequence[Cell], compute: Compute, store: Store, jobs: int) -> Iterator[None]:
     if jobs == 1 or len(cells) < 2:
         for cell in cells:
-            yield _run_and_write(cell, compute, store)
+            _run_and_write(cell, compute, store)
+            yield
         return
     with parallel_config("loky", inner_max_num_threads=1):
         work = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")

@@ -75,5 +75,6 @@ def support_f1(support: np.ndarray, coef: np.ndarray) -> float:
     0.667
     """
     found = np.broadcast_to(coef != 0.0, support.shape)
-    both = np.count_nonzero(found & support)
-    return float(2.0 * both / max(np.count_nonzero(found) + np.count_nonzero(support), 1))
+    both = int(np.count_nonzero(found & support))
+    either = int(np.count_nonzero(found) + np.count_nonzero(support))
+    return 2.0 * both / max(either, 1)

@@ -72,7 +72,8 @@ def check_closed_forms(seed: int = 0) -> list[ClosedForm]:
     Examples
     --------
     >>> from mmtfl.paper.table1 import check_closed_forms
-    >>> [(form.p, form.k, form.exact_error < 1e-6, round(form.printed_error, 3)) for form in check_closed_forms()]
+    >>> forms = check_closed_forms()
+    >>> [(form.p, form.k, form.exact_error < 1e-6, round(form.printed_error, 3)) for form in forms]
     [(2, 2, True, 0.0), (1, 1, True, 0.0), (2, 1, True, 0.5), (1, 2, True, 0.414)]
     """
     return [_check(p, k, seed) for p, k in _FORMULAS]
@@ -113,15 +114,17 @@ def to_markdown(forms: list[ClosedForm]) -> str:
     lines = [
         "## Table 1",
         "",
-        f"c of a feature in terms of the tasks' parts b, against a numerical minimum over {_N_ROWS} random rows "
-        "for each pair: the largest relative error.",
+        f"c of a feature in terms of the tasks' parts b, against a numerical minimum over {_N_ROWS} random "
+        "rows for each pair: the largest relative error.",
         "",
-        "| (p, k) | c as printed | exact: times | error, exact | error, printed | lambda, exact | lambda, printed |",
+        "| (p, k) | c as printed | exact: times | error, exact | error, printed | lambda, exact | "
+        "lambda, printed |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     lines += [
         f"| ({form.p}, {form.k}) | {form.printed} | {form.factor:.4g} | {form.exact_error:.0e} | "
-        f"{_share(form.printed_error)} | {form.exact_lambda_error:.0e} | {_share(form.printed_lambda_error)} |"
+        f"{_share(form.printed_error)} | {form.exact_lambda_error:.0e} | "
+        f"{_share(form.printed_lambda_error)} |"
         for form in forms
     ]
     return "\n".join(lines) + "\n"

@@ -39,12 +39,12 @@ def to_markdown(results: Results) -> str:
     methods = [name for name in METHODS if name in results.plan.methods]
     parts = [
         "## Table 2",
-        f"Mean ± standard deviation over {results.plan.repeats} random splits, seed {results.plan.seed}; the best "
-        "of a row in bold. In brackets the paper's figure, and ours less the paper's.",
+        f"Mean ± standard deviation over {results.plan.repeats} random splits, seed {results.plan.seed}; the "
+        "best of a row in bold. In brackets the paper's figure, and ours less the paper's.",
         _scores(results, methods, headline=True),
         "## The other average",
-        "The same splits and models: where Table 2 has all test rows at once, here is the mean over tasks, and "
-        "the other way round.",
+        "The same splits and models: where Table 2 has all test rows at once, here is the mean over tasks, "
+        "and the other way round.",
         _scores(results, methods, headline=False),
     ]
     if any(PROBLEMS[dataset].file is None for dataset, _ in results.rows):

@@ -53,7 +53,7 @@ def reproduce(
     figure1
         Coefficient matrices of D1 and D2 at 33 %: figure1.png, figure1.svg.
     datasets
-        Which of: D1, D2, sarcos, usps, school, landmine, atp1d, liver. By default all on this machine.
+        Which of: D1, D2, sarcos, usps, school, landmine, liver. By default all on this machine.
     methods
         Which of: stl, dmtl, rmtfl, mmtfl22, mmtfl11, mmtfl21, mmtfl12, auto, pooled. All by default.
     repeats

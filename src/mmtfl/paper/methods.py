@@ -46,7 +46,7 @@ class Grid:
 
     alphas: int = 20
     single: int = 20
-    pairs: int = 7
+    pairs: int = 6
     folds: int = 3
     auto_folds: int = 5
     tol: float = 1e-3

@@ -16,7 +16,6 @@ import numpy as np
 from mmtfl.data.loaders import (
     load_landmine,
     load_liver_toxicity,
-    load_multitarget,
     load_sarcos,
     load_school,
     load_usps,
@@ -252,11 +251,6 @@ def _landmine(seed: int) -> Pool:
     return pool_of_rows(data.X, data.y, data.task, by_class=True)
 
 
-def _atp1d(seed: int) -> Pool:
-    data = load_multitarget("atp1d")
-    return pool_of_targets(data.X, data.y)
-
-
 def _liver(seed: int) -> Pool:
     data = load_liver_toxicity()
     Y = np.array(data.y)
@@ -276,7 +270,6 @@ _ALL = [
     ),
     Problem("school", "School", _school, "r2", "pooled", {"standardize": True}, "school.npz"),
     Problem("landmine", "Landmine", _landmine, "auc", "mean", {"standardize": True}, "landmine.npz", 3e-2),
-    Problem("atp1d", "Ticket prices", _atp1d, "r2", "pooled", _ONE_SCALE, "mtr_atp1d.npz"),
     Problem("liver", "Liver toxicity", _liver, "r2", "mean", _ONE_SCALE, "liver_toxicity.npz"),
 ]
 PROBLEMS = {problem.name: problem for problem in _ALL}

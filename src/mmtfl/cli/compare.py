@@ -27,10 +27,11 @@ _AVERAGES = {"mean": "mean over tasks", "pooled": "all test rows"}
 
 def compare(
     data: DataFile,
+    /,
+    *,
     table: TableOptions,
     text: TextOptions | None = None,
     talk: TalkOptions | None = None,
-    *,
     methods: Annotated[list[str] | None, SEVERAL, Parameter(group=MODEL)] = None,
     standardize: Annotated[bool, Parameter(group=MODEL)] = True,
     scale_targets: Annotated[bool, Parameter(group=MODEL)] = True,
@@ -44,12 +45,16 @@ def compare(
     output: Annotated[Path | None, Parameter(name=["-o", "--output", "--out"], group=OUTPUT)] = None,
     fresh: Annotated[bool, SWITCH, Parameter(group=OUTPUT)] = False,
 ) -> int:
-    """Compare methods on a table: which predicts best, and which cannot be told apart from it.
+    """Compare methods on a table: which predicts best, and which come close.
 
-    Every method is tuned and fitted on the same random splits, and scored on the rows left out. Differences
-    to the best are paired, with intervals that allow for splits that overlap.
+    Every method is tuned and fitted on the same random splits, and scored on
+    the rows left out. Differences to the best are paired, with 95 % intervals
+    that allow for splits that overlap (Nadeau and Bengio 2003).
 
-    mmtfl compare pupils.csv --task school --target score
+    Example:
+
+      mmtfl datasets d1 -o d1.csv
+      mmtfl compare d1.csv --task task --target y --repeats 5 -o comparison
 
     Parameters
     ----------
@@ -76,8 +81,7 @@ def compare(
     jobs
         Processes; by default one per processor.
     output
-        Folder for comparison.md, results.csv and results.json, and for the finished cells: the same command
-        goes on where it was stopped.
+        Folder for comparison.md, results.csv, results.json and what is finished: the same command goes on.
     fresh
         Throw away the cells of an earlier run in the folder.
     """

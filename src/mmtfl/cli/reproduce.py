@@ -39,10 +39,16 @@ def reproduce(
     fresh: Annotated[bool, SWITCH] = False,
     json: Annotated[bool, SWITCH] = False,
 ) -> int:
-    """Rerun the paper's experiments: Table 1, Table 2 and Figure 1; all of them unless some are named.
+    """Rerun the paper's experiments: Table 1, Table 2 and Figure 1.
 
-    Every finished cell (a method on a split) is written at once: the same command goes on where it was
-    stopped, and gives the same numbers.
+    All three, unless some are named. Every finished cell (a method on a split)
+    is written at once: the same command goes on where it was stopped, and gives
+    the same numbers.
+
+    Example:
+
+      mmtfl reproduce --quick
+      mmtfl reproduce --table2 --datasets D1 D2 --repeats 5 --out d1d2
 
     Parameters
     ----------

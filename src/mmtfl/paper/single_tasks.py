@@ -95,10 +95,12 @@ def fit_single_tasks(
     labels, code = np.unique(task, return_inverse=True)
     held_out, fitted = {}, {}
     for p in (2, 1):
-        whole = _Models(X, y, code, p, classify, standardize, strengths=n_strengths)
+        whole = _Models(X, y, code, labels, p, classify, standardize, strengths=n_strengths)
         held_out[p] = np.zeros((len(labels), len(whole.alphas)))
         for train, test in folds:
-            part = _Models(X[train], y[train], code[train], p, classify, standardize, strengths=whole.alphas)
+            part = _Models(
+                X[train], y[train], code[train], labels, p, classify, standardize, strengths=whole.alphas
+            )
             held_out[p] += part.losses(X[test], y[test], code[test], len(labels))
         fitted[p] = whole
     best = {p: loss.min(axis=1) for p, loss in held_out.items()}
@@ -111,7 +113,7 @@ def fit_single_tasks(
 class _Models:
     """All tasks' ridge or lasso at all strengths, from some rows; in units of each task's own."""
 
-    def __init__(self, X, y, code, p, classify, standardize, *, strengths):
+    def __init__(self, X, y, code, labels, p, classify, standardize, *, strengths):
         n_tasks = int(code.max()) + 1
         self.x_scale = np.ones((n_tasks, X.shape[1]))
         self.y_scale = np.ones(n_tasks)
@@ -125,7 +127,7 @@ class _Models:
         target = y if classify else y / self.y_scale[code]
         loss = "logistic" if classify else "squared"
         self.path = path(
-            X / self.x_scale[code], target, code, p=p, k=np.inf, alphas=strengths, loss=loss, tol=_TOL
+            X / self.x_scale[code], target, labels[code], p=p, k=np.inf, alphas=strengths, loss=loss, tol=_TOL
         )
         self.alphas = self.path.alphas
 

@@ -23,6 +23,8 @@ COMMANDS = {
     "inspect": "Show what a model has learned: what is shared, partial, single.",
     "report": "Write a model, and how well it predicts, as one HTML page.",
     "datasets": "List datasets, or write one as a table.",
+    "compare": "Compare methods on a table: which predicts best.",
+    "reproduce": "Rerun the paper's experiments.",
     "bench": "Time mmtfl beside other libraries.",
 }
 

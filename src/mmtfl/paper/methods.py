@@ -46,7 +46,7 @@ class Grid:
 
     alphas: int = 20
     single: int = 20
-    pairs: int = 6
+    pairs: int = 8
     folds: int = 3
     auto_folds: int = 5
     tol: float = 1e-3
@@ -108,6 +108,7 @@ def _single_tasks(split: Split, classify: bool, options: Mapping, grid: Grid) ->
         split.folds(grid.folds),
         classify=classify,
         standardize=options.get("standardize", False),
+        fit_intercept=options.get("fit_intercept", True),
         n_strengths=grid.single,
     )
     n_ridge = int(np.count_nonzero(model.p == 2))
@@ -128,8 +129,9 @@ def _pooled(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitte
         centre = np.array([y.mean() for y in own])
         unit = np.array([y.std() or 1.0 for y in own])
     y = train.y if classify else (train.y - centre[code]) / unit[code]
-    scale = {"standardize": options.get("standardize", False), "tol": grid.tol}
-    models = [search(p=p, alphas=grid.single, cv=folds, **scale).fit(train.X, y) for p in (2, 1)]
+    kept = {name: options[name] for name in ("standardize", "fit_intercept") if name in options}
+    tuning = {"alphas": grid.single, "cv": folds, "tol": grid.tol}
+    models = [search(p=p, **tuning, **kept).fit(train.X, y) for p in (2, 1)]
     model = max(models, key=lambda model: model.best_score_)
 
     def predict(X: np.ndarray, task: np.ndarray) -> np.ndarray:

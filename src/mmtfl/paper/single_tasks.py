@@ -55,6 +55,7 @@ def fit_single_tasks(
     *,
     classify: bool = False,
     standardize: bool = False,
+    fit_intercept: bool = True,
     n_strengths: int = 30,
 ) -> SingleTasks:
     """Tune and fit ridge and lasso on every task alone, and keep the better one of each.
@@ -73,6 +74,8 @@ def fit_single_tasks(
         Whether the loss is logistic.
     standardize : bool
         Whether each task's features are brought to unit spread, with the statistics of the rows fitted.
+    fit_intercept : bool
+        Whether each task has a constant.
     n_strengths : int
         Strengths tried for ridge, and for lasso.
 
@@ -94,13 +97,12 @@ def fit_single_tasks(
     """
     labels, code = np.unique(task, return_inverse=True)
     held_out, fitted = {}, {}
+    options = {"classify": classify, "standardize": standardize, "fit_intercept": fit_intercept}
     for p in (2, 1):
-        whole = _Models(X, y, code, labels, p, classify, standardize, strengths=n_strengths)
+        whole = _Models(X, y, code, labels, p, n_strengths, **options)
         held_out[p] = np.zeros((len(labels), len(whole.alphas)))
         for train, test in folds:
-            part = _Models(
-                X[train], y[train], code[train], labels, p, classify, standardize, strengths=whole.alphas
-            )
+            part = _Models(X[train], y[train], code[train], labels, p, whole.alphas, **options)
             held_out[p] += part.losses(X[test], y[test], code[test], len(labels))
         fitted[p] = whole
     best = {p: loss.min(axis=1) for p, loss in held_out.items()}
@@ -113,7 +115,7 @@ def fit_single_tasks(
 class _Models:
     """All tasks' ridge or lasso at all strengths, from some rows; in units of each task's own."""
 
-    def __init__(self, X, y, code, labels, p, classify, standardize, *, strengths):
+    def __init__(self, X, y, code, labels, p, strengths, *, classify, standardize, fit_intercept):
         n_tasks = int(code.max()) + 1
         self.x_scale = np.ones((n_tasks, X.shape[1]))
         self.y_scale = np.ones(n_tasks)
@@ -127,7 +129,15 @@ class _Models:
         target = y if classify else y / self.y_scale[code]
         loss = "logistic" if classify else "squared"
         self.path = path(
-            X / self.x_scale[code], target, labels[code], p=p, k=np.inf, alphas=strengths, loss=loss, tol=_TOL
+            X / self.x_scale[code],
+            target,
+            labels[code],
+            p=p,
+            k=np.inf,
+            alphas=strengths,
+            loss=loss,
+            fit_intercept=fit_intercept,
+            tol=_TOL,
         )
         self.alphas = self.path.alphas
 

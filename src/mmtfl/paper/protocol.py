@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -146,8 +150,23 @@ def _finished(cells: Sequence[Cell], compute: Compute, store: Store, jobs: int) 
             yield
         return
     with parallel_config("loky", inner_max_num_threads=1):
+        with _deaf_to_ctrl_c():
+            Parallel(n_jobs=jobs)(delayed(os.getpid)() for _ in range(jobs))
         work = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
         yield from work(delayed(_run_and_write)(cell, compute, store) for cell in cells)
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Processes started inside ignore Ctrl-C: answering it is for the one that started them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set handlers
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _run_and_write(cell: Cell, compute: Compute, store: Store) -> None:

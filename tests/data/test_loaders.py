@@ -81,6 +81,19 @@ def test_the_folder_is_the_argument_then_the_variable_then_the_cache(monkeypatch
     assert datasets.data_folder() == tmp_path / "Library" / "Caches" / "mmtfl"
 
 
+def test_a_file_that_the_variables_folder_lacks_is_looked_for_in_the_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("MMTFL_DATA", str(tmp_path / "variable"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert loaders.data_path("school.npz") == tmp_path / "variable" / "school.npz"
+    (tmp_path / "cache" / "mmtfl").mkdir(parents=True)
+    (tmp_path / "cache" / "mmtfl" / "school.npz").touch()
+    assert loaders.data_path("school.npz") == tmp_path / "cache" / "mmtfl" / "school.npz"
+    assert loaders.data_path("school.npz", tmp_path) == tmp_path / "school.npz"
+    (tmp_path / "variable").mkdir()
+    (tmp_path / "variable" / "school.npz").touch()
+    assert loaders.data_path("school.npz") == tmp_path / "variable" / "school.npz"
+
+
 def test_pickled_objects_are_refused(tmp_path):
     class Bomb:
         def __reduce__(self):

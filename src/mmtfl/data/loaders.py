@@ -55,7 +55,8 @@ def data_folder(folder: Folder = None) -> Path:
     ----------
     folder : str or path, default=None
         The folder itself. None: the one named by the environment variable ``MMTFL_DATA``, or else ``mmtfl``
-        in the user's cache folder (``XDG_CACHE_HOME`` or the place usual on the platform).
+        in the user's cache folder (``XDG_CACHE_HOME`` or the place usual on the platform), where the
+        loaders also look for files that the first one does not hold.
 
     Returns
     -------
@@ -70,6 +71,13 @@ def data_folder(folder: Folder = None) -> Path:
     """
     given = folder if folder is not None else os.environ.get("MMTFL_DATA")
     return Path(given).expanduser() if given else _user_cache() / "mmtfl"
+
+
+def data_path(file: str, folder: Folder = None) -> Path:
+    """Where a file of the loaders is; if it is nowhere, where it should be put."""
+    path = data_folder(folder) / file
+    cached = _user_cache() / "mmtfl" / file
+    return cached if folder is None and cached.is_file() and not path.is_file() else path
 
 
 def _user_cache() -> Path:
@@ -528,7 +536,7 @@ def load_wheat(*, folder: Folder = None) -> Bunch:
 def _read(file: str, folder: Folder, names: str) -> tuple[dict[str, np.ndarray], Source]:
     """Read the named arrays; nothing in the file is executed (no pickle)."""
     source = SOURCES[file]
-    path = data_folder(folder) / file
+    path = data_path(file, folder)
     if not path.is_file():
         raise FileNotFoundError(_how_to_get(source, path))
     try:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from mmtfl.data.loaders import data_folder
+from mmtfl.data.loaders import data_path
 from mmtfl.data.sources import SOURCES
 from mmtfl.paper import table1, tables, verdicts
 from mmtfl.paper.figure import DATASETS, FRACTION, draw_figure1, figure_cells
@@ -24,12 +24,11 @@ QUICK = Grid(alphas=10, single=10, pairs=4)
 
 def absent(plan: Plan) -> dict[str, str]:
     """The data sets of a plan whose file is not on this machine, and where it comes from."""
-    folder = data_folder()
     found = {}
     for name in plan.datasets:
         file = PROBLEMS[name].file
-        if file is not None and not (folder / file).is_file():
-            found[name] = f"{folder / file} is not there; {SOURCES[file].title}: {SOURCES[file].origin}"
+        if file is not None and not (path := data_path(file)).is_file():
+            found[name] = f"{path} is not there; {SOURCES[file].title}: {SOURCES[file].origin}"
     return found
 
 

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any
 
 _SECONDS_BETWEEN_LINES = 1.0
+_SHARE_BETWEEN_LINES = 0.05  # of the time so far
 
 
 class Progress(AbstractContextManager):
@@ -62,7 +63,9 @@ class Progress(AbstractContextManager):
 
     def _tell(self, now: float) -> None:
         finished = self.done == self.total
-        if now - self._told < _SECONDS_BETWEEN_LINES and not finished:
+        # a log file of hours needs no line per second
+        pause = max(_SECONDS_BETWEEN_LINES, _SHARE_BETWEEN_LINES * (now - self._began))
+        if now - self._told < pause and not finished:
             return
         self._told = now
         spent = now - self._began

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl import datasets
-from mmtfl.data.loaders import data_folder
+from mmtfl.data.loaders import data_path
 from mmtfl.errors import require
 
 __all__ = ["CATALOGUE", "Entry", "as_table"]
@@ -55,7 +55,7 @@ class Entry:
     @property
     def is_here(self) -> bool:
         """Whether it can be had on this machine."""
-        return self.file is None or (data_folder() / self.file).is_file()
+        return self.file is None or data_path(self.file).is_file()
 
     def bunch(self, **options: Any) -> Any:
         """The data, made with these options."""

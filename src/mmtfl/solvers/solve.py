@@ -2,10 +2,8 @@
 
 import math
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from mmtfl.data.tasks import Tasks
 from mmtfl.engine.base import Engine
@@ -15,21 +13,12 @@ from mmtfl.objective.losses import Loss
 from mmtfl.objective.objective import Objective
 from mmtfl.objective.penalties import LogRows, RowPower
 from mmtfl.solvers.alternating import alternate
+from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.block import RowDescent
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.starts import best_of_starts
 
 SOLVERS = ("auto", "alternating", "block")
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-def one_blas_thread():
-    """Context in which BLAS runs on one thread: products then have the same bits on any machine load."""
-    return _blas().limit(limits=1, user_api="blas")
 
 
 def solve(

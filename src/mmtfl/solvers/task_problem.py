@@ -4,7 +4,9 @@ In the letters of the paper this is min over beta of L(beta, X diag(c)) + gamma1
 alpha = c * beta and w_j = gamma1 c_j^-p; docs/model.md section 4.
 """
 
+from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import linalg
@@ -22,53 +24,76 @@ _FEW = 256  # features that are all worked on; of more, those that matter are lo
 
 @dataclass(frozen=True)
 class TaskAnswer:
-    """A task's coefficients, its intercept, and its part of the loss."""
+    """A task's coefficients, its intercept (None: not known yet), and its part of the loss."""
 
     a: np.ndarray
-    intercept: float
+    intercept: float | None
     loss: float
 
 
 class TaskProblem:
-    """One task (a design with T = 1), kept between the passes of Algorithm 1 with what it has cached."""
+    """One task (a design with T = 1), kept between the passes of Algorithm 1 with what it has cached.
+
+    An answer depends on the data, the weights, the tolerance and the last answer alone. What is cached saves
+    time and changes no bit: a task may be taken up anywhere, by anyone who has its last answer.
+    """
 
     def __init__(self, design: Design, loss, p: float):
         self.design, self.loss, self.p = design, loss, p
-        self._answer: TaskAnswer | None = None
         self._descent: RowDescent | None = None
         # features, their columns and means
         self._gathered = np.empty(0, dtype=np.intp), np.empty((0, len(design.y))), np.empty(0)
         self._gram: np.ndarray | None = None
 
-    def minimise(self, weights: np.ndarray, tol: float) -> TaskAnswer:
+    def minimise(self, weights: np.ndarray, tol: float, last: TaskAnswer | None = None) -> TaskAnswer:
         """Solve for the weights of this pass, from the last answer."""
         if self.p != 2.0:
-            self._answer = self._by_coordinates(weights, tol)
-        elif self.loss.is_quadratic:
-            self._answer = self._by_cholesky(weights)
-        else:
-            self._answer = self._by_newton(weights, tol)
-        return self._answer
+            return self._by_coordinates(weights, tol, last)
+        if self.loss.is_quadratic:
+            return self._by_cholesky(weights)
+        return self._by_newton(weights, tol, last)
+
+    @cached_property
+    def spread(self) -> np.ndarray:
+        """What a coefficient of one moves the predictions by, for every feature."""
+        return np.sqrt(self.design.curvature[:, 0])
 
     # p != 2: coordinate descent on the features that matter (one task, so rows are single coefficients)
 
-    def _by_coordinates(self, weights: np.ndarray, tol: float) -> TaskAnswer:
+    def _by_coordinates(self, weights: np.ndarray, tol: float, last: TaskAnswer | None) -> TaskAnswer:
         penalty = RowPower(self.p, weights, np.inf)
-        if self._descent is None:
-            self._descent = RowDescent(Objective(self.design, self.loss, penalty))
-        descent, answer = self._descent, self._answer
-        descent.objective.penalty = penalty
-        start = None if answer is None else np.where(np.isinf(weights), 0.0, answer.a)[:, None]
-        intercept = None if answer is None else np.array([answer.intercept])
+        start = None if last is None else np.where(np.isinf(weights), 0.0, last.a)[:, None]
+        intercept = None if last is None or last.intercept is None else np.array([last.intercept])
         kept = np.flatnonzero(np.isfinite(weights))
         found: Settled | Solution
         if kept.size <= _FEW:
-            descent.working_set.add(kept)
+            descent = self._descent_over(kept, penalty)
             found = descent.settle(start, intercept, tol=tol)
         else:
-            found = descent.solve(start, intercept, max_iter=_DESCENT_STEPS, tol=tol)
+            found = RowDescent(self._objective(penalty)).solve(
+                start, intercept, max_iter=_DESCENT_STEPS, tol=tol
+            )
         loss = found.objective - penalty.value(found.A)
         return TaskAnswer(found.A[:, 0], float(found.intercept[0]), loss)
+
+    def _descent_over(self, kept: np.ndarray, penalty: RowPower) -> RowDescent:
+        """A descent that has gathered these features, or all where all are few."""
+        wanted = np.arange(self.design.n_features) if self.design.n_features <= _FEW else kept
+        if self._descent is None or not np.array_equal(self._descent.working_set.features, wanted):
+            self._descent = RowDescent(self._objective(penalty))
+            self._descent.working_set.add(wanted)
+        self._descent.objective.penalty = penalty
+        return self._descent
+
+    @cached_property
+    def _null(self) -> Objective:
+        return Objective(self.design, self.loss, RowPower(self.p, 1.0, np.inf))
+
+    def _objective(self, penalty: RowPower) -> Objective:
+        """The task under a penalty: what is known of the data comes along."""
+        out = copy(self._null)
+        out.penalty = penalty
+        return out
 
     # p = 2: weighted ridge, in beta = a / s with s_j = w_j^-1/2, so that no weight is large
 
@@ -77,10 +102,12 @@ class TaskProblem:
         kept, scale = _kept(weights)
         scale, root = scale[kept], np.sqrt(row_weight)
         centre = float(row_weight @ y / row_weight.sum()) if design.fit_intercept else 0.0
-        place = self._gather(kept)
+        # one Gram matrix of all features: that of a part of them may differ in its last bits
+        by_gram = design.n_features <= len(y)
+        place = self._gather(np.arange(design.n_features))[kept] if by_gram else self._gather(kept)
         _, x, means = self._gathered
         target = root * (y - centre)
-        if design.n_features <= len(y):
+        if by_gram:
             if self._gram is None:
                 self._gram = x @ x.T
             inner = self._gram[np.ix_(place, place)] * scale[:, None] * scale
@@ -115,15 +142,16 @@ class TaskProblem:
             self._gathered, self._gram = (kept, x, means[:, 0]), None
         return np.searchsorted(features, kept)
 
-    def _by_newton(self, weights: np.ndarray, tol: float) -> TaskAnswer:
+    def _by_newton(self, weights: np.ndarray, tol: float, last: TaskAnswer | None) -> TaskAnswer:
         """Newton with backtracking on a, b jointly; every step is a weighted ridge."""
         design, loss, y, row_weight = self.design, self.loss, self.design.y, self.design.row_weight
         kept, scale = _kept(weights)
         ridge = weights[kept]
         X = design.columns(kept, expand=True)
-        a = np.zeros(kept.size) if self._answer is None else self._answer.a[kept]
-        b = loss.null_intercept(y, row_weight) if design.fit_intercept else 0.0
-        b = b if self._answer is None else self._answer.intercept
+        a = np.zeros(kept.size) if last is None else last.a[kept]
+        b = None if last is None else last.intercept
+        if b is None:
+            b = loss.null_intercept(y, row_weight) if design.fit_intercept else 0.0
         z = X @ a + b
         value = loss.value(y, z, row_weight) + float(ridge @ a**2)
         goal = None

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from mmtfl import datasets as datasets
     from mmtfl import model_selection as model_selection
     from mmtfl.data.tasks import Tasks
+    from mmtfl.engine.dask import DaskEngine
     from mmtfl.estimators.additive import (
         DirtyClassifier,
         DirtyRegressor,
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CappedClassifier",
     "CappedRegressor",
+    "DaskEngine",
     "DirtyClassifier",
     "DirtyRegressor",
     "LowRankClassifier",
@@ -51,6 +53,7 @@ __all__ = [
 # pays for what it uses.
 _HOMES = {
     "mmtfl.data.tasks": ("Tasks",),
+    "mmtfl.engine.dask": ("DaskEngine",),
     "mmtfl.estimators.additive": (
         "DirtyClassifier",
         "DirtyRegressor",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import sys
 import warnings
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, TypeVar
 
@@ -21,6 +20,7 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mmtfl.data.stored import StoredTasks
 from mmtfl.data.tasks import Tasks
 from mmtfl.data.validation import check_design, check_finite_design, check_task_labels
 from mmtfl.estimators.inputs import (
@@ -39,9 +39,10 @@ from mmtfl.estimators.inputs import (
 )
 from mmtfl.estimators.metrics import Metric, mean_task_score
 from mmtfl.estimators.prediction import predict_all, predict_rows
+from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.scaling import column_spread
+from mmtfl.estimators.stored import prepare_stored
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.solvers import solve
 
 # -- parameters: valid values as data, and one remedy each -------------------------------------------------
 
@@ -175,33 +176,6 @@ def document(cls: type[Model]) -> type[Model]:
 # -- the estimator -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """What a solver starts from: tasks in the units the penalty sees, and the way back.
-
-    Attributes
-    ----------
-    tasks : Tasks
-        Targets already divided by ``target_scale``; X as it came.
-    column_scale : ndarray of shape (n_features,), or None
-        What the solver divides the columns of X by.
-    target_scale : ndarray of shape (n_tasks,), or None
-        What the targets were divided by.
-    start : ndarray of shape (n_features, n_tasks), or None
-        Coefficients to begin from, in the same units.
-    """
-
-    tasks: Tasks
-    column_scale: np.ndarray | None = None
-    target_scale: np.ndarray | None = None
-    start: np.ndarray | None = None
-
-    def to_original(self, A: np.ndarray) -> np.ndarray:
-        """Coefficients on the original scale: of X and y as they were given."""
-        A = A if self.column_scale is None else A / self.column_scale[:, None]
-        return A if self.target_scale is None else A * self.target_scale
-
-
 class TaskModel(BaseEstimator):
     """A linear model per task, learned together. A kind of model says how it gets from data to a solution.
 
@@ -218,13 +192,14 @@ class TaskModel(BaseEstimator):
     _loss: ClassVar[Any]
     _metric: ClassVar[str]
 
-    def fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None):
+    def fit(self, X: Any, y: Any = None, task: Any = None, sample_weight: Any = None):
         """Fit all tasks together.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_rows, n_features)
-            Rows of all tasks; a frame may hold the labels too, see ``task_column``.
+            Rows of all tasks; a frame may hold the labels too, see ``task_column``. Or what
+            ``Tasks.from_parquet`` gives, and nothing else.
         y : array-like of shape (n_rows,) or (n_rows, n_tasks)
             Targets. With two dimensions each column is a task on the same rows, NaN where it was
             not observed.
@@ -263,6 +238,8 @@ class TaskModel(BaseEstimator):
             )
 
     def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Prepared:
+        if isinstance(X, StoredTasks):
+            return self._prepare_stored(X, y, task, sample_weight)
         tasks = self._read_tasks(X, y, task, sample_weight)
         column_scale = column_spread(tasks) if self.standardize else None
         target_scale = self._target_scale(tasks)
@@ -270,6 +247,13 @@ class TaskModel(BaseEstimator):
             tasks = tasks.with_y(tasks.y / target_scale[tasks.observation_task])
         start = self._warm_start(tasks, column_scale, target_scale)
         return Prepared(tasks, column_scale, target_scale, start)
+
+    def _prepare_stored(self, stored: StoredTasks, *others: Any) -> Prepared:
+        return prepare_stored(self, stored, *others)
+
+    def _encode_stored(self, stored: StoredTasks) -> StoredTasks:
+        """Stored targets as the loss wants them."""
+        return stored
 
     def _read_tasks(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Tasks:
         if y is None:
@@ -337,15 +321,7 @@ class TaskModel(BaseEstimator):
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
         """From prepared data to a `Solution` and the penalty it minimises."""
         penalty = make_penalty(self.p, self.k, self.alpha, eps=self.eps)
-        solution = solve(
-            prepared.tasks,
-            self._loss,
-            penalty,
-            column_scale=prepared.column_scale,
-            start=prepared.start,
-            **self._solver_options(),
-        )
-        return solution, penalty
+        return prepared.solve(self._loss, penalty, self._solver_options()), penalty
 
     def _learn(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
         A = prepared.to_original(solution.A)

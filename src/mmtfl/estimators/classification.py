@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from mmtfl.data.stored import StoredTasks
 from mmtfl.data.tasks import Tasks
 from mmtfl.data.validation import (
     _missing,
@@ -19,6 +20,7 @@ from mmtfl.data.validation import (
 )
 from mmtfl.estimators.base import MEMBER_CONSTRAINTS, SHARED_CONSTRAINTS, TaskModel, document
 from mmtfl.estimators.inputs import first_few, matrix_values, n_dimensions
+from mmtfl.estimators.stored import with_two_classes
 from mmtfl.objective.losses import Logistic
 
 __all__ = ["MMTFLClassifier", "TaskClassifier"]
@@ -160,6 +162,11 @@ class TaskClassifier(ClassifierMixin, TaskModel):
         )
         self.classes_ = classes
         return tasks.with_y(np.where(positive, 1.0, -1.0))
+
+    def _encode_stored(self, stored: StoredTasks) -> StoredTasks:
+        stored = with_two_classes(stored)
+        self.classes_ = np.array(stored.classes)
+        return stored
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -15,9 +15,10 @@ from sklearn.utils._param_validation import HasMethods, Interval, InvalidParamet
 
 from mmtfl.data.tasks import Tasks
 from mmtfl.data.validation import check_task_labels
-from mmtfl.estimators.base import SHARED_CONSTRAINTS, Prepared, TaskModel, document
+from mmtfl.estimators.base import SHARED_CONSTRAINTS, TaskModel, document
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.inputs import take_task_column
+from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import REGRESSOR_CONSTRAINTS, TaskRegressor
 from mmtfl.objective.design import Design
 from mmtfl.objective.objective import Objective
@@ -142,6 +143,12 @@ class TaskSearch(TaskModel):
 
     def _warm_start(self, tasks, column_scale, target_scale):
         return None
+
+    def _prepare_stored(self, stored: Any, *others: Any) -> Prepared:
+        raise TypeError(
+            f"{type(self).__name__} splits rows, which must be in memory: load stored tasks with "
+            "stored.load().to_rows(), or fit single strengths."
+        )
 
     def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> SearchPrepared:
         prepared = super()._prepare(X, y, task, sample_weight)

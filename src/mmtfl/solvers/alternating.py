@@ -13,7 +13,8 @@ from mmtfl.engine.base import Engine
 from mmtfl.objective.objective import Objective
 from mmtfl.solvers.block import RowDescent
 from mmtfl.solvers.leaps import Leaps
-from mmtfl.solvers.placed import Placed, PassResult
+from mmtfl.solvers.placed import PassResult, Placed
+from mmtfl.solvers.placed_design import judged
 from mmtfl.solvers.shards import Update
 from mmtfl.solvers.solution import Solution
 
@@ -36,6 +37,9 @@ def alternate(
     """
     passes = Passes(objective, engine, start=start, tol=tol, report=report)
     passes.run(max_iter, passes.early_goal)
+    if not objective.design.can_gather(passes.n_kept):
+        passes.run(max_iter, tol)
+        return judged(objective, passes.held, *passes.bring_home(), tol=tol, history=np.array(passes.history))
     A, intercept = passes.bring_home()
     finish = RowDescent(objective).solve(A, intercept, max_iter=max_iter, tol=tol)
     full_history = np.concatenate([passes.history, finish.history])
@@ -90,6 +94,11 @@ class Passes:
             A = np.asarray(start, dtype=float)
             self.weights = penalty.weights(A)
             self.held = self.placed.hold(np.ascontiguousarray(A.T), None)
+
+    @property
+    def n_kept(self) -> int:
+        """Number of features still there."""
+        return 0 if self.last is None else int(np.count_nonzero(self.last.norms))
 
     @property
     def early_goal(self) -> float:

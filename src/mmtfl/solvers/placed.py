@@ -12,7 +12,6 @@ from mmtfl.solvers.row_sums import split_evenly, total_norms
 from mmtfl.solvers.shards import (
     Held,
     InMemory,
-    Source,
     Spec,
     Update,
     as_is,
@@ -60,9 +59,8 @@ class Placed:
     def of(cls, objective: Objective, engine: Engine) -> "Placed":
         """The tasks of an objective."""
         design = objective.design
-        own: Placed | None = getattr(design, "placed", None)
-        if own is not None:
-            return own
+        if design.placed is not None:
+            return design.placed
         costs = np.diff(design.offsets) + 1.0
         sources = InMemory.cut(design.tasks, split_evenly(costs, engine.n_slots))
         return cls(engine, sources, spec_of(design, objective), design.n_features)
@@ -106,8 +104,6 @@ def spec_of(design: Design, objective: Objective) -> Spec:
         fit_intercept=design.fit_intercept,
         mean_size=design.mean_size,
         column_scale=1.0 / design.inverse_scale,
+        target_scale=None,
         name=uuid4().hex,
     )
-
-
-__all__ = ["PassResult", "Placed", "Source", "spec_of"]

@@ -70,6 +70,7 @@ class Spec:
     fit_intercept: bool
     mean_size: float
     column_scale: np.ndarray | None
+    target_scale: np.ndarray | None  # of all tasks; None: targets are in the units wanted
     name: str  # of these settings, for those who keep what they made of them
 
 
@@ -93,9 +94,10 @@ class Shard:
         out = []
         for t, X in enumerate(parts):
             part = slice(tasks.offsets[t], tasks.offsets[t + 1])
+            y = tasks.y[part]
             alone = Tasks(
                 X=X,
-                y=tasks.y[part],
+                y=y if spec.target_scale is None else y / spec.target_scale[self.first + t],
                 offsets=np.array([0, part.stop - part.start]),
                 labels=tasks.labels[t : t + 1],
                 weights=None if tasks.weights is None else tasks.weights[part],

@@ -102,11 +102,16 @@ def moderate(objective: Objective) -> tuple[Objective, np.ndarray | None]:
     return Objective(design, objective.loss, objective.penalty.rescaled(1.0 / factor)), factor
 
 
+def _is_elsewhere(solver: str, engine: Engine | None) -> bool:
+    """Whether "auto" should take the solver that an engine can serve."""
+    return solver == "auto" and engine is not None and not engine.is_here
+
+
 def _dispatch(objective, solver, engine, n_jobs, *, start, options) -> Solution:
     penalty = objective.penalty
     workers = engine if engine is not None else Threads(n_jobs)
     # At p = inf Algorithm 1 stands still (docs/model.md section 4): rows do its work.
-    if solver == "alternating" and not math.isinf(penalty.p):
+    if (solver == "alternating" or _is_elsewhere(solver, engine)) and not math.isinf(penalty.p):
         return alternate(objective, workers, start=start, **options)
     if not penalty.is_convex:
         return best_of_starts(objective, start=start, **options)

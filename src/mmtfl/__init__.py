@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mmtfl.selection.additive_search import TwoStrengthCV
     from mmtfl.selection.search import MMTFLClassifierCV, MMTFLRegressorCV, path
     from mmtfl.selection.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
+    from mmtfl.tables.loading import load
 
 __version__ = "0.1.0"
 
@@ -46,6 +47,7 @@ __all__ = [
     "TwoStrengthCV",
     "alpha_from_gammas",
     "gammas_from_alpha",
+    "load",
     "path",
 ]
 
@@ -69,6 +71,7 @@ _HOMES = {
     "mmtfl.selection.additive_search": ("TwoStrengthCV",),
     "mmtfl.selection.search": ("MMTFLClassifierCV", "MMTFLRegressorCV", "path"),
     "mmtfl.selection.single_task": ("SingleTaskClassifierCV", "SingleTaskRegressorCV"),
+    "mmtfl.tables.loading": ("load",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _MODULES = ("datasets", "model_selection")

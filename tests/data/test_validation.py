@@ -14,14 +14,13 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from mmtfl.data import Tasks
+from mmtfl.data.finite import check_finite_design, check_finite_target
+from mmtfl.data.labels import check_task_labels
 from mmtfl.data.validation import (
     check_design,
     check_feature_names,
-    check_finite_design,
-    check_finite_target,
     check_length,
     check_target,
-    check_task_labels,
     check_task_weights,
     check_two_classes,
     check_weights,

@@ -9,14 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl.data.conversion import abbreviate
-from mmtfl.data.validation import (
-    check_design,
-    check_length,
-    check_target,
-    check_task_labels,
-    check_weights,
-    show,
-)
+from mmtfl.data.labels import check_task_labels
+from mmtfl.data.validation import check_design, check_length, check_target, check_weights
+from mmtfl.data.words import show
 
 # -- lists of pairs --------------------------------------------------------------------------------------
 

@@ -13,14 +13,16 @@ from urllib.parse import unquote
 import numpy as np
 
 from mmtfl.data.conversion import feature_columns
+from mmtfl.data.labels import check_task_labels
 from mmtfl.data.stored import Piece, StoredTasks, codes_of
-from mmtfl.data.validation import check_task_labels, check_weights
+from mmtfl.data.validation import check_weights
 from mmtfl.errors import require
 
 __all__ = ["open_parquet", "parse_bytes"]
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+
 
 def open_parquet(
     path: Any,
@@ -48,7 +50,9 @@ def open_parquet(
                 columns = chosen
             elif chosen != columns and sorted(chosen) != sorted(columns):
                 odd = sorted(set(chosen) ^ set(columns))[0]
-                raise ValueError(f"{file.name} and {files[0].name} differ in column {odd!r}: align the files.")
+                raise ValueError(
+                    f"{file.name} and {files[0].name} differ in column {odd!r}: align the files."
+                )
             digest.update(repr((label, names, file.stat().st_size, opened.metadata.num_rows)).encode())
             digest.update(_footer(file))
             seen += _look(opened, str(file), label, task, weight)
@@ -100,7 +104,9 @@ def _look(opened: Any, path: str, label: Any, task: str, weight: str | None) -> 
 def _index(seen: list[_Seen], name: str) -> tuple[np.ndarray, list[Piece], np.ndarray, np.ndarray]:
     if not seen:
         raise ValueError("The parquet files have no rows.")
-    labels = np.unique(check_task_labels([label for group in seen for label in group.labels], None, name=name))
+    labels = np.unique(
+        check_task_labels([label for group in seen for label in group.labels], None, name=name)
+    )
     position = {label: t for t, label in enumerate(labels.tolist())}
     sizes, sums = np.zeros(len(labels), dtype=np.intp), np.zeros(len(labels))
     pieces = []

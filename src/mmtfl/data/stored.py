@@ -9,16 +9,11 @@ from typing import Any
 import numpy as np
 
 from mmtfl.data.conversion import as_float
+from mmtfl.data.finite import check_finite_design, check_finite_target
 from mmtfl.data.moments import Moments, block_length, is_compressible
 from mmtfl.data.rows import offsets_of
 from mmtfl.data.tasks import Tasks
-from mmtfl.data.validation import (
-    check_design,
-    check_finite_design,
-    check_finite_target,
-    check_task_weights,
-    check_weights,
-)
+from mmtfl.data.validation import check_design, check_task_weights, check_weights
 from mmtfl.errors import require
 
 __all__ = ["Piece", "StoredPart", "StoredTasks"]
@@ -147,7 +142,7 @@ class StoredPart:
         """The tasks, each by its rows, or by few rows in their place; see `moments`."""
         stored, d = self.stored, self.stored.n_features
         few = np.array([self.compress and is_compressible(n, d) for n in stored.sizes])
-        moments = {t: Moments(d) for t in np.flatnonzero(few)}
+        moments = {int(t): Moments(d) for t in np.flatnonzero(few)}
         offsets = offsets_of(np.where(few, 0, stored.sizes))
         X, y, weights = np.empty((offsets[-1], d)), np.empty(offsets[-1]), np.empty(offsets[-1])
         filled = offsets[:-1].copy()

@@ -21,18 +21,11 @@ from mmtfl.data.assembly import (
     stack_weights,
 )
 from mmtfl.data.conversion import feature_columns, open_frame, pick_columns
+from mmtfl.data.finite import check_finite_design, check_finite_target
+from mmtfl.data.labels import check_task_labels
 from mmtfl.data.rows import group_index, group_rows, offsets_of, split_rows, take_rows
-from mmtfl.data.validation import (
-    check_design,
-    check_finite_design,
-    check_finite_target,
-    check_length,
-    check_target,
-    check_task_labels,
-    check_task_weights,
-    check_weights,
-    show,
-)
+from mmtfl.data.validation import check_design, check_length, check_target, check_task_weights, check_weights
+from mmtfl.data.words import show
 from mmtfl.errors import require
 
 if TYPE_CHECKING:

@@ -12,143 +12,18 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mmtfl.data.conversion import FLOATS, as_float, frame_design, is_missing, open_frame
+from mmtfl.data.conversion import FLOATS, as_float, frame_design, open_frame
+from mmtfl.data.words import count, not_finite_kind, show
 
 __all__ = [
     "check_design",
     "check_feature_names",
-    "check_finite_design",
-    "check_finite_target",
     "check_length",
     "check_target",
-    "check_task_labels",
     "check_task_weights",
     "check_two_classes",
     "check_weights",
 ]
-
-
-# -- task labels ---------------------------------------------------------------------------------------
-
-
-def check_task_labels(task: Any, n_rows: int | None, *, name: str = "task") -> np.ndarray:
-    """Check one task label per row.
-
-    Parameters
-    ----------
-    task : array-like of shape (n_rows,)
-        Strings or integers: a list, an array, or a pandas, polars or pyarrow column.
-    n_rows : int or None
-        Number of rows the labels belong to; None if any number will do.
-    name : str, default="task"
-        What the argument is called in error messages.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_rows,)
-        Unicode or int64.
-
-    Examples
-    --------
-    >>> from mmtfl.data.validation import check_task_labels
-    >>> check_task_labels(["b", "a"], 2)
-    array(['b', 'a'], dtype='<U1')
-    >>> check_task_labels(["b", None], 2)
-    Traceback (most recent call last):
-    ...
-    ValueError: task has 1 missing label (first in row 1): every row needs a task. Drop ...
-    """
-    labels = _labels_array(task, name)
-    if labels.ndim != 1:
-        raise ValueError(
-            f"{name} must be 1-D, one label per row, but has shape {labels.shape}: pass a single column."
-        )
-    if n_rows is not None:
-        check_length(name, labels.size, n_rows)
-    if labels.dtype.kind in "OT":
-        return _labels_from_objects(labels.astype(object, copy=False), name)
-    if labels.dtype.kind == "U":
-        return labels.astype(labels.dtype.newbyteorder("="), copy=False)
-    if labels.dtype.kind in "iu":
-        return _labels_from_integers(labels, name)
-    missing = _missing(labels)
-    if missing.any():
-        _raise_missing_labels(missing, name)
-    raise _wrong_label_kind(name, str(labels.dtype), 0)
-
-
-def _labels_array(task: Any, name: str) -> np.ndarray:
-    if isinstance(task, np.ma.MaskedArray):
-        labels = task.data.astype(object)
-        labels[np.ma.getmaskarray(task)] = None
-        return labels
-    if isinstance(task, list | tuple):
-        # as objects: numpy would turn [1, "a"] and ["a", nan] into strings without a word
-        return np.fromiter(task, dtype=object, count=len(task))
-    if hasattr(task, "collect"):
-        raise TypeError(f"{name} is lazy ({type(task).__name__}): call .collect() first.")
-    return np.asarray(task)
-
-
-def _labels_from_objects(labels: np.ndarray, name: str) -> np.ndarray:
-    kinds = set(map(type, labels.tolist()))
-    if all(issubclass(kind, str) for kind in kinds):
-        return _labels_from_strings(labels, name)
-    if all(_is_integer_kind(kind) for kind in kinds):
-        return _labels_from_integers(labels, name)
-    missing = _missing(labels)
-    if missing.any():
-        _raise_missing_labels(missing, name)
-    row = next(
-        (i for i, v in enumerate(labels) if not (isinstance(v, str) or _is_integer_kind(type(v)))), None
-    )
-    if row is not None:
-        raise _wrong_label_kind(name, type(labels[row]).__name__, row)
-    other = next(i for i, v in enumerate(labels) if isinstance(v, str) != isinstance(labels[0], str))
-    raise TypeError(
-        f"{name} mixes strings and integers: row 0 is {labels[0]!r} and row {other} is {labels[other]!r}. "
-        "Use one type for all labels, for example [str(label) for label in task]."
-    )
-
-
-def _labels_from_strings(labels: np.ndarray, name: str) -> np.ndarray:
-    strings = labels.tolist()
-    if "\0" in "".join(strings):  # numpy drops them at the end, which would merge two tasks
-        row = next(i for i, label in enumerate(strings) if "\0" in label)
-        raise ValueError(f"{name} label {strings[row]!r} in row {row} holds a NUL character: remove it.")
-    return labels.astype(str)
-
-
-def _labels_from_integers(labels: np.ndarray, name: str) -> np.ndarray:
-    if labels.dtype.kind != "i" and labels.size:
-        largest = max(labels.max(), -labels.min() - 1) if labels.dtype.kind == "O" else labels.max()
-        if largest > np.iinfo(np.int64).max:
-            raise ValueError(f"{name} has integer labels beyond 64 bits: use strings, or smaller integers.")
-    return labels.astype(np.int64, copy=False)
-
-
-def _is_integer_kind(kind: type) -> bool:
-    return issubclass(kind, int | np.integer) and not issubclass(kind, bool)
-
-
-def _missing(labels: np.ndarray) -> np.ndarray:
-    if labels.dtype.kind != "O":
-        return labels != labels  # NaN and NaT
-    return np.fromiter(map(is_missing, labels), dtype=bool, count=labels.size)
-
-
-def _raise_missing_labels(missing: np.ndarray, name: str) -> None:
-    raise ValueError(
-        f"{name} has {_count(missing.sum(), 'missing label')} (first in row {missing.argmax()}): "
-        "every row needs a task. Drop these rows or fill in a label."
-    )
-
-
-def _wrong_label_kind(name: str, found: str, row: int) -> TypeError:
-    return TypeError(
-        f"{name} labels must be strings or integers, but row {row} is of type {found}. "
-        "Convert them first, for example with astype(str) or astype(int)."
-    )
 
 
 # -- the design and its columns --------------------------------------------------------------------------
@@ -374,7 +249,7 @@ def check_weights(w: Any, n_rows: int, *, name: str = "sample_weight", of: str =
     wrong = ~((w >= 0) & (w < np.inf))
     if wrong.any():
         row = int(wrong.argmax())
-        found = f"negative, {w[row]}" if w[row] < 0 else _kind(w[row])
+        found = f"negative, {w[row]}" if w[row] < 0 else not_finite_kind(w[row])
         raise ValueError(
             f"{name} is {found} in row {row}: weights must be finite and not negative. "
             "Use 0 to leave a row out."
@@ -457,7 +332,7 @@ def check_two_classes(
             raise ValueError(f"Task {show(labels, t)} has no row of any class with positive weight.")
         raise ValueError(
             f"Task {show(labels, t)} has only one class, {show(classes, table[t].argmax())} "
-            f"({_count(table[t].sum(), 'row')}): a classifier needs rows of both classes in every task. "
+            f"({count(table[t].sum(), 'row')}): a classifier needs rows of both classes in every task. "
             "Add rows of the other class, or leave the task out."
         )
 
@@ -474,149 +349,3 @@ def _check_column(values: Any, n_rows: int, *, name: str, of: str, hint: str) ->
         raise ValueError(f"{name} must be 1-D, but has shape {column.shape}: {hint}.")
     check_length(name, column.size, n_rows, of=of)
     return column.astype(np.float64, copy=False)
-
-
-# -- finite values ---------------------------------------------------------------------------------------
-
-
-def check_finite_design(
-    X: Any,
-    *,
-    task_index: np.ndarray | None = None,
-    labels: np.ndarray | None = None,
-    feature_names: Sequence[str] | None = None,
-    offsets: np.ndarray | None = None,
-    name: str = "X",
-) -> None:
-    """Check that a design has neither NaN nor infinity; one pass over clean data.
-
-    Parameters
-    ----------
-    X : ndarray or sparse matrix of shape (n_rows, n_features)
-        The design.
-    task_index : ndarray of shape (n_rows,), optional
-        Task of each row, as a position in ``labels``; None when the rows belong to all tasks.
-    labels : ndarray of shape (n_tasks,), optional
-        Task labels.
-    feature_names : sequence of str, optional
-        Names of the columns.
-    offsets : ndarray of shape (n_tasks + 1,), optional
-        Where each task begins, to count its rows from there.
-    name : str, default="X"
-        What the argument is called in error messages.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mmtfl.data.validation import check_finite_design
-    >>> check_finite_design(np.array([[1.0, np.nan]]), feature_names=["age", "dose"])
-    Traceback (most recent call last):
-    ...
-    ValueError: Input X contains NaN: 1 value in column 'dose' (first in row 0). Impute it, or drop ...
-    """
-    if _all_finite(X.data if sparse.issparse(X) else X):
-        return
-    rows, columns, values = _not_finite_entries(X)
-    first = np.lexsort((columns, rows))[0]
-    same = (columns == columns[first]) & (np.isnan(values) == np.isnan(values[first]))
-    where, row = f" in column {show(feature_names, columns[first])}", rows[first]
-    if task_index is not None and labels is not None:
-        t = task_index[row]
-        same &= task_index[rows] == t
-        where, row = f"{where} of task {show(labels, t)}", row if offsets is None else row - offsets[t]
-    others = "" if same.all() else f" {values.size} values of {name} are not finite."
-    raise ValueError(
-        f"{_found(name, values[first], same.sum(), where, row)}{others} "
-        f"Impute {'it' if values.size == 1 else 'them'}, or drop those rows or columns."
-    )
-
-
-def check_finite_target(
-    y: np.ndarray,
-    *,
-    task_index: np.ndarray | None = None,
-    labels: np.ndarray | None = None,
-    offsets: np.ndarray | None = None,
-    name: str = "y",
-) -> None:
-    """Check that a target has neither NaN nor infinity.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n_rows,)
-        The target.
-    task_index : ndarray of shape (n_rows,), optional
-        Task of each row, as a position in ``labels``.
-    labels : ndarray of shape (n_tasks,), optional
-        Task labels.
-    offsets : ndarray of shape (n_tasks + 1,), optional
-        Where each task begins, to count its rows from there.
-    name : str, default="y"
-        What the target is called in error messages.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mmtfl.data.validation import check_finite_target
-    >>> check_finite_target(np.array([1.0, np.inf]), task_index=np.zeros(2, int), labels=np.array(["a"]))
-    Traceback (most recent call last):
-    ...
-    ValueError: Input y contains infinity: 1 value of task 'a' (first in row 1). Drop those rows or ...
-    """
-    if _all_finite(y):
-        return
-    bad = np.flatnonzero(~np.isfinite(y))
-    same, where, row = np.isnan(y[bad]) == np.isnan(y[bad[0]]), "", bad[0]
-    if task_index is not None and labels is not None:
-        t = task_index[row]
-        same &= task_index[bad] == t
-        where, row = f" of task {show(labels, t)}", row if offsets is None else row - offsets[t]
-    found = _found(name, y[bad[0]], same.sum(), where, row)
-    raise ValueError(f"{found} Drop those rows or fill in the target.")
-
-
-def _all_finite(values: np.ndarray) -> bool:
-    with np.errstate(all="ignore"):
-        total = values.sum()
-    # the sum of finite values may overflow: only a finite sum is proof
-    return bool(np.isfinite(total)) or bool(np.isfinite(values).all())
-
-
-def _not_finite_entries(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    if sparse.issparse(X):
-        entries = X.tocoo(copy=False)
-        bad = ~np.isfinite(entries.data)
-        return entries.row[bad], entries.col[bad], entries.data[bad]
-    rows, columns = np.nonzero(~np.isfinite(X))
-    return rows, columns, X[rows, columns]
-
-
-# -- words -----------------------------------------------------------------------------------------------
-
-
-def _kind(value: float) -> str:
-    return "NaN" if np.isnan(value) else "infinity"
-
-
-def _found(name: str, value: float, count: int, where: str, row: int) -> str:
-    return f"Input {name} contains {_kind(value)}: {_count(count, 'value')}{where} (first in row {row})."
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def show(names: Any, index: Any) -> str:
-    """Show one of some labels or names as Python would write it, without numpy's type around it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mmtfl.data.validation import show
-    >>> show(np.array([7, 8]), 1), show(["age"], 0), show(None, 3)
-    ('8', "'age'", '3')
-    """
-    if names is None:
-        return str(index)
-    name = names[index]
-    return repr(name.item() if isinstance(name, np.generic) else name)

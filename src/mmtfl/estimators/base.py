@@ -20,9 +20,11 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mmtfl.data.finite import check_finite_design
+from mmtfl.data.labels import check_task_labels
 from mmtfl.data.stored import StoredTasks
 from mmtfl.data.tasks import Tasks
-from mmtfl.data.validation import check_design, check_finite_design, check_task_labels
+from mmtfl.data.validation import check_design
 from mmtfl.estimators.inputs import (
     column_names,
     first_few,
@@ -38,8 +40,10 @@ from mmtfl.estimators.inputs import (
     take_task_column,
 )
 from mmtfl.estimators.metrics import Metric, mean_task_score
+from mmtfl.estimators.notebook import ShowsSharing
 from mmtfl.estimators.prediction import predict_all, predict_rows
 from mmtfl.estimators.prepared import Prepared
+from mmtfl.estimators.saving import Savable
 from mmtfl.estimators.scaling import column_spread
 from mmtfl.estimators.stored import prepare_stored
 from mmtfl.objective.penalties import make_penalty
@@ -154,6 +158,12 @@ n_iter_ : int
     Passes over the data.
 history_ : ndarray
     Objective after each pass.
+converged_ : bool
+    Whether the fit came below ``tol``.
+column_scale_, target_scale_ : ndarray or None
+    What the columns of X and each task's targets were divided by before the penalty saw them.
+task_sizes_ : ndarray of shape (n_tasks,)
+    Number of observations of each task.
 n_features_in_ : int
     Number of features, the task column not counted.
 feature_names_in_ : ndarray of shape (n_features,)
@@ -176,7 +186,7 @@ def document(cls: type[Model]) -> type[Model]:
 # -- the estimator -----------------------------------------------------------------------------------------
 
 
-class TaskModel(BaseEstimator):
+class TaskModel(Savable, ShowsSharing, BaseEstimator):
     """A linear model per task, learned together. A kind of model says how it gets from data to a solution.
 
     Subclasses with another way to a solution (a path, a search) override `_solve` and nothing else; kinds of
@@ -333,6 +343,9 @@ class TaskModel(BaseEstimator):
         self.objective_, self.violation_ = solution.objective, solution.violation
         self.dual_gap_, self.history_ = solution.dual_gap, solution.history
         self.n_iter_ = max(int(solution.n_iter), 1)  # finding zero optimal takes a pass too
+        self.converged_ = bool(solution.converged)
+        self.column_scale_, self.target_scale_ = prepared.column_scale, prepared.target_scale
+        self.task_sizes_ = prepared.tasks.sizes
         if self.verbose:
             print(
                 f"[{type(self).__name__}] {solution.solver}: {self.n_iter_} passes, objective "
@@ -431,19 +444,12 @@ class TaskModel(BaseEstimator):
             which is "shared" (all tasks), "partial" (at least two), "single" or "none".
         """
         check_is_fitted(self)
-        sizes, used = self._sizes(), self._uses()
+        sizes = self._sizes()
         order = np.argsort(-next(iter(sizes.values())), kind="stable")
-        names = getattr(self, "feature_names_in_", None)
-        if names is None:
-            names = np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
-        n_tasks = np.count_nonzero(used, axis=0)
-        kind = np.select(
-            [n_tasks == 0, n_tasks == 1, n_tasks == len(used)],
-            ["none", "single", "shared"],
-            default="partial",
-        )
+        names = self._feature_names()
+        n_tasks, kind = self._kinds()
         columns = {
-            "feature": [str(names[j]) for j in order],
+            "feature": [names[j] for j in order],
             **{name: size[order] for name, size in sizes.items()},
             "n_tasks": n_tasks[order],
             "kind": kind[order].tolist(),
@@ -457,6 +463,20 @@ class TaskModel(BaseEstimator):
     def _uses(self) -> np.ndarray:
         """Which tasks use which features, (tasks that count, features)."""
         return self.coef_ != 0
+
+    def _kinds(self) -> tuple[np.ndarray, np.ndarray]:
+        """How many tasks use each feature, and the word for it."""
+        used = self._uses()
+        n_tasks = np.count_nonzero(used, axis=0)
+        conditions = [n_tasks == 0, n_tasks == 1, n_tasks == len(used)]
+        return n_tasks, np.select(conditions, ["none", "single", "shared"], default="partial")
+
+    def _feature_names(self) -> list[str]:
+        """Names of the columns of X, or x0, x1, ... where it had none."""
+        names = getattr(self, "feature_names_in_", None)
+        return (
+            [f"x{j}" for j in range(self.n_features_in_)] if names is None else [str(name) for name in names]
+        )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -10,14 +10,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from mmtfl.data.finite import check_finite_target
+from mmtfl.data.labels import missing_labels
 from mmtfl.data.stored import StoredTasks
 from mmtfl.data.tasks import Tasks
-from mmtfl.data.validation import (
-    _missing,
-    check_finite_target,
-    check_length,
-    check_two_classes,
-)
+from mmtfl.data.validation import check_length, check_two_classes
 from mmtfl.estimators.base import MEMBER_CONSTRAINTS, SHARED_CONSTRAINTS, TaskModel, document
 from mmtfl.estimators.inputs import first_few, matrix_values, n_dimensions
 from mmtfl.estimators.stored import with_two_classes
@@ -190,7 +187,7 @@ def _plain_classes(y: Any, labels: np.ndarray | None, n_rows: int) -> np.ndarray
         check_finite_target(y, **who)
     if y.dtype.kind != "O":
         return y
-    check_finite_target(np.where(_missing(y), np.nan, 0.0), **who)
+    check_finite_target(np.where(missing_labels(y), np.nan, 0.0), **who)
     n_strings = sum(isinstance(value, str) for value in y)
     if 0 < n_strings < len(y):
         raise TypeError("y mixes strings with other classes: use one type, for example y.astype(str).")

@@ -10,7 +10,8 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 
-from mmtfl.data.validation import check_design, check_length, check_weights, show
+from mmtfl.data.validation import check_design, check_length, check_weights
+from mmtfl.data.words import show
 from mmtfl.errors import require
 
 FRAME_MAKERS = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}

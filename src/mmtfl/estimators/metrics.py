@@ -17,7 +17,8 @@ import narwhals as nw
 import numpy as np
 from sklearn import metrics as skm
 
-from mmtfl.data.validation import check_length, check_task_labels
+from mmtfl.data.labels import check_task_labels
+from mmtfl.data.validation import check_length
 
 __all__ = ["Metric", "as_metric", "mean_task_score", "per_task_scores", "pooled_score"]
 

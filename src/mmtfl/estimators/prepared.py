@@ -33,8 +33,7 @@ class Prepared:
 
     def solve(self, loss: Any, penalty: Any, options: dict[str, Any]) -> Any:
         """Solve for the loss and the penalty."""
-        scales = {"column_scale": self.column_scale, "start": self.start}
-        return solve(self.tasks, loss, penalty, **scales, **options)
+        return solve(self.tasks, loss, penalty, column_scale=self.column_scale, start=self.start, **options)
 
     def to_original(self, A: np.ndarray) -> np.ndarray:
         """Coefficients on the original scale: of X and y as they were given."""

@@ -28,6 +28,8 @@ from mmtfl.data.tasks import Tasks
 from mmtfl.estimators.additive import AdditiveModel
 from mmtfl.estimators.base import Prepared
 from mmtfl.estimators.capped import CappedModel
+from mmtfl.estimators.notebook import ShowsSharing
+from mmtfl.estimators.saving import Savable
 from mmtfl.objective.design import Design
 from mmtfl.selection.cross_validation import Settings, places, score_at, score_columns, take, training_design
 from mmtfl.selection.path import Path
@@ -50,7 +52,7 @@ def _has(name: str) -> Any:
     return check
 
 
-class TwoStrengthCV(MetaEstimatorMixin, BaseEstimator):
+class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
     """Choose the two strengths of a model by cross-validation, and fit it with them.
 
     Serves `DirtyRegressor`, `RobustRegressor`, `LowRankRegressor`, `CappedRegressor` and their classifiers.

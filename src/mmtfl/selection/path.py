@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,10 @@ from mmtfl.solvers.starts import best_of_starts, dense_start
 
 _ALPHA_MAX_ACCURACY = 0.01
 _SMALL = 1e-3  # where no alpha gives zero, the grid starts where every row is this small
+_PATH_ARRAYS = (
+    *("alphas", "n_kept", "features", "values", "intercepts"),
+    *("objectives", "violations", "converged"),
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,42 @@ class Path:
         out = np.zeros((self.intercepts.shape[1], self.n_features))
         out[:, self.features[i]] = self.values[i].T
         return out
+
+    def as_dict(self) -> dict[str, Any]:
+        """The path as a few arrays: the kept rows of all alphas, one below the other."""
+        n_tasks = self.intercepts.shape[1]
+        return {
+            "alphas": self.alphas,
+            "n_kept": self.n_kept,
+            "features": np.concatenate([np.empty(0, dtype=np.intp), *self.features]),
+            "values": np.concatenate([np.empty((0, n_tasks)), *self.values]),
+            "intercepts": self.intercepts,
+            "objectives": self.objectives,
+            "violations": self.violations,
+            "converged": self.converged,
+            "n_features": self.n_features,
+        }
+
+    @classmethod
+    def from_dict(cls, parts: dict[str, Any]) -> "Path":
+        """The path of `as_dict`, checked: it may come from a file."""
+        kinds = {"n_kept": "i", "features": "i", "converged": "b"}
+        parts, n_features = dict(parts), parts["n_features"]
+        arrays = {name: parts[name] for name in _PATH_ARRAYS}
+        n_alphas, n_tasks = arrays["intercepts"].shape
+        total = int(arrays["n_kept"].sum())
+        shapes = {"features": (total,), "values": (total, n_tasks), "intercepts": (n_alphas, n_tasks)}
+        for name, array in arrays.items():
+            if array.dtype.kind != kinds.get(name, "f") or array.shape != shapes.get(name, (n_alphas,)):
+                raise ValueError(f"{name} of a path is of a wrong kind or shape")
+        features, n_kept = arrays.pop("features"), arrays.pop("n_kept")
+        if type(n_features) is not int or len(parts) != len(_PATH_ARRAYS) + 1 or n_alphas == 0:
+            raise ValueError("a path has parts that do not belong to it")
+        if min(features.min(initial=0), n_kept.min()) < 0 or features.max(initial=-1) >= n_features:
+            raise ValueError("a path keeps features that do not exist")
+        ends = np.cumsum(n_kept)[:-1]
+        values = np.split(arrays.pop("values"), ends)
+        return cls(features=np.split(features, ends), values=values, n_features=n_features, **arrays)
 
     def scaled(self, column_scale: np.ndarray | None, target_scale: np.ndarray | None) -> "Path":
         """The same path in the units of X and y as they were given."""

@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError, StrOptions
 
+from mmtfl.data.labels import check_task_labels
 from mmtfl.data.tasks import Tasks
-from mmtfl.data.validation import check_task_labels
 from mmtfl.estimators.base import SHARED_CONSTRAINTS, TaskModel, document
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.inputs import take_task_column

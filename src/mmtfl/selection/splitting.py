@@ -12,7 +12,8 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _num_samples
 
-from mmtfl.data.validation import check_length, check_task_labels
+from mmtfl.data.labels import check_task_labels
+from mmtfl.data.validation import check_length
 
 __all__ = ["TaskKFold", "tasks_train_test_split"]
 
@@ -80,6 +81,15 @@ class TaskKFold(BaseCrossValidator):
         self.shuffle = shuffle
         self.random_state = random_state
         self.stratify = stratify
+
+    def as_dict(self) -> dict[str, Any]:
+        """The arguments by name, so that a saved model keeps its folds."""
+        return {name: getattr(self, name) for name in ("n_splits", "shuffle", "random_state", "stratify")}
+
+    @classmethod
+    def from_dict(cls, arguments: dict[str, Any]) -> TaskKFold:
+        """The splitter of `as_dict`."""
+        return cls(**arguments)
 
     def split(
         self, X: Any, y: Any = None, task: Any = None, groups: Any = None

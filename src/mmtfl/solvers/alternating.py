@@ -28,7 +28,13 @@ Report = Callable[[int, float, float, int], None]
 
 
 def alternate(
-    objective: Objective, engine: Engine, *, start=None, max_iter: int, tol: float, report: Report | None = None
+    objective: Objective,
+    engine: Engine,
+    *,
+    start=None,
+    max_iter: int,
+    tol: float,
+    report: Report | None = None,
 ) -> Solution:
     """Algorithm 1 from c = 1 (or from the c of `start`), then row descent to settle zeros exactly.
 
@@ -114,6 +120,7 @@ class Passes:
     def bring_home(self) -> tuple[np.ndarray, np.ndarray]:
         """A (n_features, n_tasks) and the intercepts."""
         held = self.placed.bring_home(self.held)
+        assert held.intercept is not None  # a pass finds them
         return np.ascontiguousarray(held.A.T), held.intercept
 
     def _pass(self, goal: float) -> None:

@@ -119,14 +119,14 @@ def judged(objective: Objective, held: list, A: np.ndarray, intercept: np.ndarra
         violation = max(violation, float(np.abs(slopes).max()))
     gap = None
     if isinstance(penalty, RowPower) and penalty.is_convex:
-        gap = _dual_gap(objective, held, value, penalty.dual_norm(gradient))
+        gap = _dual_gap(objective, penalty, held, value, penalty.dual_norm(gradient))
     converged = violation <= tol and (gap is None or gap <= tol * objective.null_value)
     return Solution(A, intercept, value, violation, gap, len(history), history, converged, "alternating")
 
 
-def _dual_gap(objective: Objective, held: list, value: float, norms: np.ndarray) -> float:
+def _dual_gap(objective: Objective, penalty: RowPower, held: list, value: float, norms: np.ndarray) -> float:
     """Eq. (9) from the shards' dual values."""
-    penalty, placed = objective.penalty, objective.design.placed
+    placed = objective.design.placed
     best = -np.inf
     for shrink in objective.dual_scales(norms):
         parts = placed.ask(shard_rows.dual, held, [shrink] * len(placed.shards), name="dual")

@@ -5,6 +5,7 @@ an engine may run them in this process or in another one, and again elsewhere if
 """
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -43,7 +44,7 @@ class InMemory:
     @classmethod
     def cut(cls, tasks: Tasks, cuts: np.ndarray) -> list["InMemory"]:
         """Runs of tasks between the cuts."""
-        return [cls(_run(tasks, lo, hi), int(lo)) for lo, hi in zip(cuts[:-1], cuts[1:], strict=True)]
+        return [cls(_run(tasks, lo, hi), int(lo)) for lo, hi in pairwise(cuts)]
 
 
 def _run(tasks: Tasks, lo: int, hi: int) -> Tasks:
@@ -130,13 +131,17 @@ def _in_order(tasks: Tasks) -> Tasks:
     """
     X: Any = tasks.X
     if sparse.issparse(X):
-        parts = [np.require(part, requirements="CA") for part in (X.data, X.indices, X.indptr)]
+        parts = [_plain(part) for part in (X.data, X.indices, X.indptr)]
         if any(new is not old for new, old in zip(parts, (X.data, X.indices, X.indptr), strict=True)):
             X = type(X)(tuple(parts), shape=X.shape)
     else:
-        X = np.require(X, requirements="CA")
-    weights = None if tasks.weights is None else np.require(tasks.weights, requirements="CA")
-    return replace(tasks, X=X, y=np.require(tasks.y, requirements="CA"), weights=weights)
+        X = _plain(X)
+    weights = None if tasks.weights is None else _plain(tasks.weights)
+    return replace(tasks, X=X, y=_plain(tasks.y), weights=weights)
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    return np.require(array, requirements=["C", "A"])
 
 
 # -- a pass of Algorithm 1 ---------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from uuid import uuid4
 
@@ -47,6 +48,7 @@ class OpenTasks:
     def __init__(self, stored: StoredTasks, loss: Loss, *, fit_intercept: bool, engine: Engine | None = None):
         self.stored, self.loss = stored, loss
         self.labels, self.n_tasks, self.n_features = stored.labels, stored.n_tasks, stored.n_features
+        self.sizes = stored.sizes
         compress = loss.is_quadratic
         held = stored.bytes_held(compress=compress)
         if engine is None or engine.is_here:
@@ -54,7 +56,7 @@ class OpenTasks:
             engine = Streaming(len(cuts) - 1, n_kept)
         else:
             cuts = split_evenly(held, engine.n_slots)
-        sources = [stored.part(int(lo), int(hi), compress=compress) for lo, hi in zip(cuts[:-1], cuts[1:], strict=True)]
+        sources = [stored.part(int(lo), int(hi), compress=compress) for lo, hi in pairwise(cuts)]
         spec = Spec(
             loss=loss, p=2.0, fit_intercept=fit_intercept, column_scale=None, target_scale=None,
             mean_size=float(stored.weight_sums.sum()) / stored.n_tasks, name=uuid4().hex,

@@ -1,0 +1,1 @@
+"""What a fitted model says: numbers, pictures and a page."""

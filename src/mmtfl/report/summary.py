@@ -1,0 +1,355 @@
+"""The plain numbers of a fitted model, computed once: the command line, the report and notebooks render them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from mmtfl.report.evaluation import Evaluation, TaskScores, evaluate
+from mmtfl.report.searches import SearchCurve, SearchGrid, SearchSummary, describe_search
+
+__all__ = [
+    "Convergence",
+    "Evaluation",
+    "FeatureSummary",
+    "ModelSummary",
+    "SearchCurve",
+    "SearchGrid",
+    "SearchSummary",
+    "TaskScores",
+    "TaskSummary",
+    "describe",
+    "evaluate",
+]
+
+KINDS = ("shared", "partial", "single", "none")
+MEANINGS = {
+    "shared": "used by every task",
+    "partial": "used by at least two tasks, but not by all",
+    "single": "used by one task only",
+    "none": "used by no task",
+}
+SIZE_MEANINGS = {
+    "c": "c, what the tasks share: how large the feature is over all tasks",
+    "shared": "size of the part that the tasks share, over all tasks",
+    "size": "sum over tasks of the absolute coefficients",
+}
+
+
+@dataclass(frozen=True)
+class FeatureSummary:
+    """One feature over all tasks.
+
+    Attributes
+    ----------
+    name : str
+        Its name, or x0, x1, ... where X had none.
+    position : int
+        Its column in X.
+    size : float
+        How large it is over all tasks; what that is, ``ModelSummary.size_name`` says.
+    n_tasks : int
+        How many tasks use it.
+    kind : str
+        "shared", "partial", "single" or "none".
+    mean_abs : float
+        Mean absolute coefficient over the tasks, on the original scale.
+    mean_abs_scaled : float or None
+        The same on the scale the penalty saw, where it was another one.
+    agreement : float or None
+        Share of the tasks that use it whose coefficient has the more frequent sign; None for no task.
+    """
+
+    name: str
+    position: int
+    size: float
+    n_tasks: int
+    kind: str
+    mean_abs: float
+    mean_abs_scaled: float | None
+    agreement: float | None
+
+
+@dataclass(frozen=True)
+class TaskSummary:
+    """One task: its label, intercept, how many features it uses, and its rows where known."""
+
+    label: str | int
+    intercept: float
+    n_features: int
+    n_rows: int | None
+    set_apart: bool
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """Where the solver stopped, and whether that was close enough."""
+
+    converged: bool
+    objective: float
+    violation: float
+    tol: float
+    dual_gap: float | None
+    n_iter: int
+    max_iter: int
+    history: list[float]
+
+
+@dataclass(frozen=True, eq=False)
+class ModelSummary:
+    """What `describe` finds.
+
+    Attributes
+    ----------
+    title : str
+        One line: what is predicted from what.
+    model : str
+        Name of the estimator's class.
+    kind : str
+        "regression" or "classification".
+    classes : list or None
+        The two classes; scores and coefficients are for the second.
+    member : tuple or None
+        (p, k) where the model is one of the family; k may be "log".
+    strengths : dict
+        Strengths of the penalty by name; a list where every task has its own.
+    counts : dict
+        Number of features that are shared, partial, single and none.
+    size_name : str
+        Name of the size that orders the features: c, or what takes its place in additive models.
+    features : list of FeatureSummary
+        Largest size first.
+    tasks : list of TaskSummary
+        In the order of ``tasks_``.
+    coef : ndarray of shape (n_tasks, n_features)
+        Coefficients on the original scale, columns in the order of X.
+    scaled_coef : ndarray or None
+        Coefficients on the scale the penalty saw (one standard deviation of a feature, and of the target if
+        it was scaled); None where that is the original one.
+    scaled : tuple of str
+        What was put on one scale: "features", "targets", both or nothing.
+    convergence : Convergence
+        Where the solver stopped.
+    search : SearchSummary or None
+        How the strengths were chosen, if the model chose them.
+    parameters : dict
+        Parameters of the estimator, as text.
+    provenance : dict
+        What was run, if the model knows.
+    """
+
+    title: str
+    model: str
+    kind: str
+    classes: list[Any] | None
+    member: tuple[float, float | str] | None
+    strengths: dict[str, float | list[float]]
+    n_tasks: int
+    n_features: int
+    counts: dict[str, int]
+    size_name: str
+    features: list[FeatureSummary]
+    tasks: list[TaskSummary]
+    coef: np.ndarray
+    scaled_coef: np.ndarray | None
+    scaled: tuple[str, ...]
+    convergence: Convergence
+    search: SearchSummary | None
+    parameters: dict[str, str]
+    provenance: dict[str, Any]
+
+    @property
+    def size_meaning(self) -> str:
+        """What ``FeatureSummary.size`` measures, in words."""
+        return SIZE_MEANINGS[self.size_name]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything but the coefficient matrices, as strict JSON types: infinities are text, NaN is None."""
+        left_out = ("coef", "scaled_coef")
+        return {
+            field.name: plain(getattr(self, field.name))
+            for field in fields(self)
+            if field.name not in left_out
+        }
+
+
+def describe(model: Any) -> ModelSummary:
+    """Gather what a fitted model says.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        Any estimator of this library, a search included.
+
+    Returns
+    -------
+    summary : ModelSummary
+        Plain numbers and lists.
+
+    Examples
+    --------
+    >>> from mmtfl import MMTFLRegressor
+    >>> from mmtfl.datasets import make_tasks
+    >>> from mmtfl.report.summary import describe
+    >>> data = make_tasks(n_tasks=3, n_samples=50, n_features=6, n_informative=2, noise=0.1, random_state=0)
+    >>> summary = describe(MMTFLRegressor(p=2, k=1, alpha=0.1).fit(data.X, data.y, task=data.task))
+    >>> summary.title
+    'Regression of 3 tasks on 6 features'
+    >>> summary.counts
+    {'shared': 2, 'partial': 0, 'single': 0, 'none': 4}
+    >>> summary.features[0].kind, summary.features[0].n_tasks
+    ('shared', 3)
+    """
+    check_is_fitted(model)
+    fitted = getattr(model, "best_estimator_", model)  # a search around a model has the model inside
+    scaled_coef, scaled = _scaled(fitted)
+    kind = "classification" if is_classifier(fitted) else "regression"
+    features = _features(fitted, scaled_coef)
+    n_tasks, n_features = fitted.coef_.shape
+    return ModelSummary(
+        title=f"{kind.capitalize()} of {_count(n_tasks, 'task')} on {_count(n_features, 'feature')}",
+        model=type(fitted).__name__
+        if fitted is model
+        else f"{type(model).__name__}({type(fitted).__name__})",
+        kind=kind,
+        classes=fitted.classes_.tolist() if kind == "classification" else None,
+        member=_member(fitted),
+        strengths=_strengths(fitted),
+        n_tasks=n_tasks,
+        n_features=n_features,
+        counts={word: sum(feature.kind == word for feature in features) for word in KINDS},
+        size_name=next(iter(fitted._sizes())),
+        features=features,
+        tasks=_tasks(fitted),
+        coef=fitted.coef_,
+        scaled_coef=scaled_coef,
+        scaled=scaled,
+        convergence=_convergence(fitted),
+        search=describe_search(model),
+        parameters={name: _shown(value) for name, value in model.get_params(deep=False).items()},
+        provenance=dict(getattr(model, "provenance_", None) or {}),
+    )
+
+
+def plain(value: Any) -> Any:
+    """A value as strict JSON types: infinities become text, NaN becomes None.
+
+    Parameters
+    ----------
+    value : object
+        Numbers, text, and lists, dicts, arrays and dataclasses of them.
+
+    Returns
+    -------
+    object
+        The same, fit for ``json.dumps(..., allow_nan=False)``.
+
+    Examples
+    --------
+    >>> from mmtfl.report.summary import plain
+    >>> plain({"k": float("inf"), "score": float("nan"), 3: (1, 2)})
+    {'k': 'inf', 'score': None, '3': [1, 2]}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+# -- the parts -----------------------------------------------------------------------------------------------
+
+
+def _features(model: Any, scaled_coef: np.ndarray | None) -> list[FeatureSummary]:
+    names, (n_tasks, kind) = model._feature_names(), model._kinds()
+    size = next(iter(model._sizes().values()))
+    mean_abs = np.abs(model.coef_).mean(axis=0)
+    mean_scaled = None if scaled_coef is None else np.abs(scaled_coef).mean(axis=0)
+    positive, used = np.count_nonzero(model.coef_ > 0, axis=0), np.count_nonzero(model.coef_, axis=0)
+    return [
+        FeatureSummary(
+            name=names[j],
+            position=j,
+            size=float(size[j]),
+            n_tasks=int(n_tasks[j]),
+            kind=str(kind[j]),
+            mean_abs=float(mean_abs[j]),
+            mean_abs_scaled=None if mean_scaled is None else float(mean_scaled[j]),
+            agreement=float(max(positive[j], used[j] - positive[j]) / used[j]) if used[j] else None,
+        )
+        for j in np.argsort(-size, kind="stable").tolist()
+    ]
+
+
+def _tasks(model: Any) -> list[TaskSummary]:
+    sizes = getattr(model, "task_sizes_", None)
+    apart = set(getattr(model, "outlier_tasks_", np.empty(0)).tolist())
+    return [
+        TaskSummary(
+            label=label,
+            intercept=float(model.intercept_[t]),
+            n_features=int(np.count_nonzero(model.coef_[t])),
+            n_rows=None if sizes is None else int(sizes[t]),
+            set_apart=label in apart,
+        )
+        for t, label in enumerate(model.tasks_.tolist())
+    ]
+
+
+def _scaled(model: Any) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    columns, targets = getattr(model, "column_scale_", None), getattr(model, "target_scale_", None)
+    coef, scaled = model.coef_, ()
+    if columns is not None:
+        coef, scaled = coef * columns, (*scaled, "features")
+    if targets is not None:
+        coef, scaled = coef / targets[:, None], (*scaled, "targets")
+    return (coef if scaled else None), scaled
+
+
+def _member(model: Any) -> tuple[float, float | str] | None:
+    if hasattr(model, "best_p_"):
+        return float(model.best_p_), model.best_k_
+    if not (hasattr(model, "p") and hasattr(model, "k")):
+        return None
+    return float(model.p), model.k if model.k == "log" else float(model.k)
+
+
+def _strengths(model: Any) -> dict[str, float | list[float]]:
+    if hasattr(model, "alpha_"):
+        return {"alpha": model.alpha_.tolist() if np.ndim(model.alpha_) else float(model.alpha_)}
+    names = getattr(model, "strength_names", ("alpha",))
+    return {name: float(getattr(model, name)) for name in names}
+
+
+def _convergence(model: Any) -> Convergence:
+    return Convergence(
+        converged=bool(getattr(model, "converged_", model.violation_ <= model.tol)),
+        objective=float(model.objective_),
+        violation=float(model.violation_),
+        tol=float(model.tol),
+        dual_gap=None if model.dual_gap_ is None else float(model.dual_gap_),
+        n_iter=int(model.n_iter_),
+        max_iter=int(model.max_iter),
+        history=np.asarray(model.history_, dtype=float).tolist(),
+    )
+
+
+def _shown(value: Any, most: int = 200) -> str:
+    """A parameter as one line of text that is not too long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= most else text[: most - 4] + " ..."
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}".replace(",", " ")

@@ -1,0 +1,236 @@
+"""One column of a table: what kind it is, and how it becomes numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mmtfl.data.conversion import abbreviate
+from mmtfl.errors import require
+from mmtfl.tables.reading import TableError
+
+__all__ = ["FeatureColumn", "kind_of", "texts", "values_as_text"]
+
+MISSING = "Empty cells, NA, NaN, null and None count as missing"
+_MANY_LEVELS = 50  # above it, text that hardly repeats is taken for an identifier
+_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([ T].*)?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}([ T].*)?")
+_COMMA_NUMBER = re.compile(r"[+-]?\d+(,\d+)?")
+_TRUTH = ("False", "True")
+
+
+@dataclass(frozen=True)
+class FeatureColumn:
+    """How one column becomes features: a number as it is, levels as one indicator each.
+
+    Of two levels only the second has an indicator, because the first would repeat it.
+
+    Attributes
+    ----------
+    name : str
+        The column.
+    levels : tuple of str, or None
+        Its levels in order; None for a column of numbers.
+    fill : float, str or None
+        What stands in for a missing value; None where missing values are refused.
+    """
+
+    name: str
+    levels: tuple[str, ...] | None = None
+    fill: float | str | None = None
+
+    @classmethod
+    def learn(cls, series: Any, *, as_levels: bool = False, impute: str | None = None) -> FeatureColumn:
+        """Look at a column and say how it is coded."""
+        name = series.name
+        if series.isna().all():
+            raise TableError(f"Column {name!r} has no value at all: leave it out with --drop. {MISSING}.")
+        kind = "text" if as_levels else kind_of(series)
+        if kind == "date":
+            raise _date(name)
+        if kind == "number":
+            column = cls(name)
+            numbers = column._numbers(series)
+            return cls(name, fill=_statistic(numbers, impute) if impute else None)
+        if kind == "text" and not as_levels:
+            _check_text(series)
+        codes, found = values_as_text(series)
+        levels = tuple(sorted(set(found))) if kind == "text" else _TRUTH
+        fill = _statistic(np.array([*found, None], dtype=object)[codes], "most_frequent") if impute else None
+        return cls(name, levels, fill)
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the features made of the column."""
+        if self.levels is None:
+            return [self.name]
+        return [f"{self.name}={level}" for level in self._coded]
+
+    @property
+    def _coded(self) -> tuple[str, ...]:
+        assert self.levels is not None
+        return self.levels[1:] if len(self.levels) == 2 else self.levels
+
+    def encode(self, series: Any, *, unknown_level: str = "error") -> np.ndarray:
+        """The features of the column, (n_rows, n_features)."""
+        if self.levels is None:
+            numbers = self._numbers(series)
+            if self.fill is not None:
+                numbers = np.where(np.isnan(numbers), self.fill, numbers)
+            return numbers[:, None]
+        codes, found = values_as_text(series)
+        place = {level: i for i, level in enumerate(self._coded)}
+        if unknown_level == "error":
+            self._check_known(codes, found)
+        fill = -1 if self.fill is None else place.get(str(self.fill), -1)
+        places = np.array([*(place.get(value, -1) for value in found), fill])[codes]
+        return (places[:, None] == np.arange(len(place))).astype(np.float64)
+
+    def _numbers(self, series: Any) -> np.ndarray:
+        numbers = as_numbers(series, f"Column {self.name!r}")
+        infinite = np.isinf(numbers)
+        if infinite.any():
+            raise TableError(
+                f"Column {self.name!r} has {_count(infinite.sum(), 'infinite value')} (first in data row "
+                f"{infinite.argmax() + 1}): correct them, or leave the column out with --drop."
+            )
+        return numbers
+
+    def _check_known(self, codes: np.ndarray, found: list[str]) -> None:
+        assert self.levels is not None
+        unknown = [i for i, value in enumerate(found) if value not in self.levels]
+        if unknown:
+            rows = np.isin(codes, unknown)
+            raise TableError(
+                f"Column {self.name!r} has the level {found[unknown[0]]!r}, which the model does not know "
+                f"({_count(rows.sum(), 'row')} with new levels, the first is data row {rows.argmax() + 1}): "
+                f"its levels are {abbreviate(self.levels)}. Correct it, or use --unknown-level ignore."
+            )
+
+
+def kind_of(series: Any) -> str:
+    """What a column holds: number, boolean, text or date."""
+    kinds = require("pandas.api.types", "frames")
+    if isinstance(series.dtype, require("pandas", "frames").CategoricalDtype):
+        return "boolean" if set(series.cat.categories) <= {True, False} else "text"
+    if kinds.is_bool_dtype(series.dtype):
+        return "boolean"
+    if kinds.is_complex_dtype(series.dtype):
+        raise TableError(f"Column {series.name!r} holds complex numbers: leave it out with --drop.")
+    if kinds.is_numeric_dtype(series.dtype):
+        return "number"
+    inferred = kinds.infer_dtype(series, skipna=True)
+    if inferred == "boolean":
+        return "boolean"
+    if inferred in ("string", "categorical"):
+        return "text"
+    if inferred in ("integer", "floating", "mixed-integer-float", "decimal", "empty"):
+        return "number"
+    if inferred.startswith(("date", "time", "period")):
+        return "date"
+    raise TableError(
+        f"Column {series.name!r} holds values of kind {inferred}, expected numbers or text: convert it, or "
+        "leave it out with --drop."
+    )
+
+
+def as_numbers(series: Any, what: str) -> np.ndarray:
+    """A column as float64, NaN where a value is missing."""
+    pandas = require("pandas", "frames")
+    kinds = require("pandas.api.types", "frames")
+    if kinds.is_bool_dtype(series.dtype) or kinds.is_numeric_dtype(series.dtype):
+        return series.to_numpy(dtype=np.float64, na_value=np.nan)
+    if kind_of(series) == "date":
+        raise _date(series.name)
+    numbers = pandas.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    wrong = np.isnan(numbers) & ~series.isna().to_numpy()
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise TableError(
+            f"{what} must hold numbers, but has the text {str(series.iloc[row])!r} in data row {row + 1} "
+            f"({_count(wrong.sum(), 'such row')}): correct it."
+        )
+    return numbers
+
+
+def values_as_text(series: Any) -> tuple[np.ndarray, list[str]]:
+    """A column as positions in a list of texts, -1 where a value is missing."""
+    codes, found = require("pandas", "frames").factorize(series)
+    return codes, [_text(value) for value in found]
+
+
+def texts(series: Any) -> np.ndarray:
+    """A column without missing values as text."""
+    codes, found = values_as_text(series)
+    return np.array(found, dtype=object)[codes] if found else np.empty(0, dtype=object)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        value = int(value)  # whole numbers become floats as soon as one value is missing
+    return str(value)
+
+
+def _statistic(values: np.ndarray, strategy: str) -> Any:
+    from sklearn.impute import SimpleImputer
+
+    missing = np.nan if values.dtype.kind == "f" else None
+    imputer = SimpleImputer(strategy=strategy, missing_values=missing).fit(values[:, None])
+    return imputer.statistics_[0].item() if values.dtype.kind == "f" else str(imputer.statistics_[0])
+
+
+# -- text that should not become levels -------------------------------------------------------------------
+
+
+def _check_text(series: Any) -> None:
+    """Refuse text that is something else: dates, numbers gone wrong, identifiers."""
+    name, (codes, found) = series.name, values_as_text(series)
+    seen = codes[codes >= 0]
+    if all(_DATE.fullmatch(value.strip()) for value in found):
+        raise _date(name)
+    if all(_COMMA_NUMBER.fullmatch(value.strip()) for value in found) and any("," in v for v in found):
+        example = next(value for value in found if "," in value)
+        raise TableError(
+            f"Column {name!r} holds text such as {example!r}: if the comma is the decimal mark, use "
+            "--decimal ','; if these are levels, use --categories."
+        )
+    is_number = np.array([_is_number(value) for value in found])
+    if is_number[seen].mean() > 0.5 and not _all_padded(found):
+        row = int(np.isin(codes, np.flatnonzero(~is_number)).argmax()) if not is_number.all() else 0
+        raise TableError(
+            f"Column {name!r} is mostly numbers, but has the text {_text(series.iloc[row])!r} in data row "
+            f"{row + 1}: correct it (an empty cell is a missing value), or use --categories if these are "
+            "levels."
+        )
+    if len(found) > _MANY_LEVELS and len(found) > len(seen) / 2:
+        raise TableError(
+            f"Column {name!r} has {len(found)} different texts in {len(seen)} rows, like an identifier: "
+            "leave it out with --drop, or use --categories if these are levels."
+        )
+
+
+def _all_padded(found: Sequence[str]) -> bool:
+    """Whether whole numbers were kept as text because of leading zeros, and so are names."""
+    return all(re.fullmatch(r"\d+", value) for value in found)
+
+
+def _is_number(value: str) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _date(name: str) -> TableError:
+    return TableError(
+        f"Column {name!r} holds dates, which have no size: leave it out with --drop, or put a number in its "
+        "place, such as days since the first visit."
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -1,0 +1,111 @@
+"""Loading a saved model: the one place that knows every class a file may name."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from mmtfl.data.archive import ModelFileError, read_archive
+from mmtfl.estimators.additive import (
+    DirtyClassifier,
+    DirtyRegressor,
+    LowRankClassifier,
+    LowRankRegressor,
+    RobustClassifier,
+    RobustRegressor,
+)
+from mmtfl.estimators.capped import CappedClassifier, CappedRegressor
+from mmtfl.estimators.classification import MMTFLClassifier
+from mmtfl.estimators.packing import Unsound
+from mmtfl.estimators.regression import MMTFLRegressor
+from mmtfl.estimators.saving import model_from_state
+from mmtfl.selection.additive_search import TwoStrengthCV
+from mmtfl.selection.path import Path
+from mmtfl.selection.search import MMTFLClassifierCV, MMTFLRegressorCV
+from mmtfl.selection.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
+from mmtfl.selection.splitting import TaskKFold
+from mmtfl.tables.recipe import TableRecipe
+
+__all__ = ["load"]
+
+_PRODUCT = ("c_", "B_")
+_SEARCHED = ("alpha_", "alphas_", "best_p_", "best_k_", "best_score_", "cv_results_", "path_")
+_PAIRS = (
+    "best_estimator_",
+    "best_params_",
+    "best_score_",
+    "best_index_",
+    "strengths_",
+    "cv_results_",
+    "n_splits_",
+)
+# every estimator a file may hold, and what it has learned beyond what all have
+ESTIMATORS: dict[type, tuple[str, ...]] = {
+    MMTFLRegressor: _PRODUCT,
+    MMTFLClassifier: _PRODUCT,
+    MMTFLRegressorCV: _PRODUCT + _SEARCHED,
+    MMTFLClassifierCV: _PRODUCT + _SEARCHED,
+    SingleTaskRegressorCV: _PRODUCT + _SEARCHED,
+    SingleTaskClassifierCV: _PRODUCT + _SEARCHED,
+    DirtyRegressor: ("shared_", "specific_"),
+    DirtyClassifier: ("shared_", "specific_"),
+    RobustRegressor: ("shared_", "outlier_", "outlier_tasks_"),
+    RobustClassifier: ("shared_", "outlier_", "outlier_tasks_"),
+    LowRankRegressor: ("shared_", "outlier_", "outlier_tasks_"),
+    LowRankClassifier: ("shared_", "outlier_", "outlier_tasks_"),
+    CappedRegressor: ("capped_",),
+    CappedClassifier: ("capped_",),
+    TwoStrengthCV: _PAIRS,
+}
+_NEEDED = {cls.__name__: needed for cls, needed in ESTIMATORS.items()}
+_CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (*ESTIMATORS, Path, TableRecipe, TaskKFold)}
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Load a model that was saved with its ``save`` method.
+
+    Nothing in the file is executed: it holds arrays and JSON, of which every size, name and parameter is
+    checked. Predictions equal those of the model that was saved, bit for bit.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    model : estimator
+        Fitted.
+
+    Raises
+    ------
+    ValueError
+        If the file is something else, of a newer version, cut short or changed; one line that says which.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from mmtfl import MMTFLRegressor, load
+    >>> rng = np.random.default_rng(0)
+    >>> X, task = rng.normal(size=(60, 3)), np.repeat(["north", "south"], 30)
+    >>> model = MMTFLRegressor(alpha=0.05).fit(X, X[:, 0], task=task)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(os.path.join(folder, "model.mmtfl"))
+    ...     loaded = load(os.path.join(folder, "model.mmtfl"))
+    >>> bool(np.array_equal(loaded.predict(X, task=task), model.predict(X, task=task)))
+    True
+    >>> loaded.tasks_.tolist()
+    ['north', 'south']
+    """
+    content, arrays = read_archive(path)
+    try:
+        model = model_from_state(content, arrays, _CLASSES, _NEEDED)
+        if "recipe_" in vars(model) and not isinstance(model.recipe_, TableRecipe):
+            raise Unsound("recipe_ does not say how a table is read")
+        return model
+    except MemoryError:
+        raise
+    except Exception as error:  # a forged file may go wrong anywhere: it is the file that is wrong
+        why = str(error).partition("\n")[0].rstrip(".")
+        raise ModelFileError(f"{os.fspath(path)!r} is not a sound model file: {why}.") from error

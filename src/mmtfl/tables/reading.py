@@ -1,0 +1,278 @@
+"""Tables from disk: CSV, TSV, parquet and feather, with one clear line where a file cannot be used."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import re
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mmtfl.errors import require
+
+__all__ = ["TableError", "TableFile", "read_table", "unnamed"]
+
+TEXT = {".csv": ",", ".tsv": "\t", ".txt": None}  # suffix: separator, None to look at the header
+BINARY = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather"}
+_SEPARATORS = {"\t": "tab", ";": "';'", ",": "','", "|": "'|'"}
+_PADDED = re.compile(r'(?:^|[\s,;|"])[+-]?0\d')  # a number with leading zeros, such as 001
+_UNNAMED = re.compile(r"Unnamed: \d+")  # what pandas calls a column whose header is empty
+
+
+class TableError(ValueError):
+    """A table cannot be used as it is; the message is one line with the remedy."""
+
+
+def read_table(
+    path: str | Path, *, separator: str | None = None, decimal: str = ".", text: Iterable[str] = ()
+) -> Any:
+    r"""Read a table by its suffix: .csv, .tsv and .txt (each also with .gz), .parquet, .pq and .feather.
+
+    Numbers become numbers, ``true`` and ``false`` booleans, everything else text; whole numbers with leading
+    zeros (001) are names, not numbers, and stay text. Empty cells, NA, NaN, null and None are missing.
+
+    Parameters
+    ----------
+    path : str or path
+        The file. Text is UTF-8 (with or without a byte order mark) or UTF-16 with one.
+    separator : str, optional
+        What stands between the cells of a text file; by default a comma in .csv, a tab in .tsv, and in .txt
+        whichever the header has.
+    decimal : str, default="."
+        The decimal mark of a text file.
+    text : iterable of str
+        Columns of a text file to be left as text, whatever they look like.
+
+    Returns
+    -------
+    frame : pandas.DataFrame
+        At least one row and two columns; the names of the columns are all different.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from mmtfl.tables.reading import read_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "pupils.csv"
+    ...     _ = path.write_text("school,age,score\n001,11,2.5\n002,12,3.5\n")
+    ...     read_table(path)
+      school  age  score
+    0    001   11    2.5
+    1    002   12    3.5
+    """
+    return TableFile(path, separator=separator, decimal=decimal).frame(text)
+
+
+def unnamed(column: str) -> bool:
+    """Whether a column has no name in the file, as the row numbers that pandas and R write."""
+    return _UNNAMED.fullmatch(column) is not None
+
+
+class TableFile:
+    """A table on disk, read once: as values, as the text that stands in it, and by its hash.
+
+    Parameters
+    ----------
+    path, separator, decimal
+        As in `read_table`.
+
+    Attributes
+    ----------
+    sha256 : str
+        Hash of the file.
+
+    Examples
+    --------
+    >>> from mmtfl.tables.reading import TableFile
+    >>> TableFile("pupils.xlsx")
+    Traceback (most recent call last):
+    ...
+    mmtfl.tables.reading.TableError: 'pupils.xlsx' is not a table mmtfl reads: use .csv, .tsv, ...
+    """
+
+    def __init__(self, path: str | Path, *, separator: str | None = None, decimal: str = ".") -> None:
+        self.path = Path(path)
+        self.suffix = _suffix(self.path)
+        self.is_text = self.suffix in TEXT
+        self.decimal = decimal
+        self._separator = separator
+        if decimal not in (".", ","):
+            raise TableError(f"The decimal mark {decimal!r} is unknown: use '.' or ','.")
+        if separator is not None and (len(separator) != 1 or separator in '"\n\r'):
+            raise TableError(f"The separator {separator!r} must be one character, such as ',' or ';'.")
+        self._stored = _stored_bytes(self.path)
+        self.sha256 = hashlib.sha256(self._stored).hexdigest()
+
+    def frame(self, text: Iterable[str] = ()) -> Any:
+        """The values: numbers, booleans and text; columns named in `text` stay text."""
+        if not self.is_text:
+            return self._binary_frame()
+        frame = self._parse(dtype=dict.fromkeys(set(text) & set(self.header), str))
+        kinds = require("pandas.api.types", "frames")
+        whole = [name for name in frame if kinds.is_integer_dtype(frame[name].dtype)]
+        if whole and _PADDED.search(self._text):
+            words = self._parse(dtype=str, usecols=whole)
+            for name in whole:
+                if words[name].str.match(r"\s*[+-]?0\d").any():
+                    frame[name] = words[name]
+        return frame
+
+    def verbatim(self) -> Any:
+        """The cells as they stand in a text file, all of them strings; the values of a binary one."""
+        if not self.is_text:
+            return self._binary_frame()
+        return self._parse(dtype=str, keep_default_na=False, na_filter=False)
+
+    @cached_property
+    def header(self) -> list[str]:
+        """Names of the columns as they stand in a text file."""
+        try:
+            return next(csv.reader(io.StringIO(self._text, newline=""), delimiter=self.separator))
+        except (StopIteration, csv.Error):
+            raise TableError(f"{self._name} has no header: its first line must name the columns.") from None
+
+    @cached_property
+    def separator(self) -> str:
+        """What stands between the cells of a text file."""
+        known = self._separator or TEXT[self.suffix]
+        if known is not None:
+            return known
+        first = self._text.split("\n", 1)[0]
+        return next((mark for mark in _SEPARATORS if mark in first), "\t")
+
+    @property
+    def _name(self) -> str:
+        return repr(str(self.path))
+
+    @cached_property
+    def _text(self) -> str:
+        stored = self._stored
+        if self.path.suffix.lower() == ".gz":
+            try:
+                stored = gzip.decompress(stored)
+            except (OSError, EOFError, zlib.error) as error:
+                raise TableError(f"{self._name} is not a whole gzip file ({error}): get it again.") from None
+        wide = stored[:2] in (b"\xff\xfe", b"\xfe\xff")
+        if not wide and b"\0" in stored:
+            raise TableError(
+                f"{self._name} is not text: save it as CSV, or give it the suffix it should have."
+            )
+        try:
+            text = stored.decode("utf-16" if wide else "utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = stored.count(b"\n", 0, error.start) + 1
+            raise TableError(
+                f"{self._name} is not UTF-8 text (line {line}): save it as UTF-8, for example by "
+                "iconv -f latin1 -t utf-8."
+            ) from None
+        if not text.strip():
+            raise TableError(f"{self._name} is empty: it must have a header and at least one row.")
+        return text
+
+    def _parse(self, **options: Any) -> Any:
+        pandas = require("pandas", "frames")
+        self._check_header()
+        with warnings.catch_warnings():
+            # told when cells would be lost, because rows are longer than the header
+            warnings.simplefilter("error", pandas.errors.ParserWarning)
+            try:
+                frame = pandas.read_csv(
+                    io.StringIO(self._text),
+                    sep=self.separator,
+                    decimal=self.decimal,
+                    index_col=False,
+                    low_memory=False,
+                    **_exact_floats(pandas.__version__),
+                    **options,
+                )
+            except (ValueError, OverflowError, pandas.errors.ParserWarning) as error:
+                raise TableError(
+                    f"{self._name} cannot be read as a table: {_plain(error)} Every row must have as many "
+                    f"cells as the header ({len(self.header)}); quote cells that hold the separator."
+                ) from None
+        return _check_rows(frame, self._name)
+
+    def _check_header(self) -> None:
+        header = self.header
+        _check_distinct([name for name in header if name], self._name)
+        if len(header) > 1:
+            return
+        other = [mark for mark in _SEPARATORS if mark in header[0] and mark != self.separator]
+        hint = (
+            f": is it separated by {_SEPARATORS[other[0]]}? Use --separator." if other else ": it needs more."
+        )
+        raise TableError(f"{self._name} has a single column, {_shorten(header[0])}{hint}")
+
+    def _binary_frame(self) -> Any:
+        pandas = require("pandas", "frames")
+        require("pyarrow", "cli")
+        read = getattr(pandas, f"read_{BINARY[self.suffix]}")
+        try:
+            frame = read(io.BytesIO(self._stored))
+        except (ValueError, OSError, KeyError) as error:
+            raise TableError(f"{self._name} is not a whole {self.suffix} file: {_plain(error)}") from None
+        if any(name is not None for name in frame.index.names):
+            frame = frame.reset_index()  # an index with a name is a column of the file
+        frame.columns = [str(name) for name in frame.columns]
+        _check_distinct(list(frame.columns), self._name)
+        return _check_rows(frame, self._name)
+
+
+def _exact_floats(version: str) -> dict[str, str]:
+    """Numbers as they are written, to the last bit: what pandas does by itself from 3.1 on."""
+    major, minor = (int(part) for part in version.split(".")[:2])
+    return {} if (major, minor) >= (3, 1) else {"float_precision": "round_trip"}
+
+
+def _suffix(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    suffix = suffixes[-1] if suffixes else ""
+    if suffix == ".gz" and len(suffixes) == 2 and suffixes[0] in TEXT:
+        return suffixes[0]
+    if suffix in TEXT or suffix in BINARY:
+        return suffix
+    raise TableError(
+        f"{str(path)!r} is not a table mmtfl reads: use {', '.join([*TEXT, *BINARY])} (text also with .gz); "
+        "a sheet of a spreadsheet can be saved as CSV."
+    )
+
+
+def _stored_bytes(path: Path) -> bytes:
+    try:
+        stored = path.read_bytes()
+    except FileNotFoundError:
+        raise TableError(f"There is no file {str(path)!r}: check the name and the folder.") from None
+    except OSError as error:
+        raise TableError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
+    if not stored:
+        raise TableError(f"{str(path)!r} is empty: it must have a header and at least one row.")
+    return stored
+
+
+def _check_distinct(names: list[str], where: str) -> None:
+    repeated = [name for name, uses in Counter(names).items() if uses > 1]
+    if repeated:
+        raise TableError(f"{where} has more than one column {repeated[0]!r}: rename or remove the others.")
+
+
+def _check_rows(frame: Any, where: str) -> Any:
+    if not len(frame):
+        raise TableError(f"{where} has a header but no rows: it needs at least one.")
+    return frame
+
+
+def _plain(error: Exception | Warning) -> str:
+    """The message of another library as one sentence."""
+    message = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
+    return message if message.endswith(".") else message + "."
+
+
+def _shorten(name: str, most: int = 60) -> str:
+    return repr(name if len(name) <= most else name[: most - 3] + "...")

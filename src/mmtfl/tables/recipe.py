@@ -1,0 +1,359 @@
+"""How a table becomes features, targets, task labels and weights: learned once, kept with the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mmtfl.data.conversion import abbreviate, feature_columns
+from mmtfl.errors import require
+from mmtfl.tables.columns import MISSING, FeatureColumn
+from mmtfl.tables.reading import TableError, unnamed
+from mmtfl.tables.targets import Class, class_codes, learn_classes, read_labels, read_numbers, shown_kind
+
+__all__ = ["IMPUTE", "TableRecipe", "drop_unlabelled"]
+
+IMPUTE = ("mean", "median", "most_frequent")
+
+
+@dataclass(frozen=True)
+class TableRecipe:
+    """How the columns of a table become what an estimator takes.
+
+    Text and booleans become indicators of their levels; of two levels only the second has one. Everything
+    learned from the table (levels, classes, what stands in for missing values) is kept as plain values.
+
+    Attributes
+    ----------
+    features : tuple of FeatureColumn
+        The columns that become features, in order.
+    target_columns : tuple of str
+        One target, or several that share rows (each is a task).
+    task_column, weight_column : str or None
+        Columns of task labels and of row weights.
+    task_kind : {"str", "int", None}
+        What task labels are.
+    classes : tuple of two values, or None
+        The two classes of the targets, sorted; None for regression.
+    impute : str or None
+        How missing values of features are filled in.
+    notes : tuple of str
+        What `learn` noticed, for the reader; it is not kept.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from mmtfl.tables.recipe import TableRecipe
+    >>> pupils = pd.DataFrame({"school": ["A", "A", "B"], "age": [11, 12, 11],
+    ...                        "plays": ["chess", "go", "bridge"], "score": [2.0, 3.5, 3.0]})
+    >>> recipe = TableRecipe.learn(pupils, task="school", target="score")
+    >>> recipe.matrix(pupils)
+        age  plays=bridge  plays=chess  plays=go
+    0  11.0           0.0          1.0       0.0
+    1  12.0           0.0          0.0       1.0
+    2  11.0           1.0          0.0       0.0
+    >>> recipe.labels(pupils).tolist(), recipe.targets(pupils).tolist()
+    (['A', 'A', 'B'], [2.0, 3.5, 3.0])
+    >>> TableRecipe.from_dict(recipe.as_dict()) == recipe
+    True
+    """
+
+    features: tuple[FeatureColumn, ...]
+    target_columns: tuple[str, ...] = ()
+    task_column: str | None = None
+    task_kind: str | None = None
+    weight_column: str | None = None
+    classes: tuple[Class, Class] | None = None
+    impute: str | None = None
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    @classmethod
+    def learn(
+        cls,
+        frame: Any,
+        *,
+        task: str | None,
+        target: str | Sequence[str],
+        features: Sequence[str] | None = None,
+        weights: str | None = None,
+        impute: str | None = None,
+        classify: bool | None = None,
+        drop: Sequence[str] = (),
+        categories: Sequence[str] = (),
+    ) -> TableRecipe:
+        """Look at a table and say how its columns are used.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            The table the model will be fitted on.
+        task : str or None
+            Column of task labels; None for one task, or for several targets that share rows.
+        target : str or sequence of str
+            The column to predict; several are a task each.
+        features : sequence of str, optional
+            Columns to predict from; by default all others that have a name.
+        weights : str, optional
+            Column of row weights.
+        impute : {"mean", "median", "most_frequent"}, optional
+            Fill missing features with this statistic of their column (text: the most frequent level).
+            None: refuse them.
+        classify : bool, optional
+            Whether the target is a class; by default text, booleans and numbers with two values are.
+        drop : sequence of str
+            Columns that are not features.
+        categories : sequence of str
+            Columns whose values are levels, even if they look like numbers.
+
+        Returns
+        -------
+        recipe : TableRecipe
+            The recipe.
+        """
+        targets = (target,) if isinstance(target, str) else tuple(target)
+        if impute is not None and impute not in IMPUTE:
+            raise TableError(f"impute={impute!r} is unknown: use {', '.join(IMPUTE)}.")
+        if task is not None and len(targets) > 1:
+            raise TableError(
+                f"Several targets ({abbreviate(targets)}) are a task each, and column {task!r} names tasks "
+                "too: give one target with the task column, or several targets without."
+            )
+        chosen, notes = _choose(frame, [task, *targets, weights], features, drop, categories)
+        if impute is None:
+            _check_missing(frame, chosen)
+        learned = [
+            FeatureColumn.learn(frame[name], as_levels=name in categories, impute=impute) for name in chosen
+        ]
+        classes, note = learn_classes([frame[name] for name in targets], classify)
+        recipe = cls(
+            features=tuple(learned),
+            target_columns=targets,
+            task_column=task,
+            task_kind=None if task is None else shown_kind(frame[task]),
+            weight_column=weights,
+            classes=classes,
+            impute=impute,
+            notes=(*notes, *_constant(frame, chosen), *([note] if note else [])),
+        )
+        recipe._check_names()
+        return recipe
+
+    # -- from a table to what an estimator takes -------------------------------------------------------------
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the features, indicators included."""
+        return [name for column in self.features for name in column.features]
+
+    @property
+    def text_columns(self) -> list[str]:
+        """Columns that are read as text, so that 1.0 and 1 stay what they are in the file."""
+        named = [c.name for c in self.features if c.levels is not None and c.levels != ("False", "True")]
+        return named if self.task_column is None else [*named, self.task_column]
+
+    def matrix(self, frame: Any, *, unknown_level: str = "error") -> Any:
+        """Features as named columns of numbers; unknown_level="ignore" gives a new level no indicator."""
+        chosen = [column.name for column in self.features]
+        self._check_present(frame, chosen)
+        if self.impute is None:
+            _check_missing(frame, chosen)
+        out = np.empty((len(frame), len(self.feature_names)), order="F")
+        done = 0
+        for column in self.features:
+            part = column.encode(frame[column.name], unknown_level=unknown_level)
+            out[:, done : done + part.shape[1]] = part
+            done += part.shape[1]
+        return require("pandas", "frames").DataFrame(out, columns=self.feature_names, index=frame.index)
+
+    def labels(self, frame: Any) -> np.ndarray | None:
+        """Task label of each row, or None where no column holds them."""
+        if self.task_column is None:
+            return None
+        self._check_present(frame, [self.task_column])
+        return read_labels(frame[self.task_column], self.task_kind or "str")
+
+    def targets(self, frame: Any) -> Any:
+        """Targets: one per row, or for several target columns a frame, NaN where one was not observed.
+
+        Classes of a single target come as they are; those of several targets as 0 and 1, see ``classes``.
+        """
+        self._check_present(frame, self.target_columns)
+        if len(self.target_columns) == 1:
+            return self._single_target(frame[self.target_columns[0]])
+        columns = {name: self._one_of_several(frame[name]) for name in self.target_columns}
+        return require("pandas", "frames").DataFrame(columns, index=frame.index)
+
+    def weights(self, frame: Any) -> np.ndarray | None:
+        """Weight of each row, or None where no column holds them."""
+        if self.weight_column is None:
+            return None
+        self._check_present(frame, [self.weight_column])
+        weights = read_numbers(frame[self.weight_column], "Weight")
+        _check_none_missing(weights, "Weight", self.weight_column)
+        return weights
+
+    def _single_target(self, column: Any) -> np.ndarray:
+        if self.classes is None:
+            numbers = read_numbers(column, "Target")
+            _check_none_missing(numbers, "Target", column.name)
+            return numbers
+        codes = class_codes(column, self.classes)
+        _check_none_missing(np.where(codes < 0, np.nan, 0.0), "Target", column.name)
+        return np.array(self.classes)[codes]
+
+    def _one_of_several(self, column: Any) -> np.ndarray:
+        if self.classes is None:
+            return read_numbers(column, "Target")
+        codes = class_codes(column, self.classes)
+        return np.where(codes < 0, np.nan, codes)
+
+    # -- plain values ----------------------------------------------------------------------------------------
+
+    def as_dict(self) -> dict[str, Any]:
+        """The recipe as plain JSON types."""
+        return {
+            "features": [
+                {"name": c.name, "levels": None if c.levels is None else list(c.levels), "fill": c.fill}
+                for c in self.features
+            ],
+            "target_columns": list(self.target_columns),
+            "task_column": self.task_column,
+            "task_kind": self.task_kind,
+            "weight_column": self.weight_column,
+            "classes": None if self.classes is None else list(self.classes),
+            "impute": self.impute,
+        }
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> TableRecipe:
+        """The recipe of `as_dict`, checked: it may come from a file."""
+        try:
+            recipe = cls(
+                features=tuple(_feature_from(c) for c in _listed(plain["features"])),
+                target_columns=tuple(_expect(name, str) for name in _listed(plain["target_columns"])),
+                task_column=_expect(plain["task_column"], str, None),
+                task_kind=_expect(plain["task_kind"], "str", "int", None),
+                weight_column=_expect(plain["weight_column"], str, None),
+                classes=None if plain["classes"] is None else _two(plain["classes"]),
+                impute=_expect(plain["impute"], *IMPUTE, None),
+            )
+            recipe._check_names()
+        except (KeyError, TypeError, ValueError) as error:
+            raise TableError(f"The recipe of the table is damaged: {error}.") from None
+        return recipe
+
+    def _check_names(self) -> None:
+        names = self.feature_names
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise TableError(
+                f"Two features would be called {twice!r}, an indicator and another column: rename a column."
+            )
+
+    @staticmethod
+    def _check_present(frame: Any, names: Sequence[str]) -> None:
+        absent = [name for name in names if name not in frame.columns]
+        if absent:
+            raise TableError(
+                f"The table has no column {absent[0]!r}, which the model needs"
+                f"{f' ({len(absent)} such columns)' if len(absent) > 1 else ''}: its columns are "
+                f"{abbreviate(list(frame.columns))}."
+            )
+
+
+def drop_unlabelled(frame: Any, columns: Sequence[str | None]) -> tuple[Any, int]:
+    """Leave out rows where one of these columns (those that exist) is missing, and count them."""
+    named = [name for name in columns if name is not None and name in frame.columns]
+    kept = frame[frame[named].notna().all(axis=1)]
+    if not len(kept):
+        raise TableError(f"No row has a value in every one of {abbreviate(named)}: nothing is left to fit.")
+    return kept.reset_index(drop=True), len(frame) - len(kept)
+
+
+def _choose(frame, special, features, drop, categories) -> tuple[list[str], list[str]]:
+    """Names of the columns that become features, and what to tell about those left out."""
+    special, names, notes = [name for name in special if name is not None], list(frame.columns), []
+    for name in (*drop, *categories):
+        _known(frame, name)
+    if features is None:
+        nameless = [name for name in names if unnamed(name) and name not in special]
+        if nameless:
+            notes.append(
+                f"{len(nameless)} column{'s' * (len(nameless) > 1)} without a name (row numbers?) "
+                f"{'is' if len(nameless) == 1 else 'are'} left out; --features uses {nameless[0]!r}"
+            )
+        names = [name for name in names if name not in nameless and name not in drop]
+    for name in special:
+        _known(frame, name)
+    try:
+        chosen = feature_columns(names if features is None else list(frame.columns), special, features)
+    except (ValueError, TypeError) as error:
+        raise TableError(str(error).replace("The frame", "The table")) from None
+    return [name for name in chosen if name not in drop], notes
+
+
+def _known(frame: Any, name: str) -> None:
+    try:
+        feature_columns(list(frame.columns), [name], None if len(frame.columns) > 1 else [])
+    except ValueError as error:
+        raise TableError(str(error).replace("The frame", "The table")) from None
+
+
+def _check_missing(frame: Any, names: Sequence[str]) -> None:
+    counts = frame[list(names)].isna().sum()
+    counts = counts[counts > 0]
+    if len(counts):
+        listed = ", ".join(f"{name!r} {count}" for name, count in counts.iloc[:8].items())
+        more = f", ... ({len(counts)} columns in all)" if len(counts) > 8 else ""
+        raise TableError(
+            f"Missing values, of {len(frame)} rows: {listed}{more}. Fill them in with --impute mean (or "
+            f"median, most_frequent) when fitting, or leave columns out with --drop. {MISSING}."
+        )
+
+
+def _check_none_missing(numbers: np.ndarray, what: str, name: str) -> None:
+    missing = np.isnan(numbers)
+    if missing.any():
+        raise TableError(
+            f"{what} {name!r} is missing in {missing.sum()} of {len(missing)} rows (first in data row "
+            f"{missing.argmax() + 1}): fill it in, or leave these rows out with --drop-unlabelled. {MISSING}."
+        )
+
+
+def _constant(frame: Any, names: Sequence[str]) -> list[str]:
+    constant = [name for name in names if frame[name].nunique(dropna=False) == 1]
+    if not constant:
+        return []
+    verb = "has" if len(constant) == 1 else "have"
+    return [f"{abbreviate(constant)} {verb} one value in all rows: kept, but they tell nothing"]
+
+
+# -- reading plain values back ----------------------------------------------------------------------------
+
+
+def _feature_from(plain: Any) -> FeatureColumn:
+    levels = plain["levels"]
+    return FeatureColumn(
+        name=_expect(plain["name"], str),
+        levels=None if levels is None else tuple(_expect(level, str) for level in _listed(levels)),
+        fill=_expect(plain["fill"], *((int, float) if levels is None else (str,)), None),
+    )
+
+
+def _two(plain: Any) -> tuple[Class, Class]:
+    first, second = (_expect(value, str, int, float, bool) for value in _listed(plain))
+    return first, second
+
+
+def _listed(value: Any) -> list[Any]:
+    return _expect(value, list)
+
+
+def _expect(value: Any, *allowed: Any) -> Any:
+    """The value, if it is of one of the types or one of the plain values."""
+    if any(type(value) is kind if isinstance(kind, type) else value == kind for kind in allowed):
+        return value
+    raise ValueError(f"{value!r} is out of place")

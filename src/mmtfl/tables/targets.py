@@ -1,0 +1,146 @@
+"""Targets and task labels: what a column of them holds, and how it reaches an estimator."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mmtfl.data.conversion import abbreviate
+from mmtfl.tables.columns import MISSING, as_numbers, kind_of, texts, values_as_text
+from mmtfl.tables.reading import TableError
+
+__all__ = ["Class", "class_codes", "learn_classes", "read_labels", "read_numbers", "shown_kind"]
+
+Class = str | int | float | bool
+_WHOLE = re.compile(r"-?[1-9]\d{0,17}|0")  # an integer as Python prints it: 7, not 007 or +7
+
+
+def learn_classes(
+    columns: Sequence[Any], classify: bool | None
+) -> tuple[tuple[Class, Class] | None, str | None]:
+    """The two classes of the targets, or None for numbers; and a note where that was a guess."""
+    kinds = [kind_of(column) for column in columns]
+    for column, kind in zip(columns, kinds, strict=True):
+        if kind == "date":
+            raise TableError(f"Target {column.name!r} holds dates: put a number in its place.")
+    values = sorted({value for column in columns for value in _classes_in(column)}, key=_order)
+    numeric = all(kind == "number" for kind in kinds)
+    if classify is False or (classify is None and numeric and len(values) != 2):
+        if not numeric:
+            wrong = next(c.name for c, kind in zip(columns, kinds, strict=True) if kind != "number")
+            raise TableError(
+                f"Target {wrong!r} does not hold numbers, so it cannot be regressed: drop --regress."
+            )
+        return None, None
+    if len({kind == "number" for kind in kinds}) > 1:
+        raise TableError(
+            f"Targets {abbreviate([c.name for c in columns])} mix numbers and classes: fit them apart."
+        )
+    if len(values) != 2:
+        raise TableError(_not_two(columns[0].name, values))
+    note = None
+    if numeric and classify is None:
+        note = (
+            f"target {columns[0].name!r} has the values {values[0]} and {values[1]} only: taken for two "
+            "classes (--regress for numbers)"
+        )
+    return (values[0], values[1]), note
+
+
+def _classes_in(column: Any) -> list[Class]:
+    """Different values of a column: whole numbers, numbers, booleans or text."""
+    kind = kind_of(column)
+    if kind == "boolean":
+        return [bool(value) for value in column.dropna().unique()]
+    if kind == "number":
+        numbers = np.unique(as_numbers(column, f"Target {column.name!r}"))
+        return [int(v) if float(v).is_integer() else float(v) for v in numbers[np.isfinite(numbers)]]
+    return list(values_as_text(column)[1])
+
+
+def _order(value: Class) -> tuple[bool, Any]:
+    return isinstance(value, str), value
+
+
+def _not_two(name: str, values: list[Class]) -> str:
+    if len(values) < 2:
+        return f"Target {name!r} has a single class, {values[0]!r}: two are needed to tell them apart."
+    return (
+        f"Target {name!r} has {len(values)} classes ({abbreviate([str(v) for v in values])}), and two can be "
+        "told apart: make a column of 0 and 1 for each class and give each as a --target."
+    )
+
+
+def class_codes(column: Any, classes: tuple[Class, Class]) -> np.ndarray:
+    """0 and 1 for the two classes, -1 where the class is missing."""
+    if isinstance(classes[0], str):
+        codes, found = values_as_text(column)
+        wanted: list[Any] = [*found]
+    else:
+        values = as_numbers(column, f"Target {column.name!r}")
+        numbers, codes = np.unique(values, return_inverse=True)
+        codes = np.where(np.isnan(values), -1, codes)
+        wanted = [*numbers]
+    places = [*(next((i for i, c in enumerate(classes) if c == value), None) for value in wanted), -1]
+    out = np.array([-2 if place is None else place for place in places])[codes]
+    if (out == -2).any():
+        row = int((out == -2).argmax())
+        raise TableError(
+            f"Target {column.name!r} is {str(column.iloc[row])!r} in data row {row + 1}, but the classes are "
+            f"{classes[0]!r} and {classes[1]!r}: correct it."
+        )
+    return out
+
+
+def read_numbers(column: Any, what: str) -> np.ndarray:
+    """A column of finite numbers; NaN where one is missing."""
+    numbers = as_numbers(column, f"{what} {column.name!r}")
+    infinite = np.isinf(numbers)
+    if infinite.any():
+        raise TableError(
+            f"{what} {column.name!r} has {infinite.sum()} infinite values (first in data row "
+            f"{infinite.argmax() + 1}): correct them."
+        )
+    return numbers
+
+
+def shown_kind(column: Any) -> str:
+    """Kind of the labels of a task column: "int", or "str" as soon as one is not a plain whole number."""
+    kind = kind_of(column)
+    if kind == "date":
+        raise TableError(f"Task column {column.name!r} holds dates: put a name or a number in their place.")
+    if kind == "boolean" or column.isna().all():
+        return "str"
+    _, found = values_as_text(column)
+    if all(_WHOLE.fullmatch(value) for value in found):
+        return "int"
+    if kind == "number":
+        wrong = next(value for value in found if not _WHOLE.fullmatch(value))
+        raise TableError(
+            f"Task column {column.name!r} holds the number {wrong}: labels are names or whole numbers."
+        )
+    return "str"
+
+
+def read_labels(column: Any, kind: str) -> np.ndarray:
+    """Task labels of the given kind, one per row."""
+    missing = column.isna().to_numpy()
+    if missing.any():
+        raise TableError(
+            f"Task column {column.name!r} has {missing.sum()} rows without a label (first in data row "
+            f"{missing.argmax() + 1}): fill them in, or leave these rows out with --drop-unlabelled. "
+            f"{MISSING}."
+        )
+    words = texts(column)
+    if kind == "str":
+        return words.astype(str)
+    wrong = [i for i, word in enumerate(words) if not _WHOLE.fullmatch(word)]
+    if wrong:
+        raise TableError(
+            f"Task column {column.name!r} is {words[wrong[0]]!r} in data row {wrong[0] + 1}, but the model "
+            "knows its tasks by whole numbers: correct the label."
+        )
+    return words.astype(np.int64)

@@ -1,0 +1,120 @@
+"""What a notebook shows: scikit-learn's diagram, then what the tasks share, with inert names."""
+
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.utils import estimator_html_repr
+
+import mmtfl
+from mmtfl.datasets import make_tasks
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "{{7*7}}",
+    "=cmd()",
+    "n" * 300,
+    "מדד",
+]
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, and the text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.words = [], [], []
+        self.feed(text)
+        self.text = "".join(self.words)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += attributes
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+@pytest.fixture(scope="module")
+def model():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(150, 6)), columns=HOSTILE)
+    task = np.repeat(["a<b", "b", "c"], 50)
+    # feature 0 for all tasks, 1 for two of them, 2 for one, the others for none
+    y = 3 * X.iloc[:, 0] + 2 * X.iloc[:, 1] * (task != "c") + 2 * X.iloc[:, 2] * (task == "c")
+    return mmtfl.MMTFLRegressor(p=1, k=1, alpha=0.02).fit(X, y, task=task)
+
+
+def added(model):
+    """What comes after scikit-learn's own part."""
+    return model._repr_html_()[len(estimator_html_repr(model)) :]
+
+
+def test_scikit_learns_part_comes_first_and_is_whole(model):
+    own, shown = estimator_html_repr(model), model._repr_html_()
+    assert "alpha" in own
+    # identifiers in it are counted on
+    assert len(shown) > len(own)
+    assert Page(shown).tags[: len(Page(own).tags)] == Page(own).tags
+    assert model._repr_mimebundle_()["text/html"].endswith("</details></div>")
+
+
+def test_counts_and_largest_features_are_told(model):
+    page = Page(added(model))
+    assert (
+        "3 tasks, 6 features: 1 shared by all tasks, 1 used by some tasks, 1 used by one task, 3 not used."
+        in page.text
+    )
+    frame = model.summary()
+    assert page.tags.count("tr") == 1 + (frame["n_tasks"] > 0).sum() == 4
+    assert f"{frame['c'][0]:.4g}" in page.text
+    assert page.text.index(HOSTILE[0]) < page.text.index(HOSTILE[1]) < page.text.index(HOSTILE[2])
+
+
+def test_hostile_names_are_text(model):
+    page = Page(added(model))
+    assert not {"script", "img"} & set(page.tags)
+    assert not {name for name, _ in page.attributes} & {"onerror", "src"}
+    assert HOSTILE[0] in page.text
+    # nor does a name in a parameter run
+    hostile = mmtfl.MMTFLRegressor(task_column="<script>alert(2)</script>")
+    assert "<script>alert(2)" not in hostile._repr_html_()
+
+
+def test_long_names_are_cut_with_the_whole_in_a_tooltip():
+    X = pd.DataFrame({"n" * 300 + '"<b>': np.arange(10.0)})
+    shown = added(mmtfl.MMTFLRegressor(alpha=0.01).fit(X, X.iloc[:, 0]))
+    page = Page(shown)
+    assert "n" * 60 + "…" in page.text
+    assert "n" * 61 not in page.text
+    assert ("title", X.columns[0]) in page.attributes
+    assert "1 task, 1 feature: 1 " in page.text
+
+
+def test_it_stays_small_with_many_features():
+    data = make_tasks(n_tasks=3, n_samples=20, n_features=1000, random_state=0)
+    model = mmtfl.MMTFLRegressor(p=2, k=2, alpha=0.1).fit(data.X, data.y, task=data.task)
+    assert np.count_nonzero(model.c_) > 10
+    assert len(added(model)) < 3000
+
+
+def test_searches_and_models_without_any_feature():
+    data = make_tasks(n_tasks=3, n_samples=20, n_features=5, n_informative=2, random_state=0)
+    search = mmtfl.TwoStrengthCV(mmtfl.DirtyRegressor(), strengths=2, cv=2)
+    assert added(search) == ""
+    assert "3 tasks, 5 features" in search.fit(data.X, data.y, task=data.task)._repr_html_()
+    nothing = mmtfl.MMTFLRegressor(alpha=1e6).fit(data.X, data.y, task=data.task)
+    assert Page(added(nothing)).text == "3 tasks, 5 features: 5 not used."
+
+
+def test_an_unfitted_model_shows_scikit_learns_part_alone():
+    assert added(mmtfl.MMTFLRegressor()) == ""
+
+
+def test_the_display_setting_is_obeyed(model):
+    with sklearn.config_context(display="text"):
+        assert not hasattr(model, "_repr_html_")
+        assert set(model._repr_mimebundle_()) == {"text/plain"}

@@ -109,8 +109,8 @@ class DaskEngine:
             if self.client.status == "running" and isinstance(error, OSError):
                 raise  # an error of the work itself, such as a file that is not there
             raise EngineLostError(
-                f"The Dask scheduler was lost {where} ({type(error).__name__}). Start it again and repeat the "
-                "fit: with checkpoint= it goes on from the last pass that was saved."
+                f"The Dask scheduler was lost {where} ({type(error).__name__}). Start it again and repeat "
+                "the fit: with checkpoint= it goes on from the last pass that was saved."
             ) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import warnings
 from numbers import Integral, Real
@@ -20,6 +21,7 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mmtfl.data.fingerprint import fingerprint
 from mmtfl.data.finite import check_finite_design
 from mmtfl.data.labels import check_task_labels
 from mmtfl.data.stored import StoredTasks
@@ -47,6 +49,8 @@ from mmtfl.estimators.saving import Savable
 from mmtfl.estimators.scaling import column_spread
 from mmtfl.estimators.stored import prepare_stored
 from mmtfl.objective.penalties import make_penalty
+from mmtfl.solvers.checkpoint import Book, Checkpoint
+from mmtfl.solvers.reporter import Reporter
 
 # -- parameters: valid values as data, and one remedy each -------------------------------------------------
 
@@ -73,6 +77,7 @@ MEMBER_CONSTRAINTS: dict[str, list[Any]] = {
     "k": [Interval(Real, 0, np.inf, closed="right"), StrOptions({"log"})],
     "alpha": [Interval(Real, 0, np.inf, closed="neither")],
     "eps": [Interval(Real, 0, np.inf, closed="neither")],
+    "checkpoint": [str, os.PathLike, None],
 }
 
 REMEDIES = {
@@ -90,7 +95,8 @@ REMEDIES = {
     "max_iter": "Use a positive number of passes, such as 1000.",
     "tol": "Use a small positive number, such as 1e-7.",
     "n_jobs": "Use None, a number of threads, or -1 for all processors.",
-    "engine": "Use None to run here, or an engine of mmtfl.engine.",
+    "engine": "Use None to run here, or DaskEngine(client).",
+    "checkpoint": "Name a file, such as 'fit.checkpoint', or use None.",
 }
 
 PARAMETERS = """\
@@ -123,13 +129,21 @@ warm_start : bool, default=False
 n_jobs : int, optional
     Threads over tasks; -1 for all processors. The result is the same for any number.
 engine : engine, optional
-    Where the tasks are kept and worked on; None for this process.
+    Where the tasks are kept and worked on, such as ``DaskEngine(client)``; None for this process. Elsewhere
+    "auto" is "alternating".
 verbose : int, default=0
-    Whether to tell on stderr how the fit went, in one line; searches also show how far they are.{eps}"""
+    Whether to tell on stderr how the fit went, in one line; searches also show how far they are, and
+    Algorithm 1 its passes.{eps}{checkpoint}"""
 
 EPS_PARAMETER = """
 eps : float, default=1e-2
     Only for k="log": the penalty is alpha log(1 + S / eps)."""
+
+CHECKPOINT_PARAMETER = """
+checkpoint : str or path, optional
+    A file in which the fit keeps what it has reached: passes of Algorithm 1, finished parts of a search, and
+    the solution. The same fit on the same data goes on from it and ends with the same bits; another one
+    refuses it."""
 
 SCALE_TARGETS_PARAMETER = """\
 scale_targets : bool, default=False
@@ -177,8 +191,11 @@ def document(cls: type[Model]) -> type[Model]:
     if cls.__doc__:  # python -OO drops docstrings
         scale = SCALE_TARGETS_PARAMETER if "scale_targets" in cls._parameter_constraints else ""
         eps = EPS_PARAMETER if "eps" in cls._parameter_constraints else ""
+        kept = CHECKPOINT_PARAMETER if "checkpoint" in cls._parameter_constraints else ""
         text = inspect.cleandoc(cls.__doc__).replace("<p and k>", PARAMETERS)
-        text = text.replace("<shared parameters>", SHARED_PARAMETERS.format(scale_targets=scale, eps=eps))
+        text = text.replace(
+            "<shared parameters>", SHARED_PARAMETERS.format(scale_targets=scale, eps=eps, checkpoint=kept)
+        )
         cls.__doc__ = text.replace("<shared attributes>", ATTRIBUTES)
     return cls
 
@@ -326,12 +343,28 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
     def _solver_options(self) -> dict[str, Any]:
         """The options that go to the solver as they are."""
         names = ("solver", "fit_intercept", "max_iter", "tol", "engine", "n_jobs")
-        return {name: getattr(self, name) for name in names}
+        options = {name: getattr(self, name) for name in names}
+        return {**options, "report": Reporter(type(self).__name__) if self.verbose else None}
 
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
         """From prepared data to a `Solution` and the penalty it minimises."""
         penalty = make_penalty(self.p, self.k, self.alpha, eps=self.eps)
-        return prepared.solve(self._loss, penalty, self._solver_options()), penalty
+        kept = self._open_checkpoint(prepared, penalty)
+        book = None if kept is None else Book(kept)
+        return prepared.solve(self._loss, penalty, {**self._solver_options(), "book": book}), penalty
+
+    def _open_checkpoint(self, prepared: Prepared, *others: Any) -> Checkpoint | None:
+        """The file that this fit of these data goes on from, if one is asked for."""
+        if self.checkpoint is None:
+            return None
+        # where the work is done, and what is told of it, do not change the answer
+        aside = ("checkpoint", "n_jobs", "verbose", "unknown_task", "engine", "warm_start", "cv")
+        params = {name: value for name, value in self.get_params(deep=False).items() if name not in aside}
+        elsewhere = self.engine is not None and not self.engine.is_here
+        if self.solver == "auto" and (elsewhere or not isinstance(prepared.tasks, Tasks)):
+            params["solver"] = "alternating"
+        data = prepared.tasks, prepared.column_scale, prepared.target_scale, prepared.start
+        return Checkpoint(self.checkpoint, fingerprint(type(self).__name__, params, *data, *others))
 
     def _learn(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
         A = prepared.to_original(solution.A)

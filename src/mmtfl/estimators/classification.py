@@ -268,6 +268,7 @@ class MMTFLClassifier(TaskClassifier):
         engine=None,
         verbose=0,
         eps=1e-2,
+        checkpoint=None,
     ):
         self.p = p
         self.k = k
@@ -284,3 +285,4 @@ class MMTFLClassifier(TaskClassifier):
         self.engine = engine
         self.verbose = verbose
         self.eps = eps
+        self.checkpoint = checkpoint

@@ -6,16 +6,18 @@ row norms come back; the coefficients stay with their tasks until the end.
 """
 
 from collections.abc import Callable
+from time import monotonic
 
 import numpy as np
 
 from mmtfl.engine.base import Engine
 from mmtfl.objective.objective import Objective
 from mmtfl.solvers.block import RowDescent
+from mmtfl.solvers.checkpoint import Book
 from mmtfl.solvers.leaps import Leaps
-from mmtfl.solvers.placed import PassResult, Placed
+from mmtfl.solvers.placed import Placed
 from mmtfl.solvers.placed_design import judged
-from mmtfl.solvers.shards import Update
+from mmtfl.solvers.shards import Held, Update
 from mmtfl.solvers.solution import Solution
 
 _INNER = 0.03  # accuracy of a task's own problem, in units of tol
@@ -23,6 +25,8 @@ _INEXACT = 0.03  # while A still moves, in units of its last move: early passes 
 _STALLED = 1e-12  # a pass that lowers the objective by less, as a share of it at A = 0, is the last
 _CONVEX_PASSES_TOL = 1e-3  # for convex members the rows finish the work: any start gives the same answer
 _GONE = 1e-5  # a row of this share of the largest effect leaves the passes; the finish may bring it back
+_KEEP_PASSES, _KEEP_SECONDS = 16, 30.0  # how often a checkpoint is written
+_LONGEST_LINEAGE = 64  # passes that a cluster would have to repeat for a lost worker, at most
 
 Report = Callable[[int, float, float, int], None]
 
@@ -35,13 +39,15 @@ def alternate(
     max_iter: int,
     tol: float,
     report: Report | None = None,
+    book: Book | None = None,
 ) -> Solution:
     """Algorithm 1 from c = 1 (or from the c of `start`), then row descent to settle zeros exactly.
 
     Algorithm 1 alone only approaches the zero rows of the convex members, and stops at some points that row
-    descent can still leave; the finish never raises the objective.
+    descent can still leave; the finish never raises the objective. With a `book`, passes go on from where it
+    says, and are kept in it as they go.
     """
-    passes = Passes(objective, engine, start=start, tol=tol, report=report)
+    passes = Passes(objective, engine, start=start, tol=tol, report=report, book=book)
     passes.run(max_iter, passes.early_goal)
     if not objective.design.can_gather(passes.n_kept):
         passes.run(max_iter, tol)
@@ -81,16 +87,18 @@ class Passes:
 
     def __init__(
         self, objective: Objective, engine: Engine, *, tol: float, start=None, accelerate: bool = True,
-        report: Report | None = None,
+        report: Report | None = None, book: Book | None = None,
     ):  # fmt: skip
-        self.objective, self.tol, self.report = objective, tol, report
+        self.objective, self.tol, self.report, self.book = objective, tol, report, book
         self.placed = Placed.of(objective, engine)
         penalty = objective.penalty
         self.separable = penalty.power == penalty.p and penalty.kind == 0  # k = inf: c never changes
         self.leaps = Leaps() if accelerate and not self.separable else None
         self.history: list[float] = []
-        self.size, self.change, self.leapt, self.settled = 0.0, np.inf, False, False
-        self.last: PassResult | None = None
+        self.size, self.change, self.leapt = 0.0, np.inf, False
+        self.unrest = np.inf  # the last change of A; 0 where more passes would change nothing
+        self.norms, self.effect = np.zeros((2, objective.design.n_features))  # of the rows of the last A
+        self._kept_at = 0, monotonic()
         n_features = objective.design.n_features
         if start is None or not np.any(start):  # from zero weights no feature would return
             weight = np.asarray(penalty.start_weight(), dtype=float)
@@ -100,11 +108,14 @@ class Passes:
             A = np.asarray(start, dtype=float)
             self.weights = penalty.weights(A)
             self.held = self.placed.hold(np.ascontiguousarray(A.T), None)
+        known = None if book is None else book.passes()
+        if known is not None:
+            self._take_up(known)
 
     @property
     def n_kept(self) -> int:
         """Number of features still there."""
-        return 0 if self.last is None else int(np.count_nonzero(self.last.norms))
+        return int(np.count_nonzero(self.norms))
 
     @property
     def early_goal(self) -> float:
@@ -113,9 +124,9 @@ class Passes:
 
     def run(self, max_iter: int, goal: float) -> None:
         """Go on until A moves by no more than this share of its size, `max_iter` passes in all."""
-        self.settled = self.settled and self.change <= goal
-        while len(self.history) < max_iter and not self.settled:
-            self._pass(goal)
+        while len(self.history) < max_iter and self.unrest > goal:
+            self._pass()
+            self._keep(is_last=self.unrest <= goal)
 
     def bring_home(self) -> tuple[np.ndarray, np.ndarray]:
         """A (n_features, n_tasks) and the intercepts."""
@@ -123,7 +134,7 @@ class Passes:
         assert held.intercept is not None  # a pass finds them
         return np.ascontiguousarray(held.A.T), held.intercept
 
-    def _pass(self, goal: float) -> None:
+    def _pass(self) -> None:
         exact = _INNER * self.tol
         inner = exact if self.leaps is None else max(exact, min(1e-3, _INEXACT * self.change))
         kept = np.flatnonzero(np.isfinite(self.weights)).astype(np.int32)
@@ -136,25 +147,65 @@ class Passes:
             self._tell(kept)
             return
         before = self.history[-1] if self.history else np.inf
-        self.held, self.last = held, result
+        self.held, self.norms, self.effect = held, result.norms, result.effect
         self.history.append(value)
         self.size = max(self.size, result.largest)  # A may go to zero
         self.change = result.moved / self.size if self.size > 0.0 else 0.0
         stalled = abs(before - value) <= _STALLED * self.objective.null_value and inner <= exact
-        self.settled = self.change <= goal or self.separable or stalled
+        self.unrest = 0.0 if self.separable or stalled else self.change
         if self.leaps is None:
             self.weights = self.objective.penalty.weights_at(result.norms)
-        elif not self.settled:
+        else:
             self.weights, self.leapt = self.leaps.next(self.weights, self._next_weights())
         self._tell(kept)
 
     def _next_weights(self) -> np.ndarray:
         """The weights of the next pass; inf for rows that say next to nothing in any task, in units of y."""
-        assert self.last is not None  # a pass from a leap is never the first
-        effect = self.last.effect
+        effect = self.effect
         with np.errstate(divide="ignore"):
-            weights = self.objective.penalty.weights_at(self.last.norms)
+            weights = self.objective.penalty.weights_at(self.norms)
         return np.where(effect > _GONE * effect.max(initial=0.0), weights, np.inf)
+
+    def _keep(self, *, is_last: bool) -> None:
+        """Bring the coefficients home from time to time: for the book, and so that no lineage grows long."""
+        done, since = self._kept_at
+        n_passes, seconds = len(self.history) - done, monotonic() - since
+        if self.book is not None:
+            due = n_passes >= _KEEP_PASSES or seconds >= _KEEP_SECONDS or is_last
+        else:
+            due = n_passes >= _LONGEST_LINEAGE and not self.placed.engine.is_here
+        if not due:
+            return
+        held = self.placed.bring_home(self.held)
+        self.held = self.placed.hold(*held)
+        if self.book is not None:
+            self.book.keep_passes(self._state(held))
+        self._kept_at = len(self.history), monotonic()
+
+    def _state(self, held: Held) -> dict[str, np.ndarray]:
+        assert held.intercept is not None
+        numbers = [self.size, self.change, self.leapt, self.unrest]
+        logs = [] if self.leaps is None else self.leaps.logs
+        return {
+            "A": held.A,
+            "intercept": held.intercept,
+            "weights": self.weights,
+            "norms": self.norms,
+            "effect": self.effect,
+            "history": np.array(self.history),
+            "numbers": np.array(numbers, dtype=float),
+            "logs": np.array(logs).reshape(len(logs), len(self.weights)),
+        }
+
+    def _take_up(self, known: dict[str, np.ndarray]) -> None:
+        self.held = self.placed.hold(known["A"], known["intercept"])
+        self.weights, self.norms, self.effect = known["weights"], known["norms"], known["effect"]
+        self.history = known["history"].tolist()
+        self.size, self.change, leapt, self.unrest = known["numbers"].tolist()
+        self.leapt = bool(leapt)
+        if self.leaps is not None:
+            self.leaps = Leaps(list(known["logs"]))
+        self._kept_at = len(self.history), monotonic()
 
     def _tell(self, kept: np.ndarray) -> None:
         if self.report is not None:

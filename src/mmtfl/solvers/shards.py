@@ -121,10 +121,10 @@ class Shard:
 
 def load_shard(source: Source) -> Shard:
     """Bring the tasks of a source into this memory."""
-    return Shard(_in_order(source.read()), source.first)
+    return Shard(in_order(source.read()), source.first)
 
 
-def _in_order(tasks: Tasks) -> Tasks:
+def in_order(tasks: Tasks) -> Tasks:
     """The tasks in arrays that are aligned and stored by rows.
 
     Arrays that have travelled may be neither, which is slower and gives other last bits.

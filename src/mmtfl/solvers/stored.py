@@ -18,6 +18,7 @@ from mmtfl.objective.penalties import LogRows, RowPower
 from mmtfl.solvers import shard_rows
 from mmtfl.solvers.alternating import alternate
 from mmtfl.solvers.blas import one_blas_thread
+from mmtfl.solvers.checkpoint import Book
 from mmtfl.solvers.placed import Placed
 from mmtfl.solvers.placed_design import PlacedDesign, placed_objective
 from mmtfl.solvers.row_sums import split_evenly
@@ -48,7 +49,7 @@ class OpenTasks:
     def __init__(self, stored: StoredTasks, loss: Loss, *, fit_intercept: bool, engine: Engine | None = None):
         self.stored, self.loss = stored, loss
         self.labels, self.n_tasks, self.n_features = stored.labels, stored.n_tasks, stored.n_features
-        self.sizes = stored.sizes
+        self.sizes, self.fingerprint = stored.sizes, stored.fingerprint
         compress = loss.is_quadratic
         held = stored.bytes_held(compress=compress)
         if engine is None or engine.is_here:
@@ -79,9 +80,19 @@ class OpenTasks:
         )
 
     def solve(
-        self, penalty: RowPower | LogRows, *, column_scale=None, target_scale=None, start=None, **options
+        self,
+        penalty: RowPower | LogRows,
+        *,
+        column_scale=None,
+        target_scale=None,
+        start=None,
+        book: Book | None = None,
+        **options,
     ) -> Solution:
         """Algorithm 1, finished by rows where what is left fits; see `solve`."""
+        known = None if book is None else book.solution()
+        if known is not None:
+            return known
         if math.isinf(penalty.p):
             raise ValueError(
                 "p=inf is solved by rows, which need all data in memory: load them with stored.load(), or "
@@ -91,15 +102,18 @@ class OpenTasks:
             self._see_as(penalty, column_scale, target_scale)
             objective = placed_objective(self._design(), self.loss, penalty)
             factor = self._factor(objective.__dict__["steepest"])
-            if factor is None:
-                return alternate(objective, self.placed.engine, start=start, **options)
-            scale = factor if column_scale is None else column_scale * factor
-            penalty = penalty.rescaled(1.0 / factor)
-            self._see_as(penalty, scale, target_scale)
-            objective = placed_objective(self._design(), self.loss, penalty)
-            start = None if start is None else start * factor[:, None]
-            found = alternate(objective, self.placed.engine, start=start, **options)
-            return replace(found, A=found.A / factor[:, None])
+            if factor is not None:
+                scale = factor if column_scale is None else column_scale * factor
+                penalty = penalty.rescaled(1.0 / factor)
+                self._see_as(penalty, scale, target_scale)
+                objective = placed_objective(self._design(), self.loss, penalty)
+                start = None if start is None else start * factor[:, None]
+            found = alternate(objective, self.placed.engine, start=start, book=book, **options)
+            if factor is not None:
+                found = replace(found, A=found.A / factor[:, None])
+        if book is not None:
+            book.keep_solution(found)
+        return found
 
     def _design(self) -> PlacedDesign:
         limit = self.stored.memory_limit

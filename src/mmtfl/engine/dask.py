@@ -36,7 +36,7 @@ class DaskEngine:
     --------
     >>> from distributed import Client
     >>> from mmtfl import DaskEngine
-    >>> with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=":0") as client:
     ...     engine = DaskEngine(client)
     ...     engine.map(pow, engine.place(int, ["2", "3"]), [3, 2])
     [8, 9]

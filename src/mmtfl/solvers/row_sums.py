@@ -78,14 +78,16 @@ def split_evenly(costs: np.ndarray, n_parts: int) -> np.ndarray:
     --------
     >>> import numpy as np
     >>> split_evenly(np.ones(10), 3).tolist()
-    [0, 3, 6, 10]
+    [0, 3, 7, 10]
     """
     n_tasks = len(costs)
     n_parts = min(n_parts, n_tasks)
     grain = 1 << max(0, (n_tasks // (16 * n_parts)).bit_length() - 1)
-    reached = np.cumsum(costs, dtype=float)
+    reached = np.concatenate([[0.0], np.cumsum(costs, dtype=float)])
     goals = reached[-1] * np.arange(1, n_parts) / n_parts
-    cuts = grain * np.round(np.searchsorted(reached, goals, side="left") / grain).astype(int)
+    after = np.searchsorted(reached, goals)
+    nearest = after - (goals - reached[after - 1] < reached[after] - goals)
+    cuts = grain * np.round(nearest / grain).astype(int)
     # every part has a task, however uneven the costs
     cuts = np.maximum.accumulate(np.maximum(cuts, 1))
     return np.unique(np.concatenate([[0], np.minimum(cuts, n_tasks), [n_tasks]]))

@@ -49,7 +49,9 @@ def a_fit(p, k, loss, **options):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_one_and_two_workers_have_the_bits_of_this_process(client, loss):
-    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as single:
+    with Client(
+        processes=False, n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+    ) as single:
         engines = DaskEngine(client), DaskEngine(single)
         assert [engine.n_slots for engine in engines] == [2, 1]
         for p, k in MEMBERS:

@@ -12,6 +12,7 @@ from scipy.linalg import helmert
 from scipy.linalg.lapack import dpstrf
 
 _LEAST_BLOCK = 256  # rows that are worked in at once, so that a block is a product of matrices
+_CONSTANT = 1e-20  # share of the raw square sum
 
 
 def is_compressible(n_rows: int, n_features: int) -> bool:
@@ -100,7 +101,10 @@ class Moments:
 
     def _root(self) -> np.ndarray:
         """R with R.T @ R the scatter, as many rows as its rank; columns on one scale on the way."""
-        scale = np.sqrt(np.diag(self.scatter))
+        squares = np.diag(self.scatter)
+        # the scatter of a constant column is the rounding of its mean
+        is_constant = squares <= _CONSTANT * self.weight * self.mean**2
+        scale = np.sqrt(np.where(is_constant, 0.0, squares))
         unit = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
         factor, pivots, rank, _ = dpstrf(self.scatter * unit[:, None] * unit, lower=0)
         root = np.empty((rank, len(scale)))

@@ -222,3 +222,35 @@ def test_long_tasks_are_read_as_few_rows_and_short_ones_as_they_are(frame, tmp_p
             atol=1e-10,
         )
     assert_array_equal(found.task(short).X, whole.task(short).X)
+
+
+# -- Dask DataFrames -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["memory", "files"])
+def test_a_dask_frame_gives_the_rows_of_the_frame(source, frame, tmp_path):
+    import dask.dataframe as dd
+
+    if source == "memory":
+        lazy = dd.from_pandas(frame, npartitions=5, sort=False)
+    else:
+        lazy = dd.read_parquet(written(frame, tmp_path, "several files"))
+    stored = Tasks.from_dask(lazy, task="site", target="y", features=NAMES, weight="w")
+    want = Tasks.from_frame(frame, task="site", target="y", features=NAMES, weight="w")
+    assert_array_equal(stored.sizes, want.sizes)
+    same_tasks(stored.load(), want)
+    again = Tasks.from_dask(lazy, task="site", target="y", features=NAMES, weight="w")
+    other = Tasks.from_dask(lazy, task="site", target="y", features=NAMES)
+    assert stored.fingerprint == again.fingerprint != other.fingerprint
+
+
+def test_what_is_wrong_with_a_dask_frame_is_told(frame):
+    import dask.dataframe as dd
+
+    with pytest.raises(TypeError, match=r"Tasks\.from_frame"):
+        Tasks.from_dask(frame, task="site", target="y")
+    with pytest.raises(ValueError, match="no column 'town'"):
+        Tasks.from_dask(dd.from_pandas(frame, npartitions=2), task="town", target="y")
+    holes = frame.assign(site=frame.site.mask(frame.index == 250))
+    with pytest.raises(ValueError, match="missing labels in partition 1"):
+        Tasks.from_dask(dd.from_pandas(holes, npartitions=2), task="site", target="y")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from mmtfl.data.conversion import feature_columns
-from mmtfl.data.labels import check_task_labels
-from mmtfl.data.stored import Piece, StoredTasks, codes_of
+from mmtfl.data.stored import Found, RowGroup, StoredTasks, codes_of, index_pieces
 from mmtfl.data.validation import check_weights
 from mmtfl.errors import require
 
@@ -39,7 +37,7 @@ def open_parquet(
     files = _files(Path(path))
     folder_labels = _folder_labels(files, task)
     columns: list[str] | None = None
-    seen: list[_Seen] = []
+    seen: list[Found] = []
     digest = blake2b(digest_size=16)
     for file, label in zip(files, folder_labels, strict=True):
         with parquet.ParquetFile(file) as opened:
@@ -56,38 +54,26 @@ def open_parquet(
             digest.update(repr((label, names, file.stat().st_size, opened.metadata.num_rows)).encode())
             digest.update(_footer(file))
             seen += _look(opened, str(file), label, task, weight)
-    labels, pieces, sizes, sums = _index(seen, name=f"column {task!r}")
+    labels, pieces, sizes, sums = index_pieces(seen, name=f"column {task!r}")
     digest.update(repr((task, target, weight, columns)).encode())
     return StoredTasks(
         pieces, labels, sizes, sums, task, target, weight, tuple(columns or ()), digest.hexdigest(), limit
     )
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """A row group as it was found: its distinct labels, and their counts and weights."""
-
-    path: str
-    row_group: int
-    label: Any
-    labels: list
-    counts: list
-    sums: list
-
-
-def _look(opened: Any, path: str, label: Any, task: str, weight: str | None) -> Iterator[_Seen]:
+def _look(opened: Any, path: str, label: Any, task: str, weight: str | None) -> Iterator[Found]:
     for number in range(opened.num_row_groups):
         n_rows = opened.metadata.row_group(number).num_rows
         if n_rows == 0:
             continue
         if label is not None and weight is None:
-            yield _Seen(path, number, label, [label], [n_rows], [float(n_rows)])
+            yield Found(RowGroup(path, number), label, [label], [n_rows], [float(n_rows)])
             continue
         columns = [name for name in (task if label is None else None, weight) if name is not None]
         table = opened.read_row_group(number, columns=columns)
         if label is not None:
             total = float(np.sum(check_weights(table.column(weight), n_rows)))
-            yield _Seen(path, number, label, [label], [n_rows], [total])
+            yield Found(RowGroup(path, number), label, [label], [n_rows], [total])
             continue
         column = table.column(task)
         if column.null_count:
@@ -98,24 +84,7 @@ def _look(opened: Any, path: str, label: Any, task: str, weight: str | None) -> 
         sums = counts.astype(float)
         if weight is not None:
             sums = np.bincount(codes, check_weights(table.column(weight), n_rows), minlength=len(distinct))
-        yield _Seen(path, number, None, distinct, counts.tolist(), sums.tolist())
-
-
-def _index(seen: list[_Seen], name: str) -> tuple[np.ndarray, list[Piece], np.ndarray, np.ndarray]:
-    if not seen:
-        raise ValueError("The parquet files have no rows.")
-    labels = np.unique(
-        check_task_labels([label for group in seen for label in group.labels], None, name=name)
-    )
-    position = {label: t for t, label in enumerate(labels.tolist())}
-    sizes, sums = np.zeros(len(labels), dtype=np.intp), np.zeros(len(labels))
-    pieces = []
-    for group in seen:
-        codes = np.array([position[label] for label in group.labels])
-        sizes[codes] += group.counts
-        sums[codes] += group.sums
-        pieces.append(Piece(group.path, group.row_group, group.label, np.sort(codes)))
-    return labels, pieces, sizes, sums
+        yield Found(RowGroup(path, number), None, distinct, counts.tolist(), sums.tolist())
 
 
 def _files(path: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Tasks whose rows stay in parquet files: what there is, and any run of tasks when it is wanted."""
+"""Tasks whose rows stay where they are stored: what there is, and any run of tasks when it is wanted."""
 
 from __future__ import annotations
 
@@ -10,25 +10,40 @@ import numpy as np
 
 from mmtfl.data.conversion import as_float
 from mmtfl.data.finite import check_finite_design, check_finite_target
+from mmtfl.data.labels import check_task_labels
 from mmtfl.data.moments import Moments, block_length, is_compressible
 from mmtfl.data.rows import offsets_of
 from mmtfl.data.tasks import Tasks
 from mmtfl.data.validation import check_design, check_task_weights, check_weights
 from mmtfl.errors import require
 
-__all__ = ["Piece", "StoredPart", "StoredTasks"]
+__all__ = ["Found", "Piece", "RowGroup", "StoredPart", "StoredTasks", "index_pieces"]
 
 _BATCH = 1 << 19  # numbers read at a time
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A row group of a file: where it is, and how many rows of which tasks are in it."""
+    """A row group of a file, or another thing that can be read, and which tasks have rows in it."""
 
-    path: str
-    row_group: int
+    source: Any  # has tables(columns, n_rows): the rows, some at a time
     label: Any  # the task of all its rows, from the name of the folder; None: a column tells
     codes: np.ndarray  # positions of the tasks that have rows in it
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A part of a parquet file."""
+
+    path: str
+    number: int
+
+    def tables(self, columns: list[str], n_rows: int) -> Iterator[Any]:
+        """Some columns, some rows at a time."""
+        pa, parquet = require("pyarrow", "dask"), require("pyarrow.parquet", "dask")
+        with parquet.ParquetFile(self.path, pre_buffer=False) as file:
+            for batch in file.iter_batches(n_rows, row_groups=[self.number], columns=columns):
+                yield pa.Table.from_batches([batch])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,7 +53,7 @@ class StoredTasks:
     Parameters
     ----------
     pieces : list of Piece
-        Row groups, in the order of the files.
+        Row groups in the order of the files, or partitions of a frame.
     labels : ndarray of shape (n_tasks,)
         Task labels, sorted.
     sizes : ndarray of shape (n_tasks,)
@@ -84,7 +99,7 @@ class StoredTasks:
 
     def __repr__(self) -> str:
         sizes = f"n_tasks={self.n_tasks}, n_samples={self.n_samples}, n_features={self.n_features}"
-        return f"StoredTasks({sizes}, {len(self.pieces)} row groups)"
+        return f"StoredTasks({sizes}, in {len(self.pieces)} piece{'s' if len(self.pieces) > 1 else ''})"
 
     def part(self, lo: int, hi: int, *, compress: bool) -> StoredPart:
         """The tasks from position lo up to hi, to be read where they are wanted."""
@@ -200,7 +215,7 @@ class StoredPart:
 
 def _batches(stored: StoredTasks, columns: Sequence[str]) -> Iterator[tuple[np.ndarray, Any]]:
     """Tables of rows that belong to these tasks, with the position of each row's task."""
-    pa, parquet = require("pyarrow", "dask"), require("pyarrow.parquet", "dask")
+    pa = require("pyarrow", "dask")
     n_rows = max(1, _BATCH // len(columns))
     position = {label: t for t, label in enumerate(stored.labels.tolist())}
     for piece in stored.pieces:
@@ -208,19 +223,17 @@ def _batches(stored: StoredTasks, columns: Sequence[str]) -> Iterator[tuple[np.n
         if not by_column and piece.label not in position:
             continue
         wanted = [*columns, *([stored.task] if by_column else [])]
-        with parquet.ParquetFile(piece.path, pre_buffer=False) as file:
-            for batch in file.iter_batches(n_rows, row_groups=[piece.row_group], columns=wanted):
-                table = pa.Table.from_batches([batch])
-                if by_column:
-                    codes = codes_of(table.column(stored.task), position)
-                    inside = codes >= 0
-                    if not inside.any():
-                        continue
-                    if not inside.all():
-                        table, codes = table.filter(pa.array(inside)), codes[inside]
-                else:
-                    codes = np.full(table.num_rows, position[piece.label])
-                yield codes, table
+        for table in piece.source.tables(wanted, n_rows):
+            if by_column:
+                codes = codes_of(table.column(stored.task), position)
+                inside = codes >= 0
+                if not inside.any():
+                    continue
+                if not inside.all():
+                    table, codes = table.filter(pa.array(inside)), codes[inside]
+            else:
+                codes = np.full(table.num_rows, position[piece.label])
+            yield codes, table
 
 
 def codes_of(column: Any, position: dict[Any, int]) -> np.ndarray:
@@ -230,3 +243,35 @@ def codes_of(column: Any, position: dict[Any, int]) -> np.ndarray:
         encoded = encoded.combine_chunks()
     of_value = np.array([position.get(value, -1) for value in encoded.dictionary.to_pylist()], dtype=np.intp)
     return of_value[encoded.indices.to_numpy(zero_copy_only=False)]
+
+
+# -- what was found ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Found:
+    """A piece as it was found: its distinct labels, and how many rows each has and what they weigh."""
+
+    source: Any
+    label: Any
+    labels: list
+    counts: list
+    sums: list
+
+
+def index_pieces(seen: list[Found], name: str) -> tuple[np.ndarray, list[Piece], np.ndarray, np.ndarray]:
+    """Labels in order, the pieces with the positions of theirs, and every task's rows and weight."""
+    if not seen:
+        raise ValueError("There are no rows: the files or partitions are all empty.")
+    labels = np.unique(
+        check_task_labels([label for group in seen for label in group.labels], None, name=name)
+    )
+    position = {label: t for t, label in enumerate(labels.tolist())}
+    sizes, sums = np.zeros(len(labels), dtype=np.intp), np.zeros(len(labels))
+    pieces = []
+    for group in seen:
+        codes = np.array([position[label] for label in group.labels])
+        sizes[codes] += group.counts
+        sums[codes] += group.sums
+        pieces.append(Piece(group.source, group.label, np.sort(codes)))
+    return labels, pieces, sizes, sums

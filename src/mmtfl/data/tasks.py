@@ -444,12 +444,55 @@ class Tasks:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     frame.to_parquet(os.path.join(folder, "visits.parquet"))
         ...     Tasks.from_parquet(folder, task="site", target="y")
-        StoredTasks(n_tasks=2, n_samples=3, n_features=1, 1 row groups)
+        StoredTasks(n_tasks=2, n_samples=3, n_features=1, in 1 piece)
         """
         from mmtfl.data.parquet import open_parquet
 
         return open_parquet(
             path, task=task, target=target, features=features, weight=weight, memory_limit=memory_limit
+        )
+
+    @classmethod
+    def from_dask(
+        cls,
+        frame: Any,
+        *,
+        task: str,
+        target: str,
+        features: Sequence[str] | None = None,
+        weight: str | None = None,
+        memory_limit: str | int | None = None,
+    ) -> StoredTasks:
+        """Look at a Dask DataFrame whose partitions are made where and when a fit needs them.
+
+        Labels (and weights) are counted here, by whatever scheduler Dask uses. In a fit every shard makes
+        the partitions that hold its tasks, one at a time; a frame sorted by task makes that few.
+
+        Parameters
+        ----------
+        frame : dask.dataframe.DataFrame
+            One row per observation, not persisted: a shard makes its partitions from their source.
+        task, target, features, weight, memory_limit
+            As in `from_parquet`.
+
+        Returns
+        -------
+        stored : StoredTasks
+            As from `from_parquet`.
+
+        Examples
+        --------
+        >>> import dask.dataframe as dd
+        >>> import pandas as pd
+        >>> from mmtfl.data import Tasks
+        >>> frame = pd.DataFrame({"site": ["b", "a", "b"], "age": [40, 50, 60], "y": [0.1, 0.2, 0.3]})
+        >>> Tasks.from_dask(dd.from_pandas(frame, npartitions=2), task="site", target="y")
+        StoredTasks(n_tasks=2, n_samples=3, n_features=1, in 2 pieces)
+        """
+        from mmtfl.data.dask_frames import open_dask
+
+        return open_dask(
+            frame, task=task, target=target, features=features, weight=weight, memory_limit=memory_limit
         )
 
     # -- changed copies ----------------------------------------------------------------------------------

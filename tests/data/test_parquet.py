@@ -101,7 +101,7 @@ def test_categories_and_integers_are_read(frame, tmp_path):
                                                features=NAMES))  # fmt: skip
 
 
-# -- what is wrong is told ------------------------------------------------------------------------------------
+# -- what is wrong is told -----------------------------------------------------------------------------------
 
 
 def spoilt(frame, tmp_path, **columns):

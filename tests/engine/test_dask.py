@@ -1,4 +1,4 @@
-"""The Dask engine: the bits of one machine, through lost workers, and clear words when the cluster is gone."""
+"""The Dask engine: the bits of one machine, through lost workers, and clear words if the cluster is gone."""
 
 import logging
 import os
@@ -11,6 +11,7 @@ import pytest
 from distributed import Client, LocalCluster
 from numpy.testing import assert_array_equal
 from scipy import sparse
+from sklearn.base import clone
 
 from mmtfl import DaskEngine, MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, Tasks
 from mmtfl.engine.base import EngineLostError
@@ -163,6 +164,12 @@ def test_names_in_the_dashboard_say_what_runs(client):
     (future,) = engine.map(abs, engine.place(int, ["-3"]), keep=True, name="pass-3")
     assert future.key.startswith("mmtfl-pass-3-shard-0-")
     assert future.result() == 3
+
+
+def test_copies_of_an_estimator_work_on_the_same_cluster(client):
+    model = MMTFLRegressor(engine=DaskEngine(client))
+    assert clone(model).engine is model.engine
+    assert "tcp://" in repr(model.engine)
 
 
 # -- faults --------------------------------------------------------------------------------------------------

@@ -235,3 +235,11 @@ def test_fingerprints_tell_apart_what_a_fit_can_tell_apart():
     assert fingerprint("a", "bc") != fingerprint("ab", "c")
     assert fingerprint(make_penalty(2, 1, 0.1)) != fingerprint(make_penalty(2, 1, 0.2))
     assert fingerprint(np.median) != fingerprint(np.mean)
+
+
+def test_passes_are_told_on_stderr(rows, capsys, monkeypatch):
+    monkeypatch.setattr("mmtfl.solvers.reporter._SECONDS", 0.0)
+    model = MMTFLRegressor(2, 1, 0.2, solver="alternating", verbose=1).fit(*rows)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("[MMTFLRegressor] pass 1: objective ")
+    assert "violation" in lines[-1] and 2 < len(lines) <= model.n_iter_

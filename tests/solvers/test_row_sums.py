@@ -1,5 +1,7 @@
 """Row norms over places: the same bits however the tasks are cut, and the right numbers."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +15,7 @@ NORMS = [1.0, 1.5, 2.0, 3.0, np.inf]
 
 def cut_norms(sizes, cuts, p):
     bounds = [0, *cuts, len(sizes)]
-    parts = [partial_norms(sizes[lo:hi], lo, p) for lo, hi in zip(bounds[:-1], bounds[1:], strict=True)]
+    parts = [partial_norms(sizes[lo:hi], lo, p) for lo, hi in pairwise(bounds)]
     return total_norms(parts, p), parts
 
 

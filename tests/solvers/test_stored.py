@@ -9,7 +9,15 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, Tasks
+from mmtfl import (
+    CappedRegressor,
+    DirtyRegressor,
+    MMTFLClassifier,
+    MMTFLRegressor,
+    MMTFLRegressorCV,
+    SingleTaskRegressorCV,
+    Tasks,
+)
 from mmtfl.engine.threads import Streaming
 from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.objective.penalties import make_penalty
@@ -161,8 +169,9 @@ def test_what_stored_tasks_cannot_do_is_told(stored, frame):
         MMTFLRegressor(solver="block").fit(stored)
     with pytest.raises(ValueError, match="p=inf"):
         MMTFLRegressor(p=np.inf).fit(stored)
-    with pytest.raises(TypeError, match="splits rows"):
-        MMTFLRegressorCV().fit(stored)
+    for Model in (MMTFLRegressorCV, DirtyRegressor, CappedRegressor, SingleTaskRegressorCV):
+        with pytest.raises(TypeError, match=rf"{Model.__name__} needs all rows in memory"):
+            Model().fit(stored)
     with pytest.raises(ValueError, match="Only binary"):
         MMTFLClassifier().fit(stored)
 

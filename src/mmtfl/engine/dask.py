@@ -61,6 +61,12 @@ class DaskEngine:
         self.bytes_sent = self.bytes_received = self.n_rounds = 0
         self._run, self._calls = uuid4().hex[:8], count()
 
+    def __repr__(self) -> str:
+        return f"DaskEngine({self.client!r})"
+
+    def __deepcopy__(self, memo: dict) -> "DaskEngine":
+        return self  # copies of an estimator work on the same cluster
+
     @property
     def n_slots(self) -> int:
         """Threads of all workers."""
@@ -102,8 +108,8 @@ class DaskEngine:
             yield
         except distributed.KilledWorker as error:
             raise EngineLostError(
-                f"Dask gave up {where}: {error.task} ended {error.last_worker.address} and others before it, "
-                "most likely for lack of memory. Use more workers, or give each more memory."
+                f"Dask gave up {where}: several workers ended at {error.task}, most likely for lack of "
+                "memory. Use more workers, or give each more memory."
             ) from error
         except lost as error:
             if self.client.status == "running" and isinstance(error, OSError):

@@ -133,7 +133,7 @@ engine : engine, optional
     "auto" is "alternating".
 verbose : int, default=0
     Whether to tell on stderr how the fit went, in one line; searches also show how far they are, and
-    Algorithm 1 its passes.{eps}{checkpoint}"""
+    Algorithm 1 its passes.{eps}"""
 
 EPS_PARAMETER = """
 eps : float, default=1e-2
@@ -191,11 +191,9 @@ def document(cls: type[Model]) -> type[Model]:
     if cls.__doc__:  # python -OO drops docstrings
         scale = SCALE_TARGETS_PARAMETER if "scale_targets" in cls._parameter_constraints else ""
         eps = EPS_PARAMETER if "eps" in cls._parameter_constraints else ""
-        kept = CHECKPOINT_PARAMETER if "checkpoint" in cls._parameter_constraints else ""
+        eps += CHECKPOINT_PARAMETER if "checkpoint" in cls._parameter_constraints else ""
         text = inspect.cleandoc(cls.__doc__).replace("<p and k>", PARAMETERS)
-        text = text.replace(
-            "<shared parameters>", SHARED_PARAMETERS.format(scale_targets=scale, eps=eps, checkpoint=kept)
-        )
+        text = text.replace("<shared parameters>", SHARED_PARAMETERS.format(scale_targets=scale, eps=eps))
         cls.__doc__ = text.replace("<shared attributes>", ATTRIBUTES)
     return cls
 
@@ -276,6 +274,11 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
         return Prepared(tasks, column_scale, target_scale, start)
 
     def _prepare_stored(self, stored: StoredTasks, *others: Any) -> Prepared:
+        if not {"p", "k", "alpha"} <= self.get_params(deep=False).keys():
+            raise TypeError(
+                f"{type(self).__name__} needs all rows in memory: load them with X, y, task = "
+                "stored.load().to_rows(). MMTFLRegressor and MMTFLClassifier fit stored tasks."
+            )
         return prepare_stored(self, stored, *others)
 
     def _encode_stored(self, stored: StoredTasks) -> StoredTasks:

@@ -202,16 +202,6 @@ class Design:
         return design, factor
 
 
-def centre_columns(block: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Subtract the weighted mean of each column in place, and return the means; constant columns become 0."""
-    raw = np.einsum("i,ij,ij->j", weight, block, block)
-    means = weight @ block / weight.sum()
-    block -= means
-    centred = np.einsum("i,ij,ij->j", weight, block, block)
-    block[:, centred <= CONSTANT * raw] = 0.0
-    return means
-
-
 def _transpose_times(X, v: np.ndarray) -> np.ndarray:
     if sparse.issparse(X):
         return X.T @ v

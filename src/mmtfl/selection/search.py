@@ -147,12 +147,6 @@ class TaskSearch(TaskModel):
     def _warm_start(self, tasks, column_scale, target_scale):
         return None
 
-    def _prepare_stored(self, stored: Any, *others: Any) -> Prepared:
-        raise TypeError(
-            f"{type(self).__name__} splits rows, which must be in memory: load stored tasks with "
-            "stored.load().to_rows(), or fit single strengths."
-        )
-
     def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> SearchPrepared:
         prepared = super()._prepare(X, y, task, sample_weight)
         folds = self._make_folds(X, y, task, prepared.tasks)

@@ -140,7 +140,7 @@ def plan(held: np.ndarray, stored: StoredTasks, resident: Callable[[], int] | No
     """Where to cut the tasks, and how many of the parts can stay in memory, for a fit in this process."""
     if stored.memory_limit is None:
         return np.array([0, stored.n_tasks]), 1
-    used = (resident or _resident)()
+    used = (resident or resident_bytes)()
     room = _FOR_DATA * (stored.memory_limit - used - _SPARE)
     t = int(np.argmax(held))
     if held[t] > room:
@@ -167,7 +167,7 @@ def _show(n_bytes: float) -> str:
     return f"{n_bytes / 1e9:.2f} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:.1f} MB"
 
 
-def _resident() -> int:
+def resident_bytes() -> int:
     """Memory of this process now; where the system does not tell, what is usual."""
     from mmtfl.solvers import kernels  # noqa: F401  (compiled code counts too)
 

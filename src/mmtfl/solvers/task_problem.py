@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg
 
-from mmtfl.objective.design import CONSTANT, Design, centre_columns
+from mmtfl.objective.design import CONSTANT, Design
 from mmtfl.objective.objective import Objective
 from mmtfl.objective.penalties import RowPower
 from mmtfl.solvers.block import RowDescent, Settled
@@ -111,11 +111,11 @@ class TaskProblem:
             if self._gram is None:
                 self._gram = x @ x.T
             inner = self._gram[np.ix_(place, place)] * scale[:, None] * scale
-            x = x[place]
+            x = _rows(x, place)
             kept_a = scale * _solve_shifted(inner, 2.0, scale * (x @ target))
         else:
-            x = x[place]
-            kept_a = _ridge(x, target, scale)
+            x = _rows(x, place)
+            kept_a = scale * _ridge(x * scale[:, None], target)
         z = (kept_a @ x) / root + centre
         a = np.zeros(design.n_features)
         a[kept] = kept_a
@@ -145,9 +145,13 @@ class TaskProblem:
     def _by_newton(self, weights: np.ndarray, tol: float, last: TaskAnswer | None) -> TaskAnswer:
         """Newton with backtracking on a, b jointly; every step is a weighted ridge."""
         design, loss, y, row_weight = self.design, self.loss, self.design.y, self.design.row_weight
+        from mmtfl.objective import columns
+
         kept, scale = _kept(weights)
         ridge = weights[kept]
         X = design.columns(kept, expand=True)
+        # one block for the columns of every step: large arrays that come and go cost as much as the work
+        x, (means, curvature) = np.empty((kept.size, len(y))), np.empty((2, kept.size, 1))
         a = np.zeros(kept.size) if last is None else last.a[kept]
         b = None if last is None else last.intercept
         if b is None:
@@ -164,15 +168,12 @@ class TaskProblem:
                 break
             h = np.maximum(loss.hessian(y, z, row_weight), 1e-8 * loss.curvature * row_weight)
             response = z - slope_z / h
-            centred = X.copy(order="F")
-            means, centre = np.zeros(kept.size), 0.0
-            if design.fit_intercept:
-                means, centre = centre_columns(centred, h), float(h @ response / h.sum())
-            root_h = np.sqrt(h)
-            new_a = _ridge(
-                np.ascontiguousarray(centred.T) * root_h, root_h * (response - centre), scale[kept]
-            )
-            change_a, change_b = new_a - a, centre - float(means @ new_a) - b
+            centre, root_h = float(h @ response / h.sum()) if design.fit_intercept else 0.0, np.sqrt(h)
+            np.copyto(x, X.T)
+            columns.centre(x, design.offsets, h, root_h, design.fit_intercept, CONSTANT, means, curvature)
+            x *= scale[kept, None]
+            new_a = scale[kept] * _ridge(x, root_h * (response - centre))
+            change_a, change_b = new_a - a, centre - float(means[:, 0] @ new_a) - b
             if not design.fit_intercept:
                 change_b = 0.0
             change_z = X @ change_a + change_b
@@ -200,12 +201,16 @@ def _kept(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.flatnonzero(scale > 0.0), scale
 
 
-def _ridge(x: np.ndarray, y: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """argmin over a of 1/2 ||y - x.T a||^2 + sum_j (a_j / scale_j)^2, in the smaller of two spaces."""
-    x = x * scale[:, None]
+def _rows(x: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """Some rows of x in order; x itself if they are all of them."""
+    return x if len(place) == len(x) else x[place]
+
+
+def _ridge(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """argmin over a of 1/2 ||y - x.T a||^2 + ||a||^2, in the smaller of two spaces."""
     if x.shape[0] <= x.shape[1]:
-        return scale * _solve_shifted(x @ x.T, 2.0, x @ y)
-    return scale * (x @ _solve_shifted(x.T @ x, 2.0, y))
+        return _solve_shifted(x @ x.T, 2.0, x @ y)
+    return x @ _solve_shifted(x.T @ x, 2.0, y)
 
 
 def _solve_shifted(H: np.ndarray, shift: float, v: np.ndarray) -> np.ndarray:

@@ -4,6 +4,8 @@ In the letters of the paper this is min over beta of L(beta, X diag(c)) + gamma1
 alpha = c * beta and w_j = gamma1 c_j^-p; docs/model.md section 4.
 """
 
+import math
+import threading
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -149,9 +151,10 @@ class TaskProblem:
 
         kept, scale = _kept(weights)
         ridge = weights[kept]
-        X = design.columns(kept, expand=True)
-        # one block for the columns of every step: large arrays that come and go cost as much as the work
-        x, (means, curvature) = np.empty((kept.size, len(y))), np.empty((2, kept.size, 1))
+        columns_as_rows, x = _blocks(2, kept.size, len(y))
+        design.gather(kept, columns_as_rows, expand=True)
+        X = columns_as_rows.T
+        means, curvature = np.empty((2, kept.size, 1))
         a = np.zeros(kept.size) if last is None else last.a[kept]
         b = None if last is None else last.intercept
         if b is None:
@@ -193,6 +196,21 @@ class TaskProblem:
         full = np.zeros(design.n_features)
         full[kept] = a
         return TaskAnswer(full, float(b), loss.value(y, z, row_weight))
+
+
+_room = threading.local()
+
+
+def _blocks(n: int, *shape: int) -> np.ndarray:
+    """Arrays to work in until the next call, whatever is in them.
+
+    Large arrays that come and go can cost as much as the work on them: under Dask's settings the system
+    takes their memory back every time.
+    """
+    size = n * math.prod(shape)
+    if getattr(_room, "block", np.empty(0)).size < size:
+        _room.block = np.empty(size)
+    return _room.block[:size].reshape(n, *shape)
 
 
 def _kept(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -322,6 +322,34 @@ def test_a_learned_attribute_that_cannot_be_saved_is_named(fitted, path):
     assert not path.exists()
 
 
+class Mine(mmtfl.DirtyRegressor):
+    pass
+
+
+class Folds(TaskKFold):
+    pass
+
+
+def test_classes_of_ones_own_are_refused_while_the_model_is_there(path):
+    data = REGRESSION
+    for model in (Mine(), mmtfl.TwoStrengthCV(Mine(), strengths=2, cv=2)):
+        model.fit(data.X, data.y, task=data.task)
+        with pytest.raises(TypeError, match="Mine is not an estimator of mmtfl"):
+            model.save(path)
+    assert not path.exists()
+    model = mmtfl.MMTFLRegressorCV(pk=(2, 1), alphas=3, cv=Folds(2)).fit(data.X, data.y, task=data.task)
+    with pytest.warns(UserWarning, match="cv"):
+        model.save(path)
+    assert mmtfl.load(path).cv is None
+
+
+def test_any_real_number_will_do_as_a_parameter(path):
+    model = mmtfl.MMTFLRegressor(p=np.float32(1.5), alpha=np.longdouble(0.125), max_iter=np.int32(500))
+    model.fit(REGRESSION.X, REGRESSION.y, task=REGRESSION.task)
+    loaded = round_trip(model, path)
+    assert (loaded.p, loaded.alpha, loaded.max_iter) == (1.5, 0.125, 500)
+
+
 def test_parameters_that_could_not_be_loaded_are_refused_on_saving(path):
     model = clone(REGRESSORS["family"]).fit(REGRESSION.X, REGRESSION.y, task=REGRESSION.task)
     model.set_params(alpha=-1.0)

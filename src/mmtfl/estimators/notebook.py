@@ -45,7 +45,8 @@ def _top_features(model: Any, n_tasks: np.ndarray, kinds: np.ndarray) -> str:
         return ""
     names = model._feature_names()
     rows = "".join(
-        f"<tr><th>{_name(names[j])}</th><td>{size[j]:.4g}</td><td>{n_tasks[j]}</td><td>{kinds[j]}</td></tr>"
+        f'<tr><th style="text-align:left">{_name(names[j])}</th>'
+        f"<td>{size[j]:.4g}</td><td>{n_tasks[j]}</td><td>{kinds[j]}</td></tr>"
         for j in order
     )
     columns = "".join(f"<th>{escape(column)}</th>" for column in ("feature", name, "tasks", "kind"))

@@ -11,7 +11,7 @@ import inspect
 import math
 import re
 from collections.abc import Mapping
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ class Packer:
             return str(value)
         if isinstance(value, Integral):
             return int(value)
-        if isinstance(value, float | np.floating) and not isinstance(value, np.longdouble):
+        if isinstance(value, Real):
             number = float(value)
             return number if math.isfinite(number) else {"float": str(number)}
         if isinstance(value, np.ndarray):
@@ -76,7 +76,7 @@ class Packer:
             return {"dict": self._pack_items(value, depth)}
         if isinstance(value, BaseEstimator):
             return {"model": self.pack_model(value, depth + 1)}
-        if hasattr(value, "as_dict"):
+        if hasattr(value, "as_dict") and _is_ours(value):
             state = self._pack_items(value.as_dict(), depth)
             return {"object": {"class": type(value).__name__, "state": state}}
         raise NotSavable(f"a {type(value).__name__}")
@@ -100,6 +100,11 @@ class Packer:
 
     def pack_model(self, model: Any, depth: int = 0) -> dict[str, Any]:
         """Pack an estimator: its class by name, its parameters, and what it has learned."""
+        if not _is_ours(model):
+            raise NotSavable(
+                f"{type(model).__name__} is not an estimator of mmtfl, and a file names no other class: "
+                "fit the class of mmtfl it was made from, and save that."
+            )
         params = model.get_params(deep=False)
         learned = {name: value for name, value in vars(model).items() if name not in params}
         self.left_out += [name for name in learned if not is_learned(name)]
@@ -218,6 +223,11 @@ class Unpacker:
         """Check that no array is left over."""
         if any(array is not None for array in self.arrays):
             raise Unsound("it has arrays that belong to nothing")
+
+
+def _is_ours(value: Any) -> bool:
+    """Whether `mmtfl.load` will know the class, which is never one of the user's own."""
+    return type(value).__module__.partition(".")[0] == "mmtfl"
 
 
 def _fields(content: Any, *names: str) -> dict[str, Any]:

@@ -111,7 +111,10 @@ def _plain(value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
+    if isinstance(value, Real) and not isinstance(value, int):
+        value = float(value)
+        return value if np.isfinite(value) else str(value)
+    return value
 
 
 def model_from_state(

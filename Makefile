@@ -37,6 +37,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 test: $(STAMP) lint
+	.ci/chromium
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 clean:

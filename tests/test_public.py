@@ -14,10 +14,11 @@ import pytest
 import mmtfl
 import mmtfl.datasets
 import mmtfl.model_selection
+import mmtfl.plots
 from mmtfl import MMTFLClassifier, MMTFLClassifierCV, MMTFLRegressor, MMTFLRegressorCV
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = ["mmtfl", "mmtfl.datasets", "mmtfl.model_selection"]
+MODULES = ["mmtfl", "mmtfl.datasets", "mmtfl.model_selection", "mmtfl.plots"]
 ESTIMATORS = [MMTFLRegressor, MMTFLRegressorCV, MMTFLClassifier, MMTFLClassifierCV]
 NAMES = [(module, name) for module in MODULES for name in importlib.import_module(module).__all__]
 
@@ -51,6 +52,10 @@ PROMISED = {
         *("load_sarcos", "load_usps", "load_school", "load_landmine"),
     ],
     "mmtfl.model_selection": ["TaskKFold", "task_scorer", "tasks_train_test_split"],
+    "mmtfl.plots": [
+        *("SharingMapDisplay", "SharedPartDisplay", "PathDisplay"),
+        *("SearchDisplay", "PredictionDisplay", "HistoryDisplay"),
+    ],
 }
 
 
@@ -217,9 +222,8 @@ def test_importing_loads_nothing_heavy_beyond_scikit_learn():
     }
     every = "from mmtfl import *"  # names are looked up late
     loaded = "import sys; print(*{name.partition('.')[0] for name in sys.modules})"
-    with_us = set(
-        run(f"import sklearn.linear_model, mmtfl.datasets, mmtfl.model_selection; {every}; {loaded}")
-    )
+    ours = "mmtfl.datasets, mmtfl.model_selection, mmtfl.plots"
+    with_us = set(run(f"import sklearn.linear_model, {ours}; {every}; {loaded}"))
     without = set(run(f"import sklearn.linear_model, sklearn.model_selection; {loaded}"))
     assert {"mmtfl", "sklearn", "numpy"} <= with_us
     assert (with_us - without) & heavy == set()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mmtfl import datasets as datasets
     from mmtfl import model_selection as model_selection
+    from mmtfl import plots as plots
     from mmtfl.data.tasks import Tasks
     from mmtfl.engine.dask import DaskEngine
     from mmtfl.estimators.additive import (
@@ -74,7 +75,7 @@ _HOMES = {
     "mmtfl.tables.loading": ("load",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = ("datasets", "model_selection")
+_MODULES = ("datasets", "model_selection", "plots")
 
 
 def __getattr__(name: str):

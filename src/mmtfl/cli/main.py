@@ -2,18 +2,50 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from contextvars import ContextVar
+from io import TextIOWrapper
+from types import ModuleType
+from typing import Any
 
 import mmtfl
 from mmtfl.errors import require
+from mmtfl.tables.reading import TableError
 
 # name: what it does; the function of that name lives in the module of that name
 COMMANDS = {
+    "fit": "Fit one model to a table.",
+    "cv": "Fit a model to a table, tuned by cross-validation.",
+    "predict": "Add the predictions of a model to a table.",
+    "inspect": "Show what a model has learned: what is shared, partial, single.",
+    "report": "Write a model, and how well it predicts, as one HTML page.",
+    "datasets": "List datasets, or write one as a table.",
+    "compare": "Compare methods on a table: which predicts best.",
+    "reproduce": "Rerun the paper's experiments.",
     "bench": "Time mmtfl beside other libraries.",
 }
 
+FAILED, BAD_INPUT, NOT_CONVERGED = 1, 2, 3
 INTERRUPTED = 130  # as shells report a program that Ctrl-C ended
+
+ABOUT = """Multitask feature learning: which features matter everywhere, which
+only somewhere, and what to predict for each task.
+
+From a table to an answer:
+
+  mmtfl datasets d1 -o d1.csv
+  mmtfl cv d1.csv --task task --target y -o d1.mmtfl
+  mmtfl inspect d1.mmtfl
+  mmtfl report d1.mmtfl d1.csv -o d1.html
+  mmtfl predict d1.mmtfl d1.csv -o predicted.csv
+"""
+
+
+# what was typed, for the record a model keeps
+command_words: ContextVar[tuple[str, ...]] = ContextVar("command_words", default=())
 
 
 class BadInput(Exception):
@@ -39,26 +71,77 @@ def main(tokens: Sequence[str] | None = None) -> int:
     >>> main(["no-such-command"])  # and one line on stderr
     2
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a name that the terminal cannot show is no reason to stop
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        return _run(sys.argv[1:] if tokens is None else list(tokens))
+    except KeyboardInterrupt:
+        print("mmtfl: interrupted.", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _run(words: list[str]) -> int:
     try:
         cyclopts = require("cyclopts", "cli")
         require("rich", "cli")
     except ImportError as error:
         return _refuse(error)
-    app = cyclopts.App(
-        "mmtfl", help="Multitask feature learning.", version=mmtfl.__version__, result_action="return_value"
-    )
-    for name, purpose in COMMANDS.items():
-        app.command(f"mmtfl.cli.{name}:{name}", name=name, help=purpose)
+    command_words.set(tuple(words))
     try:
-        code = app(sys.argv[1:] if tokens is None else list(tokens), exit_on_error=False, print_error=False)
-    except (cyclopts.CycloptsError, BadInput) as error:
+        code = _app(cyclopts, words)(words, exit_on_error=False, print_error=False)
+        sys.stdout.flush()  # here, where a full disk or a closed pipe can still be told
+    except cyclopts.UnusedCliTokensError as error:
+        return _refuse(
+            BadInput(f"{error} An option with one value is repeated for more: --target a --target b.")
+        )
+    except (cyclopts.CycloptsError, BadInput, TableError) as error:
         return _refuse(error)
-    except KeyboardInterrupt:
-        print("mmtfl: interrupted.", file=sys.stderr)
-        return INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has seen enough, as in `mmtfl ... | head`
+        _give_up_stdout()
+        return 0
+    except OSError as error:
+        _give_up_stdout()
+        return _refuse(_spoken(error), FAILED)
+    except MemoryError:
+        return _refuse(MemoryError("not enough memory for this table and model."), FAILED)
     return code or 0  # help and version have none
 
 
-def _refuse(error: Exception) -> int:
+def _app(cyclopts: ModuleType, words: Sequence[str]) -> Any:
+    app = cyclopts.App(
+        "mmtfl",
+        help=ABOUT,
+        version=mmtfl.__version__,
+        result_action="return_value",
+        help_format="plaintext",
+        suppress_keyboard_interrupt=False,
+    )
+    for place, (name, purpose) in enumerate(COMMANDS.items()):
+        # a list of commands imports none of them; the help of one comes from its docstring
+        known = {} if name in words[:1] else {"help": purpose}
+        app.command(f"mmtfl.cli.{name}:{name}", name=name, sort_key=place, **known)
+    return app
+
+
+def _refuse(error: Exception, code: int = BAD_INPUT) -> int:
     print(f"mmtfl: {' '.join(str(error).split())}", file=sys.stderr)
-    return 2
+    return code
+
+
+def _spoken(error: OSError) -> OSError:
+    """An error of the system without its number."""
+    if error.strerror is None:
+        return error  # worded by us already
+    return OSError(f"{error.filename or 'the output'}: {error.strerror}.")
+
+
+def _give_up_stdout() -> None:
+    """Where stdout fails: what is left in its buffer would fail again, noisily, at the end of the process."""
+    try:
+        sys.stdout.flush()
+        return
+    except OSError:
+        pass
+    with suppress(OSError, ValueError):  # where stdout is not a file, there is nothing to fail
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

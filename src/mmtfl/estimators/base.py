@@ -174,8 +174,10 @@ history_ : ndarray
     Objective after each pass.
 converged_ : bool
     Whether the fit came below ``tol``.
-column_scale_, target_scale_ : ndarray or None
-    What the columns of X and each task's targets were divided by before the penalty saw them.
+column_scale_ : ndarray of shape (n_features,), or None
+    What the columns of X were divided by before the penalty saw them.
+target_scale_ : ndarray of shape (n_tasks,), or None
+    What each task's targets were divided by before the penalty saw them.
 task_sizes_ : ndarray of shape (n_tasks,)
     Number of observations of each task.
 n_features_in_ : int

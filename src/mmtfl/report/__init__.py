@@ -1,1 +1,1 @@
-"""What a fitted model says: numbers, pictures and a page."""
+"""What a fitted model says: plain numbers, then pictures and pages that render them."""

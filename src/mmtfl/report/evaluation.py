@@ -18,9 +18,17 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.data.validation import check_length, check_task_labels
+from mmtfl.data.finite import check_finite_design
+from mmtfl.data.labels import check_task_labels
+from mmtfl.data.validation import check_length
 from mmtfl.estimators.classification import MMTFLClassifier
-from mmtfl.estimators.inputs import matrix_values, n_dimensions, single_column, take_task_column
+from mmtfl.estimators.inputs import (
+    locate_tasks,
+    matrix_values,
+    n_dimensions,
+    single_column,
+    take_task_column,
+)
 from mmtfl.estimators.metrics import per_task_scores
 from mmtfl.estimators.regression import MMTFLRegressor
 from mmtfl.selection.search import TaskSearch
@@ -91,9 +99,9 @@ class Comparison:
     n_tasks: int
 
     @property
-    def is_clear(self) -> bool:
-        """Whether the difference is beyond twice its standard error."""
-        return self.error is not None and abs(self.difference) > 2 * self.error
+    def is_chance(self) -> bool:
+        """Whether the difference is within twice its standard error; not said of fewer than three tasks."""
+        return self.error is not None and abs(self.difference) <= 2 * self.error
 
 
 @dataclass(frozen=True)
@@ -213,7 +221,8 @@ class _Rows:
     @classmethod
     def read(cls, model: Any, X: Any, y: Any, task: Any) -> _Rows:
         X, labels, name = take_task_column(X, task, model.task_column)
-        X, _ = model._read_design(X, reset=False)
+        X, names = model._read_design(X, reset=False)
+        check_finite_design(X, feature_names=names)
         n_rows = X.shape[0]
         source = np.arange(n_rows)
         if n_dimensions(y) == 2 and labels is None:
@@ -262,7 +271,7 @@ def _too_large(rows: _Rows) -> str | None:
         return None
     return (
         f"The table has {n_entries / 1e6:.0f} million entries, and fitting three models again on parts of it "
-        f"is done up to {MOST_ENTRIES / 1e6:.0f} million only. Give the report fewer rows to compare models on."
+        f"is done up to {MOST_ENTRIES / 1e6:.0f} million only. Give fewer rows to compare models on."
     )
 
 
@@ -271,9 +280,9 @@ def _too_large(rows: _Rows) -> str | None:
 
 def _respond(model: Any, X: Any, labels: np.ndarray | None) -> np.ndarray:
     """What the metric is fed with: predictions, or log odds."""
-    index = None if labels is None else model._locate(X, labels)[1]
-    index = np.zeros(X.shape[0], dtype=np.intp) if index is None else index
-    return model._predict_at(X, index)
+    if labels is None:
+        return model._predict_at(X, np.zeros(X.shape[0], dtype=np.intp))
+    return model._predict_at(X, locate_tasks(labels, model.tasks_, unknown=model.unknown_task))
 
 
 def _held_out(model: Any, rows: _Rows) -> dict[str, np.ndarray]:

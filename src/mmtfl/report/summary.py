@@ -1,9 +1,9 @@
-"""The plain numbers of a fitted model, computed once: the command line, the report and notebooks render them."""
+"""The plain numbers of a fitted model, computed once: what the command line and the report show."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.report.evaluation import Evaluation, TaskScores, evaluate
+from mmtfl.report.plain import plain
 from mmtfl.report.searches import SearchCurve, SearchGrid, SearchSummary, describe_search
 
 __all__ = [
@@ -34,10 +35,11 @@ MEANINGS = {
     "single": "used by one task only",
     "none": "used by no task",
 }
-SIZE_MEANINGS = {
-    "c": "c, what the tasks share: how large the feature is over all tasks",
-    "shared": "size of the part that the tasks share, over all tasks",
-    "size": "sum over tasks of the absolute coefficients",
+SIZES = {  # how the size of a feature is called in tables, and what it measures
+    "c": ("c", "what the tasks share: how large a feature is over all tasks"),
+    "shared": ("shared part", "norm over tasks of the part of the coefficients that the tasks share"),
+    "norm": ("size", "norm over tasks of the coefficients"),
+    "size": ("size", "sum over tasks of the absolute coefficients"),
 }
 
 
@@ -164,9 +166,14 @@ class ModelSummary:
     provenance: dict[str, Any]
 
     @property
+    def size_label(self) -> str:
+        """What ``FeatureSummary.size`` is called in tables."""
+        return SIZES[self.size_name][0]
+
+    @property
     def size_meaning(self) -> str:
         """What ``FeatureSummary.size`` measures, in words."""
-        return SIZE_MEANINGS[self.size_name]
+        return SIZES[self.size_name][1]
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the coefficient matrices, as strict JSON types: infinities are text, NaN is None."""
@@ -223,7 +230,7 @@ def describe(model: Any) -> ModelSummary:
         n_tasks=n_tasks,
         n_features=n_features,
         counts={word: sum(feature.kind == word for feature in features) for word in KINDS},
-        size_name=next(iter(fitted._sizes())),
+        size_name=_size(fitted)[0],
         features=features,
         tasks=_tasks(fitted),
         coef=fitted.coef_,
@@ -236,44 +243,12 @@ def describe(model: Any) -> ModelSummary:
     )
 
 
-def plain(value: Any) -> Any:
-    """A value as strict JSON types: infinities become text, NaN becomes None.
-
-    Parameters
-    ----------
-    value : object
-        Numbers, text, and lists, dicts, arrays and dataclasses of them.
-
-    Returns
-    -------
-    object
-        The same, fit for ``json.dumps(..., allow_nan=False)``.
-
-    Examples
-    --------
-    >>> from mmtfl.report.summary import plain
-    >>> plain({"k": float("inf"), "score": float("nan"), 3: (1, 2)})
-    {'k': 'inf', 'score': None, '3': [1, 2]}
-    """
-    if is_dataclass(value) and not isinstance(value, type):
-        value = asdict(value)
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, dict):
-        return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-
 # -- the parts -----------------------------------------------------------------------------------------------
 
 
 def _features(model: Any, scaled_coef: np.ndarray | None) -> list[FeatureSummary]:
     names, (n_tasks, kind) = model._feature_names(), model._kinds()
-    size = next(iter(model._sizes().values()))
+    size = _size(model)[1]
     mean_abs = np.abs(model.coef_).mean(axis=0)
     mean_scaled = None if scaled_coef is None else np.abs(scaled_coef).mean(axis=0)
     positive, used = np.count_nonzero(model.coef_ > 0, axis=0), np.count_nonzero(model.coef_, axis=0)
@@ -290,6 +265,15 @@ def _features(model: Any, scaled_coef: np.ndarray | None) -> list[FeatureSummary
         )
         for j in np.argsort(-size, kind="stable").tolist()
     ]
+
+
+def _size(model: Any) -> tuple[str, np.ndarray]:
+    """What orders the features, and its name."""
+    member = _member(model)
+    if member is not None and member[1] == math.inf:  # c is one for every feature that is kept
+        coef, scaled_coef = model.coef_, _scaled(model)[0]
+        return "norm", np.linalg.norm(coef if scaled_coef is None else scaled_coef, axis=0)
+    return next(iter(model._sizes().items()))
 
 
 def _tasks(model: Any) -> list[TaskSummary]:
@@ -309,12 +293,13 @@ def _tasks(model: Any) -> list[TaskSummary]:
 
 def _scaled(model: Any) -> tuple[np.ndarray | None, tuple[str, ...]]:
     columns, targets = getattr(model, "column_scale_", None), getattr(model, "target_scale_", None)
-    coef, scaled = model.coef_, ()
+    coef = model.coef_
+    scaled: list[str] = []
     if columns is not None:
-        coef, scaled = coef * columns, (*scaled, "features")
+        coef, scaled = coef * columns, [*scaled, "features"]
     if targets is not None:
-        coef, scaled = coef / targets[:, None], (*scaled, "targets")
-    return (coef if scaled else None), scaled
+        coef, scaled = coef / targets[:, None], [*scaled, "targets"]
+    return (coef if scaled else None), tuple(scaled)
 
 
 def _member(model: Any) -> tuple[float, float | str] | None:

@@ -70,7 +70,7 @@ class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
         None is 5, a number n is ``TaskKFold(n, random_state=0)`` (stratified for classifiers): every task is
         in the training part of every fold.
     ratio : float, optional
-        Smallest over largest value of a strength; None is 1e-2, or 5e-2 with fewer rows than coefficients.
+        Smallest over largest value of a strength; None is 1e-3.
     scoring : str or callable, optional
         Score of held-out rows, averaged over tasks, as in ``task_scorer``. None is minus the loss of the
         rows.
@@ -156,7 +156,7 @@ class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
             design = Design(
                 prepared.tasks, column_scale=prepared.column_scale, fit_intercept=model.fit_intercept
             )
-            self.strengths_ = self._grid_values(model._grid(design).largest(), design)
+            self.strengths_ = self._grid_values(model._grid(design).largest())
             scores = self._fold_scores(model, prepared, folds)
         mean = scores.mean(axis=1)
         if not np.isfinite(mean).any():
@@ -205,10 +205,8 @@ class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
             f"{self.strengths!r}. Use strengths=10, (10, 5), or ([1.0, 0.1], [0.5, 0.05])."
         )
 
-    def _grid_values(self, largest: tuple[float, float], design: Design) -> tuple[np.ndarray, np.ndarray]:
-        ratio = self.ratio
-        if ratio is None:
-            ratio = 1e-2 if design.mean_size > design.n_features else 5e-2
+    def _grid_values(self, largest: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+        ratio = 1e-3 if self.ratio is None else self.ratio
         first, second = (
             top * np.geomspace(1.0, ratio, int(part))
             if isinstance(part, Integral)

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from mmtfl.data.conversion import abbreviate
+from mmtfl.data.words import count
 from mmtfl.errors import require
+from mmtfl.tables.plain import expect
 from mmtfl.tables.reading import TableError
 
 __all__ = ["FeatureColumn", "kind_of", "texts", "values_as_text"]
@@ -62,6 +64,21 @@ class FeatureColumn:
         fill = _statistic(np.array([*found, None], dtype=object)[codes], "most_frequent") if impute else None
         return cls(name, levels, fill)
 
+    def as_dict(self) -> dict[str, Any]:
+        """The column as plain JSON types."""
+        levels = None if self.levels is None else list(self.levels)
+        return {"name": self.name, "levels": levels, "fill": self.fill}
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> FeatureColumn:
+        """The column of `as_dict`, checked: it may come from a file."""
+        levels = plain["levels"]
+        return cls(
+            name=expect(plain["name"], str),
+            levels=None if levels is None else tuple(expect(level, str) for level in expect(levels, list)),
+            fill=expect(plain["fill"], *((int, float) if levels is None else (str,)), None),
+        )
+
     @property
     def features(self) -> list[str]:
         """Names of the features made of the column."""
@@ -94,7 +111,7 @@ class FeatureColumn:
         infinite = np.isinf(numbers)
         if infinite.any():
             raise TableError(
-                f"Column {self.name!r} has {_count(infinite.sum(), 'infinite value')} (first in data row "
+                f"Column {self.name!r} has {count(infinite.sum(), 'infinite value')} (first in data row "
                 f"{infinite.argmax() + 1}): correct them, or leave the column out with --drop."
             )
         return numbers
@@ -106,7 +123,7 @@ class FeatureColumn:
             rows = np.isin(codes, unknown)
             raise TableError(
                 f"Column {self.name!r} has the level {found[unknown[0]]!r}, which the model does not know "
-                f"({_count(rows.sum(), 'row')} with new levels, the first is data row {rows.argmax() + 1}): "
+                f"({count(rows.sum(), 'row')} with new levels, the first is data row {rows.argmax() + 1}): "
                 f"its levels are {abbreviate(self.levels)}. Correct it, or use --unknown-level ignore."
             )
 
@@ -151,9 +168,14 @@ def as_numbers(series: Any, what: str) -> np.ndarray:
         row = int(wrong.argmax())
         raise TableError(
             f"{what} must hold numbers, but has the text {str(series.iloc[row])!r} in data row {row + 1} "
-            f"({_count(wrong.sum(), 'such row')}): correct it."
+            f"({count(wrong.sum(), 'such row')}): correct it{_decimal_hint(str(series.iloc[row]))}."
         )
     return numbers
+
+
+def _decimal_hint(value: str) -> str:
+    is_comma_number = "," in value and _COMMA_NUMBER.fullmatch(value.strip())
+    return ", or use --decimal ',' if the comma is the decimal mark" if is_comma_number else ""
 
 
 def values_as_text(series: Any) -> tuple[np.ndarray, list[str]]:
@@ -230,7 +252,3 @@ def _date(name: str) -> TableError:
         f"Column {name!r} holds dates, which have no size: leave it out with --drop, or put a number in its "
         "place, such as days since the first visit."
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")

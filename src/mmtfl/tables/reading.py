@@ -22,7 +22,6 @@ __all__ = ["TableError", "TableFile", "read_table", "unnamed"]
 TEXT = {".csv": ",", ".tsv": "\t", ".txt": None}  # suffix: separator, None to look at the header
 BINARY = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather"}
 _SEPARATORS = {"\t": "tab", ";": "';'", ",": "','", "|": "'|'"}
-_PADDED = re.compile(r'(?:^|[\s,;|"])[+-]?0\d')  # a number with leading zeros, such as 001
 _UNNAMED = re.compile(r"Unnamed: \d+")  # what pandas calls a column whose header is empty
 
 
@@ -113,28 +112,39 @@ class TableFile:
     def frame(self, text: Iterable[str] = ()) -> Any:
         """The values: numbers, booleans and text; columns named in `text` stay text."""
         if not self.is_text:
-            return self._binary_frame()
+            return self._binary_frame
         frame = self._parse(dtype=dict.fromkeys(set(text) & set(self.header), str))
         kinds = require("pandas.api.types", "frames")
         whole = [name for name in frame if kinds.is_integer_dtype(frame[name].dtype)]
-        if whole and _PADDED.search(self._text):
+        if whole and self._has_leading_zeros():
             words = self._parse(dtype=str, usecols=whole)
             for name in whole:
-                if words[name].str.match(r"\s*[+-]?0\d").any():
+                if words[name].str.match(r"0\d").any():
                     frame[name] = words[name]
         return frame
+
+    def _has_leading_zeros(self) -> bool:
+        """Whether some cell may be a number such as 001, at a glance: most tables have none."""
+        before = (self.separator.encode(), b"\n", b'"')
+        return any(re.search(re.escape(mark) + rb"0\d", self._utf8) for mark in before)
 
     def verbatim(self) -> Any:
         """The cells as they stand in a text file, all of them strings; the values of a binary one."""
         if not self.is_text:
-            return self._binary_frame()
+            return self._binary_frame
         return self._parse(dtype=str, keep_default_na=False, na_filter=False)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return self.header if self.is_text else list(self._binary_frame.columns)
 
     @cached_property
     def header(self) -> list[str]:
         """Names of the columns as they stand in a text file."""
         try:
-            return next(csv.reader(io.StringIO(self._text, newline=""), delimiter=self.separator))
+            lines = io.TextIOWrapper(io.BytesIO(self._utf8), encoding="utf-8", newline="")
+            return next(csv.reader(lines, delimiter=self.separator))
         except (StopIteration, csv.Error):
             raise TableError(f"{self._name} has no header: its first line must name the columns.") from None
 
@@ -144,7 +154,7 @@ class TableFile:
         known = self._separator or TEXT[self.suffix]
         if known is not None:
             return known
-        first = self._text.split("\n", 1)[0]
+        first = self._utf8[: self._utf8.find(b"\n") + 1].decode()
         return next((mark for mark in _SEPARATORS if mark in first), "\t")
 
     @property
@@ -152,7 +162,8 @@ class TableFile:
         return repr(str(self.path))
 
     @cached_property
-    def _text(self) -> str:
+    def _utf8(self) -> bytes:
+        """The text in one encoding, without a byte order mark."""
         stored = self._stored
         if self.path.suffix.lower() == ".gz":
             try:
@@ -164,17 +175,18 @@ class TableFile:
             raise TableError(
                 f"{self._name} is not text: save it as CSV, or give it the suffix it should have."
             )
+        stored = stored.removeprefix(b"\xef\xbb\xbf")
         try:
-            text = stored.decode("utf-16" if wide else "utf-8-sig")
+            text = stored.decode("utf-16" if wide else "utf-8")
         except UnicodeDecodeError as error:
             line = stored.count(b"\n", 0, error.start) + 1
             raise TableError(
                 f"{self._name} is not UTF-8 text (line {line}): save it as UTF-8, for example by "
                 "iconv -f latin1 -t utf-8."
             ) from None
-        if not text.strip():
+        if not text or text.isspace():
             raise TableError(f"{self._name} is empty: it must have a header and at least one row.")
-        return text
+        return text.encode() if wide else stored
 
     def _parse(self, **options: Any) -> Any:
         pandas = require("pandas", "frames")
@@ -184,7 +196,8 @@ class TableFile:
             warnings.simplefilter("error", pandas.errors.ParserWarning)
             try:
                 frame = pandas.read_csv(
-                    io.StringIO(self._text),
+                    io.BytesIO(self._utf8),
+                    encoding="utf-8",
                     sep=self.separator,
                     decimal=self.decimal,
                     index_col=False,
@@ -210,6 +223,7 @@ class TableFile:
         )
         raise TableError(f"{self._name} has a single column, {_shorten(header[0])}{hint}")
 
+    @cached_property
     def _binary_frame(self) -> Any:
         pandas = require("pandas", "frames")
         require("pyarrow", "cli")

@@ -11,12 +11,14 @@ import numpy as np
 from mmtfl.data.conversion import abbreviate, feature_columns
 from mmtfl.errors import require
 from mmtfl.tables.columns import MISSING, FeatureColumn
+from mmtfl.tables.plain import expect
 from mmtfl.tables.reading import TableError, unnamed
 from mmtfl.tables.targets import Class, class_codes, learn_classes, read_labels, read_numbers, shown_kind
 
 __all__ = ["IMPUTE", "TableRecipe", "drop_unlabelled"]
 
 IMPUTE = ("mean", "median", "most_frequent")
+_MANY_LEVELS = 30  # more are told, in case the column was not meant
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ class TableRecipe:
             weight_column=weights,
             classes=classes,
             impute=impute,
-            notes=(*notes, *_constant(frame, chosen), *([note] if note else [])),
+            notes=(*notes, *_constant(frame, chosen), *_many_levels(learned), *([note] if note else [])),
         )
         recipe._check_names()
         return recipe
@@ -193,6 +195,12 @@ class TableRecipe:
         self._check_present(frame, [self.weight_column])
         weights = read_numbers(frame[self.weight_column], "Weight")
         _check_none_missing(weights, "Weight", self.weight_column)
+        if (weights < 0).any():
+            row = int((weights < 0).argmax())
+            raise TableError(
+                f"Weight {self.weight_column!r} is {weights[row]:g} in data row {row + 1}: it must be 0 "
+                "(the row is left out) or more."
+            )
         return weights
 
     def _single_target(self, column: Any) -> np.ndarray:
@@ -215,10 +223,7 @@ class TableRecipe:
     def as_dict(self) -> dict[str, Any]:
         """The recipe as plain JSON types."""
         return {
-            "features": [
-                {"name": c.name, "levels": None if c.levels is None else list(c.levels), "fill": c.fill}
-                for c in self.features
-            ],
+            "features": [column.as_dict() for column in self.features],
             "target_columns": list(self.target_columns),
             "task_column": self.task_column,
             "task_kind": self.task_kind,
@@ -232,13 +237,13 @@ class TableRecipe:
         """The recipe of `as_dict`, checked: it may come from a file."""
         try:
             recipe = cls(
-                features=tuple(_feature_from(c) for c in _listed(plain["features"])),
-                target_columns=tuple(_expect(name, str) for name in _listed(plain["target_columns"])),
-                task_column=_expect(plain["task_column"], str, None),
-                task_kind=_expect(plain["task_kind"], "str", "int", None),
-                weight_column=_expect(plain["weight_column"], str, None),
-                classes=None if plain["classes"] is None else _two(plain["classes"]),
-                impute=_expect(plain["impute"], *IMPUTE, None),
+                features=tuple(FeatureColumn.from_dict(c) for c in expect(plain["features"], list)),
+                target_columns=tuple(expect(name, str) for name in expect(plain["target_columns"], list)),
+                task_column=expect(plain["task_column"], str, None),
+                task_kind=expect(plain["task_kind"], "str", "int", None),
+                weight_column=expect(plain["weight_column"], str, None),
+                classes=None if plain["classes"] is None else _two_classes(plain["classes"]),
+                impute=expect(plain["impute"], *IMPUTE, None),
             )
             recipe._check_names()
         except (KeyError, TypeError, ValueError) as error:
@@ -331,29 +336,11 @@ def _constant(frame: Any, names: Sequence[str]) -> list[str]:
     return [f"{abbreviate(constant)} {verb} one value in all rows: kept, but they tell nothing"]
 
 
-# -- reading plain values back ----------------------------------------------------------------------------
+def _many_levels(columns: Sequence[FeatureColumn]) -> list[str]:
+    many = [column for column in columns if column.levels is not None and len(column.levels) > _MANY_LEVELS]
+    return [f"{column.name!r} has {len(column.features)} levels, each of them a feature" for column in many]
 
 
-def _feature_from(plain: Any) -> FeatureColumn:
-    levels = plain["levels"]
-    return FeatureColumn(
-        name=_expect(plain["name"], str),
-        levels=None if levels is None else tuple(_expect(level, str) for level in _listed(levels)),
-        fill=_expect(plain["fill"], *((int, float) if levels is None else (str,)), None),
-    )
-
-
-def _two(plain: Any) -> tuple[Class, Class]:
-    first, second = (_expect(value, str, int, float, bool) for value in _listed(plain))
+def _two_classes(plain: Any) -> tuple[Class, Class]:
+    first, second = (expect(value, str, int, float, bool) for value in expect(plain, list))
     return first, second
-
-
-def _listed(value: Any) -> list[Any]:
-    return _expect(value, list)
-
-
-def _expect(value: Any, *allowed: Any) -> Any:
-    """The value, if it is of one of the types or one of the plain values."""
-    if any(type(value) is kind if isinstance(kind, type) else value == kind for kind in allowed):
-        return value
-    raise ValueError(f"{value!r} is out of place")

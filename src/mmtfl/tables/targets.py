@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.data.conversion import abbreviate
+from mmtfl.data.words import count
 from mmtfl.tables.columns import MISSING, as_numbers, kind_of, texts, values_as_text
 from mmtfl.tables.reading import TableError
 
@@ -101,7 +102,7 @@ def read_numbers(column: Any, what: str) -> np.ndarray:
     infinite = np.isinf(numbers)
     if infinite.any():
         raise TableError(
-            f"{what} {column.name!r} has {infinite.sum()} infinite values (first in data row "
+            f"{what} {column.name!r} has {count(infinite.sum(), 'infinite value')} (first in data row "
             f"{infinite.argmax() + 1}): correct them."
         )
     return numbers
@@ -130,8 +131,8 @@ def read_labels(column: Any, kind: str) -> np.ndarray:
     missing = column.isna().to_numpy()
     if missing.any():
         raise TableError(
-            f"Task column {column.name!r} has {missing.sum()} rows without a label (first in data row "
-            f"{missing.argmax() + 1}): fill them in, or leave these rows out with --drop-unlabelled. "
+            f"Task column {column.name!r} has {count(missing.sum(), 'row')} without a label (first in data "
+            f"row {missing.argmax() + 1}): fill them in, or leave these rows out with --drop-unlabelled. "
             f"{MISSING}."
         )
     words = texts(column)

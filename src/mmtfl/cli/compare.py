@@ -1,0 +1,278 @@
+"""`mmtfl compare`: the methods on the user's table, the same splits for all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json as jsons
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from mmtfl.cli.main import INTERRUPTED, BadInput, command_words
+from mmtfl.cli.options import MODEL, OUTPUT, SEVERAL, SWITCH, DataFile, TableOptions, TalkOptions, TextOptions
+from mmtfl.cli.output import note, number, print_json, print_table, say
+from mmtfl.cli.training import Training, library_words, read_training
+from mmtfl.report.plain import plain
+
+if TYPE_CHECKING:
+    from mmtfl.paper.compare import Comparison
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+_METRICS = {"r2": "R²", "f1": "F1", "auc": "AUC"}
+_AVERAGES = {"mean": "mean over tasks", "pooled": "all test rows"}
+
+
+def compare(
+    data: DataFile,
+    /,
+    *,
+    table: TableOptions,
+    text: TextOptions | None = None,
+    talk: TalkOptions | None = None,
+    methods: Annotated[list[str] | None, SEVERAL, Parameter(group=MODEL)] = None,
+    standardize: Annotated[bool, Parameter(group=MODEL)] = True,
+    scale_targets: Annotated[bool, Parameter(group=MODEL)] = True,
+    repeats: Annotated[int, Parameter(group=MODEL)] = 10,
+    fraction: Annotated[float, Parameter(group=MODEL)] = 0.5,
+    folds: Annotated[int, Parameter(group=MODEL)] = 3,
+    metric: Annotated[Literal["r2", "f1", "auc"] | None, Parameter(group=MODEL)] = None,
+    average: Annotated[Literal["mean", "pooled"], Parameter(group=MODEL)] = "mean",
+    seed: Annotated[int, Parameter(group=MODEL)] = 0,
+    jobs: Annotated[int | None, Parameter(group=MODEL)] = None,
+    output: Annotated[Path | None, Parameter(name=["-o", "--output", "--out"], group=OUTPUT)] = None,
+    fresh: Annotated[bool, SWITCH, Parameter(group=OUTPUT)] = False,
+) -> int:
+    """Compare methods on a table: which predicts best, and which come close.
+
+    Every method is tuned and fitted on the same random splits, and scored on
+    the rows left out. Differences to the best are paired, with 95 % intervals
+    that allow for splits that overlap (Nadeau and Bengio 2003).
+
+    Example:
+
+      mmtfl datasets d1 -o d1.csv
+      mmtfl compare d1.csv --task task --target y --repeats 5 -o comparison
+
+    Parameters
+    ----------
+    data
+        The table: .csv, .tsv, .parquet or .feather.
+    methods
+        Which of: stl, dmtl, rmtfl, mmtfl22, mmtfl11, mmtfl21, mmtfl12, auto, pooled. All by default.
+    standardize
+        Put the features on one scale.
+    scale_targets
+        Put each task's target on one scale, where targets are numbers.
+    repeats
+        Random splits.
+    fraction
+        Part of the rows of each task to train on.
+    folds
+        Folds inside training, with which every method chooses its own strengths.
+    metric
+        Score: r2 for numbers, auc or f1 for classes; by default r2 or auc.
+    average
+        The mean of the tasks' scores, or the score of all test rows.
+    seed
+        Of everything random.
+    jobs
+        Processes; by default one per processor.
+    output
+        Folder for comparison.md, results.csv, results.json and what is finished: the same command goes on.
+    fresh
+        Throw away the cells of an earlier run in the folder.
+    """
+    for variable in _THREADS:
+        os.environ[variable] = "1"
+    text, talk = text or TextOptions(), talk or TalkOptions()
+    from mmtfl.paper.compare import compare as run
+    from mmtfl.paper.methods import METHODS, Grid
+    from mmtfl.paper.reproduce import default_jobs
+    from mmtfl.paper.store import OtherSettings
+
+    names = _check(methods, list(METHODS), repeats, fraction, folds, seed, jobs)
+    if table.weights is not None:
+        raise BadInput("compare does not use row weights: leave --weights out, or put the column in --drop.")
+    if table.task is None and len(table.target) == 1:
+        raise BadInput("compare needs tasks: name their column with --task, or give several --target.")
+    training = read_training(data, table, text, quiet=talk.quiet)
+    pool, chosen = _pool(training), _metric(metric, training)
+    try:
+        with library_words():
+            found = run(
+                pool,
+                metric=chosen,
+                average=average,
+                options=_options(training, standardize, scale_targets),
+                methods=names,
+                repeats=repeats,
+                fraction=fraction,
+                seed=seed,
+                grid=Grid(folds=folds),
+                jobs=jobs or default_jobs(),
+                folder=output,
+                identity=_identity(training),
+                fresh=fresh,
+                shown=not talk.quiet,
+            )
+    except OtherSettings as error:
+        raise BadInput(str(error)) from None
+    except KeyboardInterrupt:
+        _tell_how_to_go_on(output)
+        return INTERRUPTED
+    if output is not None:
+        _write(found, output)
+        if not talk.quiet:
+            say(f"Written: {', '.join(str(output / name) for name in _FILES)}")
+    if not talk.quiet:
+        _notes(found)
+    if talk.json:
+        print_json(found.as_dict())
+    else:
+        _show(found)
+    return 0
+
+
+def _check(
+    methods: list[str] | None,
+    known: list[str],
+    repeats: int,
+    fraction: float,
+    folds: int,
+    seed: int,
+    jobs: int | None,
+) -> list[str]:
+    unknown = [name for name in methods or () if name not in known]
+    if unknown:
+        raise BadInput(f"--methods has no {unknown[0]!r}: use {', '.join(known)}.")
+    if repeats < 1:
+        raise BadInput(f"--repeats must be at least 1, got {repeats}.")
+    if not 0.0 < fraction < 1.0:
+        raise BadInput(f"--fraction must lie between 0 and 1, got {fraction:g}.")
+    if folds < 2:
+        raise BadInput(f"--folds must be at least 2, got {folds}.")
+    if seed < 0:
+        raise BadInput(f"--seed must be 0 or more, got {seed}.")
+    if jobs is not None and jobs < 1:
+        raise BadInput(f"--jobs must be at least 1, got {jobs}.")
+    return [name for name in known if methods is None or name in methods]
+
+
+def _pool(training: Training) -> Any:
+    import numpy as np
+
+    from mmtfl.paper.compare import pool_of_table
+
+    X, y = np.asarray(training.X, dtype=float), np.asarray(training.y)
+    if training.classify and y.ndim == 1:  # those of several targets are 0 and 1 already
+        y = (y == training.recipe.classes[1]).astype(int)
+    pool = pool_of_table(X, y, training.task, classify=training.classify)
+    if len(np.unique(pool.rows.task)) < 2:
+        raise BadInput("compare needs at least two tasks, and the table has one: `mmtfl cv` tunes one model.")
+    return pool
+
+
+def _metric(metric: str | None, training: Training) -> str:
+    allowed = ("auc", "f1") if training.classify else ("r2",)
+    if metric is not None and metric not in allowed:
+        kind = "classes" if training.classify else "numbers"
+        raise BadInput(
+            f"--metric {metric} does not suit targets that are {kind}: use {' or '.join(allowed)}."
+        )
+    return metric or allowed[0]
+
+
+def _options(training: Training, standardize: bool, scale_targets: bool) -> dict[str, bool]:
+    options = {"standardize": standardize}
+    return options if training.classify else {**options, "scale_targets": scale_targets}
+
+
+def _identity(training: Training) -> dict[str, Any]:
+    """What tells the table from others: the bytes of the file, and how its columns are used."""
+    return {"sha256": training.file.sha256, "recipe": plain(training.recipe.as_dict())}
+
+
+def _tell_how_to_go_on(output: Path | None) -> None:
+    if output is None:
+        say("mmtfl: interrupted. With -o FOLDER finished cells would be kept, and the run could go on.")
+        return
+    words = [word for word in command_words.get() if word != "--fresh"]
+    say(f"mmtfl: interrupted. Finished cells are kept; to go on: {shlex.join(['mmtfl', *words])}")
+
+
+def _notes(found: Comparison) -> None:
+    met = {(row["method"], text) for row in found.splits for text in row["warnings"]}
+    for method, text in sorted(met):
+        note(f"{method}: {text}")
+
+
+_FILES = ("comparison.md", "results.csv", "results.json")
+_COLUMNS = ("method", "score", "± over splits", "behind the best", "95 % interval", "verdict", "seconds")
+
+
+def _rows(found: Comparison) -> list[tuple[str, ...]]:
+    from mmtfl.paper.compare import BEST
+    from mmtfl.paper.methods import METHODS
+
+    return [
+        (
+            METHODS[s.method].title,
+            f"{s.mean:.4f}",
+            f"{s.deviation:.4f}",
+            "-" if s.verdict == BEST else f"{s.behind:.4f}",
+            "-" if s.verdict == BEST else f"{s.low:.4f} to {s.high:.4f}",
+            s.verdict,
+            number(s.seconds),
+        )
+        for s in found.standings
+    ]
+
+
+def _title(found: Comparison) -> str:
+    n_splits = len({row["repeat"] for row in found.splits})
+    return (
+        f"{_METRICS[found.metric]}, {_AVERAGES[found.average]}, {n_splits} random "
+        f"split{'s' * (n_splits != 1)}, {100 * found.fraction:g} % for training"
+    )
+
+
+def _sentence(found: Comparison) -> str:
+    """The answer in words."""
+    from mmtfl.paper.compare import SAME
+    from mmtfl.paper.methods import METHODS
+
+    first = METHODS[found.standings[0].method].title
+    same = [METHODS[s.method].title for s in found.standings if s.verdict == SAME]
+    if len(found.standings) == 1:
+        return f"{first} is the only method that was run."
+    if len({row["repeat"] for row in found.splits}) == 1:
+        return f"{first} has the best score, but one split cannot tell methods apart: use more --repeats."
+    if not same:
+        return f"{first} wins: every other method is worse by more than chance explains."
+    return f"{first} has the best score. On this table it cannot be told apart from {', '.join(same)}."
+
+
+def _show(found: Comparison) -> None:
+    print_table(_title(found), _COLUMNS, _rows(found))
+    print(_sentence(found))
+
+
+def _write(found: Comparison, folder: Path) -> None:
+    from mmtfl.paper.store import write_text
+
+    lines = [f"# {_title(found)}", "", _sentence(found), ""]
+    lines += ["| " + " | ".join(row) + " |" for row in (_COLUMNS, ["---"] * len(_COLUMNS), *_rows(found))]
+    write_text(folder / "comparison.md", "\n".join(lines) + "\n")
+    out = io.StringIO()
+    fields = ["repeat", "method", "pooled", "mean", "seconds", "chosen", "warnings"]
+    writer = csv.DictWriter(out, fields, lineterminator="\n", extrasaction="ignore")
+    writer.writeheader()
+    for row in found.splits:
+        texts = {"chosen": jsons.dumps(row["chosen"]), "warnings": "; ".join(row["warnings"])}
+        writer.writerow({**row, **texts})
+    write_text(folder / "results.csv", out.getvalue())
+    write_text(folder / "results.json", jsons.dumps(plain(found.as_dict()), indent=1, allow_nan=False))

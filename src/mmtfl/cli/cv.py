@@ -1,0 +1,129 @@
+"""`mmtfl cv`: a model whose strength and kind of sharing are chosen by cross-validation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from mmtfl.cli.fit import exponent
+from mmtfl.cli.main import BadInput
+from mmtfl.cli.options import (
+    MODEL,
+    SEVERAL,
+    SWITCH,
+    TARGET_FILE,
+    DataFile,
+    FileOptions,
+    ModelOptions,
+    TableOptions,
+    TextOptions,
+)
+from mmtfl.cli.training import Training, model_options, train
+
+
+def cv(
+    data: DataFile,
+    /,
+    *,
+    table: TableOptions,
+    text: TextOptions | None = None,
+    pk: Annotated[list[str] | None, SEVERAL, Parameter(group=MODEL)] = None,
+    alphas: Annotated[list[float] | None, SEVERAL, Parameter(group=MODEL)] = None,
+    folds: Annotated[int, Parameter(group=MODEL)] = 5,
+    scoring: Annotated[str | None, Parameter(group=MODEL)] = None,
+    one_se: Annotated[bool, SWITCH, Parameter(group=MODEL)] = False,
+    n_jobs: Annotated[int, Parameter(group=MODEL)] = 1,
+    seed: Annotated[int, Parameter(group=MODEL)] = 0,
+    model: ModelOptions | None = None,
+    output: Annotated[Path, TARGET_FILE],
+    talk: FileOptions | None = None,
+) -> int:
+    """Fit a model to a table, tuned by cross-validation.
+
+    For every pair (p, k) a path of strengths is fitted on all folds but one
+    and scored on that one, in turn. The best pair and strength are fitted on
+    all rows. Everything else is as in `mmtfl fit`.
+
+    Example:
+
+      mmtfl datasets d1 -o d1.csv
+      mmtfl cv d1.csv --task task --target y --pk 2,2 2,1 --folds 3 -o d1.mmtfl
+
+    Parameters
+    ----------
+    data
+        The table: .csv, .tsv, .txt (also .gz), .parquet or .feather.
+    output
+        The model, by custom something.mmtfl.
+    pk
+        Pairs p,k to choose from, by default 2,2 1,1 2,1 1,2; k may be inf or log.
+    alphas
+        How many strengths are tried (by default 100), or two and more strengths themselves.
+    folds
+        Number of folds; every task is in the training part of every fold.
+    scoring
+        Score of held-out rows, a name of scikit-learn such as r2 or roc_auc, averaged over tasks; by default
+        minus the loss.
+    one_se
+        Take the strongest penalty whose score is within a standard error of the best.
+    n_jobs
+        Folds and pairs worked on at a time; -1 for all processors.
+    seed
+        Seed of the folds.
+    """
+    model, talk = model or ModelOptions(), talk or FileOptions()
+    pairs = _pairs(pk)
+    if folds < 2:
+        raise BadInput(f"--folds {folds}: at least 2 are needed, one to fit on and one to score.")
+    if n_jobs == 0:
+        raise BadInput("--n-jobs 0: use 1, a number of threads, or -1 for all processors.")
+    if seed < 0:
+        raise BadInput(f"--seed {seed}: use 0 or a positive number.")
+
+    def make(training: Training) -> Any:
+        from mmtfl.model_selection import TaskKFold
+        from mmtfl.selection.search import MMTFLClassifierCV, MMTFLRegressorCV
+
+        kind = MMTFLClassifierCV if training.classify else MMTFLRegressorCV
+        return kind(
+            **({} if pairs is None else {"pk": pairs}),
+            alphas=_alphas(alphas),
+            cv=TaskKFold(folds, random_state=seed, stratify=training.classify),
+            scoring=scoring,
+            selection="one_se" if one_se else "best",
+            n_jobs=n_jobs,
+            verbose=0 if talk.quiet else 1,
+            **model_options(model, training),
+        )
+
+    return train(data, output, table, text or TextOptions(), talk, make)
+
+
+def _pairs(words: list[str] | None) -> list[tuple[float, float | str]] | None:
+    """Pairs as typed, "2,1" "1,2" or all in one word."""
+    if words is None:
+        return None
+    pairs = []
+    for word in " ".join(words).split():
+        p, comma, k = word.strip("()").partition(",")
+        try:
+            pairs.append((float(p), exponent(k)))
+        except (ValueError, BadInput):
+            comma = ""
+        if not comma:
+            raise BadInput(f"--pk {word!r} is not a pair p,k such as 2,1: k may also be inf or log.")
+    if not pairs:
+        raise BadInput("--pk is empty: give at least one pair, such as 2,1.")
+    return pairs
+
+
+def _alphas(given: list[float] | None) -> int | list[float]:
+    if given is None:
+        return 100
+    if len(given) == 1 and given[0] >= 1 and float(given[0]).is_integer():
+        return int(given[0])
+    if any(not 0 < alpha < float("inf") for alpha in given):
+        raise BadInput("--alphas must be a number of strengths such as 50, or positive strengths.")
+    return given

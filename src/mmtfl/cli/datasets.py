@@ -1,0 +1,157 @@
+"""`mmtfl datasets`: what data there is, and one dataset as a table."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Group, Parameter
+
+from mmtfl.cli.main import BadInput
+from mmtfl.cli.options import SWITCH, TARGET_FILE, FileOptions
+from mmtfl.cli.output import check_table_output, print_csv, print_json, print_table, say, write_table
+
+_MADE = Group("Simulated datasets", sort_key=1)
+
+
+def datasets(
+    name: str | None = None,
+    /,
+    *,
+    seed: Annotated[int | None, Parameter(group=_MADE)] = None,
+    samples: Annotated[int | None, Parameter(group=_MADE)] = None,
+    noise: Annotated[float | None, Parameter(group=_MADE)] = None,
+    tasks: Annotated[int | None, Parameter(group=_MADE)] = None,
+    features: Annotated[int | None, Parameter(group=_MADE)] = None,
+    pattern: Annotated[
+        Literal["shared", "partial", "staircase", "outlier"] | None, Parameter(group=_MADE)
+    ] = None,
+    classify: Annotated[bool, SWITCH, Parameter(group=_MADE)] = False,
+    output: Annotated[Path | None, TARGET_FILE] = None,
+    talk: FileOptions | None = None,
+) -> int:
+    """List datasets, or write one as a table.
+
+    Simulated ones are made here; real ones are read from the folder that
+    MMTFL_DATA names (or `mmtfl` in the cache folder) and never downloaded.
+
+    Example:
+
+      mmtfl datasets
+      mmtfl datasets d1 --seed 1 -o d1.csv
+      mmtfl datasets tasks --tasks 5 --pattern partial --classify -o groups.parquet
+
+    Parameters
+    ----------
+    name
+        The dataset to write; without it, a list of all.
+    seed
+        Seed of everything random, 0 by default.
+    samples
+        Rows of each task.
+    noise
+        Standard deviation of the noise, 1 by default.
+    tasks
+        Number of tasks, of the dataset `tasks`.
+    features
+        Number of features, of the dataset `tasks`.
+    pattern
+        Which features a task uses, of the dataset `tasks`.
+    classify
+        Draw classes 0 and 1 in place of numbers, of the dataset `tasks`.
+    output
+        The table: .csv, .tsv, .parquet or .feather; without it, CSV on stdout.
+    """
+    talk = talk or FileOptions()
+    given = {
+        "seed": seed,
+        "samples": samples,
+        "noise": noise,
+        "tasks": tasks,
+        "features": features,
+        "pattern": pattern,
+        "classification": classify or None,
+    }
+    options = {option: value for option, value in given.items() if value is not None}
+    if name is None:
+        if output is not None or options:
+            raise BadInput("Name the dataset to write: `mmtfl datasets` lists them.")
+        return _list(talk)
+    output = None if output is None or str(output) == "-" else output
+    if output is not None:
+        check_table_output(output, force=talk.force)
+    frame, task, targets = _make(name, options)
+    if output is None:
+        _print(frame, talk)
+        return 0
+    write_table(frame, output, force=talk.force)
+    if talk.json:
+        found = {"output": str(output), "rows": len(frame), "columns": frame.shape[1]}
+        print_json({**found, "task": task, "targets": targets})
+    elif not talk.quiet:
+        say(f"Written: {output} ({len(frame)} rows, {frame.shape[1]} columns)")
+        say(f"Next: {_next(output, task, targets)}")
+    return 0
+
+
+def _list(talk: FileOptions) -> int:
+    from mmtfl.tables.catalogue import CATALOGUE
+
+    entries = list(CATALOGUE.values())
+    if talk.json:
+        fields = ("name", "title", "kind", "tasks", "rows", "features", "shared", "is_here")
+        print_json([{field: getattr(entry, field) for field in fields} for entry in entries])
+        return 0
+    for title, simulated in (("Simulated", True), ("Real, from files of your own", False)):
+        rows = [
+            [
+                e.name,
+                e.title,
+                e.kind,
+                "yes" if e.is_here else "no",
+                str(e.tasks),
+                str(e.rows),
+                str(e.features),
+            ]
+            for e in entries
+            if (e.file is None) is simulated
+        ]
+        columns = ["name", "what it is", "kind", "here", "tasks", "rows", "features"]
+        print_table(title, columns, rows, left=4)
+    return 0
+
+
+def _make(name: str, options: dict[str, Any]) -> tuple[Any, str | None, list[str]]:
+    from difflib import get_close_matches
+
+    from mmtfl.tables.catalogue import CATALOGUE, as_table
+
+    if name not in CATALOGUE:
+        close = get_close_matches(name, CATALOGUE, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else "`mmtfl datasets` lists them."
+        raise BadInput(f"There is no dataset {name!r}: {hint}")
+    entry = CATALOGUE[name]
+    idle = [option for option in options if option not in entry.options]
+    if idle:
+        word = {"classification": "classify"}.get(idle[0], idle[0])
+        raise BadInput(f"--{word} has no meaning for {name!r}: leave it out.")
+    if "seed" in entry.options:
+        options = {"seed": 0, **options}
+    try:
+        return as_table(entry.bunch(**options))
+    except (FileNotFoundError, ValueError, TypeError) as error:
+        raise BadInput(str(error)) from None
+
+
+def _print(frame: Any, talk: FileOptions) -> None:
+    if talk.json:
+        print_json(frame.to_dict(orient="list"))
+    else:
+        print_csv(frame)
+
+
+def _next(output: Path, task: str | None, targets: list[str]) -> str:
+    words = ["mmtfl", "cv", str(output), *(["--task", task] if task else [])]
+    words += [word for target in targets for word in ("--target", target)]
+    return shlex.join([*words, "-o", str(output.with_suffix(".mmtfl"))])

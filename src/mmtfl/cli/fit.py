@@ -1,0 +1,107 @@
+"""`mmtfl fit`: one model at one strength."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from mmtfl.cli.options import (
+    MODEL,
+    TARGET_FILE,
+    DataFile,
+    FileOptions,
+    ModelOptions,
+    TableOptions,
+    TextOptions,
+)
+from mmtfl.cli.output import note
+from mmtfl.cli.training import Training, model_options, train
+
+_SHARE = 0.1  # of the smallest alpha that drops every feature: a start where `cv` is not asked
+
+
+def fit(
+    data: DataFile,
+    /,
+    *,
+    table: TableOptions,
+    text: TextOptions | None = None,
+    p: Annotated[float, Parameter(group=MODEL)] = 2.0,
+    k: Annotated[str, Parameter(group=MODEL)] = "1",
+    alpha: Annotated[float | None, Parameter(group=MODEL)] = None,
+    model: ModelOptions | None = None,
+    output: Annotated[Path, TARGET_FILE],
+    talk: FileOptions | None = None,
+) -> int:
+    """Fit one model to a table, at one strength of the penalty.
+
+    Every task gets its own linear model; what they share is learned. Columns
+    of text become one feature per level, features and targets are put on one
+    scale (coefficients come back on their own), and all of that is kept in
+    the model. `mmtfl cv` chooses --p, --k and --alpha for you.
+
+    Example:
+
+      mmtfl datasets d1 -o d1.csv
+      mmtfl fit d1.csv --task task --target y --p 2 --k 1 --alpha 0.1 -o d1.mmtfl
+
+    Parameters
+    ----------
+    data
+        The table: .csv, .tsv, .txt (also .gz), .parquet or .feather.
+    output
+        The model, by custom something.mmtfl.
+    p
+        Norm within a feature: 2 shares it among all tasks, 1 lets each task choose.
+    k
+        Power of the shared part: the smaller, the fewer features are kept. "inf" gives one model per task,
+        "log" the edge at 0.
+    alpha
+        Strength of the penalty; by default a tenth of the smallest that drops every feature.
+    """
+    model, talk = model or ModelOptions(), talk or FileOptions()
+
+    def make(training: Training) -> Any:
+        from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
+
+        options = {"p": p, "k": exponent(k), **model_options(model, training)}
+        kind = MMTFLClassifier if training.classify else MMTFLRegressor
+        found = kind(alpha=1.0 if alpha is None else alpha, verbose=int(talk.verbose), **options)
+        found._check_parameters()  # before the work of a default strength
+        return found if alpha is not None else found.set_params(alpha=_default_alpha(training, options, talk))
+
+    return train(data, output, table, text or TextOptions(), talk, make)
+
+
+def exponent(word: str) -> float | str:
+    """K as typed: a number, inf, or log."""
+    from mmtfl.cli.main import BadInput
+
+    if word == "log":
+        return word
+    try:
+        return float(word)
+    except ValueError:
+        raise BadInput(f"--k {word!r} is not a number, inf or log.") from None
+
+
+def _default_alpha(training: Training, options: dict[str, Any], talk: FileOptions) -> float:
+    """A tenth of the strength at which nothing is left."""
+    from mmtfl.selection.search import path
+
+    found = path(
+        training.X,
+        training.y,
+        training.task,
+        alphas=2,
+        alpha_ratio=_SHARE,
+        loss="logistic" if training.classify else "squared",
+        sample_weight=training.weights,
+        **{**options, "tol": 1e-2},
+    )
+    alpha = float(f"{found.alphas[-1]:.3g}")
+    if not talk.quiet:
+        note(f"--alpha {alpha:g}, a tenth of what drops every feature; `mmtfl cv` tunes it")
+    return alpha

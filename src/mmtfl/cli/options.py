@@ -1,0 +1,108 @@
+"""Options that several commands have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Group, Parameter
+
+TABLE = Group("The table", sort_key=1)
+MODEL = Group("The model", sort_key=2)
+OUTPUT = Group("What comes out", sort_key=3)
+
+SEVERAL = Parameter(consume_multiple=True, negative=())
+SWITCH = Parameter(negative=(), show_default=False)
+# a lone hyphen is stdout; other names that begin with one are refused as options gone astray
+TARGET_FILE = Parameter(name=["-o", "--output"], group=OUTPUT, allow_leading_hyphen=True)
+
+
+@Parameter(name="*", group=TABLE)
+@dataclass(frozen=True)
+class TableOptions:
+    """Which columns are used, and how."""
+
+    target: Annotated[tuple[str, ...], Parameter(negative=())]
+    "Column to predict. Given several times: each target is a task, and all share their rows."
+
+    task: str | None = None
+    "Column of task labels: hospital, school, machine. Left out for one task, or for several targets."
+
+    features: Annotated[list[str] | None, SEVERAL] = None
+    "Columns to predict from; by default all others that have a name."
+
+    drop: Annotated[list[str] | None, SEVERAL] = None
+    "Columns that are not features."
+
+    categories: Annotated[list[str] | None, SEVERAL] = None
+    "Columns of levels that look like numbers; text and true/false are levels anyway."
+
+    weights: str | None = None
+    "Column of row weights: 2 counts as a repeated row."
+
+    impute: Literal["mean", "median", "most_frequent"] | None = None
+    "Fill missing features with this statistic of their column; by default they are refused."
+
+    drop_unlabelled: Annotated[bool, SWITCH] = False
+    "Leave out rows without a target, a task label or a weight."
+
+    classify: Annotated[bool | None, Parameter(negative="--regress")] = None
+    "Whether targets are two classes or numbers; by default text and numbers with two values are classes."
+
+
+@Parameter(name="*", group=TABLE)
+@dataclass(frozen=True)
+class TextOptions:
+    """How text files are written."""
+
+    separator: str | None = None
+    "What stands between cells; by default a comma in .csv and a tab in .tsv."
+
+    decimal: str = "."
+    "The decimal mark."
+
+
+@Parameter(name="*", group=MODEL)
+@dataclass(frozen=True)
+class ModelOptions:
+    """What all models have."""
+
+    standardize: bool = True
+    "Put the features on one scale, so that the penalty treats them alike."
+
+    scale_targets: bool | None = None
+    "Put each task's target on one scale; by default done for numbers."
+
+    max_iter: int = 1000
+    "Most passes of the solver."
+
+    tol: float = 1e-7
+    "How close to stationary the solution must be."
+
+
+@Parameter(name="*", group=OUTPUT)
+@dataclass(frozen=True)
+class TalkOptions:
+    """How much is said, and how."""
+
+    json: Annotated[bool, SWITCH] = False
+    "Print the result as JSON."
+
+    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative=(), show_default=False)] = False
+    "Say nothing on stderr but errors and warnings."
+
+    verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], negative=(), show_default=False)] = False
+    "Say more on stderr."
+
+
+@Parameter(name="*", group=OUTPUT)
+@dataclass(frozen=True)
+class FileOptions(TalkOptions):
+    """Where the result goes."""
+
+    force: Annotated[bool, SWITCH] = False
+    "Write over a file that is there."
+
+
+DataFile = Annotated[Path, Parameter(group=TABLE)]

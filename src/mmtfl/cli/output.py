@@ -1,0 +1,147 @@
+"""What commands print and write: results on stdout, everything else on stderr, files whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+from mmtfl.cli.main import BadInput
+
+TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq", ".feather")
+PIPE_WIDTH = 160  # a pipe has no width of its own
+
+
+def say(line: str) -> None:
+    """One line on stderr."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def note(line: str) -> None:
+    """One line on stderr about something the user may want to know."""
+    say(f"note: {line}")
+
+
+# -- stdout ------------------------------------------------------------------------------------------------
+
+
+def print_json(value: Any) -> None:
+    """Strict JSON on stdout: what is not a number is null, infinities are text."""
+    from mmtfl.report.plain import plain
+
+    print(json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def console() -> Any:
+    """The terminal; plain and wide where stdout is a file or a pipe."""
+    from rich.console import Console
+
+    found = Console(highlight=False, markup=False, emoji=False)
+    if found.is_terminal:
+        return found
+    return Console(width=PIPE_WIDTH, highlight=False, markup=False, emoji=False)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> None:
+    """A table on stdout, the first `left` columns of it text and the others numbers."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    screen = console()
+    screen.print(printable(title, most=200), style="bold", soft_wrap=True)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="left" if place < left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*map(printable, row))
+    screen.print(table)
+
+
+def printable(name: Any, most: int = 60) -> str:
+    """A name as one line without control characters, which a terminal would obey."""
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(name))
+    return shown if len(shown) <= most else shown[: most - 3] + "..."
+
+
+def number(value: float | None) -> str:
+    """A number in four digits; a dash for none."""
+    if value is None or math.isnan(value):
+        return "-"
+    return "0" if abs(value) < 1e-12 else f"{value:.4g}"
+
+
+# -- files -------------------------------------------------------------------------------------------------
+
+
+def check_output(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> None:
+    """Refuse a place where the result cannot be put, before any work is done."""
+    from mmtfl.data.files import check_target
+
+    if str(path).startswith("-"):
+        raise BadInput(f"-o needs the name of a file, and got {str(path)!r}: put ./ before it if it is one.")
+    if any(given.exists() and path.exists() and path.samefile(given) for given in inputs):
+        raise BadInput(f"{str(path)!r} is read and would be written over: give the result another name.")
+    try:
+        check_target(path, overwrite=force)
+        with TemporaryFile(dir=path.parent):  # the folder takes files
+            pass
+    except FileExistsError:
+        raise BadInput(f"{str(path)!r} exists: choose another name, or --force to write over it.") from None
+    except OSError as error:
+        reason = f"{str(path)!r} cannot be written: {error.strerror}." if error.strerror else str(error)
+        raise BadInput(reason) from None
+
+
+def check_table_output(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> None:
+    """The same for a table, whose suffix says how it is written."""
+    if path.suffix.lower() not in TABLE_SUFFIXES:
+        raise BadInput(
+            f"{str(path)!r}: the result is a table, so its name ends in {', '.join(TABLE_SUFFIXES)}."
+        )
+    check_output(path, force=force, inputs=inputs)
+
+
+def write_table(frame: Any, path: Path, *, force: bool) -> None:
+    """Write a table by the suffix of its name."""
+    from mmtfl.data.files import write_whole
+
+    suffix, stored = path.suffix.lower(), io.BytesIO()
+    if suffix in (".csv", ".tsv"):
+        stored.write(_as_csv(frame, "\t" if suffix == ".tsv" else ",").encode())
+    elif suffix == ".feather":
+        frame.to_feather(stored)
+    else:
+        frame.to_parquet(stored, index=False)
+    with told_when_full(path):
+        write_whole(path, [stored.getbuffer()], overwrite=force)
+
+
+def print_csv(frame: Any) -> None:
+    """A table as CSV on stdout."""
+    sys.stdout.flush()
+    # UTF-8 whatever the terminal speaks: it is what `read_table` reads
+    sys.stdout.buffer.write(_as_csv(frame, ",").encode())
+
+
+def _as_csv(frame: Any, separator: str) -> str:
+    return frame.to_csv(index=False, sep=separator, lineterminator="\n")
+
+
+@contextmanager
+def told_when_full(path: Path) -> Iterator[None]:
+    """Name the file when the system refuses to write it."""
+    try:
+        yield
+    except FileExistsError:
+        raise BadInput(
+            f"{str(path)!r} has appeared in the meantime: choose another name, or --force."
+        ) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OSError(f"{str(path)!r} was not written: {reason}. Nothing is left of it.") from None

@@ -1,0 +1,151 @@
+"""`mmtfl predict`: a table, with the predictions of a model beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from mmtfl.cli.main import BadInput
+from mmtfl.cli.models import fitted_part, load_model, recipe_for
+from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
+from mmtfl.cli.output import check_table_output, note, print_csv, print_json, say, write_table
+from mmtfl.cli.training import library_words
+
+
+def predict(
+    model: Path,
+    data: Path,
+    /,
+    *,
+    task: Annotated[str | None, Parameter(group=TABLE)] = None,
+    unknown_task: Annotated[Literal["error", "mean"], Parameter(group=TABLE)] = "error",
+    unknown_level: Annotated[Literal["error", "ignore"], Parameter(group=TABLE)] = "error",
+    text: TextOptions | None = None,
+    output: Annotated[Path | None, TARGET_FILE] = None,
+    prefix: Annotated[str, Parameter(group=OUTPUT, show_default=False)] = "",
+    talk: FileOptions | None = None,
+) -> int:
+    """Add the predictions of a model to a table.
+
+    The columns of the table come back as they were, followed by `prediction`
+    and, for classes, `probability`, that of the second class in sorted order.
+    With several targets there is one such column for each of them. The table
+    needs the features and the task column, not the target.
+
+    Example:
+
+      mmtfl datasets d1 -o d1.csv
+      mmtfl fit d1.csv --task task --target y -o d1.mmtfl
+      mmtfl predict d1.mmtfl d1.csv -o predicted.csv
+
+    Parameters
+    ----------
+    model
+        A model of `mmtfl fit`, `mmtfl cv` or Python's save.
+    data
+        The table: .csv, .tsv, .txt (also .gz), .parquet or .feather.
+    task
+        Column of task labels, where it has another name than in the fit.
+    unknown_task
+        What is done with a task the model does not know: an error, or the mean over all tasks.
+    unknown_level
+        What is done with a level the model does not know: an error, or no indicator at all.
+    output
+        The table with predictions: .csv, .tsv, .parquet or .feather; without it, CSV on stdout.
+    prefix
+        What the names of the new columns begin with.
+    """
+    text, talk = text or TextOptions(), talk or FileOptions()
+    if output is not None and str(output) == "-":
+        output = None
+    if output is not None:
+        check_table_output(output, force=talk.force, inputs=[model, data])
+    learned = load_model(model)
+    recipe = recipe_for(learned, task)
+    from mmtfl.tables.reading import TableFile
+
+    file = TableFile(data, separator=text.separator, decimal=text.decimal)
+    frame = file.frame(text=recipe.text_columns)
+    X, labels = recipe.matrix(frame, unknown_level=unknown_level), recipe.labels(frame)
+    _check_tasks(learned, labels, unknown_task)
+    # labels come by the recipe, whichever door they took in the fit
+    fitted_part(learned).set_params(unknown_task=unknown_task, task_column=None)
+    with library_words():
+        columns = _predictions(learned, recipe, X, labels, prefix)
+    _check_free(columns, file.columns)
+    _tell_class(fitted_part(learned), recipe, talk)
+    _put_out(file, frame, columns, output, talk)
+    return 0
+
+
+def _check_tasks(model: Any, labels: Any, unknown_task: str) -> None:
+    import numpy as np
+
+    from mmtfl.data.conversion import abbreviate
+
+    if labels is None or unknown_task == "mean":
+        return
+    known = fitted_part(model).tasks_
+    new = ~np.isin(labels, known)
+    if new.any():
+        raise BadInput(
+            f"Task {labels[new][0].item()!r} in data row {new.argmax() + 1} is not one the model knows "
+            f"({new.sum()} rows with new tasks): its tasks are {abbreviate(known.tolist())}. Leave these "
+            "rows out, or use --unknown-task mean."
+        )
+
+
+def _predictions(model: Any, recipe: Any, X: Any, labels: Any, prefix: str) -> dict[str, Any]:
+    """The new columns by name."""
+    predicted = model.predict(X, task=labels)
+    probability = model.predict_proba(X, task=labels) if hasattr(model, "predict_proba") else None
+    if predicted.ndim == 1:
+        columns = {f"{prefix}prediction": predicted}
+        if probability is not None:
+            columns[f"{prefix}probability"] = probability[:, 1]
+        return columns
+    columns = {}
+    for t, target in enumerate(fitted_part(model).tasks_.tolist()):
+        column = predicted[:, t]
+        if recipe.classes is not None:  # classes of several targets were coded as 0 and 1
+            column = [recipe.classes[int(code)] for code in column]
+        columns[f"{prefix}prediction_{target}"] = column
+        if probability is not None:
+            columns[f"{prefix}probability_{target}"] = probability[:, t]
+    return columns
+
+
+def _check_free(columns: dict[str, Any], taken: list[str]) -> None:
+    both = [name for name in columns if name in taken]
+    if both:
+        raise BadInput(
+            f"The table has a column {both[0]!r} already: name the new ones apart, as by --prefix new_."
+        )
+
+
+def _tell_class(fitted: Any, recipe: Any, talk: FileOptions) -> None:
+    if hasattr(fitted, "classes_") and not talk.quiet:
+        positive = (recipe.classes or fitted.classes_.tolist())[1]
+        note(f"probability is that of {positive!r}")
+
+
+def _put_out(file: Any, frame: Any, columns: dict[str, Any], output: Path | None, talk: FileOptions) -> None:
+    if talk.json and output is None:
+        print_json({"rows": len(frame), **{name: list(column) for name, column in columns.items()}})
+        return
+    # text goes out as it came in: 1.50 stays 1.50, and no cell becomes something else
+    as_text = output is None or output.suffix.lower() in (".csv", ".tsv")
+    out = file.verbatim() if as_text else frame
+    out = out.assign(**columns)
+    if as_text and file.is_text:
+        out.columns = [*file.columns, *columns]
+    if output is None:
+        print_csv(out)
+        return
+    write_table(out, output, force=talk.force)
+    if talk.json:
+        print_json({"output": str(output), "rows": len(frame), "columns": list(columns)})
+    elif not talk.quiet:
+        say(f"Written: {output} ({len(frame)} rows, {', '.join(columns)})")

@@ -1,0 +1,68 @@
+"""`mmtfl report`: a model as one HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from mmtfl.cli.main import BadInput
+from mmtfl.cli.models import load_model
+from mmtfl.cli.options import TARGET_FILE, FileOptions, TextOptions
+from mmtfl.cli.output import check_output, print_json, say, told_when_full
+from mmtfl.cli.training import library_words
+
+
+def report(
+    model: Path,
+    data: Path | None = None,
+    /,
+    *,
+    text: TextOptions | None = None,
+    output: Annotated[Path, TARGET_FILE],
+    talk: FileOptions | None = None,
+) -> int:
+    """Write a model as one HTML page that needs no network.
+
+    It tells which features are shared, partial and single, shows the map of
+    all coefficients, how the strength was chosen and what was run. With a
+    table it also tells how well the model predicts, task by task, against
+    one model for all tasks and one for each.
+
+    Example:
+
+      mmtfl datasets d1 -o d1.csv
+      mmtfl fit d1.csv --task task --target y -o d1.mmtfl
+      mmtfl report d1.mmtfl d1.csv -o d1.html
+
+    Parameters
+    ----------
+    model
+        A model of `mmtfl fit`, `mmtfl cv` or Python's save.
+    data
+        A table with targets, best one the model was not fitted on.
+    output
+        The page, something.html.
+    """
+    text, talk = text or TextOptions(), talk or FileOptions()
+    check_output(output, force=talk.force, inputs=[path for path in (model, data) if path is not None])
+    learned = load_model(model)
+    parts, source = None, None
+    if data is not None:
+        recipe = getattr(learned, "recipe_", None)
+        if recipe is None:
+            raise BadInput("The model was fitted in Python and does not know its target: give no table.")
+        from mmtfl.tables.reading import TableFile
+
+        file = TableFile(data, separator=text.separator, decimal=text.decimal)
+        frame = file.frame(text=recipe.text_columns)
+        source = {"data": data.name, "sha256": file.sha256}
+        parts = recipe.matrix(frame), recipe.targets(frame), recipe.labels(frame)
+    from mmtfl.report.html import write_report
+
+    with library_words(), told_when_full(output):
+        write_report(learned, output, data=parts, source=source)
+    if talk.json:
+        print_json({"output": str(output), "bytes": output.stat().st_size})
+    elif not talk.quiet:
+        say(f"Written: {output}")
+    return 0

@@ -1,0 +1,183 @@
+"""`mmtfl reproduce`: the paper's experiments, in a folder that an interrupted run goes on with."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from mmtfl.cli.main import INTERRUPTED, BadInput, command_words
+from mmtfl.cli.options import SEVERAL, SWITCH
+from mmtfl.cli.output import note, print_json, say
+
+if TYPE_CHECKING:
+    from mmtfl.paper.protocol import Plan
+    from mmtfl.paper.results import Results
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+_Output = Parameter(name=["--out", "-o", "--output"])
+
+
+def reproduce(
+    *,
+    table1: Annotated[bool, SWITCH] = False,
+    table2: Annotated[bool, SWITCH] = False,
+    figure1: Annotated[bool, SWITCH] = False,
+    datasets: Annotated[list[str] | None, SEVERAL] = None,
+    methods: Annotated[list[str] | None, SEVERAL] = None,
+    repeats: int = 15,
+    fractions: Annotated[list[float] | None, SEVERAL] = None,
+    folds: int = 3,
+    jobs: int | None = None,
+    seed: int = 0,
+    out: Annotated[Path, _Output] = Path("reproduce-output"),
+    quick: Annotated[bool, SWITCH] = False,
+    fresh: Annotated[bool, SWITCH] = False,
+    json: Annotated[bool, SWITCH] = False,
+) -> int:
+    """Rerun the paper's experiments: Table 1, Table 2 and Figure 1.
+
+    All three, unless some are named. Every finished cell (a method on a split)
+    is written at once: the same command goes on where it was stopped, and gives
+    the same numbers.
+
+    Example:
+
+      mmtfl reproduce --quick
+      mmtfl reproduce --table2 --datasets D1 D2 --repeats 5 --out d1d2
+
+    Parameters
+    ----------
+    table1
+        Closed forms of c, checked numerically.
+    table2
+        Comparison of the methods: results.csv, results.json, table2.md, table2.tex, verdicts.md.
+    figure1
+        Coefficient matrices of D1 and D2 at 33 %: figure1.png, figure1.svg.
+    datasets
+        Which of: D1, D2, sarcos, usps, school, landmine, liver. By default all on this machine.
+    methods
+        Which of: stl, dmtl, rmtfl, mmtfl22, mmtfl11, mmtfl21, mmtfl12, auto, pooled. All by default.
+    repeats
+        Random splits of every data set at every fraction.
+    fractions
+        Parts of the data to train on; by default 0.25, 0.33 and 0.5.
+    folds
+        Folds inside training, with which every method chooses its own strengths.
+    jobs
+        Processes; by default one per processor.
+    seed
+        Of everything random.
+    out
+        Folder for the cells and what is made of them.
+    quick
+        Two splits at 33 % with coarse grids, in about a minute.
+    fresh
+        Throw away the cells of an earlier run in the folder.
+    json
+        Print the means and the verdicts as JSON.
+    """
+    for variable in _THREADS:
+        os.environ[variable] = "1"
+    from mmtfl.paper.reproduce import absent, default_jobs
+    from mmtfl.paper.reproduce import reproduce as run
+    from mmtfl.paper.store import OtherSettings
+
+    plan = _plan(datasets, methods, repeats, fractions, folds, seed, quick)
+    if jobs is not None and jobs < 1:
+        raise BadInput(f"--jobs must be at least 1, got {jobs}.")
+    wanted = table1, table2, figure1
+    table1, table2, figure1 = wanted if any(wanted) else (True, True, True)
+    if table2:
+        for name, reason in absent(plan).items():
+            note(f"{name} is left out: {reason}")
+    plan = replace(plan, datasets=[name for name in plan.datasets if name not in absent(plan)])
+    if table2 and not plan.datasets:
+        raise BadInput("None of the data sets asked for is on this machine: name D1 or D2, which are drawn.")
+    try:
+        results = run(
+            plan,
+            out,
+            table_1=table1,
+            table_2=table2,
+            figure_1=figure1,
+            jobs=jobs or default_jobs(),
+            fresh=fresh,
+            shown=True,
+        )
+    except OtherSettings as error:
+        raise BadInput(str(error)) from None
+    except KeyboardInterrupt:
+        words = [word for word in command_words.get() if word != "--fresh"]
+        say(f"mmtfl: interrupted. Finished cells are kept; to go on: {shlex.join(['mmtfl', *words])}")
+        return INTERRUPTED
+    _show(results, out, (table1, table2, figure1), json)
+    return 0
+
+
+def _plan(
+    datasets: list[str] | None,
+    methods: list[str] | None,
+    repeats: int,
+    fractions: list[float] | None,
+    folds: int,
+    seed: int,
+    quick: bool,
+) -> Plan:
+    from mmtfl.paper.methods import METHODS, Grid
+    from mmtfl.paper.problems import PROBLEMS
+    from mmtfl.paper.protocol import Plan
+    from mmtfl.paper.reproduce import quick as make_quick
+
+    chosen = {}
+    for option, given, known in (("datasets", datasets, PROBLEMS), ("methods", methods, METHODS)):
+        names = {name.lower(): name for name in known}
+        unknown = [name for name in given or () if name.lower() not in names]
+        if unknown:
+            raise BadInput(f"--{option} has no {unknown[0]!r}: use {', '.join(known)}.")
+        wanted = [names[name.lower()] for name in given or known]
+        chosen[option] = [name for name in known if name in wanted]
+    if repeats < 1:
+        raise BadInput(f"--repeats must be at least 1, got {repeats}.")
+    if folds < 2:
+        raise BadInput(f"--folds must be at least 2, got {folds}.")
+    if seed < 0:
+        raise BadInput(f"--seed must be 0 or more, got {seed}.")
+    shares = sorted(set(fractions or (0.25, 0.33, 0.5)))
+    if not all(0.0 < share < 1.0 for share in shares):
+        raise BadInput(f"--fractions must lie between 0 and 1, got {', '.join(map(str, shares))}.")
+    plan = Plan(**chosen, fractions=shares, repeats=repeats, seed=seed, grid=Grid(folds=folds))
+    return make_quick(plan) if quick else plan
+
+
+def _show(results: Results, out: Path, made: tuple[bool, bool, bool], as_json: bool) -> None:
+    from mmtfl.paper import table1, tables, verdicts
+
+    files = {
+        "table1": ["table1.md"],
+        "table2": ["results.csv", "results.json", "table2.md", "table2.tex", "verdicts.md"],
+        "figure1": ["figure1.png", "figure1.svg"],
+    }
+    names = [name for wanted, group in zip(made, files.values(), strict=True) if wanted for name in group]
+    say("Written: " + ", ".join(str(out / name) for name in names if (out / name).exists()))
+    forms = table1.check_closed_forms(results.plan.seed) if made[0] else []
+    found = verdicts.verdicts(results) if made[1] else []
+    if as_json:
+        print_json(
+            {
+                "folder": str(out),
+                "table1": [form.as_dict() for form in forms],
+                "table2": results.means() if made[1] else [],
+                "verdicts": found,
+            }
+        )
+        return
+    if made[0]:
+        print(table1.to_markdown(forms))
+    if made[1]:
+        print(tables.to_markdown(results))
+        print(verdicts.to_markdown(found), end="")

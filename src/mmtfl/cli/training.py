@@ -1,0 +1,255 @@
+"""What `fit` and `cv` have in common: from a table to a model on disk, and what is said about it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
+from mmtfl.cli.options import FileOptions, ModelOptions, TableOptions, TextOptions
+from mmtfl.cli.output import check_output, note, number, print_json, say, told_when_full
+
+# words of the library, and of the command line
+_WORDS = (
+    (r"The '(\w+)' parameter of \w+", r"--\1"),
+    (r"set_params\(unknown_task='mean'\)", "--unknown-task mean"),
+    ("standardize=True", "--standardize"),
+    ("n_splits=", "--folds "),
+    ("metric=", "--scoring "),
+    ("scale_targets", "scale-targets"),
+    ("max_iter", "max-iter"),
+)
+
+
+@dataclass(frozen=True)
+class Training:
+    """A table as an estimator takes it, and where it came from."""
+
+    recipe: Any
+    X: Any
+    y: Any
+    task: Any
+    weights: Any
+    file: Any
+
+    @property
+    def classify(self) -> bool:
+        """Whether the targets are classes."""
+        return self.recipe.classes is not None
+
+
+def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: bool) -> Training:
+    """Read a table and learn how its columns are used."""
+    from mmtfl.tables.reading import TableFile
+    from mmtfl.tables.recipe import TableRecipe, drop_unlabelled
+
+    file = TableFile(data, separator=text.separator, decimal=text.decimal)
+    categories = table.categories or []
+    frame = file.frame(text=[*categories, *([table.task] if table.task else [])])
+    if table.drop_unlabelled:
+        targets = table.target if len(table.target) == 1 else ()  # of several, each may have gaps
+        frame, n_dropped = drop_unlabelled(frame, [table.task, *targets, table.weights])
+        if n_dropped and not quiet:
+            note(f"{n_dropped} rows without a target, task label or weight are left out")
+    recipe = TableRecipe.learn(
+        frame,
+        task=table.task,
+        target=table.target,
+        features=table.features,
+        weights=table.weights,
+        impute=table.impute,
+        classify=table.classify,
+        drop=table.drop or (),
+        categories=categories,
+    )
+    labels = recipe.labels(frame)
+    if not quiet:
+        for line in (*recipe.notes, *_many_tasks(table.task, labels)):
+            note(line)
+    return Training(
+        recipe,
+        recipe.matrix(frame),
+        recipe.targets(frame),
+        labels,
+        recipe.weights(frame),
+        file,
+    )
+
+
+def _many_tasks(column: str | None, labels: Any) -> list[str]:
+    """A task column with few rows for each label is seldom meant."""
+    n_tasks = 0 if labels is None else len(set(labels.tolist()))
+    if n_tasks <= len(labels if n_tasks else ()) / 3:
+        return []
+    return [f"{column!r} has {n_tasks} labels in {len(labels)} rows: is it the task column?"]
+
+
+def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
+    """Arguments of the estimator; targets are put on one scale where they are numbers."""
+    options: dict[str, Any] = {
+        "standardize": model.standardize,
+        "max_iter": model.max_iter,
+        "tol": model.tol,
+    }
+    if training.classify:
+        if model.scale_targets:
+            raise BadInput("--scale-targets is for numbers, and the targets are classes: leave it out.")
+        return options
+    return {**options, "scale_targets": model.scale_targets is not False}
+
+
+def train(
+    data: Path,
+    output: Path,
+    table: TableOptions,
+    text: TextOptions,
+    talk: FileOptions,
+    make: Callable[[Training], Any],
+) -> int:
+    """Read the table, fit what `make` gives, save it, and say what came out."""
+    check_output(output, force=talk.force, inputs=[data])
+    training = read_training(data, table, text, quiet=talk.quiet)
+    with library_words():
+        model = make(training)
+    converged = _fit(model, training, talk)
+    model.recipe_ = training.recipe
+    model.provenance_ = _provenance(model, training, data, output)
+    with told_when_full(output):
+        model.save(output, overwrite=talk.force)
+    _show(model, output, talk)
+    return 0 if converged else NOT_CONVERGED
+
+
+def _fit(model: Any, training: Training, talk: FileOptions) -> bool:
+    """Fit, pass warnings on as lines, and tell whether the solver converged."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    converged = True
+    with warnings.catch_warnings(record=True) as caught, library_words():
+        warnings.simplefilter("always")
+        model.fit(training.X, training.y, task=training.task, sample_weight=training.weights)
+    for text, category in dict.fromkeys((str(w.message), w.category) for w in caught):
+        if issubclass(category, ConvergenceWarning):
+            converged = False
+        elif not talk.quiet:
+            note(" ".join(text.split()))
+    if not converged:
+        say(
+            f"mmtfl: the fit stopped after {model.n_iter_} passes at a violation of {model.violation_:.2e}, "
+            f"short of --tol {model.tol:g}. The model is saved; raise --max-iter (now {model.max_iter}), "
+            f"loosen --tol{'' if model.standardize else ', or use --standardize'}."
+        )
+    model.set_params(verbose=0)
+    return converged
+
+
+@contextmanager
+def library_words() -> Iterator[None]:
+    """Turn refusals of the library into one line for the user, in the words of the command line."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        text = str(error)
+        for ours, theirs in _WORDS:
+            text = re.sub(ours, theirs, text)
+        raise BadInput(text) from error
+
+
+def training_scores(model: Any, training: Training) -> dict[str, Any]:
+    """Score of each task on the rows it was fitted on: R^2, or accuracy."""
+    from mmtfl.model_selection import per_task_scores
+
+    metric = "accuracy" if training.classify else "r2"
+    labels = training.task
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a task with one row has no score, which the table shows
+        predicted = model.predict(training.X, task=labels)
+        scores = per_task_scores(training.y, predicted, labels, metric)
+    return {"metric": metric, "scores": [float(score) for score in scores.values()]}
+
+
+def _provenance(model: Any, training: Training, data: Path, output: Path) -> dict[str, Any]:
+    from datetime import UTC, datetime
+
+    import numpy
+    import sklearn
+
+    import mmtfl
+    from mmtfl.report.plain import plain
+
+    return {
+        "command": _command(data, output),
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {
+            "mmtfl": mmtfl.__version__,
+            "numpy": numpy.__version__,
+            "scikit-learn": sklearn.__version__,
+        },
+        "data": data.name,
+        "rows": len(training.X),
+        "columns": len(training.file.columns),
+        "sha256": training.file.sha256,
+        "training": plain(training_scores(model, training)),
+    }
+
+
+def _command(data: Path, output: Path) -> str:
+    """The command as it was typed, with names of files in place of their paths."""
+    names = {str(path): path.name for path in (data, output)}
+    return shlex.join(["mmtfl", *(names.get(word, word) for word in command_words.get())])
+
+
+def _show(model: Any, output: Path, talk: FileOptions) -> None:
+    from mmtfl.report.summary import describe
+
+    summary = describe(model)
+    scores = [score for score in summary.provenance["training"]["scores"] if score is not None]
+    if talk.json:
+        print_json({"output": str(output), **summary.as_dict()})
+        return
+    for line in headlines(summary, scores):
+        print(line)
+    if not any(summary.counts[kind] for kind in ("shared", "partial", "single")):
+        note("no feature is kept: the strength is too large, or the features tell nothing")
+    if not talk.quiet:
+        say(f"Written: {output} (next: mmtfl inspect {shlex.quote(str(output))})")
+
+
+def headlines(summary: Any, scores: Sequence[float]) -> list[str]:
+    """A model in a few lines."""
+    named = [] if summary.member is None else [f"(p, k) = ({', '.join(map(_exponent, summary.member))})"]
+    named += [f"{name} {_strength(value)}" for name, value in summary.strengths.items()]
+    counts = ", ".join(f"{count} {kind}" for kind, count in summary.counts.items())
+    lines = [f"{summary.title}: {', '.join(named)}", f"Features: {counts}"]
+    if summary.search is not None:
+        found = summary.search
+        score = f"{number(found.best_score)}{_about_r2(summary)}"
+        lines.append(f"Held-out score ({found.score_name}): {score}, {found.n_folds} folds")
+    if scores:
+        metric = "accuracy" if summary.kind == "classification" else "R^2"
+        mean = sum(scores) / len(scores)
+        lines.append(f"Mean {metric} of the tasks on the rows of the fit: {number(mean)} (optimistic)")
+    return lines
+
+
+def _exponent(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _strength(value: float | list[float]) -> str:
+    if isinstance(value, list):
+        return f"{number(min(value))} to {number(max(value))}, by task"
+    return number(value)
+
+
+def _about_r2(summary: Any) -> str:
+    """Half the squared error of targets of unit spread, in the words people know."""
+    if "targets" not in summary.scaled or not summary.search.score_name.startswith("minus half"):
+        return ""
+    return f" (R^2 about {1 + 2 * summary.search.best_score:.2f})"

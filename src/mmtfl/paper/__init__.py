@@ -1,0 +1,1 @@
+"""The paper's experiments, rerun, and the same protocol for anybody's table."""

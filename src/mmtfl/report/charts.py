@@ -1,0 +1,239 @@
+"""Charts as numbers ready for SVG: places of lines, points and ticks. The template draws them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mmtfl.report.searches import SearchGrid, SearchSummary
+from mmtfl.report.words import number
+
+WIDTH, HEIGHT = 520.0, 270.0
+LEFT, RIGHT, TOP, BOTTOM = 76.0, 14.0, 14.0, 46.0
+MOST_STYLES = 5  # curves that get a colour and a line style of their own
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A place on an axis and what stands there."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve, its error band (if any) and its points, by the name of their style."""
+
+    style: str
+    path: str
+    band: str = ""
+    points: list[tuple[float, float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One picture: axes, lines, a legend of (style, label), and a sentence that says what it shows."""
+
+    alt: str
+    x_label: str
+    y_label: str
+    x_ticks: list[Tick]
+    y_ticks: list[Tick]
+    lines: list[Line]
+    legend: list[tuple[str, str]]
+    width: float = WIDTH
+    height: float = HEIGHT
+    left: float = LEFT
+    right: float = WIDTH - RIGHT
+    top: float = TOP
+    bottom: float = HEIGHT - BOTTOM
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """From numbers to places, on a plain or a logarithmic scale."""
+
+    low: float
+    high: float
+    start: float
+    stop: float
+    is_log: bool = False
+
+    @classmethod
+    def around(cls, values: np.ndarray, start: float, stop: float, *, is_log: bool = False) -> _Axis:
+        low, high = float(values.min()), float(values.max())
+        if low == high:
+            low, high = (
+                (low / 2, high * 2) if is_log else (low - (abs(low) or 1.0), high + (abs(high) or 1.0))
+            )
+        return cls(low, high, start, stop, is_log)
+
+    def at(self, value: float) -> float:
+        a, b, v = (math.log(part) if self.is_log else part for part in (self.low, self.high, value))
+        return round(self.start + (v - a) / (b - a) * (self.stop - self.start), 2)
+
+    def ticks(self) -> list[Tick]:
+        values = self._decades() if self.is_log else self._round_steps()
+        return [Tick(self.at(value), number(value)) for value in values]
+
+    def _decades(self) -> list[float]:
+        first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
+        if last - first < 1:
+            return [self.low, math.sqrt(self.low * self.high), self.high]
+        step = max(1, math.ceil((last - first) / 6))
+        return [10.0**power for power in range(first, last + 1, step)]
+
+    def _round_steps(self) -> list[float]:
+        raw = (self.high - self.low) / 4
+        size = 10.0 ** math.floor(math.log10(raw))
+        step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= raw)
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [round(i * step, 12) for i in range(first, last + 1)]
+
+
+def search_chart(search: SearchSummary) -> Chart | None:
+    """Held-out score against strength, with its error band; None with nothing to draw."""
+    curves = [curve for curve in search.curves if len(curve.alphas) > 1 and np.isfinite(curve.mean).all()]
+    if not curves:
+        return None
+    alphas = np.concatenate([curve.alphas for curve in curves])
+    x = _Axis.around(alphas, LEFT, WIDTH - RIGHT, is_log=True)
+    errors = [np.nan_to_num(curve.error, posinf=0.0) for curve in curves]
+    means = [np.asarray(curve.mean) for curve in curves]
+    spans = [part for mean, error in zip(means, errors, strict=True) for part in (mean - error, mean + error)]
+    y = _Axis.around(_without_far_below(np.concatenate(spans), means), HEIGHT - BOTTOM, TOP)
+    styled = len(curves) <= MOST_STYLES
+    lines = []
+    for i, (curve, mean, error) in enumerate(zip(curves, means, errors, strict=True)):
+        places = [(x.at(a), y.at(max(m, y.low))) for a, m in zip(curve.alphas, mean, strict=True)]
+        points = [] if curve.chosen is None else [places[curve.chosen]]
+        above = [
+            (px, y.at(max(m, y.low)))
+            for (px, _), m in zip(places, np.minimum(mean + error, y.high), strict=True)
+        ]
+        below = [(px, y.at(max(m, y.low))) for (px, _), m in zip(places, mean - error, strict=True)]
+        has_band = curve.chosen is not None and styled
+        band = _path([*above, *below[::-1]]) + "Z" if has_band else ""
+        lines.append(Line(f"s{i}" if styled else "many", _path(places), band, points))
+    lines.sort(key=lambda line: bool(line.points))  # what was chosen is drawn on top
+    chosen = next((curve for curve in curves if curve.chosen is not None), curves[0])
+    at = "" if chosen.chosen is None else f" Chosen: alpha = {number(chosen.alphas[chosen.chosen])}."
+    who = f"{len(curves)} tasks" if not styled else ", ".join(curve.label for curve in curves)
+    return Chart(
+        alt=f"Held-out score against the strength alpha, for {who}.{at}",
+        x_label="strength alpha (logarithmic)",
+        y_label="held-out score",
+        x_ticks=x.ticks(),
+        y_ticks=y.ticks(),
+        lines=lines,
+        legend=[(f"s{i}", curve.label) for i, curve in enumerate(curves)] if styled else [],
+    )
+
+
+def _without_far_below(values: np.ndarray, means: list[np.ndarray]) -> np.ndarray:
+    """Scores down to a few spreads of the better half below the best: one wild end must not flatten all."""
+    every = np.concatenate(means)
+    best, middle = every.max(), np.median(every)
+    floor = best - 4 * (best - middle) if best > middle else values.min()
+    return np.maximum(values, floor)
+
+
+def history_chart(history: list[float]) -> Chart | None:
+    """How far the objective was above its last value after each pass; None for a single pass."""
+    left = np.asarray(history, dtype=float) - np.min(history, initial=np.inf)
+    kept = left > 0
+    if np.count_nonzero(kept) < 2 or not np.isfinite(left).all():
+        return None
+    passes = np.arange(1, len(left) + 1)[kept]
+    x = _Axis.around(passes.astype(float), LEFT, WIDTH - RIGHT)
+    y = _Axis.around(left[kept], HEIGHT - BOTTOM, TOP, is_log=True)
+    places = [(x.at(i), y.at(value)) for i, value in zip(passes, left[kept], strict=True)]
+    return Chart(
+        alt=f"Objective above its last value after each of {len(left)} passes: from {number(left[0])} down "
+        f"to {number(left[kept][-1])}.",
+        x_label="pass over the data",
+        y_label="objective above its last value",
+        x_ticks=[tick for tick in x.ticks() if "." not in tick.label],
+        y_ticks=y.ticks(),
+        lines=[Line("s0", _path(places), points=places if len(places) <= 40 else [])],
+        legend=[],
+    )
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One pair of strengths: its place, its shade from 0 to 9, and what it says."""
+
+    x: float
+    y: float
+    shade: int
+    title: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Scores of pairs of strengths as shaded cells."""
+
+    alt: str
+    x_label: str
+    y_label: str
+    x_ticks: list[Tick]
+    y_ticks: list[Tick]
+    cells: list[Cell]
+    cell_width: float
+    cell_height: float
+    width: float = WIDTH
+    height: float = HEIGHT
+    left: float = LEFT
+    right: float = WIDTH - RIGHT
+    top: float = TOP
+    bottom: float = HEIGHT - BOTTOM
+
+
+def grid_chart(grid: SearchGrid) -> Grid:
+    """Held-out score of every pair of strengths: the darker, the better."""
+    mean = np.asarray(grid.mean, dtype=float)
+    finite = np.where(np.isfinite(mean), mean, np.nanmin(np.where(np.isfinite(mean), mean, np.nan)))
+    # ranks, because one bad corner would make all the others look alike
+    rank = np.argsort(np.argsort(finite, axis=None), axis=None).reshape(mean.shape) / max(mean.size - 1, 1)
+    n, m = mean.shape
+    width, height = (WIDTH - RIGHT - LEFT) / n, (HEIGHT - BOTTOM - TOP) / m
+    first, second = grid.names
+    cells = [
+        Cell(
+            x=round(LEFT + (n - 1 - i) * width, 2),  # strengths fall: the smallest stands left
+            y=round(TOP + j * height, 2),
+            shade=int(rank[i, j] * 9),
+            title=f"{first} = {number(grid.first[i])}, {second} = {number(grid.second[j])}: "
+            f"{number(mean[i, j])}",
+            is_chosen=(i, j) == tuple(grid.chosen),
+        )
+        for i in range(n)
+        for j in range(m)
+    ]
+    i, j = grid.chosen
+    every = max(1, math.ceil(n / 5))
+    return Grid(
+        alt=f"Held-out score of {n * m} pairs of strengths. Best: {first} = {number(grid.first[i])}, "
+        f"{second} = {number(grid.second[j])}.",
+        x_label=first,
+        y_label=second,
+        x_ticks=[
+            Tick(round(LEFT + (n - 0.5 - i) * width, 2), number(grid.first[i], 2)) for i in range(0, n, every)
+        ],
+        y_ticks=[
+            Tick(round(TOP + (j + 0.5) * height, 2), number(grid.second[j], 2))
+            for j in range(0, m, max(1, math.ceil(m / 5)))
+        ],
+        cells=cells,
+        cell_width=round(width, 2),
+        cell_height=round(height, 2),
+    )
+
+
+def _path(places: list[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x:g} {y:g}" for x, y in places)

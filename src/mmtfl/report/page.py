@@ -1,0 +1,341 @@
+"""What the report shows, in the shapes that its template and its script read."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import mmtfl
+from mmtfl.report.charts import Chart, Grid, grid_chart, history_chart, search_chart
+from mmtfl.report.evaluation import Evaluation
+from mmtfl.report.plots.learned import learned
+from mmtfl.report.plots.ordering import order_features, order_tasks
+from mmtfl.report.summary import KINDS, MEANINGS, ModelSummary, describe
+from mmtfl.report.words import (
+    caution,
+    clear_winner,
+    how_chosen,
+    number,
+    pair,
+    score,
+    search_headline,
+    verdict,
+)
+
+MOST_FEATURES = 2000  # rows of the table and of the map: the page stays small and quick
+STRIP = 150.0  # width of the picture of a task's scores
+SCORES = ("own", "pooled", "separate")
+SCORE_NAMES = {"own": "This model", "pooled": "One pooled model", "separate": "Separate models"}
+STEPS = 32767  # of the coefficients' quantisation, each feature on its own scale
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A task's score by one model: where it stands on the strip, and whether it is off to the left."""
+
+    who: str
+    x: float
+    is_off: bool
+
+
+@dataclass(frozen=True)
+class TaskRow:
+    """One row of the table of tasks, numbers as text."""
+
+    label: str
+    n_rows: str
+    n_features: str
+    intercept: str
+    set_apart: bool
+    scores: list[str]
+    fitted: str
+    marks: list[Mark]
+
+
+@dataclass(frozen=True)
+class FeatureRow:
+    """One row of the table of features, numbers as text."""
+
+    name: str
+    kind: str
+    size: str
+    n_tasks: str
+    mean_abs: str
+    mean_abs_scaled: str
+    agreement: str
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The mean score of one of the models compared, and the width of its bar from 0 to 100."""
+
+    who: str
+    name: str
+    score: str
+    width: float
+    is_best: bool
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything the template needs."""
+
+    title: str
+    summary: ModelSummary
+    evaluation: Evaluation | None
+    headline: str
+    verdict: list[str]
+    caution: list[str]
+    tiles: list[Tile]
+    metric: str
+    fitted_name: str
+    fitted_mean: str
+    compared: list[str]
+    strip_axis: list[tuple[float, str]]
+    task_rows: list[TaskRow]
+    feature_rows: list[FeatureRow]
+    n_left_out: int
+    kinds: list[tuple[str, int, str]]
+    how_chosen: str
+    search_chart: Chart | None
+    search_grid: Grid | None
+    history_chart: Chart | None
+    model_facts: list[tuple[str, str]]
+    run_facts: list[tuple[str, str]]
+    data: dict[str, Any]
+    version: str = mmtfl.__version__
+
+
+def make_page(
+    model: Any, evaluation: Evaluation | None, *, title: str | None, source: dict[str, Any] | None
+) -> Page:
+    """Gather the page of a fitted model."""
+    summary = describe(model)
+    fitted, fitted_name, metric = _fitted_scores(summary, evaluation)
+    low = _strip_start(evaluation)
+    compared = [who for who in SCORES if evaluation is not None and evaluation.mean(who) is not None]
+    return Page(
+        title=title or summary.title,
+        summary=summary,
+        evaluation=evaluation,
+        headline=_headline(summary),
+        verdict=verdict(evaluation) if evaluation else [line for line in [search_headline(summary)] if line],
+        caution=caution(evaluation, tuned=summary.search is not None) if evaluation else [],
+        tiles=_tiles(evaluation, compared),
+        metric=metric,
+        fitted_name=fitted_name,
+        fitted_mean=score(evaluation.mean("fitted")) if evaluation else "",
+        compared=[SCORE_NAMES[who] for who in compared],
+        strip_axis=[(_place(value, low), score(value)) for value in (low, (1 + low) / 2, 1.0)],
+        task_rows=_task_rows(summary, evaluation, fitted, compared, low),
+        feature_rows=[_feature_row(feature, summary) for feature in summary.features[:MOST_FEATURES]],
+        n_left_out=max(0, summary.n_features - MOST_FEATURES),
+        kinds=[(kind, summary.counts[kind], MEANINGS[kind]) for kind in KINDS],
+        how_chosen=how_chosen(summary),
+        search_chart=search_chart(summary.search) if summary.search else None,
+        search_grid=grid_chart(summary.search.grid) if summary.search and summary.search.grid else None,
+        history_chart=history_chart(summary.convergence.history),
+        model_facts=_model_facts(summary),
+        run_facts=_run_facts(summary, source),
+        data=embedded(model, summary),
+    )
+
+
+# -- predictions ---------------------------------------------------------------------------------------------
+
+
+def _headline(summary: ModelSummary) -> str:
+    counts = summary.counts
+    used = summary.n_features - counts["none"]
+    return (
+        f"Of {number(summary.n_features)} features, {number(used)} {'is' if used == 1 else 'are'} used: "
+        f"{number(counts['shared'])} by all {number(summary.n_tasks)} tasks, {number(counts['partial'])} by "
+        f"some, {number(counts['single'])} by one."
+    )
+
+
+def _fitted_scores(summary: ModelSummary, evaluation: Evaluation | None) -> tuple[dict[Any, float], str, str]:
+    """Scores of the model as it is, what to call them, and their measure."""
+    if evaluation is not None:
+        known = {task.label: task.fitted for task in evaluation.tasks if task.fitted is not None}
+        name = {True: "on training rows", False: "on these new rows", None: "on these rows"}[evaluation.seen]
+        return known, f"As saved, {name}", evaluation.metric
+    training = summary.provenance.get("training") or {}
+    scores = training.get("scores") or []
+    if len(scores) != summary.n_tasks:
+        return {}, "", ""
+    pairs = zip(summary.tasks, scores, strict=True)
+    metric = {"r2": "R²"}.get(str(training.get("metric")), str(training.get("metric")))
+    return {task.label: s for task, s in pairs if s is not None}, f"{metric} on training rows", metric
+
+
+def _strip_start(evaluation: Evaluation | None) -> float:
+    """Left end of the strips: the worst score, but not so far down that the others lie on one spot."""
+    if evaluation is None:
+        return 0.0
+    every = [s for task in evaluation.tasks for who in SCORES if (s := getattr(task, who)) is not None]
+    worst = min(every, default=0.0)
+    if evaluation.metric == "AUC":
+        return 0.0 if worst < 0.4 else 0.4
+    return 0.0 if worst >= 0 else max(-0.5, -0.25 * np.ceil(-worst / 0.25))
+
+
+def _place(value: float, low: float) -> float:
+    return round(6 + (value - low) / (1 - low) * (STRIP - 12), 1)
+
+
+def _tiles(evaluation: Evaluation | None, compared: list[str]) -> list[Tile]:
+    if evaluation is None or not compared:
+        return []
+    means = {who: evaluation.mean(who) or 0.0 for who in compared}
+    winner = clear_winner(evaluation)
+    return [
+        Tile(who, SCORE_NAMES[who], score(mean), round(100 * min(max(mean, 0.0), 1.0), 1), who == winner)
+        for who, mean in means.items()
+    ]
+
+
+def _task_rows(
+    summary: ModelSummary,
+    evaluation: Evaluation | None,
+    fitted: dict[Any, float],
+    compared: list[str],
+    low: float,
+) -> list[TaskRow]:
+    scored = {task.label: task for task in evaluation.tasks} if evaluation else {}
+    rows = []
+    for task in summary.tasks:
+        found = scored.get(task.label)
+        scores = {who: getattr(found, who, None) for who in compared}
+        n_rows = task.n_rows if evaluation is None else found.n_rows if found is not None else 0
+        marks = [
+            Mark(who, _place(max(value, low), low), value < low)
+            for who, value in scores.items()
+            if value is not None
+        ]
+        rows.append(
+            TaskRow(
+                label=str(task.label),
+                n_rows=number(n_rows),
+                n_features=number(task.n_features),
+                intercept=number(task.intercept),
+                set_apart=task.set_apart,
+                scores=[score(value) for value in scores.values()],
+                fitted=score(fitted.get(task.label)),
+                marks=marks[::-1],  # the model itself is drawn last, on top
+            )
+        )
+    return rows
+
+
+# -- features and facts --------------------------------------------------------------------------------------
+
+
+def _feature_row(feature: Any, summary: ModelSummary) -> FeatureRow:
+    return FeatureRow(
+        name=feature.name,
+        kind=feature.kind,
+        size=number(feature.size),
+        n_tasks=number(feature.n_tasks),
+        mean_abs=number(feature.mean_abs),
+        mean_abs_scaled=number(feature.mean_abs_scaled),
+        agreement=number(None) if feature.agreement is None else f"{feature.agreement:.0%}",
+    )
+
+
+def _model_facts(summary: ModelSummary) -> list[tuple[str, str]]:
+    facts = [("Model", summary.model)]
+    if summary.member is not None:
+        facts.append(("(p, k)", pair(summary.member)))
+    for name, value in summary.strengths.items():
+        if isinstance(value, list):
+            facts.append((name, f"{number(min(value))} to {number(max(value))}, by task"))
+        else:
+            facts.append((name, number(value)))
+    if summary.classes is not None:
+        facts.append(
+            ("Classes", f"{summary.classes[0]} and {summary.classes[-1]} (scores are for the second)")
+        )
+    facts.append(("Put on one scale", " and ".join(summary.scaled) or "nothing"))
+    return facts
+
+
+def _run_facts(summary: ModelSummary, source: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """The provenance of the model and of the table given, whatever it has, as lines."""
+    facts = []
+    for key, value in summary.provenance.items():
+        if key == "training":  # scores, shown with the tasks
+            continue
+        if isinstance(value, dict):
+            value = ", ".join(f"{name} {entry}" for name, entry in value.items())
+        elif isinstance(value, list | tuple):
+            value = " x ".join(map(str, value)) if key == "shape" else ", ".join(map(str, value))
+        facts.append((RUN_NAMES.get(key, str(key).capitalize()), str(value)))
+    for key, value in (source or {}).items():
+        facts.append((f"Table of this report: {RUN_NAMES.get(key, str(key)).lower()}", str(value)))
+    return facts
+
+
+RUN_NAMES = {
+    "command": "Command",
+    "time": "Time",
+    "versions": "Versions",
+    "data": "Data file",
+    "rows": "Rows",
+    "columns": "Columns",
+    "shape": "Shape",
+    "sha256": "SHA-256",
+}
+
+
+# -- what the script reads -----------------------------------------------------------------------------------
+
+
+def embedded(model: Any, summary: ModelSummary) -> dict[str, Any]:
+    """The matrix and the names as JSON types: 16 bits for a coefficient, each feature on its own scale."""
+    found = learned(model)
+    # tasks that use the same features are alike, also where the signs differ
+    found = replace(found, A=np.abs(found.A))
+    tasks = order_tasks(found)
+    shown = summary.features[:MOST_FEATURES]
+    place = {feature.position: i for i, feature in enumerate(shown)}
+    features = np.array([j for j in order_features(found, tasks).tolist() if j in place], dtype=np.intp)
+    coef = summary.coef if summary.scaled_coef is None else summary.scaled_coef
+    A = coef.T[features][:, tasks]
+    largest = np.abs(A).max(axis=1, initial=0.0)
+    steps = np.rint(A / np.where(largest > 0, largest, 1.0)[:, None] * STEPS)
+    # a small coefficient is not zero: that is what the map is about
+    steps = np.where((steps == 0) & (A != 0), np.sign(A), steps).astype("<i2")
+    columns = getattr(model, "column_scale_", None)
+    targets = getattr(model, "target_scale_", None)
+    nonzero = np.abs(A[A != 0])
+    return {
+        "features": {
+            "name": [feature.name for feature in shown],
+            "kind": [KINDS.index(feature.kind) for feature in shown],
+            "size": [_short(feature.size) for feature in shown],
+            "tasks": [feature.n_tasks for feature in shown],
+            "agreement": [_short(feature.agreement) for feature in shown],
+        },
+        "tasks": [str(task.label) for task in summary.tasks],
+        "kinds": list(KINDS),
+        "meanings": [MEANINGS[kind] for kind in KINDS],
+        "sizeName": summary.size_label,
+        "map": {
+            "features": [place[j] for j in features.tolist()],
+            "tasks": tasks.tolist(),
+            "largest": [_short(value, 6) for value in largest.tolist()],
+            "steps": base64.b64encode(steps.tobytes()).decode("ascii"),
+            "limit": _short(float(np.quantile(nonzero, 0.98))) if nonzero.size else 1.0,
+        },
+        "columnScale": None if columns is None else [_short(columns[j], 6) for j in features.tolist()],
+        "targetScale": None if targets is None else [_short(value, 6) for value in targets.tolist()],
+        "scaled": list(summary.scaled),
+    }
+
+
+def _short(value: Any, digits: int = 4) -> float | None:
+    return None if value is None else float(f"{value:.{digits}g}")

@@ -1,0 +1,88 @@
+"""The command `mmtfl compare`: the methods on somebody's table."""
+
+import json
+
+import numpy as np
+import pytest
+
+from mmtfl.cli.main import main
+from mmtfl.data.simulate import make_tasks
+
+pd = pytest.importorskip("pandas")
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        monkeypatch.setenv(variable, "1")
+    data = make_tasks(4, 40, 5, n_informative=2, noise=0.3, random_state=0)
+    frame = pd.DataFrame(data.X, columns=list("abcde"))
+    frame["site"] = np.array(["Aker", "Bern", "Cork", "Dijon"])[data.task]
+    frame["y"] = data.y
+    frame["sick"] = np.where(data.y > np.median(data.y), "yes", "no")
+    frame["z"] = frame["y"] + frame["a"]
+    path = tmp_path / "table.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+SHORT = ["--repeats", "3", "--jobs", "1"]
+
+
+def test_it_names_the_winner_and_what_cannot_be_told_apart(table, capsys):
+    words = ["--task", "site", "--target", "y", "--drop", "sick", "z", "--methods", "stl", "mmtfl21"]
+    assert main(["compare", str(table), *words, "pooled", "--repeats", "6", "--jobs", "1"]) == 0
+    out, err = capsys.readouterr()
+    assert "R², mean over tasks, 6 random splits, 50 % for training" in out
+    lines = [line for line in out.splitlines() if line.strip().startswith(("STL", "MMTFL", "Pooled"))]
+    assert "best" in lines[0]
+    assert "worse" in next(line for line in lines if line.strip().startswith("Pooled"))
+    assert "of 18 cells" in err
+
+
+def test_classes_and_several_targets(table, capsys):
+    words = ["--drop", "y", "z", "--methods", "stl", "mmtfl22", "-q", "--json", *SHORT]
+    assert main(["compare", str(table), "--task", "site", "--target", "sick", *words]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["metric"] == "auc"
+    assert found["standings"][0]["mean"] > 0.8
+    words = ["--target", "y", "--target", "z", "--drop", "sick", "site", "--methods", "stl", "mmtfl22"]
+    assert main(["compare", str(table), *words, "-q", "--json", *SHORT]) == 0
+    assert len(json.loads(capsys.readouterr().out)["splits"]) == 6
+
+
+def test_a_folder_keeps_the_cells_and_refuses_another_table(table, tmp_path, capsys):
+    words = ["--task", "site", "--target", "y", "--drop", "sick", "--methods", "stl", *SHORT]
+    folder = tmp_path / "out"
+    assert main(["compare", str(table), *words, "-o", str(folder)]) == 0
+    assert {path.name for path in folder.iterdir()} == {
+        *("cells", "settings.json", "comparison.md", "results.csv", "results.json"),
+    }
+    capsys.readouterr()
+    assert main(["compare", str(table), *words, "-o", str(folder)]) == 0
+    assert "of 3 cells" not in capsys.readouterr().err
+    table.write_text(table.read_text().replace("Aker", "Oslo"))
+    assert main(["compare", str(table), *words, "-o", str(folder)]) == 2
+    assert "sha256" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("tokens", "line"),
+    [
+        (["--target", "y"], "compare needs tasks"),
+        (["--task", "site", "--target", "y", "--weights", "a"], "does not use row weights"),
+        (
+            ["--task", "site", "--target", "y", "--metric", "auc"],
+            "--metric auc does not suit targets that are numbers",
+        ),
+        (["--task", "site", "--target", "y", "--methods", "nope"], "--methods has no 'nope'"),
+        (["--task", "site", "--target", "y", "--fraction", "1"], "--fraction must lie between 0 and 1"),
+        (["--task", "nope", "--target", "y"], "nope"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(tokens, line, table, capsys):
+    assert main(["compare", str(table), *tokens, "-q", *SHORT]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.strip().splitlines()) == 1
+    assert line in err

@@ -1,0 +1,143 @@
+"""The command `mmtfl reproduce`: folders that go on, one clear line, progress on stderr alone."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from mmtfl.cli.main import main
+from mmtfl.data.simulate import make_tasks
+from mmtfl.paper import reproduce as runs
+from mmtfl.paper.methods import Grid
+from mmtfl.paper.problems import PROBLEMS, Problem, load_pool, pool_of_rows
+
+
+def small_pool(seed):
+    data = make_tasks(3, 40, 6, n_informative=2, noise=0.3, random_state=seed)
+    return pool_of_rows(data.X, data.y, data.task, support=data.support, coef=data.coef)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Small problems and grids, and the environment as it was."""
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        monkeypatch.setenv(variable, "1")
+    monkeypatch.setattr(runs, "QUICK", Grid(alphas=3, single=3, pairs=2, auto_folds=3))
+    for name in ("D1", "D2"):
+        monkeypatch.setitem(PROBLEMS, name, Problem(name, name, small_pool, "r2", "pooled"))
+    load_pool.cache_clear()
+    yield
+    load_pool.cache_clear()
+
+
+ONE = ["reproduce", "--quick", "--jobs", "1", "--datasets", "D1", "--methods", "stl", "mmtfl21"]
+
+
+def test_everything_is_written_and_told(small, tmp_path, capsys):
+    assert main([*ONE, "--out", str(tmp_path / "run")]) == 0
+    out, err = capsys.readouterr()
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {
+        *("cells", "settings.json", "results.csv", "results.json", "verdicts.md"),
+        *("table1.md", "table2.md", "table2.tex", "figure1.png", "figure1.svg"),
+    }
+    assert len(list((tmp_path / "run" / "cells").iterdir())) == 4
+    assert "## Table 1" in out
+    assert "## Table 2" in out
+    assert "of 4 cells" in err
+    assert "of 4 cells" not in out
+
+
+def test_the_second_run_computes_nothing_and_more_repeats_only_what_is_new(small, tmp_path, capsys):
+    folder = str(tmp_path / "run")
+    assert main([*ONE, "--repeats", "1", "--table2", "--out", folder]) == 0
+    first = (tmp_path / "run" / "results.csv").read_text(encoding="utf-8")
+    assert "of 2 cells" in capsys.readouterr().err
+    assert main([*ONE, "--repeats", "1", "--table2", "--out", folder]) == 0
+    assert "cells" not in capsys.readouterr().err.replace("Written", "")
+    assert (tmp_path / "run" / "results.csv").read_text(encoding="utf-8") == first
+    assert main([*ONE, "--repeats", "2", "--table2", "--out", folder]) == 0
+    assert "of 2 cells" in capsys.readouterr().err
+    assert not (tmp_path / "run" / "figure1.png").exists()
+
+
+def test_json_alone_on_stdout(small, tmp_path, capsys):
+    assert main([*ONE, "--table2", "--json", "--out", str(tmp_path / "run")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {row["method"] for row in found["table2"]} == {"stl", "mmtfl21"}
+    assert "MMTFL(2,1) first" in found["verdicts"][0]["claim"]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "line"),
+    [
+        (["--datasets", "nope"], "--datasets has no 'nope': use D1, D2"),
+        (["--methods", "stl", "nope"], "--methods has no 'nope': use stl, dmtl"),
+        (["--repeats", "0"], "--repeats must be at least 1"),
+        (["--fractions", "0.5", "1.5"], "--fractions must lie between 0 and 1"),
+        (["--folds", "1"], "--folds must be at least 2"),
+        (["--jobs", "0"], "--jobs must be at least 1"),
+        (["--seed", "-1"], "--seed must be 0 or more"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(tokens, line, small, tmp_path, capsys):
+    assert main(["reproduce", *tokens, "--out", str(tmp_path / "run")]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.strip().splitlines()) == 1
+    assert line in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_cells_of_another_seed_are_refused_until_fresh(small, tmp_path, capsys):
+    folder = ["--table2", "--out", str(tmp_path / "run")]
+    assert main([*ONE, *folder]) == 0
+    capsys.readouterr()
+    assert main([*ONE, *folder, "--seed", "1"]) == 2
+    err = capsys.readouterr().err
+    assert "seed 0 there, 1 here" in err
+    assert "--fresh" in err
+    assert main([*ONE, *folder, "--seed", "1", "--fresh"]) == 0
+
+
+def test_absent_data_is_left_out_with_a_line_that_says_where_it_comes_from(
+    small, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("MMTFL_DATA", str(tmp_path / "none"))
+    folder = ["--table2", "--out", str(tmp_path / "run")]
+    assert main([*ONE, *folder, "--datasets", "D1", "school"]) == 0
+    err = capsys.readouterr().err
+    assert "note: school is left out" in err
+    assert "Inner London Education Authority" in err
+    assert main(["reproduce", "--datasets", "school", "--table2", "--out", str(tmp_path / "b")]) == 2
+    assert "None of the data sets" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_interrupted_it_tells_how_to_go_on_and_keeps_what_is_done(tmp_path, jobs):
+    command = ["reproduce", "--table2", "--datasets", "D1", "--methods", "mmtfl22", "--repeats", "500"]
+    command += ["--jobs", jobs, "--out", str(tmp_path / "run")]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mmtfl.cli", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        start_new_session=True,  # Ctrl-C reaches every process of the group, and no other
+    )
+    cells = tmp_path / "run" / "cells"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not (cells.exists() and len(list(cells.glob("*.json"))) > 2):
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "to go on: mmtfl reproduce --table2 --datasets D1" in err
+    assert "Traceback" not in err
+    done = list(cells.glob("*.json"))
+    assert len(done) > 2
+    assert all(json.loads(path.read_text(encoding="utf-8"))["seconds"] > 0 for path in done)

@@ -1,0 +1,595 @@
+"""The command line on tables: from a file to a model, to predictions, to what it says about them."""
+
+import errno
+import io
+import json
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mmtfl
+from mmtfl import MMTFLRegressor, MMTFLRegressorCV
+from mmtfl.cli.main import main
+from mmtfl.model_selection import TaskKFold
+
+
+def make_frame(n=120, seed=0):
+    rng = np.random.default_rng(seed)
+    site = rng.choice(["Århus", "Bern", "Cork"], n)
+    frame = pd.DataFrame(
+        {
+            "site": site,
+            "age": rng.normal(50, 10, n).round(2),
+            "dose": rng.normal(size=n).round(3),
+            "noise": rng.normal(size=n).round(3),
+            "colour": rng.choice(["red", "green", "blue"], n),
+        }
+    )
+    slope = pd.Series({"Århus": 2.0, "Bern": 1.0, "Cork": 3.0})[site].to_numpy()
+    frame["y"] = (0.1 * slope * frame["age"] + 2 * (site == "Bern") * frame["dose"]).round(4)
+    frame["y"] += (rng.normal(size=n) * 0.5).round(4)
+    return frame
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A table, and a model and a classifier fitted to it."""
+    folder = tmp_path_factory.mktemp("tables")
+    frame = make_frame()
+    frame.to_csv(folder / "data.csv", index=False)
+    frame.assign(y=np.where(frame["y"] > frame["y"].median(), "high", "low")).to_csv(
+        folder / "classes.csv", index=False
+    )
+    assert main(fit(folder / "data.csv", folder / "model.mmtfl", "--alpha", "0.1", "-q")) == 0
+    assert main(fit(folder / "classes.csv", folder / "classes.mmtfl", "--alpha", "0.02", "-q")) == 0
+    return folder
+
+
+def fit(data, output, *more, command="fit"):
+    return [command, str(data), "--task", "site", "--target", "y", "-o", str(output), *more]
+
+
+def by_hand(frame):
+    """The features of the table without our recipe."""
+    X = pd.get_dummies(frame[["age", "dose", "noise", "colour"]], prefix_sep="=", dtype=float)
+    return X, frame["y"].to_numpy(), frame["site"].to_numpy()
+
+
+def run(tokens, capsys, code=0):
+    assert main([str(token) for token in tokens]) == code
+    return capsys.readouterr()
+
+
+def refusal(tokens, capsys):
+    out, err = run(tokens, capsys, code=2)
+    assert out == ""
+    assert len(err.strip().splitlines()) == 1, err
+    assert err.startswith("mmtfl: ")
+    return err
+
+
+# -- fit and cv --------------------------------------------------------------------------------------------
+
+
+def test_fit_is_the_estimator_on_the_encoded_table(folder, capsys):
+    model = mmtfl.load(folder / "model.mmtfl")
+    frame = make_frame()
+    X, y, task = by_hand(frame)
+    expected = MMTFLRegressor(p=2, k=1, alpha=0.1, standardize=True, scale_targets=True).fit(X, y, task=task)
+    np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-10)
+    assert np.count_nonzero(model.c_) not in (0, 6)
+    assert model.feature_names_in_.tolist() == X.columns.tolist()
+    out, _ = run(["predict", folder / "model.mmtfl", folder / "data.csv"], capsys)
+    found = pd.read_csv(io.StringIO(out))
+    np.testing.assert_allclose(found["prediction"], expected.predict(X, task=task))
+
+
+def test_columns_come_back_as_they_were(folder, tmp_path, capsys):
+    data = tmp_path / "new.csv"
+    data.write_text(
+        '\ufeff"",site,note,age,dose,noise,colour\r\n'
+        '1,Bern,"=cmd(), ""x""\n2",50.50,1e0,00.10,red\r\n'
+        "2,Cork,NA,+40,-1,0,blue\r\n",
+        encoding="utf-8",
+        newline="",
+    )
+    out, err = run(["predict", folder / "model.mmtfl", data, "-q"], capsys)
+    assert err == ""
+    found = pd.read_csv(io.StringIO(out), dtype=str, keep_default_na=False)
+    assert out.splitlines()[0] == ",site,note,age,dose,noise,colour,prediction"
+    assert found.iloc[0, :7].tolist() == ["1", "Bern", '=cmd(), "x"\n2', "50.50", "1e0", "00.10", "red"]
+    assert found.iloc[1, :4].tolist() == ["2", "Cork", "NA", "+40"]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".feather"])
+def test_predictions_by_suffix(folder, tmp_path, capsys, suffix):
+    from mmtfl.tables.reading import read_table
+
+    data, output = tmp_path / "data.parquet", tmp_path / f"out{suffix}"
+    frame = make_frame(20, seed=1).drop(columns="y")
+    frame.to_parquet(data)
+    out, err = run(["predict", folder / "model.mmtfl", data, "-o", output], capsys)
+    assert out == "" and "20 rows, prediction" in err
+    found = read_table(output)
+    pd.testing.assert_frame_equal(found[frame.columns], frame, check_dtype=False)
+    model = mmtfl.load(folder / "model.mmtfl")
+    expected = model.predict(model.recipe_.matrix(frame), task=frame["site"].to_numpy())
+    np.testing.assert_array_equal(found["prediction"], expected)
+
+
+def test_classes_come_with_their_probability(folder, capsys):
+    out, err = run(["predict", folder / "classes.mmtfl", folder / "classes.csv", "-o", "-"], capsys)
+    found = pd.read_csv(io.StringIO(out))
+    assert "probability is that of 'low'" in err
+    assert set(found["prediction"]) == {"low", "high"}
+    assert ((found["probability"] > 0.5) == (found["prediction"] == "low")).all()
+    assert (found["prediction"] == found["y"]).mean() > 0.8
+
+
+def test_a_target_of_zeros_and_ones_is_two_classes_unless_told(tmp_path, capsys):
+    frame = make_frame()
+    frame["y"] = (frame["y"] > frame["y"].median()).astype(int)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    _, err = run(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl", "--alpha", "0.05"), capsys)
+    assert "note: target 'y' has the values 0 and 1 only: taken for two classes (--regress" in err
+    assert mmtfl.load(tmp_path / "a.mmtfl").classes_.tolist() == [0, 1]
+    run(fit(tmp_path / "a.csv", tmp_path / "b.mmtfl", "--alpha", "0.05", "--regress"), capsys)
+    assert not hasattr(mmtfl.load(tmp_path / "b.mmtfl"), "classes_")
+
+
+def test_cv_is_the_search_on_the_encoded_table(folder, tmp_path, capsys):
+    tokens = fit(folder / "data.csv", tmp_path / "cv.mmtfl", command="cv")
+    options = ["--pk", "2,2 2,1", "--folds", "3", "--alphas", "8", "--seed", "4", "--json"]
+    out, err = run([*tokens, *options], capsys)
+    found = json.loads(out)
+    X, y, task = by_hand(make_frame())
+    expected = MMTFLRegressorCV(
+        pk=((2, 2), (2, 1)),
+        alphas=8,
+        cv=TaskKFold(3, random_state=4),
+        standardize=True,
+        scale_targets=True,
+    ).fit(X, y, task=task)
+    assert found["member"] == [expected.best_p_, expected.best_k_]
+    assert found["strengths"]["alpha"] == pytest.approx(expected.alpha_)
+    assert found["search"]["best_score"] == pytest.approx(expected.best_score_)
+    assert "6 of 6 paths, done in" in err
+
+
+def test_several_targets_share_their_rows(tmp_path, capsys):
+    frame = make_frame().drop(columns="site")
+    frame["other"] = (2 * frame["age"]).where(frame["noise"] < 1)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    tokens = ["fit", tmp_path / "a.csv", "--target", "y", "--target", "other", "--alpha", "0.05"]
+    run([*tokens, "-o", tmp_path / "a.mmtfl"], capsys)
+    out, _ = run(["predict", tmp_path / "a.mmtfl", tmp_path / "a.csv"], capsys)
+    found = pd.read_csv(io.StringIO(out))
+    assert found.columns.tolist()[-2:] == ["prediction_y", "prediction_other"]
+    assert np.corrcoef(found["prediction_other"], frame["age"])[0, 1] > 0.99
+    words = frame.assign(
+        y=np.where(frame["y"] > 10, "yes", "no"), other=np.where(frame["age"] > 50, "yes", "no")
+    )
+    words.to_csv(tmp_path / "b.csv", index=False)
+    tokens[1] = tmp_path / "b.csv"
+    run([*tokens, "-o", tmp_path / "b.mmtfl"], capsys)
+    out, _ = run(["predict", tmp_path / "b.mmtfl", tmp_path / "b.csv"], capsys)
+    found = pd.read_csv(io.StringIO(out))
+    assert (found["prediction_other"] == words["other"]).mean() > 0.9
+    assert ((found["probability_other"] > 0.5) == (found["prediction_other"] == "yes")).all()
+
+
+def test_weights_drops_and_scales_reach_the_estimator(tmp_path, capsys):
+    frame = make_frame()
+    frame["w"] = np.random.default_rng(2).integers(1, 3, len(frame))
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.loc[frame.index.repeat(frame["w"])].to_csv(tmp_path / "b.csv", index=False)
+    more = ["--alpha", "0.3", "--drop", "noise", "colour", "--no-standardize", "--no-scale-targets"]
+    run(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl", *more, "--weights", "w"), capsys)
+    more.insert(3, "w")
+    run(fit(tmp_path / "b.csv", tmp_path / "b.mmtfl", *more), capsys)
+    weighted, repeated = mmtfl.load(tmp_path / "a.mmtfl"), mmtfl.load(tmp_path / "b.mmtfl")
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-6)
+    assert not weighted.standardize and not weighted.scale_targets
+
+
+def test_missing_values_are_counted_or_filled(tmp_path, capsys):
+    frame = make_frame()
+    frame.loc[[1, 2, 3], "age"] = np.nan
+    frame.loc[[4], "colour"] = None
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    err = refusal(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl"), capsys)
+    assert "'age' 3, 'colour' 1" in err and "--impute" in err
+    run(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl", "--alpha", "0.1", "--impute", "median"), capsys)
+    assert mmtfl.load(tmp_path / "a.mmtfl").recipe_.features[0].fill == frame["age"].median()
+    out, _ = run(["predict", tmp_path / "a.mmtfl", tmp_path / "a.csv"], capsys)
+    assert pd.read_csv(io.StringIO(out))["prediction"].notna().all()
+
+
+def test_rows_without_a_target_are_refused_or_left_out(tmp_path, capsys):
+    frame = make_frame()
+    frame.loc[[1, 2], "y"] = np.nan
+    frame.loc[[3], "site"] = None
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    assert "has 1 row without a label" in refusal(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl"), capsys)
+    alone = ["fit", tmp_path / "a.csv", "--target", "y", "--drop", "site", "-o", tmp_path / "a.mmtfl"]
+    assert "missing in 2 of 120 rows" in refusal(alone, capsys)
+    tokens = fit(tmp_path / "a.csv", tmp_path / "a.mmtfl", "--drop-unlabelled", "--alpha", "0.1")
+    assert "note: 3 rows without" in run(tokens, capsys).err
+    assert mmtfl.load(tmp_path / "a.mmtfl").provenance_["rows"] == 117
+
+
+def test_labels_with_leading_zeros_stay_names(tmp_path, capsys):
+    frame = make_frame()
+    frame["site"] = frame["site"].map({"Århus": "001", "Bern": "002", "Cork": "010"})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    run(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl", "--alpha", "0.1"), capsys)
+    assert mmtfl.load(tmp_path / "a.mmtfl").tasks_.tolist() == ["001", "002", "010"]
+    run(["predict", tmp_path / "a.mmtfl", tmp_path / "a.csv"], capsys)
+
+
+def test_the_strength_is_chosen_and_told_where_it_is_not_given(folder, tmp_path, capsys):
+    _, err = run(fit(folder / "data.csv", tmp_path / "a.mmtfl"), capsys)
+    assert "a tenth of what drops every feature" in err
+    assert np.count_nonzero(mmtfl.load(tmp_path / "a.mmtfl").c_) > 0
+
+
+def test_a_fit_that_did_not_converge_is_saved_and_exit_code_3(folder, tmp_path, capsys):
+    tokens = fit(
+        folder / "data.csv", tmp_path / "a.mmtfl", "--alpha", "0.01", "--max-iter", "1", "--tol", "1e-12"
+    )
+    _, err = run([*tokens, "-q"], capsys, code=3)
+    assert len(err.splitlines()) == 1
+    assert "raise --max-iter (now 1), loosen --tol" in err
+    assert not mmtfl.load(tmp_path / "a.mmtfl").converged_
+    assert "Did not converge" in run(["inspect", tmp_path / "a.mmtfl"], capsys).out
+
+
+def test_what_was_run_is_kept(folder):
+    import hashlib
+
+    model = mmtfl.load(folder / "model.mmtfl")
+    kept = model.provenance_
+    assert kept["command"] == "mmtfl fit data.csv --task site --target y -o model.mmtfl --alpha 0.1 -q"
+    assert kept["data"] == "data.csv" and (kept["rows"], kept["columns"]) == (120, 6)
+    assert kept["sha256"] == hashlib.sha256((folder / "data.csv").read_bytes()).hexdigest()
+    assert kept["versions"]["mmtfl"] == mmtfl.__version__
+    assert kept["time"].endswith("+00:00")
+    assert str(folder) not in json.dumps(kept)
+    assert model.verbose == 0
+
+
+# -- inspect, report, datasets -----------------------------------------------------------------------------
+
+
+def test_inspect_tells_what_is_shared(folder, capsys):
+    out, err = run(["inspect", folder / "model.mmtfl"], capsys)
+    assert err == "" and "\x1b" not in out
+    assert "Regression of 3 tasks on 6 features: (p, k) = (2, 1), alpha 0.1" in out
+    line = next(line for line in out.splitlines() if line.strip().startswith("age"))
+    assert "shared" in line and "3/3" in line and "100%" in line
+    assert any(line.strip().startswith("Århus") for line in out.splitlines())
+    assert "R^2 in the fit" in out and "per standard deviation" in out
+
+
+def test_inspect_shows_coefficients_on_both_scales(folder, capsys):
+    out, _ = run(["inspect", folder / "model.mmtfl", "--task", "Bern", "--json"], capsys)
+    found = json.loads(out)["coefficients"]
+    assert {row["task"] for row in found} == {"Bern"}
+    frame = make_frame()
+    row = next(row for row in found if row["feature"] == "age")
+    spread = frame["age"].std(ddof=0) / frame.loc[frame["site"] == "Bern", "y"].std(ddof=0)
+    assert row["scaled"] == pytest.approx(row["coefficient"] * spread)
+    out, _ = run(["inspect", folder / "model.mmtfl", "--task", "Bern", "--top", "1"], capsys)
+    assert "Task Bern" in out and "1 of" in out
+
+
+def test_inspect_json_and_classes(folder, capsys):
+    found = json.loads(run(["inspect", folder / "classes.mmtfl", "--json"], capsys).out)
+    assert found["classes"] == ["high", "low"]
+    assert sum(found["counts"].values()) == 6
+    assert "speak for 'low' against 'high'" in run(["inspect", folder / "classes.mmtfl"], capsys).out
+
+
+def test_inspect_shows_hostile_names_as_text(tmp_path, capsys):
+    frame = make_frame().rename(columns={"age": "\x1b[31mred[bold]\n=cmd()", "dose": "x" * 300})
+    frame["site"] = frame["site"] + "\x07"
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    run(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl", "--alpha", "0.1"), capsys)
+    out, _ = run(["inspect", tmp_path / "a.mmtfl"], capsys)
+    assert "\x1b" not in out and "\x07" not in out
+    assert "\\x1b[31mred[bold]\\n=cmd()" in out
+    assert "x" * 57 + "..." in out and "x" * 61 not in out
+    assert "Bern\\x07" in out
+
+
+def test_the_report_is_one_page(folder, tmp_path, capsys):
+    page = tmp_path / "r.html"
+    tokens = ["report", folder / "model.mmtfl", folder / "data.csv", "-o", page]
+    out, err = run(tokens, capsys)
+    assert (out, err) == ("", f"Written: {page}\n")
+    text = page.read_text(encoding="utf-8")
+    assert "Århus" in text and "trained on" in text and "mmtfl fit data.csv" in text
+    assert "--force" in refusal(tokens, capsys)
+    found = json.loads(run(["report", folder / "model.mmtfl", "-o", page, "--force", "--json"], capsys).out)
+    assert found == {"output": str(page), "bytes": page.stat().st_size}
+
+
+def test_a_task_column_with_too_many_labels_is_told(folder, tmp_path, capsys):
+    tokens = [
+        "fit",
+        folder / "data.csv",
+        "--task",
+        "age",
+        "--target",
+        "y",
+        "--alpha",
+        "1",
+        "-o",
+        tmp_path / "a.mmtfl",
+    ]
+    assert "labels in 120 rows: is it the task column?" in run(tokens, capsys).err
+
+
+def test_datasets_are_listed_and_written(tmp_path, capsys):
+    out, _ = run(["datasets"], capsys)
+    assert "d1" in out and "school" in out
+    sizes = {entry["name"]: entry for entry in json.loads(run(["datasets", "--json"], capsys).out)}
+    for name in ("d1", "d2", "tasks"):
+        run(["datasets", name, "-o", tmp_path / f"{name}.csv", "--seed", "3"], capsys)
+        frame = pd.read_csv(tmp_path / f"{name}.csv")
+        found = (len(frame), frame["task"].nunique(), frame.shape[1] - 2)
+        assert found == tuple(sizes[name][size] for size in ("rows", "tasks", "features"))
+    expected = mmtfl.datasets.make_d1(random_state=3)
+    np.testing.assert_array_equal(pd.read_csv(tmp_path / "d1.csv")["y"], expected.y)
+
+
+def test_real_datasets_have_the_sizes_listed(capsys):
+    from mmtfl.tables.catalogue import CATALOGUE, as_table
+
+    here = [entry for entry in CATALOGUE.values() if entry.file and entry.is_here]
+    if not here:
+        pytest.skip("MMTFL_DATA holds no datasets")
+    for entry in here:
+        bunch = entry.bunch()
+        n_tasks = bunch.y.shape[1] if bunch.task is None else len(np.unique(bunch.task))
+        assert (*bunch.X.shape, n_tasks) == (entry.rows, entry.features, entry.tasks), entry.name
+        assert entry.shared == (bunch.task is None), entry.name
+        assert (len(np.unique(bunch.y)) == 2) == (entry.kind == "classification"), entry.name
+        if bunch.X.shape[0] * bunch.X.shape[1] < 1e6:
+            frame, _, targets = as_table(bunch)
+            assert frame.columns.is_unique and set(targets) <= set(frame.columns), entry.name
+
+
+def test_simulated_tasks_take_options(capsys):
+    tokens = ["datasets", "tasks", "--tasks", "3", "--samples", "7", "--features", "30", "--classify"]
+    frame = pd.read_csv(io.StringIO(run(tokens, capsys).out))
+    assert frame.shape == (21, 32) and set(frame["y"]) == {0, 1}
+
+
+def test_json_of_every_command(folder, tmp_path, capsys):
+    found = json.loads(run(fit(folder / "data.csv", tmp_path / "a.mmtfl", "--json", "-q"), capsys).out)
+    assert found["output"].endswith("a.mmtfl") and found["n_tasks"] == 3
+    found = json.loads(run(["predict", folder / "model.mmtfl", folder / "data.csv", "--json"], capsys).out)
+    assert found["rows"] == len(found["prediction"]) == 120
+    tokens = ["predict", folder / "model.mmtfl", folder / "data.csv", "--json", "-o", tmp_path / "p.csv"]
+    assert json.loads(run(tokens, capsys).out)["columns"] == ["prediction"]
+    found = json.loads(run(["datasets", "d1", "-o", tmp_path / "d1.csv", "--json"], capsys).out)
+    assert found["targets"] == ["y"]
+
+
+@pytest.mark.parametrize("command", ["fit", "cv", "predict", "inspect", "report", "datasets"])
+def test_every_command_has_an_example_that_runs(command, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out, _ = run([command, "--help"], capsys)
+    lines = [line.split() for line in out.splitlines() if line.startswith("  mmtfl ")]
+    assert any(words[1] == command for words in lines)
+    for words in lines:
+        run(words[1:], capsys)
+
+
+# -- models made in Python -----------------------------------------------------------------------------------
+
+
+def test_a_model_made_in_python_predicts_tables(tmp_path, capsys):
+    frame = make_frame().drop(columns="colour")
+    X, y, task = frame[["age", "dose", "noise"]], frame["y"], frame["site"]
+    model = MMTFLRegressor(alpha=0.1).fit(X, y, task=task.to_numpy())
+    model.save(tmp_path / "m.mmtfl")
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    tokens = ["predict", tmp_path / "m.mmtfl", tmp_path / "a.csv"]
+    assert "name their column by --task" in refusal(tokens, capsys)
+    out, _ = run([*tokens, "--task", "site"], capsys)
+    np.testing.assert_allclose(
+        pd.read_csv(io.StringIO(out))["prediction"], model.predict(X, task=task.to_numpy())
+    )
+    MMTFLRegressor(alpha=0.1).fit(X.to_numpy(), y).save(tmp_path / "array.mmtfl")
+    assert "array without names" in refusal(["predict", tmp_path / "array.mmtfl", tmp_path / "a.csv"], capsys)
+    tokens = ["report", tmp_path / "m.mmtfl", tmp_path / "a.csv", "-o", tmp_path / "r.html"]
+    assert "does not know its target" in refusal(tokens, capsys)
+
+
+# -- refusals ------------------------------------------------------------------------------------------------
+
+
+def test_new_tasks_and_levels(folder, tmp_path, capsys):
+    frame = make_frame(6, seed=3)
+    frame.loc[2, "site"] = "Delft"
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    tokens = ["predict", folder / "model.mmtfl", tmp_path / "a.csv"]
+    err = refusal(tokens, capsys)
+    assert "Task 'Delft' in data row 3" in err and "--unknown-task mean" in err
+    out, _ = run([*tokens, "--unknown-task", "mean"], capsys)
+    model = mmtfl.load(folder / "model.mmtfl")
+    X = model.recipe_.matrix(frame).to_numpy()
+    expected = X[2] @ model.coef_.mean(axis=0) + model.intercept_.mean()
+    assert pd.read_csv(io.StringIO(out))["prediction"][2] == pytest.approx(expected)
+    make_frame(6, seed=3).assign(colour="mauve").to_csv(tmp_path / "b.csv", index=False)
+    tokens[2] = tmp_path / "b.csv"
+    assert "Column 'colour' has the level 'mauve'" in refusal(tokens, capsys)
+    run([*tokens, "--unknown-level", "ignore"], capsys)
+
+
+def test_a_table_without_what_the_model_needs(folder, tmp_path, capsys):
+    make_frame(6).drop(columns=["dose", "noise"]).to_csv(tmp_path / "a.csv", index=False)
+    err = refusal(["predict", folder / "model.mmtfl", tmp_path / "a.csv"], capsys)
+    assert "no column 'dose', which the model needs (2 such columns)" in err
+    make_frame(6).assign(prediction=1).to_csv(tmp_path / "b.csv", index=False)
+    tokens = ["predict", folder / "model.mmtfl", tmp_path / "b.csv"]
+    assert "has a column 'prediction' already" in refusal(tokens, capsys)
+    assert "new_prediction" in run([*tokens, "--prefix", "new_"], capsys).out
+
+
+@pytest.mark.parametrize(
+    ("tokens", "line"),
+    [
+        (["fit", "absent.csv", "--target", "y", "-o", "NEW"], "There is no file 'absent.csv'"),
+        (["fit", "DATA", "--target", "y"], "-o"),
+        (["fit", "DATA", "-o", "NEW"], "--target"),
+        (["fit", "DATA", "--target", "why", "-o", "NEW"], "no column 'why'"),
+        (["fit", "DATA", "--target", "y", "--task", "sites", "-o", "NEW"], "did you mean 'site'?"),
+        (
+            ["fit", "DATA", "--target", "y", "--task", "site", "-o", "MODEL"],
+            "exists: choose another name, or --force",
+        ),
+        (["fit", "DATA", "--target", "y", "-o", "DATA", "--force"], "is read and would be written over"),
+        (["fit", "DATA", "--target", "y", "-o", "absent/m.mmtfl"], "does not exist: create it first"),
+        (["fit", "DATA", "--target", "y", "-o", "FOLDER"], "is a folder"),
+        (["fit", "DATA", "--target", "y", "-o", "--json"], "-o needs the name of a file, and got '--json'"),
+        (["fit", "DATA", "--target", "y", "--alpha", "-1", "-o", "NEW"], "mmtfl: --alpha must be a float"),
+        (["fit", "DATA", "--target", "y", "--p", "0.5", "-o", "NEW"], "mmtfl: --p must be a float"),
+        (["fit", "DATA", "--target", "y", "age", "-o", "NEW"], "--target a --target b"),
+        (["fit", "DATA", "--target", "y", "--weights", "dose", "-o", "NEW"], "Weight 'dose' is -"),
+        (["fit", "DATA", "--target", "y", "--k", "one", "-o", "NEW"], "--k 'one'"),
+        (["fit", "DATA", "--target", "y", "--separator", ";", "-o", "NEW"], "is it separated by ','?"),
+        (
+            ["fit", "CLASSES", "--target", "y", "--scale-targets", "-o", "NEW"],
+            "--scale-targets is for numbers",
+        ),
+        (["fit", "DATA", "--target", "y", "--target", "age", "--task", "site", "-o", "NEW"], "names tasks"),
+        (["cv", "DATA", "--target", "y", "--pk", "2", "-o", "NEW"], "--pk '2' is not a pair"),
+        (["cv", "DATA", "--target", "y", "--pk", "2,x", "-o", "NEW"], "--pk '2,x' is not a pair"),
+        (["cv", "DATA", "--target", "y", "--pk", "inf,inf", "-o", "NEW"], "infinite"),
+        (["cv", "DATA", "--target", "y", "--folds", "1", "-o", "NEW"], "--folds 1"),
+        (["cv", "DATA", "--target", "y", "--folds", "500", "-o", "NEW"], "--folds 500, but only"),
+        (["cv", "DATA", "--target", "y", "--alphas", "-1", "2", "-o", "NEW"], "--alphas"),
+        (["cv", "DATA", "--target", "y", "--scoring", "best", "-o", "NEW"], "--scoring 'best' is not a name"),
+        (["cv", "DATA", "--target", "y", "--n-jobs", "0", "-o", "NEW"], "--n-jobs"),
+        (["predict", "absent.mmtfl", "DATA"], "There is no file 'absent.mmtfl'"),
+        (["predict", "DATA", "DATA"], "is not a model of mmtfl"),
+        (["predict", "MODEL", "DATA", "-o", "out.xlsx"], "its name ends in .csv"),
+        (["predict", "MODEL", "DATA", "-o", "DATA"], "is read and would be written over"),
+        (["predict", "MODEL", "DATA", "--unknown-task", "guess"], "guess"),
+        (["inspect", "absent.mmtfl"], "There is no file"),
+        (["inspect", "MODEL", "--top", "0"], "--top 0"),
+        (["inspect", "MODEL", "--task", "Oslo"], "no task 'Oslo': its tasks are 'Bern', 'Cork', 'Århus'"),
+        (["report", "MODEL"], "-o"),
+        (["report", "MODEL", "absent.csv", "-o", "NEW"], "There is no file 'absent.csv'"),
+        (["report", "MODEL", "CLASSES", "-o", "NEW"], "Target 'y' must hold numbers, but has the text"),
+        (["datasets", "d3", "-o", "NEW"], "its name ends in .csv"),
+        (["datasets", "scool"], "did you mean 'school'?"),
+        (["datasets", "d1", "--pattern", "shared"], "--pattern has no meaning for 'd1'"),
+        (["datasets", "d1", "--samples", "0"], "n_samples=0"),
+        (["datasets", "--seed", "1"], "Name the dataset"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(folder, tmp_path, capsys, tokens, line):
+    paths = {
+        "DATA": folder / "data.csv",
+        "CLASSES": folder / "classes.csv",
+        "MODEL": folder / "model.mmtfl",
+        "NEW": tmp_path / "new.mmtfl",
+        "FOLDER": tmp_path,
+    }
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    assert line in refusal([paths.get(token, token) for token in tokens], capsys)
+    assert list(tmp_path.iterdir()) == []
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/1"), reason="a folder that takes no files, even of root")
+def test_a_folder_that_takes_no_files_is_told_before_the_work(folder, capsys):
+    err = refusal(fit(folder / "data.csv", "/proc/new.mmtfl"), capsys)
+    assert "'/proc/new.mmtfl' cannot be written: " in err
+
+
+def test_a_real_dataset_that_is_not_here(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("MMTFL_DATA", str(tmp_path))
+    assert "is not part of this package" in refusal(["datasets", "school"], capsys)
+    listed = json.loads(run(["datasets", "--json"], capsys).out)
+    assert not next(entry for entry in listed if entry["name"] == "school")["is_here"]
+
+
+# -- files, whole or not at all ----------------------------------------------------------------------------
+
+
+def test_force_writes_over(folder, tmp_path, capsys):
+    output = tmp_path / "p.csv"
+    output.write_text("mine")
+    tokens = ["predict", folder / "model.mmtfl", folder / "data.csv", "-o", output]
+    assert "--force" in refusal(tokens, capsys)
+    assert output.read_text() == "mine"
+    run([*tokens, "--force"], capsys)
+    assert output.read_text().startswith("site,age")
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "datasets"])
+def test_a_full_disk_is_one_line_and_leaves_nothing(folder, tmp_path, capsys, monkeypatch, command):
+    tokens = {
+        "fit": fit(folder / "data.csv", tmp_path / "a.mmtfl", "--alpha", "0.1"),
+        "predict": ["predict", folder / "model.mmtfl", folder / "data.csv", "-o", tmp_path / "a.csv"],
+        "datasets": ["datasets", "d1", "-o", tmp_path / "a.parquet"],
+    }[command]
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    out, err = run(tokens, capsys, code=1)
+    assert out == ""
+    assert err.strip().count("\n") == 0
+    assert "was not written: No space left on device" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refused_file_keeps_the_older_one(folder, tmp_path, capsys, monkeypatch):
+    (tmp_path / "a.csv").write_text("mine")
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    run(["datasets", "d1", "-o", tmp_path / "a.csv", "--force"], capsys, code=1)
+    assert (tmp_path / "a.csv").read_text() == "mine"
+
+
+@pytest.mark.parametrize("kind", ["dirty", "two strengths", "separate", "task column", "targets", "classes"])
+def test_every_kind_of_model_is_inspected_and_predicts(tmp_path, capsys, kind):
+    from mmtfl import DirtyRegressor, RobustClassifier, SingleTaskRegressorCV, TwoStrengthCV
+
+    frame = make_frame().drop(columns="colour")
+    X, y, task = frame[["age", "dose", "noise"]], frame["y"], frame["site"].to_numpy()
+    model, rows, y, labels = {
+        "dirty": (DirtyRegressor(0.5, 0.2), X, y, task),
+        "two strengths": (TwoStrengthCV(DirtyRegressor(), strengths=3, cv=2), X, y, task),
+        "separate": (SingleTaskRegressorCV(per_task=True, alphas=5, cv=2), X, y, task),
+        "task column": (MMTFLRegressor(alpha=0.1, task_column="site"), frame[["site", *X.columns]], y, None),
+        "targets": (MMTFLRegressor(alpha=0.1), X, frame[["y", "age"]].rename(columns={"age": "z"}), None),
+        "classes": (RobustClassifier(0.05, 0.05), X, np.where(y > y.median(), "b", "a"), task),
+    }[kind]
+    model.fit(rows, y, **({} if labels is None else {"task": labels}))
+    model.save(tmp_path / "m.mmtfl")
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    out, _ = run(["inspect", tmp_path / "m.mmtfl"], capsys)
+    assert "age" in out and "Tasks (" in out
+    assert json.loads(run(["inspect", tmp_path / "m.mmtfl", "--json"], capsys).out)["coefficients"]
+    tokens = ["predict", tmp_path / "m.mmtfl", tmp_path / "a.csv", "-q"]
+    out, _ = run([*tokens, *(["--task", "site"] if labels is not None else [])], capsys)
+    found = pd.read_csv(io.StringIO(out))
+    expected = model.predict(rows, **({} if labels is None else {"task": labels}))
+    if kind == "targets":
+        np.testing.assert_allclose(found[["prediction_y", "prediction_z"]], expected)
+    else:
+        assert found["prediction"].tolist() == pytest.approx(expected.tolist())
+    assert ("probability" in found) == (kind == "classes")

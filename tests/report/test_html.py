@@ -1,0 +1,322 @@
+"""The page as text: what it holds, what it cannot let in, and how it is written."""
+
+import base64
+import hashlib
+import json
+import os
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import mmtfl
+from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, RobustRegressor, TwoStrengthCV
+from mmtfl.datasets import make_tasks
+from mmtfl.report import evaluation
+from mmtfl.report.evaluation import Evaluation, TaskScores
+from mmtfl.report.html import render_report, write_report
+from mmtfl.report.plain import as_json
+from mmtfl.report.words import caution, number, verdict
+from report.reports import HOSTILE, hostile_model, hostile_problem, large_model
+
+VOID = {"meta", "input", "br", "link", "img"}
+RAW = {"script", "style"}
+
+
+class Tree(HTMLParser):
+    """Elements with attributes and text, and whether every one that was opened was closed."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.stack, self.elements, self.unbalanced = [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        element = {"tag": tag, "attrs": dict(attrs), "text": ""}
+        self.elements.append(element)
+        if tag not in VOID:
+            self.stack.append(element)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append({"tag": tag, "attrs": dict(attrs), "text": ""})
+
+    def handle_endtag(self, tag):
+        if not self.stack or self.stack.pop()["tag"] != tag:
+            self.unbalanced.append(tag)
+
+    def handle_data(self, data):
+        for element in self.stack:
+            element["text"] += data
+
+    def all(self, tag, **attrs):
+        return [
+            element
+            for element in self.elements
+            if element["tag"] == tag
+            and all(element["attrs"].get(k.rstrip("_")) == v for k, v in attrs.items())
+        ]
+
+    def one(self, tag, **attrs):
+        (element,) = self.all(tag, **attrs)
+        return element
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    X, y, task = hostile_problem()
+    return render_report(hostile_model(), data=(X, y, task), title=HOSTILE[0])
+
+
+@pytest.fixture(scope="module")
+def tree(hostile):
+    return Tree(hostile)
+
+
+# -- what it lets in -----------------------------------------------------------------------------------------
+
+
+def test_names_that_mean_harm_are_text(hostile, tree):
+    assert not tree.unbalanced
+    assert not tree.stack
+    assert len(tree.all("script")) == 2
+    assert not tree.all("img")
+    assert not [name for element in tree.elements for name in element["attrs"] if name.startswith("on")]
+    assert "49" not in tree.one("h1")["text"]
+    names = [element["text"] for element in tree.all("button", class_="name")]
+    assert set(HOSTILE) <= set(names)
+    assert hostile.count("{{7*7}}") >= 1  # the name itself, not what a template would make of it
+
+
+def test_every_name_is_isolated_from_the_text_around_it(tree):
+    assert len(tree.all("bdi")) > len(HOSTILE)
+    isolated = {element["text"] for element in tree.all("bdi")}
+    assert set(HOSTILE) <= isolated
+
+
+def test_the_data_cannot_leave_its_element(hostile, tree):
+    block = tree.one("script", type="application/json")["text"]
+    assert json.loads(block)["features"]["name"]
+    assert set(json.loads(block)["features"]["name"]) == set(HOSTILE)
+    assert not re.search("[<>&\u2028\u2029]", block)
+
+
+def test_json_escapes_only_what_it_must():
+    assert as_json({"<a>": "&\u2028"}) == '{"\\u003ca\\u003e":"\\u0026\\u2028"}'
+    with pytest.raises(ValueError, match="JSON"):
+        as_json(float("nan"))
+
+
+def test_the_policy_allows_this_script_and_this_style_and_nothing_else(tree):
+    policy = tree.one("meta", **{"http-equiv": "Content-Security-Policy"})["attrs"]["content"]
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    script = next(e["text"] for e in tree.all("script") if "type" not in e["attrs"])
+    for rule, text in (("script-src", script), ("style-src", tree.one("style")["text"])):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert rules[rule] == f"'sha256-{digest}'"
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    # the rule on styles would silently drop these
+    assert not [e for e in tree.elements if "style" in e["attrs"]]
+
+
+def test_nothing_is_asked_of_a_network(tree):
+    asked = [
+        (element["tag"], name, value)
+        for element in tree.elements
+        for name, value in element["attrs"].items()
+        if name in ("src", "href", "action", "data", "poster", "srcset", "xlink:href")
+    ]
+    assert asked
+    assert all(value.startswith("#") for _, _, value in asked)
+    assert "@import" not in tree.one("style")["text"]
+    assert "url(" not in tree.one("style")["text"]
+
+
+# -- what it says --------------------------------------------------------------------------------------------
+
+
+def test_questions_are_answered_in_order(tree):
+    order = ["predictions", "features", "map", "cards", "choice", "convergence", "run"]
+    assert [element["attrs"]["id"] for element in tree.all("section")] == order
+    assert {element["attrs"]["href"] for element in tree.all("a")} >= {f"#{name}" for name in order}
+    ids = [element["attrs"]["id"] for element in tree.elements if "id" in element["attrs"]]
+    assert len(ids) == len(set(ids))
+    labelled = {e["attrs"]["aria-labelledby"] for e in tree.elements if "aria-labelledby" in e["attrs"]}
+    assert labelled <= set(ids)
+
+
+def test_tables_hold_every_feature_and_task_without_the_script(tree):
+    rows = [e for e in tree.all("tr") if "data-kind" in e["attrs"]]
+    assert len(rows) == len(HOSTILE)
+    assert len(tree.all("button", class_="name")) == len(HOSTILE) + 4
+
+
+def test_pictures_have_words(tree):
+    data = make_tasks(3, 40, 6, n_informative=2, noise=0.5, random_state=0)
+    model = MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=6, cv=3).fit(data.X, data.y, task=data.task)
+    pictures = Tree(render_report(model)).all("svg")
+    assert pictures
+    for picture in pictures:
+        attrs = picture["attrs"]
+        assert attrs.get("aria-hidden") == "true" or (
+            attrs["role"] == "img" and len(attrs["aria-label"]) > 20
+        )
+    assert any("Chosen: alpha" in picture["attrs"].get("aria-label", "") for picture in pictures)
+
+
+def test_the_matrix_comes_back_from_the_page():
+    model = hostile_model()
+    data = json.loads(Tree(render_report(model)).one("script", type="application/json")["text"])
+    table = data["map"]
+    steps = np.frombuffer(base64.b64decode(table["steps"]), dtype="<i2")
+    A = steps.reshape(len(table["features"]), -1) / 32767 * np.array(table["largest"])[:, None]
+    coef = A / np.array(data["columnScale"])[:, None] * np.array(data["targetScale"])[table["tasks"]]
+    names = [data["features"]["name"][i] for i in table["features"]]
+    columns = [model.feature_names_in_.tolist().index(name) for name in names]
+    expected = model.coef_[table["tasks"]][:, columns].T
+    assert 0 < len(columns) < len(HOSTILE)
+    np.testing.assert_allclose(coef, expected, atol=1e-4 * np.abs(expected).max())
+    np.testing.assert_array_equal(coef != 0, expected != 0)
+
+
+def test_a_large_model_makes_a_small_page(tmp_path):
+    path = write_report(large_model(), tmp_path / "large.html")
+    assert path.stat().st_size < 3e6
+    assert len([e for e in Tree(path.read_text()).all("tr") if "data-kind" in e["attrs"]]) == 2000
+
+
+def test_a_page_of_very_many_features_says_what_it_leaves_out():
+    text = render_report(large_model(n_features=2500, n_tasks=4))
+    assert "500 smaller or unused ones are left out" in text
+    assert len(text) < 3e6
+
+
+def test_a_model_without_features_has_a_page():
+    data = make_tasks(3, 20, 4, n_informative=2, noise=0.5, random_state=0)
+    model = MMTFLRegressor(alpha=1e6).fit(data.X, data.y, task=data.task)
+    assert not model.coef_.any()
+    text = render_report(model, data=(data.X, data.y, data.task))
+    assert "Of 4 features, 0 are used" in text
+
+
+@pytest.mark.parametrize("kind", ["classifier", "two strengths", "not converged"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_other_models_have_a_page(kind):
+    classes = kind == "classifier"
+    data = make_tasks(3, 40, 6, n_informative=2, noise=0.5, random_state=0, classification=classes)
+    model = {
+        "classifier": MMTFLClassifier(alpha=0.02),
+        "two strengths": TwoStrengthCV(RobustRegressor(), strengths=3, cv=3),
+        "not converged": MMTFLRegressor(alpha=0.01, max_iter=1, tol=1e-14, solver="alternating"),
+    }[kind].fit(data.X, data.y, task=data.task)
+    text = render_report(model)
+    assert not Tree(text).unbalanced
+    expected = {
+        "classifier": "Classes",
+        "two strengths": "alpha_outlier",
+        "not converged": "short of its tol",
+    }
+    assert expected[kind] in text
+
+
+def test_the_page_says_whether_the_rows_were_those_of_training(monkeypatch):
+    monkeypatch.setattr(evaluation, "MOST_ENTRIES", 1)  # the models need not be fitted again to say so
+    model, data = hostile_model(), hostile_problem()
+    hashes = {"sha256": "ab" * 32}, {"sha256": "cd" * 32}, None
+    texts = [render_report(model, data=data, source=source) for source in hashes]
+    assert "is the one the model was trained on" in texts[0]
+    assert "is not the one the model was trained on" in texts[1]
+    assert "It is not known whether" in texts[2]
+
+
+# -- words ---------------------------------------------------------------------------------------------------
+
+
+def scores(*rows, seen=None):
+    tasks = [TaskScores(str(i), 10, 0.9, *row) for i, row in enumerate(rows)]
+    return Evaluation("R²", "", tasks, 10 * len(tasks), 3, None, seen)
+
+
+def test_the_verdict_names_the_winner_also_when_it_is_another():
+    own = verdict(scores((0.8, 0.5, 0.6), (0.9, 0.5, 0.7), (0.7, 0.4, 0.5)))
+    assert own[0].startswith("On held-out rows this model predicts best: mean R² 0.80")
+    assert "3 of 3 tasks" in own[1]
+    pooled = verdict(scores((0.5, 0.8, 0.6), (0.5, 0.9, 0.7), (0.4, 0.7, 0.5)))
+    assert pooled[0].startswith("On held-out rows one pooled model predicts better than this model")
+    assert "worse by 0.33" in pooled[1]
+    assert "0 of 3 tasks" in pooled[1]
+
+
+def test_a_difference_that_may_be_chance_is_called_so():
+    unclear = verdict(scores((0.8, 0.5, 0.9), (0.9, 0.5, 0.7), (0.7, 0.4, 0.69)))
+    assert unclear[0].startswith("On held-out rows this model and separate models predict about equally well")
+    assert "within what chance gives" in unclear[2]
+    assert "within what chance gives" not in unclear[1]
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"), [(True, "optimistic"), (None, "optimistic"), (False, "fair test")]
+)
+def test_scores_on_training_rows_are_called_optimistic(seen, words):
+    assert words in caution(scores((0.8, 0.5, 0.6), seen=seen), tuned=True)[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (0.12345, "0.123"),
+        (-1234.6, "−1235"),
+        (1e-8, "1e−8"),
+        (2.5e7, "2.5e7"),
+        (None, "–"),
+        (float("nan"), "–"),
+        (float("inf"), "∞"),
+        (12000, "12 000"),
+    ],
+)
+def test_numbers_are_short(value, text):
+    assert number(value) == text
+
+
+# -- the file ------------------------------------------------------------------------------------------------
+
+
+def test_the_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("what was there")
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_report(hostile_model(), path)
+    assert path.read_text() == "what was there"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_place_that_cannot_be_written_is_told_before_the_work(tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        write_report(None, tmp_path / "nowhere" / "report.html")
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        write_report(None, tmp_path)
+
+
+def test_the_same_model_gives_the_same_page():
+    assert render_report(hostile_model()) == render_report(hostile_model())
+
+
+def test_a_model_that_was_saved_and_loaded_has_the_same_page(tmp_path):
+    model = hostile_model()
+    model.save(tmp_path / "model.mmtfl")
+    assert render_report(mmtfl.load(tmp_path / "model.mmtfl")) == render_report(model)
+
+
+def test_names_that_are_no_text_at_all_do_not_stop_the_report(tmp_path):
+    model = hostile_model()
+    model.feature_names_in_ = np.array(["\ud800 half a letter", "\x00 null", *HOSTILE[2:]], dtype=object)
+    assert write_report(model, tmp_path / "odd.html").stat().st_size > 10_000

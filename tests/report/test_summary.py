@@ -1,0 +1,309 @@
+"""The numbers of the summary and of the comparison, against ones written out by hand."""
+
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import r2_score, roc_auc_score
+
+from mmtfl import (
+    CappedRegressor,
+    DirtyRegressor,
+    LowRankRegressor,
+    MMTFLClassifier,
+    MMTFLClassifierCV,
+    MMTFLRegressor,
+    MMTFLRegressorCV,
+    RobustClassifier,
+    RobustRegressor,
+    SingleTaskClassifierCV,
+    SingleTaskRegressorCV,
+    TwoStrengthCV,
+)
+from mmtfl.datasets import make_tasks
+from mmtfl.report import evaluation as evaluation_module
+from mmtfl.report.evaluation import Evaluation, TaskScores, evaluate
+from mmtfl.report.plain import plain
+from mmtfl.report.summary import describe
+
+
+def regression(**options):
+    return make_tasks(
+        **{
+            "n_tasks": 4,
+            "n_samples": 30,
+            "n_features": 8,
+            "n_informative": 3,
+            "noise": 0.5,
+            "random_state": 0,
+        }
+        | options
+    )
+
+
+def classification(**options):
+    return regression(n_samples=60, classification=True, **options)
+
+
+def fit(model, data):
+    return model.fit(data.X, data.y, task=data.task)
+
+
+MODELS = {
+    "family": lambda: fit(MMTFLRegressor(p=1, k=2, alpha=0.1), regression()),
+    "log": lambda: fit(MMTFLRegressor(p=2, k="log", alpha=0.1), regression()),
+    "classifier": lambda: fit(MMTFLClassifier(alpha=0.02), classification()),
+    "search": lambda: fit(MMTFLRegressorCV(pk=((2, 2), (2, "log")), alphas=5, cv=3), regression()),
+    "search, classes": lambda: fit(MMTFLClassifierCV(pk=(2, 1), alphas=4, cv=3), classification()),
+    "dirty": lambda: fit(DirtyRegressor(), regression()),
+    "robust": lambda: fit(RobustRegressor(alpha_shared=0.5, alpha_outlier=0.9), regression()),
+    "low rank": lambda: fit(LowRankRegressor(), regression()),
+    "capped": lambda: fit(CappedRegressor(), regression()),
+    "two strengths": lambda: fit(TwoStrengthCV(RobustClassifier(), strengths=3, cv=3), classification()),
+    "single": lambda: fit(SingleTaskRegressorCV(p=1, alphas=5, cv=3), regression()),
+    "single, by task": lambda: fit(SingleTaskClassifierCV(alphas=4, cv=3, per_task=True), classification()),
+    "one task": lambda: MMTFLRegressor(alpha=0.1).fit(regression().X, regression().y),
+}
+
+
+# -- what a model says ---------------------------------------------------------------------------------------
+
+
+def test_features_are_counted_and_measured():
+    model = fit(MMTFLRegressor(alpha=0.1), regression())
+    model.coef_ = np.array(
+        [
+            [1.0, 2.0, 0.0, 0.0, 3.0, 0.0, 0.0, 0.0],
+            [1.0, -2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+            [-1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+            [5.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+        ]
+    )
+    model.c_ = np.array([2.0, 1.0, 0.0, 0.0, 3.0, 0.0, 0.0, 0.0])
+    summary = describe(model)
+    assert summary.counts == {"shared": 1, "partial": 1, "single": 1, "none": 5}
+    by_position = {feature.position: feature for feature in summary.features}
+    assert [feature.position for feature in summary.features[:3]] == [4, 0, 1]  # largest c first
+    assert (by_position[0].kind, by_position[1].kind, by_position[4].kind) == ("shared", "partial", "single")
+    assert by_position[0].mean_abs == pytest.approx((1 + 1 + 1 + 5) / 4)
+    assert by_position[0].agreement == pytest.approx(3 / 4)
+    assert by_position[1].agreement == pytest.approx(2 / 3)
+    assert by_position[2].agreement is None
+    assert [task.n_features for task in summary.tasks] == [3, 2, 1, 2]
+
+
+def test_both_scales_are_told_where_there_are_two():
+    data = regression()
+    X = data.X * np.linspace(1, 50, 8)
+    plain_summary = describe(MMTFLRegressor(alpha=0.1).fit(X, data.y, task=data.task))
+    assert plain_summary.scaled == ()
+    assert plain_summary.scaled_coef is None
+    model = MMTFLRegressor(alpha=0.1, standardize=True, scale_targets=True).fit(X, data.y, task=data.task)
+    summary = describe(model)
+    spread = np.array([data.y[data.task == t].std() for t in model.tasks_])
+    assert summary.scaled == ("features", "targets")
+    assert_allclose(summary.scaled_coef, model.coef_ * X.std(axis=0) / spread[:, None])
+    assert_allclose(
+        [feature.mean_abs_scaled for feature in summary.features],
+        [np.abs(summary.scaled_coef[:, feature.position]).mean() for feature in summary.features],
+    )
+
+
+def test_rows_of_each_task_are_known():
+    data = regression()
+    keep = np.arange(len(data.y)) > 6
+    model = MMTFLRegressor(alpha=0.1).fit(data.X[keep], data.y[keep], task=data.task[keep])
+    expected = [int(np.sum(data.task[keep] == label)) for label in model.tasks_]
+    assert len(set(expected)) > 1
+    assert [task.n_rows for task in describe(model).tasks] == expected
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_fit_that_stopped_short_is_told():
+    data = regression()
+    done = fit(MMTFLRegressor(alpha=0.1), data)
+    short = fit(MMTFLRegressor(alpha=0.01, max_iter=1, tol=1e-14, solver="alternating"), data)
+    assert describe(done).convergence.converged
+    assert not describe(short).convergence.converged
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_kind_of_model_is_described_in_plain_json(name):
+    model = MODELS[name]()
+    summary = describe(model)
+    text = json.dumps(summary.as_dict(), allow_nan=False)
+    assert json.loads(text)["counts"] == summary.counts
+    assert sum(summary.counts.values()) == summary.n_features == len(summary.features)
+    sizes = [feature.size for feature in summary.features]
+    assert sizes == sorted(sizes, reverse=True)
+    assert summary.size_meaning
+    assert all(np.all(np.asarray(value) > 0) for value in summary.strengths.values())
+
+
+def test_tasks_set_apart_are_marked_and_do_not_count():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(250, 10)), np.repeat(list("abcde"), 50)
+    y = np.where(task == "e", X[:, 2:].sum(axis=1), X[:, 0] - X[:, 1]) + 0.1 * rng.normal(size=250)
+    summary = describe(RobustRegressor(alpha_shared=0.3, alpha_outlier=0.6).fit(X, y, task=task))
+    assert [task.label for task in summary.tasks if task.set_apart] == ["e"]
+    assert summary.counts["shared"] == 2
+
+
+def test_the_search_is_the_table_of_the_search():
+    model = MODELS["search"]()
+    search = describe(model).search
+    table = model.cv_results_
+    assert [curve.label for curve in search.curves] == ["(2, 2)", "(2, log)"]
+    assert_allclose(np.concatenate([curve.mean for curve in search.curves]), table["mean_test_score"])
+    folds = np.column_stack([table[f"split{i}_test_score"] for i in range(3)])
+    errors = np.concatenate([curve.error for curve in search.curves])
+    assert_allclose(errors, folds.std(axis=1, ddof=1) / np.sqrt(3))
+    (chosen,) = [curve for curve in search.curves if curve.chosen is not None]
+    assert chosen.alphas[chosen.chosen] == model.alpha_
+    assert search.best_score == max(table["mean_test_score"])
+    assert search.score_without_features == chosen.mean[0] < search.best_score
+
+
+def test_two_strengths_are_a_grid_with_the_choice_in_it():
+    model = MODELS["two strengths"]()
+    grid = describe(model).search.grid
+    i, j = grid.chosen
+    assert (grid.first[i], grid.second[j]) == tuple(model.best_params_.values())
+    assert grid.mean[i][j] == np.max(grid.mean) == model.best_score_
+
+
+def test_plain_knows_what_json_does_not():
+    assert plain([np.float64(1.5), np.inf, -np.inf, np.nan, (np.int64(2),), {1: np.array([True])}]) == [
+        1.5,
+        "inf",
+        "-inf",
+        None,
+        [2],
+        {"1": [True]},
+    ]
+
+
+# -- how well it predicts ------------------------------------------------------------------------------------
+
+
+def test_scores_are_those_of_held_out_rows():
+    """With next to no penalty and few features, all models are least squares, which can be refitted here."""
+    data = regression(n_samples=50, n_features=3)
+    model = fit(MMTFLRegressor(p=2, k=2, alpha=1e-9), data)
+    found = evaluate(model, data.X, data.y, data.task)
+    held_out = np.full(len(data.y), np.nan)
+    for train, test in evaluation_module.TaskKFold(3, random_state=0).split(data.X, task=data.task):
+        for label in np.unique(data.task):
+            rows, asked = train[data.task[train] == label], test[data.task[test] == label]
+            held_out[asked] = LinearRegression().fit(data.X[rows], data.y[rows]).predict(data.X[asked])
+    for task in found.tasks:
+        mine = data.task == task.label
+        assert task.n_rows == mine.sum()
+        assert task.own == pytest.approx(r2_score(data.y[mine], held_out[mine]), abs=1e-6)
+        assert task.separate == pytest.approx(task.own, abs=0.05)
+        assert task.fitted == pytest.approx(
+            r2_score(data.y[mine], model.predict(data.X[mine], task=data.task[mine]))
+        )
+        assert task.fitted > task.own
+
+
+def test_classifiers_are_scored_by_the_area_under_the_curve():
+    data = classification()
+    model = fit(MMTFLClassifier(alpha=0.02), data)
+    found = evaluate(model, data.X, data.y, data.task)
+    assert found.metric == "AUC"
+    first = found.tasks[0]
+    mine = data.task == first.label
+    odds = model.decision_function(data.X[mine], task=data.task[mine])
+    assert first.fitted == pytest.approx(roc_auc_score(data.y[mine], odds))
+    assert 0 < first.own < first.fitted
+
+
+def test_pooled_wins_where_tasks_are_one():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(120, 6)), np.repeat(list("abcdefgh"), 15)
+    y = X @ [2.0, -2.0, 1.0, 1.0, -1.0, 1.0] + rng.normal(size=120)
+    model = MMTFLRegressor(p=1, k=1, alpha=0.3).fit(X, y, task=task)
+    found = evaluate(model, X, y, task)
+    assert found.mean("pooled") > found.mean("own")
+    assert found.against("pooled").difference < 0
+    assert not found.against("pooled").is_chance
+
+
+@pytest.mark.parametrize(
+    "name", ["log", "search", "search, classes", "dirty", "capped", "two strengths", "single", "one task"]
+)
+def test_every_way_to_a_model_is_compared(name):
+    data = classification() if name in ("search, classes", "two strengths") else regression()
+    task = None if name == "one task" else data.task
+    found = evaluate(MODELS[name](), data.X, data.y, task)
+    assert found.reason is None
+    assert all(found.mean(who) is not None for who in ("fitted", "own", "pooled", "separate"))
+
+
+def test_several_targets_of_one_row_are_held_out_together():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    Y = X[:, :1] + 0.1 * rng.normal(size=(60, 3))
+    Y[::7, 1] = np.nan
+    model = MMTFLRegressor(alpha=0.05).fit(X, Y)
+    rows = evaluation_module._Rows.read(model, X, Y, None)
+    assert len(rows.y) == np.isfinite(Y).sum()
+    for train, test in rows.folds(stratify=False):
+        assert not set(rows.source[train]) & set(rows.source[test])
+    found = evaluate(model, X, Y)
+    assert [task.n_rows for task in found.tasks] == np.isfinite(Y).sum(axis=0).tolist()
+    assert found.mean("own") > 0.8
+
+
+def test_a_large_table_is_scored_without_refitting(monkeypatch):
+    data = regression()
+    monkeypatch.setattr(evaluation_module, "MOST_ENTRIES", 10)
+    found = evaluate(fit(MMTFLRegressor(alpha=0.1), data), data.X, data.y, data.task)
+    assert found.n_folds is None
+    assert "million" in found.reason
+    assert found.mean("own") is None
+    assert found.mean("fitted") > 0
+
+
+def test_a_task_with_one_row_has_no_score_and_does_not_stop_the_others():
+    data = regression()
+    task = data.task.astype(object)
+    task[0] = "alone"
+    task = task.astype(str)
+    model = MMTFLRegressor(alpha=0.1).fit(data.X, data.y, task=task)
+    found = {entry.label: entry for entry in evaluate(model, data.X, data.y, task).tasks}
+    assert found["alone"].fitted is found["alone"].own is None
+    assert sum(entry.own is not None for entry in found.values()) == 4
+
+
+def test_the_model_is_left_as_it_was():
+    data = regression()
+    model = fit(MMTFLRegressorCV(pk=(2, 1), alphas=4, cv=3), data)
+    before = {name: np.copy(value) for name, value in vars(model).items() if isinstance(value, np.ndarray)}
+    evaluate(model, data.X, data.y, data.task)
+    assert before
+    for name, value in before.items():
+        np.testing.assert_array_equal(getattr(model, name), value)
+
+
+def test_unknown_tasks_and_wrong_columns_are_refused():
+    data = regression()
+    model = fit(MMTFLRegressor(alpha=0.1), data)
+    with pytest.raises(ValueError, match="Unknown task"):
+        evaluate(model, data.X[:2], data.y[:2], [98, 99])
+    with pytest.raises(ValueError, match="features"):
+        evaluate(model, data.X[:, :3], data.y, data.task)
+
+
+def test_the_comparison_is_paired_over_tasks():
+    scores = [(0.5, 0.4), (0.7, 0.5), (0.3, 0.4), (0.8, None)]
+    tasks = [TaskScores(str(i), 10, None, own, pooled) for i, (own, pooled) in enumerate(scores)]
+    found = Evaluation("R²", "", tasks, 40, 3, None, None).against("pooled")
+    gains = np.array([0.1, 0.2, -0.1])
+    assert found.difference == pytest.approx(gains.mean())
+    assert found.error == pytest.approx(gains.std(ddof=1) / np.sqrt(3))
+    assert (found.n_better, found.n_tasks) == (2, 3)
+    assert found.is_chance

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from mmtfl import model_selection as model_selection
     from mmtfl import plots as plots
     from mmtfl.data.tasks import Tasks
+    from mmtfl.engine.dask import DaskEngine
     from mmtfl.estimators.additive import (
         DirtyClassifier,
         DirtyRegressor,
@@ -30,6 +31,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CappedClassifier",
     "CappedRegressor",
+    "DaskEngine",
     "DirtyClassifier",
     "DirtyRegressor",
     "LowRankClassifier",
@@ -54,6 +56,7 @@ __all__ = [
 # pays for what it uses.
 _HOMES = {
     "mmtfl.data.tasks": ("Tasks",),
+    "mmtfl.engine.dask": ("DaskEngine",),
     "mmtfl.estimators.additive": (
         "DirtyClassifier",
         "DirtyRegressor",

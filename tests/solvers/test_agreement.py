@@ -259,31 +259,35 @@ def test_same_bits_with_and_without_an_engine(p, k, loss, solver):
 
 
 class Backwards:
-    """An engine that places once, works in reverse order, and keeps a list of what was sent."""
+    """An engine with a part per task that works in reverse order, and keeps a list of what was sent."""
+
+    is_here, n_slots = False, 3
 
     def __init__(self):
-        self.n_placed, self.sent = 0, []
+        self.placed, self.sent = [], []
 
-    def place(self, items):
-        self.n_placed += 1
-        return list(items)
+    def place(self, load, sources, *, name="load"):
+        self.placed.append(name)
+        return [load(source) for source in sources]
 
-    def map(self, function, placed, *per_task):
-        calls = list(zip(placed, *per_task, strict=True))
-        self.sent.append(per_task)
+    def map(self, function, *columns, keep=False, name="map"):
+        calls = list(zip(*columns, strict=True))
+        if name.startswith("pass"):
+            self.sent.append([call[-1] for call in calls])
         return [function(*call) for call in reversed(calls)][::-1]
 
 
 @pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 2)])
-def test_an_engine_places_once_and_then_moves_d_numbers_per_task(p, k):
+def test_an_engine_places_once_and_then_moves_d_numbers_per_part(p, k):
     problem = make_problem(1, sizes=(8, 5, 6), d=16)
     penalty, engine = make_penalty(p, k, 0.2 * largest_null_slope(problem)), Backwards()
     there = solve(problem.tasks, LOSSES["squared"], penalty, solver="alternating", engine=engine)
     same_bits(solve(problem.tasks, LOSSES["squared"], penalty, solver="alternating"), there)
-    assert engine.n_placed == 1 and len(engine.sent) > 3
-    for per_task in engine.sent:
-        for one_task in zip(*per_task, strict=True):
-            assert sum(np.size(argument) for argument in one_task) <= 16 + 2
+    assert engine.placed == ["load", "spec"] and len(engine.sent) > 3
+    for update in (update for updates in engine.sent for update in updates):
+        assert len(update.kept) == len(update.weights) <= 16
+    # features that are gone are not sent any more
+    assert len(engine.sent[-1][0].kept) < 16
 
 
 # -- units -----------------------------------------------------------------------------------------------

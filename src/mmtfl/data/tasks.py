@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -27,6 +27,9 @@ from mmtfl.data.rows import group_index, group_rows, offsets_of, split_rows, tak
 from mmtfl.data.validation import check_design, check_length, check_target, check_task_weights, check_weights
 from mmtfl.data.words import show
 from mmtfl.errors import require
+
+if TYPE_CHECKING:
+    from mmtfl.data.stored import StoredTasks
 
 __all__ = ["TaskView", "Tasks"]
 
@@ -392,6 +395,105 @@ class Tasks:
         if single:
             return cls.from_rows(X, column[targets[0]], None if task is None else column[task], w)
         return cls.from_shared(X, pick_columns(table, targets), w)
+
+    @classmethod
+    def from_parquet(
+        cls,
+        path: Any,
+        *,
+        task: str,
+        target: str,
+        features: Sequence[str] | None = None,
+        weight: str | None = None,
+        memory_limit: str | int | None = None,
+    ) -> StoredTasks:
+        """Look at parquet files whose rows stay on disk: a fit reads them where and when it needs them.
+
+        Only the column of labels (and of weights) is read here. ``model.fit(stored)`` then reads some tasks
+        at a time, on the workers of a ``DaskEngine`` or in this process. For the squared loss, a task with
+        more than d + 2 rows is held as d + 2 rows with the same moments, so its length does not matter.
+
+        Parameters
+        ----------
+        path : path-like
+            A parquet file, or a folder of them: partitioned by task (folders such as ``site=Bern``), or any
+            other. Workers on other machines need to see it under the same name.
+        task : str
+            The column of task labels, or the name in the folders'.
+        target : str
+            The target column.
+        features : list of str, optional
+            The feature columns; by default all others.
+        weight : str, optional
+            The column of sample weights.
+        memory_limit : str or int, optional
+            What a fit in this process may take in all, such as "2GB". Tasks that do not fit beside each
+            other are read again in every pass.
+
+        Returns
+        -------
+        stored : StoredTasks
+            With ``labels``, ``sizes``, ``feature_names``, and ``load()`` for those who want all rows.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import pandas as pd
+        >>> from mmtfl.data import Tasks
+        >>> frame = pd.DataFrame({"site": ["b", "a", "b"], "age": [40, 50, 60], "y": [0.1, 0.2, 0.3]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     frame.to_parquet(os.path.join(folder, "visits.parquet"))
+        ...     Tasks.from_parquet(folder, task="site", target="y")
+        StoredTasks(n_tasks=2, n_samples=3, n_features=1, in 1 piece)
+        """
+        from mmtfl.data.parquet import open_parquet
+
+        return open_parquet(
+            path, task=task, target=target, features=features, weight=weight, memory_limit=memory_limit
+        )
+
+    @classmethod
+    def from_dask(
+        cls,
+        frame: Any,
+        *,
+        task: str,
+        target: str,
+        features: Sequence[str] | None = None,
+        weight: str | None = None,
+        memory_limit: str | int | None = None,
+    ) -> StoredTasks:
+        """Look at a Dask DataFrame whose partitions are made where and when a fit needs them.
+
+        Labels (and weights) are counted here, by whatever scheduler Dask uses. In a fit every shard makes
+        the partitions that hold its tasks, one at a time; a frame sorted by task makes that few.
+
+        Parameters
+        ----------
+        frame : dask.dataframe.DataFrame
+            One row per observation, not persisted: a shard makes its partitions from their source.
+        task, target, features, weight, memory_limit
+            As in `from_parquet`.
+
+        Returns
+        -------
+        stored : StoredTasks
+            As from `from_parquet`.
+
+        Examples
+        --------
+        >>> import dask.dataframe as dd
+        >>> import pandas as pd
+        >>> from mmtfl.data import Tasks
+        >>> frame = pd.DataFrame({"site": ["b", "a", "b"], "age": [40, 50, 60], "y": [0.1, 0.2, 0.3]})
+        >>> Tasks.from_dask(dd.from_pandas(frame, npartitions=2), task="site", target="y")
+        StoredTasks(n_tasks=2, n_samples=3, n_features=1, in 2 pieces)
+        """
+        from mmtfl.data.dask_frames import open_dask
+
+        return open_dask(
+            frame, task=task, target=target, features=features, weight=weight, memory_limit=memory_limit
+        )
 
     # -- changed copies ----------------------------------------------------------------------------------
 

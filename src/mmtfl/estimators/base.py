@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import warnings
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, TypeVar
 
@@ -21,8 +21,10 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mmtfl.data.fingerprint import fingerprint
 from mmtfl.data.finite import check_finite_design
 from mmtfl.data.labels import check_task_labels
+from mmtfl.data.stored import StoredTasks
 from mmtfl.data.tasks import Tasks
 from mmtfl.data.validation import check_design
 from mmtfl.estimators.inputs import (
@@ -42,10 +44,13 @@ from mmtfl.estimators.inputs import (
 from mmtfl.estimators.metrics import Metric, mean_task_score
 from mmtfl.estimators.notebook import ShowsSharing
 from mmtfl.estimators.prediction import predict_all, predict_rows
+from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.saving import Savable
 from mmtfl.estimators.scaling import column_spread
+from mmtfl.estimators.stored import prepare_stored
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.solvers import solve
+from mmtfl.solvers.checkpoint import Book, Checkpoint
+from mmtfl.solvers.reporter import Reporter
 
 # -- parameters: valid values as data, and one remedy each -------------------------------------------------
 
@@ -72,6 +77,7 @@ MEMBER_CONSTRAINTS: dict[str, list[Any]] = {
     "k": [Interval(Real, 0, np.inf, closed="right"), StrOptions({"log"})],
     "alpha": [Interval(Real, 0, np.inf, closed="neither")],
     "eps": [Interval(Real, 0, np.inf, closed="neither")],
+    "checkpoint": [str, os.PathLike, None],
 }
 
 REMEDIES = {
@@ -89,7 +95,8 @@ REMEDIES = {
     "max_iter": "Use a positive number of passes, such as 1000.",
     "tol": "Use a small positive number, such as 1e-7.",
     "n_jobs": "Use None, a number of threads, or -1 for all processors.",
-    "engine": "Use None to run here, or an engine of mmtfl.engine.",
+    "engine": "Use None to run here, or DaskEngine(client).",
+    "checkpoint": "Name a file, such as 'fit.checkpoint', or use None.",
 }
 
 PARAMETERS = """\
@@ -122,13 +129,21 @@ warm_start : bool, default=False
 n_jobs : int, optional
     Threads over tasks; -1 for all processors. The result is the same for any number.
 engine : engine, optional
-    Where the tasks are kept and worked on; None for this process.
+    Where the tasks are kept and worked on, such as ``DaskEngine(client)``; None for this process. Elsewhere
+    "auto" is "alternating".
 verbose : int, default=0
-    Whether to tell on stderr how the fit went, in one line; searches also show how far they are.{eps}"""
+    Whether to tell on stderr how the fit went, in one line; searches also show how far they are, and
+    Algorithm 1 its passes.{eps}"""
 
 EPS_PARAMETER = """
 eps : float, default=1e-2
     Only for k="log": the penalty is alpha log(1 + S / eps)."""
+
+CHECKPOINT_PARAMETER = """
+checkpoint : str or path, optional
+    A file in which the fit keeps what it has reached: passes of Algorithm 1, finished parts of a search, and
+    the solution. The same fit on the same data goes on from it and ends with the same bits; another one
+    refuses it."""
 
 SCALE_TARGETS_PARAMETER = """\
 scale_targets : bool, default=False
@@ -178,6 +193,7 @@ def document(cls: type[Model]) -> type[Model]:
     if cls.__doc__:  # python -OO drops docstrings
         scale = SCALE_TARGETS_PARAMETER if "scale_targets" in cls._parameter_constraints else ""
         eps = EPS_PARAMETER if "eps" in cls._parameter_constraints else ""
+        eps += CHECKPOINT_PARAMETER if "checkpoint" in cls._parameter_constraints else ""
         text = inspect.cleandoc(cls.__doc__).replace("<p and k>", PARAMETERS)
         text = text.replace("<shared parameters>", SHARED_PARAMETERS.format(scale_targets=scale, eps=eps))
         cls.__doc__ = text.replace("<shared attributes>", ATTRIBUTES)
@@ -185,33 +201,6 @@ def document(cls: type[Model]) -> type[Model]:
 
 
 # -- the estimator -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """What a solver starts from: tasks in the units the penalty sees, and the way back.
-
-    Attributes
-    ----------
-    tasks : Tasks
-        Targets already divided by ``target_scale``; X as it came.
-    column_scale : ndarray of shape (n_features,), or None
-        What the solver divides the columns of X by.
-    target_scale : ndarray of shape (n_tasks,), or None
-        What the targets were divided by.
-    start : ndarray of shape (n_features, n_tasks), or None
-        Coefficients to begin from, in the same units.
-    """
-
-    tasks: Tasks
-    column_scale: np.ndarray | None = None
-    target_scale: np.ndarray | None = None
-    start: np.ndarray | None = None
-
-    def to_original(self, A: np.ndarray) -> np.ndarray:
-        """Coefficients on the original scale: of X and y as they were given."""
-        A = A if self.column_scale is None else A / self.column_scale[:, None]
-        return A if self.target_scale is None else A * self.target_scale
 
 
 class TaskModel(Savable, ShowsSharing, BaseEstimator):
@@ -230,13 +219,14 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
     _loss: ClassVar[Any]
     _metric: ClassVar[str]
 
-    def fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None):
+    def fit(self, X: Any, y: Any = None, task: Any = None, sample_weight: Any = None):
         """Fit all tasks together.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_rows, n_features)
-            Rows of all tasks; a frame may hold the labels too, see ``task_column``.
+            Rows of all tasks; a frame may hold the labels too, see ``task_column``. Or what
+            ``Tasks.from_parquet`` gives, and nothing else.
         y : array-like of shape (n_rows,) or (n_rows, n_tasks)
             Targets. With two dimensions each column is a task on the same rows, NaN where it was
             not observed.
@@ -275,6 +265,8 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
             )
 
     def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Prepared:
+        if isinstance(X, StoredTasks):
+            return self._prepare_stored(X, y, task, sample_weight)
         tasks = self._read_tasks(X, y, task, sample_weight)
         column_scale = column_spread(tasks) if self.standardize else None
         target_scale = self._target_scale(tasks)
@@ -282,6 +274,18 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
             tasks = tasks.with_y(tasks.y / target_scale[tasks.observation_task])
         start = self._warm_start(tasks, column_scale, target_scale)
         return Prepared(tasks, column_scale, target_scale, start)
+
+    def _prepare_stored(self, stored: StoredTasks, *others: Any) -> Prepared:
+        if not {"p", "k", "alpha"} <= self.get_params(deep=False).keys():
+            raise TypeError(
+                f"{type(self).__name__} needs all rows in memory: load them with X, y, task = "
+                "stored.load().to_rows(). MMTFLRegressor and MMTFLClassifier fit stored tasks."
+            )
+        return prepare_stored(self, stored, *others)
+
+    def _encode_stored(self, stored: StoredTasks) -> StoredTasks:
+        """Stored targets as the loss wants them."""
+        return stored
 
     def _read_tasks(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Tasks:
         if y is None:
@@ -344,20 +348,28 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
     def _solver_options(self) -> dict[str, Any]:
         """The options that go to the solver as they are."""
         names = ("solver", "fit_intercept", "max_iter", "tol", "engine", "n_jobs")
-        return {name: getattr(self, name) for name in names}
+        options = {name: getattr(self, name) for name in names}
+        return {**options, "report": Reporter(type(self).__name__) if self.verbose else None}
 
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
         """From prepared data to a `Solution` and the penalty it minimises."""
         penalty = make_penalty(self.p, self.k, self.alpha, eps=self.eps)
-        solution = solve(
-            prepared.tasks,
-            self._loss,
-            penalty,
-            column_scale=prepared.column_scale,
-            start=prepared.start,
-            **self._solver_options(),
-        )
-        return solution, penalty
+        kept = self._open_checkpoint(prepared, penalty)
+        book = None if kept is None else Book(kept)
+        return prepared.solve(self._loss, penalty, {**self._solver_options(), "book": book}), penalty
+
+    def _open_checkpoint(self, prepared: Prepared, *others: Any) -> Checkpoint | None:
+        """The file that this fit of these data goes on from, if one is asked for."""
+        if self.checkpoint is None:
+            return None
+        # where the work is done, and what is told of it, do not change the answer
+        aside = ("checkpoint", "n_jobs", "verbose", "unknown_task", "engine", "warm_start", "cv")
+        params = {name: value for name, value in self.get_params(deep=False).items() if name not in aside}
+        elsewhere = self.engine is not None and not self.engine.is_here
+        if self.solver == "auto" and (elsewhere or not isinstance(prepared.tasks, Tasks)):
+            params["solver"] = "alternating"
+        data = prepared.tasks, prepared.column_scale, prepared.target_scale, prepared.start
+        return Checkpoint(self.checkpoint, fingerprint(type(self).__name__, params, *data, *others))
 
     def _learn(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
         A = prepared.to_original(solution.A)

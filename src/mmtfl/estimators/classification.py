@@ -12,10 +12,12 @@ from sklearn.utils.validation import column_or_1d
 
 from mmtfl.data.finite import check_finite_target
 from mmtfl.data.labels import missing_labels
+from mmtfl.data.stored import StoredTasks
 from mmtfl.data.tasks import Tasks
 from mmtfl.data.validation import check_length, check_two_classes
 from mmtfl.estimators.base import MEMBER_CONSTRAINTS, SHARED_CONSTRAINTS, TaskModel, document
 from mmtfl.estimators.inputs import first_few, matrix_values, n_dimensions
+from mmtfl.estimators.stored import with_two_classes
 from mmtfl.objective.losses import Logistic
 
 __all__ = ["MMTFLClassifier", "TaskClassifier"]
@@ -158,6 +160,11 @@ class TaskClassifier(ClassifierMixin, TaskModel):
         self.classes_ = classes
         return tasks.with_y(np.where(positive, 1.0, -1.0))
 
+    def _encode_stored(self, stored: StoredTasks) -> StoredTasks:
+        stored = with_two_classes(stored)
+        self.classes_ = np.array(stored.classes)
+        return stored
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
@@ -261,6 +268,7 @@ class MMTFLClassifier(TaskClassifier):
         engine=None,
         verbose=0,
         eps=1e-2,
+        checkpoint=None,
     ):
         self.p = p
         self.k = k
@@ -277,3 +285,4 @@ class MMTFLClassifier(TaskClassifier):
         self.engine = engine
         self.verbose = verbose
         self.eps = eps
+        self.checkpoint = checkpoint

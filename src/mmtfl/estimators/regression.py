@@ -136,6 +136,7 @@ class MMTFLRegressor(TaskRegressor):
         engine=None,
         verbose=0,
         eps=1e-2,
+        checkpoint=None,
     ):
         self.p = p
         self.k = k
@@ -153,3 +154,4 @@ class MMTFLRegressor(TaskRegressor):
         self.engine = engine
         self.verbose = verbose
         self.eps = eps
+        self.checkpoint = checkpoint

@@ -6,6 +6,7 @@ Storage is hidden behind two questions: `correlate` (X_t.T @ v for all tasks: on
 
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -14,7 +15,7 @@ from scipy.linalg.blas import dgemm
 from mmtfl.data.tasks import Tasks
 
 _CHUNK = 1 << 21  # elements converted at once when X is not float64
-_MODERATE = 1e90  # beyond this, squares of the columns may leave the range of floats
+MODERATE = 1e90  # beyond this, squares of the columns may leave the range of floats
 CONSTANT = 1e-20  # a column whose centred square sum is below this share of its raw one is constant
 
 
@@ -32,6 +33,8 @@ class Design:
     mean_size : float or None
         n of eq. (1), the mean task size; None takes it from these tasks.
     """
+
+    placed: Any = None  # where the rows are, if they are not here
 
     def __init__(self, tasks: Tasks, *, column_scale=None, fit_intercept=True, mean_size=None):
         if tasks.weights is not None and np.any(tasks.weights == 0.0):
@@ -60,6 +63,10 @@ class Design:
     def task_weight(self) -> np.ndarray:
         """Sum of the row weights of each task."""
         return np.add.reduceat(self.row_weight, self.offsets[:-1])
+
+    def can_gather(self, n_columns: int) -> bool:
+        """Whether that many columns may be gathered here: with X in memory, always."""
+        return True
 
     def segments(self):
         """(t, slice of task t's rows) for all t."""
@@ -182,7 +189,7 @@ class Design:
         Also the factors f with (columns here) = f * (columns there), powers of two, or None.
         """
         size = np.abs(null_gradient).max(initial=0.0)
-        if size < _MODERATE and (size == 0.0 or size > 1.0 / _MODERATE):
+        if size < MODERATE and (size == 0.0 or size > 1.0 / MODERATE):
             return self, None
         largest = _column_maxima(self.tasks.X) * self.inverse_scale
         factor = np.exp2(np.round(np.log2(np.where(largest > 0.0, largest, 1.0))))
@@ -193,16 +200,6 @@ class Design:
             mean_size=self.mean_size,
         )
         return design, factor
-
-
-def centre_columns(block: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Subtract the weighted mean of each column in place, and return the means; constant columns become 0."""
-    raw = np.einsum("i,ij,ij->j", weight, block, block)
-    means = weight @ block / weight.sum()
-    block -= means
-    centred = np.einsum("i,ij,ij->j", weight, block, block)
-    block[:, centred <= CONSTANT * raw] = 0.0
-    return means
 
 
 def _transpose_times(X, v: np.ndarray) -> np.ndarray:

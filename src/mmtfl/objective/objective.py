@@ -95,6 +95,15 @@ class Objective:
         if not isinstance(penalty, RowPower) or not penalty.is_convex:
             return None
         norms = penalty.dual_norm(gradient)
+        best = -math.inf
+        for shrink in self.dual_scales(norms):
+            dual = self.loss.dual(self.design.y, z, self.design.row_weight, shrink)
+            best = max(best, dual - penalty.conjugate(shrink * norms))
+        return max(primal - best, 0.0)
+
+    def dual_scales(self, norms: np.ndarray) -> list[float]:
+        """By how much to shrink a dual point whose rows have these dual norms: a few that may be best."""
+        penalty = self.penalty
         candidates = [1.0]
         with np.errstate(divide="ignore", over="ignore"):
             ratio = np.divide(penalty.alpha, norms, out=np.full(len(norms), np.inf), where=norms > 0.0)
@@ -102,8 +111,4 @@ class Objective:
             candidates = [min(1.0, float(ratio.min(initial=1.0)))]
         elif penalty.power < 1.5:
             candidates.append(min(1.0, float(ratio.min(initial=1.0)) * penalty.power))
-        best = -math.inf
-        for shrink in candidates:
-            dual = self.loss.dual(self.design.y, z, self.design.row_weight, shrink)
-            best = max(best, dual - penalty.conjugate(shrink * norms))
-        return max(primal - best, 0.0)
+        return candidates

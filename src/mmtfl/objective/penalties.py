@@ -45,7 +45,10 @@ class RowPenalty:
 
     def value(self, A: np.ndarray) -> float:
         """The penalty of A."""
-        norms = row_norms(A, self.p)
+        return self.value_at(row_norms(A, self.p))
+
+    def value_at(self, norms: np.ndarray) -> float:
+        """The penalty of rows of given p-norms."""
         kept = norms > 0.0  # 0 * inf: a dropped row costs nothing
         return float(np.sum(np.broadcast_to(self.alpha, norms.shape)[kept] * self.shape(norms, kept)))
 
@@ -165,7 +168,10 @@ class RowPower(RowPenalty):
 
         This is gamma1 c_j^-p of the product form, so it is the c-step of Algorithm 1; eq. (7).
         """
-        norms = row_norms(A, self.p)
+        return self.weights_at(row_norms(A, self.p))
+
+    def weights_at(self, norms: np.ndarray) -> np.ndarray:
+        """The weights for rows of given p-norms."""
         if self.power == self.p:
             return np.broadcast_to(np.asarray(self.alpha, dtype=float), norms.shape).copy()
         with np.errstate(divide="ignore", over="ignore"):
@@ -231,7 +237,11 @@ class LogRows(RowPenalty):
 
     def weights(self, A: np.ndarray) -> np.ndarray:
         """Weights alpha / (eps + S_j) of the majoriser."""
-        return self.alpha / (self.eps + row_norms(A, self.p) ** self.p)
+        return self.weights_at(row_norms(A, self.p))
+
+    def weights_at(self, norms: np.ndarray) -> np.ndarray:
+        """The weights for rows of given p-norms."""
+        return self.alpha / (self.eps + norms**self.p)
 
     def start_weight(self) -> float | np.ndarray:
         """The weight of a row with S_j = 1."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from scipy import sparse
 from scipy.special import expit
 
 from mmtfl.data.tasks import Tasks
+from mmtfl.engine.base import Engine
 from mmtfl.estimators.metrics import Metric
 from mmtfl.estimators.scaling import column_spread, target_spread
 from mmtfl.objective.design import Design
@@ -22,6 +25,9 @@ from mmtfl.objective.penalties import LogRows, RowPower
 from mmtfl.selection.path import Path, alpha_grid, solve_path
 from mmtfl.selection.progress import Progress
 from mmtfl.selection.scoring import score_predictions
+from mmtfl.solvers.blas import one_blas_thread
+from mmtfl.solvers.checkpoint import Checkpoint
+from mmtfl.solvers.shards import as_is, in_order
 
 Member = RowPower | LogRows
 
@@ -72,33 +78,93 @@ def fold_scores(
     n_jobs: int | None,
     *,
     verbose: int = 0,
+    engine: Engine | None = None,
+    kept: Checkpoint | None = None,
 ) -> list[np.ndarray]:
     """Held-out scores of each member, (n_alphas, n_folds).
 
     All members share what is made of a fold: its rows, the first pass over them and the curvatures. The
-    columns gathered on a path are not shared: they suit the member that asked for them.
+    columns gathered on a path are not shared: they suit the member that asked for them. An engine whose data
+    are elsewhere gets whole paths to work on; finished ones are kept in a checkpoint.
     """
+    every = [(f, m) for f in range(len(folds)) for m in range(len(members))]
+    with Progress("cross-validation", len(every), "paths", shown=verbose > 0) as progress:
+        known = {path: scores for path in every if (scores := _known_scores(kept, path)) is not None}
 
-    def work(fold: _Fold, member: Member, alphas: np.ndarray) -> np.ndarray:
-        column = fold.scores(member, alphas, settings)
-        progress.advance()
-        return column
+        def done(path: tuple[int, int], column: np.ndarray) -> None:
+            known[path] = column
+            if kept is not None:
+                kept.write(_step(path), {"scores": column})
+            progress.advance()
+
+        for _ in known:
+            progress.advance()
+        left = [path for path in every if path not in known]
+        if engine is None or engine.is_here:
+            _score_here(tasks, folds, members, grids, settings, n_jobs, left, done)
+        else:
+            _score_elsewhere(tasks, folds, members, grids, settings, engine, left, done)
+    return [np.column_stack([known[f, m] for f in range(len(folds))]) for m in range(len(members))]
+
+
+def _step(path: tuple[int, int]) -> str:
+    return f"fold-{path[0]}-member-{path[1]}"
+
+
+def _known_scores(kept: Checkpoint | None, path: tuple[int, int]) -> np.ndarray | None:
+    known = None if kept is None else kept.read(_step(path))
+    return None if known is None else known["scores"]
+
+
+def _score_here(tasks, folds, members, grids, settings, n_jobs, left, done) -> None:
+    """Score the paths (fold, member) that are left, in threads."""
+
+    def work(fold: _Fold, path: tuple[int, int]) -> None:
+        done(path, fold.scores(members[path[1]], grids[path[1]], settings))
 
     def calls() -> Iterator[Any]:
         # fold by fold, made when their turn comes: only those at work are in memory
-        for train, test in folds:
+        for f, paths in groupby(left, key=itemgetter(0)):
+            train, test = folds[f]
             fold = _Fold.of(tasks, train, test, settings)
-            for member, alphas in zip(members, grids, strict=True):
-                yield delayed(work)(fold, member, alphas)
+            for path in paths:
+                yield delayed(work)(fold, path)
 
-    n_paths = len(folds) * len(members)
-    n_threads = min(effective_n_jobs(n_jobs), n_paths)
-    with Progress("cross-validation", n_paths, "paths", shown=verbose > 0) as progress:
-        if n_threads > 1:
-            results = Parallel(n_jobs=n_threads, backend="threading")(calls())
-        else:
-            results = [function(*arguments, **keywords) for function, arguments, keywords in calls()]
-    return [np.column_stack(results[m :: len(members)]) for m in range(len(members))]
+    n_threads = min(effective_n_jobs(n_jobs), len(left))
+    if n_threads > 1:
+        Parallel(n_jobs=n_threads, backend="threading")(calls())
+    else:
+        for function, arguments, keywords in calls():
+            function(*arguments, **keywords)
+
+
+def _score_elsewhere(tasks, folds, members, grids, settings, engine: Engine, left, done) -> None:
+    """Score the paths that are left where an engine has the data, as many at a time as it has places."""
+    data = engine.place(as_is, [tasks], name="data")
+    for first in range(0, len(left), engine.n_slots):
+        batch = left[first : first + engine.n_slots]
+        columns = [
+            data * len(batch),
+            [folds[f] for f, _ in batch],
+            [members[m] for _, m in batch],
+            [grids[m] for _, m in batch],
+            [settings] * len(batch),
+        ]
+        scores = engine.map(_path_scores, *columns, name=f"paths-{first}")
+        for path, column in zip(batch, scores, strict=True):
+            done(path, column)
+
+
+def _path_scores(
+    tasks: Tasks,
+    fold: tuple[np.ndarray, np.ndarray],
+    member: Member,
+    alphas: np.ndarray,
+    settings: Settings,
+) -> np.ndarray:
+    with one_blas_thread():
+        train, test = fold
+        return _Fold.of(in_order(tasks), train, test, settings).scores(member, alphas, settings)
 
 
 @dataclass(frozen=True)

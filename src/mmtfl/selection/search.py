@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -15,9 +16,10 @@ from sklearn.utils._param_validation import HasMethods, Interval, InvalidParamet
 
 from mmtfl.data.labels import check_task_labels
 from mmtfl.data.tasks import Tasks
-from mmtfl.estimators.base import SHARED_CONSTRAINTS, Prepared, TaskModel, document
+from mmtfl.estimators.base import SHARED_CONSTRAINTS, TaskModel, document
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.inputs import take_task_column
+from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import REGRESSOR_CONSTRAINTS, TaskRegressor
 from mmtfl.objective.design import Design
 from mmtfl.objective.objective import Objective
@@ -36,6 +38,7 @@ from mmtfl.selection.path import Path, solve_path
 from mmtfl.selection.scoring import TaskScorer, task_scorer
 from mmtfl.selection.splitting import TaskKFold
 from mmtfl.solvers import solve
+from mmtfl.solvers.checkpoint import Book
 from mmtfl.solvers.solve import one_blas_thread
 
 __all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV", "path"]
@@ -51,6 +54,7 @@ SEARCH_CONSTRAINTS: dict[str, list[Any]] = {
     "scoring": [str, callable, None],
     "selection": [StrOptions({"best", "one_se"})],
     "eps": [Interval(Real, 0, np.inf, closed="neither")],
+    "checkpoint": [str, os.PathLike, None],
 }
 
 SEARCH_PARAMETERS = """\
@@ -170,13 +174,17 @@ class TaskSearch(TaskModel):
         assert isinstance(prepared, SearchPrepared)
         members, tasks = self._members(), prepared.tasks
         settings = search_settings(self, prepared, self.scoring)
+        kept = self._open_checkpoint(prepared, prepared.folds)
         # BLAS is held to one thread here, for all threads of the search: its limit is the process's
         with one_blas_thread():
             design = Design(tasks, column_scale=prepared.column_scale, fit_intercept=self.fit_intercept)
             objective = Objective(design, self._loss, members[0])
             grids = member_grids(objective, members, self._alphas(), self.alpha_ratio)
             data, folds = prepared.original_tasks(), prepared.folds
-            scores = fold_scores(data, folds, members, grids, settings, self.n_jobs, verbose=self.verbose)
+            scores = fold_scores(
+                data, folds, members, grids, settings, self.n_jobs,
+                verbose=self.verbose, engine=self.engine, kept=kept,
+            )  # fmt: skip
             m, a = choose(scores, self.selection)
             objective = with_member(objective, members[m])
             path = solve_path(objective, grids[m], max_iter=self.max_iter, tol=settings.tol)
@@ -194,6 +202,7 @@ class TaskSearch(TaskModel):
             column_scale=prepared.column_scale,
             start=path.coef(a).T,
             **{**self._solver_options(), "tol": _REFIT * self.tol},
+            book=None if kept is None else Book(kept, "refit"),
         )
         if solution.violation <= self.tol:
             solution = replace(solution, converged=True)
@@ -371,6 +380,7 @@ class MMTFLRegressorCV(TaskSearch, TaskRegressor):
         engine=None,
         verbose=0,
         eps=1e-2,
+        checkpoint=None,
     ):
         self.pk = pk
         self.alphas = alphas
@@ -390,6 +400,7 @@ class MMTFLRegressorCV(TaskSearch, TaskRegressor):
         self.engine = engine
         self.verbose = verbose
         self.eps = eps
+        self.checkpoint = checkpoint
 
 
 @document_search
@@ -448,6 +459,7 @@ class MMTFLClassifierCV(TaskSearch, TaskClassifier):
         engine=None,
         verbose=0,
         eps=1e-2,
+        checkpoint=None,
     ):
         self.pk = pk
         self.alphas = alphas
@@ -466,3 +478,4 @@ class MMTFLClassifierCV(TaskSearch, TaskClassifier):
         self.engine = engine
         self.verbose = verbose
         self.eps = eps
+        self.checkpoint = checkpoint

@@ -27,7 +27,7 @@ from mmtfl.solvers.solution import Solution
 
 __all__ = ["SingleTaskClassifierCV", "SingleTaskRegressorCV"]
 
-_NOT_HERE = ("warm_start", "pk", "eps", "solver", "engine")
+_NOT_HERE = ("warm_start", "pk", "eps", "solver", "engine", "checkpoint")
 SINGLE_CONSTRAINTS: dict[str, list[Any]] = {
     **SEARCH_CONSTRAINTS,
     "p": [Options(Real, {1, 2})],
@@ -43,7 +43,12 @@ class SingleTaskSearch(TaskSearch):
     """The search over strengths on the edge k = inf."""
 
     path_: Any
-    solver, engine, eps = "auto", None, 1.0  # the family's options that have nothing to choose here
+    solver, engine, eps, checkpoint = (
+        "auto",
+        None,
+        1.0,
+        None,
+    )  # the family's options that have nothing to choose here
 
     @property
     def pk(self) -> tuple[float, float]:

@@ -1,38 +1,60 @@
 """Algorithm 1: every task for itself, then c in closed form, until A stands still; docs/model.md section 4.
 
 In the joint form it is majorise-minimise: at each pass the tasks see sum_j w_j |a_jt|^p with the weights
-w_j = gamma1 c_j^-p of the last A, so the objective never rises. Only the weights (d numbers) go out and the
-tasks' coefficients come back.
+w_j = gamma1 c_j^-p of the last A, so the objective never rises. The weights (at most d numbers) go out and
+row norms come back; the coefficients stay with their tasks until the end.
 """
+
+from collections.abc import Callable
+from time import monotonic
 
 import numpy as np
 
-from mmtfl.data.tasks import Tasks
 from mmtfl.engine.base import Engine
-from mmtfl.objective.design import Design
 from mmtfl.objective.objective import Objective
 from mmtfl.solvers.block import RowDescent
+from mmtfl.solvers.checkpoint import Book
+from mmtfl.solvers.leaps import Leaps
+from mmtfl.solvers.placed import Placed
+from mmtfl.solvers.placed_design import judged
+from mmtfl.solvers.shards import Held, Update
 from mmtfl.solvers.solution import Solution
-from mmtfl.solvers.task_problem import TaskAnswer, TaskProblem
 
 _INNER = 0.03  # accuracy of a task's own problem, in units of tol
 _INEXACT = 0.03  # while A still moves, in units of its last move: early passes need no exact answers
 _STALLED = 1e-12  # a pass that lowers the objective by less, as a share of it at A = 0, is the last
 _CONVEX_PASSES_TOL = 1e-3  # for convex members the rows finish the work: any start gives the same answer
 _GONE = 1e-5  # a row of this share of the largest effect leaves the passes; the finish may bring it back
-_LONGEST_LEAP = 16.0
-_LARGEST_LOG = 500.0  # whose exponential is still a float
+_KEEP_PASSES, _KEEP_SECONDS = 16, 30.0  # how often a checkpoint is written
+_LONGEST_LINEAGE = 64  # passes that a cluster would have to repeat for a lost worker, at most
+
+Report = Callable[[int, float, float, int], None]
 
 
-def alternate(objective: Objective, engine: Engine, *, start=None, max_iter: int, tol: float) -> Solution:
+def alternate(
+    objective: Objective,
+    engine: Engine,
+    *,
+    start=None,
+    max_iter: int,
+    tol: float,
+    report: Report | None = None,
+    book: Book | None = None,
+) -> Solution:
     """Algorithm 1 from c = 1 (or from the c of `start`), then row descent to settle zeros exactly.
 
     Algorithm 1 alone only approaches the zero rows of the convex members, and stops at some points that row
-    descent can still leave; the finish never raises the objective.
+    descent can still leave; the finish never raises the objective. With a `book`, passes go on from where it
+    says, and are kept in it as they go.
     """
-    A, intercept, history = run_passes(objective, engine, start=start, max_iter=max_iter, tol=tol)
+    passes = Passes(objective, engine, start=start, tol=tol, report=report, book=book)
+    passes.run(max_iter, passes.early_goal)
+    if not objective.design.can_gather(passes.n_kept):
+        passes.run(max_iter, tol)
+        return judged(objective, passes.held, *passes.bring_home(), tol=tol, history=np.array(passes.history))
+    A, intercept = passes.bring_home()
     finish = RowDescent(objective).solve(A, intercept, max_iter=max_iter, tol=tol)
-    full_history = np.concatenate([history, finish.history])
+    full_history = np.concatenate([passes.history, finish.history])
     return Solution(
         A=finish.A,
         intercept=finish.intercept,
@@ -49,116 +71,142 @@ def alternate(objective: Objective, engine: Engine, *, start=None, max_iter: int
 def run_passes(
     objective: Objective, engine: Engine, *, start=None, max_iter: int, tol: float, accelerate: bool = True
 ):
-    """The passes of Algorithm 1: A, the intercepts, and the objective after each pass.
+    """The passes of Algorithm 1: A, the intercepts, and the objective after each pass."""
+    passes = Passes(objective, engine, start=start, tol=tol, accelerate=accelerate)
+    passes.run(max_iter, passes.early_goal)
+    return *passes.bring_home(), np.array(passes.history)
 
-    With `accelerate`, early passes are inexact, rows that vanish are left out, and c leaps ahead after
-    every two passes. A pass from a leap counts only if the objective does not rise; else the next one is
-    plain. Without, this is the algorithm as printed.
+
+class Passes:
+    """The passes of Algorithm 1, to be run until A moves no more than asked.
+
+    With `accelerate`, early passes are inexact, rows that vanish are left out, and c leaps ahead after every
+    two passes. A pass from a leap counts only if the objective does not rise; else the next one is plain.
+    Without, this is the algorithm as printed.
     """
-    design, penalty = objective.design, objective.penalty
-    n_features, n_tasks = design.n_features, design.n_tasks
-    placed = engine.place(
-        [TaskProblem(_one_task(design, t), objective.loss, penalty.p) for t in range(n_tasks)]
-    )
-    if start is None or not np.any(start):  # from zero weights no feature would return
-        weights = np.array(np.broadcast_to(np.asarray(penalty.start_weight(), dtype=float), n_features))
-        A = np.zeros((n_features, n_tasks))
-    else:
-        A = np.asarray(start, dtype=float)
-        weights = penalty.weights(A)
-    goal = max(tol, _CONVEX_PASSES_TOL) if penalty.is_convex else tol
-    separable = penalty.power == penalty.p and penalty.kind == 0  # k = inf: c never changes
-    history: list[float] = []
-    leaps = _Leaps() if accelerate and not separable else None
-    intercept, size, change, leapt = np.zeros(n_tasks), 0.0, np.inf, False
-    for _ in range(max_iter):
-        inner = _INNER * tol if leaps is None else max(_INNER * tol, min(1e-3, _INEXACT * change))
-        answers = engine.map(_minimise, placed, [weights] * n_tasks, [inner] * n_tasks)
-        new = np.column_stack([answer.a for answer in answers])
-        value = sum(answer.loss for answer in answers) + penalty.value(new)
-        if leapt and value > history[-1]:
-            history.append(history[-1])  # the pass is spent, and A stays where it was
-            weights, leapt = _without_vanished(objective, A), False
-            continue
-        previous, A = A, new
-        intercept = np.array([answer.intercept for answer in answers])
-        history.append(value)
-        size = max(size, np.abs(A).max())  # A may go to zero
-        change = float(np.abs(A - previous).max()) / size if size > 0.0 else 0.0
-        stalled = len(history) > 1 and abs(history[-2] - value) <= _STALLED * objective.null_value
-        if change <= goal or separable or (stalled and inner <= _INNER * tol):
-            break
-        if leaps is None:
-            weights = penalty.weights(A)
+
+    def __init__(
+        self, objective: Objective, engine: Engine, *, tol: float, start=None, accelerate: bool = True,
+        report: Report | None = None, book: Book | None = None,
+    ):  # fmt: skip
+        self.objective, self.tol, self.report, self.book = objective, tol, report, book
+        self.placed = Placed.of(objective, engine)
+        penalty = objective.penalty
+        self.separable = penalty.power == penalty.p and penalty.kind == 0  # k = inf: c never changes
+        self.leaps = Leaps() if accelerate and not self.separable else None
+        self.history: list[float] = []
+        self.size, self.change, self.leapt = 0.0, np.inf, False
+        self.unrest = np.inf  # the last change of A; 0 where more passes would change nothing
+        self.norms, self.effect = np.zeros((2, objective.design.n_features))  # of the rows of the last A
+        self._kept_at = 0, monotonic()
+        n_features = objective.design.n_features
+        if start is None or not np.any(start):  # from zero weights no feature would return
+            weight = np.asarray(penalty.start_weight(), dtype=float)
+            self.weights = np.array(np.broadcast_to(weight, n_features))
+            self.held: list = [None] * len(self.placed.shards)
         else:
-            weights, leapt = leaps.next(weights, _without_vanished(objective, A))
-    return A, intercept, np.array(history)
+            A = np.asarray(start, dtype=float)
+            self.weights = penalty.weights(A)
+            self.held = self.placed.hold(np.ascontiguousarray(A.T), None)
+        known = None if book is None else book.passes()
+        if known is not None:
+            self._take_up(known)
 
+    @property
+    def n_kept(self) -> int:
+        """Number of features still there."""
+        return int(np.count_nonzero(self.norms))
 
-def _without_vanished(objective: Objective, A: np.ndarray) -> np.ndarray:
-    """The weights of the next pass; inf for rows that say next to nothing in any task, in units of y."""
-    effect = np.max(np.abs(A) * np.sqrt(objective.design.curvature), axis=1)
-    with np.errstate(divide="ignore"):
-        return np.where(effect > _GONE * effect.max(initial=0.0), objective.penalty.weights(A), np.inf)
+    @property
+    def early_goal(self) -> float:
+        """How still A must stand where row descent finishes the work."""
+        return max(self.tol, _CONVEX_PASSES_TOL) if self.objective.penalty.is_convex else self.tol
 
+    def run(self, max_iter: int, goal: float) -> None:
+        """Go on until A moves by no more than this share of its size, `max_iter` passes in all."""
+        while len(self.history) < max_iter and self.unrest > goal:
+            self._pass()
+            self._keep(is_last=self.unrest <= goal)
 
-def _size(v: np.ndarray) -> float:
-    return float(np.sqrt(v @ v))
+    def bring_home(self) -> tuple[np.ndarray, np.ndarray]:
+        """A (n_features, n_tasks) and the intercepts."""
+        held = self.placed.bring_home(self.held)
+        assert held.intercept is not None  # a pass finds them
+        return np.ascontiguousarray(held.A.T), held.intercept
 
+    def _pass(self) -> None:
+        exact = _INNER * self.tol
+        inner = exact if self.leaps is None else max(exact, min(1e-3, _INEXACT * self.change))
+        kept = np.flatnonzero(np.isfinite(self.weights)).astype(np.int32)
+        update = Update(kept, self.weights[kept], inner)
+        held, result = self.placed.pass_over(self.held, update, len(self.history) + 1)
+        value = result.loss + self.objective.penalty.value_at(result.norms)
+        if self.leapt and value > self.history[-1]:
+            self.history.append(self.history[-1])  # the pass is spent, and A stays where it was
+            self.weights, self.leapt = self._next_weights(), False
+            self._tell(kept)
+            return
+        before = self.history[-1] if self.history else np.inf
+        self.held, self.norms, self.effect = held, result.norms, result.effect
+        self.history.append(value)
+        self.size = max(self.size, result.largest)  # A may go to zero
+        self.change = result.moved / self.size if self.size > 0.0 else 0.0
+        stalled = abs(before - value) <= _STALLED * self.objective.null_value and inner <= exact
+        self.unrest = 0.0 if self.separable or stalled else self.change
+        if self.leaps is None:
+            self.weights = self.objective.penalty.weights_at(result.norms)
+        else:
+            self.weights, self.leapt = self.leaps.next(self.weights, self._next_weights())
+        self._tell(kept)
 
-class _Leaps:
-    """Squared extrapolation (SQUAREM) of every two passes, in the logarithm of the weights, so of c.
-
-    The passes crawl where a row is slow to vanish or to appear. A leap in the direction of the last two, as
-    long as their change of pace allows, crosses that; Anderson mixing, which looks for a fixed point, does
-    not: it turns back to the one that the passes are about to leave.
-    """
-
-    def __init__(self) -> None:
-        self._logs: list[np.ndarray] = []
-
-    def forget(self) -> None:
-        """Begin anew."""
-        self._logs = []
-
-    def next(self, given: np.ndarray, got: np.ndarray) -> tuple[np.ndarray, bool]:
-        """Weights for the next pass from the last one's and what it made of them; whether that is a leap."""
+    def _next_weights(self) -> np.ndarray:
+        """The weights of the next pass; inf for rows that say next to nothing in any task, in units of y."""
+        effect = self.effect
         with np.errstate(divide="ignore"):
-            self._logs = [*(self._logs or [np.log(given)]), np.log(got)]
-        if len(self._logs) < 3:
-            return got, False
-        kept = np.all(np.isfinite(self._logs), axis=0)
-        first, second, third = (logs[kept] for logs in self._logs)
-        self.forget()
-        step = second - first
-        bend = (third - second) - step
-        length = min(_size(step) / max(_size(bend), 1e-300), _LONGEST_LEAP)
-        if length <= 1.0:  # no farther than the two passes went
-            return got, False
-        out = got.copy()
-        log = first + 2.0 * length * step + length**2 * bend
-        out[kept] = np.exp(np.clip(log, -_LARGEST_LOG, _LARGEST_LOG))
-        return out, True
+            weights = self.objective.penalty.weights_at(self.norms)
+        return np.where(effect > _GONE * effect.max(initial=0.0), weights, np.inf)
 
+    def _keep(self, *, is_last: bool) -> None:
+        """Bring the coefficients home from time to time: for the book, and so that no lineage grows long."""
+        done, since = self._kept_at
+        n_passes, seconds = len(self.history) - done, monotonic() - since
+        if self.book is not None:
+            due = n_passes >= _KEEP_PASSES or seconds >= _KEEP_SECONDS or is_last
+        else:
+            due = n_passes >= _LONGEST_LINEAGE and not self.placed.engine.is_here
+        if not due:
+            return
+        held = self.placed.bring_home(self.held)
+        self.held = self.placed.hold(*held)
+        if self.book is not None:
+            self.book.keep_passes(self._state(held))
+        self._kept_at = len(self.history), monotonic()
 
-def _minimise(problem: TaskProblem, weights: np.ndarray, tol: float) -> TaskAnswer:
-    return problem.minimise(weights, tol)
+    def _state(self, held: Held) -> dict[str, np.ndarray]:
+        assert held.intercept is not None
+        numbers = [self.size, self.change, self.leapt, self.unrest]
+        logs = [] if self.leaps is None else self.leaps.logs
+        return {
+            "A": held.A,
+            "intercept": held.intercept,
+            "weights": self.weights,
+            "norms": self.norms,
+            "effect": self.effect,
+            "history": np.array(self.history),
+            "numbers": np.array(numbers, dtype=float),
+            "logs": np.array(logs).reshape(len(logs), len(self.weights)),
+        }
 
+    def _take_up(self, known: dict[str, np.ndarray]) -> None:
+        self.held = self.placed.hold(known["A"], known["intercept"])
+        self.weights, self.norms, self.effect = known["weights"], known["norms"], known["effect"]
+        self.history = known["history"].tolist()
+        self.size, self.change, leapt, self.unrest = known["numbers"].tolist()
+        self.leapt = bool(leapt)
+        if self.leaps is not None:
+            self.leaps = Leaps(list(known["logs"]))
+        self._kept_at = len(self.history), monotonic()
 
-def _one_task(design: Design, t: int) -> Design:
-    """Task t alone, over the same X, with the n of all tasks in its loss."""
-    tasks, part = design.tasks, slice(design.offsets[t], design.offsets[t + 1])
-    alone = Tasks(
-        X=tasks.X[part] if tasks.rows is None else tasks.X,
-        y=tasks.y[part],
-        offsets=np.array([0, part.stop - part.start]),
-        labels=tasks.labels[t : t + 1],
-        weights=None if tasks.weights is None else tasks.weights[part],
-        rows=None if tasks.rows is None else tasks.rows[part],
-    )
-    return Design(
-        alone,
-        column_scale=1.0 / design.inverse_scale,
-        fit_intercept=design.fit_intercept,
-        mean_size=design.mean_size,
-    )
+    def _tell(self, kept: np.ndarray) -> None:
+        if self.report is not None:
+            self.report(len(self.history), self.history[-1], self.change, len(kept))

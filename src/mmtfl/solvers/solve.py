@@ -2,10 +2,8 @@
 
 import math
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from mmtfl.data.tasks import Tasks
 from mmtfl.engine.base import Engine
@@ -14,22 +12,14 @@ from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.objective import Objective
 from mmtfl.objective.penalties import LogRows, RowPower
-from mmtfl.solvers.alternating import alternate
+from mmtfl.solvers.alternating import Report, alternate
+from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.block import RowDescent
+from mmtfl.solvers.checkpoint import Book
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.starts import best_of_starts
 
 SOLVERS = ("auto", "alternating", "block")
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-def one_blas_thread():
-    """Context in which BLAS runs on one thread: products then have the same bits on any machine load."""
-    return _blas().limit(limits=1, user_api="blas")
 
 
 def solve(
@@ -45,6 +35,8 @@ def solve(
     tol: float = 1e-7,
     engine: Engine | None = None,
     n_jobs: int | None = None,
+    report: Report | None = None,
+    book: Book | None = None,
 ) -> Solution:
     """Minimise the joint form (2) over tasks.
 
@@ -74,6 +66,10 @@ def solve(
         Where per-task work runs; it serves Algorithm 1.
     n_jobs : int, optional
         Threads of the default engine.
+    report : callable, optional
+        Called as report(passes, objective, change, features left) after every pass of Algorithm 1.
+    book : Book, optional
+        Where passes of Algorithm 1, and in the end the solution, are kept and taken up from.
 
     Examples
     --------
@@ -92,6 +88,9 @@ def solve(
     """
     if solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {solver!r}.")
+    known = None if book is None else book.solution()
+    if known is not None:
+        return known
     with one_blas_thread():
         objective = Objective(
             Design(tasks, column_scale=column_scale, fit_intercept=fit_intercept), loss, penalty
@@ -100,9 +99,14 @@ def solve(
         if factor is not None and start is not None:
             start = start * factor[:, None]
         solution = _dispatch(
-            objective, solver, engine, n_jobs, start=start, options={"max_iter": max_iter, "tol": tol}
-        )
-        return solution if factor is None else replace(solution, A=solution.A / factor[:, None])
+            objective, solver, engine or Threads(n_jobs), start=start, max_iter=max_iter, tol=tol,
+            passes={"report": report, "book": book},
+        )  # fmt: skip
+        if factor is not None:
+            solution = replace(solution, A=solution.A / factor[:, None])
+    if book is not None:
+        book.keep_solution(solution)
+    return solution
 
 
 def moderate(objective: Objective) -> tuple[Objective, np.ndarray | None]:
@@ -113,15 +117,17 @@ def moderate(objective: Objective) -> tuple[Objective, np.ndarray | None]:
     return Objective(design, objective.loss, objective.penalty.rescaled(1.0 / factor)), factor
 
 
-def _dispatch(objective, solver, engine, n_jobs, *, start, options) -> Solution:
+def _dispatch(objective, solver, engine, *, start, passes, **options) -> Solution:
     penalty = objective.penalty
-    workers = engine if engine is not None else Threads(n_jobs)
+    # what runs elsewhere is Algorithm 1; the others need all rows in one place
+    if solver == "auto" and not engine.is_here:
+        solver = "alternating"
     # At p = inf Algorithm 1 stands still (docs/model.md section 4): rows do its work.
     if solver == "alternating" and not math.isinf(penalty.p):
-        return alternate(objective, workers, start=start, **options)
+        return alternate(objective, engine, start=start, **options, **passes)
     if not penalty.is_convex:
         return best_of_starts(objective, start=start, **options)
     if solver == "auto" and penalty.p == 2.0 and penalty.power > 1.0:
         # no row is ever dropped, and the tasks' own ridge problems are solved directly
-        return alternate(objective, workers, start=start, **options)
+        return alternate(objective, engine, start=start, **options, **passes)
     return RowDescent(objective).solve(start, **options)

@@ -4,12 +4,16 @@ In the letters of the paper this is min over beta of L(beta, X diag(c)) + gamma1
 alpha = c * beta and w_j = gamma1 c_j^-p; docs/model.md section 4.
 """
 
+import math
+import threading
+from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import linalg
 
-from mmtfl.objective.design import CONSTANT, Design, centre_columns
+from mmtfl.objective.design import CONSTANT, Design
 from mmtfl.objective.objective import Objective
 from mmtfl.objective.penalties import RowPower
 from mmtfl.solvers.block import RowDescent, Settled
@@ -22,53 +26,76 @@ _FEW = 256  # features that are all worked on; of more, those that matter are lo
 
 @dataclass(frozen=True)
 class TaskAnswer:
-    """A task's coefficients, its intercept, and its part of the loss."""
+    """A task's coefficients, its intercept (None: not known yet), and its part of the loss."""
 
     a: np.ndarray
-    intercept: float
+    intercept: float | None
     loss: float
 
 
 class TaskProblem:
-    """One task (a design with T = 1), kept between the passes of Algorithm 1 with what it has cached."""
+    """One task (a design with T = 1), kept between the passes of Algorithm 1 with what it has cached.
+
+    An answer depends on the data, the weights, the tolerance and the last answer alone. What is cached saves
+    time and changes no bit: a task may be taken up anywhere, by anyone who has its last answer.
+    """
 
     def __init__(self, design: Design, loss, p: float):
         self.design, self.loss, self.p = design, loss, p
-        self._answer: TaskAnswer | None = None
         self._descent: RowDescent | None = None
         # features, their columns and means
         self._gathered = np.empty(0, dtype=np.intp), np.empty((0, len(design.y))), np.empty(0)
         self._gram: np.ndarray | None = None
 
-    def minimise(self, weights: np.ndarray, tol: float) -> TaskAnswer:
+    def minimise(self, weights: np.ndarray, tol: float, last: TaskAnswer | None = None) -> TaskAnswer:
         """Solve for the weights of this pass, from the last answer."""
         if self.p != 2.0:
-            self._answer = self._by_coordinates(weights, tol)
-        elif self.loss.is_quadratic:
-            self._answer = self._by_cholesky(weights)
-        else:
-            self._answer = self._by_newton(weights, tol)
-        return self._answer
+            return self._by_coordinates(weights, tol, last)
+        if self.loss.is_quadratic:
+            return self._by_cholesky(weights)
+        return self._by_newton(weights, tol, last)
+
+    @cached_property
+    def spread(self) -> np.ndarray:
+        """What a coefficient of one moves the predictions by, for every feature."""
+        return np.sqrt(self.design.curvature[:, 0])
 
     # p != 2: coordinate descent on the features that matter (one task, so rows are single coefficients)
 
-    def _by_coordinates(self, weights: np.ndarray, tol: float) -> TaskAnswer:
+    def _by_coordinates(self, weights: np.ndarray, tol: float, last: TaskAnswer | None) -> TaskAnswer:
         penalty = RowPower(self.p, weights, np.inf)
-        if self._descent is None:
-            self._descent = RowDescent(Objective(self.design, self.loss, penalty))
-        descent, answer = self._descent, self._answer
-        descent.objective.penalty = penalty
-        start = None if answer is None else np.where(np.isinf(weights), 0.0, answer.a)[:, None]
-        intercept = None if answer is None else np.array([answer.intercept])
+        start = None if last is None else np.where(np.isinf(weights), 0.0, last.a)[:, None]
+        intercept = None if last is None or last.intercept is None else np.array([last.intercept])
         kept = np.flatnonzero(np.isfinite(weights))
         found: Settled | Solution
         if kept.size <= _FEW:
-            descent.working_set.add(kept)
+            descent = self._descent_over(kept, penalty)
             found = descent.settle(start, intercept, tol=tol)
         else:
-            found = descent.solve(start, intercept, max_iter=_DESCENT_STEPS, tol=tol)
+            found = RowDescent(self._objective(penalty)).solve(
+                start, intercept, max_iter=_DESCENT_STEPS, tol=tol
+            )
         loss = found.objective - penalty.value(found.A)
         return TaskAnswer(found.A[:, 0], float(found.intercept[0]), loss)
+
+    def _descent_over(self, kept: np.ndarray, penalty: RowPower) -> RowDescent:
+        """A descent that has gathered these features, or all where all are few."""
+        wanted = np.arange(self.design.n_features) if self.design.n_features <= _FEW else kept
+        if self._descent is None or not np.array_equal(self._descent.working_set.features, wanted):
+            self._descent = RowDescent(self._objective(penalty))
+            self._descent.working_set.add(wanted)
+        self._descent.objective.penalty = penalty
+        return self._descent
+
+    @cached_property
+    def _null(self) -> Objective:
+        return Objective(self.design, self.loss, RowPower(self.p, 1.0, np.inf))
+
+    def _objective(self, penalty: RowPower) -> Objective:
+        """The task under a penalty: what is known of the data comes along."""
+        out = copy(self._null)
+        out.penalty = penalty
+        return out
 
     # p = 2: weighted ridge, in beta = a / s with s_j = w_j^-1/2, so that no weight is large
 
@@ -77,18 +104,20 @@ class TaskProblem:
         kept, scale = _kept(weights)
         scale, root = scale[kept], np.sqrt(row_weight)
         centre = float(row_weight @ y / row_weight.sum()) if design.fit_intercept else 0.0
-        place = self._gather(kept)
+        # one Gram matrix of all features: that of a part of them may differ in its last bits
+        by_gram = design.n_features <= len(y)
+        place = self._gather(np.arange(design.n_features))[kept] if by_gram else self._gather(kept)
         _, x, means = self._gathered
         target = root * (y - centre)
-        if design.n_features <= len(y):
+        if by_gram:
             if self._gram is None:
                 self._gram = x @ x.T
             inner = self._gram[np.ix_(place, place)] * scale[:, None] * scale
-            x = x[place]
+            x = _rows(x, place)
             kept_a = scale * _solve_shifted(inner, 2.0, scale * (x @ target))
         else:
-            x = x[place]
-            kept_a = _ridge(x, target, scale)
+            x = _rows(x, place)
+            kept_a = scale * _ridge(x * scale[:, None], target)
         z = (kept_a @ x) / root + centre
         a = np.zeros(design.n_features)
         a[kept] = kept_a
@@ -115,15 +144,21 @@ class TaskProblem:
             self._gathered, self._gram = (kept, x, means[:, 0]), None
         return np.searchsorted(features, kept)
 
-    def _by_newton(self, weights: np.ndarray, tol: float) -> TaskAnswer:
+    def _by_newton(self, weights: np.ndarray, tol: float, last: TaskAnswer | None) -> TaskAnswer:
         """Newton with backtracking on a, b jointly; every step is a weighted ridge."""
         design, loss, y, row_weight = self.design, self.loss, self.design.y, self.design.row_weight
+        from mmtfl.objective import columns
+
         kept, scale = _kept(weights)
         ridge = weights[kept]
-        X = design.columns(kept, expand=True)
-        a = np.zeros(kept.size) if self._answer is None else self._answer.a[kept]
-        b = loss.null_intercept(y, row_weight) if design.fit_intercept else 0.0
-        b = b if self._answer is None else self._answer.intercept
+        columns_as_rows, x = _blocks(2, kept.size, len(y))
+        design.gather(kept, columns_as_rows, expand=True)
+        X = columns_as_rows.T
+        means, curvature = np.empty((2, kept.size, 1))
+        a = np.zeros(kept.size) if last is None else last.a[kept]
+        b = None if last is None else last.intercept
+        if b is None:
+            b = loss.null_intercept(y, row_weight) if design.fit_intercept else 0.0
         z = X @ a + b
         value = loss.value(y, z, row_weight) + float(ridge @ a**2)
         goal = None
@@ -136,15 +171,12 @@ class TaskProblem:
                 break
             h = np.maximum(loss.hessian(y, z, row_weight), 1e-8 * loss.curvature * row_weight)
             response = z - slope_z / h
-            centred = X.copy(order="F")
-            means, centre = np.zeros(kept.size), 0.0
-            if design.fit_intercept:
-                means, centre = centre_columns(centred, h), float(h @ response / h.sum())
-            root_h = np.sqrt(h)
-            new_a = _ridge(
-                np.ascontiguousarray(centred.T) * root_h, root_h * (response - centre), scale[kept]
-            )
-            change_a, change_b = new_a - a, centre - float(means @ new_a) - b
+            centre, root_h = float(h @ response / h.sum()) if design.fit_intercept else 0.0, np.sqrt(h)
+            np.copyto(x, X.T)
+            columns.centre(x, design.offsets, h, root_h, design.fit_intercept, CONSTANT, means, curvature)
+            x *= scale[kept, None]
+            new_a = scale[kept] * _ridge(x, root_h * (response - centre))
+            change_a, change_b = new_a - a, centre - float(means[:, 0] @ new_a) - b
             if not design.fit_intercept:
                 change_b = 0.0
             change_z = X @ change_a + change_b
@@ -166,18 +198,37 @@ class TaskProblem:
         return TaskAnswer(full, float(b), loss.value(y, z, row_weight))
 
 
+_room = threading.local()
+
+
+def _blocks(n: int, *shape: int) -> np.ndarray:
+    """Arrays to work in until the next call, whatever is in them.
+
+    Large arrays that come and go can cost as much as the work on them: under Dask's settings the system
+    takes their memory back every time.
+    """
+    size = n * math.prod(shape)
+    if getattr(_room, "block", np.empty(0)).size < size:
+        _room.block = np.empty(size)
+    return _room.block[:size].reshape(n, *shape)
+
+
 def _kept(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Features with finite weight, and the scale w^-1/2 of every feature (0 where it is gone)."""
     scale = 1.0 / np.sqrt(weights)
     return np.flatnonzero(scale > 0.0), scale
 
 
-def _ridge(x: np.ndarray, y: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """argmin over a of 1/2 ||y - x.T a||^2 + sum_j (a_j / scale_j)^2, in the smaller of two spaces."""
-    x = x * scale[:, None]
+def _rows(x: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """Some rows of x in order; x itself if they are all of them."""
+    return x if len(place) == len(x) else x[place]
+
+
+def _ridge(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """argmin over a of 1/2 ||y - x.T a||^2 + ||a||^2, in the smaller of two spaces."""
     if x.shape[0] <= x.shape[1]:
-        return scale * _solve_shifted(x @ x.T, 2.0, x @ y)
-    return scale * (x @ _solve_shifted(x.T @ x, 2.0, y))
+        return _solve_shifted(x @ x.T, 2.0, x @ y)
+    return x @ _solve_shifted(x.T @ x, 2.0, y)
 
 
 def _solve_shifted(H: np.ndarray, shift: float, v: np.ndarray) -> np.ndarray:

@@ -1,0 +1,41 @@
+"""Data as a solver wants them, and the way back to the units in which they came."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mmtfl.solvers import solve
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a solver starts from: tasks in the units the penalty sees, and the way back.
+
+    Attributes
+    ----------
+    tasks : Tasks
+        Targets already divided by ``target_scale``; X as it came.
+    column_scale : ndarray of shape (n_features,), or None
+        What the solver divides the columns of X by.
+    target_scale : ndarray of shape (n_tasks,), or None
+        What the targets were divided by.
+    start : ndarray of shape (n_features, n_tasks), or None
+        Coefficients to begin from, in the same units.
+    """
+
+    tasks: Any
+    column_scale: np.ndarray | None = None
+    target_scale: np.ndarray | None = None
+    start: np.ndarray | None = None
+
+    def solve(self, loss: Any, penalty: Any, options: dict[str, Any]) -> Any:
+        """Solve for the loss and the penalty."""
+        return solve(self.tasks, loss, penalty, column_scale=self.column_scale, start=self.start, **options)
+
+    def to_original(self, A: np.ndarray) -> np.ndarray:
+        """Coefficients on the original scale: of X and y as they were given."""
+        A = A if self.column_scale is None else A / self.column_scale[:, None]
+        return A if self.target_scale is None else A * self.target_scale

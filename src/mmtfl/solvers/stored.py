@@ -1,0 +1,180 @@
+"""Solving where the rows are: stored tasks placed by an engine, or by this process within a memory limit."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+
+from mmtfl.data.stored import StoredTasks
+from mmtfl.engine.base import Engine
+from mmtfl.engine.threads import Streaming
+from mmtfl.objective.design import MODERATE
+from mmtfl.objective.losses import Loss
+from mmtfl.objective.penalties import LogRows, RowPower
+from mmtfl.solvers import shard_rows
+from mmtfl.solvers.alternating import alternate
+from mmtfl.solvers.blas import one_blas_thread
+from mmtfl.solvers.checkpoint import Book
+from mmtfl.solvers.placed import Placed
+from mmtfl.solvers.placed_design import PlacedDesign, placed_objective
+from mmtfl.solvers.row_sums import split_evenly
+from mmtfl.solvers.shards import Spec
+from mmtfl.solvers.solution import Solution
+
+_FOR_DATA = 0.6  # share of the memory left for shards; the rest is for coefficients and for the finish
+_SPARE = 100_000_000  # bytes that compiled code and libraries may still take
+_FINISH = 1 << 30  # bytes of columns that row descent may gather, at most
+_STEP = 0.25  # share of that for the shard that is being read, where not all stay
+
+
+class OpenTasks:
+    """Stored tasks, placed for one loss.
+
+    Parameters
+    ----------
+    stored : StoredTasks
+        What there is.
+    loss : Squared or Logistic
+        For the squared loss, tasks with many rows are held as few; see `mmtfl.data.moments`.
+    fit_intercept : bool
+        Whether each task has a constant.
+    engine : Engine, optional
+        Where the tasks are read and kept; None is this process, within ``stored.memory_limit``.
+    """
+
+    def __init__(self, stored: StoredTasks, loss: Loss, *, fit_intercept: bool, engine: Engine | None = None):
+        self.stored, self.loss = stored, loss
+        self.labels, self.n_tasks, self.n_features = stored.labels, stored.n_tasks, stored.n_features
+        self.sizes, self.fingerprint = stored.sizes, stored.fingerprint
+        compress = loss.is_quadratic
+        held = stored.bytes_held(compress=compress)
+        if engine is None or engine.is_here:
+            cuts, n_kept = plan(held, stored)
+            engine = Streaming(len(cuts) - 1, n_kept)
+        else:
+            cuts = split_evenly(held, engine.n_slots)
+        sources = [stored.part(int(lo), int(hi), compress=compress) for lo, hi in pairwise(cuts)]
+        spec = Spec(
+            loss=loss, p=2.0, fit_intercept=fit_intercept, column_scale=None, target_scale=None,
+            mean_size=float(stored.weight_sums.sum()) / stored.n_tasks, name=uuid4().hex,
+        )  # fmt: skip
+        self.placed = Placed(engine, sources, spec, stored.n_features)
+        self.n_rows = int(stored.rows_held(compress=compress).sum())
+
+    def spreads(self) -> tuple[np.ndarray, np.ndarray]:
+        """Standard deviation of every column over all rows, and of every task's target; 1 if constant."""
+        answers = self.placed.ask(shard_rows.column_moments, name="moments")
+        weight, mean, squares = (np.concatenate(column) for column in zip(*answers, strict=True))
+        total = weight.sum()
+        centre = weight @ mean / total
+        columns = np.sqrt((squares.sum(axis=0) + weight @ (mean - centre) ** 2) / total)[:-1]
+        targets = np.sqrt(squares[:, -1] / weight)
+        rounding = 10 * np.finfo(float).eps
+        return (
+            np.where(columns <= rounding * np.abs(centre[:-1]), 1.0, columns),
+            np.where(targets <= rounding * np.abs(mean[:, -1]), 1.0, targets),
+        )
+
+    def solve(
+        self,
+        penalty: RowPower | LogRows,
+        *,
+        column_scale=None,
+        target_scale=None,
+        start=None,
+        book: Book | None = None,
+        **options,
+    ) -> Solution:
+        """Algorithm 1, finished by rows where what is left fits; see `solve`."""
+        known = None if book is None else book.solution()
+        if known is not None:
+            return known
+        if math.isinf(penalty.p):
+            raise ValueError(
+                "p=inf is solved by rows, which need all data in memory: load them with stored.load(), or "
+                "choose a finite p."
+            )
+        with one_blas_thread():
+            self._see_as(penalty, column_scale, target_scale)
+            objective = placed_objective(self._design(), self.loss, penalty)
+            factor = self._factor(objective.__dict__["steepest"])
+            if factor is not None:
+                scale = factor if column_scale is None else column_scale * factor
+                penalty = penalty.rescaled(1.0 / factor)
+                self._see_as(penalty, scale, target_scale)
+                objective = placed_objective(self._design(), self.loss, penalty)
+                start = None if start is None else start * factor[:, None]
+            found = alternate(objective, self.placed.engine, start=start, book=book, **options)
+            if factor is not None:
+                found = replace(found, A=found.A / factor[:, None])
+        if book is not None:
+            book.keep_solution(found)
+        return found
+
+    def _design(self) -> PlacedDesign:
+        limit = self.stored.memory_limit
+        # a part of what `plan` leaves; the same for every engine, so that all take the same way
+        room = _FINISH if limit is None else min(_FINISH, limit // 8)
+        return PlacedDesign(self.placed, self.n_tasks, self.n_rows, room)
+
+    def _see_as(self, penalty, column_scale, target_scale) -> None:
+        spec = replace(
+            self.placed.spec, p=float(penalty.p), column_scale=column_scale, target_scale=target_scale,
+            name=uuid4().hex,
+        )  # fmt: skip
+        self.placed.see_as(spec)
+
+    def _factor(self, steepest: float) -> np.ndarray | None:
+        """Powers of two that bring columns to moderate size, if their squares could leave the floats."""
+        if steepest == 0.0 or 1.0 / MODERATE < steepest < MODERATE:
+            return None
+        largest = np.max(self.placed.ask(shard_rows.column_maxima, name="maxima"), axis=0)
+        return np.exp2(np.round(np.log2(np.where(largest > 0.0, largest, 1.0))))
+
+
+def plan(held: np.ndarray, stored: StoredTasks, resident: Callable[[], int] | None = None):
+    """Where to cut the tasks, and how many of the parts can stay in memory, for a fit in this process."""
+    if stored.memory_limit is None:
+        return np.array([0, stored.n_tasks]), 1
+    used = (resident or resident_bytes)()
+    room = _FOR_DATA * (stored.memory_limit - used - _SPARE)
+    t = int(np.argmax(held))
+    if held[t] > room:
+        raise MemoryError(
+            f"Task {stored.labels[t].item()!r} alone needs about {_show(held[t])}, and memory_limit="
+            f"{_show(stored.memory_limit)} leaves {_show(max(room, 0.0))} for data (this process takes "
+            f"{_show(used)} already). Raise memory_limit, or spread the work with engine=DaskEngine(client)."
+        )
+    if held.sum() <= room:
+        return np.array([0, stored.n_tasks]), 1
+    step = max(held[t], _STEP * room)
+    cuts, taken, total, n_kept = [0], 0.0, 0.0, 0
+    for t, size in enumerate(held):
+        if taken + size > step:
+            total += taken
+            n_kept += total <= room - step
+            cuts.append(t)
+            taken = 0.0
+        taken += size
+    return np.array([*cuts, stored.n_tasks]), n_kept
+
+
+def _show(n_bytes: float) -> str:
+    return f"{n_bytes / 1e9:.2f} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:.1f} MB"
+
+
+def resident_bytes() -> int:
+    """Memory of this process now; where the system does not tell, what is usual."""
+    from mmtfl.solvers import kernels  # noqa: F401  (compiled code counts too)
+
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 250_000_000
+    import resource
+
+    return pages * resource.getpagesize()

@@ -1,0 +1,245 @@
+"""Checkpoints: a run that was killed goes on and ends with the same bits; another problem's is refused."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV
+from mmtfl.data.fingerprint import fingerprint
+from mmtfl.objective.penalties import make_penalty
+from mmtfl.solvers import solve
+from mmtfl.solvers.checkpoint import Book, Checkpoint
+from oracles import LOSSES, largest_null_slope, make_problem
+
+FIT = """
+import os, signal, sys
+import numpy as np
+from mmtfl.objective.penalties import make_penalty
+from mmtfl.solvers import solve
+from mmtfl.solvers.checkpoint import Book, Checkpoint
+from oracles import LOSSES, make_problem
+
+def report(n_passes, *_):
+    if n_passes == 20 and len(sys.argv) > 2:
+        os.kill(os.getpid(), getattr(signal, sys.argv[2]))
+
+problem = make_problem(3, loss="logistic", sizes=(14, 9, 21, 30), d=16)
+solution = solve(problem.tasks, LOSSES["logistic"], make_penalty(2, 1, 0.03), solver="alternating",
+                 book=Book(Checkpoint(sys.argv[1], "a fit")), report=report)
+np.save(sys.argv[1] + ".npy", solution.A)
+"""
+
+
+def run(code, *arguments):
+    paths = os.pathsep.join(filter(None, [os.path.dirname(os.path.dirname(__file__)), *sys.path]))
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("how", ["SIGINT", "SIGTERM", "SIGKILL"])
+def test_a_killed_fit_goes_on_and_ends_with_the_same_bits(how, tmp_path):
+    path = str(tmp_path / "fit.checkpoint")
+    dead = run(FIT, path, how)
+    assert dead.returncode in (-getattr(signal, how), 1), dead.stderr  # SIGINT may be told as an exception
+    passes = Book(Checkpoint(path, "a fit")).passes()
+    assert len(passes["history"]) == 16  # the last one saved
+    assert os.listdir(tmp_path) == ["fit.checkpoint"]  # nothing half written beside it
+    problem = make_problem(3, loss="logistic", sizes=(14, 9, 21, 30), d=16)
+    penalty, told = make_penalty(2, 1, 0.03), []
+    whole = solve(problem.tasks, LOSSES["logistic"], penalty, solver="alternating")
+    book = Book(Checkpoint(path, "a fit"))
+    rest = solve(
+        problem.tasks, LOSSES["logistic"], penalty, solver="alternating", book=book,
+        report=lambda n, *_: told.append(n),
+    )  # fmt: skip
+    assert told[0] == 17  # it did go on
+    assert whole.n_iter > 20 and whole.A.any()
+    assert_array_equal(rest.A, whole.A)
+    assert_array_equal(rest.history, whole.history)
+    assert rest.violation == whole.violation
+    assert run(FIT, path).returncode == 0  # and another process finds the end there
+    assert_array_equal(np.load(path + ".npy"), whole.A)
+
+
+@pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 1), (2, 2), (1.5, 1), (2, float("inf")), (1, "log")])
+def test_going_on_from_any_pass_ends_with_the_same_bits(p, k, tmp_path, monkeypatch):
+    monkeypatch.setattr("mmtfl.solvers.alternating._KEEP_PASSES", 1)
+    problem = make_problem(3, sizes=(14, 9, 21, 30), d=16)
+    penalty = make_penalty(p, k, (0.02 if k == "log" else 0.2) * largest_null_slope(problem))
+
+    class Stop(Exception):
+        pass
+
+    whole = solve(problem.tasks, LOSSES["squared"], penalty, solver="alternating")
+    n_passes = []
+    solve(
+        problem.tasks, LOSSES["squared"], penalty, solver="alternating",
+        report=lambda n, *_: n_passes.append(n),
+    )  # fmt: skip
+    for stop in range(1, len(n_passes) + 1, max(1, len(n_passes) // 6)):
+
+        def report(n, *_, stop=stop):
+            if n == stop + 1:
+                raise Stop
+
+        path = tmp_path / f"{stop}.checkpoint"
+        try:
+            solve(
+                problem.tasks, LOSSES["squared"], penalty, solver="alternating", report=report,
+                book=Book(Checkpoint(path, "x")),
+            )  # fmt: skip
+        except Stop:
+            assert len(Book(Checkpoint(path, "x")).passes()["history"]) == stop
+        rest = solve(
+            problem.tasks, LOSSES["squared"], penalty, solver="alternating", book=Book(Checkpoint(path, "x"))
+        )
+        assert_array_equal(rest.A, whole.A)
+        assert_array_equal(rest.history, whole.history)
+        assert (rest.objective, rest.violation, rest.dual_gap) == (
+            whole.objective,
+            whole.violation,
+            whole.dual_gap,
+        )
+
+
+# -- through the estimators ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return make_problem(3, sizes=(14, 19, 21, 30), d=8).tasks.to_rows()
+
+
+@pytest.mark.parametrize("solver", ["auto", "alternating"])
+def test_a_fit_with_a_checkpoint_is_the_fit_without(solver, rows, tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    plain = MMTFLRegressor(2, 1, 0.2, solver=solver).fit(*rows)
+    for _ in range(2):  # the second reads the answer
+        kept = MMTFLRegressor(2, 1, 0.2, solver=solver, checkpoint=path).fit(*rows)
+        assert_array_equal(kept.coef_, plain.coef_)
+        assert (kept.violation_, kept.n_iter_) == (plain.violation_, plain.n_iter_)
+    assert path.exists()
+
+
+def test_the_checkpoint_of_another_fit_is_refused(rows, tmp_path):
+    X, y, task = rows
+    path = tmp_path / "fit.checkpoint"
+    MMTFLRegressor(2, 1, 0.2, checkpoint=path).fit(X, y, task)
+    written = path.read_bytes()
+    others = [
+        (MMTFLRegressor(2, 1, 0.3, checkpoint=path), (X, y, task)),
+        (MMTFLRegressor(2, 2, 0.2, checkpoint=path), (X, y, task)),
+        (MMTFLRegressor(2, 1, 0.2, tol=1e-6, checkpoint=path), (X, y, task)),
+        (MMTFLRegressor(2, 1, 0.2, standardize=True, checkpoint=path), (X, y, task)),
+        (MMTFLRegressor(2, 1, 0.2, checkpoint=path), (X, y + 1e-9, task)),
+        (MMTFLRegressor(2, 1, 0.2, checkpoint=path), (X * (1 + 1e-15), y, task)),
+        (MMTFLRegressor(2, 1, 0.2, checkpoint=path), (X, y, task, np.full(len(y), 2.0))),
+        (MMTFLClassifier(2, 1, 0.2, checkpoint=path), (X, y > 0, task)),
+        (MMTFLRegressorCV((2, 1), 5, 3, checkpoint=path), (X, y, task)),
+    ]
+    for model, data in others:
+        with pytest.raises(ValueError, match="checkpoint of another fit"):
+            model.fit(*data)
+    assert path.read_bytes() == written
+    # what does not change the answer may differ
+    MMTFLRegressor(2, 1, 0.2, n_jobs=2, unknown_task="mean", checkpoint=str(path)).fit(
+        np.asfortranarray(X), y, task
+    )
+
+
+@pytest.mark.parametrize("harm", ["cut", "flipped", "text"])
+def test_a_damaged_file_is_refused_and_left(harm, rows, tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    MMTFLRegressor(2, 1, 0.2, checkpoint=path).fit(*rows)
+    whole = path.read_bytes()
+    middle = len(whole) // 2
+    harmed = {
+        "cut": whole[:-100],
+        "flipped": whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
+        "text": b"not a checkpoint",
+    }[harm]
+    path.write_bytes(harmed)
+    with pytest.raises(ValueError, match=r"fit\.checkpoint"):
+        MMTFLRegressor(2, 1, 0.2, checkpoint=path).fit(*rows)
+    assert path.read_bytes() == harmed
+
+
+def test_a_saved_model_is_not_a_checkpoint(rows, tmp_path):
+    path = tmp_path / "model.mmtfl"
+    MMTFLRegressor(2, 1, 0.2).fit(*rows).save(path)
+    with pytest.raises(ValueError, match="is not a checkpoint"):
+        MMTFLRegressor(2, 1, 0.2, checkpoint=path).fit(*rows)
+
+
+def test_a_folder_that_is_not_there_is_told_before_the_work(rows, tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        MMTFLRegressor(2, 1, 0.2, checkpoint=tmp_path / "no" / "fit.checkpoint").fit(*rows)
+
+
+SEARCH = textwrap.dedent("""
+    import os, signal, sys
+    from mmtfl import MMTFLRegressorCV
+    from mmtfl.solvers.checkpoint import Checkpoint
+    from oracles import make_problem
+
+    plain = Checkpoint.write
+
+    def write(self, step, *arguments, **options):
+        plain(self, step, *arguments, **options)
+        if step == "fold-1-member-0":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Checkpoint.write = write
+    rows = make_problem(3, sizes=(14, 19, 21, 30), d=8).tasks.to_rows()
+    MMTFLRegressorCV(((2, 2), (1, 1)), 5, 3, checkpoint=sys.argv[1]).fit(*rows)
+""")
+
+
+def test_a_killed_search_goes_on_and_ends_with_the_same_bits(rows, tmp_path, monkeypatch):
+    path = str(tmp_path / "search.checkpoint")
+    assert run(SEARCH, path).returncode == -signal.SIGKILL
+    written, write = [], Checkpoint.write
+
+    def watch(self, step, *arguments, **options):
+        written.append(step)
+        write(self, step, *arguments, **options)
+
+    monkeypatch.setattr(Checkpoint, "write", watch)
+    kept = MMTFLRegressorCV(((2, 2), (1, 1)), 5, 3, checkpoint=path).fit(*rows)
+    assert written[0] == "fold-1-member-1"  # three paths were there already
+    plain = MMTFLRegressorCV(((2, 2), (1, 1)), 5, 3).fit(*rows)
+    assert_array_equal(kept.coef_, plain.coef_)
+    for name, column in plain.cv_results_.items():
+        assert_array_equal(kept.cv_results_[name], column)
+
+
+# -- fingerprints --------------------------------------------------------------------------------------------
+
+
+def test_fingerprints_tell_apart_what_a_fit_can_tell_apart():
+    X = np.arange(6.0).reshape(2, 3)
+    things = [X, X.astype(np.float32), X.reshape(3, 2), X + 1e-15, [X], {"a": X}, "X", 1, 1.0, True, None]
+    prints = [fingerprint(thing) for thing in things]
+    assert len(set(prints)) == len(things)
+    assert fingerprint("a", "bc") != fingerprint("ab", "c")
+    assert fingerprint(make_penalty(2, 1, 0.1)) != fingerprint(make_penalty(2, 1, 0.2))
+    assert fingerprint(np.median) != fingerprint(np.mean)
+
+
+def test_passes_are_told_on_stderr(rows, capsys, monkeypatch):
+    monkeypatch.setattr("mmtfl.solvers.reporter._SECONDS", 0.0)
+    model = MMTFLRegressor(2, 1, 0.2, solver="alternating", verbose=1).fit(*rows)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("[MMTFLRegressor] pass 1: objective ")
+    assert "violation" in lines[-1] and 2 < len(lines) <= model.n_iter_

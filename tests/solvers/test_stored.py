@@ -1,0 +1,258 @@
+"""Fits of tasks that stay in files: the answer of those in memory, within the memory that was allowed."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mmtfl import (
+    CappedRegressor,
+    DirtyRegressor,
+    MMTFLClassifier,
+    MMTFLRegressor,
+    MMTFLRegressorCV,
+    SingleTaskRegressorCV,
+    Tasks,
+)
+from mmtfl.engine.threads import Streaming
+from mmtfl.objective.losses import Logistic, Squared
+from mmtfl.objective.penalties import make_penalty
+from mmtfl.solvers import solve
+from mmtfl.solvers.placed_design import PlacedDesign
+from mmtfl.solvers.stored import OpenTasks, plan
+from oracles import make_problem
+
+MEMBERS = [(2, 1), (1, 1), (2, 2), (1.5, 1), (2, float("inf")), (1, float("inf")), (1, "log")]
+SIZES = (60, 7, 45, 90, 33)
+
+
+@pytest.fixture(scope="module")
+def frame():
+    frame = make_problem(3, sizes=SIZES, d=8).tasks.to_frame()
+    frame["class"] = np.where(frame.y > frame.y.median(), "yes", "no")
+    return frame
+
+
+@pytest.fixture(scope="module")
+def stored(frame, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tasks")
+    frame.drop(columns="class").to_parquet(folder / "a.parquet", row_group_size=50)
+    return Tasks.from_parquet(folder, task="task", target="y")
+
+
+@pytest.fixture(scope="module")
+def classes(frame, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("classes")
+    frame.drop(columns="y").to_parquet(folder / "a.parquet", row_group_size=50)
+    return Tasks.from_parquet(folder, task="task", target="class")
+
+
+def features(frame):
+    return frame[[f"x{j}" for j in range(8)]]
+
+
+# -- the same answer -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize(("p", "k"), MEMBERS)
+def test_regression_is_that_of_the_rows_in_memory(p, k, scaled, stored, frame):
+    options = {"alpha": 0.02 if k == "log" else 0.2, "standardize": scaled, "scale_targets": scaled}
+    there = MMTFLRegressor(p, k, **options).fit(stored)
+    here = MMTFLRegressor(p, k, solver="alternating", **options).fit(features(frame), frame.y, frame.task)
+    assert here.coef_.any()
+    assert_allclose(there.coef_, here.coef_, atol=1e-6)
+    assert_allclose(there.intercept_, here.intercept_, atol=1e-6)
+    assert_allclose(there.objective_, here.objective_, rtol=1e-9)
+    assert there.violation_ <= 1e-7
+    assert (there.dual_gap_ is None) == (here.dual_gap_ is None)
+    assert there.feature_names_in_.tolist() == list(features(frame).columns)
+    assert_array_equal(there.tasks_, here.tasks_)
+    assert_allclose(there.predict(features(frame), frame.task), here.predict(features(frame), frame.task),
+                    atol=1e-5)  # fmt: skip
+
+
+@pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 1), (2, 2)])
+def test_classification_is_that_of_the_rows_in_memory(p, k, classes, frame):
+    there = MMTFLClassifier(p, k, 0.03).fit(classes)
+    here = MMTFLClassifier(p, k, 0.03, solver="alternating").fit(features(frame), frame["class"], frame.task)
+    assert here.coef_.any() and there.classes_.tolist() == ["no", "yes"]
+    assert_allclose(there.coef_, here.coef_, atol=1e-8)
+    assert_array_equal(there.predict(features(frame), frame.task), here.predict(features(frame), frame.task))
+
+
+@pytest.mark.parametrize("loss", [Squared(), Logistic()])
+def test_parts_that_come_and_go_have_the_bits_of_the_whole(loss, stored, classes):
+    data = stored if loss.is_quadratic else classes
+    if not loss.is_quadratic:
+        from mmtfl.estimators.stored import with_two_classes
+
+        data = with_two_classes(classes)
+    penalty = make_penalty(1.5, 1, 0.1 if loss.is_quadratic else 0.03)
+    found = [
+        OpenTasks(data, loss, fit_intercept=True, engine=engine).solve(penalty, max_iter=1000, tol=1e-7)
+        for engine in (None, Streaming(1, 1), Streaming(3, 1), Streaming(5, 0))
+    ]
+    assert found[0].A.any()
+    for other in found[1:]:
+        assert_array_equal(other.A, found[0].A)
+        assert_array_equal(other.history, found[0].history)
+        assert other.violation == found[0].violation
+
+
+@pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 1), (2, 2), (2, float("inf"))])
+def test_without_the_finish_the_passes_go_on_and_are_judged_honestly(p, k, stored, monkeypatch):
+    penalty = make_penalty(p, k, 0.2)
+    opened = OpenTasks(stored, Squared(), fit_intercept=True)
+    finished = opened.solve(penalty, max_iter=1000, tol=1e-7)
+    monkeypatch.setattr(PlacedDesign, "can_gather", lambda self, n_columns: False)
+    passes = opened.solve(penalty, max_iter=3000, tol=1e-7)
+    in_memory = stored.load()
+    exact = solve(in_memory, Squared(), penalty, solver="alternating", start=passes.A, max_iter=1)
+    assert_allclose(passes.objective, finished.objective, rtol=1e-4)
+    # one look at all rows in memory finds the same objective, violation and gap
+    assert_allclose(passes.objective, in_memory_value(in_memory, penalty, passes), rtol=1e-12)
+    assert np.isfinite(passes.violation) and exact.objective <= passes.objective * (1 + 1e-9)
+    if penalty.is_convex:
+        assert passes.objective - finished.objective <= passes.dual_gap + 1e-12
+
+
+def in_memory_value(tasks, penalty, solution):
+    n = tasks.n_samples / tasks.n_tasks
+    loss = sum(
+        0.5 * np.sum((view.y - view.X @ a - b) ** 2) / n
+        for view, a, b in zip(tasks, solution.A.T, solution.intercept, strict=True)
+    )
+    return loss + penalty.value(solution.A)
+
+
+@pytest.mark.parametrize("size", [1e100, 1e-100])
+def test_columns_out_of_range_are_worked_on_in_moderate_units(size, frame, tmp_path):
+    huge = frame.drop(columns="class")
+    huge[[f"x{j}" for j in range(8)]] *= size
+    huge.to_parquet(tmp_path / "a.parquet")
+    stored = Tasks.from_parquet(tmp_path, task="task", target="y")
+    there = MMTFLRegressor(2, 2, 0.2 * size).fit(stored)
+    here = MMTFLRegressor(2, 2, 0.2).fit(features(frame), frame.y, frame.task)
+    assert_allclose(there.coef_ * size, here.coef_, atol=1e-6)
+
+
+def test_a_warm_start_begins_where_the_last_fit_ended(stored):
+    model = MMTFLRegressor(2, 1, 0.2, warm_start=True).fit(stored)
+    first, coef = model.n_iter_, model.coef_.copy()
+    model.fit(stored)
+    assert model.n_iter_ < first
+    assert_allclose(model.coef_, coef, atol=1e-6)
+
+
+def test_a_checkpoint_knows_stored_tasks(stored, frame, tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    one = MMTFLRegressor(2, 1, 0.2, checkpoint=path).fit(stored)
+    assert_array_equal(MMTFLRegressor(2, 1, 0.2, checkpoint=path).fit(stored).coef_, one.coef_)
+    frame.drop(columns="class").assign(y=frame.y + 1.0).to_parquet(tmp_path / "other.parquet")
+    other = Tasks.from_parquet(tmp_path / "other.parquet", task="task", target="y")
+    with pytest.raises(ValueError, match="another fit"):
+        MMTFLRegressor(2, 1, 0.2, checkpoint=path).fit(other)
+
+
+# -- what cannot be done is told -----------------------------------------------------------------------------
+
+
+def test_what_stored_tasks_cannot_do_is_told(stored, frame):
+    with pytest.raises(ValueError, match="nothing else"):
+        MMTFLRegressor().fit(stored, frame.y)
+    with pytest.raises(ValueError, match="solver='block' needs all rows"):
+        MMTFLRegressor(solver="block").fit(stored)
+    with pytest.raises(ValueError, match="p=inf"):
+        MMTFLRegressor(p=np.inf).fit(stored)
+    for Model in (MMTFLRegressorCV, DirtyRegressor, CappedRegressor, SingleTaskRegressorCV):
+        with pytest.raises(TypeError, match=rf"{Model.__name__} needs all rows in memory"):
+            Model().fit(stored)
+    with pytest.raises(ValueError, match="Only binary"):
+        MMTFLClassifier().fit(stored)
+
+
+def test_a_task_without_one_class_is_named(frame, tmp_path):
+    frame.drop(columns="y").assign(**{"class": np.where(frame.task == 2, "no", frame["class"])}).to_parquet(
+        tmp_path / "a.parquet"
+    )
+    with pytest.raises(ValueError, match=r"Task 2 has no row of class 'yes'"):
+        MMTFLClassifier().fit(Tasks.from_parquet(tmp_path, task="task", target="class"))
+
+
+# -- memory --------------------------------------------------------------------------------------------------
+
+
+class Sizes:
+    """What `plan` asks of stored tasks."""
+
+    def __init__(self, n_tasks, memory_limit):
+        self.n_tasks, self.memory_limit, self.labels = n_tasks, memory_limit, np.arange(n_tasks)
+
+
+@pytest.mark.parametrize("limit", [200, 400, 800, 1600, 100_000])
+def test_planned_parts_fit_beside_each_other(limit):
+    held = np.random.default_rng(0).uniform(1e6, 9e6, size=120)
+    cuts, n_kept = plan(held, Sizes(120, limit * 1_000_000), lambda: 50_000_000)
+    room = 0.6 * (limit - 150) * 1e6
+    parts = np.add.reduceat(held, cuts[:-1])
+    assert cuts[0] == 0 and cuts[-1] == 120 and n_kept <= len(parts)
+    streamed = parts[n_kept:].max(initial=0.0)
+    assert parts[:n_kept].sum() + streamed <= room * (1 + 1e-12)
+    assert (n_kept == len(parts) == 1) == (held.sum() <= room)
+
+
+def test_a_task_that_does_not_fit_is_named_before_it_is_read():
+    with pytest.raises(MemoryError, match=r"Task 1 alone needs about 9\.00 GB.*memory_limit=2\.00 GB"):
+        plan(np.array([1.0, 9e9]), Sizes(2, 2 * 10**9), lambda: 100_000_000)
+
+
+FIT = r"""
+import re, sys
+import numpy as np
+from mmtfl import MMTFLClassifier, MMTFLRegressor, Tasks
+Model, target = {"squared": (MMTFLRegressor, "y"), "logistic": (MMTFLClassifier, "label")}[sys.argv[2]]
+features = [f"x{j}" for j in range(40)]
+stored = Tasks.from_parquet(sys.argv[1], task="task", target=target, features=features,
+                            memory_limit=sys.argv[3])
+model = Model(2, 1, 0.02, tol=1e-4).fit(stored)
+# getrusage would tell the peak of the parent, from before this program was started in its place
+peak = re.search(r"VmHWM:\s+(\d+) kB", open("/proc/self/status").read())[1]
+print(1024 * int(peak), np.count_nonzero(model.c_))
+"""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """24 tasks of 20 000 rows and 40 features: 154 MB of numbers."""
+    folder = tmp_path_factory.mktemp("large")
+    rng = np.random.default_rng(0)
+    for t in range(24):
+        X = rng.normal(size=(20_000, 40))
+        y = X[:, :3] @ rng.normal(size=3) + rng.normal(size=len(X))
+        frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(40)])
+        frame = frame.assign(y=y, label=y > 0)
+        (folder / f"task={t}").mkdir()
+        frame.to_parquet(folder / f"task={t}" / "a.parquet", row_group_size=5000, compression=None)
+    return folder
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="peak memory is told by Linux")
+@pytest.mark.parametrize(("loss", "limit"), [("squared", 450), ("logistic", 450)])
+def test_a_fit_stays_within_its_memory_limit(loss, limit, large):
+    """Peak memory of a process: the libraries take 260 MB, and the logistic fit without a limit 570 MB."""
+    done = subprocess.run(
+        [sys.executable, "-c", FIT, str(large), loss, f"{limit}MB"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    peak, n_kept = map(int, done.stdout.split())
+    assert peak <= limit * 1_000_000
+    assert 3 <= n_kept < 40

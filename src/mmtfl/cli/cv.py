@@ -17,6 +17,7 @@ from mmtfl.cli.options import (
     DataFile,
     FileOptions,
     ModelOptions,
+    ScaleOptions,
     TableOptions,
     TextOptions,
 )
@@ -37,6 +38,7 @@ def cv(
     n_jobs: Annotated[int, Parameter(group=MODEL)] = 1,
     seed: Annotated[int, Parameter(group=MODEL)] = 0,
     model: ModelOptions | None = None,
+    scale: ScaleOptions | None = None,
     output: Annotated[Path, TARGET_FILE],
     talk: FileOptions | None = None,
 ) -> int:
@@ -98,7 +100,7 @@ def cv(
             **model_options(model, training),
         )
 
-    return train(data, output, table, text or TextOptions(), talk, make)
+    return train(data, output, table, text or TextOptions(), talk, scale or ScaleOptions(), make, tuned=True)
 
 
 def _pairs(words: list[str] | None) -> list[tuple[float, float | str]] | None:

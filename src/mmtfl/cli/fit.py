@@ -7,12 +7,14 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import (
     MODEL,
     TARGET_FILE,
     DataFile,
     FileOptions,
     ModelOptions,
+    ScaleOptions,
     TableOptions,
     TextOptions,
 )
@@ -32,6 +34,7 @@ def fit(
     k: Annotated[str, Parameter(group=MODEL)] = "1",
     alpha: Annotated[float | None, Parameter(group=MODEL)] = None,
     model: ModelOptions | None = None,
+    scale: ScaleOptions | None = None,
     output: Annotated[Path, TARGET_FILE],
     talk: FileOptions | None = None,
 ) -> int:
@@ -70,15 +73,15 @@ def fit(
         kind = MMTFLClassifier if training.classify else MMTFLRegressor
         found = kind(alpha=1.0 if alpha is None else alpha, verbose=int(talk.verbose), **options)
         found._check_parameters()  # before the work of a default strength
+        if alpha is None and training.is_stored:
+            raise BadInput("--memory-limit needs --alpha: finding one would read the files many times.")
         return found if alpha is not None else found.set_params(alpha=_default_alpha(training, options, talk))
 
-    return train(data, output, table, text or TextOptions(), talk, make)
+    return train(data, output, table, text or TextOptions(), talk, scale or ScaleOptions(), make, tuned=False)
 
 
 def exponent(word: str) -> float | str:
     """K as typed: a number, inf, or log."""
-    from mmtfl.cli.main import BadInput
-
     if word == "log":
         return word
     try:

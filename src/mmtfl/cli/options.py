@@ -10,7 +10,8 @@ from cyclopts import Group, Parameter
 
 TABLE = Group("The table", sort_key=1)
 MODEL = Group("The model", sort_key=2)
-OUTPUT = Group("What comes out", sort_key=3)
+SCALE = Group("Past one machine", sort_key=3)
+OUTPUT = Group("What comes out", sort_key=4)
 
 SEVERAL = Parameter(consume_multiple=True, negative=())
 SWITCH = Parameter(negative=(), show_default=False)
@@ -79,6 +80,24 @@ class ModelOptions:
 
     tol: float = 1e-7
     "How close to stationary the solution must be."
+
+
+@Parameter(name="*", group=SCALE)
+@dataclass(frozen=True)
+class ScaleOptions:
+    """Where the work is done, and what survives it."""
+
+    dask: str | None = None
+    "Work on a Dask cluster: the address of its scheduler, or local for workers on this machine."
+
+    workers: int | None = None
+    "Workers that --dask local starts; by default one per processor."
+
+    checkpoint: Path | None = None
+    "Keep the state of the work in this file: the same command goes on from it."
+
+    memory_limit: str | None = None
+    "Leave the rows in the parquet file or folder and take no more memory than this, such as 2GB."
 
 
 @Parameter(name="*", group=OUTPUT)

@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
-from mmtfl.cli.options import FileOptions, ModelOptions, TableOptions, TextOptions
+from mmtfl.cli.options import FileOptions, ModelOptions, ScaleOptions, TableOptions, TextOptions
 from mmtfl.cli.output import check_output, note, number, print_json, say, told_when_full
+from mmtfl.cli.scale import check_scale, engine_of, open_stored
 
 # words of the library, and of the command line
 _WORDS = (
     (r"The '(\w+)' parameter of \w+", r"--\1"),
     (r"set_params\(unknown_task='mean'\)", "--unknown-task mean"),
     ("standardize=True", "--standardize"),
+    ("memory_limit", "--memory-limit"),
     ("n_splits=", "--folds "),
     ("metric=", "--scoring "),
     ("scale_targets", "scale-targets"),
@@ -29,19 +31,24 @@ _WORDS = (
 
 @dataclass(frozen=True)
 class Training:
-    """A table as an estimator takes it, and where it came from."""
+    """A table as an estimator takes it, and where it came from; X may be tasks that stay in files."""
 
     recipe: Any
     X: Any
-    y: Any
-    task: Any
-    weights: Any
-    file: Any
+    y: Any = None
+    task: Any = None
+    weights: Any = None
+    file: Any = None
 
     @property
     def classify(self) -> bool:
         """Whether the targets are classes."""
         return self.recipe.classes is not None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the rows stay in files."""
+        return self.file is None
 
 
 def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: bool) -> Training:
@@ -110,20 +117,37 @@ def train(
     table: TableOptions,
     text: TextOptions,
     talk: FileOptions,
+    scale: ScaleOptions,
     make: Callable[[Training], Any],
+    *,
+    tuned: bool,
 ) -> int:
     """Read the table, fit what `make` gives, save it, and say what came out."""
     check_output(output, force=talk.force, inputs=[data])
-    training = read_training(data, table, text, quiet=talk.quiet)
-    with library_words():
-        model = make(training)
-    converged = _fit(model, training, talk)
+    check_scale(scale, data, tuned=tuned)
+    with engine_of(scale, quiet=talk.quiet) as engine:  # first: reading may take long
+        training = _read(data, table, text, talk, scale)
+        with library_words():
+            model = make(training)
+        model.set_params(engine=engine, checkpoint=scale.checkpoint)
+        converged = _fit(model, training, talk)
+    model.set_params(engine=None, checkpoint=None)  # of this run, not of the model
     model.recipe_ = training.recipe
     model.provenance_ = _provenance(model, training, data, output)
     with told_when_full(output):
         model.save(output, overwrite=talk.force)
     _show(model, output, talk)
     return 0 if converged else NOT_CONVERGED
+
+
+def _read(
+    data: Path, table: TableOptions, text: TextOptions, talk: FileOptions, scale: ScaleOptions
+) -> Training:
+    if scale.memory_limit is None:
+        return read_training(data, table, text, quiet=talk.quiet)
+    with library_words():
+        stored, recipe = open_stored(data, table, scale.memory_limit)
+    return Training(recipe, stored)
 
 
 def _fit(model: Any, training: Training, talk: FileOptions) -> bool:
@@ -181,7 +205,6 @@ def _provenance(model: Any, training: Training, data: Path, output: Path) -> dic
     import sklearn
 
     import mmtfl
-    from mmtfl.report.plain import plain
 
     return {
         "command": _command(data, output),
@@ -192,6 +215,22 @@ def _provenance(model: Any, training: Training, data: Path, output: Path) -> dic
             "scikit-learn": sklearn.__version__,
         },
         "data": data.name,
+        **_of_data(model, training),
+    }
+
+
+def _of_data(model: Any, training: Training) -> dict[str, Any]:
+    from mmtfl.report.plain import plain
+
+    if training.is_stored:  # reading all rows once more, for a hash or a score, could take hours
+        stored = training.X
+        return {
+            "rows": stored.n_samples,
+            "columns": stored.n_features + 2,
+            "fingerprint": stored.fingerprint,
+            "training": {"metric": None, "scores": []},
+        }
+    return {
         "rows": len(training.X),
         "columns": len(training.file.columns),
         "sha256": training.file.sha256,

@@ -59,6 +59,16 @@ def test_rows_that_stay_in_files_give_the_same_model(folder, data, capsys):
     np.testing.assert_array_equal(found["prediction"], stored.predict(X, task=found["task"]))
 
 
+def test_a_search_over_rows_that_stay_in_files(folder, capsys):
+    search = ["--memory-limit", "2GB", "--drop", "won", "--pk", "2,1", "--alphas", "8"]
+    assert main(command(folder, "search.mmtfl", *search, name="cv")) == 0
+    found = model(folder, "search.mmtfl")
+    assert np.flatnonzero(found.coef_.any(axis=0)).tolist()[:2] == [0, 1]
+    tokens = command(folder, "none.mmtfl", "--memory-limit", "2GB", "--classify", "--drop", "y", name="cv")
+    assert main(["won" if word == "y" and place == 5 else word for place, word in enumerate(tokens)]) == 2
+    assert "Only MMTFLRegressorCV searches over stored tasks" in capsys.readouterr().err
+
+
 def test_classes_that_stay_in_files(folder):
     options = ["--memory-limit", "2GB", "--classify", "--drop", "y"]
     tokens = [
@@ -113,12 +123,10 @@ def test_what_cannot_be_is_one_clear_line(folder, capsys, more, says):
     assert not (folder / "none.mmtfl").exists()
 
 
-def test_a_memory_limit_needs_parquet_a_strength_and_no_search(folder, capsys):
+def test_a_memory_limit_needs_parquet_and_a_strength(folder, capsys):
     limit = ["--memory-limit", "2GB", "--drop", "won"]
     assert main(command(folder, "none.mmtfl", *limit, data="data.csv")) == 2
     assert "is not one" in capsys.readouterr().err
-    assert main(command(folder, "none.mmtfl", *limit, name="cv")) == 2
-    assert "cross-validation needs all rows in memory" in capsys.readouterr().err
     tokens = [word for word in command(folder, "none.mmtfl", *limit) if word not in ("--alpha", "0.05")]
     assert main(tokens) == 2
     assert "needs --alpha" in capsys.readouterr().err

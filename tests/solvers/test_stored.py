@@ -13,8 +13,8 @@ from mmtfl import (
     CappedRegressor,
     DirtyRegressor,
     MMTFLClassifier,
+    MMTFLClassifierCV,
     MMTFLRegressor,
-    MMTFLRegressorCV,
     SingleTaskRegressorCV,
     Tasks,
 )
@@ -169,7 +169,7 @@ def test_what_stored_tasks_cannot_do_is_told(stored, frame):
         MMTFLRegressor(solver="block").fit(stored)
     with pytest.raises(ValueError, match="p=inf"):
         MMTFLRegressor(p=np.inf).fit(stored)
-    for Model in (MMTFLRegressorCV, DirtyRegressor, CappedRegressor, SingleTaskRegressorCV):
+    for Model in (MMTFLClassifierCV, DirtyRegressor, CappedRegressor, SingleTaskRegressorCV):
         with pytest.raises(TypeError, match=rf"{Model.__name__} needs all rows in memory"):
             Model().fit(stored)
     with pytest.raises(ValueError, match="Only binary"):

@@ -100,7 +100,7 @@ def cv(
             **model_options(model, training),
         )
 
-    return train(data, output, table, text or TextOptions(), talk, scale or ScaleOptions(), make, tuned=True)
+    return train(data, output, table, text or TextOptions(), talk, scale or ScaleOptions(), make)
 
 
 def _pairs(words: list[str] | None) -> list[tuple[float, float | str]] | None:

@@ -77,7 +77,7 @@ def fit(
             raise BadInput("--memory-limit needs --alpha: finding one would read the files many times.")
         return found if alpha is not None else found.set_params(alpha=_default_alpha(training, options, talk))
 
-    return train(data, output, table, text or TextOptions(), talk, scale or ScaleOptions(), make, tuned=False)
+    return train(data, output, table, text or TextOptions(), talk, scale or ScaleOptions(), make)
 
 
 def exponent(word: str) -> float | str:

@@ -14,20 +14,17 @@ from mmtfl.cli.output import note
 _SAMPLE = 1000  # rows from which the kinds of the columns are learned
 
 
-def check_scale(scale: ScaleOptions, data: Path, *, tuned: bool) -> None:
+def check_scale(scale: ScaleOptions, data: Path) -> None:
     """Refuse what cannot be, before anything is started or read."""
     if scale.workers is not None and scale.dask != "local":
         raise BadInput("--workers goes with --dask local: a scheduler has the workers it has.")
     if scale.workers is not None and scale.workers < 1:
         raise BadInput(f"--workers must be at least 1, got {scale.workers}.")
-    if scale.memory_limit is None:
-        return
-    if tuned:
-        raise BadInput(
-            "--memory-limit is for `mmtfl fit`: cross-validation needs all rows in memory. Tune on a sample "
-            "of the rows, then fit with the --p, --k and --alpha it chose."
-        )
-    if not data.is_dir() and data.suffix.lower() not in (".parquet", ".pq"):
+    if (
+        scale.memory_limit is not None
+        and not data.is_dir()
+        and data.suffix.lower() not in (".parquet", ".pq")
+    ):
         raise BadInput(f"--memory-limit leaves rows in parquet files, and {str(data)!r} is not one.")
 
 

@@ -119,12 +119,10 @@ def train(
     talk: FileOptions,
     scale: ScaleOptions,
     make: Callable[[Training], Any],
-    *,
-    tuned: bool,
 ) -> int:
     """Read the table, fit what `make` gives, save it, and say what came out."""
     check_output(output, force=talk.force, inputs=[data])
-    check_scale(scale, data, tuned=tuned)
+    check_scale(scale, data)
     with engine_of(scale, quiet=talk.quiet) as engine:  # first: reading may take long
         training = _read(data, table, text, talk, scale)
         with library_words():

@@ -7,6 +7,8 @@ and scatter: whoever works with those rows gets the same objective, gradients, i
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.linalg import helmert
 from scipy.linalg.lapack import dpstrf
@@ -15,8 +17,8 @@ _LEAST_BLOCK = 256  # rows that are worked in at once, so that a block is a prod
 _CONSTANT = 1e-20  # share of the raw square sum
 
 
-def is_compressible(n_rows: int, n_features: int) -> bool:
-    """Whether a task has more rows than would stand for it."""
+def is_compressible(n_rows: Any, n_features: int) -> Any:
+    """Whether a task (or each of an array of them) has more rows than would stand for it."""
     return n_rows > n_features + 2
 
 

@@ -161,7 +161,7 @@ class StoredPart:
         offsets = offsets_of(np.where(few, 0, stored.sizes))
         X, y, weights = np.empty((offsets[-1], d)), np.empty(offsets[-1]), np.empty(offsets[-1])
         filled = offsets[:-1].copy()
-        for codes, X_new, y_new, w_new in self._read_batches():
+        for codes, X_new, y_new, w_new in self.batches():
             order = np.argsort(codes, kind="stable")
             bounds = np.searchsorted(codes[order], np.arange(stored.n_tasks + 1))
             for t in np.unique(codes):
@@ -193,7 +193,8 @@ class StoredPart:
             check_task_weights(weights, task_index=index, labels=stored.labels)
         return Tasks(X, y, offsets, stored.labels, weights, None, stored.feature_names)
 
-    def _read_batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]]:
+    def batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]]:
+        """Checked rows, some at a time: position of the task, X, y and weights (or None)."""
         stored = self.stored
         extra = [] if stored.weight is None else [stored.weight]
         for codes, table in _batches(stored, [*stored.feature_names, stored.target, *extra]):

@@ -383,7 +383,7 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
         self.n_iter_ = max(int(solution.n_iter), 1)  # finding zero optimal takes a pass too
         self.converged_ = bool(solution.converged)
         self.column_scale_, self.target_scale_ = prepared.column_scale, prepared.target_scale
-        self.task_sizes_ = prepared.tasks.sizes
+        self.task_sizes_ = prepared.sizes
         if self.verbose:
             print(
                 f"[{type(self).__name__}] {solution.solver}: {self.n_iter_} passes, objective "

@@ -31,6 +31,11 @@ class Prepared:
     target_scale: np.ndarray | None = None
     start: np.ndarray | None = None
 
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of rows of each task."""
+        return self.tasks.sizes
+
     def solve(self, loss: Any, penalty: Any, options: dict[str, Any]) -> Any:
         """Solve for the loss and the penalty."""
         return solve(self.tasks, loss, penalty, column_scale=self.column_scale, start=self.start, **options)

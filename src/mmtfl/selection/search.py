@@ -14,7 +14,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError, StrOptions
 
+from mmtfl.data.folded import bytes_folded, fold_rows
 from mmtfl.data.labels import check_task_labels
+from mmtfl.data.stored import StoredTasks
 from mmtfl.data.tasks import Tasks
 from mmtfl.estimators.base import SHARED_CONSTRAINTS, TaskModel, document
 from mmtfl.estimators.classification import TaskClassifier
@@ -40,6 +42,7 @@ from mmtfl.selection.splitting import TaskKFold
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book
 from mmtfl.solvers.solve import one_blas_thread
+from mmtfl.solvers.stored import check_room
 
 __all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV", "path"]
 
@@ -109,6 +112,12 @@ class SearchPrepared(Prepared):
     """Prepared data, and the folds as rows of its tasks (of X, where the tasks share it)."""
 
     folds: list[Fold] = field(default_factory=list)
+    row_counts: np.ndarray | None = None  # where few rows stand for many
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of rows of each task."""
+        return super().sizes if self.row_counts is None else self.row_counts
 
     def original_tasks(self) -> Tasks:
         """The tasks with targets in their own units: every fold has its own scale."""
@@ -148,9 +157,41 @@ class TaskSearch(TaskModel):
         return None
 
     def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> SearchPrepared:
+        if isinstance(X, StoredTasks):
+            return self._prepare_stored(X, y, task, sample_weight)
         prepared = super()._prepare(X, y, task, sample_weight)
         folds = self._make_folds(X, y, task, prepared.tasks)
         return SearchPrepared(**vars(prepared), folds=folds)
+
+    def _prepare_stored(self, stored: StoredTasks, *others: Any) -> SearchPrepared:
+        """Rows of files as few rows of every fold, on which the search is the same."""
+        if any(other is not None for other in others) or self.task_column is not None:
+            raise ValueError("Stored tasks bring their targets, labels and weights along: call fit(stored).")
+        if not (self._loss.is_quadratic and "pk" in self.get_params(deep=False)):
+            raise TypeError(
+                f"{type(self).__name__} needs all rows in memory: load them with X, y, task = "
+                "stored.load().to_rows(). Only MMTFLRegressorCV searches over stored tasks."
+            )
+        n_folds, seed = self._plain_folds()
+        remedy = "Raise memory_limit, use fewer folds, or search on a sample of the rows."
+        check_room(stored, bytes_folded(stored, n_folds), f"A search with {n_folds} folds", remedy)
+        rows = fold_rows(stored, n_folds, seed)
+        prepared = TaskModel._prepare(self, rows.X, rows.y, rows.task, rows.weights)
+        self.feature_names_in_ = np.array(stored.feature_names, dtype=object)
+        folds = check_folds(rows.folds(), prepared.tasks, with_classes=False)
+        return SearchPrepared(**vars(prepared), folds=folds, row_counts=stored.sizes)
+
+    def _plain_folds(self) -> tuple[int, int]:
+        """Number of folds and their seed, where rows are read one after the other."""
+        cv = 5 if self.cv is None else self.cv
+        if isinstance(cv, Integral):
+            cv = TaskKFold(int(cv), random_state=0)
+        if not isinstance(cv, TaskKFold) or not isinstance(cv.random_state, Integral):
+            raise ValueError(
+                f"cv={self.cv!r} does not go with stored tasks: give a number of folds, or TaskKFold with a "
+                "number as random_state."
+            )
+        return cv.n_splits, int(cv.random_state)
 
     def _make_folds(self, X: Any, y: Any, task: Any, tasks: Tasks) -> list[Fold]:
         """Folds as positions in ``tasks``: rows of a complete shared X, observations otherwise."""

@@ -140,15 +140,9 @@ def plan(held: np.ndarray, stored: StoredTasks, resident: Callable[[], int] | No
     """Where to cut the tasks, and how many of the parts can stay in memory, for a fit in this process."""
     if stored.memory_limit is None:
         return np.array([0, stored.n_tasks]), 1
-    used = (resident or resident_bytes)()
-    room = _FOR_DATA * (stored.memory_limit - used - _SPARE)
     t = int(np.argmax(held))
-    if held[t] > room:
-        raise MemoryError(
-            f"Task {stored.labels[t].item()!r} alone needs about {_show(held[t])}, and memory_limit="
-            f"{_show(stored.memory_limit)} leaves {_show(max(room, 0.0))} for data (this process takes "
-            f"{_show(used)} already). Raise memory_limit, or spread the work with engine=DaskEngine(client)."
-        )
+    remedy = "Raise memory_limit, or spread the work with engine=DaskEngine(client)."
+    room = check_room(stored, held[t], f"Task {stored.labels[t].item()!r} alone", remedy, resident)
     if held.sum() <= room:
         return np.array([0, stored.n_tasks]), 1
     step = max(held[t], _STEP * room)
@@ -161,6 +155,26 @@ def plan(held: np.ndarray, stored: StoredTasks, resident: Callable[[], int] | No
             taken = 0.0
         taken += size
     return np.array([*cuts, stored.n_tasks]), n_kept
+
+
+def check_room(
+    stored: StoredTasks,
+    needed: float,
+    what: str,
+    remedy: str,
+    resident: Callable[[], int] | None = None,
+) -> float:
+    """Bytes that the memory limit leaves for data; an error if that is less than something needs."""
+    if stored.memory_limit is None:
+        return np.inf
+    used = (resident or resident_bytes)()
+    room = _FOR_DATA * (stored.memory_limit - used - _SPARE)
+    if needed > room:
+        raise MemoryError(
+            f"{what} needs about {_show(needed)}, and memory_limit={_show(stored.memory_limit)} leaves "
+            f"{_show(max(room, 0.0))} for data (this process takes {_show(used)} already). {remedy}"
+        )
+    return room
 
 
 def _show(n_bytes: float) -> str:

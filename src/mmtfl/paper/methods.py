@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.estimators.additive import DirtyClassifier, DirtyRegressor, RobustClassifier, RobustRegressor
-from mmtfl.paper.problems import Split
+from mmtfl.paper.problems import Part, Split
 from mmtfl.paper.single_tasks import fit_single_tasks
 from mmtfl.selection.additive_search import TwoStrengthCV
 from mmtfl.selection.search import MMTFLClassifierCV, MMTFLRegressorCV
@@ -36,8 +36,8 @@ class Grid:
     folds : int
         Folds inside training, the same for all methods.
     auto_folds : int
-        Folds with which MMTFL(auto) chooses (p, k): five, as MMTFLRegressorCV has by itself. With three, the
-        third of the rows taken away can change which member is best.
+        Folds with which MMTFL(auto) chooses (p, k) where tasks have fewer than four rows per feature: there
+        the rows taken away can change which member is best. Elsewhere five, as MMTFLRegressorCV has.
     tol : float
         Tolerance of the solvers along the paths; the last fit goes a thousand times further.
     alpha_ratio : float or None
@@ -48,9 +48,14 @@ class Grid:
     single: int = 20
     pairs: int = 8
     folds: int = 3
-    auto_folds: int = 5
+    auto_folds: int = 10
     tol: float = 1e-3
     alpha_ratio: float | None = None
+
+    def folds_to_choose(self, train: Part) -> int:
+        """Folds of MMTFL(auto) for these training rows."""
+        rows_per_task = len(train.y) / len(np.unique(train.task))
+        return max(self.folds, self.auto_folds if rows_per_task < 4 * train.X.shape[1] else 5)
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ def _response(model: Any, classify: bool) -> Callable[[np.ndarray, np.ndarray], 
 def _family(pk: Any, split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
     search = MMTFLClassifierCV if classify else MMTFLRegressorCV
     train = split.train
-    n_folds = grid.folds if np.ndim(pk) == 1 else max(grid.folds, grid.auto_folds)
+    n_folds = grid.folds if np.ndim(pk) == 1 else grid.folds_to_choose(train)
     tuning = {"alphas": grid.alphas, "alpha_ratio": grid.alpha_ratio, "tol": grid.tol}
     model = search(pk=pk, cv=split.folds(n_folds), **tuning, **options)
     model.fit(train.X, train.y, task=train.task)

@@ -225,10 +225,12 @@ def _rows(found: Comparison) -> list[tuple[str, ...]]:
 
 
 def _title(found: Comparison) -> str:
+    from mmtfl.data.words import count
+
     n_splits = len({row["repeat"] for row in found.splits})
     return (
-        f"{_METRICS[found.metric]}, {_AVERAGES[found.average]}, {n_splits} random "
-        f"split{'s' * (n_splits != 1)}, {100 * found.fraction:g} % for training"
+        f"{_METRICS[found.metric]}, {_AVERAGES[found.average]}, {count(n_splits, 'random split')}, "
+        f"{100 * found.fraction:g} % for training"
     )
 
 

@@ -38,8 +38,8 @@ from mmtfl.selection.path import Path, solve_path
 from mmtfl.selection.scoring import TaskScorer, task_scorer
 from mmtfl.selection.splitting import TaskKFold
 from mmtfl.solvers import solve
+from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.checkpoint import Book
-from mmtfl.solvers.solve import one_blas_thread
 
 __all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV", "path"]
 

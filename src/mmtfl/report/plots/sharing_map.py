@@ -9,7 +9,7 @@ import numpy as np
 from mmtfl.data.words import count
 from mmtfl.report.plots.axes import axes_for
 from mmtfl.report.plots.colours import sharing_colours
-from mmtfl.report.plots.learned import KINDS, learned, spreads
+from mmtfl.report.plots.learned import learned, spreads
 from mmtfl.report.plots.ordering import order_features, order_tasks
 from mmtfl.report.plots.text import (
     PLAIN,
@@ -22,6 +22,7 @@ from mmtfl.report.plots.text import (
     note,
     upright_length,
 )
+from mmtfl.report.summary import KINDS
 
 __all__ = ["SharingMapDisplay"]
 

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mmtfl.paper.methods import METHODS
+from mmtfl.paper.methods import MEMBERS, METHODS
 from mmtfl.paper.problems import PROBLEMS
 from mmtfl.paper.results import Results
 
 __all__ = ["Verdict", "to_markdown", "verdicts"]
-
-MEMBERS = ("mmtfl22", "mmtfl11", "mmtfl21", "mmtfl12")
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json as jsons
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -256,17 +254,12 @@ def _show(found: Comparison) -> None:
 
 
 def _write(found: Comparison, folder: Path) -> None:
+    from mmtfl.paper.results import csv_of_cells
     from mmtfl.paper.store import write_text
 
     lines = [f"# {_title(found)}", "", _sentence(found), ""]
     lines += ["| " + " | ".join(row) + " |" for row in (_COLUMNS, ["---"] * len(_COLUMNS), *_rows(found))]
     write_text(folder / "comparison.md", "\n".join(lines) + "\n")
-    out = io.StringIO()
-    fields = ["repeat", "method", "pooled", "mean", "seconds", "chosen", "warnings"]
-    writer = csv.DictWriter(out, fields, lineterminator="\n", extrasaction="ignore")
-    writer.writeheader()
-    for row in found.splits:
-        texts = {"chosen": jsons.dumps(row["chosen"]), "warnings": "; ".join(row["warnings"])}
-        writer.writerow({**row, **texts})
-    write_text(folder / "results.csv", out.getvalue())
+    fields = ("repeat", "method", "pooled", "mean", "seconds", "chosen", "warnings")
+    write_text(folder / "results.csv", csv_of_cells(found.splits, fields))
     write_text(folder / "results.json", jsons.dumps(plain(found.as_dict()), indent=1, allow_nan=False))

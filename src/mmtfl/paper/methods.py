@@ -72,7 +72,6 @@ class Method:
     name: str
     title: str
     fit: Fit
-    about: str
 
 
 def _response(model: Any, classify: bool) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
@@ -100,6 +99,7 @@ def _two_strengths(
 
 
 def _single_tasks(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    """Ridge or lasso per task, each with its own strength."""
     train = split.train
     model = fit_single_tasks(
         train.X,
@@ -145,17 +145,15 @@ def _pooled(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitte
 
 
 def _member(name: str, p: int, k: int) -> Method:
-    return Method(name, f"MMTFL({p},{k})", partial(_family, (p, k)), f"the family's member ({p},{k})")
+    return Method(name, f"MMTFL({p},{k})", partial(_family, (p, k)))
 
 
 _ALL = [
-    Method("stl", "STL", _single_tasks, "ridge or lasso per task, each with its own strength"),
-    Method("dmtl", "DMTL", partial(_two_strengths, (DirtyRegressor, DirtyClassifier)), "dirty model"),
-    Method("rmtfl", "rMTFL", partial(_two_strengths, (RobustRegressor, RobustClassifier)), "robust MTFL"),
+    Method("stl", "STL", _single_tasks),
+    Method("dmtl", "DMTL", partial(_two_strengths, (DirtyRegressor, DirtyClassifier))),
+    Method("rmtfl", "rMTFL", partial(_two_strengths, (RobustRegressor, RobustClassifier))),
     *(_member(name, *pk) for name, pk in MEMBERS.items()),
-    Method(
-        "auto", "MMTFL(auto)", partial(_family, tuple(MEMBERS.values())), "(p, k) chosen by cross-validation"
-    ),
-    Method("pooled", "Pooled", _pooled, "one ridge or lasso for the rows of all tasks"),
+    Method("auto", "MMTFL(auto)", partial(_family, tuple(MEMBERS.values()))),
+    Method("pooled", "Pooled", _pooled),
 ]
 METHODS = {method.name: method for method in _ALL}

@@ -14,7 +14,7 @@ from scipy.stats import t as student
 
 from mmtfl.paper.methods import METHODS, Grid
 from mmtfl.paper.problems import Part, Pool, Problem, make_split, pool_of_rows
-from mmtfl.paper.protocol import measure, run_cells
+from mmtfl.paper.protocol import FORMAT, measure, run_cells
 from mmtfl.paper.store import Cell, Store
 
 __all__ = ["Comparison", "Standing", "compare", "pool_of_table", "standings"]
@@ -226,6 +226,7 @@ def compare(
     grid = grid or Grid()
     problem = Problem("table", "table", lambda seed: pool, metric, average, options or {})
     settings = {
+        "format": FORMAT,
         "seed": seed,
         "grid": asdict(grid),
         "metric": metric,

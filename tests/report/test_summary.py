@@ -22,10 +22,10 @@ from mmtfl import (
     SingleTaskRegressorCV,
     TwoStrengthCV,
 )
+from mmtfl.data.plain import plain
 from mmtfl.datasets import make_tasks
 from mmtfl.report import evaluation as evaluation_module
 from mmtfl.report.evaluation import Evaluation, TaskScores, evaluate
-from mmtfl.report.plain import plain
 from mmtfl.report.summary import describe
 
 

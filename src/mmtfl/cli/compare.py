@@ -13,7 +13,7 @@ from mmtfl.cli.main import INTERRUPTED, BadInput
 from mmtfl.cli.options import MODEL, OUTPUT, SEVERAL, SWITCH, DataFile, TableOptions, TalkOptions, TextOptions
 from mmtfl.cli.output import note, number, print_json, print_table, say
 from mmtfl.cli.training import Training, library_words, read_training
-from mmtfl.report.plain import plain
+from mmtfl.data.plain import plain
 
 if TYPE_CHECKING:
     from mmtfl.paper.compare import Comparison

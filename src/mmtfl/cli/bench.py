@@ -91,9 +91,10 @@ def _command(problems: list[str] | None, libraries: list[str] | None, repeats: i
 def _write(results, out: Path, command: str) -> None:
     from mmtfl.bench.plots import draw
     from mmtfl.bench.tables import to_markdown
+    from mmtfl.data.files import write_text
 
-    (out / "results.json").write_text(_dump(results), encoding="utf-8")
-    (out / "results.md").write_text(to_markdown(results, command), encoding="utf-8")
+    write_text(out / "results.json", _dump(results))
+    write_text(out / "results.md", to_markdown(results, command))
     try:
         pictures = draw(results, out)
     except ImportError as error:

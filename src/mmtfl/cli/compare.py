@@ -254,8 +254,8 @@ def _show(found: Comparison) -> None:
 
 
 def _write(found: Comparison, folder: Path) -> None:
+    from mmtfl.data.files import write_text
     from mmtfl.paper.results import csv_of_cells
-    from mmtfl.paper.store import write_text
 
     lines = [f"# {_title(found)}", "", _sentence(found), ""]
     lines += ["| " + " | ".join(row) + " |" for row in (_COLUMNS, ["---"] * len(_COLUMNS), *_rows(found))]

@@ -13,7 +13,6 @@ from mmtfl.cli.main import INTERRUPTED, BadInput
 from mmtfl.cli.options import MODEL, OUTPUT, SEVERAL, SWITCH, DataFile, TableOptions, TalkOptions, TextOptions
 from mmtfl.cli.output import note, number, print_json, print_table, say
 from mmtfl.cli.training import Training, library_words, read_training
-from mmtfl.data.plain import plain
 
 if TYPE_CHECKING:
     from mmtfl.paper.compare import Comparison
@@ -191,6 +190,8 @@ def _options(training: Training, standardize: bool, scale_targets: bool) -> dict
 
 def _identity(training: Training) -> dict[str, Any]:
     """What tells the table from others: the bytes of the file, and how its columns are used."""
+    from mmtfl.data.plain import plain
+
     return {"sha256": training.file.sha256, "recipe": plain(training.recipe.as_dict())}
 
 
@@ -255,6 +256,7 @@ def _show(found: Comparison) -> None:
 
 def _write(found: Comparison, folder: Path) -> None:
     from mmtfl.data.files import write_text
+    from mmtfl.data.plain import plain
     from mmtfl.paper.results import csv_of_cells
 
     lines = [f"# {_title(found)}", "", _sentence(found), ""]

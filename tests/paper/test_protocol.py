@@ -89,6 +89,16 @@ def test_rows_of_one_unit_stay_together_in_split_and_folds():
         assert set(split.train.unit[train]).isdisjoint(split.train.unit[test])
 
 
+def test_targets_that_were_not_observed_are_left_out():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(5, 2)), rng.normal(size=(5, 3))
+    Y[1, 0] = Y[4, 2] = np.nan
+    rows = pool_of_targets(X, Y).rows
+    assert len(rows.y) == 13
+    np.testing.assert_array_equal(rows.y, Y[rows.unit, rows.task])
+    np.testing.assert_array_equal(rows.X, X[rows.unit])
+
+
 def test_digits_are_balanced_tasks_and_components_come_from_training_alone(monkeypatch):
     rng = np.random.default_rng(0)
     label = np.repeat(np.arange(10), 30)

@@ -174,7 +174,7 @@ class TaskSearch(TaskModel):
         assert isinstance(prepared, SearchPrepared)
         members, tasks = self._members(), prepared.tasks
         settings = search_settings(self, prepared, self.scoring)
-        kept = self._open_checkpoint(prepared, prepared.folds)
+        kept = self._open_checkpoint(prepared, prepared.folds, settings)
         # BLAS is held to one thread here, for all threads of the search: its limit is the process's
         with one_blas_thread():
             design = Design(tasks, column_scale=prepared.column_scale, fit_intercept=self.fit_intercept)

@@ -247,6 +247,14 @@ def test_fingerprints_tell_apart_what_a_fit_can_tell_apart():
     assert fingerprint("a", "bc") != fingerprint("ab", "c")
     assert fingerprint(make_penalty(2, 1, 0.1)) != fingerprint(make_penalty(2, 1, 0.2))
     assert fingerprint(np.median) != fingerprint(np.mean)
+    assert fingerprint(range(3)) != fingerprint(range(1, 4))
+    assert fingerprint(b"ab") != fingerprint(b"ac")
+
+
+def test_columns_of_frames_have_fingerprints_of_their_values():
+    pd = pytest.importorskip("pandas")
+    one, same, other = pd.Series([1.0, 0.5]), pd.Series([1.0, 0.5]), pd.Series([1.0, 0.1])
+    assert fingerprint(one) == fingerprint(same) != fingerprint(other)
 
 
 def test_passes_are_told_on_stderr(rows, capsys, monkeypatch):

@@ -155,6 +155,24 @@ def test_every_method_learns_more_than_nothing(name, classification):
     assert np.broadcast_to(fitted.coef, pool.support.shape).shape == pool.support.shape
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_on_one_scale_units_do_not_matter(name):
+    """Features and targets in other units: the same predictions, in these units."""
+    pool = small_pool(0)
+    rows, scales = pool.rows, np.geomspace(1e-2, 1e2, 6)
+    unit, shift = np.array([1.0, 50.0, 0.01])[rows.task], np.array([0.0, 300.0, -5.0])[rows.task]
+    other = pool_of_rows(rows.X * scales, rows.y * unit + shift, rows.task)
+    found = []
+    for one in (pool, other):
+        split = make_split(Problem("x", "x", lambda seed: pool, "r2", "mean"), one, 0.5, "here")
+        options = {"standardize": True, "scale_targets": True}
+        fitted = METHODS[name].fit(split, False, options, COARSE)
+        z = fitted.predict(split.test.X, split.test.task)
+        found.append(score_rows("r2", split.test.y, z, split.test.task)["mean"])
+    assert found[0] > 0.75
+    assert found[1] == pytest.approx(found[0], abs=0.01)
+
+
 # -- cells -------------------------------------------------------------------------------------------------
 
 

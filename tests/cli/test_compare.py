@@ -58,7 +58,10 @@ def test_a_folder_keeps_the_cells_and_refuses_another_table(table, tmp_path, cap
     assert {path.name for path in folder.iterdir()} == {
         *("cells", "settings.json", "comparison.md", "results.csv", "results.json"),
     }
-    capsys.readouterr()
+    rows, found = pd.read_csv(folder / "results.csv"), json.loads((folder / "results.json").read_text())
+    assert rows["repeat"].tolist() == [0, 1, 2]
+    np.testing.assert_allclose(rows["mean"].mean(), found["standings"][0]["mean"])
+    assert "of 3 cells" in capsys.readouterr().err
     assert main(["compare", str(table), *words, "-o", str(folder)]) == 0
     assert "of 3 cells" not in capsys.readouterr().err
     table.write_text(table.read_text().replace("Aker", "Oslo"))

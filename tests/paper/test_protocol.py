@@ -89,6 +89,16 @@ def test_rows_of_one_unit_stay_together_in_split_and_folds():
         assert set(split.train.unit[train]).isdisjoint(split.train.unit[test])
 
 
+def test_targets_that_were_not_observed_are_left_out():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(5, 2)), rng.normal(size=(5, 3))
+    Y[1, 0] = Y[4, 2] = np.nan
+    rows = pool_of_targets(X, Y).rows
+    assert len(rows.y) == 13
+    np.testing.assert_array_equal(rows.y, Y[rows.unit, rows.task])
+    np.testing.assert_array_equal(rows.X, X[rows.unit])
+
+
 def test_digits_are_balanced_tasks_and_components_come_from_training_alone(monkeypatch):
     rng = np.random.default_rng(0)
     label = np.repeat(np.arange(10), 30)
@@ -143,6 +153,24 @@ def test_every_method_learns_more_than_nothing(name, classification):
     score = score_rows(metric, split.test.y, fitted.predict(split.test.X, split.test.task), split.test.task)
     assert score["mean"] > 0.75
     assert np.broadcast_to(fitted.coef, pool.support.shape).shape == pool.support.shape
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_on_one_scale_units_do_not_matter(name):
+    """Features and targets in other units: the same predictions, in these units."""
+    pool = small_pool(0)
+    rows, scales = pool.rows, np.geomspace(1e-2, 1e2, 6)
+    unit, shift = np.array([1.0, 50.0, 0.01])[rows.task], np.array([0.0, 300.0, -5.0])[rows.task]
+    other = pool_of_rows(rows.X * scales, rows.y * unit + shift, rows.task)
+    found = []
+    for one in (pool, other):
+        split = make_split(Problem("x", "x", lambda seed: pool, "r2", "mean"), one, 0.5, "here")
+        options = {"standardize": True, "scale_targets": True}
+        fitted = METHODS[name].fit(split, False, options, COARSE)
+        z = fitted.predict(split.test.X, split.test.task)
+        found.append(score_rows("r2", split.test.y, z, split.test.task)["mean"])
+    assert found[0] > 0.75
+    assert found[1] == pytest.approx(found[0], abs=0.01)
 
 
 # -- cells -------------------------------------------------------------------------------------------------

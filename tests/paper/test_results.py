@@ -77,6 +77,14 @@ def test_verdicts_on_real_data_are_by_paired_differences():
     assert "0.010" in found[0].numbers
 
 
+def test_a_run_that_is_not_finished_is_judged_by_the_splits_it_has():
+    results = made_up({"mmtfl22": 0.93, "mmtfl21": 0.92}, dataset="sarcos", fraction=0.25)
+    del results.cells[Cell("sarcos", 0.25, 2, "mmtfl22")]
+    first = verdicts.verdicts(results)[0]
+    assert "at least 0.91" in first.claim
+    assert first.holds and "0.9250 by MMTFL(2,2)" in first.numbers
+
+
 def test_auto_is_judged_against_the_best_member():
     members = {"mmtfl22": 0.5, "mmtfl11": 0.6, "mmtfl21": 0.7, "mmtfl12": 0.4}
     for auto, holds in ((0.695, True), (0.68, False)):

@@ -13,6 +13,7 @@ import pytest
 import mmtfl
 from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, RobustRegressor, TwoStrengthCV
 from mmtfl.datasets import make_tasks
+from mmtfl.plots import SharingMapDisplay
 from mmtfl.report import evaluation
 from mmtfl.report.evaluation import Evaluation, TaskScores
 from mmtfl.report.html import render_report, write_report
@@ -180,6 +181,16 @@ def test_the_matrix_comes_back_from_the_page():
     assert 0 < len(columns) < len(HOSTILE)
     np.testing.assert_allclose(coef, expected, atol=1e-4 * np.abs(expected).max())
     np.testing.assert_array_equal(coef != 0, expected != 0)
+
+
+def test_the_map_has_the_order_of_the_sharing_map_also_where_signs_differ():
+    model = large_model(60, 9)
+    data = json.loads(Tree(render_report(model)).one("script", type="application/json")["text"])
+    drawn = SharingMapDisplay.from_estimator(model)
+    assert (model.coef_ < 0).any() and (model.coef_ > 0).any()
+    assert [data["tasks"][t] for t in data["map"]["tasks"]] == [str(label) for label in drawn.tasks]
+    names = [data["features"]["name"][j] for j in data["map"]["features"]]
+    assert names == drawn.features.tolist()
 
 
 def test_a_large_model_makes_a_small_page(tmp_path):

@@ -33,8 +33,8 @@ from mmtfl.plots import (
     SharedPartDisplay,
     SharingMapDisplay,
 )
+from mmtfl.report.curves import Curve
 from mmtfl.report.plots.colours import Style
-from mmtfl.report.plots.curves import Curve
 from mmtfl.report.plots.text import shown
 from report.fitted import HOSTILE, mixed, model_of
 

@@ -22,10 +22,10 @@ from mmtfl import (
     SingleTaskRegressorCV,
     TwoStrengthCV,
 )
+from mmtfl.data.plain import plain
 from mmtfl.datasets import make_tasks
 from mmtfl.report import evaluation as evaluation_module
 from mmtfl.report.evaluation import Evaluation, TaskScores, evaluate
-from mmtfl.report.plain import plain
 from mmtfl.report.summary import describe
 
 
@@ -166,6 +166,15 @@ def test_the_search_is_the_table_of_the_search():
     assert search.score_without_features == chosen.mean[0] < search.best_score
 
 
+def test_one_fold_says_nothing_of_the_error():
+    data = regression()
+    half = np.arange(0, len(data.y), 2), np.arange(1, len(data.y), 2)
+    summary = describe(fit(MMTFLRegressorCV(pk=(2, 1), alphas=4, cv=[half]), data))
+    (curve,) = summary.as_dict()["search"]["curves"]
+    assert curve["error"] == [None] * 4
+    assert None not in curve["mean"]
+
+
 def test_two_strengths_are_a_grid_with_the_choice_in_it():
     model = MODELS["two strengths"]()
     grid = describe(model).search.grid
@@ -207,6 +216,17 @@ def test_scores_are_those_of_held_out_rows():
             r2_score(data.y[mine], model.predict(data.X[mine], task=data.task[mine]))
         )
         assert task.fitted > task.own
+
+
+def test_a_search_is_refitted_at_the_member_and_strength_it_chose():
+    data = regression()
+    search = fit(MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=8, cv=3, standardize=True), data)
+    chosen = MMTFLRegressor(search.best_p_, search.best_k_, search.alpha_, standardize=True)
+    found = evaluate(search, data.X, data.y, data.task)
+    expected = evaluate(fit(chosen, data), data.X, data.y, data.task)
+    assert_allclose([task.own for task in found.tasks], [task.own for task in expected.tasks], rtol=1e-5)
+    other = fit(chosen.set_params(alpha=2 * search.alpha_), data)
+    assert abs(evaluate(other, data.X, data.y, data.task).mean("own") - found.mean("own")) > 1e-4
 
 
 def test_classifiers_are_scored_by_the_area_under_the_curve():

@@ -12,6 +12,7 @@ from numpy.testing import assert_array_equal
 
 from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV
 from mmtfl.data.fingerprint import fingerprint
+from mmtfl.model_selection import task_scorer
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book, Checkpoint
@@ -224,6 +225,17 @@ def test_a_killed_search_goes_on_and_ends_with_the_same_bits(rows, tmp_path, mon
         assert_array_equal(kept.cv_results_[name], column)
 
 
+def test_the_checkpoint_of_a_search_by_another_score_is_refused(rows, tmp_path):
+    scores = [None, "r2", task_scorer("r2", average="pooled"), task_scorer("neg_mean_absolute_error")]
+    for i, scoring in enumerate(scores):
+        path = tmp_path / f"{i}.checkpoint"
+        MMTFLRegressorCV((2, 2), 3, 3, scoring=scoring, checkpoint=path).fit(*rows)
+        for other in scores[:i] + scores[i + 1 :]:
+            with pytest.raises(ValueError, match="checkpoint of another fit"):
+                MMTFLRegressorCV((2, 2), 3, 3, scoring=other, checkpoint=path).fit(*rows)
+        MMTFLRegressorCV((2, 2), 3, 3, scoring=scoring, checkpoint=path).fit(*rows)
+
+
 # -- fingerprints --------------------------------------------------------------------------------------------
 
 
@@ -235,6 +247,14 @@ def test_fingerprints_tell_apart_what_a_fit_can_tell_apart():
     assert fingerprint("a", "bc") != fingerprint("ab", "c")
     assert fingerprint(make_penalty(2, 1, 0.1)) != fingerprint(make_penalty(2, 1, 0.2))
     assert fingerprint(np.median) != fingerprint(np.mean)
+    assert fingerprint(range(3)) != fingerprint(range(1, 4))
+    assert fingerprint(b"ab") != fingerprint(b"ac")
+
+
+def test_columns_of_frames_have_fingerprints_of_their_values():
+    pd = pytest.importorskip("pandas")
+    one, same, other = pd.Series([1.0, 0.5]), pd.Series([1.0, 0.5]), pd.Series([1.0, 0.1])
+    assert fingerprint(one) == fingerprint(same) != fingerprint(other)
 
 
 def test_passes_are_told_on_stderr(rows, capsys, monkeypatch):

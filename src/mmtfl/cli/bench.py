@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
-
+from mmtfl.cli.long_runs import use_one_thread
 from mmtfl.cli.main import BadInput
-
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-_Several = Parameter(consume_multiple=True, negative=())
-_Switch = Parameter(negative=())
+from mmtfl.cli.options import SEVERAL, SWITCH
+from mmtfl.cli.output import say
 
 
 def bench(
     *,
-    problems: Annotated[list[str] | None, _Several] = None,
-    libraries: Annotated[list[str] | None, _Several] = None,
+    problems: Annotated[list[str] | None, SEVERAL] = None,
+    libraries: Annotated[list[str] | None, SEVERAL] = None,
     repeats: int = 5,
-    quick: Annotated[bool, _Switch] = False,
+    quick: Annotated[bool, SWITCH] = False,
     out: Path | None = None,
-    json: Annotated[bool, _Switch] = False,
-    force: Annotated[bool, _Switch] = False,
+    json: Annotated[bool, SWITCH] = False,
+    force: Annotated[bool, SWITCH] = False,
 ) -> int:
     """Time mmtfl beside other libraries, on one thread, to the same accuracy.
 
@@ -47,8 +42,7 @@ def bench(
     force
         Write over the results of an earlier run in the folder.
     """
-    for variable in _THREADS:
-        os.environ[variable] = "1"
+    use_one_thread()
     from mmtfl.bench.cases import PROBLEMS
     from mmtfl.bench.libraries import NAMES
     from mmtfl.bench.run import run
@@ -59,7 +53,7 @@ def bench(
         raise BadInput(f"--repeats must be at least 1, got {repeats}.")
     if out is not None:
         _check_folder(out, force)
-    results = run(problems or PROBLEMS, libraries, repeats=repeats, quick=quick, say=_say)
+    results = run(problems or PROBLEMS, libraries, repeats=repeats, quick=quick, say=say)
     if out is not None:
         _write(results, out, _command(problems, libraries, repeats, quick))
     _show(results, json)
@@ -86,10 +80,6 @@ def _check_folder(out: Path, force: bool) -> None:
         raise BadInput(f"--out {str(out)!r} cannot be made: {error.strerror}.") from None
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 def _command(problems: list[str] | None, libraries: list[str] | None, repeats: int, quick: bool) -> str:
     words = ["mmtfl", "bench"]
     words += ["--problems", *problems] if problems else []
@@ -101,15 +91,16 @@ def _command(problems: list[str] | None, libraries: list[str] | None, repeats: i
 def _write(results, out: Path, command: str) -> None:
     from mmtfl.bench.plots import draw
     from mmtfl.bench.tables import to_markdown
+    from mmtfl.data.files import write_text
 
-    (out / "results.json").write_text(_dump(results), encoding="utf-8")
-    (out / "results.md").write_text(to_markdown(results, command), encoding="utf-8")
+    write_text(out / "results.json", _dump(results))
+    write_text(out / "results.md", to_markdown(results, command))
     try:
         pictures = draw(results, out)
     except ImportError as error:
-        _say(f"No pictures: {error}")
+        say(f"No pictures: {error}")
         pictures = []
-    _say("Written: " + ", ".join(str(path) for path in (out / "results.json", out / "results.md", *pictures)))
+    say("Written: " + ", ".join(str(path) for path in (out / "results.json", out / "results.md", *pictures)))
 
 
 def _show(results, as_json: bool) -> None:

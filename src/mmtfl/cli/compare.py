@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json as jsons
-import os
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from mmtfl.cli.main import INTERRUPTED, BadInput, command_words
+from mmtfl.cli.long_runs import tell_how_to_go_on, use_one_thread
+from mmtfl.cli.main import INTERRUPTED, BadInput
 from mmtfl.cli.options import MODEL, OUTPUT, SEVERAL, SWITCH, DataFile, TableOptions, TalkOptions, TextOptions
 from mmtfl.cli.output import note, number, print_json, print_table, say
 from mmtfl.cli.training import Training, library_words, read_training
-from mmtfl.report.plain import plain
 
 if TYPE_CHECKING:
     from mmtfl.paper.compare import Comparison
 
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _METRICS = {"r2": "R²", "f1": "F1", "auc": "AUC"}
 _AVERAGES = {"mean": "mean over tasks", "pooled": "all test rows"}
 
@@ -86,8 +81,7 @@ def compare(
     fresh
         Throw away the cells of an earlier run in the folder.
     """
-    for variable in _THREADS:
-        os.environ[variable] = "1"
+    use_one_thread()
     text, talk = text or TextOptions(), talk or TalkOptions()
     from mmtfl.paper.compare import compare as run
     from mmtfl.paper.methods import METHODS, Grid
@@ -122,7 +116,10 @@ def compare(
     except OtherSettings as error:
         raise BadInput(str(error)) from None
     except KeyboardInterrupt:
-        _tell_how_to_go_on(output)
+        if output is None:
+            say("mmtfl: interrupted. With -o FOLDER finished cells would be kept, and the run could go on.")
+        else:
+            tell_how_to_go_on()
         return INTERRUPTED
     if output is not None:
         _write(found, output)
@@ -193,15 +190,9 @@ def _options(training: Training, standardize: bool, scale_targets: bool) -> dict
 
 def _identity(training: Training) -> dict[str, Any]:
     """What tells the table from others: the bytes of the file, and how its columns are used."""
+    from mmtfl.data.plain import plain
+
     return {"sha256": training.file.sha256, "recipe": plain(training.recipe.as_dict())}
-
-
-def _tell_how_to_go_on(output: Path | None) -> None:
-    if output is None:
-        say("mmtfl: interrupted. With -o FOLDER finished cells would be kept, and the run could go on.")
-        return
-    words = [word for word in command_words.get() if word != "--fresh"]
-    say(f"mmtfl: interrupted. Finished cells are kept; to go on: {shlex.join(['mmtfl', *words])}")
 
 
 def _notes(found: Comparison) -> None:
@@ -233,10 +224,12 @@ def _rows(found: Comparison) -> list[tuple[str, ...]]:
 
 
 def _title(found: Comparison) -> str:
+    from mmtfl.data.words import count
+
     n_splits = len({row["repeat"] for row in found.splits})
     return (
-        f"{_METRICS[found.metric]}, {_AVERAGES[found.average]}, {n_splits} random "
-        f"split{'s' * (n_splits != 1)}, {100 * found.fraction:g} % for training"
+        f"{_METRICS[found.metric]}, {_AVERAGES[found.average]}, {count(n_splits, 'random split')}, "
+        f"{100 * found.fraction:g} % for training"
     )
 
 
@@ -262,17 +255,13 @@ def _show(found: Comparison) -> None:
 
 
 def _write(found: Comparison, folder: Path) -> None:
-    from mmtfl.paper.store import write_text
+    from mmtfl.data.files import write_text
+    from mmtfl.data.plain import plain
+    from mmtfl.paper.results import csv_of_cells
 
     lines = [f"# {_title(found)}", "", _sentence(found), ""]
     lines += ["| " + " | ".join(row) + " |" for row in (_COLUMNS, ["---"] * len(_COLUMNS), *_rows(found))]
     write_text(folder / "comparison.md", "\n".join(lines) + "\n")
-    out = io.StringIO()
-    fields = ["repeat", "method", "pooled", "mean", "seconds", "chosen", "warnings"]
-    writer = csv.DictWriter(out, fields, lineterminator="\n", extrasaction="ignore")
-    writer.writeheader()
-    for row in found.splits:
-        texts = {"chosen": jsons.dumps(row["chosen"]), "warnings": "; ".join(row["warnings"])}
-        writer.writerow({**row, **texts})
-    write_text(folder / "results.csv", out.getvalue())
+    fields = ("repeat", "method", "pooled", "mean", "seconds", "chosen", "warnings")
+    write_text(folder / "results.csv", csv_of_cells(found.splits, fields))
     write_text(folder / "results.json", jsons.dumps(plain(found.as_dict()), indent=1, allow_nan=False))

@@ -33,7 +33,7 @@ def note(line: str) -> None:
 
 def print_json(value: Any) -> None:
     """Strict JSON on stdout: what is not a number is null, infinities are text."""
-    from mmtfl.report.plain import plain
+    from mmtfl.data.plain import plain
 
     print(json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False))
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from mmtfl.cli.main import INTERRUPTED, BadInput, command_words
+from mmtfl.cli.long_runs import tell_how_to_go_on, use_one_thread
+from mmtfl.cli.main import INTERRUPTED, BadInput
 from mmtfl.cli.options import SEVERAL, SWITCH
 from mmtfl.cli.output import note, print_json, say
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from mmtfl.paper.protocol import Plan
     from mmtfl.paper.results import Results
 
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _Output = Parameter(name=["--out", "-o", "--output"])
 
 
@@ -81,8 +79,7 @@ def reproduce(
     json
         Print the means and the verdicts as JSON.
     """
-    for variable in _THREADS:
-        os.environ[variable] = "1"
+    use_one_thread()
     from mmtfl.paper.reproduce import absent, default_jobs
     from mmtfl.paper.reproduce import reproduce as run
     from mmtfl.paper.store import OtherSettings
@@ -112,8 +109,7 @@ def reproduce(
     except OtherSettings as error:
         raise BadInput(str(error)) from None
     except KeyboardInterrupt:
-        words = [word for word in command_words.get() if word != "--fresh"]
-        say(f"mmtfl: interrupted. Finished cells are kept; to go on: {shlex.join(['mmtfl', *words])}")
+        tell_how_to_go_on()
         return INTERRUPTED
     _show(results, out, (table1, table2, figure1), json)
     return 0

@@ -218,7 +218,7 @@ def _provenance(model: Any, training: Training, data: Path, output: Path) -> dic
 
 
 def _of_data(model: Any, training: Training) -> dict[str, Any]:
-    from mmtfl.report.plain import plain
+    from mmtfl.data.plain import plain
 
     if training.is_stored:  # reading all rows once more, for a hash or a score, could take hours
         stored = training.X

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["check_target", "write_whole"]
+__all__ = ["check_target", "write_text", "write_whole"]
 
 
 def check_target(path: str | os.PathLike[str], *, overwrite: bool = True) -> Path:
@@ -73,6 +73,11 @@ def write_whole(
     finally:
         beside.unlink(missing_ok=True)
     _sync_folder(place.parent)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write text in UTF-8, so that readers, and a crash at any moment, find the old file or the new one."""
+    write_whole(path, [text.encode("utf-8")])
 
 
 def _sync_folder(folder: Path) -> None:

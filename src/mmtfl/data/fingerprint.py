@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from hashlib import blake2b
 from typing import Any
@@ -20,8 +20,9 @@ def fingerprint(*things: Any) -> str:
 
     Parameters
     ----------
-    *things : ndarray, sparse matrix, dataclass, mapping, sequence, number, text or None
-        What to describe. Something that has a ``fingerprint`` speaks for itself.
+    *things : array, sparse matrix, dataclass, mapping, sequence, number, text or None
+        What to describe. Something that has a ``fingerprint`` speaks for itself; of anything else only its
+        class, or its name if it is a function, is told.
 
     Returns
     -------
@@ -54,12 +55,14 @@ def _add(digest: Any, thing: Any) -> None:
         _add(digest, {field.name: getattr(thing, field.name) for field in fields(thing)})
     elif isinstance(thing, Mapping):
         _add(digest, sorted(thing.items()))
-    elif isinstance(thing, list | tuple):
+    elif thing is None or isinstance(thing, bool | int | float | str | bytes | np.generic):
+        digest.update(f"{thing!r};".encode())
+    elif isinstance(thing, Sequence):
         digest.update(f"{len(thing)};".encode())
         for part in thing:
             _add(digest, part)
-    elif thing is None or isinstance(thing, bool | int | float | str | np.generic):
-        digest.update(f"{thing!r};".encode())
+    elif hasattr(thing, "__array__"):  # a column of a frame
+        _add_array(digest, np.asarray(thing))
     else:
         kind = thing if hasattr(thing, "__qualname__") else type(thing)
         digest.update(f"{kind.__module__}.{kind.__qualname__};".encode())

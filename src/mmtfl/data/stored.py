@@ -15,6 +15,7 @@ from mmtfl.data.moments import Moments, block_length, is_compressible
 from mmtfl.data.rows import offsets_of
 from mmtfl.data.tasks import Tasks
 from mmtfl.data.validation import check_design, check_task_weights, check_weights
+from mmtfl.data.words import count
 from mmtfl.errors import require
 
 __all__ = ["Found", "Piece", "RowGroup", "StoredPart", "StoredTasks", "index_pieces"]
@@ -99,7 +100,7 @@ class StoredTasks:
 
     def __repr__(self) -> str:
         sizes = f"n_tasks={self.n_tasks}, n_samples={self.n_samples}, n_features={self.n_features}"
-        return f"StoredTasks({sizes}, in {len(self.pieces)} piece{'s' if len(self.pieces) > 1 else ''})"
+        return f"StoredTasks({sizes}, in {count(len(self.pieces), 'piece')})"
 
     def part(self, lo: int, hi: int, *, compress: bool) -> StoredPart:
         """The tasks from position lo up to hi, to be read where they are wanted."""

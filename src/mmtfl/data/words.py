@@ -1,4 +1,4 @@
-"""Words that error messages share."""
+"""Words that error messages and pictures share."""
 
 from typing import Any
 

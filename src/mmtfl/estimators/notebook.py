@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.data.words import count
+
 __all__ = ["ShowsSharing"]
 
 TOP = 10
@@ -33,7 +35,7 @@ def sharing_html(model: Any) -> str:
     counts = {kind: int(np.count_nonzero(kinds == kind)) for kind in MEANING}
     told = ", ".join(f"{counts[kind]} {words}" for kind, words in MEANING.items() if counts[kind])
     T, d = model.coef_.shape
-    head = f"{T} {_plural('task', T)}, {d} {_plural('feature', d)}: {told}."
+    head = f"{count(T, 'task')}, {count(d, 'feature')}: {told}."
     return f'<div class="mmtfl-sharing"><p>{head}</p>{_top_features(model, n_tasks, kinds)}</div>'
 
 
@@ -60,7 +62,3 @@ def _name(name: str) -> str:
     if len(name) <= LONGEST:
         return f"<bdi>{escape(name)}</bdi>"
     return f'<bdi title="{escape(name)}">{escape(name[:LONGEST])}…</bdi>'
-
-
-def _plural(word: str, n: int) -> str:
-    return word if n == 1 else f"{word}s"

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.data.archive import write_archive
 from mmtfl.data.files import check_target, write_whole
+from mmtfl.data.plain import plain
 from mmtfl.estimators.packing import Packer, Unpacker, Unsound
 
 __all__ = ["Savable", "model_from_state", "state_of_model"]
@@ -97,24 +98,13 @@ def about(model: Any) -> dict[str, Any]:
     strengths |= {name: getattr(fitted, found) for name, found in chosen.items() if hasattr(fitted, found)}
     return {
         "class": type(model).__name__,
-        **{name: _plain(value) for name, value in strengths.items()},
+        **plain(strengths),
         "tasks": fitted.tasks_.tolist(),
         "n_features": int(fitted.n_features_in_),
-        "training": {
-            name.rstrip("_"): _plain(getattr(model, name)) for name in TRAINING if hasattr(model, name)
-        },
+        "training": plain(
+            {name.rstrip("_"): getattr(model, name) for name in TRAINING if hasattr(model, name)}
+        ),
     }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, Real) and not isinstance(value, int):
-        value = float(value)
-        return value if np.isfinite(value) else str(value)
-    return value
 
 
 def model_from_state(

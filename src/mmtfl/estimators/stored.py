@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.data.stored import StoredTasks
+from mmtfl.data.words import count
 from mmtfl.estimators.inputs import first_few
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.solvers.stored import OpenTasks
@@ -65,8 +66,8 @@ def with_two_classes(stored: StoredTasks) -> StoredTasks:
     classes = sorted(counts)
     if len(classes) != 2:
         raise ValueError(
-            f"Only binary classification is supported: column {stored.target!r} has {len(classes)} "
-            f"value{'s' if len(classes) != 1 else ''} ({first_few(np.array(classes))})."
+            f"Only binary classification is supported: column {stored.target!r} has "
+            f"{count(len(classes), 'value')} ({first_few(np.array(classes))})."
         )
     for value in classes:
         if not counts[value].all():

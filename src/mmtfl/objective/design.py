@@ -4,7 +4,6 @@ Storage is hidden behind two questions: `correlate` (X_t.T @ v for all tasks: on
 `columns` (a few columns as a dense block). X itself is never copied, centred or scaled.
 """
 
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -173,15 +172,6 @@ class Design:
         for t, rows in self.segments():
             out[rows] = block[rows] @ A[kept, t]
         return out
-
-    def restricted(self, index: np.ndarray) -> "Design":
-        """The same rows with some of the columns, gathered."""
-        block = self.columns(index, expand=False)
-        return Design(
-            replace(self.tasks, X=block, feature_names=None),
-            fit_intercept=self.fit_intercept,
-            mean_size=self.mean_size,
-        )
 
     def moderated(self, null_gradient: np.ndarray) -> "tuple[Design, np.ndarray | None]":
         """This design, or one whose columns are brought to moderate size when squaring them is unsafe.

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.stats import t as student
 
 from mmtfl.paper.methods import METHODS, Grid
-from mmtfl.paper.problems import Part, Pool, Problem, make_split, pool_of_rows
-from mmtfl.paper.protocol import measure, run_cells
+from mmtfl.paper.problems import Pool, Problem, make_split, pool_of_rows, pool_of_targets
+from mmtfl.paper.protocol import FORMAT, measure, run_cells
 from mmtfl.paper.store import Cell, Store
 
 __all__ = ["Comparison", "Standing", "compare", "pool_of_table", "standings"]
@@ -148,14 +148,7 @@ def pool_of_table(X: np.ndarray, y: np.ndarray, task: np.ndarray | None, *, clas
     Pool
         For `mmtfl.paper.problems.make_split`.
     """
-    if task is not None:
-        return pool_of_rows(X, y, task, by_class=classify)
-    n_rows, n_tasks = y.shape
-    unit = np.tile(np.arange(n_rows), n_tasks)
-    targets, label = y.T.ravel(), np.repeat(np.arange(n_tasks), n_rows)
-    seen = np.isfinite(targets)
-    rows = Part(X[unit[seen]], targets[seen], label[seen], unit[seen])
-    return Pool(rows, np.zeros(n_rows, dtype=int))
+    return pool_of_targets(X, y) if task is None else pool_of_rows(X, y, task, by_class=classify)
 
 
 def compare(
@@ -226,6 +219,7 @@ def compare(
     grid = grid or Grid()
     problem = Problem("table", "table", lambda seed: pool, metric, average, options or {})
     settings = {
+        "format": FORMAT,
         "seed": seed,
         "grid": asdict(grid),
         "metric": metric,

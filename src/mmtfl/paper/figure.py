@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mmtfl.data.files import write_whole
 from mmtfl.errors import require
 from mmtfl.paper.methods import METHODS
 from mmtfl.paper.problems import load_pool
@@ -60,9 +62,15 @@ def draw_figure1(plan: Plan, store: Store, folder: Path) -> list[Path]:
         bar = figure.colorbar(axes[0, -1].images[0], ax=axes, shrink=0.3, pad=0.01)
         bar.set_label("|coefficient|, darker is larger")
         paths = [folder / "figure1.png", folder / "figure1.svg"]
-        figure.savefig(paths[0], dpi=150, metadata={"Software": None})
-        figure.savefig(paths[1], metadata={"Date": None})
+        _save(figure, paths[0], dpi=150, metadata={"Software": None})
+        _save(figure, paths[1], metadata={"Date": None})
     return paths
+
+
+def _save(figure: Any, path: Path, **options: Any) -> None:
+    stored = io.BytesIO()
+    figure.savefig(stored, format=path.suffix[1:], **options)
+    write_whole(path, [stored.getbuffer()])
 
 
 def _draw_column(axes: Any, dataset: str, methods: list[str], plan: Plan, store: Store) -> None:

@@ -18,7 +18,7 @@ from mmtfl.selection.single_task import SingleTaskClassifierCV, SingleTaskRegres
 
 __all__ = ["METHODS", "Fitted", "Grid", "Method"]
 
-MEMBERS = ((2, 2), (1, 1), (2, 1), (1, 2))
+MEMBERS = {"mmtfl22": (2, 2), "mmtfl11": (1, 1), "mmtfl21": (2, 1), "mmtfl12": (1, 2)}
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,6 @@ class Method:
     name: str
     title: str
     fit: Fit
-    about: str
 
 
 def _response(model: Any, classify: bool) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
@@ -105,6 +104,7 @@ def _two_strengths(
 
 
 def _single_tasks(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    """Ridge or lasso per task, each with its own strength."""
     train = split.train
     model = fit_single_tasks(
         train.X,
@@ -149,17 +149,16 @@ def _pooled(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitte
     return Fitted(predict, coef, {"p": model.best_p_, "alpha": float(model.alpha_)})
 
 
-def _member(p: int, k: int) -> Method:
-    fit = partial(_family, (p, k))
-    return Method(f"mmtfl{p}{k}", f"MMTFL({p},{k})", fit, f"the family's member ({p},{k})")
+def _member(name: str, p: int, k: int) -> Method:
+    return Method(name, f"MMTFL({p},{k})", partial(_family, (p, k)))
 
 
 _ALL = [
-    Method("stl", "STL", _single_tasks, "ridge or lasso per task, each with its own strength"),
-    Method("dmtl", "DMTL", partial(_two_strengths, (DirtyRegressor, DirtyClassifier)), "dirty model"),
-    Method("rmtfl", "rMTFL", partial(_two_strengths, (RobustRegressor, RobustClassifier)), "robust MTFL"),
-    *(_member(p, k) for p, k in MEMBERS),
-    Method("auto", "MMTFL(auto)", partial(_family, MEMBERS), "(p, k) chosen by cross-validation"),
-    Method("pooled", "Pooled", _pooled, "one ridge or lasso for the rows of all tasks"),
+    Method("stl", "STL", _single_tasks),
+    Method("dmtl", "DMTL", partial(_two_strengths, (DirtyRegressor, DirtyClassifier))),
+    Method("rmtfl", "rMTFL", partial(_two_strengths, (RobustRegressor, RobustClassifier))),
+    *(_member(name, *pk) for name, pk in MEMBERS.items()),
+    Method("auto", "MMTFL(auto)", partial(_family, tuple(MEMBERS.values()))),
+    Method("pooled", "Pooled", _pooled),
 ]
 METHODS = {method.name: method for method in _ALL}

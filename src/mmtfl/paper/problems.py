@@ -187,10 +187,11 @@ def pool_of_rows(X: Any, y: np.ndarray, task: np.ndarray, *, by_class: bool = Fa
 
 
 def pool_of_targets(X: np.ndarray, Y: np.ndarray) -> Pool:
-    """Tasks that share their rows: a row of X with all its targets is a unit."""
+    """Tasks that share their rows: a row of X with all its targets is a unit; NaN was not observed."""
     n_rows, n_tasks = Y.shape
-    unit = np.tile(np.arange(n_rows), n_tasks)
-    rows = Part(X[unit], Y.T.ravel(), np.repeat(np.arange(n_tasks), n_rows), unit)
+    targets, task = Y.T.ravel(), np.repeat(np.arange(n_tasks), n_rows)
+    unit, seen = np.tile(np.arange(n_rows), n_tasks), np.isfinite(targets)
+    rows = Part(X[unit[seen]], targets[seen], task[seen], unit[seen])
     return Pool(rows, np.zeros(n_rows, dtype=int))
 
 

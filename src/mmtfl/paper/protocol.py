@@ -25,7 +25,7 @@ from mmtfl.selection.progress import Progress
 __all__ = ["Plan", "measure", "run_cell", "run_cells"]
 
 Compute = Callable[[Cell], dict[str, Any]]
-_FORMAT = 1  # raised when the numbers of a cell change their meaning
+FORMAT = 1  # raised when the numbers of a cell change their meaning
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Plan:
     @property
     def settings(self) -> dict[str, Any]:
         """What the numbers of a cell depend on, beside the cell."""
-        return {"format": _FORMAT, "seed": self.seed, "grid": asdict(self.grid)}
+        return {"format": FORMAT, "seed": self.seed, "grid": asdict(self.grid)}
 
     def cells(self) -> list[Cell]:
         """All cells, repeat by repeat, so that an early end has a bit of everything."""

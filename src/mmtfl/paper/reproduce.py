@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from mmtfl.data.files import write_text
 from mmtfl.data.loaders import data_path
 from mmtfl.data.sources import SOURCES
 from mmtfl.paper import table1, tables, verdicts
@@ -15,7 +16,7 @@ from mmtfl.paper.methods import Grid
 from mmtfl.paper.problems import PROBLEMS
 from mmtfl.paper.protocol import Plan, run_cell, run_cells
 from mmtfl.paper.results import Results
-from mmtfl.paper.store import Store, write_text
+from mmtfl.paper.store import Store
 
 __all__ = ["QUICK", "absent", "quick", "render", "reproduce"]
 

@@ -119,18 +119,23 @@ class Results:
 
     def to_csv(self) -> str:
         """The tidy table as CSV; what was chosen is JSON in its column."""
-        out = io.StringIO()
-        writer = csv.DictWriter(out, _FIELDS, lineterminator="\n")
-        writer.writeheader()
-        for row in self.tidy():
-            texts = {"chosen": json.dumps(row["chosen"]), "warnings": "; ".join(row["warnings"])}
-            writer.writerow({**row, **texts})
-        return out.getvalue()
+        return csv_of_cells(self.tidy(), _FIELDS)
 
     def to_json(self) -> str:
         """Settings and the tidy table as JSON."""
         plan = {**self.plan.settings, "repeats": self.plan.repeats, "fractions": list(self.plan.fractions)}
         return json.dumps({"settings": plan, "cells": self.tidy()}, indent=1, allow_nan=False)
+
+
+def csv_of_cells(rows: Sequence[dict[str, Any]], fields: Sequence[str]) -> str:
+    """Some fields of finished cells as CSV; what was chosen is JSON in its column."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, fields, lineterminator="\n", extrasaction="ignore")
+    writer.writeheader()
+    for row in rows:
+        texts = {"chosen": json.dumps(row["chosen"]), "warnings": "; ".join(row["warnings"])}
+        writer.writerow({**row, **texts})
+    return out.getvalue()
 
 
 def best(summaries: dict[str, Summary], digits: int | None = None) -> list[str]:

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mmtfl.data.files import write_whole
+from mmtfl.data.files import write_text
 
-__all__ = ["Cell", "OtherSettings", "Store", "write_text"]
+__all__ = ["Cell", "OtherSettings", "Store"]
 
 _SETTINGS = "settings.json"
 _CELLS = "cells"
@@ -126,11 +126,6 @@ class Store:
     def missing(self, cells: Iterable[Cell]) -> list[Cell]:
         """Those of the cells that are still to be computed."""
         return [cell for cell in cells if self.read(cell) is None]
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write text so that readers, and a crash at any moment, find the old file or the new one."""
-    write_whole(path, [text.encode()])
 
 
 def _dump(value: Any) -> str:

@@ -11,7 +11,6 @@ from mmtfl.paper.results import Results, Summary, best, summaries
 
 __all__ = ["to_latex", "to_markdown"]
 
-_METRICS = {"r2": "R²", "f1": "F1", "auc": "AUC"}
 _LATEX_METRICS = {"r2": "$R^2$", "f1": "F1", "auc": "AUC"}
 _TITLES = {
     ("r2", "pooled"): "R², all test rows, about each task's mean",

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mmtfl.paper.methods import METHODS
+from mmtfl.paper.methods import MEMBERS, METHODS
 from mmtfl.paper.problems import PROBLEMS
-from mmtfl.paper.results import Results
+from mmtfl.paper.results import Results, summaries
 
 __all__ = ["Verdict", "to_markdown", "verdicts"]
-
-MEMBERS = ("mmtfl22", "mmtfl11", "mmtfl21", "mmtfl12")
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def _of_row(results: Results, dataset: str, fraction: float) -> Iterator[Verdict
 def _first(
     results: Results, dataset: str, fraction: float, name: str, have: dict, *, errors: float
 ) -> Verdict:
-    """First among the paper's methods, or within so many standard errors of the paired difference."""
+    """First among all methods but auto, or within so many standard errors of the paired difference."""
     others = [other for other in have if other not in (name, "auto")]
     rival = max(others, key=lambda other: have[other].mean)
     mean, error = _paired(results, dataset, fraction, name, rival)
@@ -87,11 +85,11 @@ def _first(
 def _at_least(
     results: Results, dataset: str, fraction: float, members: list[str], score: str, least: float
 ) -> Verdict:
-    means = {name: results.values(dataset, fraction, name, score).mean() for name in members}
-    top = max(means, key=lambda name: means[name])
+    found = summaries(results, (dataset, fraction), members, score)
+    top = max(found, key=lambda name: found[name].mean)
     average = {"pooled": "all test rows", "mean": "mean over tasks"}[score]
     claim = f"{PROBLEMS[dataset].title} at {100 * fraction:g} %, {average}: at least {least:g}"
-    return Verdict(claim, bool(means[top] >= least), f"{means[top]:.4f} by {METHODS[top].title}")
+    return Verdict(claim, found[top].mean >= least, f"{found[top].mean:.4f} by {METHODS[top].title}")
 
 
 def _not_below(results: Results, dataset: str, fraction: float, name: str) -> Verdict:

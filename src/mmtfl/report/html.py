@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from mmtfl.data.files import check_target, write_whole
+from mmtfl.data.files import check_target, write_text
 from mmtfl.errors import require
 from mmtfl.report.evaluation import evaluate
 from mmtfl.report.page import Page, make_page
@@ -67,7 +67,7 @@ def write_report(
     place = Path(path)
     check_target(place)  # before the work
     text = render_report(model, data=data, title=title, source=source)
-    write_whole(place, [text.encode("utf-8")])
+    write_text(place, text)
     return place
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -297,8 +297,6 @@ RUN_NAMES = {
 def embedded(model: Any, summary: ModelSummary) -> dict[str, Any]:
     """The matrix and the names as JSON types: 16 bits for a coefficient, each feature on its own scale."""
     found = learned(model)
-    # tasks that use the same features are alike, also where the signs differ
-    found = replace(found, A=np.abs(found.A))
     tasks = order_tasks(found)
     shown = summary.features[:MOST_FEATURES]
     place = {feature.position: i for i, feature in enumerate(shown)}

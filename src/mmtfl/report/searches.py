@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.report.curves import Curve, search_curves
+
 __all__ = ["SearchCurve", "SearchGrid", "SearchSummary", "describe_search"]
 
 
@@ -70,62 +72,32 @@ def describe_search(model: Any) -> SearchSummary | None:
     table = getattr(model, "cv_results_", None)
     if not table:
         return None
-    scores = _fold_scores(table)
+    n_folds = sum(name.startswith("split") for name in table)
     grid = _grid(model, table) if "best_params_" in vars(model) else None
-    curves = [] if grid else _curves(model, table, scores)
+    curves = [] if grid else [_plain(curve, n_folds) for curve in search_curves(model)[0]]
     return SearchSummary(
         score_name=_score_name(model),
         best_score=float(model.best_score_),
         score_without_features=_without_features(model, curves),
-        n_folds=scores.shape[1],
-        n_candidates=len(scores),
+        n_folds=n_folds,
+        n_candidates=len(table["mean_test_score"]),
         selection=getattr(model, "selection", "best"),
         curves=curves,
         grid=grid,
     )
 
 
-def _fold_scores(table: dict[str, Any]) -> np.ndarray:
-    n_folds = sum(name.startswith("split") for name in table)
-    return np.column_stack([table[f"split{fold}_test_score"] for fold in range(n_folds)])
-
-
-def _standard_error(scores: np.ndarray) -> np.ndarray:
-    """Standard error of the mean over folds; a fold that does not test a task has no score there."""
-    tested = np.count_nonzero(~np.isnan(scores), axis=1)
-    if (tested < 2).any():
-        return np.full(len(scores), np.nan)
-    with np.errstate(invalid="ignore"):  # a score of minus infinity has no deviation
-        return np.nanstd(scores, axis=1, ddof=1) / np.sqrt(tested)
-
-
-def _curves(model: Any, table: dict[str, Any], scores: np.ndarray) -> list[SearchCurve]:
-    error = _standard_error(scores)
-    names = [_label(table, i) for i in range(len(scores))]
-    chosen_alphas = np.atleast_1d(model.alpha_)
-    curves = []
-    for c, label in enumerate(dict.fromkeys(names)):
-        rows = np.array([i for i, name in enumerate(names) if name == label])
-        alphas, mean = np.asarray(table["alpha"])[rows], np.asarray(table["mean_test_score"])[rows]
-        alpha = chosen_alphas[c] if "task" in table else chosen_alphas[0]
-        is_chosen = "task" in table or label == _pair(model.best_p_, model.best_k_)
-        best = int(np.argmax(np.nan_to_num(mean, nan=-np.inf)))
-        chosen = int(np.argmin(np.abs(alphas - alpha))) if is_chosen else None
-        curves.append(
-            SearchCurve(label, alphas.tolist(), mean.tolist(), error[rows].tolist(), best=best, chosen=chosen)
-        )
-    return curves
-
-
-def _label(table: dict[str, Any], i: int) -> str:
-    if "task" in table:
-        return str(table["task"][i])
-    k = float(table["k"][i])
-    return _pair(float(table["p"][i]), k if k else "log")
-
-
-def _pair(p: float, k: float | str) -> str:
-    return f"({p:g}, {k if isinstance(k, str) else format(k, 'g')})"
+def _plain(curve: Curve, n_folds: int) -> SearchCurve:
+    # one fold says nothing of the error
+    error = curve.error if n_folds > 1 else np.full(len(curve.error), np.nan)
+    return SearchCurve(
+        label=curve.name,
+        alphas=curve.strength.tolist(),
+        mean=curve.mean.tolist(),
+        error=error.tolist(),
+        best=curve.best,
+        chosen=curve.chosen,
+    )
 
 
 def _grid(model: Any, table: dict[str, Any]) -> SearchGrid:

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from mmtfl.data.plain import plain
 from mmtfl.report.evaluation import Evaluation, TaskScores, evaluate
-from mmtfl.report.plain import plain
 from mmtfl.report.searches import SearchCurve, SearchGrid, SearchSummary, describe_search
 
 __all__ = [

@@ -40,8 +40,8 @@ from mmtfl.selection.path import Path, solve_path
 from mmtfl.selection.scoring import TaskScorer, task_scorer
 from mmtfl.selection.splitting import TaskKFold
 from mmtfl.solvers import solve
+from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.checkpoint import Book
-from mmtfl.solvers.solve import one_blas_thread
 from mmtfl.solvers.stored import check_room
 
 __all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV", "path"]
@@ -215,7 +215,7 @@ class TaskSearch(TaskModel):
         assert isinstance(prepared, SearchPrepared)
         members, tasks = self._members(), prepared.tasks
         settings = search_settings(self, prepared, self.scoring)
-        kept = self._open_checkpoint(prepared, prepared.folds)
+        kept = self._open_checkpoint(prepared, prepared.folds, settings)
         # BLAS is held to one thread here, for all threads of the search: its limit is the process's
         with one_blas_thread():
             design = Design(tasks, column_scale=prepared.column_scale, fit_intercept=self.fit_intercept)

@@ -43,12 +43,8 @@ class SingleTaskSearch(TaskSearch):
     """The search over strengths on the edge k = inf."""
 
     path_: Any
-    solver, engine, eps, checkpoint = (
-        "auto",
-        None,
-        1.0,
-        None,
-    )  # the family's options that have nothing to choose here
+    # the family's options that have nothing to choose here
+    solver, engine, eps, checkpoint = "auto", None, 1.0, None
 
     @property
     def pk(self) -> tuple[float, float]:

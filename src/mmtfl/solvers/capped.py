@@ -16,9 +16,9 @@ from mmtfl.objective.losses import Loss
 from mmtfl.objective.objective import Objective
 from mmtfl.objective.penalties import RowPower
 from mmtfl.solvers.additive.solve import check_range
+from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.block import RowDescent
 from mmtfl.solvers.solution import Solution
-from mmtfl.solvers.solve import one_blas_thread
 
 _MOST_STAGES = 100
 _GRID_PASSES = 100  # classes that free features separate have no minimum, and would take all passes

@@ -82,7 +82,7 @@ def gather(shard: Shard, spec: Spec, index: np.ndarray) -> np.ndarray:
 
 
 class Judged(NamedTuple):
-    """At given coefficients: slopes (n_tasks, n_features), slopes of the intercepts, losses, dual values."""
+    """At given coefficients: slopes (n_tasks, n_features), slopes of the intercepts, and losses."""
 
     gradient: np.ndarray
     intercept_slope: np.ndarray

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -159,8 +159,6 @@ _ENTRIES = [
 
 def _with_file(entry: Entry) -> Entry:
     """Most files are called like their dataset."""
-    from dataclasses import replace
-
     return entry if entry.file or entry.options else replace(entry, file=f"{entry.name}.npz")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.data.conversion import abbreviate, feature_columns
+from mmtfl.data.words import count
 from mmtfl.errors import require
 from mmtfl.tables.columns import MISSING, FeatureColumn
 from mmtfl.tables.plain import expect
@@ -287,7 +288,7 @@ def _choose(frame, special, features, drop, categories) -> tuple[list[str], list
         nameless = [name for name in names if unnamed(name) and name not in special]
         if nameless:
             notes.append(
-                f"{len(nameless)} column{'s' * (len(nameless) > 1)} without a name (row numbers?) "
+                f"{count(len(nameless), 'column')} without a name (row numbers?) "
                 f"{'is' if len(nameless) == 1 else 'are'} left out; --features uses {nameless[0]!r}"
             )
         names = [name for name in names if name not in nameless and name not in drop]

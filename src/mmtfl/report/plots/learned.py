@@ -13,7 +13,6 @@ from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.inputs import matrix_values, n_dimensions, take_task_column
 from mmtfl.estimators.scaling import column_spread, target_spread
 
-KINDS = ("shared", "partial", "single", "none")
 _SIZES = {
     "c": "c, the part common to all tasks",
     "size": "size of the coefficients (sum over tasks)",
@@ -57,7 +56,7 @@ class Learned:
 
     @property
     def kind(self) -> np.ndarray:
-        """Position in KINDS of each feature."""
+        """Position of each feature's kind in the KINDS of the summary."""
         n = self.n_using
         return np.select([n == 0, n == 1, n == np.count_nonzero(self.counts)], [3, 2, 0], default=1)
 
@@ -65,9 +64,7 @@ class Learned:
 def learned(model: Any) -> Learned:
     """Read a fitted model; a search is read through the model it chose."""
     model = fitted(model)
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        names = np.array([f"x{j}" for j in range(model.n_features_in_)], dtype=object)
+    names = np.array(model._feature_names(), dtype=object)
     apart = getattr(model, "outlier_", None)
     counts = np.ones(len(model.tasks_), dtype=bool) if apart is None else ~apart.any(axis=1)
     sizes = model._sizes()
@@ -76,7 +73,7 @@ def learned(model: Any) -> Learned:
     if "c" in sizes and _exponent_k(model) == np.inf:
         # c is one for every feature that is kept: the tasks' models do not meet
         size, label = np.linalg.norm(model.coef_, axis=0), "size of the coefficients (norm over tasks)"
-    return Learned(model.coef_.T, np.asarray(names), model.tasks_, counts, size, label)
+    return Learned(model.coef_.T, names, model.tasks_, counts, size, label)
 
 
 def fitted(model: Any) -> TaskModel:

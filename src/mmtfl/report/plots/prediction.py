@@ -9,11 +9,12 @@ from scipy.special import expit
 from sklearn.base import is_classifier
 
 from mmtfl.data.validation import check_length
+from mmtfl.data.words import count
 from mmtfl.estimators.inputs import matrix_values, take_task_column
 from mmtfl.report.plots.axes import panels_for, whole_numbers
 from mmtfl.report.plots.colours import BLUE, ORANGE, ink
 from mmtfl.report.plots.learned import fitted
-from mmtfl.report.plots.text import PLAIN, SMALL, counted, legend, shown, task_name
+from mmtfl.report.plots.text import PLAIN, SMALL, legend, shown, task_name
 
 __all__ = ["PredictionDisplay"]
 
@@ -219,7 +220,7 @@ class PredictionDisplay:
                 panel.scatter(y_true[part], y_pred[part], s=9, color=BLUE, alpha=see, linewidths=0, zorder=2)
             panel.set(xlim=limit, ylim=limit, aspect="equal")
             if pooled:
-                lines = [f"{counted(n_tasks, 'task')}, {counted(len(part), 'row')}"]
+                lines = [f"{count(n_tasks, 'task')}, {count(len(part), 'row')}"]
                 lines += ["in s.d. of each task's observed values"] if differ else []
             else:
                 fit = r_squared(y_true[part], y_pred[part])
@@ -262,7 +263,7 @@ class PredictionDisplay:
             panel.yaxis.set_major_locator(whole_numbers(5))
             panel.set_xticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
             right = float(np.mean((probability > 0.5) == is_second))
-            name = counted(n_tasks, "task") if label is None else task_name(label, 18)
+            name = count(n_tasks, "task") if label is None else task_name(label, 18)
             panel.set_title(f"{name}\n{right:.0%} right", fontsize=SMALL + 1, **PLAIN)
         entries = [(filled[0], shown(second, 16)), (outline[0], shown(first, 16))]
         legend(self.axes_[n_columns - 1], entries, title="observed")

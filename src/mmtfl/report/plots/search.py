@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.report.curves import Curve, search_curves
 from mmtfl.report.plots.axes import axes_for
 from mmtfl.report.plots.colours import GREY, Style, ink
-from mmtfl.report.plots.curves import Curve, search_curves
 from mmtfl.report.plots.text import legend, name_width, note, shown
 
 __all__ = ["SearchDisplay"]

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.data.words import count
 from mmtfl.report.plots.axes import axes_for, whole_numbers
 from mmtfl.report.plots.colours import BLUE, GREEN, VERMILLION
 from mmtfl.report.plots.learned import learned
 from mmtfl.report.plots.placing import label_points
-from mmtfl.report.plots.text import counted, legend, name_width, note
+from mmtfl.report.plots.text import legend, name_width, note
 
 __all__ = ["SharedPartDisplay"]
 
@@ -155,7 +156,7 @@ class SharedPartDisplay:
         ax.grid(axis="y", alpha=0.3)
         ax.set_axisbelow(True)
         none = int(np.count_nonzero(self.n_using == 0))
-        note(ax, [f"not shown: {counted(none, 'feature')} that no task uses"] if none else [])
+        note(ax, [f"not shown: {count(none, 'feature')} that no task uses"] if none else [])
         if self.points_:
             entries = [(drawn, f"{kind} ({kinds[kind].sum()})") for kind, drawn in self.points_.items()]
             legend(ax, entries, title="features")

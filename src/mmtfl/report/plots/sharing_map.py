@@ -6,22 +6,23 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.data.words import count
 from mmtfl.report.plots.axes import axes_for
 from mmtfl.report.plots.colours import sharing_colours
-from mmtfl.report.plots.learned import KINDS, learned, spreads
+from mmtfl.report.plots.learned import learned, spreads
 from mmtfl.report.plots.ordering import order_features, order_tasks
 from mmtfl.report.plots.text import (
     PLAIN,
     POINTS,
     SMALL,
     axes_points,
-    counted,
     name_columns,
     name_rows,
     name_width,
     note,
     upright_length,
 )
+from mmtfl.report.summary import KINDS
 
 __all__ = ["SharingMapDisplay"]
 
@@ -191,7 +192,7 @@ class SharingMapDisplay:
         drawn, block = largest_in_blocks(self.coef, int(height * pixels), int(width * pixels))
         if block != (1, 1):
             what = " by ".join(
-                counted(n, noun) for n, noun in zip(block, ("feature", "task"), strict=True) if n > 1
+                count(n, noun) for n, noun in zip(block, ("feature", "task"), strict=True) if n > 1
             )
             lines.append(f"each cell stands for {what} and shows the largest coefficient")
         self.image_ = ax.imshow(
@@ -220,8 +221,8 @@ class SharingMapDisplay:
     def _count_line(self) -> str:
         left_out = self.n_features - len(self.features)
         if not len(self.features):
-            return f"no task uses any of the {counted(self.n_features, 'feature')}"
-        used = f"{counted(len(self.features), 'feature')} used"
+            return f"no task uses any of the {count(self.n_features, 'feature')}"
+        used = f"{count(len(self.features), 'feature')} used"
         return f"{used}; not shown: {left_out} that no task uses" if left_out else used
 
     def _mark_kinds(self, height: float) -> None:

@@ -29,11 +29,6 @@ def task_name(label: Any, width: int = 24) -> str:
     return shown(label if isinstance(label, str) else f"task {label}", width)
 
 
-def counted(number: int, noun: str) -> str:
-    """Put a number before its noun: '1 task', '2 tasks'."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def thinned(n: int, room: float, *, line: float = 1.25 * SMALL) -> np.ndarray:
     """Positions of the labels that fit: all n, or every m-th, in `room` points at `line` points each."""
     fit = max(int(room / line), 1)

@@ -15,7 +15,7 @@ from mmtfl.solvers.additive.columns import EliminatedColumns
 from mmtfl.solvers.additive.descent import PassDescent
 from mmtfl.solvers.additive.rows import SplitDescent
 from mmtfl.solvers.additive.solution import AdditiveSolution
-from mmtfl.solvers.solve import one_blas_thread
+from mmtfl.solvers.blas import one_blas_thread
 
 _LARGEST_BASIS = 800  # eigenvectors of a larger task would cost more than they save
 

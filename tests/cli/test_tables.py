@@ -431,6 +431,18 @@ def test_new_tasks_and_levels(folder, tmp_path, capsys):
     run([*tokens, "--unknown-level", "ignore"], capsys)
 
 
+def test_the_report_refuses_new_tasks_and_levels_without_options_it_lacks(folder, tmp_path, capsys):
+    frame = make_frame(6, seed=3)
+    frame.assign(site=["Delft", *frame["site"][1:]]).to_csv(tmp_path / "a.csv", index=False)
+    tokens = ["report", folder / "model.mmtfl", tmp_path / "a.csv", "-o", tmp_path / "a.html"]
+    err = refusal(tokens, capsys)
+    assert "Task 'Delft' in data row 1" in err and "1 row with new tasks" in err and "--unknown" not in err
+    frame.assign(colour="mauve").to_csv(tmp_path / "b.csv", index=False)
+    tokens[2] = tmp_path / "b.csv"
+    assert "leave these rows out; predict also takes --unknown-level ignore" in refusal(tokens, capsys)
+    assert not (tmp_path / "a.html").exists()
+
+
 def test_a_table_without_what_the_model_needs(folder, tmp_path, capsys):
     make_frame(6).drop(columns=["dose", "noise"]).to_csv(tmp_path / "a.csv", index=False)
     err = refusal(["predict", folder / "model.mmtfl", tmp_path / "a.csv"], capsys)
@@ -439,6 +451,20 @@ def test_a_table_without_what_the_model_needs(folder, tmp_path, capsys):
     tokens = ["predict", folder / "model.mmtfl", tmp_path / "b.csv"]
     assert "has a column 'prediction' already" in refusal(tokens, capsys)
     assert "new_prediction" in run([*tokens, "--prefix", "new_"], capsys).out
+
+
+@pytest.mark.parametrize(
+    ("tokens", "lack"),
+    [
+        (["fit"], "fit needs DATA"),
+        (["cv", "a.csv", "-o", "m"], "cv needs --target"),
+        (["report", "m"], "report needs -o"),
+        (["fit", "a.csv", "--target", "y", "-o", "m", "--alpha"], "--alpha needs a value"),
+        (["fit", "a.csv", "--target", "y", "-o"], "-o needs a value"),
+    ],
+)
+def test_what_is_missing_is_named(capsys, tokens, lack):
+    assert refusal(tokens, capsys) == f"mmtfl: {lack}: see `mmtfl {tokens[0]} --help`.\n"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.models import load_model
+from mmtfl.cli.models import check_known_tasks, load_model
 from mmtfl.cli.options import TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_output, print_json, say, told_when_full
 from mmtfl.cli.training import library_words
@@ -57,6 +57,7 @@ def report(
         frame = file.frame(text=recipe.text_columns)
         source = {"data": data.name, "sha256": file.sha256}
         parts = recipe.matrix(frame), recipe.targets(frame), recipe.labels(frame)
+        check_known_tasks(learned, parts[2], "Leave these rows out.")
     from mmtfl.report.html import write_report
 
     with library_words(), told_when_full(output):

@@ -332,8 +332,8 @@ def _constant(frame: Any, names: Sequence[str]) -> list[str]:
     constant = [name for name in names if frame[name].nunique(dropna=False) == 1]
     if not constant:
         return []
-    verb = "has" if len(constant) == 1 else "have"
-    return [f"{abbreviate(constant)} {verb} one value in all rows: kept, but they tell nothing"]
+    has, tell = ("has", "it tells") if len(constant) == 1 else ("have", "they tell")
+    return [f"{abbreviate(constant)} {has} one value in all rows: kept, but {tell} nothing"]
 
 
 def _many_levels(columns: Sequence[FeatureColumn]) -> list[str]:

@@ -43,7 +43,8 @@ def check_known_tasks(model: Any, labels: Any, remedy: str) -> None:
     if new.any():
         raise BadInput(
             f"Task {labels[new][0].item()!r} in data row {new.argmax() + 1} is not one the model knows "
-            f"({count(new.sum(), 'row')} with new tasks): its tasks are {abbreviate(known.tolist())}. {remedy}"
+            f"({count(new.sum(), 'row')} with new tasks): its tasks are {abbreviate(known.tolist())}. "
+            f"{remedy}"
         )
 
 

@@ -149,7 +149,7 @@ def pool_of_table(X: np.ndarray, y: np.ndarray, task: np.ndarray | None, *, clas
         For `mmtfl.paper.problems.make_split`.
     """
     if task is not None:
-        return pool_of_rows(X, y, task, by_class=classify)
+        return pool_of_rows(X, y, task, by_class=classify, one_unit=True)  # they are one column
     n_rows, n_tasks = y.shape
     unit = np.tile(np.arange(n_rows), n_tasks)
     targets, label = y.T.ravel(), np.repeat(np.arange(n_tasks), n_rows)

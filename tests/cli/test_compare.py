@@ -40,6 +40,17 @@ def test_it_names_the_winner_and_what_cannot_be_told_apart(table, capsys):
     assert "of 18 cells" in err
 
 
+@pytest.mark.parametrize("more", [["--target", "same"], ["--target", "y", "--fraction", "0.98"]])
+def test_what_cannot_be_scored_is_told_in_one_line(table, tmp_path, capsys, more):
+    pd.read_csv(table).assign(same=3.0).to_csv(tmp_path / "same.csv", index=False)
+    words = ["--task", "site", "--features", "a", "b", "--methods", "stl", "-q", *SHORT]
+    assert main(["compare", str(tmp_path / "same.csv"), *words, *more]) == 2
+    out, err = capsys.readouterr()
+    lines = [line for line in err.splitlines() if not line.startswith("note: ")]
+    assert out == "" and len(lines) == 1
+    assert lines[0].startswith("mmtfl: Nothing can be scored: no task has two different targets")
+
+
 def test_one_model_wins_where_one_model_is_right(tmp_path, capsys):
     """Tasks with the same coefficients and other spreads: rows of one column are pooled in its unit."""
     rng = np.random.default_rng(0)

@@ -218,6 +218,10 @@ def test_rows_without_a_target_are_refused_or_left_out(tmp_path, capsys):
     tokens = fit(tmp_path / "a.csv", tmp_path / "a.mmtfl", "--drop-unlabelled", "--alpha", "0.1")
     assert "note: 3 rows without" in run(tokens, capsys).err
     assert mmtfl.load(tmp_path / "a.mmtfl").provenance_["rows"] == 117
+    page = ["report", tmp_path / "a.mmtfl", tmp_path / "a.csv", "-o", tmp_path / "a.html"]
+    assert "--drop-unlabelled" in refusal(page, capsys)
+    assert "note: 3 rows without a target or task label" in run([*page, "--drop-unlabelled"], capsys).err
+    assert (tmp_path / "a.html").exists()
 
 
 def test_labels_with_leading_zeros_stay_names(tmp_path, capsys):

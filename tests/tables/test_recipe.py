@@ -352,3 +352,11 @@ def test_a_damaged_recipe_is_refused(pupils, change):
         TableRecipe.from_dict({**learn(pupils).as_dict(), **change})
     with pytest.raises(TableError, match="damaged"):
         TableRecipe.from_dict({})
+
+
+def test_a_target_with_one_value_is_told_and_a_dropped_task_column_refused(pupils):
+    same = pupils.assign(score=3.0)
+    assert "target 'score' has one value in all rows: there is nothing to predict" in learn(same).notes
+    assert not any("nothing to predict" in note for note in learn(pupils).notes)
+    with pytest.raises(TableError, match="Column 'school' is dropped, and is task, target or weight"):
+        learn(pupils, drop=["school"])

@@ -249,6 +249,15 @@ def compare(
     return Comparison(metric, average, fraction, splits, standings(scores, fraction, took))
 
 
+def _check_scored(test: Part) -> None:
+    """A score measures how much of what varies is told: somewhere a target must vary."""
+    if not any(np.ptp(test.y[test.task == label]) > 0 for label in np.unique(test.task)):
+        raise ValueError(
+            f"Nothing can be scored: no task has two different targets among the {len(test.y)} test rows of "
+            "a split. Use a smaller --fraction, or a target that varies within tasks."
+        )
+
+
 @dataclass(frozen=True)
 class _TableCell:
     """Computes the cells of one table."""
@@ -260,4 +269,5 @@ class _TableCell:
     def __call__(self, cell: Cell) -> dict[str, Any]:
         pool = self.problem.load(self.seed)
         split = make_split(self.problem, pool, cell.fraction, self.seed, "table", cell.fraction, cell.repeat)
+        _check_scored(split.test)
         return measure(self.problem, pool, split, cell.method, self.grid)

@@ -180,6 +180,34 @@ def test_several_targets_share_their_rows(tmp_path, capsys):
     assert ((found["probability_other"] > 0.5) == (found["prediction_other"] == "yes")).all()
 
 
+def test_classes_of_several_targets_keep_their_names(tmp_path, capsys):
+    frame = make_frame().drop(columns=["site", "colour"])
+    frame["ill"], frame["old"] = (
+        np.where(frame["y"] > 10, "yes", "no"),
+        np.where(frame["age"] > 50, "yes", "no"),
+    )
+    frame["tall"] = np.where(frame["dose"] > 0, "tall", "short")
+    frame["size"] = np.where(frame["noise"] > 1, "large", frame["tall"])
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    tokens = [
+        "fit",
+        tmp_path / "a.csv",
+        "--features",
+        "age",
+        "dose",
+        "-o",
+        tmp_path / "a.mmtfl",
+        "--target",
+        "ill",
+    ]
+    run([*tokens, "--target", "old", "--alpha", "0.01"], capsys)
+    assert "speak for 'yes' against 'no'" in run(["inspect", tmp_path / "a.mmtfl"], capsys).out
+    tokens.append("--force")
+    err = refusal([*tokens, "--target", "tall"], capsys)
+    assert "Targets 'ill', 'tall' have different classes ('no', 'short', 'tall', 'yes')" in err
+    assert "Target 'size' has 3 classes" in refusal([*tokens, "--target", "size"], capsys)
+
+
 def test_weights_drops_and_scales_reach_the_estimator(tmp_path, capsys):
     frame = make_frame()
     frame["w"] = np.random.default_rng(2).integers(1, 3, len(frame))

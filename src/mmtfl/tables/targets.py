@@ -41,7 +41,7 @@ def learn_classes(
             f"Targets {abbreviate([c.name for c in columns])} mix numbers and classes: fit them apart."
         )
     if len(values) != 2:
-        raise TableError(_not_two(columns[0].name, values))
+        raise TableError(_not_two(columns, values))
     note = None
     if numeric and classify is None:
         note = (
@@ -66,7 +66,16 @@ def _order(value: Class) -> tuple[bool, Any]:
     return isinstance(value, str), value
 
 
-def _not_two(name: str, values: list[Class]) -> str:
+def _not_two(columns: Sequence[Any], values: list[Class]) -> str:
+    # of several targets that differ, the one with too many classes is named, if there is one
+    name, own = max(((c.name, _classes_in(c)) for c in columns), key=lambda found: len(found[1]))
+    if len(own) == 2:
+        return (
+            f"Targets {abbreviate([c.name for c in columns])} have different classes "
+            f"({abbreviate([str(v) for v in values])}): use the same two in all of them, such as 0 and 1."
+        )
+    if len(own) > 2:
+        values = sorted(own, key=_order)
     if len(values) < 2:
         return f"Target {name!r} has a single class, {values[0]!r}: two are needed to tell them apart."
     return (

@@ -139,6 +139,19 @@ def test_a_target_of_zeros_and_ones_is_two_classes_unless_told(tmp_path, capsys)
     assert not hasattr(mmtfl.load(tmp_path / "b.mmtfl"), "classes_")
 
 
+def test_two_fractions_are_classes_too(tmp_path, capsys):
+    frame = make_frame()
+    frame["y"] = np.where(frame["y"] > frame["y"].median(), -10.0, -9.5)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    assert "the values -10 and -9.5 only" in run(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl"), capsys).err
+    out, err = run(["predict", tmp_path / "a.mmtfl", tmp_path / "a.csv"], capsys)
+    found = pd.read_csv(io.StringIO(out))
+    assert (found["prediction"] == found["y"]).mean() > 0.8
+    likely = found["probability"] > 0.5
+    told = float(err.strip().removeprefix("note: probability is that of ").strip("'"))
+    assert ((found["prediction"] == told) == likely).all()
+
+
 def test_cv_is_the_search_on_the_encoded_table(folder, tmp_path, capsys):
     tokens = fit(folder / "data.csv", tmp_path / "cv.mmtfl", command="cv")
     options = ["--pk", "2,2 2,1", "--folds", "3", "--alphas", "8", "--seed", "4", "--json"]

@@ -48,6 +48,8 @@ def learn_classes(
             f"target {columns[0].name!r} has the values {values[0]} and {values[1]} only: taken for two "
             "classes (--regress for numbers)"
         )
+    if any(isinstance(value, float) for value in values):  # no labels to scikit-learn, but their names are
+        values = sorted({value for column in columns for value in values_as_text(column)[1]})
     return (values[0], values[1]), note
 
 
@@ -69,6 +71,8 @@ def _order(value: Class) -> tuple[bool, Any]:
 def _not_two(columns: Sequence[Any], values: list[Class]) -> str:
     # of several targets that differ, the one with too many classes is named, if there is one
     name, own = max(((c.name, _classes_in(c)) for c in columns), key=lambda found: len(found[1]))
+    if not own:
+        return f"Target {name!r} has no value at all. {MISSING}."
     if len(own) == 2:
         return (
             f"Targets {abbreviate([c.name for c in columns])} have different classes "

@@ -40,6 +40,32 @@ def test_it_names_the_winner_and_what_cannot_be_told_apart(table, capsys):
     assert "of 18 cells" in err
 
 
+@pytest.mark.parametrize("more", [["--target", "same"], ["--target", "y", "--fraction", "0.98"]])
+def test_what_cannot_be_scored_is_told_in_one_line(table, tmp_path, capsys, more):
+    pd.read_csv(table).assign(same=3.0).to_csv(tmp_path / "same.csv", index=False)
+    words = ["--task", "site", "--features", "a", "b", "--methods", "stl", "-q", *SHORT]
+    assert main(["compare", str(tmp_path / "same.csv"), *words, *more]) == 2
+    out, err = capsys.readouterr()
+    lines = [line for line in err.splitlines() if not line.startswith("note: ")]
+    assert out == "" and len(lines) == 1
+    assert lines[0].startswith("mmtfl: Nothing can be scored: no task has two different targets")
+
+
+def test_one_model_wins_where_one_model_is_right(tmp_path, capsys):
+    """Tasks with the same coefficients and other spreads: rows of one column are pooled in its unit."""
+    rng = np.random.default_rng(0)
+    site = np.repeat(["Aker", "Bern", "Cork", "Dijon"], 16)
+    X = rng.normal(size=(64, 3)) * np.repeat([1.0, 2.0, 4.0, 8.0], 16)[:, None]
+    frame = pd.DataFrame(X, columns=list("abc"))
+    frame["y"] = X.sum(axis=1) + 0.5 * rng.normal(size=64)
+    frame.assign(site=site).to_csv(tmp_path / "table.csv", index=False)
+    words = ["--task", "site", "--target", "y", "--methods", "stl", "mmtfl21", "pooled", "-q", "--json"]
+    assert main(["compare", str(tmp_path / "table.csv"), *words, *SHORT]) == 0
+    standings = json.loads(capsys.readouterr().out)["standings"]
+    assert standings[0]["method"] == "pooled"
+    assert standings[0]["mean"] > 0.95
+
+
 def test_classes_and_several_targets(table, capsys):
     words = ["--drop", "y", "z", "--methods", "stl", "mmtfl22", "-q", "--json", *SHORT]
     assert main(["compare", str(table), "--task", "site", "--target", "sick", *words]) == 0

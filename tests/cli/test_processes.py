@@ -99,6 +99,19 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
     assert process.returncode == 0
 
 
+@pytest.mark.parametrize("tokens", [["datasets"], ["datasets", "--help"]])
+def test_a_reader_that_has_gone_away_before_a_table_is_no_error(tmp_path, tokens):
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [*COMMAND, *tokens], cwd=tmp_path, stdout=writing, stderr=subprocess.PIPE, text=True
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_terminal_that_cannot_show_a_name(tmp_path):
     frame = pd.DataFrame({"x": range(8), "\u03b2": [0.0, 1.0] * 4, "y": range(8)})
     frame.to_csv(tmp_path / "a.csv", index=False)

@@ -139,6 +139,19 @@ def test_a_target_of_zeros_and_ones_is_two_classes_unless_told(tmp_path, capsys)
     assert not hasattr(mmtfl.load(tmp_path / "b.mmtfl"), "classes_")
 
 
+def test_two_fractions_are_classes_too(tmp_path, capsys):
+    frame = make_frame()
+    frame["y"] = np.where(frame["y"] > frame["y"].median(), -10.0, -9.5)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    assert "the values -10 and -9.5 only" in run(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl"), capsys).err
+    out, err = run(["predict", tmp_path / "a.mmtfl", tmp_path / "a.csv"], capsys)
+    found = pd.read_csv(io.StringIO(out))
+    assert (found["prediction"] == found["y"]).mean() > 0.8
+    likely = found["probability"] > 0.5
+    told = float(err.strip().removeprefix("note: probability is that of ").strip("'"))
+    assert ((found["prediction"] == told) == likely).all()
+
+
 def test_cv_is_the_search_on_the_encoded_table(folder, tmp_path, capsys):
     tokens = fit(folder / "data.csv", tmp_path / "cv.mmtfl", command="cv")
     options = ["--pk", "2,2 2,1", "--folds", "3", "--alphas", "8", "--seed", "4", "--json"]
@@ -180,6 +193,34 @@ def test_several_targets_share_their_rows(tmp_path, capsys):
     assert ((found["probability_other"] > 0.5) == (found["prediction_other"] == "yes")).all()
 
 
+def test_classes_of_several_targets_keep_their_names(tmp_path, capsys):
+    frame = make_frame().drop(columns=["site", "colour"])
+    frame["ill"], frame["old"] = (
+        np.where(frame["y"] > 10, "yes", "no"),
+        np.where(frame["age"] > 50, "yes", "no"),
+    )
+    frame["tall"] = np.where(frame["dose"] > 0, "tall", "short")
+    frame["size"] = np.where(frame["noise"] > 1, "large", frame["tall"])
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    tokens = [
+        "fit",
+        tmp_path / "a.csv",
+        "--features",
+        "age",
+        "dose",
+        "-o",
+        tmp_path / "a.mmtfl",
+        "--target",
+        "ill",
+    ]
+    run([*tokens, "--target", "old", "--alpha", "0.01"], capsys)
+    assert "speak for 'yes' against 'no'" in run(["inspect", tmp_path / "a.mmtfl"], capsys).out
+    tokens.append("--force")
+    err = refusal([*tokens, "--target", "tall"], capsys)
+    assert "Targets 'ill', 'tall' have different classes ('no', 'short', 'tall', 'yes')" in err
+    assert "Target 'size' has 3 classes" in refusal([*tokens, "--target", "size"], capsys)
+
+
 def test_weights_drops_and_scales_reach_the_estimator(tmp_path, capsys):
     frame = make_frame()
     frame["w"] = np.random.default_rng(2).integers(1, 3, len(frame))
@@ -218,6 +259,10 @@ def test_rows_without_a_target_are_refused_or_left_out(tmp_path, capsys):
     tokens = fit(tmp_path / "a.csv", tmp_path / "a.mmtfl", "--drop-unlabelled", "--alpha", "0.1")
     assert "note: 3 rows without" in run(tokens, capsys).err
     assert mmtfl.load(tmp_path / "a.mmtfl").provenance_["rows"] == 117
+    page = ["report", tmp_path / "a.mmtfl", tmp_path / "a.csv", "-o", tmp_path / "a.html"]
+    assert "--drop-unlabelled" in refusal(page, capsys)
+    assert "note: 3 rows without a target or task label" in run([*page, "--drop-unlabelled"], capsys).err
+    assert (tmp_path / "a.html").exists()
 
 
 def test_labels_with_leading_zeros_stay_names(tmp_path, capsys):
@@ -241,7 +286,7 @@ def test_a_fit_that_did_not_converge_is_saved_and_exit_code_3(folder, tmp_path, 
     )
     _, err = run([*tokens, "-q"], capsys, code=3)
     assert len(err.splitlines()) == 1
-    assert "raise --max-iter (now 1), loosen --tol" in err
+    assert "raise --max-iter (now 1), or loosen --tol" in err
     assert not mmtfl.load(tmp_path / "a.mmtfl").converged_
     assert "Did not converge" in run(["inspect", tmp_path / "a.mmtfl"], capsys).out
 
@@ -431,6 +476,18 @@ def test_new_tasks_and_levels(folder, tmp_path, capsys):
     run([*tokens, "--unknown-level", "ignore"], capsys)
 
 
+def test_the_report_refuses_new_tasks_and_levels_without_options_it_lacks(folder, tmp_path, capsys):
+    frame = make_frame(6, seed=3)
+    frame.assign(site=["Delft", *frame["site"][1:]]).to_csv(tmp_path / "a.csv", index=False)
+    tokens = ["report", folder / "model.mmtfl", tmp_path / "a.csv", "-o", tmp_path / "a.html"]
+    err = refusal(tokens, capsys)
+    assert "Task 'Delft' in data row 1" in err and "1 row with new tasks" in err and "--unknown" not in err
+    frame.assign(colour="mauve").to_csv(tmp_path / "b.csv", index=False)
+    tokens[2] = tmp_path / "b.csv"
+    assert "leave these rows out; predict also takes --unknown-level ignore" in refusal(tokens, capsys)
+    assert not (tmp_path / "a.html").exists()
+
+
 def test_a_table_without_what_the_model_needs(folder, tmp_path, capsys):
     make_frame(6).drop(columns=["dose", "noise"]).to_csv(tmp_path / "a.csv", index=False)
     err = refusal(["predict", folder / "model.mmtfl", tmp_path / "a.csv"], capsys)
@@ -439,6 +496,20 @@ def test_a_table_without_what_the_model_needs(folder, tmp_path, capsys):
     tokens = ["predict", folder / "model.mmtfl", tmp_path / "b.csv"]
     assert "has a column 'prediction' already" in refusal(tokens, capsys)
     assert "new_prediction" in run([*tokens, "--prefix", "new_"], capsys).out
+
+
+@pytest.mark.parametrize(
+    ("tokens", "lack"),
+    [
+        (["fit"], "fit needs DATA"),
+        (["cv", "a.csv", "-o", "m"], "cv needs --target"),
+        (["report", "m"], "report needs -o"),
+        (["fit", "a.csv", "--target", "y", "-o", "m", "--alpha"], "--alpha needs a value"),
+        (["fit", "a.csv", "--target", "y", "-o"], "-o needs a value"),
+    ],
+)
+def test_what_is_missing_is_named(capsys, tokens, lack):
+    assert refusal(tokens, capsys) == f"mmtfl: {lack}: see `mmtfl {tokens[0]} --help`.\n"
 
 
 @pytest.mark.parametrize(
@@ -593,3 +664,20 @@ def test_every_kind_of_model_is_inspected_and_predicts(tmp_path, capsys, kind):
     else:
         assert found["prediction"].tolist() == pytest.approx(expected.tolist())
     assert ("probability" in found) == (kind == "classes")
+
+
+def test_a_default_strength_where_none_drops_a_feature(folder, tmp_path, capsys):
+    tokens = fit(folder / "data.csv", tmp_path / "m.mmtfl", "--p", "2", "--k", "inf", "--json")
+    err = run(tokens, capsys)[1]
+    assert "no strength drops a feature" in err
+    model = mmtfl.load(tmp_path / "m.mmtfl")
+    assert np.mean(model.provenance_["training"]["scores"]) > 0.5
+
+
+def test_the_stored_command_has_names_of_files_only(folder, tmp_path, capsys):
+    output = tmp_path / "m.mmtfl"
+    tokens = ["fit", str(folder / "data.csv"), "--task", "site", "--target", "y", f"-o={output}", "-q"]
+    run(tokens, capsys)
+    assert (
+        mmtfl.load(output).provenance_["command"] == "mmtfl fit data.csv --task site --target y -o=m.mmtfl -q"
+    )

@@ -163,3 +163,14 @@ def test_single_tasks_are_as_good_as_those_of_scikit_learn(sparse_truth):
         assert np.mean((model.decision(new, np.full(300, t)) - truth) ** 2) < 1.5 * error
     if sparse_truth:
         assert set(model.p) == {1}
+
+
+def test_single_tasks_do_not_mind_huge_units():
+    rng = np.random.default_rng(1)
+    task, X = np.repeat([0, 1], 30), rng.normal(size=(60, 4))
+    y = X[:, 0] + 0.1 * rng.normal(size=60)
+    parts = np.arange(60) % 3
+    folds = [(np.flatnonzero(parts != k), np.flatnonzero(parts == k)) for k in range(3)]
+    plain = fit_single_tasks(X, y, task, folds, standardize=True)
+    huge = fit_single_tasks(X * 2.0**1000, y * 2.0**900, task, folds, standardize=True)
+    np.testing.assert_array_equal(huge.coef, plain.coef * 2.0**-100)

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from mmtfl import MMTFLRegressorCV, RobustRegressor, TwoStrengthCV
+from mmtfl import MMTFLRegressor, MMTFLRegressorCV, RobustRegressor, TwoStrengthCV
 from mmtfl.datasets import make_tasks
 from mmtfl.report.html import write_report
 from report.reports import HOSTILE, hostile_model, hostile_problem, large_model
@@ -42,6 +42,9 @@ def files(tmp_path_factory):
         "search": write_report(search, folder / "search.html", data=(data.X, data.y, data.task)),
         "two": write_report(two, folder / "two.html"),
         "large": write_report(large_model(), folder / "large.html"),
+        "empty": write_report(
+            MMTFLRegressor(alpha=1e6).fit(data.X, data.y, task=data.task), folder / "empty.html"
+        ),
     }
 
 
@@ -90,7 +93,7 @@ def as_number(text):
 # -- quiet and inert -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["hostile", "search", "two", "large"])
+@pytest.mark.parametrize("name", ["hostile", "search", "two", "large", "empty"])
 def test_a_page_asks_nothing_and_complains_of_nothing(visit, files, name):
     seen = visit(name)
     seen.page.locator("#features-table .sort").first.click()
@@ -184,6 +187,12 @@ def test_kinds_can_be_hidden(visit):
 
 
 # -- map and cards -------------------------------------------------------------------------------------------
+
+
+def test_without_features_there_is_a_sentence_and_no_map(visit):
+    seen = visit("empty")
+    assert seen.page.get_by_text("nothing to draw").is_visible()
+    assert not seen.page.locator("#map-frame").is_visible()
 
 
 def test_pointing_at_the_map_reads_a_cell(visit):

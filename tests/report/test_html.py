@@ -18,7 +18,7 @@ from mmtfl.report import evaluation
 from mmtfl.report.evaluation import Evaluation, TaskScores
 from mmtfl.report.html import render_report, write_report
 from mmtfl.report.plain import as_json
-from mmtfl.report.words import caution, number, verdict
+from mmtfl.report.words import caution, clear_winner, number, verdict
 from report.reports import HOSTILE, hostile_model, hostile_problem, large_model
 
 VOID = {"meta", "input", "br", "link", "img"}
@@ -266,6 +266,23 @@ def test_a_difference_that_may_be_chance_is_called_so():
     assert unclear[0].startswith("On held-out rows this model and separate models predict about equally well")
     assert "within what chance gives" in unclear[2]
     assert "within what chance gives" not in unclear[1]
+
+
+def test_a_difference_that_no_digit_shows_wins_nothing():
+    same = verdict(scores((0.97, 0.97001, 0.97001)))
+    assert same[0].startswith("On held-out rows this model, one pooled model and separate models predict")
+    assert same[1].endswith("it has the larger score in 0 of 1 task.")
+    assert clear_winner(scores((0.97, 0.97001, 0.97001))) is None
+    assert verdict(scores((0.5, 0.5 + 4e-16, 0.6)))[1] == "Beside one pooled model there is no difference."
+
+
+def test_a_model_without_features_says_so_in_place_of_a_map():
+    X, y, task = hostile_problem()
+    text = render_report(MMTFLRegressor(alpha=1e6).fit(X, y, task=task))
+    assert "Of 12 features, 0 are used.<" in text
+    assert "so there is nothing to draw" in text
+    assert '<div class="needs-script" hidden>' in text
+    assert "so there is nothing to draw" not in render_report(hostile_model())
 
 
 @pytest.mark.parametrize(

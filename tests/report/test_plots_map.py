@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mmtfl import MMTFLRegressor, RobustRegressor
+from mmtfl import MMTFLClassifier, MMTFLRegressor, RobustRegressor
 from mmtfl.datasets import make_tasks
 from mmtfl.plots import SharedPartDisplay, SharingMapDisplay
 from mmtfl.report.plots.sharing_map import largest_in_blocks
@@ -88,6 +88,18 @@ def test_coefficients_scale_to_spreads_of_features_and_targets():
         rows = [int(name[1:]) for name in display.features]
         assert_allclose(image_of(display), (expected * X.std(axis=0)).T[np.ix_(rows, display.tasks)])
         assert "scaled to s.d. of features" in display.ax_.get_title(loc="left")
+
+
+def test_classes_are_no_scale():
+    data = make_tasks(3, 40, 5, n_informative=3, noise=1.0, random_state=0)
+    y = np.where(data.y > 0, "yes", "no")
+    model = MMTFLClassifier(alpha=0.02).fit(data.X, y, task=data.task)
+    with_classes = SharingMapDisplay.from_estimator(model, data.X, y, data.task)
+    without = SharingMapDisplay.from_estimator(model, data.X)
+    assert_array_equal(image_of(with_classes), image_of(without))
+    assert with_classes.quantity == without.quantity
+    coded = SharingMapDisplay.from_estimator(model, data.X, (y == "yes").astype(int), data.task)
+    assert_array_equal(image_of(coded), image_of(without))
 
 
 def test_scaling_refuses_targets_without_rows_and_tasks_without_targets():

@@ -138,7 +138,7 @@ def test_missing_targets_labels_and_weights_are_counted(pupils):
         ([False, True], (False, True)),
         ([0, 1], (0, 1)),
         ([1.0, 2.0], (1, 2)),
-        ([0.5, 1.5], (0.5, 1.5)),
+        ([0.5, 1.5], ("0.5", "1.5")),  # scikit-learn takes fractions for numbers
         (["001", "002"], ("001", "002")),
     ],
 )
@@ -147,7 +147,7 @@ def test_two_values_are_classes(pupils, values, classes):
     recipe = learn(pupils)
     assert recipe.classes == classes
     assert TableRecipe.from_dict(json.loads(json.dumps(recipe.as_dict()))) == recipe
-    assert recipe.targets(pupils).tolist() == values * 20
+    assert recipe.targets(pupils).tolist() == list(classes) * 20
     assert any("--regress" in line for line in recipe.notes) == isinstance(values[0], int | float) - (
         isinstance(values[0], bool)
     )
@@ -166,6 +166,7 @@ def test_numbers_are_numbers_on_request_and_by_default(pupils):
         (["a", "b", "c", "d"], {}, "Target 'score' has 4 classes"),
         ([1, 2, 3, 4], {"classify": True}, "Target 'score' has 4 classes"),
         (["a"] * 4, {}, "single class, 'a'"),
+        ([np.nan] * 4, {"classify": True}, "Target 'score' has no value at all"),
         (["a", "b"] * 2, {"classify": False}, "does not hold numbers"),
         ([1.0, np.inf, 2.0, 3.0], {}, "Target 'score' has 1 infinite"),
         ([date(2020, 1, 1)] * 4, {}, "Target 'score' holds dates"),
@@ -352,3 +353,11 @@ def test_a_damaged_recipe_is_refused(pupils, change):
         TableRecipe.from_dict({**learn(pupils).as_dict(), **change})
     with pytest.raises(TableError, match="damaged"):
         TableRecipe.from_dict({})
+
+
+def test_a_target_with_one_value_is_told_and_a_dropped_task_column_refused(pupils):
+    same = pupils.assign(score=3.0)
+    assert "target 'score' has one value in all rows: there is nothing to predict" in learn(same).notes
+    assert not any("nothing to predict" in note for note in learn(pupils).notes)
+    with pytest.raises(TableError, match="Column 'school' is dropped, and is task, target or weight"):
+        learn(pupils, drop=["school"])

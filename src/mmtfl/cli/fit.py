@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ from mmtfl.cli.output import note
 from mmtfl.cli.training import Training, model_options, train
 
 _SHARE = 0.1  # of the smallest alpha that drops every feature: a start where `cv` is not asked
+_SMALL_SHARE = 1e-4  # where no strength drops a feature, of the one that leaves a thousandth of each
 
 
 def fit(
@@ -90,21 +92,32 @@ def exponent(word: str) -> float | str:
         raise BadInput(f"--k {word!r} is not a number, inf or log.") from None
 
 
+def _drops_features(p: float, k: float | str) -> bool:
+    """Whether some strength drops every feature: its penalty has a corner at zero (r <= 1)."""
+    if k == "log":
+        return p == 1
+    return 1 / p + 1 / float(k) >= 1
+
+
 def _default_alpha(training: Training, options: dict[str, Any], talk: FileOptions) -> float:
     """A tenth of the strength at which nothing is left."""
     from mmtfl.selection.search import path
 
-    found = path(
-        training.X,
-        training.y,
-        training.task,
-        alphas=2,
-        alpha_ratio=_SHARE,
-        loss="logistic" if training.classify else "squared",
-        sample_weight=training.weights,
-        **{**options, "tol": 1e-2},
-    )
+    drops = _drops_features(options["p"], options["k"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit itself tells whether it converged
+        found = path(
+            training.X,
+            training.y,
+            training.task,
+            alphas=2,
+            alpha_ratio=_SHARE if drops else _SMALL_SHARE,
+            loss="logistic" if training.classify else "squared",
+            sample_weight=training.weights,
+            **{**options, "tol": 1e-2},
+        )
     alpha = float(f"{found.alphas[-1]:.3g}")
     if not talk.quiet:
-        note(f"--alpha {alpha:g}, a tenth of what drops every feature; `mmtfl cv` tunes it")
+        what = "a tenth of what drops every feature" if drops else "small: no strength drops a feature here"
+        note(f"--alpha {alpha:g}, {what}; `mmtfl cv` tunes it")
     return alpha

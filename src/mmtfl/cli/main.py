@@ -95,10 +95,14 @@ def _run(words: list[str]) -> int:
         return _refuse(
             BadInput(f"{error} An option with one value is repeated for more: --target a --target b.")
         )
+    except cyclopts.MissingArgumentError as error:
+        return _refuse(_missing(error, words))
     except (cyclopts.CycloptsError, BadInput, TableError) as error:
         return _refuse(error)
     except BrokenPipeError:  # whoever read our output has seen enough, as in `mmtfl ... | head`
         _give_up_stdout()
+        return 0
+    except SystemExit:  # the same, where rich was writing: it ends the process so, and nothing else does
         return 0
     except OSError as error:
         _give_up_stdout()
@@ -127,6 +131,15 @@ def _app(cyclopts: ModuleType, words: Sequence[str]) -> Any:
 def _refuse(error: Exception, code: int = BAD_INPUT) -> int:
     print(f"mmtfl: {' '.join(str(error).split())}", file=sys.stderr)
     return code
+
+
+def _missing(error: Any, words: Sequence[str]) -> Exception:
+    """What is missing, and where one reads about it."""
+    if error.argument is None:
+        return BadInput(str(error))
+    typed = [name for name in error.argument.names if name in words]
+    lack = f"{typed[-1]} needs a value" if typed else f"{words[0]} needs {error.argument.name}"
+    return BadInput(f"{lack}: see `mmtfl {words[0]} --help`.")
 
 
 def _spoken(error: OSError) -> OSError:

@@ -29,6 +29,25 @@ def fitted_part(model: Any) -> Any:
     return getattr(model, "best_estimator_", model)
 
 
+def check_known_tasks(model: Any, labels: Any, remedy: str) -> None:
+    """Refuse rows of tasks that the model does not know, if the table has labels at all."""
+    import numpy as np
+
+    from mmtfl.data.conversion import abbreviate
+    from mmtfl.data.words import count
+
+    if labels is None:
+        return
+    known = fitted_part(model).tasks_
+    new = ~np.isin(labels, known)
+    if new.any():
+        raise BadInput(
+            f"Task {labels[new][0].item()!r} in data row {new.argmax() + 1} is not one the model knows "
+            f"({count(new.sum(), 'row')} with new tasks): its tasks are {abbreviate(known.tolist())}. "
+            f"{remedy}"
+        )
+
+
 def recipe_for(model: Any, task: str | None) -> Any:
     """How a table becomes what the model takes: as it was fitted, or by the names of its features."""
     from dataclasses import replace

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.models import fitted_part, load_model, recipe_for
+from mmtfl.cli.models import check_known_tasks, fitted_part, load_model, recipe_for
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_table_output, note, print_csv, print_json, say, write_table
 from mmtfl.cli.training import library_words
@@ -69,7 +69,8 @@ def predict(
     file = TableFile(data, separator=text.separator, decimal=text.decimal)
     frame = file.frame(text=recipe.text_columns)
     X, labels = recipe.matrix(frame, unknown_level=unknown_level), recipe.labels(frame)
-    _check_tasks(learned, labels, unknown_task)
+    if unknown_task == "error":
+        check_known_tasks(learned, labels, "Leave these rows out, or use --unknown-task mean.")
     # labels come by the recipe, whichever door they took in the fit
     fitted_part(learned).set_params(unknown_task=unknown_task, task_column=None)
     with library_words():
@@ -78,23 +79,6 @@ def predict(
     _tell_class(fitted_part(learned), recipe, talk)
     _put_out(file, frame, columns, output, talk)
     return 0
-
-
-def _check_tasks(model: Any, labels: Any, unknown_task: str) -> None:
-    import numpy as np
-
-    from mmtfl.data.conversion import abbreviate
-
-    if labels is None or unknown_task == "mean":
-        return
-    known = fitted_part(model).tasks_
-    new = ~np.isin(labels, known)
-    if new.any():
-        raise BadInput(
-            f"Task {labels[new][0].item()!r} in data row {new.argmax() + 1} is not one the model knows "
-            f"({new.sum()} rows with new tasks): its tasks are {abbreviate(known.tolist())}. Leave these "
-            "rows out, or use --unknown-task mean."
-        )
 
 
 def _predictions(model: Any, recipe: Any, X: Any, labels: Any, prefix: str) -> dict[str, Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.models import load_model
-from mmtfl.cli.options import TARGET_FILE, FileOptions, TextOptions
-from mmtfl.cli.output import check_output, print_json, say, told_when_full
+from mmtfl.cli.models import check_known_tasks, load_model
+from mmtfl.cli.options import TABLE, TARGET_FILE, FileOptions, TextOptions
+from mmtfl.cli.output import check_output, note, print_json, say, told_when_full
 from mmtfl.cli.training import library_words
 
 
@@ -17,6 +19,7 @@ def report(
     data: Path | None = None,
     /,
     *,
+    drop_unlabelled: Annotated[bool, Parameter(negative=(), show_default=False, group=TABLE)] = False,
     text: TextOptions | None = None,
     output: Annotated[Path, TARGET_FILE],
     talk: FileOptions | None = None,
@@ -40,6 +43,8 @@ def report(
         A model of `mmtfl fit`, `mmtfl cv` or Python's save.
     data
         A table with targets, best one the model was not fitted on.
+    drop_unlabelled
+        Leave out rows without a target or a task label.
     output
         The page, something.html.
     """
@@ -55,8 +60,11 @@ def report(
 
         file = TableFile(data, separator=text.separator, decimal=text.decimal)
         frame = file.frame(text=recipe.text_columns)
+        if drop_unlabelled:
+            frame = _labelled(frame, recipe, quiet=talk.quiet)
         source = {"data": data.name, "sha256": file.sha256}
         parts = recipe.matrix(frame), recipe.targets(frame), recipe.labels(frame)
+        check_known_tasks(learned, parts[2], "Leave these rows out.")
     from mmtfl.report.html import write_report
 
     with library_words(), told_when_full(output):
@@ -66,3 +74,16 @@ def report(
     elif not talk.quiet:
         say(f"Written: {output}")
     return 0
+
+
+def _labelled(frame: Any, recipe: Any, *, quiet: bool) -> Any:
+    from mmtfl.data.words import count
+    from mmtfl.tables.recipe import drop_unlabelled
+
+    several = len(recipe.target_columns) > 1  # each of them may have gaps
+    frame, n_dropped = drop_unlabelled(
+        frame, [recipe.task_column, *(() if several else recipe.target_columns)]
+    )
+    if n_dropped and not quiet:
+        note(f"{count(n_dropped, 'row')} without a target or task label left out")
+    return frame

@@ -26,6 +26,9 @@ _WORDS = (
     ("metric=", "--scoring "),
     ("scale_targets", "scale-targets"),
     ("max_iter", "max-iter"),
+    ("^sample_weight is", "--weights is"),
+    (r"^metric '(\w+)' failed", r"--scoring \1 failed"),
+    (r"float\('inf'\)", "inf"),
 )
 
 
@@ -165,7 +168,7 @@ def _fit(model: Any, training: Training, talk: FileOptions) -> bool:
         say(
             f"mmtfl: the fit stopped after {model.n_iter_} passes at a violation of {model.violation_:.2e}, "
             f"short of --tol {model.tol:g}. The model is saved; raise --max-iter (now {model.max_iter}), "
-            f"loosen --tol{'' if model.standardize else ', or use --standardize'}."
+            f"or loosen --tol{'' if model.standardize else ', or use --standardize'}."
         )
     model.set_params(verbose=0)
     return converged
@@ -238,8 +241,11 @@ def _of_data(model: Any, training: Training) -> dict[str, Any]:
 
 def _command(data: Path, output: Path) -> str:
     """The command as it was typed, with names of files in place of their paths."""
-    names = {str(path): path.name for path in (data, output)}
-    return shlex.join(["mmtfl", *(names.get(word, word) for word in command_words.get())])
+    words = []
+    for word in command_words.get():
+        option, sign, value = word.partition("=") if word.startswith("-") else ("", "", word)
+        words.append(option + sign + (Path(value).name if Path(value) in (data, output) else value))
+    return shlex.join(["mmtfl", *words])
 
 
 def _show(model: Any, output: Path, talk: FileOptions) -> None:
@@ -252,7 +258,7 @@ def _show(model: Any, output: Path, talk: FileOptions) -> None:
         return
     for line in headlines(summary, scores):
         print(line)
-    if not any(summary.counts[kind] for kind in ("shared", "partial", "single")):
+    if not talk.quiet and not any(summary.counts[kind] for kind in ("shared", "partial", "single")):
         note("no feature is kept: the strength is too large, or the features tell nothing")
     if not talk.quiet:
         say(f"Written: {output} (next: mmtfl inspect {shlex.quote(str(output))})")

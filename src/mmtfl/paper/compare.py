@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from mmtfl.paper.methods import METHODS, Grid
-from mmtfl.paper.problems import Pool, Problem, make_split, pool_of_rows, pool_of_targets
+from mmtfl.paper.problems import Part, Pool, Problem, make_split, pool_of_rows, pool_of_targets
 from mmtfl.paper.protocol import FORMAT, measure, run_cells
 from mmtfl.paper.store import Cell, Store
 
@@ -148,7 +148,9 @@ def pool_of_table(X: np.ndarray, y: np.ndarray, task: np.ndarray | None, *, clas
     Pool
         For `mmtfl.paper.problems.make_split`.
     """
-    return pool_of_targets(X, y) if task is None else pool_of_rows(X, y, task, by_class=classify)
+    if task is None:
+        return pool_of_targets(X, y)
+    return pool_of_rows(X, y, task, by_class=classify, one_unit=True)  # they are one column
 
 
 def compare(
@@ -243,6 +245,15 @@ def compare(
     return Comparison(metric, average, fraction, splits, standings(scores, fraction, took))
 
 
+def _check_scored(test: Part) -> None:
+    """A score measures how much of what varies is told: somewhere a target must vary."""
+    if not any(np.ptp(test.y[test.task == label]) > 0 for label in np.unique(test.task)):
+        raise ValueError(
+            f"Nothing can be scored: no task has two different targets among the {len(test.y)} test rows of "
+            "a split. Use a smaller --fraction, or a target that varies within tasks."
+        )
+
+
 @dataclass(frozen=True)
 class _TableCell:
     """Computes the cells of one table."""
@@ -254,4 +265,5 @@ class _TableCell:
     def __call__(self, cell: Cell) -> dict[str, Any]:
         pool = self.problem.load(self.seed)
         split = make_split(self.problem, pool, cell.fraction, self.seed, "table", cell.fraction, cell.repeat)
+        _check_scored(split.test)
         return measure(self.problem, pool, split, cell.method, self.grid)

@@ -123,13 +123,13 @@ def _single_tasks(split: Split, classify: bool, options: Mapping, grid: Grid) ->
 def _pooled(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
     """One ridge or lasso for the rows of all tasks, as if they were one.
 
-    Where targets are in different units, each task's are brought to mean 0 and spread 1 first.
+    Where targets may be in different units, each task's are brought to mean 0 and spread 1 first.
     """
     search = SingleTaskClassifierCV if classify else SingleTaskRegressorCV
     train, folds = split.train, split.folds(grid.folds)
     labels, code = np.unique(train.task, return_inverse=True)
     centre, unit = np.zeros(len(labels)), np.ones(len(labels))
-    if options.get("scale_targets"):
+    if options.get("scale_targets") and not split.one_unit:
         own = [train.y[code == t] for t in range(len(labels))]
         centre = np.array([y.mean() for y in own])
         unit = np.array([y.std() or 1.0 for y in own])

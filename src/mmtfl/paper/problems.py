@@ -48,6 +48,7 @@ class Pool:
     group: np.ndarray
     support: np.ndarray | None = None
     coef: np.ndarray | None = None
+    one_unit: bool = False  # whether targets of all tasks are known to be in the same unit
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Split:
     test: Part
     group: np.ndarray  # of every unit of the pool
     fold_seed: int
+    one_unit: bool = False  # as in the pool
 
     def folds(self, n_folds: int) -> list[Fold]:
         """Folds of the training rows that keep units together and every task in every training part."""
@@ -165,6 +167,7 @@ def make_split(problem: Problem, pool: Pool, fraction: float, *purpose: int | fl
         Part(X_test, held_out.y, held_out.task, held_out.unit),
         pool.group,
         seed_for("folds", *purpose),
+        pool.one_unit,
     )
 
 
@@ -177,13 +180,13 @@ def load_pool(name: str, seed: int) -> Pool:
 # -- the pools -------------------------------------------------------------------------------------------
 
 
-def pool_of_rows(X: Any, y: np.ndarray, task: np.ndarray, *, by_class: bool = False, **truth: Any) -> Pool:
+def pool_of_rows(X: Any, y: np.ndarray, task: np.ndarray, *, by_class: bool = False, **known: Any) -> Pool:
     """Tasks with rows of their own: every row is a unit, split within its task (and its class)."""
     group = np.unique(task, return_inverse=True)[1]
     if by_class:
         classes, label = np.unique(y, return_inverse=True)
         group = group * len(classes) + label
-    return Pool(Part(X, y, task, np.arange(len(y))), group, **truth)
+    return Pool(Part(X, y, task, np.arange(len(y))), group, **known)
 
 
 def pool_of_targets(X: np.ndarray, Y: np.ndarray) -> Pool:

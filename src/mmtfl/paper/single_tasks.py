@@ -159,5 +159,7 @@ class _Models:
 
 def _spread(values):
     """Standard deviation, one where nothing varies."""
-    spread = np.std(values, axis=0)
-    return np.where(spread > 1e-12 * np.abs(values).max(axis=0), spread, 1.0)
+    most = np.abs(values).max(axis=0)
+    power = np.frexp(most)[1]  # a power of two changes no digit, and no square overflows
+    spread = np.ldexp(np.std(np.ldexp(values, -power), axis=0), power)
+    return np.where(spread > 1e-12 * most, spread, 1.0)

@@ -150,6 +150,9 @@ def make_page(
 def _headline(summary: ModelSummary) -> str:
     counts = summary.counts
     used = summary.n_features - counts["none"]
+    if summary.n_tasks == 1 or not used:  # nobody to share with, or nothing to share
+        verb = "is" if used == 1 else "are"
+        return f"Of {number(summary.n_features)} features, {number(used)} {verb} used."
     return (
         f"Of {number(summary.n_features)} features, {number(used)} {'is' if used == 1 else 'are'} used: "
         f"{number(counts['shared'])} by all {number(summary.n_tasks)} tasks, {number(counts['partial'])} by "

@@ -224,7 +224,7 @@ def describe(model: Any) -> ModelSummary:
         if fitted is model
         else f"{type(model).__name__}({type(fitted).__name__})",
         kind=kind,
-        classes=fitted.classes_.tolist() if kind == "classification" else None,
+        classes=_classes(model, fitted) if kind == "classification" else None,
         member=_member(fitted),
         strengths=_strengths(fitted),
         n_tasks=n_tasks,
@@ -244,6 +244,12 @@ def describe(model: Any) -> ModelSummary:
 
 
 # -- the parts -----------------------------------------------------------------------------------------------
+
+
+def _classes(model: Any, fitted: Any) -> list[Any]:
+    """The two classes as the table has them: those of several targets reach the model as 0 and 1."""
+    known = getattr(getattr(model, "recipe_", None), "classes", None)
+    return fitted.classes_.tolist() if known is None else list(known)
 
 
 def _features(model: Any, scaled_coef: np.ndarray | None) -> list[FeatureSummary]:

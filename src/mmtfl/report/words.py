@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.data.words import count
 from mmtfl.report.evaluation import ALTERNATIVES, Comparison, Evaluation
 from mmtfl.report.summary import ModelSummary
 
 ALTERNATIVE_NAMES = {"pooled": "one pooled model", "separate": "separate models"}
 MISSING = "–"
+VISIBLE = 0.005  # a difference of scores that two decimals show
+ROUNDING = 1e-9
 
 
 def number(value: Any, digits: int = 3) -> str:
@@ -57,8 +60,8 @@ def verdict(evaluation: Evaluation) -> list[str]:
     if winner == "own":
         first = f"this model predicts best: {line}"
     elif winner is None:
-        rivals = " and ".join(ALTERNATIVE_NAMES[who] for who in _rivals(evaluation))
-        first = f"this model and {rivals} predict about equally well: {line}"
+        *alike, last = ["this model", *(ALTERNATIVE_NAMES[who] for who in _rivals(evaluation))]
+        first = f"{', '.join(alike)} and {last} predict about equally well: {line}"
     else:
         verb = "predict" if winner == "separate" else "predicts"
         first = f"{ALTERNATIVE_NAMES[winner]} {verb} better than this model: {line}"
@@ -77,22 +80,26 @@ def clear_winner(evaluation: Evaluation) -> str | None:
 
 
 def _rivals(evaluation: Evaluation) -> list[str]:
-    """Alternatives whose difference to the model is within what chance gives."""
+    """Alternatives whose difference to the model is within what chance gives, or too small to matter."""
     found = {who: evaluation.against(who) for who in ALTERNATIVES}
-    return [who for who, beside in found.items() if beside is not None and beside.is_chance]
+    return [
+        who
+        for who, beside in found.items()
+        if beside is not None and (beside.is_chance or abs(beside.difference) < VISIBLE)
+    ]
 
 
 def _beside(who: str, found: Comparison | None) -> str:
     assert found is not None  # both columns have scores
     name = ALTERNATIVE_NAMES[who]
-    if found.difference == 0:
+    if abs(found.difference) < ROUNDING:
         return f"Beside {name} there is no difference."
     word = "better" if found.difference > 0 else "worse"
     error = "" if found.error is None else f" (standard error over tasks {gain(found.error)})"
     chance = " This is within what chance gives." if found.is_chance else ""
     return (
         f"Beside {name} this model is {word} by {gain(found.difference)} on average{error}; it has the "
-        f"larger score in {found.n_better} of {found.n_tasks} tasks.{chance}"
+        f"larger score in {found.n_better} of {count(found.n_tasks, 'task')}.{chance}"
     )
 
 

@@ -124,7 +124,8 @@ class FeatureColumn:
             raise TableError(
                 f"Column {self.name!r} has the level {found[unknown[0]]!r}, which the model does not know "
                 f"({count(rows.sum(), 'row')} with new levels, the first is data row {rows.argmax() + 1}): "
-                f"its levels are {abbreviate(self.levels)}. Correct it, or use --unknown-level ignore."
+                f"its levels are {abbreviate(self.levels)}. Correct it, or leave "
+                "these rows out; predict also takes --unknown-level ignore."
             )
 
 

@@ -139,7 +139,13 @@ class TableRecipe:
             weight_column=weights,
             classes=classes,
             impute=impute,
-            notes=(*notes, *_constant(frame, chosen), *_many_levels(learned), *([note] if note else [])),
+            notes=(
+                *notes,
+                *_constant(frame, chosen),
+                *_nothing_to_predict(frame, targets),
+                *_many_levels(learned),
+                *([note] if note else []),
+            ),
         )
         recipe._check_names()
         return recipe
@@ -284,6 +290,12 @@ def _choose(frame, special, features, drop, categories) -> tuple[list[str], list
     special, names, notes = [name for name in special if name is not None], list(frame.columns), []
     for name in (*drop, *categories):
         _known(frame, name)
+    both = [name for name in special if name in drop]
+    if both:
+        raise TableError(
+            f"Column {both[0]!r} is dropped, and is task, target or weight: these are no features anyway, so "
+            "leave it out of --drop."
+        )
     if features is None:
         nameless = [name for name in names if unnamed(name) and name not in special]
         if nameless:
@@ -333,8 +345,13 @@ def _constant(frame: Any, names: Sequence[str]) -> list[str]:
     constant = [name for name in names if frame[name].nunique(dropna=False) == 1]
     if not constant:
         return []
-    verb = "has" if len(constant) == 1 else "have"
-    return [f"{abbreviate(constant)} {verb} one value in all rows: kept, but they tell nothing"]
+    has, tell = ("has", "it tells") if len(constant) == 1 else ("have", "they tell")
+    return [f"{abbreviate(constant)} {has} one value in all rows: kept, but {tell} nothing"]
+
+
+def _nothing_to_predict(frame: Any, targets: Sequence[str]) -> list[str]:
+    constant = [name for name in targets if frame[name].nunique() == 1]
+    return [f"target {name!r} has one value in all rows: there is nothing to predict" for name in constant]
 
 
 def _many_levels(columns: Sequence[FeatureColumn]) -> list[str]:

@@ -41,13 +41,15 @@ def learn_classes(
             f"Targets {abbreviate([c.name for c in columns])} mix numbers and classes: fit them apart."
         )
     if len(values) != 2:
-        raise TableError(_not_two(columns[0].name, values))
+        raise TableError(_not_two(columns, values))
     note = None
     if numeric and classify is None:
         note = (
             f"target {columns[0].name!r} has the values {values[0]} and {values[1]} only: taken for two "
             "classes (--regress for numbers)"
         )
+    if any(isinstance(value, float) for value in values):  # no labels to scikit-learn, but their names are
+        values = sorted({value for column in columns for value in values_as_text(column)[1]})
     return (values[0], values[1]), note
 
 
@@ -66,7 +68,18 @@ def _order(value: Class) -> tuple[bool, Any]:
     return isinstance(value, str), value
 
 
-def _not_two(name: str, values: list[Class]) -> str:
+def _not_two(columns: Sequence[Any], values: list[Class]) -> str:
+    # of several targets that differ, the one with too many classes is named, if there is one
+    name, own = max(((c.name, _classes_in(c)) for c in columns), key=lambda found: len(found[1]))
+    if not own:
+        return f"Target {name!r} has no value at all. {MISSING}."
+    if len(own) == 2:
+        return (
+            f"Targets {abbreviate([c.name for c in columns])} have different classes "
+            f"({abbreviate([str(v) for v in values])}): use the same two in all of them, such as 0 and 1."
+        )
+    if len(own) > 2:
+        values = sorted(own, key=_order)
     if len(values) < 2:
         return f"Target {name!r} has a single class, {values[0]!r}: two are needed to tell them apart."
     return (
@@ -132,8 +145,8 @@ def read_labels(column: Any, kind: str) -> np.ndarray:
     if missing.any():
         raise TableError(
             f"Task column {column.name!r} has {count(missing.sum(), 'row')} without a label (first in data "
-            f"row {missing.argmax() + 1}): fill them in, or leave these rows out with --drop-unlabelled. "
-            f"{MISSING}."
+            f"row {missing.argmax() + 1}): fill them in, or leave these rows out (all "
+            f"commands but predict: --drop-unlabelled). {MISSING}."
         )
     words = texts(column)
     if kind == "str":

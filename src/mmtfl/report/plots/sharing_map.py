@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from mmtfl.data.words import count
 from mmtfl.report.plots.axes import axes_for
@@ -120,6 +121,7 @@ class SharingMapDisplay:
             feature, so that features in different units compare.
         y : array-like, optional
             Targets of these rows: then coefficients are in standard deviations of each task's target too.
+            Classes have no such scale and change nothing.
         task : array-like of shape (n_rows,), optional
             Task labels of these rows; needed with y.
         order : {"structure", "given"}, default="structure"
@@ -144,6 +146,8 @@ class SharingMapDisplay:
             columns, rows = np.arange(len(read.tasks)), np.flatnonzero(read.uses.any(axis=1))
         coef, quantity = read.A, "coefficient"
         if X is not None:
+            if is_classifier(model):
+                y = None  # classes have no spread: their coefficients are log odds already
             spread, target = spreads(model, X, y, task)
             coef, quantity = coef * spread[:, None] / target, "scaled to s.d. of features"
             if y is not None:

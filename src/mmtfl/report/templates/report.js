@@ -358,11 +358,6 @@
         context.fillText(label(cut(data.tasks[map.tasks[column]], head - 14)), 0, 0);
         context.restore();
       }
-    if (!nRows) {
-      context.fillStyle = css(colours.muted);
-      context.textAlign = "left";
-      context.fillText("No feature is used by any task.", 12, 60);
-    }
   }
   let waiting = false;
   const soon = () => {

@@ -1,7 +1,8 @@
-# Three commands do everything on a machine with python3.11, pip and make:
+# Four commands do everything on a machine with python3.11, pip and make:
 #   make demo    set up, then fit real and simulated multitask problems and draw the picture
 #   make test    set up, then lint, types, tests and doctests
 #   make bench   set up an environment with the other libraries, then time all of them (about ten minutes)
+#   make reproduce   set up, then rerun the paper's experiments (about forty minutes on two cores; goes on if stopped)
 PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -9,7 +10,7 @@ STAMP := $(VENV)/.installed
 BENCH_VENV ?= .venv-bench
 BENCH_STAMP := $(BENCH_VENV)/.installed
 
-.PHONY: demo test bench lint setup clean
+.PHONY: demo test bench reproduce lint setup clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or run make PYTHON=python3"; exit 1; }
@@ -30,6 +31,9 @@ $(BENCH_STAMP): pyproject.toml
 
 bench: $(BENCH_STAMP)
 	$(BENCH_VENV)/bin/mmtfl bench --out bench-output --force
+
+reproduce: $(STAMP)
+	$(BIN)/mmtfl reproduce --out reproduce-output
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

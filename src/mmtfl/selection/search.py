@@ -183,9 +183,7 @@ class TaskSearch(TaskModel):
 
     def _plain_folds(self) -> tuple[int, int]:
         """Number of folds and their seed, where rows are read one after the other."""
-        cv = 5 if self.cv is None else self.cv
-        if isinstance(cv, Integral):
-            cv = TaskKFold(int(cv), random_state=0)
+        cv = self._splitter()
         if not isinstance(cv, TaskKFold) or not isinstance(cv.random_state, Integral):
             raise ValueError(
                 f"cv={self.cv!r} does not go with stored tasks: give a number of folds, or TaskKFold with a "
@@ -193,16 +191,21 @@ class TaskSearch(TaskModel):
             )
         return cv.n_splits, int(cv.random_state)
 
+    def _splitter(self) -> Any:
+        """What cv stands for: a splitter, or a list of folds."""
+        if isinstance(self.cv, str):
+            raise InvalidParameterError(f"cv={self.cv!r} is a string: give a number of folds, or a splitter.")
+        cv = 5 if self.cv is None else self.cv
+        if isinstance(cv, Integral):
+            return TaskKFold(int(cv), random_state=0, stratify=self._stratify)
+        return cv
+
     def _make_folds(self, X: Any, y: Any, task: Any, tasks: Tasks) -> list[Fold]:
         """Folds as positions in ``tasks``: rows of a complete shared X, observations otherwise."""
         n_rows = tasks.X.shape[0]
         if n_rows < 2:
             raise ValueError(f"Cross-validation needs at least two rows, found n_samples = {n_rows}.")
-        if isinstance(self.cv, str):
-            raise InvalidParameterError(f"cv={self.cv!r} is a string: give a number of folds, or a splitter.")
-        cv = 5 if self.cv is None else self.cv
-        if isinstance(cv, Integral):
-            cv = TaskKFold(int(cv), random_state=0, stratify=self._stratify)
+        cv = self._splitter()
         if isinstance(cv, TaskKFold):
             folds = folds_of_tasks(cv, tasks)
         else:

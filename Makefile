@@ -1,48 +1,66 @@
-# Four commands do everything on a machine with python3.11, pip and make:
-#   make demo    set up, then fit real and simulated multitask problems and draw the picture
-#   make test    set up, then lint, types, tests and doctests
-#   make bench   set up an environment with the other libraries, then time all of them (about ten minutes)
+# On a machine with python3.11, pip and make:
+#   make demo        set up what the demo needs, then fit real and simulated multitask problems and draw the picture
+#   make test        set up, then lint, types, tests and doctests
+#   make test-all    the same with the slow tests: scikit-learn's checks of the searches with their default grids
+#   make processors  the numerical tests under the arithmetic of other processors
+#   make bench       set up an environment with the other libraries, then time all of them (about ten minutes)
 #   make reproduce   set up, then rerun the paper's experiments (about forty minutes on two cores; goes on if stopped)
 PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
 BENCH_VENV ?= .venv-bench
-BENCH_STAMP := $(BENCH_VENV)/.installed
+INSTALL = -m pip install --quiet --disable-pip-version-check --editable
+PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
-.PHONY: demo test bench reproduce lint setup clean
+.PHONY: demo test test-all processors bench reproduce lint setup clean
 
-$(STAMP): pyproject.toml constraints.txt
+$(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or run make PYTHON=python3"; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	touch $@
+	@echo "Making the environment $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
 
-setup: $(STAMP)
+$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing mmtfl with pandas and matplotlib (the first time takes about half a minute)"
+	@$(BIN)/python $(INSTALL) '.[frames,plots]' --constraint constraints.txt
+	@touch $@
 
-demo: $(STAMP)
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing mmtfl with its development tools (the first time takes a minute or two)"
+	@$(BIN)/python $(INSTALL) '.[dev]' --constraint constraints.txt
+	@touch $@ $(VENV)/.demo
+
+setup: $(VENV)/.installed
+
+demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
 
 # the other libraries need older versions than the constraints have
-$(BENCH_STAMP): pyproject.toml
+$(BENCH_VENV)/.installed: pyproject.toml
 	test -x $(BENCH_VENV)/bin/python || $(PYTHON) -m venv $(BENCH_VENV)
-	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[bench,cli]'
+	$(BENCH_VENV)/bin/python $(INSTALL) '.[bench,cli]'
 	touch $@
 
-bench: $(BENCH_STAMP)
+bench: $(BENCH_VENV)/.installed
 	$(BENCH_VENV)/bin/mmtfl bench --out bench-output --force
 
-reproduce: $(STAMP)
+reproduce: setup
 	$(BIN)/mmtfl reproduce --out reproduce-output
 
-lint: $(STAMP)
+lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: $(STAMP) lint
+test: lint
 	.ci/chromium
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q
+	$(PYTEST)
+
+test-all: lint
+	.ci/chromium
+	$(PYTEST) -m ""
+
+processors: setup
+	.ci/processors $(BIN)/python
 
 clean:
 	rm -rf $(VENV) $(BENCH_VENV) build dist .mypy_cache .ruff_cache .pytest_cache

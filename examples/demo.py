@@ -6,6 +6,7 @@ groups of patients by sex and age are the tasks, nine measurements, their square
 
 from __future__ import annotations
 
+import sys
 import time
 from itertools import combinations_with_replacement
 from pathlib import Path
@@ -21,10 +22,16 @@ from sklearn.datasets import load_diabetes
 
 from mmtfl import MMTFLRegressorCV
 from mmtfl.datasets import make_d1, make_d2
-from mmtfl.model_selection import tasks_train_test_split
+from mmtfl.model_selection import per_task_scores, tasks_train_test_split
 
 PICTURE = Path("demo-output") / "coefficients.png"
 PER_TASK = ((2, float("inf")), (1, float("inf")))  # ridge or lasso, whichever cross-validation likes
+WORDS = {
+    "shared": "used by all tasks",
+    "partial": "used by some tasks",
+    "single": "used by one task",
+    "none": "not used",
+}
 OPTIONS = {"alphas": 30, "cv": 3, "n_jobs": 2}
 
 
@@ -46,32 +53,63 @@ def fit_three(X, y, task, train_size: float, seed: int):
     X_train, X_test, y_train, y_test, task_train, task_test = parts
     family = MMTFLRegressorCV(**OPTIONS).fit(X_train, y_train, task=task_train)
     separate = MMTFLRegressorCV(pk=PER_TASK, **OPTIONS).fit(X_train, y_train, task=task_train)
-    pooled = MMTFLRegressorCV(pk=PER_TASK, **OPTIONS).fit(X_train, y_train)
-    of_tasks = [pooled.score(X_test[task_test == t], y_test[task_test == t]) for t in family.tasks_]
+    # one vector of coefficients and an intercept per task: rows about the means of their task
+    centre = [_group_means(part, task_train) for part in (X_train, y_train)]
+    pooled = MMTFLRegressorCV(pk=PER_TASK, **OPTIONS).fit(*_about(centre, X_train, y_train, task_train))
+    predicted = (
+        pooled.predict(_about(centre, X_test, y_test, task_test)[0]) + centre[1].loc[task_test].to_numpy()
+    )
     scores = family.score(X_test, y_test, task_test), separate.score(X_test, y_test, task_test)
-    return family, np.array([*scores, np.mean(of_tasks)])
+    return family, np.array([*scores, np.mean(list(per_task_scores(y_test, predicted, task_test).values()))])
+
+
+def _group_means(values, task):
+    return pd.DataFrame(np.asarray(values)).groupby(np.asarray(task)).mean().squeeze(axis=1)
+
+
+def _about(centre, X, y, task):
+    return np.asarray(X) - centre[0].loc[task].to_numpy(), np.asarray(y) - centre[1].loc[task].to_numpy()
 
 
 def compare(name: str, X, y, task, *, train_size: float, repeats: int):
     """Print test scores and what is shared; the model of the first split is returned."""
     start = time.perf_counter()
-    runs = [fit_three(X, y, task, train_size, seed) for seed in range(repeats)]
-    family, scores = runs[0][0], np.array([run[1] for run in runs])
-    sizes = f"{len(family.tasks_)} tasks, {X.shape[1]} features, {len(y)} rows, {train_size:.0%} to train"
+    sizes = f"{len(np.unique(task))} tasks, {X.shape[1]} features, {len(y)} rows, {train_size:.0%} to train"
     print(f"\n{name}: {sizes}")
+    runs = []
+    for seed in range(repeats):
+        say(f"  split {seed + 1} of {repeats}: tuning the family, one model per task and one pooled model")
+        runs.append(fit_three(X, y, task, train_size, seed))
+    say("")
+    family, scores = runs[0][0], np.array([run[1] for run in runs])
     splits = "one random split" if repeats == 1 else f"mean and sd of {repeats} random splits"
     print(f"  test R^2 (mean over tasks; {splits})")
-    member = f"MMTFL, cross-validation chose ({family.best_p_:g},{family.best_k_:g})"
-    for model, column in zip((member, "one model per task", "one pooled model"), scores.T, strict=True):
+    chosen = sorted({f"({run[0].best_p_:g},{run[0].best_k_:g})" for run in runs})
+    member = f"MMTFL, cross-validation chose {' and '.join(chosen)}"
+    for model, column in zip(
+        (member, "one model per task", "one pooled model, own intercepts"), scores.T, strict=True
+    ):
         spread = f"  +- {column.std():.3f}" if repeats > 1 else ""
         print(f"    {model:44}{column.mean():6.3f}{spread}")
     summary = family.summary()
-    for kind in ("shared", "partial", "single", "none"):
+    for kind, words in WORDS.items():
         names = list(summary["feature"][summary["kind"] == kind])
         shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
-        print(f"  {kind:8}{len(names):4} features   {shown}".rstrip())
+        print(f"  {words:20}{len(names):4} features   {shown}".rstrip())
     print(f"  {time.perf_counter() - start:.1f} s")
     return family
+
+
+def say(line: str) -> None:
+    """Progress on stderr: one line that is written over on a terminal."""
+    on_terminal = sys.stderr.isatty()
+    if line or on_terminal:
+        print(
+            f"\r{line:90}" if on_terminal else line,
+            end="\r" if on_terminal else "\n",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def draw_matrix(ax, title: str, coef: np.ndarray) -> None:
@@ -108,6 +146,7 @@ def draw(truths, models, diabetes, path: Path) -> None:
 
 def main() -> None:
     """Run the three problems and draw them."""
+    print("Three multitask problems. The first fit ever compiles for some seconds.", flush=True)
     d1, d2 = make_d1(random_state=0), make_d2(random_state=0)
     models = {
         "D1": compare("D1", d1.X, d1.y, d1.task, train_size=0.5, repeats=1),

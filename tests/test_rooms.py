@@ -12,7 +12,13 @@ ORDER = [
     *("data", "objective", "solvers", "estimators", "selection", "tables", "report", "bench", "paper", "cli"),
 ]
 # modules beside the rooms: errors stands left of all, the others give names of one room a short address
-MODULES = {"errors": "leftmost", "datasets": "data", "model_selection": "selection", "plots": "report"}
+MODULES = {
+    "__main__": "cli",
+    "errors": "leftmost",
+    "datasets": "data",
+    "model_selection": "selection",
+    "plots": "report",
+}
 # the interface of the engines is a type the solvers name, and Threads is their default
 ENGINE_USERS = ORDER[ORDER.index("solvers") :]
 

@@ -88,4 +88,4 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
+    return sorted(["__doc__", "__version__", *__all__, *_MODULES])

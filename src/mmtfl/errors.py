@@ -5,7 +5,24 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["require"]
+__all__ = ["install_hint", "require"]
+
+
+def install_hint(extra: str) -> str:
+    """Say how an extra of this package is installed.
+
+    Parameters
+    ----------
+    extra : str
+        Name of the extra.
+
+    Examples
+    --------
+    >>> from mmtfl.errors import install_hint
+    >>> print(install_hint("plots"))
+    it comes with the extra 'plots' of mmtfl (in a checkout: pip install '.[plots]')
+    """
+    return f"it comes with the extra {extra!r} of mmtfl (in a checkout: pip install '.[{extra}]')"
 
 
 def require(module: str, extra: str | None = None) -> ModuleType:
@@ -34,7 +51,8 @@ def require(module: str, extra: str | None = None) -> ModuleType:
     >>> require("no_such_module", "frames")
     Traceback (most recent call last):
     ...
-    ImportError: no_such_module is needed here and is not installed: pip install 'mmtfl[frames]'
+    ImportError: no_such_module is needed here and is not installed: it comes with the extra 'frames' of
+    mmtfl (in a checkout: pip install '.[frames]')
     """
     package = module.partition(".")[0]
     try:
@@ -42,6 +60,6 @@ def require(module: str, extra: str | None = None) -> ModuleType:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != package:
             raise  # the module is there, something it needs is not
-        wanted = f"'mmtfl[{extra}]'" if extra else package
-        message = f"{package} is needed here and is not installed: pip install {wanted}"
+        remedy = install_hint(extra) if extra else f"pip install {package}"
+        message = f"{package} is needed here and is not installed: {remedy}"
         raise ImportError(message, name=package) from None

@@ -12,6 +12,7 @@ from mmtfl.bench.cases import COMPARED, make_cases
 from mmtfl.bench.libraries import LIBRARIES, NAMES, Library, Problem, block_columns, textbook
 from mmtfl.bench.problems import RaggedTasks, make_ragged
 from mmtfl.bench.run import _WARM_UP
+from mmtfl.errors import install_hint
 from oracles import Problem as ListedTasks
 from oracles import algorithm1 as slow_algorithm1
 
@@ -70,7 +71,7 @@ def test_block_columns_have_a_feature_of_one_task_each():
 
 def test_a_missing_library_says_how_to_get_it():
     absent = Library("ghost", "call", "no_such_library", lambda problem: True, lambda *_: None, 1e-4)
-    assert absent.missing() == "skipped: not installed; pip install 'mmtfl[bench]'"
+    assert absent.missing() == f"skipped: not installed; {install_hint('bench')}"
 
 
 def test_a_library_that_does_not_import_says_so(monkeypatch):

@@ -110,4 +110,4 @@ def test_help_loads_no_compiler_and_no_plots():
 def test_a_missing_extra_is_named(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "cyclopts", None)
     assert main(["--help"]) == 2
-    assert "pip install 'mmtfl[cli]'" in capsys.readouterr().err
+    assert "pip install '.[cli]'" in capsys.readouterr().err

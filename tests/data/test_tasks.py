@@ -686,7 +686,7 @@ def test_a_missing_extra_is_named(monkeypatch):
     tasks = Tasks.from_rows([[1.0]], [1])
     monkeypatch.setitem(sys.modules, "pandas", None)
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(ImportError, match=r"pip install 'mmtfl\[frames\]'"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[frames\]'"):
         tasks.to_frame()
     with pytest.raises(ImportError, match="pip install polars"):
         tasks.to_frame("polars")

@@ -511,7 +511,7 @@ def test_every_task_may_have_its_own_two_classes():
 
 def test_require_imports_or_names_the_extra():
     assert require("numpy.linalg", "none") is np.linalg
-    with pytest.raises(ImportError, match=r"no_such is needed here.*pip install 'mmtfl\[plots\]'") as caught:
+    with pytest.raises(ImportError, match=r"no_such is needed here.*pip install '\.\[plots\]'") as caught:
         require("no_such.part", "plots")
     assert caught.value.name == "no_such"
 

@@ -168,6 +168,6 @@ def test_what_is_refused(path, monkeypatch):
     with pytest.raises(FileExistsError, match="overwrite"):
         model.export_onnx(path, overwrite=False)
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ImportError, match=r"pip install 'mmtfl\[onnx\]'"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[onnx\]'"):
         model.export_onnx(path)
     assert path.read_bytes() == b"older"

@@ -79,9 +79,29 @@ def assert_same_search(one, other, rtol=1e-12):
 # -- scikit-learn ------------------------------------------------------------------------------------------
 
 
-@parametrize_with_checks([MMTFLRegressorCV(), MMTFLClassifierCV()])
+@parametrize_with_checks([MMTFLRegressorCV(alphas=6, cv=3), MMTFLClassifierCV(alphas=6, cv=3)])
 def test_checks_of_scikit_learn_pass(estimator, check):
     check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([MMTFLRegressorCV(), MMTFLClassifierCV()])
+def test_checks_of_scikit_learn_pass_by_default(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("pk", [(2, 2), (2, 1), (1, 1), (1, 2)])
+@pytest.mark.parametrize("Search", [MMTFLRegressorCV, MMTFLClassifierCV])
+def test_the_final_fit_does_not_depend_on_the_rounding_of_the_data(Search, pk):
+    data = make_tasks(4, 30, 12, n_informative=4, noise=1.0, random_state=3)
+    y = data.y if Search is MMTFLRegressorCV else data.y > 0
+    rounding = 1 + 1e-15 * np.random.default_rng(0).uniform(-1, 1, data.X.shape)
+    one, other = (
+        Search(pk=pk, alphas=10, cv=3).fit(X, y, task=data.task) for X in (data.X, data.X * rounding)
+    )
+    largest = np.abs(one.coef_).max()
+    assert largest > 0
+    assert_allclose(other.coef_, one.coef_, rtol=0, atol=1e-10 * largest)
 
 
 @pytest.mark.parametrize("model", [regressor(pk=((2, 2), (2, 1))), classifier(pk=((2, 2), (1, 1)))], ids=repr)

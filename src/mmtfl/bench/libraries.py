@@ -23,6 +23,7 @@ from mmtfl.bench import judge
 from mmtfl.bench.additive import TRACE, AdditiveProblem
 from mmtfl.bench.problems import Data, RaggedTasks, SharedTasks
 from mmtfl.bench.timing import LADDER
+from mmtfl.errors import install_hint
 
 Coefficients = tuple[np.ndarray, np.ndarray]  # A (d, T), or P and Q (2, d, T); and the intercepts (T,)
 Answer = Callable[[], list[Coefficients]]
@@ -137,7 +138,7 @@ class Library:
             import_module(self.module)
         except Exception as error:  # a library that does not fit the others installed fails in its own way
             reason = "not installed" if isinstance(error, ModuleNotFoundError) else f"import fails ({error})"
-            return f"skipped: {reason}; pip install 'mmtfl[bench]'"
+            return f"skipped: {reason}; {install_hint('bench')}"
         return None
 
 

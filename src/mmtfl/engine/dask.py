@@ -48,8 +48,11 @@ class DaskEngine:
         try:
             distributed = import_module("distributed")
         except ModuleNotFoundError:
-            message = "distributed is needed here and is not installed: pip install 'mmtfl[dask]'"
-            raise ImportError(message, name="distributed") from None
+            raise ImportError(
+                "distributed is needed here and is not installed: it comes with the extra 'dask' of mmtfl "
+                "(in a checkout: pip install '.[dask]')",
+                name="distributed",
+            ) from None
         if not isinstance(client, distributed.Client):
             raise TypeError(
                 f"DaskEngine needs a distributed.Client, got {type(client).__name__}: connect with "

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from mmtfl.data.validation import check_design, check_length, check_weights
 from mmtfl.data.words import show
-from mmtfl.errors import require
+from mmtfl.errors import install_hint, require
 
 FRAME_MAKERS = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
 
@@ -37,7 +37,8 @@ def make_frame(columns: dict[str, Any], backend: str | None) -> Any:
         except ImportError:
             continue
     raise ImportError(
-        "A table needs pandas, polars or pyarrow, and none is installed: pip install 'mmtfl[frames]'"
+        "A table needs pandas, polars or pyarrow, and none is installed: for pandas, "
+        + install_hint("frames")
     )
 
 

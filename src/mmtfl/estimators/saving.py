@@ -54,7 +54,7 @@ class Savable:
     def export_onnx(
         self, path: str | os.PathLike[str], *, dtype: str = "float64", overwrite: bool = True
     ) -> None:
-        """Write the fitted model as an ONNX graph, to predict without Python; needs ``mmtfl[onnx]``.
+        """Write the fitted model as an ONNX graph, to predict without Python; needs the extra ``onnx``.
 
         The graph takes ``X`` of shape (n_rows, n_features) and, with several tasks, ``task``: the label of
         each row, strings or int64. It gives ``prediction``, and for classifiers ``probability``, in the

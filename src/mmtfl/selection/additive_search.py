@@ -39,7 +39,7 @@ from mmtfl.solvers.solve import one_blas_thread
 
 __all__ = ["TwoStrengthCV"]
 
-_REFIT = 1e-3  # the last fit goes further than asked, so that equal problems have equal predictions
+_REFIT = 1e-5  # the last fit goes further than asked, so that equal problems have equal predictions
 
 
 def _has(name: str) -> Any:

@@ -6,7 +6,7 @@ import math
 import os
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -46,7 +46,7 @@ from mmtfl.solvers.stored import check_room
 
 __all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV", "path"]
 
-_REFIT = 1e-3  # the path is rough: the last fit goes further than asked, so as to forget where it started
+_POLISH = 20  # passes: the path is rough, and the last fit must forget where on it it started
 _PATH_TOL = 1e-4  # held-out scores do not see more; the final fit uses tol
 
 SEARCH_CONSTRAINTS: dict[str, list[Any]] = {
@@ -245,11 +245,10 @@ class TaskSearch(TaskModel):
             penalty,
             column_scale=prepared.column_scale,
             start=path.coef(a).T,
-            **{**self._solver_options(), "tol": _REFIT * self.tol},
+            **self._solver_options(),
+            polish=_POLISH,
             book=None if kept is None else Book(kept, "refit"),
         )
-        if solution.violation <= self.tol:
-            solution = replace(solution, converged=True)
         return solution, penalty
 
     def _alphas(self) -> int | np.ndarray:

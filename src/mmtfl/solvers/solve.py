@@ -20,6 +20,7 @@ from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.starts import best_of_starts
 
 SOLVERS = ("auto", "alternating", "block")
+_POLISH_TOL = 1e-13  # next to the rounding of a gradient
 
 
 def solve(
@@ -35,6 +36,7 @@ def solve(
     tol: float = 1e-7,
     engine: Engine | None = None,
     n_jobs: int | None = None,
+    polish: int = 0,
     report: Report | None = None,
     book: Book | None = None,
 ) -> Solution:
@@ -66,6 +68,9 @@ def solve(
         Where per-task work runs; it serves Algorithm 1.
     n_jobs : int, optional
         Threads of the default engine.
+    polish : int
+        Passes of row descent, at most, that follow a converged solution down to the rounding of floats: the
+        answer then depends neither on where it started nor on the order of its sums.
     report : callable, optional
         Called as report(passes, objective, change, features left) after every pass of Algorithm 1.
     book : Book, optional
@@ -102,11 +107,20 @@ def solve(
             objective, solver, engine or Threads(n_jobs), start=start, max_iter=max_iter, tol=tol,
             passes={"report": report, "book": book},
         )  # fmt: skip
+        if polish and solution.converged:
+            solution = _polished(objective, solution, polish)
         if factor is not None:
             solution = replace(solution, A=solution.A / factor[:, None])
     if book is not None:
         book.keep_solution(solution)
     return solution
+
+
+def _polished(objective: Objective, solution: Solution, max_iter: int) -> Solution:
+    """The solution after a few more passes of row descent; the objective does not rise."""
+    found = RowDescent(objective).solve(solution.A, solution.intercept, max_iter=max_iter, tol=_POLISH_TOL)
+    history = np.concatenate([solution.history, found.history])
+    return replace(found, history=history, n_iter=len(history), converged=True, solver=solution.solver)
 
 
 def moderate(objective: Objective) -> tuple[Objective, np.ndarray | None]:

@@ -33,6 +33,7 @@ from mmtfl.selection.cross_validation import (
     fold_scores,
     member_grids,
     results_table,
+    scores_by_task,
     with_member,
 )
 from mmtfl.selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks
@@ -118,12 +119,6 @@ class SearchPrepared(Prepared):
     def sizes(self) -> np.ndarray:
         """Number of rows of each task."""
         return super().sizes if self.row_counts is None else self.row_counts
-
-    def original_tasks(self) -> Tasks:
-        """The tasks with targets in their own units: every fold has its own scale."""
-        if self.target_scale is None:
-            return self.tasks
-        return self.tasks.with_y(self.tasks.y * self.target_scale[self.tasks.observation_task])
 
 
 class TaskSearch(TaskModel):
@@ -225,14 +220,18 @@ class TaskSearch(TaskModel):
             objective = Objective(design, self._loss, members[0])
             grids = member_grids(objective, members, self._alphas(), self.alpha_ratio)
             data, folds = prepared.original_tasks(), prepared.folds
-            scores = fold_scores(
+            found = fold_scores(
                 data, folds, members, grids, settings, self.n_jobs,
                 verbose=self.verbose, engine=self.engine, kept=kept,
             )  # fmt: skip
+            scores = found.scores
             m, a = choose(scores, self.selection)
             objective = with_member(objective, members[m])
             path = solve_path(objective, grids[m], max_iter=self.max_iter, tol=settings.tol)
         self.cv_results_ = results_table(members, grids, scores)
+        self.heldout_scores_ = scores_by_task(
+            data, folds, found.by_task(m, a), settings, row_counts=prepared.row_counts
+        )
         self.alphas_, self.alpha_ = grids[m], float(grids[m][a])
         self.best_p_ = float(members[m].p)
         self.best_k_ = "log" if members[m].kind else float(members[m].k)

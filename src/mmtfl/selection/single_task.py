@@ -63,6 +63,10 @@ class SingleTaskSearch(TaskSearch):
             for search, share in zip(searches, shares, strict=True)
         ]
         self.cv_results_ = _stacked(tables, prepared.tasks.labels)
+        self.heldout_scores_ = {
+            name: np.concatenate([search.heldout_scores_[name] for search in searches])
+            for name in searches[0].heldout_scores_
+        }
         self.alphas_ = np.array([table["alpha"] for table in tables])
         self.alpha_ = shares * np.array([search.alpha_ for search in searches])
         self.best_score_ = float(np.mean([search.best_score_ for search in searches]))

@@ -20,7 +20,10 @@ from sklearn import metrics as skm
 from mmtfl.data.labels import check_task_labels
 from mmtfl.data.validation import check_length
 
-__all__ = ["Metric", "as_metric", "mean_task_score", "per_task_scores", "pooled_score"]
+__all__ = ["FEW_ROWS", "Metric", "as_metric", "mean_task_score", "per_task_scores", "pooled_score"]
+
+FEW_ROWS = 5  # tasks with fewer held-out rows have scores that say little: they stay out of headlines
+ALIASES = {"auc": "roc_auc"}
 
 # undefined, or a mere convention, where the truth has one class only
 _NEED_BOTH_CLASSES = (
@@ -72,7 +75,8 @@ def as_metric(metric: Any) -> Metric:
     Parameters
     ----------
     metric : str, callable or Metric
-        A name of scikit-learn's scorers (``"r2"``, ``"neg_mean_squared_error"``, ...), a function
+        A name of scikit-learn's scorers (``"r2"``, ``"neg_mean_squared_error"``, ...; ``"auc"`` is
+        ``"roc_auc"``), a function
         ``metric(y_true, y_pred)``, or what ``sklearn.metrics.make_scorer`` returns.
 
     Returns
@@ -89,7 +93,8 @@ def as_metric(metric: Any) -> Metric:
     if isinstance(metric, Metric):
         return metric
     if isinstance(metric, str):
-        return _from_scorer(_named_scorer(metric), metric)
+        name = ALIASES.get(metric, metric)
+        return _from_scorer(_named_scorer(name), name)
     if hasattr(metric, "_score_func"):
         return _from_scorer(metric, getattr(metric._score_func, "__name__", repr(metric)))
     if callable(metric):

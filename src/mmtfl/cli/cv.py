@@ -21,7 +21,7 @@ from mmtfl.cli.options import (
     TableOptions,
     TextOptions,
 )
-from mmtfl.cli.training import Training, model_options, train
+from mmtfl.cli.training import Training, library_words, model_options, train
 
 
 def cv(
@@ -66,8 +66,9 @@ def cv(
     folds
         Number of folds; every task is in the training part of every fold.
     scoring
-        Score of held-out rows, a name of scikit-learn such as r2 or roc_auc, averaged over tasks; by default
-        minus the loss.
+        What is best on held-out rows, averaged over tasks; by default minus the loss. Usual names are r2,
+        neg_mean_squared_error and neg_mean_absolute_error for numbers, auc, accuracy, balanced_accuracy,
+        average_precision, neg_log_loss and f1 for classes; all names of scikit-learn's scorers are known.
     one_se
         Take the strongest penalty whose score is within a standard error of the best.
     n_jobs
@@ -81,10 +82,21 @@ def cv(
         raise BadInput(f"--folds {folds}: at least 2 are needed, one to fit on and one to score.")
     if n_jobs == 0:
         raise BadInput("--n-jobs 0: use 1, a number of threads, or -1 for all processors.")
+    from mmtfl.estimators.metrics import as_metric
+
     if seed < 0:
         raise BadInput(f"--seed {seed}: use 0 or a positive number.")
 
+    with library_words():
+        metric = None if scoring is None else as_metric(scoring)
+
     def make(training: Training) -> Any:
+        targets = "classes" if training.classify else "numbers"
+        if metric is not None and metric.kind not in (None, targets):
+            usual = "auc, accuracy or f1" if training.classify else "r2 or neg_mean_absolute_error"
+            raise BadInput(
+                f"--scoring {scoring} is for {metric.kind}, and the targets are {targets}: use {usual}."
+            )
         from mmtfl.model_selection import TaskKFold
         from mmtfl.selection.search import MMTFLClassifierCV, MMTFLRegressorCV
 

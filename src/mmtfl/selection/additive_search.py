@@ -93,7 +93,11 @@ class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
     best_params_ : dict
         The two strengths chosen, by name.
     best_score_ : float
-        Mean held-out score of the choice.
+        Mean held-out score of the choice: of ``scoring``, or with None minus half the mean squared error (in
+        units of each task's spread with ``scale_targets``), or minus the mean logistic loss.
+    heldout_scores_ : dict of ndarrays
+        Scores of each task on held-out rows, as in `MMTFLRegressorCV`: task, n_rows, and r2, or accuracy, auc
+        and base_rate.
     best_index_ : int
         Its row in ``cv_results_``.
     strengths_ : tuple of two ndarrays

@@ -82,21 +82,15 @@ def cv(
         raise BadInput(f"--folds {folds}: at least 2 are needed, one to fit on and one to score.")
     if n_jobs == 0:
         raise BadInput("--n-jobs 0: use 1, a number of threads, or -1 for all processors.")
-    from mmtfl.estimators.metrics import as_metric
-
     if seed < 0:
         raise BadInput(f"--seed {seed}: use 0 or a positive number.")
-
-    with library_words():
-        metric = None if scoring is None else as_metric(scoring)
+    suits = None if scoring is None else _targets_of(scoring)  # first: reading may take long
 
     def make(training: Training) -> Any:
         targets = "classes" if training.classify else "numbers"
-        if metric is not None and metric.kind not in (None, targets):
+        if suits not in (None, targets):
             usual = "auc, accuracy or f1" if training.classify else "r2 or neg_mean_absolute_error"
-            raise BadInput(
-                f"--scoring {scoring} is for {metric.kind}, and the targets are {targets}: use {usual}."
-            )
+            raise BadInput(f"--scoring {scoring} is for {suits}, and the targets are {targets}: use {usual}.")
         from mmtfl.model_selection import TaskKFold
         from mmtfl.selection.search import MMTFLClassifierCV, MMTFLRegressorCV
 
@@ -113,6 +107,14 @@ def cv(
         )
 
     return train(data, output, table, text or TextOptions(), talk, scale or ScaleOptions(), make)
+
+
+def _targets_of(scoring: str) -> str | None:
+    """The kind of targets a score is for, if it is known."""
+    from mmtfl.estimators.metrics import as_metric
+
+    with library_words():
+        return as_metric(scoring).kind
 
 
 def _pairs(words: list[str] | None) -> list[tuple[float, float | str]] | None:

@@ -171,6 +171,30 @@ def test_cv_is_the_search_on_the_encoded_table(folder, tmp_path, capsys):
     assert "6 of 6 paths, done in" in err
 
 
+def test_cv_prints_the_held_out_scores_of_the_model(folder, tmp_path, capsys):
+    more = ["--pk", "2,2", "--folds", "3", "--alphas", "6"]
+    out, _ = run(fit(folder / "data.csv", tmp_path / "a.mmtfl", *more, command="cv"), capsys)
+    r2 = mmtfl.load(tmp_path / "a.mmtfl").heldout_scores_["r2"]
+    line = f"Held-out R^2: median {np.median(r2):.2f} over 3 tasks (mean {r2.mean():.2f}); 3 folds"
+    assert line in out.splitlines()
+    assert "minus half" not in out
+
+
+@pytest.mark.parametrize("name", ["auc", "f1", "average_precision", "neg_log_loss"])
+def test_classes_are_searched_by_the_score_asked_for(folder, tmp_path, capsys, name):
+    more = ["--pk", "2,2", "--folds", "3", "--alphas", "3", "--scoring", name]
+    out, _ = run(fit(folder / "classes.csv", tmp_path / "a.mmtfl", *more, command="cv"), capsys)
+    model = mmtfl.load(tmp_path / "a.mmtfl")
+    table = model.heldout_scores_
+    auc = table["auc"][table["task"] != "Bern"]  # it has one row of a class, which is never held out
+    apart = f"over 2 tasks (mean {np.mean(auc):.2f}), 1 task without a score apart"
+    assert f"Held-out AUC: median {np.median(auc):.2f} {apart}" in out
+    base = f"(always the commoner class: {table['base_rate'].mean():.3f})"
+    assert f"mean accuracy {table['accuracy'].mean():.3f} {base}" in out
+    assert f"Held-out score ({name}): {model.best_score_:.4g}, mean of 3 folds" in out
+    assert model.scoring == name
+
+
 def test_several_targets_share_their_rows(tmp_path, capsys):
     frame = make_frame().drop(columns="site")
     frame["other"] = (2 * frame["age"]).where(frame["noise"] < 1)
@@ -546,6 +570,15 @@ def test_what_is_missing_is_named(capsys, tokens, lack):
         (["cv", "DATA", "--target", "y", "--folds", "500", "-o", "NEW"], "--folds 500, but only"),
         (["cv", "DATA", "--target", "y", "--alphas", "-1", "2", "-o", "NEW"], "--alphas"),
         (["cv", "DATA", "--target", "y", "--scoring", "best", "-o", "NEW"], "--scoring 'best' is not a name"),
+        (["cv", "DATA", "--target", "y", "--scoring", "acu", "-o", "NEW"], "did you mean 'auc'"),
+        (
+            ["cv", "DATA", "--target", "y", "--scoring", "auc", "-o", "NEW"],
+            "auc is for classes, and the targ",
+        ),
+        (
+            ["cv", "CLASSES", "--target", "y", "--scoring", "r2", "-o", "NEW"],
+            "r2 is for numbers, and the targ",
+        ),
         (["cv", "DATA", "--target", "y", "--n-jobs", "0", "-o", "NEW"], "--n-jobs"),
         (["predict", "absent.mmtfl", "DATA"], "There is no file 'absent.mmtfl'"),
         (["predict", "DATA", "DATA"], "is not a model of mmtfl"),

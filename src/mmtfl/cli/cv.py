@@ -21,7 +21,7 @@ from mmtfl.cli.options import (
     TableOptions,
     TextOptions,
 )
-from mmtfl.cli.training import Training, model_options, train
+from mmtfl.cli.training import Training, library_words, model_options, train
 
 
 def cv(
@@ -66,8 +66,9 @@ def cv(
     folds
         Number of folds; every task is in the training part of every fold.
     scoring
-        Score of held-out rows, a name of scikit-learn such as r2 or roc_auc, averaged over tasks; by default
-        minus the loss.
+        What is best on held-out rows, averaged over tasks; by default minus the loss. Usual names are r2,
+        neg_mean_squared_error and neg_mean_absolute_error for numbers, auc, accuracy, balanced_accuracy,
+        average_precision, neg_log_loss and f1 for classes; all names of scikit-learn's scorers are known.
     one_se
         Take the strongest penalty whose score is within a standard error of the best.
     n_jobs
@@ -83,8 +84,13 @@ def cv(
         raise BadInput("--n-jobs 0: use 1, a number of threads, or -1 for all processors.")
     if seed < 0:
         raise BadInput(f"--seed {seed}: use 0 or a positive number.")
+    suits = None if scoring is None else _targets_of(scoring)  # first: reading may take long
 
     def make(training: Training) -> Any:
+        targets = "classes" if training.classify else "numbers"
+        if suits not in (None, targets):
+            usual = "auc, accuracy or f1" if training.classify else "r2 or neg_mean_absolute_error"
+            raise BadInput(f"--scoring {scoring} is for {suits}, and the targets are {targets}: use {usual}.")
         from mmtfl.model_selection import TaskKFold
         from mmtfl.selection.search import MMTFLClassifierCV, MMTFLRegressorCV
 
@@ -101,6 +107,14 @@ def cv(
         )
 
     return train(data, output, table, text or TextOptions(), talk, scale or ScaleOptions(), make)
+
+
+def _targets_of(scoring: str) -> str | None:
+    """The kind of targets a score is for, if it is known."""
+    from mmtfl.estimators.metrics import as_metric
+
+    with library_words():
+        return as_metric(scoring).kind
 
 
 def _pairs(words: list[str] | None) -> list[tuple[float, float | str]] | None:

@@ -55,13 +55,12 @@ def inspect(
     if talk.json:
         print_json({**summary.as_dict(), "coefficients": _coefficients(summary, place)})
         return 0
-    scores = (summary.provenance.get("training") or {}).get("scores") or []
-    for line in headlines(summary, [score for score in scores if score is not None]):
+    for line in headlines(summary):
         print(line)
     print()
     if place is None:
         _print_features(summary, top)
-        _print_tasks(summary, scores, top)
+        _print_tasks(summary, top)
     else:
         _print_coefficients(summary, place, top)
     for line in _closing(summary, verbose=talk.verbose):
@@ -99,21 +98,37 @@ def _print_features(summary: Any, top: int) -> None:
     print_table(title, [*columns, *(["scaled"] if scaled else [])], rows, left=2)
 
 
-def _print_tasks(summary: Any, scores: list[float | None], top: int) -> None:
-    metric = "accuracy" if summary.kind == "classification" else "R^2"
-    known = len(scores) == summary.n_tasks
-    columns = ["task", "rows", "features", "intercept", *([f"{metric} in the fit"] if known else [])]
+def _print_tasks(summary: Any, top: int) -> None:
+    known = _task_scores(summary)
+    columns = ["task", "rows", "features", "intercept", *known]
     rows = [
         [
             str(one.label),
             "-" if one.n_rows is None else str(one.n_rows),
             str(one.n_features),
             number(one.intercept),
-            *([number(scores[t])] if known else []),
+            *(number(scores[t]) for scores in known.values()),
         ]
         for t, one in enumerate(summary.tasks[:top])
     ]
     print_table(f"Tasks ({_of(len(rows), summary.n_tasks)})", columns, rows)
+
+
+def _task_scores(summary: Any) -> dict[str, list[float | None]]:
+    """What is known of each task's scores: on held-out rows, and on the rows of the fit."""
+    held_out = None if summary.search is None else summary.search.held_out
+    names = {"r2": "R^2", "auc": "AUC", "accuracy": "accuracy", "base_rate": "commoner class"}
+    found = {
+        name if key == "base_rate" else f"{name} held out": held_out[key]
+        for key, name in names.items()
+        if held_out is not None and key in held_out
+    }
+    training = summary.provenance.get("training") or {}
+    if len(training.get("scores") or []) == summary.n_tasks:
+        if held_out is None and training.get("base_rate"):
+            found |= {"AUC in the fit": training["auc"], "commoner class": training["base_rate"]}
+        found[f"{names[training['metric']]} in the fit"] = training["scores"]
+    return found
 
 
 def _print_coefficients(summary: Any, place: int, top: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 import warnings
 from numbers import Integral, Real
@@ -195,9 +196,16 @@ def document(cls: type[Model]) -> type[Model]:
         eps = EPS_PARAMETER if "eps" in cls._parameter_constraints else ""
         eps += CHECKPOINT_PARAMETER if "checkpoint" in cls._parameter_constraints else ""
         text = inspect.cleandoc(cls.__doc__).replace("<p and k>", PARAMETERS)
-        text = text.replace("<shared parameters>", SHARED_PARAMETERS.format(scale_targets=scale, eps=eps))
+        shared = SHARED_PARAMETERS.format(scale_targets=scale, eps=eps)
+        text = text.replace("<shared parameters>", _of_signature(shared, cls))
         cls.__doc__ = text.replace("<shared attributes>", ATTRIBUTES)
     return cls
+
+
+def _of_signature(section: str, cls: type[Model]) -> str:
+    """The entries of a numpydoc section that are parameters of the class."""
+    entries = re.split(r"\n(?=\S)", section)
+    return "\n".join(entry for entry in entries if entry.partition(" :")[0] in cls._parameter_constraints)
 
 
 # -- the estimator -----------------------------------------------------------------------------------------

@@ -36,6 +36,12 @@ class Prepared:
         """Number of rows of each task."""
         return self.tasks.sizes
 
+    def original_tasks(self) -> Any:
+        """The tasks with targets in their own units."""
+        if self.target_scale is None:
+            return self.tasks
+        return self.tasks.with_y(self.tasks.y * self.target_scale[self.tasks.observation_task])
+
     def solve(self, loss: Any, penalty: Any, options: dict[str, Any]) -> Any:
         """Solve for the loss and the penalty."""
         return solve(self.tasks, loss, penalty, column_scale=self.column_scale, start=self.start, **options)

@@ -9,6 +9,7 @@ import numpy as np
 
 from mmtfl.data.words import count
 from mmtfl.report.evaluation import ALTERNATIVES, Comparison, Evaluation
+from mmtfl.report.headline import heldout_headline
 from mmtfl.report.summary import ModelSummary
 
 ALTERNATIVE_NAMES = {"pooled": "one pooled model", "separate": "separate models"}
@@ -130,6 +131,9 @@ def search_headline(summary: ModelSummary) -> str | None:
     search = summary.search
     if search is None:
         return None
+    headline = heldout_headline(search, r2="R²", show=score)
+    if headline is not None:
+        return headline + "."
     line = f"In the search, the score on held-out rows was {number(search.best_score)} ({search.score_name})"
     without = search.score_without_features
     if without is not None and without < 0 and search.best_score < 0:

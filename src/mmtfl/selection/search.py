@@ -21,6 +21,7 @@ from mmtfl.data.tasks import Tasks
 from mmtfl.estimators.base import SHARED_CONSTRAINTS, TaskModel, document
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.inputs import take_task_column
+from mmtfl.estimators.metrics import Metric
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import REGRESSOR_CONSTRAINTS, TaskRegressor
 from mmtfl.objective.design import Design
@@ -33,6 +34,7 @@ from mmtfl.selection.cross_validation import (
     fold_scores,
     member_grids,
     results_table,
+    scores_by_task,
     with_member,
 )
 from mmtfl.selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks
@@ -88,9 +90,16 @@ alphas_ : ndarray of shape (n_alphas,)
     Strengths tried for that member, largest first.
 cv_results_ : dict of ndarrays
     One row per (p, k, alpha): p, k, alpha, mean_test_score, std_test_score, rank_test_score and a column per
-    fold, ready for a frame.
+    fold, ready for a frame. The score is that of ``scoring``; with None it is minus half the mean squared
+    error (in units of each task's spread with ``scale_targets``), or minus the mean logistic loss.
 best_score_ : float
-    Mean held-out score of the choice.
+    Mean over folds of that score, of the choice. R^2, or accuracy and AUC, are in ``heldout_scores_``.
+heldout_scores_ : dict of ndarrays
+    How well the choice predicts rows that its fits have not seen, one row per task, ready for a frame: task,
+    n_rows (held-out observations) and, for regression, r2; for classes accuracy, auc and base_rate (the
+    share of the commoner class, which is the accuracy of always saying it). Each is over the rows of all
+    folds together; auc over the pairs of rows of the same fold, as fits of different folds are not on one
+    scale. NaN where it is not defined. The choice was made on these rows, which favours it a little.
 path_ : Path
     Coefficients of the chosen member at all its alphas, on all rows."""
 
@@ -118,12 +127,6 @@ class SearchPrepared(Prepared):
     def sizes(self) -> np.ndarray:
         """Number of rows of each task."""
         return super().sizes if self.row_counts is None else self.row_counts
-
-    def original_tasks(self) -> Tasks:
-        """The tasks with targets in their own units: every fold has its own scale."""
-        if self.target_scale is None:
-            return self.tasks
-        return self.tasks.with_y(self.tasks.y * self.target_scale[self.tasks.observation_task])
 
 
 class TaskSearch(TaskModel):
@@ -225,14 +228,18 @@ class TaskSearch(TaskModel):
             objective = Objective(design, self._loss, members[0])
             grids = member_grids(objective, members, self._alphas(), self.alpha_ratio)
             data, folds = prepared.original_tasks(), prepared.folds
-            scores = fold_scores(
+            found = fold_scores(
                 data, folds, members, grids, settings, self.n_jobs,
                 verbose=self.verbose, engine=self.engine, kept=kept,
             )  # fmt: skip
+            scores = found.scores
             m, a = choose(scores, self.selection)
             objective = with_member(objective, members[m])
             path = solve_path(objective, grids[m], max_iter=self.max_iter, tol=settings.tol)
         self.cv_results_ = results_table(members, grids, scores)
+        self.heldout_scores_ = scores_by_task(
+            data, folds, found.by_task(m, a), settings, row_counts=prepared.row_counts
+        )
         self.alphas_, self.alpha_ = grids[m], float(grids[m][a])
         self.best_p_ = float(members[m].p)
         self.best_k_ = "log" if members[m].kind else float(members[m].k)
@@ -267,6 +274,7 @@ class TaskSearch(TaskModel):
 
 def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
     """What a search over a model asks of every fold."""
+    classes = getattr(model, "classes_", None)
     scorer = scoring if scoring is None or isinstance(scoring, TaskScorer) else task_scorer(scoring)
     return Settings(
         loss=model._loss,
@@ -275,10 +283,15 @@ def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
         scale_targets=prepared.target_scale is not None,
         max_iter=model.max_iter,
         tol=max(model.tol, _PATH_TOL),
-        metric=None if scorer is None else scorer.metric,
+        metric=None if scorer is None else _metric_of(scorer, classes),
         pooled=scorer is not None and scorer.average == "pooled",
-        classes=getattr(model, "classes_", None),
+        classes=classes,
     )
+
+
+def _metric_of(scorer: TaskScorer, classes: np.ndarray | None) -> Metric:
+    """The metric of a search: of the second class, where it is of one."""
+    return scorer.metric if classes is None else scorer.metric.about(classes[1])
 
 
 def path(

@@ -63,6 +63,10 @@ class SingleTaskSearch(TaskSearch):
             for search, share in zip(searches, shares, strict=True)
         ]
         self.cv_results_ = _stacked(tables, prepared.tasks.labels)
+        self.heldout_scores_ = {
+            name: np.concatenate([search.heldout_scores_[name] for search in searches])
+            for name in searches[0].heldout_scores_
+        }
         self.alphas_ = np.array([table["alpha"] for table in tables])
         self.alpha_ = shares * np.array([search.alpha_ for search in searches])
         self.best_score_ = float(np.mean([search.best_score_ for search in searches]))
@@ -170,7 +174,11 @@ cv_results_ : dict of ndarrays
     One row per alpha, and per task with ``per_task``: alpha, mean_test_score, std_test_score,
     rank_test_score and a column per fold.
 best_score_ : float
-    Mean held-out score of the choice, over tasks too.
+    Mean held-out score of the choice, over tasks too: of ``scoring``, or with None minus half the mean
+    squared error (in units of each task's spread with ``scale_targets``), or minus the mean logistic loss.
+heldout_scores_ : dict of ndarrays
+    Scores of each task on held-out rows, as in `MMTFLRegressorCV`: task, n_rows, and r2, or accuracy, auc and
+    base_rate.
 best_p_, best_k_ : float
     The member of the family: p and inf.
 path_ : Path, or a list with one for each task

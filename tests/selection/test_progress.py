@@ -72,7 +72,7 @@ def test_time_left_is_what_the_steps_so_far_took(clock, capsys):
 
 
 def run_folds(capsys, clock, seconds, *, n_folds=5, n_slots=1, in_batches=False, known=()):
-    """Lines told while folds by members that last so many seconds run: (true time left, members known, line)."""
+    """Lines told while members run on folds, each with the true time left and how many members are known."""
     every = [(fold, member) for fold in range(n_folds) for member in seconds]
     left, at_work, finished, lines = [path for path in every if path not in known], {}, set(), []
     steps = {path: path[1] for path in every}

@@ -91,12 +91,12 @@ def fold_scores(
     every = [(f, m) for f in range(len(folds)) for m in range(len(members))]
     known = {path: scores for path in every if (scores := _known_scores(kept, path)) is not None}
     left = [path for path in every if path not in known]
-    elsewhere = engine is not None and not engine.is_here
-    n_slots = engine.n_slots if elsewhere else min(effective_n_jobs(n_jobs), len(left))
+    elsewhere = None if engine is None or engine.is_here else engine
+    n_slots = min(effective_n_jobs(n_jobs), len(left)) if elsewhere is None else elsewhere.n_slots
     # a member takes about as long on one fold as on another, and members differ widely
     progress = Progress(
         "cross-validation", {(f, m): m for f, m in every}, "paths",
-        shown=verbose > 0, n_slots=n_slots, in_batches=elsewhere,
+        shown=verbose > 0, n_slots=n_slots, in_batches=elsewhere is not None,
     )  # fmt: skip
 
     def done(path: tuple[int, int], column: np.ndarray, seconds: float | None = None) -> None:
@@ -108,10 +108,10 @@ def fold_scores(
     with progress:
         for path in known:
             progress.finish(path)
-        if elsewhere:
-            _score_elsewhere(tasks, folds, members, grids, settings, engine, left, done, progress)
-        else:
+        if elsewhere is None:
             _score_here(tasks, folds, members, grids, settings, n_slots, left, done, progress)
+        else:
+            _score_elsewhere(tasks, folds, members, grids, settings, elsewhere, left, done, progress)
     return [np.column_stack([known[f, m] for f in range(len(folds))]) for m in range(len(members))]
 
 

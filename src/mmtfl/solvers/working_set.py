@@ -97,8 +97,8 @@ class WorkingSet:
             self.base.means[part], self.base.curvature[part] = means, curvature  # shared: equal for all tasks
         else:
             kernels.weighted_moments(
-                x, np.arange(len(x)), self.start, self.length, self.begin, self.base.weight, design.fit_intercept,
-                CONSTANT, self.base.means[part], self.base.curvature[part],
+                x, np.arange(len(x)), self.start, self.length, self.begin, self.base.weight,
+                design.fit_intercept, CONSTANT, self.base.means[part], self.base.curvature[part],
             )  # fmt: skip
 
     def reweighted(self, weight: np.ndarray, rows: np.ndarray) -> Model:

@@ -443,7 +443,7 @@ def test_a_path_leaves_the_objective_as_it_was_and_knows_its_data():
 
 
 def heavy_tailed_columns(seed):
-    """Columns that are mostly zero and now and then large, as counts are, and classes that they nearly tell."""
+    """Columns that are mostly zero and now and then large, and classes that they nearly tell."""
     rng = np.random.default_rng(seed)
     seen = rng.random((200, 5)) < 0.15
     X = seen * np.exp(1.5 * rng.normal(size=seen.shape))

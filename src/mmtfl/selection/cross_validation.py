@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -90,22 +91,29 @@ def fold_scores(
     are elsewhere gets whole paths to work on; finished ones are kept in a checkpoint.
     """
     every = [(f, m) for f in range(len(folds)) for m in range(len(members))]
-    with Progress("cross-validation", len(every), "paths", shown=verbose > 0) as progress:
-        known = {path: found for path in every if (found := _known_scores(kept, path)) is not None}
+    known = {path: found for path in every if (found := _known_scores(kept, path)) is not None}
+    left = [path for path in every if path not in known]
+    elsewhere = None if engine is None or engine.is_here else engine
+    n_slots = min(effective_n_jobs(n_jobs), len(left)) if elsewhere is None else elsewhere.n_slots
+    # a member takes about as long on one fold as on another, and members differ widely
+    progress = Progress(
+        "cross-validation", {(f, m): m for f, m in every}, "paths",
+        shown=verbose > 0, n_slots=n_slots, in_batches=elsewhere is not None,
+    )  # fmt: skip
 
-        def done(path: tuple[int, int], found: PathScores) -> None:
-            known[path] = found
-            if kept is not None:
-                kept.write(_step(path), found)
-            progress.advance()
+    def done(path: tuple[int, int], found: PathScores, seconds: float | None = None) -> None:
+        known[path] = found
+        if kept is not None:
+            kept.write(_step(path), found)
+        progress.finish(path, seconds)
 
-        for _ in known:
-            progress.advance()
-        left = [path for path in every if path not in known]
-        if engine is None or engine.is_here:
-            _score_here(tasks, folds, members, grids, settings, n_jobs, left, done)
+    with progress:
+        for path in known:
+            progress.finish(path)
+        if elsewhere is None:
+            _score_here(tasks, folds, members, grids, settings, n_slots, left, done, progress)
         else:
-            _score_elsewhere(tasks, folds, members, grids, settings, engine, left, done)
+            _score_elsewhere(tasks, folds, members, grids, settings, elsewhere, left, done, progress)
     return FoldScores([[known[f, m] for f in range(len(folds))] for m in range(len(members))])
 
 
@@ -118,11 +126,13 @@ def _known_scores(kept: Checkpoint | None, path: tuple[int, int]) -> PathScores 
     return known if known is not None and "by_task" in known else None
 
 
-def _score_here(tasks, folds, members, grids, settings, n_jobs, left, done) -> None:
+def _score_here(tasks, folds, members, grids, settings, n_threads, left, done, progress: Progress) -> None:
     """Score the paths (fold, member) that are left, in threads."""
 
     def work(fold: _Fold, path: tuple[int, int]) -> None:
-        done(path, fold.scores(members[path[1]], grids[path[1]], settings))
+        progress.begin(path)
+        member, alphas = members[path[1]], grids[path[1]]
+        done(path, fold.scores(member, alphas, settings, lambda share: progress.reach(path, share)))
 
     def calls() -> Iterator[Any]:
         # fold by fold, made when their turn comes: only those at work are in memory
@@ -132,7 +142,6 @@ def _score_here(tasks, folds, members, grids, settings, n_jobs, left, done) -> N
             for path in paths:
                 yield delayed(work)(fold, path)
 
-    n_threads = min(effective_n_jobs(n_jobs), len(left))
     if n_threads > 1:
         Parallel(n_jobs=n_threads, backend="threading")(calls())
     else:
@@ -140,7 +149,9 @@ def _score_here(tasks, folds, members, grids, settings, n_jobs, left, done) -> N
             function(*arguments, **keywords)
 
 
-def _score_elsewhere(tasks, folds, members, grids, settings, engine: Engine, left, done) -> None:
+def _score_elsewhere(
+    tasks, folds, members, grids, settings, engine: Engine, left, done, progress: Progress
+) -> None:
     """Score the paths that are left where an engine has the data, as many at a time as it has places."""
     data = engine.place(as_is, [tasks], name="data")
     for first in range(0, len(left), engine.n_slots):
@@ -152,9 +163,11 @@ def _score_elsewhere(tasks, folds, members, grids, settings, engine: Engine, lef
             [grids[m] for _, m in batch],
             [settings] * len(batch),
         ]
-        scores = engine.map(_path_scores, *columns, name=f"paths-{first}")
-        for path, found in zip(batch, scores, strict=True):
-            done(path, found)
+        for path in batch:
+            progress.begin(path)
+        scored = engine.map(_path_scores, *columns, name=f"paths-{first}")
+        for path, (found, seconds) in zip(batch, scored, strict=True):
+            done(path, found, seconds)
 
 
 def _path_scores(
@@ -163,10 +176,13 @@ def _path_scores(
     member: Member,
     alphas: np.ndarray,
     settings: Settings,
-) -> PathScores:
+) -> tuple[PathScores, float]:
+    """Scores of one path, and the seconds that it took."""
+    began = monotonic()
     with one_blas_thread():
         train, test = fold
-        return _Fold.of(in_order(tasks), train, test, settings).scores(member, alphas, settings)
+        scores = _Fold.of(in_order(tasks), train, test, settings).scores(member, alphas, settings)
+    return scores, monotonic() - began
 
 
 @dataclass(frozen=True)
@@ -185,10 +201,16 @@ class _Fold:
         _know_data(objective)
         return cls(objective, column_scale, held_out)
 
-    def scores(self, member: Member, alphas: np.ndarray, settings: Settings) -> PathScores:
+    def scores(
+        self,
+        member: Member,
+        alphas: np.ndarray,
+        settings: Settings,
+        report: Callable[[float], None] | None = None,
+    ) -> PathScores:
         """Scores on the held-out rows of the member's path on the training rows."""
         objective = with_member(self.objective, member)
-        path = solve_path(objective, alphas, max_iter=settings.max_iter, tol=settings.tol)
+        path = solve_path(objective, alphas, max_iter=settings.max_iter, tol=settings.tol, report=report)
         path = path.scaled(self.column_scale, self.held_out.target_scale)
         return self.held_out.scores((path, i) for i in range(len(path)))
 

@@ -1,11 +1,47 @@
-"""Errors that tell the reader what to install."""
+"""Warnings of this package, and errors that tell the reader what to install."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["require"]
+__all__ = ["SmallTaskWarning", "UnitsWarning", "require"]
+
+
+class SmallTaskWarning(UserWarning):
+    """Some tasks have too few rows to say much of their own.
+
+    Given by `fit` where there are several tasks and some have fewer than five rows, or fewer than ten and no
+    coefficient.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from mmtfl import SmallTaskWarning
+    >>> warnings.filterwarnings("ignore", category=SmallTaskWarning)
+    >>> warnings.filterwarnings("default", category=SmallTaskWarning)
+    """
+
+
+class UnitsWarning(UserWarning):
+    """What a fit keeps and drops is told by the units of the columns.
+
+    Given by `fit` without ``standardize`` where every column that is kept has at least a hundred times the
+    standard deviation of every column that is dropped.
+
+    Examples
+    --------
+    >>> import numpy as np, warnings
+    >>> from mmtfl import MMTFLRegressor, UnitsWarning
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 2)) * [1000.0, 1.0]
+    >>> y = X[:, 0] / 1000 + X[:, 1]
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = MMTFLRegressor(alpha=3.0).fit(X, y)
+    >>> [one.category is UnitsWarning for one in caught], model.coef_.any(axis=0).tolist()
+    ([True], [True, False])
+    """
 
 
 def require(module: str, extra: str | None = None) -> ModuleType:

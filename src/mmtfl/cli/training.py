@@ -268,8 +268,7 @@ def headlines(summary: Any, scores: Sequence[float]) -> list[str]:
     """A model in a few lines."""
     named = [] if summary.member is None else [f"(p, k) = ({', '.join(map(_exponent, summary.member))})"]
     named += [f"{name} {_strength(value)}" for name, value in summary.strengths.items()]
-    counts = ", ".join(f"{count} {kind}" for kind, count in summary.counts.items())
-    lines = [f"{summary.title}: {', '.join(named)}", f"Features: {counts}"]
+    lines = [f"{summary.title}: {', '.join(named)}", summary.usage]
     if summary.search is not None:
         found = summary.search
         score = f"{number(found.best_score)}{_about_r2(summary)}"

@@ -492,9 +492,9 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
     def summary(self) -> Any:
         """Tell which features are used by all tasks, by some, by one or by none, and which way.
 
-        A task could use a feature if the feature varies within its rows. With p > 1 a feature that is kept is
-        used by every task that could, by construction: the table then says which features the model keeps, not
-        in which tasks they matter.
+        A task could use a feature if the feature varies within its rows. With p > 1 a kept feature is used by
+        every task that could use it by construction: the table says which features the model keeps, not in
+        which tasks they matter.
 
         Returns
         -------

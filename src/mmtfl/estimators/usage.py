@@ -104,17 +104,19 @@ def _range(coef: np.ndarray, possible: np.ndarray) -> Range:
 
 
 def used_by(use: FeatureUse, j: int) -> str:
-    """Who uses feature j: "all 8 tasks", "3 of 8 tasks", "one task (Bern)" or "no task"."""
+    """Who uses feature j: "all 8 tasks", "3 of 8 tasks", "all 7 tasks that could", "one task (Bern)"."""
     n, possible = int(use.n_tasks[j]), int(use.n_possible[j])
     if n < 2:
         return f"one task ({use.only[j]})" if n else "no task"
     of = f"all {n} tasks" if n == possible else f"{n} of {possible} tasks"
-    return of if possible == use.n_counted else f"{of} that could use it"
+    return of if possible == use.n_counted else f"{of} that could"
 
 
 def used_by_how_many(use: FeatureUse) -> str:
     """How many features are used by all tasks, by some and by one: "2 by all 4 tasks, 0 by some, 1 by one"."""
-    shared, partial, single = (int(np.count_nonzero(use.kind == kind)) for kind in ("shared", "partial", "single"))
+    shared, partial, single = (
+        int(np.count_nonzero(use.kind == kind)) for kind in ("shared", "partial", "single")
+    )
     everywhere = bool((use.n_possible[use.kind == "shared"] == use.n_counted).all())
     who = f"all {use.n_counted} tasks" if everywhere else "all tasks that could use them"
     return f"{shared} by {who}, {partial} by some, {single} by one"

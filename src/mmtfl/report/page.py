@@ -64,10 +64,8 @@ class FeatureRow:
     used_by: str
     n_tasks: int
     size: str
-    mean_coef: str
-    coef_range: str
-    mean_per_sd: str
-    range_per_sd: str
+    coef: str
+    per_sd: str
     agreement: str
 
 
@@ -241,16 +239,15 @@ def _feature_row(feature: Any, summary: ModelSummary) -> FeatureRow:
         used_by=feature.used_by,
         n_tasks=feature.n_tasks,
         size=number(feature.size),
-        mean_coef=number(feature.mean_coef),
-        coef_range=_range(feature.min_coef, feature.max_coef),
-        mean_per_sd=number(feature.mean_coef_per_sd),
-        range_per_sd=_range(feature.min_coef_per_sd, feature.max_coef_per_sd),
+        coef=_spread_out(feature.mean_coef, feature.min_coef, feature.max_coef),
+        per_sd=_spread_out(feature.mean_coef_per_sd, feature.min_coef_per_sd, feature.max_coef_per_sd),
         agreement=number(None) if feature.agreement is None else f"{feature.agreement:.0%}",
     )
 
 
-def _range(low: float | None, high: float | None) -> str:
-    return number(None) if low is None else f"{number(low)} to {number(high)}"
+def _spread_out(mean: float | None, low: float | None, high: float | None) -> str:
+    """A mean with the range around it; the mean alone where all are the same."""
+    return number(mean) if low == high else f"{number(mean)} ({number(low)} to {number(high)})"
 
 
 def _model_facts(summary: ModelSummary) -> list[tuple[str, str]]:
@@ -320,7 +317,6 @@ def embedded(model: Any, summary: ModelSummary) -> dict[str, Any]:
     return {
         "features": {
             "name": [feature.name for feature in shown],
-            "kind": [KINDS.index(feature.kind) for feature in shown],
             "size": [_short(feature.size) for feature in shown],
             "usedBy": [feature.used_by for feature in shown],
             "agreement": [_short(feature.agreement) for feature in shown],

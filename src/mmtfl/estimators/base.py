@@ -183,7 +183,7 @@ target_scale_ : ndarray of shape (n_tasks,), or None
 task_sizes_ : ndarray of shape (n_tasks,)
     Number of observations of each task.
 feature_spread_ : ndarray of shape (n_features,)
-    Standard deviation over all rows of each feature that some task uses, NaN for the others.
+    Standard deviation over all rows of each feature that some task uses, 0 for the others.
 usable_ : ndarray of bool, shape (n_tasks, n_features), or None
     Whether a task could use a feature: not where it is constant within the task's rows. None if all could.
 n_features_in_ : int
@@ -408,7 +408,7 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
         usable = prepared.could_use(fit_intercept=self.fit_intercept)
         self.usable_ = None if usable.all() else usable
         used = np.flatnonzero(self.coef_.any(axis=0))
-        self.feature_spread_ = np.full(self.coef_.shape[1], np.nan)
+        self.feature_spread_ = np.zeros(self.coef_.shape[1])
         self.feature_spread_[used] = prepared.spread(used)
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:

@@ -27,8 +27,10 @@ def cautions(model: Any, prepared: Any) -> Iterator[Warning]:
 def _small_tasks(model: Any, prepared: Any) -> SmallTaskWarning | None:
     rows = prepared.rows_with_weight()
     is_constant = ~model.coef_.any(axis=1)
-    small = np.flatnonzero((rows < HANDFUL) | (is_constant & (rows < FEW)))
-    if len(rows) < 2 or not small.size or is_constant.all():
+    # a model without any feature is not for want of rows in some tasks
+    is_small = (rows < HANDFUL) | (is_constant & (rows < FEW) & ~is_constant.all())
+    small = np.flatnonzero(is_small)
+    if len(rows) < 2 or not small.size:
         return None
     named = ", ".join(
         f"{show(model.tasks_, t)} ({count(int(rows[t]), 'row')}{', a constant' if is_constant[t] else ''})"
@@ -63,7 +65,7 @@ def _told_by_units(model: Any, prepared: Any) -> UnitsWarning | None:
     dropped = np.flatnonzero(~kept & usable)
     if not kept.any() or not dropped.size:
         return None
-    narrowest = int(np.nanargmin(model.feature_spread_))
+    narrowest = int(np.argmin(np.where(kept, model.feature_spread_, np.inf)))
     least = float(model.feature_spread_[narrowest])
     # a few columns mostly settle it
     if APART * prepared.spread(dropped[:3]).max() > least:

@@ -1,4 +1,4 @@
-"""How the tasks use each feature: how many of those that could, which way, and how much; and the words for it."""
+"""How the tasks use each feature: how many of those that could, and which way; and the words for it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ class Range:
 
     def per_sd(self, spread: np.ndarray) -> Range:
         """The same for one standard deviation of the feature."""
-        # a feature that no task uses has coefficients of zero, and a spread that may be unknown
-        return Range(*(np.where(part == 0.0, 0.0, part * spread) for part in vars(self).values()))
+        return Range(self.mean * spread, self.low * spread, self.high * spread)
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,8 @@ def feature_use(model: Any) -> FeatureUse:
     positive = np.count_nonzero(coef > 0.0, axis=0)
     only = np.full(coef.shape[1], None, dtype=object)
     single = np.flatnonzero(n_tasks == 1)
-    only[single] = model.tasks_[counted][used[:, single].argmax(axis=0)].tolist()
+    if single.size:
+        only[single] = model.tasks_[counted][used[:, single].argmax(axis=0)].tolist()
     values, spread = _range(coef, possible), model._feature_spread()
     return FeatureUse(
         n_counted=len(coef),
@@ -87,7 +87,7 @@ def feature_use(model: Any) -> FeatureUse:
 
 
 def _possible(model: Any) -> np.ndarray:
-    """Which tasks could use which features; all of them in a model of an earlier version, which does not know."""
+    """Which tasks could use which features; a model of an earlier version does not know, and all count."""
     known = getattr(model, "usable_", None)
     return np.ones(model.coef_.shape, dtype=bool) if known is None else known | (model.coef_ != 0.0)
 
@@ -100,7 +100,7 @@ def _range(coef: np.ndarray, possible: np.ndarray) -> Range:
     return Range(mean, np.where(n > 0, low, 0.0), np.where(n > 0, high, 0.0))
 
 
-# -- in words --------------------------------------------------------------------------------------------------
+# -- in words ------------------------------------------------------------------------------------------------
 
 
 def used_by(use: FeatureUse, j: int) -> str:
@@ -113,10 +113,9 @@ def used_by(use: FeatureUse, j: int) -> str:
 
 
 def used_by_how_many(use: FeatureUse) -> str:
-    """How many features are used by all tasks, by some and by one: "2 by all 4 tasks, 0 by some, 1 by one"."""
-    shared, partial, single = (
-        int(np.count_nonzero(use.kind == kind)) for kind in ("shared", "partial", "single")
-    )
+    """How many features are used by how many tasks: "2 by all 4 tasks, 0 by some, 1 by one"."""
+    kinds = use.kind.tolist()
+    shared, partial, single = (kinds.count(kind) for kind in ("shared", "partial", "single"))
     everywhere = bool((use.n_possible[use.kind == "shared"] == use.n_counted).all())
     who = f"all {use.n_counted} tasks" if everywhere else "all tasks that could use them"
     return f"{shared} by {who}, {partial} by some, {single} by one"

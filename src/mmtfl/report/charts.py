@@ -143,7 +143,7 @@ def _without_far_below(values: np.ndarray, means: list[np.ndarray]) -> np.ndarra
 
 
 def above_last(history: np.ndarray) -> np.ndarray:
-    """How far an objective was above its last value after each pass; zero where only rounding tells them apart.
+    """How far an objective was above its last value after each pass; zero where that is rounding.
 
     Examples
     --------

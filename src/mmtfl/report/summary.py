@@ -364,9 +364,8 @@ def _tasks(model: Any) -> list[TaskSummary]:
 
 
 def _scaled(model: Any, spread: np.ndarray) -> np.ndarray:
-    # the spread of a feature that no task uses may be unknown
-    coef = np.where(model.coef_ == 0.0, 0.0, model.coef_ * spread)
     targets = getattr(model, "target_scale_", None)
+    coef = model.coef_ * spread
     return coef if targets is None else coef / targets[:, None]
 
 

@@ -135,8 +135,9 @@ def column_moments(shard: Shard, spec: Spec) -> ColumnMoments:
         w = np.ones(len(view.y)) if view.weights is None else view.weights
         mean = w @ Z / w.sum()
         found.append((w.sum(), mean, w @ (Z - mean) ** 2))
-    moments = (np.array(column) for column in zip(*found, strict=True))
-    return ColumnMoments(*moments, could_use(shard.tasks, fit_intercept=spec.fit_intercept))
+    weight, mean, squares = (np.array(column) for column in zip(*found, strict=True))
+    possible = could_use(shard.tasks, fit_intercept=spec.fit_intercept)
+    return ColumnMoments(weight, mean, squares, possible)
 
 
 def column_maxima(shard: Shard, spec: Spec) -> np.ndarray:

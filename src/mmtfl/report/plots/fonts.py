@@ -14,7 +14,7 @@ _NOT_FOR_TEXT = ("Last Resort", "STIXNonUnicode", "STIXSize", "cm")
 
 
 def drawable(letter: str) -> str:
-    """A letter as it can be drawn: itself, or its number such as ``\\u4e2d`` where no font has it."""
+    r"""A letter as it can be drawn: itself, or its number such as ``\u4e2d`` where no font has it."""
     if ord(letter) < 128 or _in_usual_fonts(letter) or _other_font(letter) is not None:
         return letter
     return f"\\u{ord(letter):04x}" if ord(letter) < 0x10000 else f"\\U{ord(letter):08x}"

@@ -21,9 +21,9 @@ _MANY = 60  # passes; beyond, a marker on each hides the line
 class HistoryDisplay:
     """Distance of the objective to the value reached, after each pass, on a log scale.
 
-    A straight line down is convergence at a steady rate. The last pass has distance zero and is not drawn, nor
-    are passes that had reached its value already, but for rounding. The last fit of a search starts close to its
-    end.
+    A straight line down is convergence at a steady rate. The last pass has distance zero and is not drawn,
+    nor are passes that had reached its value already, but for rounding. The last fit of a search starts close
+    to its end.
 
     Parameters
     ----------

@@ -159,8 +159,10 @@ class SharedPartDisplay:
         none = int(np.count_nonzero(self.n_using == 0))
         note(ax, [f"not shown: {count(none, 'feature')} that no task uses"] if none else [])
         if self.points_:
+            could = " that could" if np.any(self.n_using[kinds["shared"]] < self.n_tasks) else ""
+            words = {**MEANINGS, "shared": f"{MEANINGS['shared']}{could}"}
             entries = [
-                (drawn, f"{MEANINGS[kind]} ({kinds[kind].sum()})") for kind, drawn in self.points_.items()
+                (drawn, f"{words[kind]} ({kinds[kind].sum()})") for kind, drawn in self.points_.items()
             ]
             legend(ax, entries, title="features")
         used = np.flatnonzero(self.n_using)

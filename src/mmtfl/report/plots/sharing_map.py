@@ -39,8 +39,8 @@ _LABELS_TAKE = 0.3  # share of the axes that names and colour bar take once they
 class SharingMapDisplay:
     """Map of which task uses which feature, and how much.
 
-    One row per feature that some task uses, those of all tasks first; one column per task, those alike side by
-    side. "By all tasks" counts the tasks that could use the feature, those within whose rows it varies.
+    One row per feature that some task uses, those of all tasks first; one column per task, those alike side
+    by side. "By all tasks" counts the tasks that could use a feature, those within whose rows it varies.
     Purple coefficients are positive, orange ones negative (with a dash where there is room), white cells
     are exact zeros. Where there are more cells than the picture can show, a cell stands for several and
     shows the largest coefficient in size.
@@ -54,8 +54,8 @@ class SharingMapDisplay:
     tasks : ndarray of shape (n_tasks,)
         Labels of the tasks.
     kind : ndarray of shape (n_shown,)
-        "shared" (used by all tasks that could use it), "partial", "single", or "apart": used only by tasks that
-        the model sets apart.
+        "shared" (used by all tasks that could use it), "partial", "single", or "apart": used only by tasks
+        that the model sets apart.
     n_features : int
         Number of features of the model, those that no task uses included.
     quantity : str, default="coefficient"
@@ -247,11 +247,15 @@ class SharingMapDisplay:
             middle = start + (n - 1) / 2
             if (middle - last) * row >= 1.3 * SMALL:  # a thin group next to another is not named
                 at.append(middle)
-                names.append(f"{n} {_NAMES[kind]}")
+                names.append(f"{n} {self._by_whom(kind)}")
                 last = middle
         side = self.ax_.secondary_yaxis("right")
         side.set_yticks(at, names, fontsize=SMALL, **plain())
         side.tick_params(length=0)
+
+    def _by_whom(self, kind: str) -> str:
+        could = kind == "shared" and not self.coef[self.kind == kind].all()
+        return "by all that could" if could else _NAMES[kind]
 
     def _mark_signs(self) -> None:
         """Thin lines between cells, and a dash on negative ones: their sign is seen in grey too."""

@@ -15,7 +15,7 @@ _LETTER = 0.62 * SMALL  # width of a letter in points
 
 
 def plain(*texts: str) -> dict[str, Any]:
-    """Options of texts that are drawn as they are: "$x" is a name, not a formula, and every letter has a font."""
+    """Options of texts that are drawn as they are: "$x" is no formula, and every letter has its font."""
     return {"parse_math": False, "usetex": False, "family": families("".join(texts))}
 
 

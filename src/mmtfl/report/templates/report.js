@@ -372,7 +372,7 @@
     let words = ": not used";
     if (value !== 0) {
       words = data.scaled.length
-        ? `: ${shown(original(row, column))} per unit, ${shown(value)} ${oneScale}`
+        ? `: ${shown(value)} ${oneScale}, ${shown(original(row, column))} per unit`
         : `: ${shown(value)}`;
     }
     byId("map-readout").replaceChildren(

@@ -66,10 +66,11 @@ def compare(name: str, X, y, task, *, train_size: float, repeats: int):
         spread = f"  +- {column.std():.3f}" if repeats > 1 else ""
         print(f"    {model:44}{column.mean():6.3f}{spread}")
     summary = family.summary()
-    for kind in ("shared", "partial", "single", "none"):
+    used_by = {"shared": "by all tasks", "partial": "by some", "single": "by one", "none": "by none"}
+    for kind, who in used_by.items():
         names = list(summary["feature"][summary["kind"] == kind])
         shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
-        print(f"  {kind:8}{len(names):4} features   {shown}".rstrip())
+        print(f"  used {who:13}{len(names):4} features   {shown}".rstrip())
     print(f"  {time.perf_counter() - start:.1f} s")
     return family
 

@@ -16,10 +16,14 @@ class SmallTaskWarning(UserWarning):
 
     Examples
     --------
-    >>> import warnings
-    >>> from mmtfl import SmallTaskWarning
-    >>> warnings.filterwarnings("ignore", category=SmallTaskWarning)
-    >>> warnings.filterwarnings("default", category=SmallTaskWarning)
+    >>> import numpy as np, warnings
+    >>> from mmtfl import MMTFLRegressor, SmallTaskWarning
+    >>> X, task = np.random.default_rng(0).normal(size=(23, 2)), ["Aker"] * 20 + ["Bern"] * 3
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = MMTFLRegressor(alpha=0.1).fit(X, X[:, 0], task=task)
+    >>> [one.category is SmallTaskWarning for one in caught], str(caught[0].message)[:61]
+    ([True], '1 of 2 tasks has too few rows to say much of its own: \'Bern\' ')
     """
 
 

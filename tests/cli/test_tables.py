@@ -325,7 +325,7 @@ def test_inspect_shows_coefficients_on_both_scales(folder, capsys):
     frame = make_frame()
     row = next(row for row in found if row["feature"] == "age")
     spread = frame["age"].std(ddof=0) / frame.loc[frame["site"] == "Bern", "y"].std(ddof=0)
-    assert row["scaled"] == pytest.approx(row["coefficient"] * spread)
+    assert row["per_sd"] == pytest.approx(row["coefficient"] * spread)
     out, _ = run(["inspect", folder / "model.mmtfl", "--task", "Bern", "--top", "1"], capsys)
     assert "Task Bern" in out and "1 of" in out
 

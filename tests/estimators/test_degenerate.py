@@ -1,4 +1,4 @@
-"""Degenerate but legal input: it works, and everything learned is finite; the only warning is of small tasks."""
+"""Degenerate but legal input: it works, and all that is learned is finite; only small tasks are warned of."""
 
 import numpy as np
 import pytest

@@ -149,16 +149,16 @@ def _print_coefficients(summary: Any, place: int, top: int) -> None:
 
 
 def _coefficients(summary: Any, place: int | None) -> list[dict[str, Any]]:
-    """Every coefficient that is not zero, per unit and per standard deviation of the feature."""
+    """Every coefficient that is not zero: per unit, per standard deviation of the feature, and on one scale."""
     found = []
     for t, one in enumerate(summary.tasks):
         for feature in summary.features if place in (None, t) else ():
             value = summary.coef[t, feature.position]
             if value:
                 per_sd = None if summary.spread is None else value * summary.spread[feature.position]
-                found.append(
-                    {"task": one.label, "feature": feature.name, "coefficient": value, "per_sd": per_sd}
-                )
+                scaled = None if summary.scaled_coef is None else summary.scaled_coef[t, feature.position]
+                scales = {"coefficient": value, "per_sd": per_sd, "scaled": scaled}
+                found.append({"task": one.label, "feature": feature.name, **scales})
     return found
 
 
@@ -167,7 +167,7 @@ def _closing(summary: Any, *, verbose: bool) -> list[str]:
     verdict = "Converged" if found.converged else "Did not converge"
     lines = []
     if summary.spread is not None:
-        lines.append("Per s.d.: for one standard deviation of the feature over all rows.")
+        lines.append("Per s.d.: per standard deviation of the feature over all rows.")
     if summary.classes is not None:
         lines.append(
             f"Positive coefficients speak for {summary.classes[1]!r} against {summary.classes[0]!r}."

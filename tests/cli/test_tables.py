@@ -316,7 +316,7 @@ def test_inspect_tells_what_is_shared(folder, capsys):
     assert "all 3 tasks" in line and "100%" in line
     learned = mmtfl.load(folder / "model.mmtfl")
     slopes = learned.coef_[:, learned.feature_names_in_.tolist().index("age")]
-    assert f"{slopes.min():.4g} to {slopes.max():.4g}" in line and f" {slopes.mean():.4g} " in line
+    assert f" {slopes.mean():.4g} ({slopes.min():.4g} to {slopes.max():.4g}) " in line
     assert "With p = 2 a kept feature is used by every task by construction" in out
     assert any(line.strip().startswith("Århus") for line in out.splitlines())
     assert "R^2 in the fit" in out and "per standard deviation" in out

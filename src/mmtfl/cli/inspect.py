@@ -89,17 +89,19 @@ def _print_features(summary: Any, top: int) -> None:
             feature.used_by,
             number(feature.size),
             "-" if feature.agreement is None else f"{feature.agreement:.0%}",
-            number(feature.mean_coef),
-            _range(feature.min_coef, feature.max_coef),
-            *([number(feature.mean_coef_per_sd)] if per_sd else []),
-            *([_range(feature.min_coef_per_sd, feature.max_coef_per_sd)] if per_sd else []),
+            _with_range(feature.mean_coef, feature.min_coef, feature.max_coef),
+            *(
+                [_with_range(feature.mean_coef_per_sd, feature.min_coef_per_sd, feature.max_coef_per_sd)]
+                if per_sd
+                else []
+            ),
         ]
         for feature in shown
     ]
-    columns = ["feature", "used by", summary.size_name, "same sign", "mean coef", "range over tasks"]
+    columns = ["feature", "used by", summary.size_name, "same sign", "mean coef (range)"]
     print_table(
         f"Features in use ({_of(len(shown), used)})",
-        [*columns, *(["mean per s.d.", "range per s.d."] if per_sd else [])],
+        [*columns, *(["per s.d. (range)"] if per_sd else [])],
         rows,
         left=2,
     )
@@ -109,8 +111,8 @@ def _print_features(summary: Any, top: int) -> None:
         print()
 
 
-def _range(low: float, high: float) -> str:
-    return f"{number(low)} to {number(high)}"
+def _with_range(mean: float, low: float, high: float) -> str:
+    return f"{number(mean)} ({number(low)} to {number(high)})"
 
 
 def _print_tasks(summary: Any, scores: list[float | None], top: int) -> None:
@@ -149,7 +151,7 @@ def _print_coefficients(summary: Any, place: int, top: int) -> None:
 
 
 def _coefficients(summary: Any, place: int | None) -> list[dict[str, Any]]:
-    """Every coefficient that is not zero: per unit, per standard deviation of the feature, and on one scale."""
+    """Every coefficient that is not zero: per unit, per standard deviation, and on one scale."""
     found = []
     for t, one in enumerate(summary.tasks):
         for feature in summary.features if place in (None, t) else ():

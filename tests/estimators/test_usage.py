@@ -73,8 +73,10 @@ def test_a_feature_of_all_tasks_that_could_use_it_is_shared(model):
     assert frame["kind"].to_dict() == {"age": "shared", "dose": "shared", "iron": "single", "salt": "none"}
     words = {feature.name: feature.used_by for feature in describe(model).features}
     assert words == {
-        **{"age": "all 3 tasks that could", "dose": "all 2 tasks that could"},
-        **{"iron": "one task (Bern)", "salt": "no task"},
+        "age": "all 3 tasks that could",
+        "dose": "all 2 tasks that could",
+        "iron": "one task (Bern)",
+        "salt": "no task",
     }
     assert describe(model).usage == (
         "Of 4 features, 3 are used: 2 by all tasks that could use them, 0 by some, 1 by one."

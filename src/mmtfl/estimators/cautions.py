@@ -47,7 +47,7 @@ def _small_tasks(model: Any, prepared: Any) -> SmallTaskWarning | None:
     has, its, it = ("has", "its", "it") if len(small) == 1 else ("have", "their", "them")
     return SmallTaskWarning(
         f"{len(small)} of {len(rows)} tasks {has} too few rows to say much of {its} own: {named}{more}. "
-        f"What is predicted for {it} {_rests_on(model)}; a constant uses no feature at all. Merge such "
+        f"What is predicted for {it} {_rests_on(model)}, or is the constant that is said. Merge such "
         f"tasks with tasks like them, or leave them out.{ratio}"
     )
 

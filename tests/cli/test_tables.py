@@ -337,7 +337,11 @@ def test_inspect_tells_what_is_shared(folder, capsys):
     assert err == "" and "\x1b" not in out
     assert "Regression of 3 tasks on 6 features: (p, k) = (2, 1), alpha 0.1" in out
     line = next(line for line in out.splitlines() if line.strip().startswith("age"))
-    assert "shared" in line and "3/3" in line and "100%" in line
+    assert "all 3 tasks" in line and "100%" in line
+    learned = mmtfl.load(folder / "model.mmtfl")
+    slopes = learned.coef_[:, learned.feature_names_in_.tolist().index("age")]
+    assert f" {slopes.mean():.4g} ({slopes.min():.4g} to {slopes.max():.4g}) " in line
+    assert "With p = 2 a kept feature is used by every task by construction" in out
     assert any(line.strip().startswith("Århus") for line in out.splitlines())
     assert "R^2 in the fit" in out and "per standard deviation" in out
 
@@ -348,8 +352,9 @@ def test_inspect_shows_coefficients_on_both_scales(folder, capsys):
     assert {row["task"] for row in found} == {"Bern"}
     frame = make_frame()
     row = next(row for row in found if row["feature"] == "age")
-    spread = frame["age"].std(ddof=0) / frame.loc[frame["site"] == "Bern", "y"].std(ddof=0)
-    assert row["scaled"] == pytest.approx(row["coefficient"] * spread)
+    spread, target = frame["age"].std(ddof=0), frame.loc[frame["site"] == "Bern", "y"].std(ddof=0)
+    assert row["per_sd"] == pytest.approx(row["coefficient"] * spread)
+    assert row["scaled"] == pytest.approx(row["coefficient"] * spread / target)
     out, _ = run(["inspect", folder / "model.mmtfl", "--task", "Bern", "--top", "1"], capsys)
     assert "Task Bern" in out and "1 of" in out
 

@@ -327,6 +327,7 @@ def test_an_unknown_task(model):
         model.predict(frame()[:3], task=["leeds", "oslo", "paris"])
 
 
+@pytest.mark.filterwarnings("ignore::mmtfl.errors.SmallTaskWarning")
 def test_many_unknown_tasks_are_not_all_listed():
     task = np.arange(20) // 2
     model = MMTFLRegressor(alpha=0.1).fit(design(), target(), task=task)

@@ -87,7 +87,14 @@ def test_features_are_counted_and_measured():
     by_position = {feature.position: feature for feature in summary.features}
     assert [feature.position for feature in summary.features[:3]] == [4, 0, 1]  # largest c first
     assert (by_position[0].kind, by_position[1].kind, by_position[4].kind) == ("shared", "partial", "single")
-    assert by_position[0].mean_abs == pytest.approx((1 + 1 + 1 + 5) / 4)
+    assert by_position[0].mean_coef == pytest.approx((1 + 1 - 1 + 5) / 4)
+    assert (by_position[0].min_coef, by_position[0].max_coef) == (-1.0, 5.0)
+    assert (by_position[1].mean_coef, by_position[1].min_coef) == (0.5, -2.0)
+    assert [by_position[j].used_by for j in (0, 1, 4, 2)] == [
+        *("all 4 tasks", "3 of 4 tasks"),
+        *("one task (0)", "no task"),
+    ]
+    assert summary.usage == "Of 8 features, 3 are used: 1 by all 4 tasks, 1 by some, 1 by one."
     assert by_position[0].agreement == pytest.approx(3 / 4)
     assert by_position[1].agreement == pytest.approx(2 / 3)
     assert by_position[2].agreement is None
@@ -98,17 +105,18 @@ def test_both_scales_are_told_where_there_are_two():
     data = regression()
     X = data.X * np.linspace(1, 50, 8)
     plain_summary = describe(MMTFLRegressor(alpha=0.1).fit(X, data.y, task=data.task))
-    assert plain_summary.scaled == ()
-    assert plain_summary.scaled_coef is None
+    assert (plain_summary.scaled, plain_summary.scaled_in_fit) == (("features",), ())
+    assert_allclose(plain_summary.scaled_coef, plain_summary.coef * X.std(axis=0))
     model = MMTFLRegressor(alpha=0.1, standardize=True, scale_targets=True).fit(X, data.y, task=data.task)
     summary = describe(model)
     spread = np.array([data.y[data.task == t].std() for t in model.tasks_])
-    assert summary.scaled == ("features", "targets")
+    assert summary.scaled == summary.scaled_in_fit == ("features", "targets")
     assert_allclose(summary.scaled_coef, model.coef_ * X.std(axis=0) / spread[:, None])
-    assert_allclose(
-        [feature.mean_abs_scaled for feature in summary.features],
-        [np.abs(summary.scaled_coef[:, feature.position]).mean() for feature in summary.features],
-    )
+    for name, over_tasks in (("mean", np.mean), ("min", np.min), ("max", np.max)):
+        assert_allclose(
+            [getattr(feature, f"{name}_coef_per_sd") for feature in summary.features],
+            [over_tasks((model.coef_ * X.std(axis=0))[:, f.position]) for f in summary.features],
+        )
 
 
 def test_rows_of_each_task_are_known():
@@ -288,6 +296,7 @@ def test_a_large_table_is_scored_without_refitting(monkeypatch):
     assert found.mean("fitted") > 0
 
 
+@pytest.mark.filterwarnings("ignore::mmtfl.errors.SmallTaskWarning")
 def test_a_task_with_one_row_has_no_score_and_does_not_stop_the_others():
     data = regression()
     task = data.task.astype(object)

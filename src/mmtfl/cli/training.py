@@ -283,8 +283,7 @@ def headlines(summary: Any) -> list[str]:
     """A model in a few lines."""
     named = [] if summary.member is None else [f"(p, k) = ({', '.join(map(_exponent, summary.member))})"]
     named += [f"{name} {_strength(value)}" for name, value in summary.strengths.items()]
-    counts = ", ".join(f"{count} {kind}" for kind, count in summary.counts.items())
-    lines = [f"{summary.title}: {', '.join(named)}", f"Features: {counts}"]
+    lines = [f"{summary.title}: {', '.join(named)}", summary.usage]
     return [*lines, *_held_out(summary.search), *_in_the_fit(summary.provenance.get("training") or {})]
 
 

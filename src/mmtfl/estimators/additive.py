@@ -176,9 +176,9 @@ class OutlierModel(AdditiveModel):
         super()._name_parts(prepared, solution, penalty)
         self.outlier_tasks_ = self.tasks_[self.outlier_.any(axis=1)]
 
-    def _uses(self) -> np.ndarray:
+    def _counted(self) -> np.ndarray:
         # a task set apart uses every feature, which says nothing of the features
-        return (self.coef_ != 0)[~self.outlier_.any(axis=1)]
+        return ~self.outlier_.any(axis=1)
 
 
 class OutlierRegressor(OutlierModel, TaskRegressor):

@@ -28,6 +28,7 @@ from mmtfl.data.labels import check_task_labels
 from mmtfl.data.stored import StoredTasks
 from mmtfl.data.tasks import Tasks
 from mmtfl.data.validation import check_design
+from mmtfl.estimators.cautions import cautions
 from mmtfl.estimators.inputs import (
     column_names,
     first_few,
@@ -49,6 +50,7 @@ from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.saving import Savable
 from mmtfl.estimators.scaling import column_spread
 from mmtfl.estimators.stored import prepare_stored
+from mmtfl.estimators.usage import feature_use
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers.checkpoint import Book, Checkpoint
 from mmtfl.solvers.reporter import Reporter
@@ -181,6 +183,10 @@ target_scale_ : ndarray of shape (n_tasks,), or None
     What each task's targets were divided by before the penalty saw them.
 task_sizes_ : ndarray of shape (n_tasks,)
     Number of observations of each task.
+feature_spread_ : ndarray of shape (n_features,)
+    Standard deviation over all rows of each feature that some task uses, 0 for the others.
+usable_ : ndarray of bool, shape (n_tasks, n_features), or None
+    Whether a task could use a feature: not where it is constant within the task's rows. None if all could.
 n_features_in_ : int
     Number of features, the task column not counted.
 feature_names_in_ : ndarray of shape (n_features,)
@@ -392,6 +398,7 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
         self.converged_ = bool(solution.converged)
         self.column_scale_, self.target_scale_ = prepared.column_scale, prepared.target_scale
         self.task_sizes_ = prepared.sizes
+        self._look_at_features(prepared)
         if self.verbose:
             print(
                 f"[{type(self).__name__}] {solution.solver}: {self.n_iter_} passes, objective "
@@ -401,6 +408,16 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
             )
         if not solution.converged:
             self._warn_not_converged()
+        for caution in cautions(self, prepared):
+            warnings.warn(caution, stacklevel=3)
+
+    def _look_at_features(self, prepared: Prepared) -> None:
+        """Which tasks could use which features, and how far the features in use spread."""
+        usable = prepared.could_use(fit_intercept=self.fit_intercept)
+        self.usable_ = None if usable.all() else usable
+        used = np.flatnonzero(self.coef_.any(axis=0))
+        self.feature_spread_ = np.zeros(self.coef_.shape[1])
+        self.feature_spread_[used] = prepared.spread(used)
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
         """What the coefficients are made of: here c and B of the product form."""
@@ -481,24 +498,41 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
     # -- a look at it ----------------------------------------------------------------------------------------
 
     def summary(self) -> Any:
-        """Tell which features are shared by all tasks, by some, used by one, or by none.
+        """Tell which features are used by all tasks, by some, by one or by none, and which way.
+
+        A task could use a feature if the feature varies within its rows. With p > 1 a kept feature is used by
+        every task that could use it by construction: the table says which features the model keeps, not in
+        which tasks they matter.
 
         Returns
         -------
         frame : frame of the library X came from, else pandas, polars or pyarrow
-            One row per feature, largest ``c`` first: feature, c, n_tasks (how many tasks use it) and kind,
-            which is "shared" (all tasks), "partial" (at least two), "single" or "none".
+            One row per feature, largest ``c`` first:
+
+            - feature, c;
+            - n_tasks: how many tasks use it;
+            - kind: "shared" (used by all tasks that could use it), "partial" (by at least two, but not all),
+              "single" (by one) or "none";
+            - mean_coef, min_coef, max_coef: mean, smallest and largest coefficient over the tasks that could
+              use it, in the units of the data;
+            - mean_coef_per_sd: the mean for one standard deviation of the feature over all rows;
+            - n_possible: how many tasks could use it.
         """
         check_is_fitted(self)
-        sizes = self._sizes()
+        sizes, use = self._sizes(), feature_use(self)
         order = np.argsort(-next(iter(sizes.values())), kind="stable")
         names = self._feature_names()
-        n_tasks, kind = self._kinds()
+        per_sd = np.full(len(order), np.nan) if use.per_sd is None else use.per_sd.mean
         columns = {
             "feature": [names[j] for j in order],
             **{name: size[order] for name, size in sizes.items()},
-            "n_tasks": n_tasks[order],
-            "kind": kind[order].tolist(),
+            "n_tasks": use.n_tasks[order],
+            "kind": use.kind[order].tolist(),
+            "mean_coef": use.coef.mean[order],
+            "min_coef": use.coef.low[order],
+            "max_coef": use.coef.high[order],
+            "mean_coef_per_sd": per_sd[order],
+            "n_possible": use.n_possible[order],
         }
         return make_frame(columns, self._backend)
 
@@ -506,16 +540,14 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
         """Columns of the summary that say how large a feature is; the first one orders it."""
         return {"c": self.c_}
 
-    def _uses(self) -> np.ndarray:
-        """Which tasks use which features, (tasks that count, features)."""
-        return self.coef_ != 0
+    def _counted(self) -> np.ndarray:
+        """Which tasks count when it is told how many use a feature, (n_tasks,)."""
+        return np.ones(len(self.tasks_), dtype=bool)
 
-    def _kinds(self) -> tuple[np.ndarray, np.ndarray]:
-        """How many tasks use each feature, and the word for it."""
-        used = self._uses()
-        n_tasks = np.count_nonzero(used, axis=0)
-        conditions = [n_tasks == 0, n_tasks == 1, n_tasks == len(used)]
-        return n_tasks, np.select(conditions, ["none", "single", "shared"], default="partial")
+    def _feature_spread(self) -> np.ndarray | None:
+        """Standard deviation of each feature that is used; models of earlier versions may not know it."""
+        known = getattr(self, "feature_spread_", None)
+        return getattr(self, "column_scale_", None) if known is None else known
 
     def _feature_names(self) -> list[str]:
         """Names of the columns of X, or x0, x1, ... where it had none."""

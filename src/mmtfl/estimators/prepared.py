@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.data.variation import could_use
+from mmtfl.estimators.scaling import column_spread
 from mmtfl.solvers import solve
 
 
@@ -41,6 +43,23 @@ class Prepared:
         if self.target_scale is None:
             return self.tasks
         return self.tasks.with_y(self.tasks.y * self.target_scale[self.tasks.observation_task])
+
+    def rows_with_weight(self) -> np.ndarray:
+        """Number of rows of each task, those of weight zero not counted."""
+        weights = getattr(self.tasks, "weights", None)
+        if weights is None or weights.all():
+            return self.sizes
+        return np.bincount(self.tasks.observation_task[weights > 0], minlength=self.tasks.n_tasks)
+
+    def could_use(self, *, fit_intercept: bool) -> np.ndarray:
+        """Which tasks could use which features, (n_tasks, n_features)."""
+        return could_use(self.tasks, fit_intercept=fit_intercept)
+
+    def spread(self, columns: np.ndarray) -> np.ndarray:
+        """Standard deviation of some features over all rows; 1 for a constant one."""
+        if self.column_scale is not None:
+            return self.column_scale[columns]
+        return column_spread(self.tasks, columns)
 
     def solve(self, loss: Any, penalty: Any, options: dict[str, Any]) -> Any:
         """Solve for the loss and the penalty."""

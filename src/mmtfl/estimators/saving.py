@@ -277,6 +277,8 @@ RULES: dict[str, Rule] = {
     "column_scale_": _either(_is_none, _array("f", "d")),
     "target_scale_": _either(_is_none, _array("f", "T")),
     "task_sizes_": _array("i", "T"),
+    "feature_spread_": _array("f", "d"),
+    "usable_": _either(_is_none, _array("b", "T", "d")),
     "c_": _array("f", "d"),
     "B_": _array("f", "d", "T"),
     "shared_": _array("f", "T", "d"),

@@ -18,6 +18,14 @@ from mmtfl.solvers.stored import OpenTasks
 class StoredPrepared(Prepared):
     """Tasks opened for a solver; `tasks` has their labels."""
 
+    def could_use(self, *, fit_intercept: bool) -> np.ndarray:
+        """Which tasks could use which features."""
+        return self.tasks.could_use
+
+    def spread(self, columns: np.ndarray) -> np.ndarray:
+        """Standard deviation of some features over all rows; 1 for a constant one."""
+        return self.tasks.spreads()[0][columns]
+
     def solve(self, loss: Any, penalty: Any, options: dict[str, Any]) -> Any:
         """Solve where the rows are."""
         if options["solver"] == "block":

@@ -16,6 +16,7 @@ import numpy as np
 from joblib import Parallel, delayed, parallel_config
 from threadpoolctl import threadpool_limits
 
+from mmtfl.errors import SmallTaskWarning, UnitsWarning
 from mmtfl.paper.methods import METHODS, Grid
 from mmtfl.paper.problems import PROBLEMS, Pool, Problem, Split, load_pool, make_split
 from mmtfl.paper.scores import score_rows, support_f1
@@ -99,6 +100,8 @@ def measure(
     """Fit a method on the training rows of a split and score it on the others."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        for of_the_data in (SmallTaskWarning, UnitsWarning):  # a part of the rows has smaller tasks
+            warnings.simplefilter("ignore", of_the_data)
         grid = replace(grid, alpha_ratio=problem.alpha_ratio)
         began = time.process_time()
         fitted = METHODS[method].fit(split, problem.is_classification, problem.options, grid)

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from mmtfl.data.finite import check_finite_design
 from mmtfl.data.labels import check_task_labels
 from mmtfl.data.validation import check_length
+from mmtfl.errors import SmallTaskWarning, UnitsWarning
 from mmtfl.estimators.classification import MMTFLClassifier
 from mmtfl.estimators.inputs import (
     locate_tasks,
@@ -290,6 +291,8 @@ def _held_out(model: Any, rows: _Rows) -> dict[str, np.ndarray]:
     out = {who: np.full(len(rows.y), np.nan) for who in ("own", *ALTERNATIVES)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a held-out score does not see the last digits
+        for told_by_the_fit in (SmallTaskWarning, UnitsWarning):
+            warnings.simplefilter("ignore", told_by_the_fit)
         for train, test in rows.folds(is_classifier(model)):
             X, y, labels = rows.X[train], rows.y[train], rows.labels[train]
             fitted = {

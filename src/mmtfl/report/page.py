@@ -61,10 +61,11 @@ class FeatureRow:
 
     name: str
     kind: str
+    used_by: str
+    n_tasks: int
     size: str
-    n_tasks: str
-    mean_abs: str
-    mean_abs_scaled: str
+    coef: str
+    per_sd: str
     agreement: str
 
 
@@ -121,7 +122,7 @@ def make_page(
         title=title or summary.title,
         summary=summary,
         evaluation=evaluation,
-        headline=_headline(summary),
+        headline=summary.usage,
         verdict=verdict(evaluation) if evaluation else [line for line in [search_headline(summary)] if line],
         caution=caution(evaluation, tuned=summary.search is not None) if evaluation else [],
         tiles=_tiles(evaluation, compared),
@@ -133,7 +134,7 @@ def make_page(
         task_rows=_task_rows(summary, evaluation, fitted, compared, low),
         feature_rows=[_feature_row(feature, summary) for feature in summary.features[:MOST_FEATURES]],
         n_left_out=max(0, summary.n_features - MOST_FEATURES),
-        kinds=[(kind, summary.counts[kind], MEANINGS[kind]) for kind in KINDS],
+        kinds=[(kind, summary.counts[kind], _meaning(kind, summary)) for kind in KINDS],
         how_chosen=how_chosen(summary),
         search_chart=search_chart(summary.search) if summary.search else None,
         search_grid=grid_chart(summary.search.grid) if summary.search and summary.search.grid else None,
@@ -145,19 +146,6 @@ def make_page(
 
 
 # -- predictions ---------------------------------------------------------------------------------------------
-
-
-def _headline(summary: ModelSummary) -> str:
-    counts = summary.counts
-    used = summary.n_features - counts["none"]
-    if summary.n_tasks == 1 or not used:  # nobody to share with, or nothing to share
-        verb = "is" if used == 1 else "are"
-        return f"Of {number(summary.n_features)} features, {number(used)} {verb} used."
-    return (
-        f"Of {number(summary.n_features)} features, {number(used)} {'is' if used == 1 else 'are'} used: "
-        f"{number(counts['shared'])} by all {number(summary.n_tasks)} tasks, {number(counts['partial'])} by "
-        f"some, {number(counts['single'])} by one."
-    )
 
 
 def _fitted_scores(summary: ModelSummary, evaluation: Evaluation | None) -> tuple[dict[Any, float], str, str]:
@@ -237,16 +225,29 @@ def _task_rows(
 # -- features and facts --------------------------------------------------------------------------------------
 
 
+def _meaning(kind: str, summary: ModelSummary) -> str:
+    """What a kind is called; where not every task could use every such feature, that is said."""
+    shared = [feature for feature in summary.features if feature.kind == kind == "shared"]
+    everywhere = all(feature.n_possible == summary.n_counted for feature in shared)
+    return MEANINGS[kind] if everywhere else f"{MEANINGS[kind]} that could use them"
+
+
 def _feature_row(feature: Any, summary: ModelSummary) -> FeatureRow:
     return FeatureRow(
         name=feature.name,
         kind=feature.kind,
+        used_by=feature.used_by,
+        n_tasks=feature.n_tasks,
         size=number(feature.size),
-        n_tasks=number(feature.n_tasks),
-        mean_abs=number(feature.mean_abs),
-        mean_abs_scaled=number(feature.mean_abs_scaled),
+        coef=_spread_out(feature.mean_coef, feature.min_coef, feature.max_coef),
+        per_sd=_spread_out(feature.mean_coef_per_sd, feature.min_coef_per_sd, feature.max_coef_per_sd),
         agreement=number(None) if feature.agreement is None else f"{feature.agreement:.0%}",
     )
+
+
+def _spread_out(mean: float | None, low: float | None, high: float | None) -> str:
+    """A mean with the range around it; the mean alone where all are the same."""
+    return number(mean) if low == high else f"{number(mean)} ({number(low)} to {number(high)})"
 
 
 def _model_facts(summary: ModelSummary) -> list[tuple[str, str]]:
@@ -262,7 +263,7 @@ def _model_facts(summary: ModelSummary) -> list[tuple[str, str]]:
         facts.append(
             ("Classes", f"{summary.classes[0]} and {summary.classes[-1]} (scores are for the second)")
         )
-    facts.append(("Put on one scale", " and ".join(summary.scaled) or "nothing"))
+    facts.append(("Put on one scale", " and ".join(summary.scaled_in_fit) or "nothing"))
     return facts
 
 
@@ -310,20 +311,18 @@ def embedded(model: Any, summary: ModelSummary) -> dict[str, Any]:
     steps = np.rint(A / np.where(largest > 0, largest, 1.0)[:, None] * STEPS)
     # a small coefficient is not zero: that is what the map is about
     steps = np.where((steps == 0) & (A != 0), np.sign(A), steps).astype("<i2")
-    columns = getattr(model, "column_scale_", None)
+    columns = summary.spread
     targets = getattr(model, "target_scale_", None)
     nonzero = np.abs(A[A != 0])
     return {
         "features": {
             "name": [feature.name for feature in shown],
-            "kind": [KINDS.index(feature.kind) for feature in shown],
             "size": [_short(feature.size) for feature in shown],
-            "tasks": [feature.n_tasks for feature in shown],
+            "usedBy": [feature.used_by for feature in shown],
             "agreement": [_short(feature.agreement) for feature in shown],
         },
         "tasks": [str(task.label) for task in summary.tasks],
         "kinds": list(KINDS),
-        "meanings": [MEANINGS[kind] for kind in KINDS],
         "sizeName": summary.size_label,
         "map": {
             "features": [place[j] for j in features.tolist()],

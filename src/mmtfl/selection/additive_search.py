@@ -321,7 +321,7 @@ class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
         return self._fitted().score(X, y, task=task, sample_weight=sample_weight)
 
     def summary(self) -> Any:
-        """Tell which features are shared by all tasks, by some, used by one, or by none.
+        """Tell which features are used by all tasks, by some, by one or by none, and which way.
 
         Returns
         -------

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from uuid import uuid4
@@ -65,10 +66,19 @@ class OpenTasks:
         self.placed = Placed(engine, sources, spec, stored.n_features)
         self.n_rows = int(stored.rows_held(compress=compress).sum())
 
+    @cached_property
+    def _moments(self) -> shard_rows.ColumnMoments:
+        answers = self.placed.ask(shard_rows.column_moments, name="moments")
+        return shard_rows.ColumnMoments(*(np.concatenate(column) for column in zip(*answers, strict=True)))
+
+    @property
+    def could_use(self) -> np.ndarray:
+        """Which tasks could use which features, (n_tasks, n_features)."""
+        return self._moments.could_use
+
     def spreads(self) -> tuple[np.ndarray, np.ndarray]:
         """Standard deviation of every column over all rows, and of every task's target; 1 if constant."""
-        answers = self.placed.ask(shard_rows.column_moments, name="moments")
-        weight, mean, squares = (np.concatenate(column) for column in zip(*answers, strict=True))
+        weight, mean, squares = self._moments[:3]
         total = weight.sum()
         centre = weight @ mean / total
         columns = np.sqrt((squares.sum(axis=0) + weight @ (mean - centre) ** 2) / total)[:-1]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import binom, norm, rankdata, wilcoxon
 
-__all__ = ["HeldOutErrors", "Paired", "class_errors", "errors_by_task", "f1_errors", "relative_errors"]
+__all__ = ["HeldOutErrors", "Paired", "class_errors", "errors_by_task", "f1_errors", "relative_errors", "task_spread"]
 
 FEWEST_TASKS = 6  # six wins of six have a probability of 1/32 by chance, five of five 1/16
 FEWEST_ROWS = 5  # a task with fewer held-out rows has no score worth the name
@@ -238,6 +238,12 @@ def relative_errors(y: np.ndarray, z: np.ndarray, task: np.ndarray, spread: np.n
     """
     with np.errstate(over="ignore"):
         return np.abs(y - z) / np.where(spread > 0, spread, np.nan)[task]
+
+
+def task_spread(y: np.ndarray, task: np.ndarray) -> np.ndarray:
+    """Standard deviation of each task's targets; 0 where they do not vary."""
+    groups = [y[task == t] for t in range(int(task.max(initial=-1)) + 1)]
+    return np.array([group.std() if len(group) and np.ptp(group) > 0 else 0.0 for group in groups])
 
 
 def class_errors(y: np.ndarray, z: np.ndarray, task: np.ndarray) -> np.ndarray:

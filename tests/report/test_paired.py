@@ -113,7 +113,9 @@ def test_a_difference_that_is_clear_but_small_is_called_small():
 def test_two_tasks_are_judged_by_their_rows():
     more = rows_of(30, {"own": 0.0, "pooled": 0.3, "separate": 0.0})
     lines = verdict(evaluation([0.7, 0.6], [0.4, 0.3], [0.7, 0.6], **more))
-    assert lines[0].startswith("On held-out rows this model predicts better than one pooled model and predicts")
+    assert lines[0].startswith(
+        "On held-out rows this model predicts better than one pooled model and predicts"
+    )
     assert "over 2 tasks, against 0.35" in lines[0]
     assert "smaller in 2 of 2 tasks (judged by the 60 rows, as 6 tasks or more are needed" in lines[1]
     assert lines[2] == "Beside separate models there is no difference."
@@ -186,7 +188,9 @@ def test_classes_are_told_by_the_area_and_beside_the_base_rate():
     found = evaluation(LEVEL + 0.1, LEVEL, LEVEL, metric="AUC")
     found = Evaluation(**{**vars(found), "accuracy": 0.9458, "base_rate": 0.939})
     lines = verdict(found)
-    assert lines[1].startswith("Beside one pooled model its AUC is larger by 0.10 in the typical task, and larger")
+    assert lines[1].startswith(
+        "Beside one pooled model its AUC is larger by 0.10 in the typical task, and larger"
+    )
     assert lines[3] == (
         "It gets 94.6 % of the held-out rows right; saying the commoner class of each task always gets 93.9 % "
         "right."
@@ -214,7 +218,9 @@ def test_a_model_beside_another_is_the_other_beside_it():
 
 @pytest.mark.parametrize(("n_tasks", "outcome"), [(6, "better"), (5, "cannot be told apart")])
 def test_six_tasks_are_the_fewest_to_judge_by(n_tasks, outcome):
-    errors = HeldOutErrors("r2", {"a": np.full(n_tasks, 0.2), "b": np.full(n_tasks, 0.4)}, np.full(n_tasks, 9))
+    errors = HeldOutErrors(
+        "r2", {"a": np.full(n_tasks, 0.2), "b": np.full(n_tasks, 0.4)}, np.full(n_tasks, 9)
+    )
     assert errors.beside("a", "b").outcome == outcome
 
 

@@ -47,7 +47,13 @@ def test_the_squared_model_is_least_squares_with_a_free_indicator_of_each_task(r
         if p == 2
         else Lasso(found.alpha, fit_intercept=False, tol=1e-10, max_iter=10**6)
     )
-    keep = [0, 1, 2, 3, *range(5, 11)]  # the column that is constant within tasks says nothing beside indicators
+    keep = [
+        0,
+        1,
+        2,
+        3,
+        *range(5, 11),
+    ]  # the column that is constant within tasks says nothing beside indicators
     model.fit(wide[:, keep], y)
     assert found.p == p and found.coef[4] == 0.0
     assert_allclose(found.coef[:4], model.coef_[:4], atol=1e-5)
@@ -120,9 +126,7 @@ def test_targets_in_other_units_have_the_same_model_in_their_units(rows):
     X, z, task, rng = rows
     y = z + rng.normal(size=len(z))
     unit = np.geomspace(1e-3, 1e3, 6)[task]
-    one, other = (
-        fit_pooled(X, target, task, folds(X, task), scale_tasks=True) for target in (y, y * unit)
-    )
+    one, other = (fit_pooled(X, target, task, folds(X, task), scale_tasks=True) for target in (y, y * unit))
     assert_allclose(other.decision(X, task) / unit, one.decision(X, task), rtol=1e-3, atol=1e-3)
 
 

@@ -318,7 +318,9 @@ class _Rows:
         sizes = Counter(self.labels[~np.isnan(response)].tolist())
         shares = self.shares(response, second)
         total = sum(sizes.values())
-        accuracy, base_rate = (sum(n * share[label] for label, n in sizes.items()) / total for share in shares.values())
+        accuracy, base_rate = (
+            sum(n * share[label] for label, n in sizes.items()) / total for share in shares.values()
+        )
         return accuracy, base_rate
 
     def errors(self, responses: dict[str, np.ndarray], model: Any) -> HeldOutErrors:

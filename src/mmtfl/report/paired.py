@@ -17,7 +17,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import binom, norm, rankdata, wilcoxon
 
-__all__ = ["HeldOutErrors", "Paired", "class_errors", "errors_by_task", "f1_errors", "relative_errors", "task_spread"]
+__all__ = [
+    "HeldOutErrors",
+    "Paired",
+    "class_errors",
+    "errors_by_task",
+    "f1_errors",
+    "relative_errors",
+    "task_spread",
+]
 
 FEWEST_TASKS = 6  # six wins of six have a probability of 1/32 by chance, five of five 1/16
 FEWEST_ROWS = 5  # a task with fewer held-out rows has no score worth the name

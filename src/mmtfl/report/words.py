@@ -65,7 +65,9 @@ def verdict(evaluation: Evaluation) -> list[str]:
         return []
     left_out = _left_out(evaluation)
     if not errors.counted.any():
-        return [f"No task has {FEWEST_ROWS} held-out rows or more whose target varies: models are not compared."]
+        return [
+            f"No task has {FEWEST_ROWS} held-out rows or more whose target varies: models are not compared."
+        ]
     found = {who: beside for who in ALTERNATIVES if (beside := evaluation.against(who)) is not None}
     lines = [_headline(evaluation, found)]
     lines += [_beside(evaluation.metric, who, beside) for who, beside in found.items()]

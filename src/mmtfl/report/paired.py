@@ -156,6 +156,13 @@ class HeldOutErrors:
         n_better = int(np.count_nonzero(gains > ROUNDING))
         return Paired(outcome, unit, n_units, len(gains), n_better, gain, change, p_value)
 
+    def standing(self) -> dict[str, float]:
+        """How far each model is behind the average of all in the typical task, smaller is better."""
+        kept = np.array([np.asarray(errors)[self.counted] for errors in self.tasks.values()])
+        typical = np.log(np.maximum(kept, TINY)) if self._is_ratio else kept
+        behind = np.median(typical - typical.mean(axis=0), axis=1)
+        return dict(zip(self.tasks, behind.tolist(), strict=True))
+
     @property
     def _is_ratio(self) -> bool:
         return self.measure == "r2"

@@ -103,7 +103,9 @@ def test_a_folder_keeps_the_cells_and_refuses_another_table(table, tmp_path, cap
 def comparison(scores, *, n_rows=20):
     """What compare finds where methods have these scores by task."""
     errors = HeldOutErrors(
-        "r2", {name: 1.0 - np.asarray(own) for name, own in scores.items()}, np.full(len(scores["stl"]), n_rows)
+        "r2",
+        {name: 1.0 - np.asarray(own) for name, own in scores.items()},
+        np.full(len(scores["stl"]), n_rows),
     )
     splits = {name: np.array([np.mean(own)]) for name, own in scores.items()}
     tasks = [{"judged": bool(judged)} for judged in errors.counted]
@@ -137,8 +139,8 @@ def test_every_verdict_has_its_clause():
         }
     )
     assert _sentence(found) == (
-        "STL comes first. It cannot be told apart from MMTFL(1,1); The same as it: MMTFL(2,1); About as good: "
-        "MMTFL(2,2); Slightly worse: MMTFL(1,2); Worse: Pooled, own intercepts (judged by 12 tasks)."
+        "STL comes first. It cannot be told apart from MMTFL(1,1); The same as it: MMTFL(2,1); About as "
+        "good: MMTFL(2,2); Slightly worse: MMTFL(1,2); Worse: Pooled, own intercepts (judged by 12 tasks)."
     )
 
 
@@ -147,8 +149,8 @@ def test_tasks_that_are_too_small_are_counted_apart():
     assert "cannot be judged" in _sentence(comparison(scores, n_rows=4))
     some = comparison({"stl": [*LEVEL, np.nan], "pooled": [*(LEVEL - 0.3), np.nan]})
     assert _sentence(some).endswith(
-        "(judged by 12 tasks). 1 task with fewer than 5 test rows, or whose target does not vary, is left out of "
-        "this."
+        "(judged by 12 tasks). 1 task with fewer than 5 test rows, or whose target does not vary, is left "
+        "out of this."
     )
 
 

@@ -54,12 +54,12 @@ def test_42_wins_of_42_are_a_win_whatever_the_mean_is():
     found = evaluation(own, pooled, np.full(42, 0.5))
     lines = verdict(found)
     assert lines[0] == (
-        "On held-out rows this model predicts better than one pooled model and separate models: median R² 0.66 "
-        "over 42 tasks, against −1.00 for one pooled model and 0.50 for separate models."
+        "On held-out rows this model predicts better than one pooled model and separate models: median R² "
+        "0.66 over 42 tasks, against −1.00 for one pooled model and 0.50 for separate models."
     )
     assert lines[1] == (
-        "Beside one pooled model its squared error is 83 % smaller in the typical task, and smaller in 42 of 42 "
-        "tasks (signed-rank test over tasks, p < 0.001)."
+        "Beside one pooled model its squared error is 83 % smaller in the typical task, and smaller in 42 "
+        "of 42 tasks (signed-rank test over tasks, p < 0.001)."
     )
     assert clear_winner(found) == "own"
     assert not any("−159" in line or "chance" in line for line in lines)
@@ -95,7 +95,7 @@ def test_a_loss_is_called_a_loss_first():
     found = evaluation(LEVEL, LEVEL + 0.1, LEVEL - 0.2)
     assert verdict(found)[0].startswith(
         "On held-out rows this model predicts worse than one pooled model and predicts better than separate "
-        "models: median R² 0.65 over 12 tasks, against 0.75 for one pooled model and 0.45 for separate models."
+        "models: median R² 0.65 over 12 tasks, against 0.75 for one pooled model and 0.45"
     )
     assert "its squared error is 42 % larger" in verdict(evaluation([0.5] * 8, [0.6479] * 8, [0] * 8))[1]
     assert clear_winner(found) == "pooled"
@@ -154,8 +154,8 @@ def test_tasks_without_a_score_are_counted_and_named_apart():
     lines = verdict(evaluation(own, other, other, n_rows=n_rows))
     assert "over 7 tasks" in lines[0] and "in 7 of 7 tasks" in lines[1]
     assert lines[-1] == (
-        "Left out of this comparison: 2 tasks with fewer than 5 held-out rows (t2, t5) and 1 task whose target "
-        "does not vary (t8)."
+        "Left out of this comparison: 2 tasks with fewer than 5 held-out rows (t2, t5) and 1 task whose "
+        "target does not vary (t8)."
     )
     assert not any(line.startswith("Left out") for line in verdict(evaluation(LEVEL, LEVEL, LEVEL)))
 
@@ -192,8 +192,8 @@ def test_classes_are_told_by_the_area_and_beside_the_base_rate():
         "Beside one pooled model its AUC is larger by 0.10 in the typical task, and larger"
     )
     assert lines[3] == (
-        "It gets 94.6 % of the held-out rows right; saying the commoner class of each task always gets 93.9 % "
-        "right."
+        "It gets 94.6 % of the held-out rows right; saying the commoner class of each task always gets "
+        "93.9 % right."
     )
 
 

@@ -14,8 +14,7 @@ from mmtfl.report.pooled import fit_pooled
 
 @pytest.fixture
 def rows():
-    """Six tasks with the same coefficients, other means of X and other intercepts; the last column is constant
-    within tasks."""
+    """Six tasks with the same coefficients and other intercepts; the last column tells tasks only."""
     rng = np.random.default_rng(0)
     task = np.repeat(np.arange(6), [8, 12, 15, 20, 9, 11])
     X = rng.normal(size=(len(task), 5)) + 2.0 * rng.normal(size=(6, 5))[task]

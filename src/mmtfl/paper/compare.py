@@ -6,6 +6,7 @@ import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -287,28 +288,39 @@ def compare(
 
 def _errors(metric: str, pool: Pool, results: Mapping[str, list[dict[str, Any]]]) -> HeldOutErrors:
     """Errors of every method by task and by row, averaged over the splits that held the row out."""
+    task = np.unique(pool.rows.task, return_inverse=True)[1]
+    second = pool.rows.y > 0
+    averaged = {
+        name: [
+            _mean_known(np.array(part)) for part in zip(*map(partial(_one, metric, pool), cells), strict=True)
+        ]
+        for name, cells in results.items()
+    }
+    held_out = np.unique(np.concatenate([cell["rows"] for cells in results.values() for cell in cells]))
+    known = np.logical_and.reduce([np.isfinite(rows) for _, rows in averaged.values()])
+    return HeldOutErrors(
+        metric,
+        {name: tasks for name, (tasks, _) in averaged.items()},
+        np.bincount(task[held_out], minlength=int(task.max()) + 1),
+        {} if metric == "f1" else {name: rows[known] for name, (_, rows) in averaged.items()},
+        task[known],
+        second[known] if metric == "auc" else None,
+    )
+
+
+def _one(metric: str, pool: Pool, cell: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Errors of the tasks and of the rows of the pool in one split; NaN of what was not held out."""
     labels, task = np.unique(pool.rows.task, return_inverse=True)
-    n_rows, n_tasks = len(task), len(labels)
-    y, second = pool.rows.y, pool.rows.y > 0
-    spread = task_spread(pool.rows.y, task) if metric == "r2" else None
-    tasks, by_row, held_out = {}, {}, np.zeros(n_rows, dtype=bool)
-    for name, cells in results.items():
-        task_errors, row_errors = [], np.full((len(cells), n_rows), np.nan)
-        for i, cell in enumerate(cells):
-            at, z = np.array(cell["rows"]), np.array(cell["predictions"])
-            held_out[at] = True
-            if metric == "f1":
-                task_errors.append(f1_errors(second[at], z, task[at], n_tasks))
-                continue
-            own = class_errors(second[at], z, task[at]) if spread is None else None
-            own = relative_errors(y[at], z, task[at], spread) if own is None else own
-            task_errors.append(errors_by_task(own, task[at], n_tasks, second[at] if spread is None else None))
-            row_errors[i, at] = own
-        tasks[name], by_row[name] = _mean_known(np.array(task_errors)), _mean_known(row_errors)
-    known = np.logical_and.reduce([np.isfinite(errors) for errors in by_row.values()])
-    sizes = np.bincount(task[held_out], minlength=n_tasks)
-    rows = {name: errors[known] for name, errors in by_row.items()} if metric != "f1" else {}
-    return HeldOutErrors(metric, tasks, sizes, rows, task[known], second[known] if metric == "auc" else None)
+    at, z = np.array(cell["rows"]), np.array(cell["predictions"])
+    y, t, second = pool.rows.y[at], task[at], pool.rows.y[at] > 0
+    rows = np.full(len(task), np.nan)
+    if metric == "f1":  # which is no sum over rows
+        return f1_errors(second, z, t, len(labels)), rows
+    if metric == "auc":
+        rows[at] = class_errors(second, z, t)
+    else:
+        rows[at] = relative_errors(y, z, t, task_spread(pool.rows.y, task))
+    return errors_by_task(rows[at], t, len(labels), second if metric == "auc" else None), rows
 
 
 def _mean_known(values: np.ndarray) -> np.ndarray:

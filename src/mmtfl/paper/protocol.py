@@ -96,7 +96,7 @@ def run_cell(cell: Cell, seed: int, grid: Grid) -> dict[str, Any]:
 def measure(
     problem: Problem, pool: Pool, split: Split, method: Method, grid: Grid, *, keep_coef: bool = False
 ) -> tuple[dict[str, Any], np.ndarray]:
-    """Fit a method on the training rows of a split; what came of it, and its predictions of the other rows."""
+    """Fit a method on the training rows of a split; its scores on the other rows, and its predictions."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         grid = replace(grid, alpha_ratio=problem.alpha_ratio)

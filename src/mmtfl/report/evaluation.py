@@ -1,8 +1,8 @@
 """How well a model predicts, task by task, beside one pooled model and one model per task.
 
 Rows that a model was trained on flatter it. So the comparison is by cross-validation over the rows given: in
-every fold the model is fitted again, and so are the two alternatives. All of them choose their strength inside
-the training part; a strength that was given is kept.
+every fold the model is fitted again, and so are the two alternatives. All of them choose their strength
+inside the training part; a strength that was given is kept.
 """
 
 from __future__ import annotations
@@ -161,11 +161,11 @@ def evaluate(model: Any, X: Any, y: Any, task: Any = None, *, seen: bool | None 
     """Score a fitted model by task, beside one pooled model and one model per task.
 
     The comparison is by 3-fold cross-validation over the rows given (`TaskKFold`). A search is made again in
-    every training part, over 20 strengths and with 3 folds; another model keeps the strengths it was given. The
-    pooled model, with an intercept for each task, and the separate models are the better of ridge and lasso, with
-    a strength chosen inside the training part. Where X has more than 200 000 entries a search is not made again:
-    its choice is kept, which favours it if it was made with these rows. Where X has more than a million entries,
-    the model is scored as it is and nothing is refitted.
+    every training part, over 20 strengths and with 3 folds; another model keeps the strengths it was given.
+    The pooled model, with an intercept for each task, and the separate models are the better of ridge and
+    lasso, with a strength chosen inside the training part. Where X has more than 200 000 entries a search is
+    not made again: its choice is kept, which favours it if it was made with these rows. Where X has more than
+    a million entries, the model is scored as it is and nothing is refitted.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
 """Which of two models predicts better on the same held-out rows, by a rule that no outlier can break.
 
-Every task has an error: the mean squared error relative to the variance of its target (1 minus R²), or 1 minus
-the area under the ROC curve, or 1 minus F1. Two models are judged by the tasks, with a signed-rank test: of the
-log ratio of the errors for R², so that a task that one of them misses by miles counts as one task, and of their
-difference for the others, which are bounded. Six tasks are the fewest with which that test can reach 5 %. With
-fewer the rows are judged: a signed-rank test of absolute errors relative to the task's spread for R², DeLong's
-test for the area under the curve.
+Every task has an error: the mean squared error relative to the variance of its target (1 minus R²), or 1
+minus the area under the ROC curve, or 1 minus F1. Two models are judged by the tasks, with a signed-rank
+test: of the log ratio of the errors for R², so that a task that one of them misses by miles counts as one
+task, and of their difference for the others, which are bounded. Six tasks are the fewest with which that test
+can reach 5 %. With fewer the rows are judged: a signed-rank test of absolute errors relative to the task's
+spread for R², DeLong's test for the area under the curve.
 """
 
 from __future__ import annotations
@@ -140,10 +140,12 @@ class HeldOutErrors:
         first, second = (np.asarray(self.tasks[who])[kept] for who in (one, other))
         gains = self._gains(first, second)
         gain, typical = float(np.median(second - first)), float(np.median(gains))
+        found: tuple[int, float | None, float]
         if len(gains) >= FEWEST_TASKS:
-            unit, n_units, (p_value, sign) = "task", len(gains), _signed_rank(gains)
+            unit, found = "task", (len(gains), *_signed_rank(gains))
         else:
-            unit, (n_units, p_value, sign) = "row", self._by_rows(one, other, kept)
+            unit, found = "row", self._by_rows(one, other, kept)
+        n_units, p_value, sign = found
         clear = p_value is not None and p_value < LEVEL and sign * typical > 0
         change = math.expm1(-typical) if self._is_ratio else None
         outcome = UNCLEAR
@@ -276,8 +278,8 @@ def class_errors(y: np.ndarray, z: np.ndarray, task: np.ndarray) -> np.ndarray:
     Returns
     -------
     ndarray (n,)
-        Errors, whose mean over a task's rows of either class is 1 minus the area under its curve; NaN in tasks
-        of one class.
+        Errors, whose mean over a task's rows of either class is 1 minus the area under its curve; NaN in
+        tasks of one class.
 
     Examples
     --------

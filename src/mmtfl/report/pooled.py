@@ -1,8 +1,9 @@
 """One model for the rows of all tasks, with an intercept of each task's own: ridge or lasso.
 
-For the squared loss, features and targets measured from the means of their task make the intercepts vanish from
-the problem. For the logistic loss the intercepts are the coefficients of the tasks' indicator columns, which are
-made so long that the penalty on them is next to nothing; so they are where a sparse X forbids to take means off.
+For the squared loss, features and targets measured from the means of their task make the intercepts vanish
+from the problem. For the logistic loss the intercepts are the coefficients of the tasks' indicator columns,
+which are made so long that the penalty on them is next to nothing; so they are where a sparse X forbids to
+take means off.
 """
 
 from __future__ import annotations

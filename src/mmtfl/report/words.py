@@ -87,8 +87,8 @@ def _headline(evaluation: Evaluation, found: dict[str, Paired]) -> str:
     metric, over = evaluation.metric, "" if n_tasks == 1 else f" over {count(n_tasks, 'task')}"
     median = metric if n_tasks == 1 else f"median {metric}"
     return (
-        f"On held-out rows this model{_how_tuned(evaluation)} {_outcomes(found)}: {median} {medians['own']}{over}, "
-        f"against {others}."
+        f"On held-out rows this model{_how_tuned(evaluation)} {_outcomes(found)}: {median} "
+        f"{medians['own']}{over}, against {others}."
     )
 
 
@@ -180,7 +180,8 @@ def _test(found: Paired) -> str:
     p = "p < 0.001" if found.p_value < 0.001 else f"p = {found.p_value:.2g}"
     if found.unit == "task":
         return f"signed-rank test over tasks, {p}"
-    return f"judged by the {number(found.n_units)} rows, as {FEWEST_TASKS} tasks or more are needed to judge by: {p}"
+    rows = number(found.n_units)
+    return f"judged by the {rows} rows, as {FEWEST_TASKS} tasks or more are needed to judge by: {p}"
 
 
 def share(value: float) -> str:
@@ -225,15 +226,15 @@ def caution(evaluation: Evaluation) -> list[str]:
     own = {
         "tuned": "What this model chose was chosen anew inside every training part, on a coarser grid.",
         "given": "The strength of this model was given, and is kept.",
-        "kept": "The table is too large to tune this model again in every training part: it keeps the strength "
-        "that was chosen for it.",
+        "kept": "The table is too large to tune this model again in every training part: it keeps the "
+        "strength that was chosen for it.",
     }[evaluation.strength]
     return [
         where,
         f"The comparison is fairer: the rows were cut in {evaluation.n_folds} parts, each predicted by "
-        "models that were fitted again without it. The pooled model has the same coefficients in all tasks and an "
-        "intercept for each; it and the separate models are the better of ridge and lasso, with a strength chosen "
-        f"inside the training part. {own}",
+        "models that were fitted again without it. The pooled model has the same coefficients in all tasks "
+        "and an intercept for each; it and the separate models are the better of ridge and lasso, with a "
+        f"strength chosen inside the training part. {own}",
     ]
 
 

@@ -52,6 +52,7 @@ __all__ = ["Evaluation", "TaskScores", "evaluate"]
 N_FOLDS = 3
 MOST_ENTRIES = 1_000_000  # of X that the models are refitted on: about half a minute
 MOST_TUNED = 200_000  # of X that a search is made again on: about half a minute too
+MOST_TUNED_CLASSES = 80_000  # and of a classifier's, which takes longer
 N_STRENGTHS, N_PAIRS = 20, 6  # that such a search goes over
 ALTERNATIVES = ("pooled", "separate")
 METRICS = {
@@ -163,9 +164,9 @@ def evaluate(model: Any, X: Any, y: Any, task: Any = None, *, seen: bool | None 
     The comparison is by 3-fold cross-validation over the rows given (`TaskKFold`). A search is made again in
     every training part, over 20 strengths and with 3 folds; another model keeps the strengths it was given.
     The pooled model, with an intercept for each task, and the separate models are the better of ridge and
-    lasso, with a strength chosen inside the training part. Where X has more than 200 000 entries a search is
-    not made again: its choice is kept, which favours it if it was made with these rows. Where X has more than
-    a million entries, the model is scored as it is and nothing is refitted.
+    lasso, with a strength chosen inside the training part. Where X has more than 200 000 entries (80 000 for
+    classes) a search is not made again: its choice is kept, which favours it if it was made with these rows.
+    Where X has more than a million entries, the model is scored as it is and nothing is refitted.
 
     Parameters
     ----------
@@ -404,7 +405,8 @@ def _strength(model: Any, rows: _Rows) -> str:
     """What becomes of the strength in a training part: "tuned" again, "kept" as chosen, or as "given"."""
     if not isinstance(model, TaskSearch | TwoStrengthCV):
         return "given"
-    return "tuned" if _n_entries(rows.X) <= MOST_TUNED else "kept"
+    most = MOST_TUNED_CLASSES if is_classifier(model) else MOST_TUNED
+    return "tuned" if _n_entries(rows.X) <= most else "kept"
 
 
 def _searched_again(model: Any) -> Any:

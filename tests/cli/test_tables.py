@@ -378,6 +378,16 @@ def test_inspect_shows_hostile_names_as_text(tmp_path, capsys):
     assert "Bern\\x07" in out
 
 
+def test_the_report_is_titled_as_asked_or_by_target_and_task(folder, tmp_path, capsys):
+    page, model = tmp_path / "page.html", folder / "model.mmtfl"
+    run(["report", model, "-o", page, "--title", "<b>Mine</b>"], capsys)
+    assert "<title>&lt;b&gt;Mine&lt;/b&gt;</title>" in page.read_text(encoding="utf-8")
+    run(["report", model, "-o", page, "--force"], capsys)
+    recipe = mmtfl.load(model).recipe_
+    expected = f"<title>{recipe.target_columns[0]}, by {recipe.task_column}</title>"
+    assert expected in page.read_text(encoding="utf-8")
+
+
 def test_the_report_is_one_page(folder, tmp_path, capsys):
     page = tmp_path / "r.html"
     tokens = ["report", folder / "model.mmtfl", folder / "data.csv", "-o", page]

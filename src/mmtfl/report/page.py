@@ -29,6 +29,8 @@ MOST_FEATURES = 2000  # rows of the table and of the map: the page stays small a
 STRIP = 150.0  # width of the picture of a task's scores
 SCORES = ("own", "pooled", "separate")
 SCORE_NAMES = {"own": "This model", "pooled": "One pooled model", "separate": "Separate models"}
+TILE_NAMES = {**SCORE_NAMES, "pooled": "One pooled model, own intercept per task"}
+MOST_TARGETS = 4  # that a title names
 STEPS = 32767  # of the coefficients' quantisation, each feature on its own scale
 
 
@@ -51,6 +53,7 @@ class TaskRow:
     intercept: str
     set_apart: bool
     scores: list[str]
+    shares: list[str]
     fitted: str
     marks: list[Mark]
 
@@ -71,7 +74,7 @@ class FeatureRow:
 
 @dataclass(frozen=True)
 class Tile:
-    """The mean score of one of the models compared, and the width of its bar from 0 to 100."""
+    """The median score of one of the models compared, and the width of its bar from 0 to 100."""
 
     who: str
     name: str
@@ -92,9 +95,11 @@ class Page:
     caution: list[str]
     tiles: list[Tile]
     metric: str
+    score_name: str
     fitted_name: str
-    fitted_mean: str
+    fitted_median: str
     compared: list[str]
+    share_names: list[str]
     strip_axis: list[tuple[float, str]]
     task_rows: list[TaskRow]
     feature_rows: list[FeatureRow]
@@ -119,17 +124,19 @@ def make_page(
     low = _strip_start(evaluation)
     compared = [who for who in SCORES if evaluation is not None and evaluation.mean(who) is not None]
     return Page(
-        title=title or summary.title,
+        title=title or title_of_table(model) or summary.title,
         summary=summary,
         evaluation=evaluation,
         headline=summary.usage,
         verdict=verdict(evaluation) if evaluation else [line for line in [search_headline(summary)] if line],
-        caution=caution(evaluation, tuned=summary.search is not None) if evaluation else [],
+        caution=caution(evaluation) if evaluation else [],
         tiles=_tiles(evaluation, compared),
         metric=metric,
+        score_name=metric if summary.n_tasks == 1 else f"Median {metric} over tasks",
         fitted_name=fitted_name,
-        fitted_mean=score(evaluation.mean("fitted")) if evaluation else "",
+        fitted_median=score(evaluation.median("fitted")) if evaluation else "",
         compared=[SCORE_NAMES[who] for who in compared],
+        share_names=["Accuracy", "Base rate"] if evaluation and evaluation.accuracy is not None else [],
         strip_axis=[(_place(value, low), score(value)) for value in (low, (1 + low) / 2, 1.0)],
         task_rows=_task_rows(summary, evaluation, fitted, compared, low),
         feature_rows=[_feature_row(feature, summary) for feature in summary.features[:MOST_FEATURES]],
@@ -143,6 +150,18 @@ def make_page(
         run_facts=_run_facts(summary, source),
         data=embedded(model, summary),
     )
+
+
+def title_of_table(model: Any) -> str | None:
+    """Target and task column, as "stay, by hospital", where the model knows its table."""
+    recipe = getattr(model, "recipe_", None)
+    if recipe is None or not recipe.target_columns:
+        return None
+    names = list(recipe.target_columns)
+    if len(names) > MOST_TARGETS:
+        names = [*names[: MOST_TARGETS - 1], f"{len(names) - MOST_TARGETS + 1} more"]
+    targets = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return targets if recipe.task_column is None else f"{targets}, by {recipe.task_column}"
 
 
 # -- predictions ---------------------------------------------------------------------------------------------
@@ -181,11 +200,11 @@ def _place(value: float, low: float) -> float:
 def _tiles(evaluation: Evaluation | None, compared: list[str]) -> list[Tile]:
     if evaluation is None or not compared:
         return []
-    means = {who: evaluation.mean(who) or 0.0 for who in compared}
+    medians = {who: median for who in compared if (median := evaluation.median(who)) is not None}
     winner = clear_winner(evaluation)
     return [
-        Tile(who, SCORE_NAMES[who], score(mean), round(100 * min(max(mean, 0.0), 1.0), 1), who == winner)
-        for who, mean in means.items()
+        Tile(who, TILE_NAMES[who], score(median), round(100 * min(max(median, 0.0), 1.0), 1), who == winner)
+        for who, median in medians.items()
     ]
 
 
@@ -215,6 +234,7 @@ def _task_rows(
                 intercept=number(task.intercept),
                 set_apart=task.set_apart,
                 scores=[score(value) for value in scores.values()],
+                shares=[score(getattr(found, name, None)) for name in ("accuracy", "base_rate")],
                 fitted=score(fitted.get(task.label)),
                 marks=marks[::-1],  # the model itself is drawn last, on top
             )

@@ -177,8 +177,9 @@ class OutlierModel(AdditiveModel):
         self.outlier_tasks_ = self.tasks_[self.outlier_.any(axis=1)]
 
     def _uses(self) -> np.ndarray:
-        # a task set apart uses every feature, which says nothing of the features
-        return (self.coef_ != 0)[~self.outlier_.any(axis=1)]
+        # a task set apart uses every feature, which says nothing of the features, unless all tasks are
+        apart = self.outlier_.any(axis=1)
+        return (self.coef_ != 0)[~apart | apart.all()]
 
 
 class OutlierRegressor(OutlierModel, TaskRegressor):

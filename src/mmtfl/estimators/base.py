@@ -9,6 +9,7 @@ import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, TypeVar
 
+import narwhals as nw
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
@@ -420,6 +421,7 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
     def _locate(self, X: Any, task: Any) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
         """Rows as an array, the position of each one's task (None: all tasks), and its label."""
         check_is_fitted(self)
+        X, task = self._encoded(X, task)
         X, labels, name = take_task_column(X, task, self.task_column)
         X, feature_names = self._read_design(X, reset=False)
         index = None
@@ -432,6 +434,20 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
         known = index is not None and (index < len(self.tasks_)).all()  # an unknown task has no place here
         check_finite_design(X, task_index=index if known else None, labels=self.tasks_, feature_names=names)
         return X, index, labels
+
+    def _encoded(self, X: Any, task: Any) -> tuple[Any, Any]:
+        """A table as it was before the fit, by the recipe that a model of the command line keeps."""
+        recipe = vars(self).get("recipe_")
+        if recipe is None or task is not None or self.task_column is not None or not is_frame(X):
+            return X, task
+        if nw.from_native(X, eager_only=True).columns == self._feature_names():
+            return X, task  # encoded already
+        return recipe.rows(X, used=self._features_in_use())
+
+    def _features_in_use(self) -> set[str]:
+        """Names of the features that some task uses."""
+        names = self._feature_names()
+        return {names[j] for j in np.flatnonzero(self.coef_.any(axis=0))}
 
     def _only_task(self, n_rows: int) -> np.ndarray:
         if len(self.tasks_) > 1:

@@ -145,8 +145,8 @@ def read_labels(column: Any, kind: str) -> np.ndarray:
     if missing.any():
         raise TableError(
             f"Task column {column.name!r} has {count(missing.sum(), 'row')} without a label (first in data "
-            f"row {missing.argmax() + 1}): fill them in, or leave these rows out (all "
-            f"commands but predict: --drop-unlabelled). {MISSING}."
+            f"row {missing.argmax() + 1}): no label is not a new task. Fill them in, or leave these rows out "
+            f"(all commands but predict: --drop-unlabelled). {MISSING}."
         )
     words = texts(column)
     if kind == "str":

@@ -76,6 +76,9 @@ class ModelOptions:
     scale_targets: bool | None = None
     "Put each task's target on one scale; by default done for numbers."
 
+    drop_tasks: Literal["one-class"] | None = None
+    "Leave tasks whose rows are all of one class out of the fit; they are predicted by their base rate."
+
     max_iter: int = 1000
     "Most passes of the solver."
 

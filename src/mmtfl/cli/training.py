@@ -22,6 +22,7 @@ _WORDS = (
     (r"The '(\w+)' parameter of \w+", r"--\1"),
     (r"set_params\(unknown_task='mean'\)", "--unknown-task mean"),
     ("standardize=True", "--standardize"),
+    ("with on_degenerate_task='base_rate'", "with --drop-tasks one-class"),
     ("memory_limit", "--memory-limit"),
     ("n_splits=", "--folds "),
     ("metric=", "--scoring "),
@@ -111,7 +112,9 @@ def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
     if training.classify:
         if model.scale_targets:
             raise BadInput("--scale-targets is for numbers, and the targets are classes: leave it out.")
-        return options
+        return options if model.drop_tasks is None else {**options, "on_degenerate_task": "base_rate"}
+    if model.drop_tasks is not None:
+        raise BadInput("--drop-tasks one-class is for classes, and the targets are numbers: leave it out.")
     return {**options, "scale_targets": model.scale_targets is not False}
 
 
@@ -170,7 +173,8 @@ def _fit(model: Any, training: Training, talk: FileOptions) -> bool:
         say(
             f"mmtfl: the fit stopped after {fitted.n_iter_} passes at a violation of "
             f"{fitted.violation_:.2e}, short of --tol {fitted.tol:g}. The model is saved; raise --max-iter "
-            f"(now {fitted.max_iter}), or loosen --tol{'' if fitted.standardize else ', or use --standardize'}."
+            f"(now {fitted.max_iter}), or loosen --tol"
+            f"{'' if fitted.standardize else ', or use --standardize'}."
         )
     return converged
 

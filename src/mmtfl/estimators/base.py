@@ -28,6 +28,7 @@ from mmtfl.data.labels import check_task_labels
 from mmtfl.data.stored import StoredTasks
 from mmtfl.data.tasks import Tasks
 from mmtfl.data.validation import check_design
+from mmtfl.estimators.base_rates import BaseRates
 from mmtfl.estimators.inputs import (
     column_names,
     first_few,
@@ -73,6 +74,11 @@ SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "verbose": ["verbose"],
 }
 
+CLASSIFIER_CONSTRAINTS: dict[str, list[Any]] = {
+    **SHARED_CONSTRAINTS,
+    "on_degenerate_task": [StrOptions({"error", "base_rate"})],
+}
+
 MEMBER_CONSTRAINTS: dict[str, list[Any]] = {
     "p": [Interval(Real, 1, np.inf, closed="both")],
     "k": [Interval(Real, 0, np.inf, closed="right"), StrOptions({"log"})],
@@ -92,6 +98,7 @@ REMEDIES = {
     "cap": "Use the size from which a feature counts as found, such as 1; a large one gives the lasso.",
     "task_column": "Name a column of the frame; labels of an array are passed as task= instead.",
     "unknown_task": "Use 'error' to be told of new tasks, 'mean' to predict them by the mean over tasks.",
+    "on_degenerate_task": "Use 'error' to be told of tasks with one class, 'base_rate' to fit the others.",
     "solver": "Use 'auto' unless you compare solvers.",
     "max_iter": "Use a positive number of passes, such as 1000.",
     "tol": "Use a small positive number, such as 1e-7.",
@@ -119,7 +126,7 @@ standardize : bool, default=False
     a feature.
 unknown_task : {{"error", "mean"}}, default="error"
     What `predict` does with a label not seen in `fit`: refuse, or use the mean of all tasks' coefficients.
-solver : {{"auto", "alternating", "block"}}, default="auto"
+{on_degenerate_task}solver : {{"auto", "alternating", "block"}}, default="auto"
     "alternating" is Algorithm 1 of the paper, "block" descends on rows of coefficients, "auto" picks.
 max_iter : int, default=1000
     Most passes over the data.
@@ -135,6 +142,13 @@ engine : engine, optional
 verbose : int, default=0
     Whether to tell on stderr how the fit went, in one line; searches also show how far they are, and
     Algorithm 1 its passes.{eps}"""
+
+DEGENERATE_PARAMETER = """\
+on_degenerate_task : {"error", "base_rate"}, default="error"
+    What `fit` does with a task whose rows (those with weight) are all of one class: refuse, or leave it out
+    of the fit with a warning. It then has no feature, and its intercept gives the share of ``classes_[1]``
+    in its rows and one more row at the rate of all tasks. Stored tasks are always refused.
+"""
 
 EPS_PARAMETER = """
 eps : float, default=1e-2
@@ -189,14 +203,20 @@ feature_names_in_ : ndarray of shape (n_features,)
 Model = TypeVar("Model", bound="TaskModel")
 
 
+def own_parameters(cls: type[TaskModel]) -> dict[str, str]:
+    """Descriptions of the parameters that regressors or classifiers alone have."""
+    known = {"scale_targets": SCALE_TARGETS_PARAMETER, "on_degenerate_task": DEGENERATE_PARAMETER}
+    return {name: text if name in cls._parameter_constraints else "" for name, text in known.items()}
+
+
 def document(cls: type[Model]) -> type[Model]:
     """Write the shared parameters into the docstring of an estimator: they are described once, here."""
     if cls.__doc__:  # python -OO drops docstrings
-        scale = SCALE_TARGETS_PARAMETER if "scale_targets" in cls._parameter_constraints else ""
         eps = EPS_PARAMETER if "eps" in cls._parameter_constraints else ""
         eps += CHECKPOINT_PARAMETER if "checkpoint" in cls._parameter_constraints else ""
         text = inspect.cleandoc(cls.__doc__).replace("<p and k>", PARAMETERS)
-        text = text.replace("<shared parameters>", SHARED_PARAMETERS.format(scale_targets=scale, eps=eps))
+        own = own_parameters(cls)
+        text = text.replace("<shared parameters>", SHARED_PARAMETERS.format(**own, eps=eps))
         cls.__doc__ = text.replace("<shared attributes>", ATTRIBUTES)
     return cls
 
@@ -268,13 +288,13 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
     def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Prepared:
         if isinstance(X, StoredTasks):
             return self._prepare_stored(X, y, task, sample_weight)
-        tasks = self._read_tasks(X, y, task, sample_weight)
+        tasks, left_out = self._leave_out(self._read_tasks(X, y, task, sample_weight))
         column_scale = column_spread(tasks) if self.standardize else None
         target_scale = self._target_scale(tasks)
         if target_scale is not None:
             tasks = tasks.with_y(tasks.y / target_scale[tasks.observation_task])
         start = self._warm_start(tasks, column_scale, target_scale)
-        return Prepared(tasks, column_scale, target_scale, start)
+        return Prepared(tasks, column_scale, target_scale, start, left_out)
 
     def _prepare_stored(self, stored: StoredTasks, *others: Any) -> Prepared:
         if not {"p", "k", "alpha"} <= self.get_params(deep=False).keys():
@@ -329,6 +349,10 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
     def _encode_targets(self, tasks: Tasks, names: np.ndarray | None) -> Tasks:
         """Targets as the loss wants them."""
         return tasks
+
+    def _leave_out(self, tasks: Tasks) -> tuple[Tasks, BaseRates | None]:
+        """The tasks that are fitted, and what predicts the others."""
+        return tasks, None
 
     def _target_scale(self, tasks: Tasks) -> np.ndarray | None:
         return None
@@ -385,6 +409,8 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
         self.converged_ = bool(solution.converged)
         self.column_scale_, self.target_scale_ = prepared.column_scale, prepared.target_scale
         self.task_sizes_ = prepared.sizes
+        if prepared.left_out is not None:
+            prepared.left_out.add_to(self)
         if self.verbose:
             print(
                 f"[{type(self).__name__}] {solution.solver}: {self.n_iter_} passes, objective "
@@ -465,8 +491,9 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
             return predict_all(X, self.coef_, self.intercept_)[:, 0]
         coef, intercept = self.coef_, self.intercept_
         if (index == len(self.tasks_)).any():
-            coef = np.vstack([coef, coef.mean(axis=0)])
-            intercept = np.append(intercept, intercept.mean())
+            fitted = self._has_part()
+            coef = np.vstack([coef, coef[fitted].mean(axis=0)])
+            intercept = np.append(intercept, intercept[fitted].mean())
         return predict_rows(X, coef, intercept, index)
 
     def _mean_score(self, y: Any, y_pred: np.ndarray, labels: np.ndarray | None, weights: Any) -> float:
@@ -516,7 +543,12 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
 
     def _uses(self) -> np.ndarray:
         """Which tasks use which features, (tasks that count, features)."""
-        return self.coef_ != 0
+        return (self.coef_ != 0)[self._has_part()]
+
+    def _has_part(self) -> np.ndarray:
+        """Which tasks have a part in the fit: all but those that are predicted by their base rate."""
+        left_out = getattr(self, "base_rate_tasks_", self.tasks_[:0])
+        return ~np.isin(self.tasks_, left_out)
 
     def _kinds(self) -> tuple[np.ndarray, np.ndarray]:
         """How many tasks use each feature, and the word for it."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.estimators.base_rates import BaseRates
 from mmtfl.solvers import solve
 
 
@@ -24,12 +25,15 @@ class Prepared:
         What the targets were divided by.
     start : ndarray of shape (n_features, n_tasks), or None
         Coefficients to begin from, in the same units.
+    left_out : BaseRates, or None
+        Tasks that have no part in the fit, and what predicts them.
     """
 
     tasks: Any
     column_scale: np.ndarray | None = None
     target_scale: np.ndarray | None = None
     start: np.ndarray | None = None
+    left_out: BaseRates | None = None
 
     @property
     def sizes(self) -> np.ndarray:

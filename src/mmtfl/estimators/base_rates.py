@@ -119,8 +119,8 @@ def _tell(found: BaseRates, classes: np.ndarray) -> None:
     ]
     more = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
     warnings.warn(
-        f"{count(len(labels), 'task')} left out of the fit and predicted by the base rate, for want of a second "
-        f"class: {', '.join(named)}{more}.",
+        f"{count(len(labels), 'task')} left out of the fit and predicted by the base rate, for want of a "
+        f"second class: {', '.join(named)}{more}.",
         UserWarning,
         stacklevel=5,
     )

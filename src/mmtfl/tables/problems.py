@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from mmtfl.data.conversion import abbreviate
 from mmtfl.data.words import count
+from mmtfl.tables.columns import MISSING
 from mmtfl.tables.reading import TableError
 
 __all__ = ["Problems"]
@@ -55,12 +56,17 @@ class Problems:
         if len(found) == 1:
             raise TableError(found[0])
         if found:
-            lines = [f"  {i}. {text}" for i, text in enumerate(found[:MOST_SHOWN], start=1)]
-            more = len(found) - MOST_SHOWN
-            rest = (
-                [f"  ... and {count(more, 'problem')} more, told once these are solved."] if more > 0 else []
-            )
-            raise TableError("\n".join([f"The table has {count(len(found), 'problem')}:", *lines, *rest]))
+            raise TableError("\n".join([f"The table has {len(found)} problems:", *_listed(found)]))
+
+
+def _listed(found: list[str]) -> list[str]:
+    """One line for each problem, up to some; what counts as missing is said once, at the end."""
+    once = f" {MISSING}."
+    lines = [f"  {i}. {text.replace(once, '')}" for i, text in enumerate(found[:MOST_SHOWN], start=1)]
+    if len(found) > MOST_SHOWN:
+        more = count(len(found) - MOST_SHOWN, "problem")
+        lines.append(f"  ... and {more} more, told once these are solved.")
+    return [*lines, *([f" {once}"] if any(once in text for text in found) else [])]
 
 
 def _with_others(text: str, others: list[str]) -> str:

@@ -282,7 +282,8 @@ def without_spaces(frame: Any, text: Iterable[str] = ()) -> tuple[Any, dict[str,
             continue
         values = pandas.Series([*words, None], dtype=object).iloc[codes].set_axis(column.index)
         tidy[name] = _numbers_again(values) if None in words and name not in text else values
-        padded[name] = int(pandas.Series(codes).isin(spaced).sum())
+        if tidy[name].dtype == object:
+            padded[name] = int(pandas.Series(codes).isin(spaced).sum())
     return tidy, {name: n for name, n in padded.items() if n}
 
 

@@ -491,7 +491,7 @@ def test_the_report_refuses_new_tasks_and_levels_without_options_it_lacks(folder
 def test_a_table_without_what_the_model_needs(folder, tmp_path, capsys):
     make_frame(6).drop(columns=["dose", "noise"]).to_csv(tmp_path / "a.csv", index=False)
     err = refusal(["predict", folder / "model.mmtfl", tmp_path / "a.csv"], capsys)
-    assert "no column 'dose', which the model needs (2 such columns)" in err
+    assert "lacks 2 columns that the model needs: 'dose', 'noise'. Its columns are 'site', 'age'" in err
     make_frame(6).assign(prediction=1).to_csv(tmp_path / "b.csv", index=False)
     tokens = ["predict", folder / "model.mmtfl", tmp_path / "b.csv"]
     assert "has a column 'prediction' already" in refusal(tokens, capsys)

@@ -93,7 +93,8 @@ def _absent(columns: list[str]) -> list[str]:
 
     if not columns:
         return []
-    return [f"the table lacks {abbreviate(columns)}: not needed, as no task of the model uses them"]
+    them = "it" if len(columns) == 1 else "them"
+    return [f"the table lacks {abbreviate(columns)}: not needed, as no task of the model uses {them}"]
 
 
 def _by_mean(model: Any, labels: Any) -> list[str]:

@@ -162,7 +162,7 @@ def test_the_help_of_cv_says_what_every_method_assumes():
     from mmtfl.cli.cv import cv
 
     text = inspect.getdoc(cv)
-    assert all(re.search(rf"^  {method} +\w.*\.$", text, flags=re.M) for method in METHODS)
+    assert all(re.search(rf"^  {method}: +\w.*\.$", text, flags=re.M) for method in METHODS)
 
 
 # -- tasks of one class ------------------------------------------------------------------------------------

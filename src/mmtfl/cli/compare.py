@@ -67,7 +67,8 @@ def compare(
     data
         The table: .csv, .tsv, .parquet or .feather.
     methods
-        Which of: stl, dmtl, rmtfl, mmtfl22, mmtfl11, mmtfl21, mmtfl12, auto, pooled. All by default.
+        Which of: stl (each task alone), dmtl (`cv --method dirty`), rmtfl (`--method robust`), mmtfl22,
+        mmtfl11, mmtfl21, mmtfl12 (`--pk 2,2` and so on), auto (`cv` as it is), pooled. All by default.
     standardize
         Put the features on one scale.
     scale_targets

@@ -55,12 +55,12 @@ def cv(
 
     What the methods assume:
 
-      mmtfl    tasks share features; --pk says how, and which pair suits is chosen.
-      dirty    most features matter to all tasks, and single tasks have exceptions.
-      robust   tasks share features, but for a few tasks that are unlike all others.
-      lowrank  all features matter, in a few combinations that tasks share.
-      capped   few features matter, and those that do are not shrunk.
-      single   tasks have nothing in common but the strength: one lasso for each.
+      mmtfl:   tasks share features; --pk says how, and which pair suits is chosen.
+      dirty:   most features matter to all tasks, and single tasks have exceptions.
+      robust:  tasks share features, but for a few tasks that are unlike all others.
+      lowrank: all features matter, in a few combinations that tasks share.
+      capped:  few features matter, and those that do are not shrunk.
+      single:  tasks have nothing in common but the strength: one lasso for each.
 
     Example:
 

@@ -15,8 +15,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mmtfl.data.conversion import abbreviate
-from mmtfl.data.words import count
 from mmtfl.errors import require
 
 __all__ = ["TableError", "TableFile", "read_table", "unnamed", "without_spaces"]
@@ -125,6 +123,8 @@ class TableFile:
         return frame
 
     def _without_empty_rows(self, frame: Any) -> Any:
+        from mmtfl.data.words import count  # here: the command line knows TableError before it loads numpy
+
         empty = frame.isna().all(axis=1)
         if not empty.any():
             return frame
@@ -294,6 +294,8 @@ def _numbers_again(values: Any) -> Any:
 
 
 def _spaces_note(padded: dict[str, int]) -> list[str]:
+    from mmtfl.data.words import count
+
     if not padded:
         return []
     listed = [f"{name!r} ({count(n, 'cell')})" for name, n in list(padded.items())[:6]]
@@ -340,6 +342,8 @@ def _typed(separator: str) -> str:
 def _check_distinct(names: list[str], where: str) -> None:
     repeated = [name for name, uses in Counter(names).items() if uses > 1]
     if repeated:
+        from mmtfl.data.conversion import abbreviate
+
         raise TableError(
             f"{where} has more than one column {abbreviate(repeated)}: rename or remove the others."
         )

@@ -277,7 +277,8 @@ def test_rows_without_a_target_are_refused_or_left_out(tmp_path, capsys):
     frame.loc[[1, 2], "y"] = np.nan
     frame.loc[[3], "site"] = None
     frame.to_csv(tmp_path / "a.csv", index=False)
-    assert "has 1 row without a label" in refusal(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl"), capsys)
+    err = run(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl"), capsys, code=2).err
+    assert "has 1 row without a label" in err and "missing in 2 of 120 rows" in err
     alone = ["fit", tmp_path / "a.csv", "--target", "y", "--drop", "site", "-o", tmp_path / "a.mmtfl"]
     assert "missing in 2 of 120 rows" in refusal(alone, capsys)
     tokens = fit(tmp_path / "a.csv", tmp_path / "a.mmtfl", "--drop-unlabelled", "--alpha", "0.1")
@@ -510,7 +511,8 @@ def test_new_tasks_and_levels(folder, tmp_path, capsys):
     expected = X[2] @ model.coef_.mean(axis=0) + model.intercept_.mean()
     assert pd.read_csv(io.StringIO(out))["prediction"][2] == pytest.approx(expected)
     make_frame(6, seed=3).assign(colour="mauve").to_csv(tmp_path / "b.csv", index=False)
-    tokens[2] = tmp_path / "b.csv"
+    run(fit(folder / "data.csv", tmp_path / "all.mmtfl", "--alpha", "0.001", "-q"), capsys)
+    tokens[1:] = [tmp_path / "all.mmtfl", tmp_path / "b.csv"]  # a model that uses the colours
     assert "Column 'colour' has the level 'mauve'" in refusal(tokens, capsys)
     run([*tokens, "--unknown-level", "ignore"], capsys)
 
@@ -528,9 +530,9 @@ def test_the_report_refuses_new_tasks_and_levels_without_options_it_lacks(folder
 
 
 def test_a_table_without_what_the_model_needs(folder, tmp_path, capsys):
-    make_frame(6).drop(columns=["dose", "noise"]).to_csv(tmp_path / "a.csv", index=False)
+    make_frame(6).drop(columns=["age", "dose", "noise"]).to_csv(tmp_path / "a.csv", index=False)
     err = refusal(["predict", folder / "model.mmtfl", tmp_path / "a.csv"], capsys)
-    assert "no column 'dose', which the model needs (2 such columns)" in err
+    assert "lacks 2 columns that the model needs: 'age', 'dose'. Its columns are 'site', 'colour', 'y'" in err
     make_frame(6).assign(prediction=1).to_csv(tmp_path / "b.csv", index=False)
     tokens = ["predict", folder / "model.mmtfl", tmp_path / "b.csv"]
     assert "has a column 'prediction' already" in refusal(tokens, capsys)
@@ -569,7 +571,7 @@ def test_what_is_missing_is_named(capsys, tokens, lack):
         (["fit", "DATA", "--target", "y", "-o", "--json"], "-o needs the name of a file, and got '--json'"),
         (["fit", "DATA", "--target", "y", "--alpha", "-1", "-o", "NEW"], "mmtfl: --alpha must be a float"),
         (["fit", "DATA", "--target", "y", "--p", "0.5", "-o", "NEW"], "mmtfl: --p must be a float"),
-        (["fit", "DATA", "--target", "y", "age", "-o", "NEW"], "--target a --target b"),
+        (["fit", "DATA", "--target", "y", "--task", "site", "age", "-o", "NEW"], "Unused Tokens: ['age']"),
         (["fit", "DATA", "--target", "y", "--weights", "dose", "-o", "NEW"], "Weight 'dose' is -"),
         (["fit", "DATA", "--target", "y", "--k", "one", "-o", "NEW"], "--k 'one'"),
         (["fit", "DATA", "--target", "y", "--separator", ";", "-o", "NEW"], "is it separated by ','?"),
@@ -594,7 +596,7 @@ def test_what_is_missing_is_named(capsys, tokens, lack):
             ["cv", "CLASSES", "--target", "y", "--scoring", "r2", "-o", "NEW"],
             "r2 is for numbers, and the targ",
         ),
-        (["cv", "DATA", "--target", "y", "--n-jobs", "0", "-o", "NEW"], "--n-jobs"),
+        (["cv", "DATA", "--target", "y", "--n-jobs", "0", "-o", "NEW"], "--jobs 0"),
         (["predict", "absent.mmtfl", "DATA"], "There is no file 'absent.mmtfl'"),
         (["predict", "DATA", "DATA"], "is not a model of mmtfl"),
         (["predict", "MODEL", "DATA", "-o", "out.xlsx"], "its name ends in .csv"),

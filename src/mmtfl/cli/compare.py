@@ -10,7 +10,17 @@ from cyclopts import Parameter
 
 from mmtfl.cli.long_runs import tell_how_to_go_on, use_one_thread
 from mmtfl.cli.main import INTERRUPTED, BadInput
-from mmtfl.cli.options import MODEL, OUTPUT, SEVERAL, SWITCH, DataFile, TableOptions, TalkOptions, TextOptions
+from mmtfl.cli.options import (
+    JOBS,
+    MODEL,
+    OUTPUT,
+    SEVERAL,
+    SWITCH,
+    DataFile,
+    TableOptions,
+    TalkOptions,
+    TextOptions,
+)
 from mmtfl.cli.output import note, number, print_json, print_table, say
 from mmtfl.cli.training import Training, library_words, read_training
 
@@ -38,7 +48,7 @@ def compare(
     metric: Annotated[Literal["r2", "f1", "auc"] | None, Parameter(group=MODEL)] = None,
     average: Annotated[Literal["mean", "pooled"], Parameter(group=MODEL)] = "mean",
     seed: Annotated[int, Parameter(group=MODEL)] = 0,
-    jobs: Annotated[int | None, Parameter(group=MODEL)] = None,
+    jobs: Annotated[int | None, JOBS, Parameter(group=MODEL)] = None,
     output: Annotated[Path | None, Parameter(name=["-o", "--output", "--out"], group=OUTPUT)] = None,
     fresh: Annotated[bool, SWITCH, Parameter(group=OUTPUT)] = False,
 ) -> int:
@@ -58,7 +68,8 @@ def compare(
     data
         The table: .csv, .tsv, .parquet or .feather.
     methods
-        Which of: stl, dmtl, rmtfl, mmtfl22, mmtfl11, mmtfl21, mmtfl12, auto, pooled. All by default.
+        Which of: stl (each task alone), dmtl (`cv --method dirty`), rmtfl (`--method robust`), mmtfl22,
+        mmtfl11, mmtfl21, mmtfl12 (`--pk 2,2` and so on), auto (`cv` as it is), pooled. All by default.
     standardize
         Put the features on one scale.
     scale_targets

@@ -121,7 +121,7 @@ def _print_tasks(summary: Any, top: int) -> None:
         [
             str(one.label),
             "-" if one.n_rows is None else str(one.n_rows),
-            str(one.n_features),
+            "base rate" if one.base_rate else str(one.n_features),
             number(one.intercept),
             *(number(scores[t]) for scores in known.values()),
         ]
@@ -180,11 +180,20 @@ def _coefficients(summary: Any, place: int | None) -> list[dict[str, Any]]:
 
 
 def _closing(summary: Any, *, verbose: bool) -> list[str]:
+    from mmtfl.data.conversion import abbreviate
+    from mmtfl.data.words import count
+
     found = summary.convergence
     verdict = "Converged" if found.converged else "Did not converge"
     lines = []
     if summary.spread is not None:
         lines.append("Per s.d.: per standard deviation of the feature over all rows.")
+    rated = [str(one.label) for one in summary.tasks if one.base_rate]
+    if rated:
+        lines.append(
+            f"Base rate: {count(len(rated), 'task')} with a single class, left out of the fit "
+            f"({abbreviate(rated)})."
+        )
     if summary.classes is not None:
         lines.append(
             f"Positive coefficients speak for {summary.classes[1]!r} against {summary.classes[0]!r}."

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
+from mmtfl.cli.models import fitted_part
 from mmtfl.cli.options import FileOptions, ModelOptions, ScaleOptions, TableOptions, TextOptions
 from mmtfl.cli.output import check_output, note, number, print_json, say, told_when_full
 from mmtfl.cli.scale import check_scale, engine_of, open_stored
@@ -22,6 +23,7 @@ _WORDS = (
     (r"The '(\w+)' parameter of \w+", r"--\1"),
     (r"set_params\(unknown_task='mean'\)", "--unknown-task mean"),
     ("standardize=True", "--standardize"),
+    ("with on_degenerate_task='base_rate'", "with --drop-tasks one-class"),
     ("memory_limit", "--memory-limit"),
     ("n_splits=", "--folds "),
     ("metric=", "--scoring "),
@@ -81,7 +83,7 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
     )
     labels = recipe.labels(frame)
     if not quiet:
-        for line in (*recipe.notes, *_many_tasks(table.task, labels)):
+        for line in (*file.notes, *recipe.notes, *_many_tasks(table.task, labels)):
             note(line)
     return Training(
         recipe,
@@ -111,7 +113,9 @@ def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
     if training.classify:
         if model.scale_targets:
             raise BadInput("--scale-targets is for numbers, and the targets are classes: leave it out.")
-        return options
+        return options if model.drop_tasks is None else {**options, "on_degenerate_task": "base_rate"}
+    if model.drop_tasks is not None:
+        raise BadInput("--drop-tasks one-class is for classes, and the targets are numbers: leave it out.")
     return {**options, "scale_targets": model.scale_targets is not False}
 
 
@@ -131,10 +135,10 @@ def train(
         training = _read(data, table, text, talk, scale)
         with library_words():
             model = make(training)
-        model.set_params(engine=engine, checkpoint=scale.checkpoint)
+        _set_known(model, engine=engine, checkpoint=scale.checkpoint)
         converged = _fit(model, training, talk)
-    model.set_params(engine=None, checkpoint=None)  # of this run, not of the model
-    model.recipe_ = training.recipe
+    _set_known(model, engine=None, checkpoint=None, verbose=0)  # of this run, not of the model
+    fitted_part(model).recipe_ = training.recipe
     model.provenance_ = _provenance(model, training, data, output)
     with told_when_full(output):
         model.save(output, overwrite=talk.force)
@@ -165,14 +169,21 @@ def _fit(model: Any, training: Training, talk: FileOptions) -> bool:
             converged = False
         elif not talk.quiet:
             note(" ".join(text.split()))
+    fitted = fitted_part(model)
     if not converged:
         say(
-            f"mmtfl: the fit stopped after {model.n_iter_} passes at a violation of {model.violation_:.2e}, "
-            f"short of --tol {model.tol:g}. The model is saved; raise --max-iter (now {model.max_iter}), "
-            f"or loosen --tol{'' if model.standardize else ', or use --standardize'}."
+            f"mmtfl: the fit stopped after {fitted.n_iter_} passes at a violation of "
+            f"{fitted.violation_:.2e}, short of --tol {fitted.tol:g}. The model is saved; raise --max-iter "
+            f"(now {fitted.max_iter}), or loosen --tol"
+            f"{'' if fitted.standardize else ', or use --standardize'}."
         )
-    model.set_params(verbose=0)
     return converged
+
+
+def _set_known(model: Any, **options: Any) -> None:
+    """Set the options that the model has."""
+    known = model.get_params(deep=False)
+    model.set_params(**{name: value for name, value in options.items() if name in known})
 
 
 @contextmanager
@@ -273,7 +284,7 @@ def _show(model: Any, output: Path, talk: FileOptions) -> None:
         return
     for line in headlines(summary):
         print(line)
-    if not talk.quiet and not any(summary.counts[kind] for kind in ("shared", "partial", "single")):
+    if not talk.quiet and not summary.coef.any():
         note("no feature is kept: the strength is too large, or the features tell nothing")
     if not talk.quiet:
         say(f"Written: {output} (next: mmtfl inspect {shlex.quote(str(output))})")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.data.variation import could_use
+from mmtfl.estimators.base_rates import BaseRates
 from mmtfl.estimators.scaling import column_spread
 from mmtfl.solvers import solve
 
@@ -26,12 +27,15 @@ class Prepared:
         What the targets were divided by.
     start : ndarray of shape (n_features, n_tasks), or None
         Coefficients to begin from, in the same units.
+    left_out : BaseRates, or None
+        Tasks that have no part in the fit, and what predicts them.
     """
 
     tasks: Any
     column_scale: np.ndarray | None = None
     target_scale: np.ndarray | None = None
     start: np.ndarray | None = None
+    left_out: BaseRates | None = None
 
     @property
     def sizes(self) -> np.ndarray:

@@ -285,6 +285,7 @@ RULES: dict[str, Rule] = {
     "specific_": _array("f", "T", "d"),
     "outlier_": _array("f", "T", "d"),
     "outlier_tasks_": _array("iU", "n"),
+    "base_rate_tasks_": _array("iU", "n"),
     "capped_": _array("b", "d"),
     "alpha_": _per_task_or_one,
     "alphas_": _either(_array("f", "n"), _array("f", "T", "n")),

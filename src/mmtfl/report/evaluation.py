@@ -17,13 +17,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone, is_classifier
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.data.finite import check_finite_design
 from mmtfl.data.labels import check_task_labels
 from mmtfl.data.validation import check_length
-from mmtfl.errors import SmallTaskWarning, UnitsWarning
 from mmtfl.estimators.classification import MMTFLClassifier
 from mmtfl.estimators.inputs import (
     locate_tasks,
@@ -383,9 +381,8 @@ def _held_out(model: Any, rows: _Rows, strength: str) -> dict[str, np.ndarray]:
     rows = rows.select(kept)
     unfitted = _searched_again(model) if strength == "tuned" else _with_settings_of(inner)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a held-out score does not see the last digits
-        for told_by_the_fit in (SmallTaskWarning, UnitsWarning):
-            warnings.simplefilter("ignore", told_by_the_fit)
+        # a held-out score does not see the last digits, and what is told of the data was told by the fit
+        warnings.simplefilter("ignore", UserWarning)
         for train, test in rows.folds(classify):
             part, asked = rows.select(train), rows.select(test)
             folds = part.folds(classify)  # the same for all, inside the training part
@@ -444,7 +441,7 @@ def _with_settings_of(model: Any) -> Any:
 def _best_single(model: Any, rows: _Rows, folds: list[Fold]) -> Any:
     """The better of ridge and lasso, on each task alone."""
     Search = SingleTaskClassifierCV if is_classifier(model) else SingleTaskRegressorCV
-    names = ("fit_intercept", "standardize", "scale_targets")
+    names = ("fit_intercept", "standardize", "scale_targets", "on_degenerate_task")
     options = {name: getattr(model, name) for name in names if hasattr(model, name)}
     searches = [
         Search(p, alphas=12, alpha_ratio=ratio, cv=folds, tol=1e-4, **options)

@@ -91,13 +91,18 @@ class FeatureSummary:
 
 @dataclass(frozen=True)
 class TaskSummary:
-    """One task: its label, intercept, how many features it uses, and its rows where known."""
+    """One task: its label, intercept, how many features it uses, and its rows where known.
+
+    A task set apart does not join in what the others share; one predicted by its base rate has a single class
+    and no part in the fit.
+    """
 
     label: str | int
     intercept: float
     n_features: int
     n_rows: int | None
     set_apart: bool
+    base_rate: bool = False
 
 
 @dataclass(frozen=True)
@@ -351,6 +356,7 @@ def _size(model: Any) -> tuple[str, np.ndarray]:
 def _tasks(model: Any) -> list[TaskSummary]:
     sizes = getattr(model, "task_sizes_", None)
     apart = set(getattr(model, "outlier_tasks_", np.empty(0)).tolist())
+    rated = set(getattr(model, "base_rate_tasks_", np.empty(0)).tolist())
     return [
         TaskSummary(
             label=label,
@@ -358,6 +364,7 @@ def _tasks(model: Any) -> list[TaskSummary]:
             n_features=int(np.count_nonzero(model.coef_[t])),
             n_rows=None if sizes is None else int(sizes[t]),
             set_apart=label in apart,
+            base_rate=label in rated,
         )
         for t, label in enumerate(model.tasks_.tolist())
     ]

@@ -182,6 +182,8 @@ class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
         self.best_index_ = int(np.nanargmax(np.where(np.isfinite(mean), mean, -np.inf)))
         self.best_score_ = float(mean[self.best_index_])
         self.heldout_scores_ = scores_by_task(tasks, folds, found.by_task(0, self.best_index_), settings)
+        if prepared.left_out is not None:
+            self.heldout_scores_ = prepared.left_out.widen_scores(self.heldout_scores_)
         self.n_splits_ = len(folds)
         first, second = (values.ravel() for values in np.meshgrid(*self.strengths_, indexing="ij"))
         names = model.strength_names

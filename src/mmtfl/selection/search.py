@@ -18,7 +18,7 @@ from mmtfl.data.folded import bytes_folded, fold_rows
 from mmtfl.data.labels import check_task_labels
 from mmtfl.data.stored import StoredTasks
 from mmtfl.data.tasks import Tasks
-from mmtfl.estimators.base import SHARED_CONSTRAINTS, TaskModel, document
+from mmtfl.estimators.base import CLASSIFIER_CONSTRAINTS, TaskModel, document
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.inputs import take_task_column
 from mmtfl.estimators.metrics import Metric
@@ -213,7 +213,7 @@ class TaskSearch(TaskModel):
             folds = folds_of_tasks(cv, tasks)
         else:
             labels = take_task_column(X, task, self.task_column)[1]
-            labels = None if labels is None else check_task_labels(labels, n_rows)
+            labels = None if labels is None else check_task_labels(labels, None)
             folds = folds_of_rows(cv, y, labels, tasks)
         return check_folds(folds, tasks, with_classes=self._stratify)
 
@@ -309,6 +309,7 @@ def path(
     standardize: bool = False,
     scale_targets: bool = False,
     task_column: str | None = None,
+    on_degenerate_task: str = "error",
     max_iter: int = 1000,
     tol: float = 1e-7,
     eps: float = 1e-2,
@@ -325,6 +326,8 @@ def path(
         As in ``MMTFLRegressorCV``.
     loss : {"squared", "logistic"}
         Regression or classification (then ``scale_targets`` must be False).
+    on_degenerate_task
+        As in ``MMTFLClassifier``; of no meaning in regression.
 
     Returns
     -------
@@ -360,7 +363,7 @@ def path(
     elif scale_targets:
         raise ValueError("scale_targets=True needs loss='squared': classes have no scale.")
     else:
-        model = MMTFLClassifierCV(**options)
+        model = MMTFLClassifierCV(on_degenerate_task=on_degenerate_task, **options)
     model._check_parameters()
     prepared = TaskModel._prepare(model, X, y, task, sample_weight)
     with one_blas_thread():
@@ -377,7 +380,8 @@ def path(
             ConvergenceWarning,
             stacklevel=2,
         )
-    return found.scaled(prepared.column_scale, prepared.target_scale)
+    found = found.scaled(prepared.column_scale, prepared.target_scale)
+    return found if prepared.left_out is None else prepared.left_out.widen_path(found)
 
 
 @document_search
@@ -475,6 +479,8 @@ class MMTFLClassifierCV(TaskSearch, TaskClassifier):
     ----------
     classes_ : ndarray of shape (2,)
         The two classes, sorted; the same in every task.
+    base_rate_tasks_ : ndarray of shape (n_left_out,)
+        Labels of the tasks that have one class and are predicted by its rate; see ``on_degenerate_task``.
     <search attributes>
     <shared attributes>
 
@@ -491,7 +497,7 @@ class MMTFLClassifierCV(TaskSearch, TaskClassifier):
 
     _stratify = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{name: rule for name, rule in SHARED_CONSTRAINTS.items() if name != "warm_start"},
+        **{name: rule for name, rule in CLASSIFIER_CONSTRAINTS.items() if name != "warm_start"},
         **SEARCH_CONSTRAINTS,
     }
 
@@ -508,6 +514,7 @@ class MMTFLClassifierCV(TaskSearch, TaskClassifier):
         standardize=False,
         task_column=None,
         unknown_task="error",
+        on_degenerate_task="error",
         solver="auto",
         max_iter=1000,
         tol=1e-7,
@@ -527,6 +534,7 @@ class MMTFLClassifierCV(TaskSearch, TaskClassifier):
         self.standardize = standardize
         self.task_column = task_column
         self.unknown_task = unknown_task
+        self.on_degenerate_task = on_degenerate_task
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Options
 
 from mmtfl.data.tasks import Tasks
 from mmtfl.estimators.additive import document_parts
-from mmtfl.estimators.base import SHARED_CONSTRAINTS, Prepared
+from mmtfl.estimators.base import CLASSIFIER_CONSTRAINTS, Prepared
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.regression import REGRESSOR_CONSTRAINTS, TaskRegressor
 from mmtfl.estimators.scaling import column_spread
@@ -95,7 +95,7 @@ def _each_task(prepared: SearchPrepared, standardize: bool) -> Iterator[tuple[Se
         scale = None if prepared.target_scale is None else prepared.target_scale[t : t + 1]
         folds = prepared.folds if by_rows(tasks) else _folds_of(prepared.folds, tasks, t)
         spread = column_spread(alone) if standardize else None
-        yield SearchPrepared(alone, spread, scale, None, folds), float(sizes[t] / sizes.mean())
+        yield SearchPrepared(alone, spread, scale, folds=folds), float(sizes[t] / sizes.mean())
 
 
 def _folds_of(folds: list, tasks: Tasks, t: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -270,6 +270,8 @@ class SingleTaskClassifierCV(SingleTaskSearch, TaskClassifier):
     ----------
     classes_ : ndarray of shape (2,)
         The two classes, sorted; the same in every task.
+    base_rate_tasks_ : ndarray of shape (n_left_out,)
+        Labels of the tasks that have one class and are predicted by its rate; see ``on_degenerate_task``.
     <shared attributes>
 
     Examples
@@ -284,7 +286,7 @@ class SingleTaskClassifierCV(SingleTaskSearch, TaskClassifier):
     """
 
     _stratify = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = _constraints(SHARED_CONSTRAINTS)
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = _constraints(CLASSIFIER_CONSTRAINTS)
 
     def __init__(
         self,
@@ -300,6 +302,7 @@ class SingleTaskClassifierCV(SingleTaskSearch, TaskClassifier):
         standardize=False,
         task_column=None,
         unknown_task="error",
+        on_degenerate_task="error",
         max_iter=1000,
         tol=1e-7,
         n_jobs=None,
@@ -316,6 +319,7 @@ class SingleTaskClassifierCV(SingleTaskSearch, TaskClassifier):
         self.standardize = standardize
         self.task_column = task_column
         self.unknown_task = unknown_task
+        self.on_degenerate_task = on_degenerate_task
         self.max_iter = max_iter
         self.tol = tol
         self.n_jobs = n_jobs

@@ -173,19 +173,11 @@ def test_where_every_task_has_one_class_nothing_is_fitted():
         mmtfl.MMTFLClassifier(on_degenerate_task="drop").fit(X, y, task=task)
 
 
-@pytest.mark.parametrize(
-    "search", [MMTFLClassifierCV(pk=(2, 2), alphas=4, cv=2), TwoStrengthCV(DirtyClassifier(), 2, cv=2)]
-)
-def test_a_search_has_a_row_of_held_out_scores_for_every_task(search, tmp_path):
-    rng = np.random.default_rng(0)
-    X, task = rng.normal(size=(60, 3)), np.repeat(["a", "b", "c"], 20)
-    y = np.where(task == "b", True, X[:, 0] > 0)
-    search = clone(search)
-    (search.estimator if hasattr(search, "estimator") else search).set_params(on_degenerate_task="base_rate")
-    with pytest.warns(UserWarning, match="left out of the fit"):
-        search.fit(X, y, task=task)
-    table = search.heldout_scores_
-    assert table["task"].tolist() == ["a", "b", "c"] and table["n_rows"].tolist() == [20, 0, 20]
-    assert np.isnan(table["auc"]).tolist() == [False, True, False]
-    search.save(tmp_path / "m.mmtfl")
-    assert mmtfl.load(tmp_path / "m.mmtfl").heldout_scores_["n_rows"].tolist() == [20, 0, 20]
+@pytest.mark.parametrize("name", ["search", "separate strengths", "two strengths"])
+def test_a_search_has_a_row_of_held_out_scores_for_every_task(name, tmp_path):
+    search = fit(on_base_rate(MODELS[name]), *rows())
+    search.save(tmp_path / "model.mmtfl")
+    for model in (search, mmtfl.load(tmp_path / "model.mmtfl")):
+        table = model.heldout_scores_
+        assert table["task"].tolist() == list("abcde") and table["n_rows"].tolist() == [30, 0, 30, 0, 30]
+        assert np.isnan(table["accuracy"]).tolist() == [False, True, False, True, False]

@@ -423,6 +423,7 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
         self.column_scale_, self.target_scale_ = prepared.column_scale, prepared.target_scale
         self.task_sizes_ = prepared.sizes
         self._look_at_features(prepared)
+        found = list(cautions(self, prepared))
         if prepared.left_out is not None:
             prepared.left_out.add_to(self)
         if self.verbose:
@@ -434,7 +435,7 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
             )
         if not solution.converged:
             self._warn_not_converged()
-        for caution in cautions(self, prepared):
+        for caution in found:
             warnings.warn(caution, stacklevel=3)
 
     def _look_at_features(self, prepared: Prepared) -> None:

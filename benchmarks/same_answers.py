@@ -3,8 +3,8 @@
     python benchmarks/same_answers.py record FILE.npz [--only WORD]
     python benchmarks/same_answers.py check FILE.npz [--only WORD] [--nudge SEED]
 
-`record` makes a few hundred public calls on small data (`same_answers_cases.py`, `same_answers_tools.py`) and
-writes what came out to FILE.npz, and one saved model of each class to the folder FILE.models. `check` makes the
+`record` makes a few hundred public calls on small data (`same_answers_cases.py`, `same_answers_tools.py`),
+writes what came out to FILE.npz, and a saved model of each class to the folder FILE.models. `check` makes the
 same calls, loads those models, and prints one line for each difference: arrays must agree to 1e-10 of their
 largest entry, choices and public names exactly. What is new is told, and is no difference. The exit code is 1
 if there are any.
@@ -13,11 +13,12 @@ if there are any.
 survive another order of a sum either.
 """
 
+# ruff: noqa: E402 (the number of threads must be set before numpy is imported)
 from __future__ import annotations
 
 import os
 
-for _library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):  # before numpy is there: one thread, one order of sums
+for _library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):  # one thread, one order of sums
     os.environ[f"{_library}_NUM_THREADS"] = "1"
 
 import argparse

@@ -4,8 +4,8 @@
 
 Lines of code are lines that hold a token of the program: docstrings, comments and blank lines are not
 counted, a statement over five lines counts five. A function's body is counted in the same way, from the first
-statement after its docstring; functions inside it are part of it. Visited are our functions that Python calls in
-this process, in any thread, on the second call: imports and compilation are over by then. Lambdas,
+statement after its docstring; functions inside it are part of it. Visited are our functions that Python calls
+in this process, in any thread, on the second call: imports and compilation are over by then. Lambdas,
 comprehensions and class bodies are not counted, and compiled functions are not seen.
 """
 

@@ -291,7 +291,7 @@ def paths() -> Cases:
     def path(folder: Path, kind: str, pk: Any) -> Outcome:
         data, loss = data_for(kind), "squared" if kind == "Regressor" else "logistic"
         return flat(
-            "path", mmtfl.path(data.X, data.y, data.task, p=pk[0], k=pk[1], alphas=6, loss=loss, **EXACT)
+            "path", mmtfl.path(data.X, data.y, data.task, p=pk[0], k=pk[1], alphas=4, loss=loss, **EXACT)
         )
 
     def gammas(folder: Path, p: float, k: float) -> Outcome:

@@ -114,7 +114,7 @@ def every_case(models: Path) -> dict[str, cases.Case]:
         tools.searches(),
         tools.elsewhere(),
     ]
-    groups += [tools.containers(), tools.made(), tools.scores(), tools.files(models), tools.commands(models)]
+    groups += [cases.containers(), cases.made(), tools.scores(), tools.files(models), tools.commands(models)]
     return dict(chain(name_cases(), *groups))
 
 
@@ -217,12 +217,16 @@ def outcomes(path: Path, only: str) -> Iterator[tuple[str, float, cases.Outcome]
 
 
 def record(path: Path, only: str) -> int:
-    """Run and write; calls that end in an error are told, and fail the record."""
+    """Run and write; calls that end in an error are told, and fail the record.
+
+    With a word, the other cases of a file that is there are kept, and so are all of its models.
+    """
     models = path.with_suffix(".models")
-    shutil.rmtree(models, ignore_errors=True)
-    models.mkdir(parents=True)
+    if not only:
+        shutil.rmtree(models, ignore_errors=True)
+    models.mkdir(parents=True, exist_ok=True)
     found = {name: outcome for name, _, outcome in outcomes(path, only)}
-    write(path, found)
+    write(path, (read(path) if only and path.exists() else {}) | found)
     errors = {name: outcome["error"] for name, outcome in found.items() if "error" in outcome}
     for name, error in errors.items():
         print(f"{name}: {error}")

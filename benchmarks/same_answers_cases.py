@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
 import mmtfl
-from mmtfl.datasets import make_tasks
+from mmtfl.datasets import make_d1, make_d2, make_tasks
 
 Outcome = dict[str, Any]
 Run = Callable[[Path], Outcome]
@@ -305,3 +305,64 @@ def paths() -> Cases:
             yield f"path/{kind}/{pk}", Case(partial(path, kind=kind, pk=pk))
         if pk[1] != "log":  # the log penalty has no product form
             yield f"gammas/{pk}", Case(partial(gammas, p=pk[0], k=pk[1]))
+
+
+# -- containers and datasets ------------------------------------------------------------------------------
+
+
+def containers() -> Cases:
+    """Converters of Tasks, there and back."""
+
+    def rows_of(tasks: Any) -> Outcome:
+        return flat("tasks", {"rows": tasks.to_rows(), "list": tasks.to_list(), "labels": tasks.labels})
+
+    def by_rows(folder: Path, how: str) -> Outcome:
+        data = regression()
+        order = np.random.default_rng(7).permutation(len(data.y))
+        weight = weights(len(data.y))
+        tasks = mmtfl.Tasks.from_rows(
+            stored_as(data.X, how)[order], data.y[order], labels(data)[order], weight
+        )
+        return rows_of(tasks) | flat("selected", tasks.select(np.arange(0, 150, 3)).to_rows())
+
+    def by_list(folder: Path) -> Outcome:
+        data = regression()
+        pairs = [(data.X[data.task == t], data.y[data.task == t]) for t in range(5)]
+        return rows_of(mmtfl.Tasks.from_list(pairs, labels=list("edcba")))
+
+    def by_shared(folder: Path) -> Outcome:
+        tasks = mmtfl.Tasks.from_shared(*targets("Regressor"))
+        return rows_of(tasks) | flat("shared", tasks.to_shared())
+
+    def by_frame(folder: Path, library: str) -> Outcome:
+        data = regression()
+        tasks = mmtfl.Tasks.from_frame(frame(data, library, y=data.y), task="site", target="y")
+        back = tasks.to_frame(library)
+        return rows_of(tasks) | {f"frame.{name}": np.array(back[name]) for name in back.columns}
+
+    for how in ("float64", "float32", "csr", "csc"):
+        yield f"tasks/rows/{how}", Case(partial(by_rows, how=how))
+    yield "tasks/list", Case(by_list)
+    yield "tasks/shared", Case(by_shared)
+    for library in ("pandas", "polars"):
+        yield f"tasks/frame/{library}", Case(partial(by_frame, library=library))
+
+
+def made() -> Cases:
+    """Simulated datasets."""
+
+    def run(folder: Path, make: Callable[..., Bunch], **options: Any) -> Outcome:
+        data = make(random_state=2, **options)
+        return flat("data", {name: data[name] for name in ("X", "y", "task", "coef", "support")})
+
+    calls: dict[str, Callable[..., Outcome]] = {
+        "d1": partial(run, make=make_d1, n_samples=8),
+        "d1, uniform": partial(run, make=make_d1, n_samples=8, law="uniform", noise=0.3),
+        "d2": partial(run, make=make_d2, n_samples=8),
+    }
+    for pattern in ("shared", "partial", "staircase", "outlier"):
+        calls[pattern] = partial(run, make=make_tasks, n_samples=9, pattern=pattern)
+    calls["signal to noise"] = partial(run, make=make_tasks, n_samples=9, snr=3.0, correlation=0.4)
+    calls["classes"] = partial(run, make=make_tasks, n_samples=9, classification=True)
+    for title, call in calls.items():
+        yield f"datasets/{title}", Case(call)

@@ -27,7 +27,6 @@ from same_answers_cases import (
     labels,
     learned,
     member,
-    regression,
     stored_as,
     targets,
     two_strengths,
@@ -36,7 +35,6 @@ from same_answers_cases import (
 from sklearn.utils import Bunch
 
 import mmtfl
-from mmtfl.datasets import make_d1, make_d2, make_tasks
 from mmtfl.model_selection import TaskKFold, per_task_scores, task_scorer, tasks_train_test_split
 
 ALL_MEMBERS = ((2, 2), (1, 1), (2, 1), (1, 2), (3, 1.5), (1, INF), (2, INF), (2, "log"))
@@ -58,7 +56,8 @@ def search(name: str, **options: Any) -> Any:
 
 def search_options(kind: str) -> dict[str, dict[str, Any]]:
     """Options of searches by name."""
-    cut = [(np.arange(i, 130), np.arange(i)) for i in (20, 30)]  # rows of some tasks, then all others
+    third = np.arange(200) % 3
+    cut = [(np.flatnonzero(third != i), np.flatnonzero(third == i)) for i in range(3)]
     found: dict[str, dict[str, Any]] = {
         "default": {},
         "two threads": {"n_jobs": 2},
@@ -155,15 +154,12 @@ class Stopped(Exception):
     """Raised in place of a power failure."""
 
 
-def stopping_engine(client: Any, n_calls: int) -> Any:
-    """An engine that is lost after some calls."""
+def stopping_engine(client: Any, path: Path) -> Any:
+    """An engine that is lost as soon as there is a checkpoint."""
 
     class Stopping(mmtfl.DaskEngine):
-        left = n_calls
-
         def map(self, *arguments: Any, **options: Any) -> list:
-            self.left -= 1
-            if self.left < 0:
+            if path.exists():
                 raise Stopped
             return super().map(*arguments, **options)
 
@@ -193,9 +189,13 @@ def elsewhere() -> Cases:
     def resumed(folder: Path, kind: str) -> Outcome:
         data, path = data_for(kind), folder / "fit.checkpoint"
         with dask_client(1) as client:
-            make = partial(member, kind, (2, 1), solver="alternating", checkpoint=path)
-            with contextlib.suppress(Stopped):
-                make(engine=stopping_engine(client, 12)).fit(data.X, data.y, data.task)
+            # a member whose passes are many enough for a checkpoint on the way
+            make = partial(member, kind, (2, "log"), solver="alternating", checkpoint=path)
+            try:
+                make(engine=stopping_engine(client, path)).fit(data.X, data.y, data.task)
+                raise RuntimeError("The fit ended before it was stopped.")
+            except Stopped:
+                pass
             return fitted(make(engine=mmtfl.DaskEngine(client)), data.X, data.y, data.task)
 
     for kind in KINDS:
@@ -220,65 +220,7 @@ def elsewhere() -> Cases:
         yield f"stored/search/{title}", Case(partial(stored, kind="Regressor", make=make))
 
 
-# -- data and scores -----------------------------------------------------------------------------------------
-
-
-def containers() -> Cases:
-    """Converters of Tasks, there and back."""
-
-    def rows_of(tasks: Any) -> Outcome:
-        return flat("tasks", {"rows": tasks.to_rows(), "list": tasks.to_list(), "labels": tasks.labels})
-
-    def by_rows(folder: Path, how: str) -> Outcome:
-        data = regression()
-        order = np.random.default_rng(7).permutation(len(data.y))
-        weight = weights(len(data.y))
-        tasks = mmtfl.Tasks.from_rows(
-            stored_as(data.X, how)[order], data.y[order], labels(data)[order], weight
-        )
-        return rows_of(tasks) | flat("selected", tasks.select(np.arange(0, 150, 3)).to_rows())
-
-    def by_list(folder: Path) -> Outcome:
-        data = regression()
-        pairs = [(data.X[data.task == t], data.y[data.task == t]) for t in range(5)]
-        return rows_of(mmtfl.Tasks.from_list(pairs, labels=list("edcba")))
-
-    def by_shared(folder: Path) -> Outcome:
-        tasks = mmtfl.Tasks.from_shared(*targets("Regressor"))
-        return rows_of(tasks) | flat("shared", tasks.to_shared())
-
-    def by_frame(folder: Path, library: str) -> Outcome:
-        data = regression()
-        tasks = mmtfl.Tasks.from_frame(frame(data, library, y=data.y), task="site", target="y")
-        back = tasks.to_frame(library)
-        return rows_of(tasks) | {f"frame.{name}": np.array(back[name]) for name in back.columns}
-
-    for how in ("float64", "float32", "csr", "csc"):
-        yield f"tasks/rows/{how}", Case(partial(by_rows, how=how))
-    yield "tasks/list", Case(by_list)
-    yield "tasks/shared", Case(by_shared)
-    for library in ("pandas", "polars"):
-        yield f"tasks/frame/{library}", Case(partial(by_frame, library=library))
-
-
-def made() -> Cases:
-    """Simulated datasets."""
-
-    def run(folder: Path, make: Callable[..., Bunch], **options: Any) -> Outcome:
-        data = make(random_state=2, **options)
-        return flat("data", {name: data[name] for name in ("X", "y", "task", "coef", "support")})
-
-    calls: dict[str, Callable[..., Outcome]] = {
-        "d1": partial(run, make=make_d1, n_samples=8),
-        "d1, uniform": partial(run, make=make_d1, n_samples=8, law="uniform", noise=0.3),
-        "d2": partial(run, make=make_d2, n_samples=8),
-    }
-    for pattern in ("shared", "partial", "staircase", "outlier"):
-        calls[pattern] = partial(run, make=make_tasks, n_samples=9, pattern=pattern)
-    calls["signal to noise"] = partial(run, make=make_tasks, n_samples=9, snr=3.0, correlation=0.4)
-    calls["classes"] = partial(run, make=make_tasks, n_samples=9, classification=True)
-    for title, call in calls.items():
-        yield f"datasets/{title}", Case(call)
+# -- scores --------------------------------------------------------------------------------------------------
 
 
 def scores() -> Cases:

@@ -357,7 +357,7 @@ def made() -> Cases:
 
     calls: dict[str, Callable[..., Outcome]] = {
         "d1": partial(run, make=make_d1, n_samples=8),
-        "d1, uniform": partial(run, make=make_d1, n_samples=8, law="uniform", noise=0.3),
+        "d1, less noise": partial(run, make=make_d1, n_samples=8, noise=0.3),
         "d2": partial(run, make=make_d2, n_samples=8),
     }
     for pattern in ("shared", "partial", "staircase", "outlier"):

@@ -156,7 +156,7 @@ def compare(case: str, before: cases.Outcome, after: cases.Outcome, tolerance: f
 
 
 def known_to(name: str) -> float:
-    """How closely a value is known whatever tol is: searches solve their paths to about 1e-4 and no further."""
+    """How closely a value is known whatever tol is: searches solve their paths to about 1e-4."""
     return PATHS_TOLERANCE if name.endswith(("_test_score", "best_score_")) or "path_." in name else 0.0
 
 

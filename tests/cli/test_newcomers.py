@@ -200,6 +200,15 @@ def test_scores_in_the_fit_are_those_of_tasks_whose_target_varies(table, capsys)
     assert [score is None for score in known["scores"]] == [False, True, False]
 
 
+@pytest.mark.parametrize(("name", "line"), [("visits", r"R\^2 [\d.]+"), ("both", r"AUC [\d.]+, accuracy .*")])
+def test_one_task_has_no_mean_over_tasks(table, capsys, name, line):
+    classes().query("site != 'Delft'").to_csv(table / "both.csv", index=False)
+    tokens = ["fit", table / f"{name}.csv", "--drop", "site", "--target", "stay", "-o", table / "one.mmtfl"]
+    assert re.fullmatch(
+        rf"On the rows of the fit \(optimistic\): {line}", run(tokens, capsys).out.splitlines()[-1]
+    )
+
+
 # -- progress ----------------------------------------------------------------------------------------------
 
 

@@ -346,12 +346,14 @@ def _in_the_fit(training: dict[str, Any]) -> list[str]:
     if isnan(mean("scores")):
         return []
     if training["metric"] == "r2":
-        found = f"mean R^2 of the tasks {number(mean('scores'))}"
+        alone = len(training["scores"]) == 1
+        found = f"{'R^2' if alone else 'mean R^2 of the tasks'} {number(mean('scores'))}"
     elif training.get("base_rate") is None:  # older files
         found = f"mean accuracy of the tasks {number(mean('scores'))}"
     else:
         accuracy = accuracy_beside_base(mean("scores"), mean("base_rate"))
-        found = f"means of the tasks: AUC {number(mean('auc'))}, {accuracy}"
+        alone = len(training["scores"]) == 1
+        found = f"{'' if alone else 'means of the tasks: '}AUC {number(mean('auc'))}, {accuracy}"
     return [f"On the rows of the fit (optimistic): {found}"]
 
 

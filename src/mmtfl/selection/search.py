@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -39,6 +40,7 @@ from mmtfl.selection.cross_validation import (
 )
 from mmtfl.selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks
 from mmtfl.selection.path import Path, solve_path
+from mmtfl.selection.progress import Progress
 from mmtfl.selection.scoring import TaskScorer, task_scorer
 from mmtfl.selection.splitting import TaskKFold
 from mmtfl.solvers import solve
@@ -235,7 +237,7 @@ class TaskSearch(TaskModel):
             scores = found.scores
             m, a = choose(scores, self.selection)
             objective = with_member(objective, members[m])
-            path = solve_path(objective, grids[m], max_iter=self.max_iter, tol=settings.tol)
+            path = self._path_on_all_rows(objective, grids[m], settings.tol)
         self.cv_results_ = results_table(members, grids, scores)
         self.heldout_scores_ = scores_by_task(
             data, folds, found.by_task(m, a), settings, row_counts=prepared.row_counts
@@ -257,6 +259,14 @@ class TaskSearch(TaskModel):
             book=None if kept is None else Book(kept, "refit"),
         )
         return solution, penalty
+
+    def _path_on_all_rows(self, objective: Objective, alphas: np.ndarray, tol: float) -> Path:
+        with Progress("all rows", {"path": "path"}, "paths", shown=self.verbose > 0) as progress:
+            progress.begin("path")
+            report = partial(progress.reach, "path")
+            path = solve_path(objective, alphas, max_iter=self.max_iter, tol=tol, report=report)
+            progress.finish("path")
+        return path
 
     def _alphas(self) -> int | np.ndarray:
         if isinstance(self.alphas, Integral):

@@ -49,6 +49,23 @@ def test_curvature_bounds_the_hessian_and_is_reached(name):
 
 
 @pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("at", [-9.0, -0.7, 0.0, 1e-10, 3.0, 40.0])
+def test_the_parabola_of_the_majorant_lies_above_the_loss_and_none_that_is_flatter_does(name, at):
+    loss, y, w = LOSSES[name], np.ones(1), np.full(1, 0.7)
+    start = np.full(1, at)
+    bend, value = loss.majorant(y, start, w), loss.value(y, start, w)
+    slope = loss.gradient(y, start, w)[0]
+    z = np.linspace(-60.0, 60.0, 2401)
+    true = w[0] * row_loss(name, 1.0, z)
+
+    def parabola(bend):
+        return value + slope * (z - at) + 0.5 * bend * (z - at) ** 2
+
+    assert np.all(parabola(bend) >= true - 1e-12 * (1.0 + true))
+    assert np.any(parabola(0.99 * bend) < true)
+
+
+@pytest.mark.parametrize("name", LOSSES)
 def test_null_intercept_is_the_best_constant(name):
     loss = LOSSES[name]
     y, _, w = draw(name)

@@ -16,6 +16,7 @@ class Loss(Protocol):
     def value(self, y: np.ndarray, z: np.ndarray, weight: np.ndarray) -> float: ...
     def gradient(self, y: np.ndarray, z: np.ndarray, weight: np.ndarray) -> np.ndarray: ...
     def hessian(self, y: np.ndarray, z: np.ndarray, weight: np.ndarray) -> np.ndarray: ...
+    def majorant(self, y: np.ndarray, z: np.ndarray, weight: np.ndarray) -> np.ndarray: ...
     def null_intercept(self, y: np.ndarray, weight: np.ndarray) -> float: ...
     def dual(self, y: np.ndarray, z: np.ndarray, weight: np.ndarray, shrink: float) -> float: ...
 
@@ -44,6 +45,10 @@ class Squared:
 
     def hessian(self, y, z, weight):
         """Second derivative in z, row by row."""
+        return weight
+
+    def majorant(self, y, z, weight):
+        """Least second derivative of a parabola that touches the loss at z and lies above it, row by row."""
         return weight
 
     def null_intercept(self, y, weight):
@@ -81,6 +86,11 @@ class Logistic:
     def hessian(self, y, z, weight):
         """Second derivative in z, row by row."""
         return weight * expit(z) * expit(-z)
+
+    def majorant(self, y, z, weight):
+        """Least second derivative of a parabola that touches the loss at z and lies above it, row by row."""
+        size = np.maximum(np.abs(z), 1e-8)  # at zero the ratio is 1/4
+        return weight * np.tanh(0.5 * size) / (2.0 * size)
 
     def null_intercept(self, y, weight):
         """Best constant prediction: the log odds."""

@@ -137,17 +137,19 @@ def run_cells(
     shown : bool
         Whether to tell of progress on stderr.
     """
-    missing = store.missing(cells)
-    with Progress("cells", len(missing), "cells", shown=shown and bool(missing)) as progress:
-        for _ in _finished(missing, compute, store, jobs):
-            progress.advance()
+    missing = list(dict.fromkeys(store.missing(cells)))
+    kinds = {cell: (cell.dataset, cell.fraction, cell.method) for cell in missing}
+    with Progress("cells", kinds, "cells", shown=shown and bool(missing), n_slots=jobs) as progress:
+        for cell, seconds in _finished(missing, compute, store, jobs):
+            progress.finish(cell, seconds)
 
 
-def _finished(cells: Sequence[Cell], compute: Compute, store: Store, jobs: int) -> Iterator[None]:
+def _finished(
+    cells: Sequence[Cell], compute: Compute, store: Store, jobs: int
+) -> Iterator[tuple[Cell, float]]:
     if jobs == 1 or len(cells) < 2:
         for cell in cells:
-            _run_and_write(cell, compute, store)
-            yield
+            yield _run_and_write(cell, compute, store)
         return
     with parallel_config("loky", inner_max_num_threads=1):
         with _deaf_to_ctrl_c():
@@ -169,7 +171,10 @@ def _deaf_to_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _run_and_write(cell: Cell, compute: Compute, store: Store) -> None:
+def _run_and_write(cell: Cell, compute: Compute, store: Store) -> tuple[Cell, float]:
+    """The cell, and the seconds that it took."""
+    began = time.monotonic()
     # the process that computed a cell writes it: nothing finished waits for anybody
     with threadpool_limits(1):
         store.write(cell, compute(cell))
+    return cell, time.monotonic() - began

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -88,22 +89,29 @@ def fold_scores(
     are elsewhere gets whole paths to work on; finished ones are kept in a checkpoint.
     """
     every = [(f, m) for f in range(len(folds)) for m in range(len(members))]
-    with Progress("cross-validation", len(every), "paths", shown=verbose > 0) as progress:
-        known = {path: scores for path in every if (scores := _known_scores(kept, path)) is not None}
+    known = {path: scores for path in every if (scores := _known_scores(kept, path)) is not None}
+    left = [path for path in every if path not in known]
+    elsewhere = None if engine is None or engine.is_here else engine
+    n_slots = min(effective_n_jobs(n_jobs), len(left)) if elsewhere is None else elsewhere.n_slots
+    # a member takes about as long on one fold as on another, and members differ widely
+    progress = Progress(
+        "cross-validation", {(f, m): m for f, m in every}, "paths",
+        shown=verbose > 0, n_slots=n_slots, in_batches=elsewhere is not None,
+    )  # fmt: skip
 
-        def done(path: tuple[int, int], column: np.ndarray) -> None:
-            known[path] = column
-            if kept is not None:
-                kept.write(_step(path), {"scores": column})
-            progress.advance()
+    def done(path: tuple[int, int], column: np.ndarray, seconds: float | None = None) -> None:
+        known[path] = column
+        if kept is not None:
+            kept.write(_step(path), {"scores": column})
+        progress.finish(path, seconds)
 
-        for _ in known:
-            progress.advance()
-        left = [path for path in every if path not in known]
-        if engine is None or engine.is_here:
-            _score_here(tasks, folds, members, grids, settings, n_jobs, left, done)
+    with progress:
+        for path in known:
+            progress.finish(path)
+        if elsewhere is None:
+            _score_here(tasks, folds, members, grids, settings, n_slots, left, done, progress)
         else:
-            _score_elsewhere(tasks, folds, members, grids, settings, engine, left, done)
+            _score_elsewhere(tasks, folds, members, grids, settings, elsewhere, left, done, progress)
     return [np.column_stack([known[f, m] for f in range(len(folds))]) for m in range(len(members))]
 
 
@@ -116,11 +124,13 @@ def _known_scores(kept: Checkpoint | None, path: tuple[int, int]) -> np.ndarray 
     return None if known is None else known["scores"]
 
 
-def _score_here(tasks, folds, members, grids, settings, n_jobs, left, done) -> None:
+def _score_here(tasks, folds, members, grids, settings, n_threads, left, done, progress: Progress) -> None:
     """Score the paths (fold, member) that are left, in threads."""
 
     def work(fold: _Fold, path: tuple[int, int]) -> None:
-        done(path, fold.scores(members[path[1]], grids[path[1]], settings))
+        progress.begin(path)
+        member, alphas = members[path[1]], grids[path[1]]
+        done(path, fold.scores(member, alphas, settings, lambda share: progress.reach(path, share)))
 
     def calls() -> Iterator[Any]:
         # fold by fold, made when their turn comes: only those at work are in memory
@@ -130,7 +140,6 @@ def _score_here(tasks, folds, members, grids, settings, n_jobs, left, done) -> N
             for path in paths:
                 yield delayed(work)(fold, path)
 
-    n_threads = min(effective_n_jobs(n_jobs), len(left))
     if n_threads > 1:
         Parallel(n_jobs=n_threads, backend="threading")(calls())
     else:
@@ -138,7 +147,9 @@ def _score_here(tasks, folds, members, grids, settings, n_jobs, left, done) -> N
             function(*arguments, **keywords)
 
 
-def _score_elsewhere(tasks, folds, members, grids, settings, engine: Engine, left, done) -> None:
+def _score_elsewhere(
+    tasks, folds, members, grids, settings, engine: Engine, left, done, progress: Progress
+) -> None:
     """Score the paths that are left where an engine has the data, as many at a time as it has places."""
     data = engine.place(as_is, [tasks], name="data")
     for first in range(0, len(left), engine.n_slots):
@@ -150,9 +161,11 @@ def _score_elsewhere(tasks, folds, members, grids, settings, engine: Engine, lef
             [grids[m] for _, m in batch],
             [settings] * len(batch),
         ]
-        scores = engine.map(_path_scores, *columns, name=f"paths-{first}")
-        for path, column in zip(batch, scores, strict=True):
-            done(path, column)
+        for path in batch:
+            progress.begin(path)
+        scored = engine.map(_path_scores, *columns, name=f"paths-{first}")
+        for path, (column, seconds) in zip(batch, scored, strict=True):
+            done(path, column, seconds)
 
 
 def _path_scores(
@@ -161,10 +174,13 @@ def _path_scores(
     member: Member,
     alphas: np.ndarray,
     settings: Settings,
-) -> np.ndarray:
+) -> tuple[np.ndarray, float]:
+    """Scores of one path, and the seconds that it took."""
+    began = monotonic()
     with one_blas_thread():
         train, test = fold
-        return _Fold.of(in_order(tasks), train, test, settings).scores(member, alphas, settings)
+        scores = _Fold.of(in_order(tasks), train, test, settings).scores(member, alphas, settings)
+    return scores, monotonic() - began
 
 
 @dataclass(frozen=True)
@@ -186,10 +202,16 @@ class _Fold:
         _know_data(objective)
         return cls(objective, column_scale, target_scale, held_out, index)
 
-    def scores(self, member: Member, alphas: np.ndarray, settings: Settings) -> np.ndarray:
+    def scores(
+        self,
+        member: Member,
+        alphas: np.ndarray,
+        settings: Settings,
+        report: Callable[[float], None] | None = None,
+    ) -> np.ndarray:
         """Scores on the held-out rows of the member's path on the training rows."""
         objective = with_member(self.objective, member)
-        path = solve_path(objective, alphas, max_iter=settings.max_iter, tol=settings.tol)
+        path = solve_path(objective, alphas, max_iter=settings.max_iter, tol=settings.tol, report=report)
         path = path.scaled(self.column_scale, self.target_scale)
         held_out = self.held_out, self.index, self.target_scale
         return np.array([score_at(path, i, *held_out, settings) for i in range(len(path))])

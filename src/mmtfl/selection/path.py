@@ -1,7 +1,7 @@
 """Solutions along a grid of alphas, each started from its neighbour; docs/model.md section 8."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -154,18 +154,29 @@ class Strengths:
         return kept, replace(solution, A=A if self.factor is None else A / self.factor[kept, None])
 
 
-def solve_path(objective: Objective, alphas: np.ndarray, *, max_iter: int = 1000, tol: float = 1e-4) -> Path:
+def solve_path(
+    objective: Objective,
+    alphas: np.ndarray,
+    *,
+    max_iter: int = 1000,
+    tol: float = 1e-4,
+    report: Callable[[float], None] | None = None,
+) -> Path:
     """Solve the objective at every alpha, whatever the strength of its penalty.
 
     Convex members run from the largest alpha down, where the solutions are small. Concave ones run up from
-    a dense start: coming down from zero they would stay at the poor local minima they meet first.
+    a dense start: coming down from zero they would stay at the poor local minima they meet first. After every
+    alpha `report` is called with the share of them that is done.
     """
     alphas = np.sort(np.asarray(alphas, dtype=float))[::-1]
     problem = Strengths(objective)
-    if objective.penalty.is_convex:
-        points = [problem.kept_rows(solution) for solution in _downwards(problem, alphas, max_iter, tol)]
-    else:
-        points = [problem.kept_rows(solution) for solution in _upwards(problem, alphas[::-1], max_iter, tol)]
+    convex, points = objective.penalty.is_convex, []
+    found = (_downwards if convex else _upwards)(problem, alphas if convex else alphas[::-1], max_iter, tol)
+    for solution in found:
+        points.append(problem.kept_rows(solution))
+        if report is not None:
+            report(len(points) / len(alphas))
+    if not convex:
         points.reverse()
     features, solutions = zip(*points, strict=True)
     return Path(

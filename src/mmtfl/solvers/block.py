@@ -29,7 +29,8 @@ _STEADY = 1e-3  # passes end when no row changes by more than this share of the 
 _SETTLING_ROUNDS = 50
 _ALPHA_RESOLVED = 1e-10
 _ROUNDING = 1e-14  # an objective that rises by less has not risen
-_WEIGHT_FLOORS = (1e-6, 1e-3, 3e-2, 1.0)  # smallest Newton weight of a row, as a share of the bound on it
+_LEAST_WEIGHT = 1e-6  # smallest Newton weight of a row, as a share of the bound on it
+_DAMPING = (0.0, 0.25, 0.5, 0.75, 1.0)  # from the second derivative (0) to the majorant (1), on a log scale
 
 
 @dataclass
@@ -63,6 +64,7 @@ class RowDescent:
     def __init__(self, objective: Objective):
         self.objective = objective
         self.working_set = WorkingSet(objective.design, objective.loss)
+        self._damping = 0  # position in _DAMPING of the last Newton step
 
     def solve(self, A=None, intercept=None, *, max_iter: int, tol: float) -> Solution:
         """Descend from (A, intercept), or from zero."""
@@ -122,6 +124,7 @@ class RowDescent:
         goal = tol * self.objective.scale
         everything = np.arange(self.working_set.size)
         for _ in range(_SETTLING_ROUNDS):
+            self._damping = max(self._damping - 1, 0)
             moved = self._improve(state, everything, goal, max_sweeps=1)
             if moved <= goal:
                 break
@@ -216,6 +219,7 @@ class RowDescent:
         features, before, intercept = self.working_set.features, state.A, state.intercept
         open_rows = np.any(before[features] != 0.0, axis=1) | (violations[features] > 0.0)
         rows = np.flatnonzero(open_rows)
+        self._damping = max(self._damping - 1, 0)
         for _ in range(_NEWTON_STEPS):
             moved = self._improve(state, rows, tolerance)
             if self.objective.loss.is_quadratic or moved <= tolerance:
@@ -232,14 +236,17 @@ class RowDescent:
         objective, design = self.objective, self.objective.design
         if objective.loss.is_quadratic:
             return self._step(state, self.working_set.base, rows, tolerance, **limits) or 0.0
-        bound = objective.loss.curvature * design.row_weight
-        hessian = objective.loss.hessian(design.y, state.z, design.row_weight)
-        # Where the model is too flat the step goes too far: raise its curvature towards the bound, where the
-        # model lies above the loss and any fall of it is a fall of the objective.
-        for floor in _WEIGHT_FLOORS:
-            model = self.working_set.reweighted(np.maximum(hessian, floor * bound))
+        loss, at = objective.loss, (design.y, state.z, design.row_weight)
+        hessian = np.maximum(loss.hessian(*at), _LEAST_WEIGHT * loss.curvature * design.row_weight)
+        # Where the model is too flat the step goes too far: raise its curvature towards the majorant, where
+        # the model lies above the loss and any fall of it is a fall of the objective.
+        for damping in range(self._damping, len(_DAMPING)):
+            share = _DAMPING[damping]
+            weight = hessian ** (1.0 - share) * loss.majorant(*at) ** share if share else hessian
+            model = self.working_set.reweighted(weight, rows)
             moved = self._step(state, model, rows, 0.1 * tolerance, relative=_INEXACT, **limits)
             if moved is not None:
+                self._damping = damping
                 return moved
         return 0.0
 

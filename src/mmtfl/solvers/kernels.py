@@ -165,12 +165,13 @@ def _weighted_square(column, h, mean):
 
 
 @_entry
-def weighted_moments(x, m, start, length, begin, h, centred, constant, means, curvature):
-    """Weighted mean of every column in every task, and the square sum about it (about 0 if not centred).
+def weighted_moments(x, rows, start, length, begin, h, centred, constant, means, curvature):
+    """Weighted mean of the columns `rows` in every task, and the square sum about it (0 if not centred).
 
     A square sum below `constant` of the raw one is rounding: the column says nothing there.
     """
-    for j in range(m):
+    for index in range(rows.size):
+        j = rows[index]
         for t in range(begin.size):
             weight = h[begin[t] : begin[t] + length[t]]
             column = x[j, start[t] : start[t] + length[t]]

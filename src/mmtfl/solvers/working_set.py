@@ -97,18 +97,18 @@ class WorkingSet:
             self.base.means[part], self.base.curvature[part] = means, curvature  # shared: equal for all tasks
         else:
             kernels.weighted_moments(
-                x, len(x), self.start, self.length, self.begin, self.base.weight, design.fit_intercept,
-                CONSTANT, self.base.means[part], self.base.curvature[part],
+                x, np.arange(len(x)), self.start, self.length, self.begin, self.base.weight,
+                design.fit_intercept, CONSTANT, self.base.means[part], self.base.curvature[part],
             )  # fmt: skip
 
-    def reweighted(self, weight: np.ndarray) -> Model:
-        """The model with other row weights."""
+    def reweighted(self, weight: np.ndarray, rows: np.ndarray) -> Model:
+        """The model with other row weights, for sweeps over `rows` alone."""
         from mmtfl.solvers import kernels
 
         design = self.design
-        means, curvature = np.empty((2, self.size, design.n_tasks))
+        means, curvature = np.zeros((2, self.size, design.n_tasks))
         kernels.weighted_moments(
-            self.x, self.size, self.start, self.length, self.begin, weight, design.fit_intercept, CONSTANT,
+            self.x, rows, self.start, self.length, self.begin, weight, design.fit_intercept, CONSTANT,
             means, curvature,
         )  # fmt: skip
         return Model(weight, design.task_sums(weight), means, curvature)

@@ -22,8 +22,8 @@ from mmtfl.estimators.base import (
 )
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.regression import REGRESSOR_CONSTRAINTS, TaskRegressor
-from mmtfl.objective.additive import ColumnNorm, EntryNorm, Norm, RowNorm, TraceNorm
-from mmtfl.objective.design import Design
+from mmtfl.objective.additive import ColumnNorm, EntryNorm, RowNorm, TraceNorm, TwoNorms
+from mmtfl.objective.problem import Problem
 from mmtfl.solvers.additive import AdditiveGrid, solve_additive
 
 __all__ = [
@@ -103,7 +103,7 @@ class AdditiveModel(TaskModel):
     strength_names: ClassVar[tuple[str, str]]
     _second_part: ClassVar[str]
 
-    def _norms(self) -> tuple[Norm, Norm]:
+    def _norms(self) -> TwoNorms:
         raise TypeError("a kind of model says which norms its parts have")
 
     def _warm_start(
@@ -117,22 +117,12 @@ class AdditiveModel(TaskModel):
         return parts if target_scale is None else parts / target_scale
 
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
-        shared, specific = self._norms()
-        solution = solve_additive(
-            prepared.tasks,
-            self._loss,
-            shared,
-            specific,
-            column_scale=prepared.column_scale,
-            start=prepared.start,
-            fit_intercept=self.fit_intercept,
-            max_iter=self.max_iter,
-            tol=self.tol,
-        )
-        return solution, None
+        problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
+        options = {"start": prepared.start, "max_iter": self.max_iter, "tol": self.tol}
+        return solve_additive(problem, self._norms(), **options), None
 
-    def _grid(self, design: Design) -> AdditiveGrid:
-        return AdditiveGrid(design, self._loss, *self._norms())
+    def _grid(self, problem: Problem) -> AdditiveGrid:
+        return AdditiveGrid(problem, self._norms())
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
         # adding zero turns -0 into 0
@@ -158,8 +148,8 @@ class DirtyModel(AdditiveModel):
     strength_names = ("alpha_shared", "alpha_specific")
     _second_part = "specific_"
 
-    def _norms(self) -> tuple[Norm, Norm]:
-        return RowNorm(self.alpha_shared, float(self.p)), EntryNorm(self.alpha_specific)
+    def _norms(self) -> TwoNorms:
+        return TwoNorms(RowNorm(self.alpha_shared, float(self.p)), EntryNorm(self.alpha_specific))
 
 
 class OutlierModel(AdditiveModel):
@@ -169,8 +159,8 @@ class OutlierModel(AdditiveModel):
     _second_part = "outlier_"
     _shared_norm: ClassVar[type]
 
-    def _norms(self) -> tuple[Norm, Norm]:
-        return self._shared_norm(self.alpha_shared), ColumnNorm(self.alpha_outlier)
+    def _norms(self) -> TwoNorms:
+        return TwoNorms(self._shared_norm(self.alpha_shared), ColumnNorm(self.alpha_outlier))
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
         super()._name_parts(prepared, solution, penalty)

@@ -49,6 +49,7 @@ from mmtfl.estimators.saving import Savable
 from mmtfl.estimators.scaling import column_spread
 from mmtfl.estimators.stored import prepare_stored
 from mmtfl.objective.penalties import make_penalty
+from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book, Checkpoint
 from mmtfl.solvers.reporter import Reporter
 
@@ -347,7 +348,7 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
 
     def _solver_options(self) -> dict[str, Any]:
         """The options that go to the solver as they are."""
-        names = ("solver", "fit_intercept", "max_iter", "tol", "engine", "n_jobs")
+        names = ("solver", "max_iter", "tol", "engine", "n_jobs")
         options = {name: getattr(self, name) for name in names}
         return {**options, "report": Reporter(type(self).__name__) if self.verbose else None}
 
@@ -356,7 +357,8 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
         penalty = make_penalty(self.p, self.k, self.alpha, eps=self.eps)
         kept = self._open_checkpoint(prepared, penalty)
         book = None if kept is None else Book(kept)
-        return prepared.solve(self._loss, penalty, {**self._solver_options(), "book": book}), penalty
+        problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
+        return solve(problem, penalty, start=prepared.start, book=book, **self._solver_options()), penalty
 
     def _open_checkpoint(self, prepared: Prepared, *others: Any) -> Checkpoint | None:
         """The file that this fit of these data goes on from, if one is asked for."""

@@ -15,7 +15,7 @@ from mmtfl.estimators.additive import (
 from mmtfl.estimators.base import Prepared, TaskModel
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.regression import TaskRegressor
-from mmtfl.objective.design import Design
+from mmtfl.objective.problem import Problem
 from mmtfl.solvers.capped import CappedGrid, CappedRows, solve_capped
 
 __all__ = ["CappedClassifier", "CappedRegressor"]
@@ -34,20 +34,12 @@ class CappedModel(TaskModel):
 
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
         penalty = CappedRows(float(self.alpha), float(self.cap))
-        solution = solve_capped(
-            prepared.tasks,
-            self._loss,
-            penalty,
-            column_scale=prepared.column_scale,
-            start=prepared.start,
-            fit_intercept=self.fit_intercept,
-            max_iter=self.max_iter,
-            tol=self.tol,
-        )
-        return solution, penalty
+        problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
+        options = {"start": prepared.start, "max_iter": self.max_iter, "tol": self.tol}
+        return solve_capped(problem, penalty, **options), penalty
 
-    def _grid(self, design: Design) -> CappedGrid:
-        return CappedGrid(design, self._loss)
+    def _grid(self, problem: Problem) -> CappedGrid:
+        return CappedGrid(problem)
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
         self.capped_ = penalty.past_cap(solution.A)

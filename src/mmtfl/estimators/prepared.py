@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.solvers import solve
+from mmtfl.objective.design import Design
+from mmtfl.objective.losses import Loss
+from mmtfl.objective.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -24,21 +26,26 @@ class Prepared:
         What the targets were divided by.
     start : ndarray of shape (n_features, n_tasks), or None
         Coefficients to begin from, in the same units.
+    placed : Problem, or None
+        The problem of tasks whose rows are elsewhere.
     """
 
     tasks: Any
     column_scale: np.ndarray | None = None
     target_scale: np.ndarray | None = None
     start: np.ndarray | None = None
+    placed: Problem | None = None
 
     @property
     def sizes(self) -> np.ndarray:
         """Number of rows of each task."""
         return self.tasks.sizes
 
-    def solve(self, loss: Any, penalty: Any, options: dict[str, Any]) -> Any:
-        """Solve for the loss and the penalty."""
-        return solve(self.tasks, loss, penalty, column_scale=self.column_scale, start=self.start, **options)
+    def problem(self, loss: Loss, *, fit_intercept: bool) -> Problem:
+        """The data as the solvers see them, under a loss."""
+        if self.placed is not None:
+            return self.placed
+        return Problem(Design(self.tasks, column_scale=self.column_scale, fit_intercept=fit_intercept), loss)
 
     def to_original(self, A: np.ndarray) -> np.ndarray:
         """Coefficients on the original scale: of X and y as they were given."""

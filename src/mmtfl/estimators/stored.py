@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,31 +14,7 @@ from mmtfl.estimators.prepared import Prepared
 from mmtfl.solvers.stored import OpenTasks
 
 
-@dataclass(frozen=True)
-class StoredPrepared(Prepared):
-    """Tasks opened for a solver; `tasks` has their labels."""
-
-    def solve(self, loss: Any, penalty: Any, options: dict[str, Any]) -> Any:
-        """Solve where the rows are."""
-        if options["solver"] == "block":
-            raise ValueError(
-                "solver='block' needs all rows in memory: use 'auto' for stored tasks, or load them with "
-                "stored.load()."
-            )
-        passed = {name: value for name, value in options.items() if name not in _OF_OPENING}
-        return self.tasks.solve(
-            penalty,
-            column_scale=self.column_scale,
-            target_scale=self.target_scale,
-            start=self.start,
-            **passed,
-        )
-
-
-_OF_OPENING = ("solver", "fit_intercept", "engine", "n_jobs")
-
-
-def prepare_stored(model: Any, stored: StoredTasks, *others: Any) -> StoredPrepared:
+def prepare_stored(model: Any, stored: StoredTasks, *others: Any) -> Prepared:
     """Open stored tasks for a model, with the scales that it asks for."""
     if any(other is not None for other in others) or model.task_column is not None:
         raise ValueError(
@@ -57,7 +33,8 @@ def prepare_stored(model: Any, stored: StoredTasks, *others: Any) -> StoredPrepa
         column_scale = columns if model.standardize else None
         target_scale = targets if scale_targets else None
     start = model._warm_start(opened, column_scale, target_scale)
-    return StoredPrepared(opened, column_scale, target_scale, start)
+    problem = opened.problem(column_scale=column_scale, target_scale=target_scale)
+    return Prepared(opened, column_scale, target_scale, start, problem)
 
 
 def with_two_classes(stored: StoredTasks) -> StoredTasks:

@@ -37,33 +37,26 @@ _compile = njit(**INNER)  # type: ignore[call-overload]
 _entry = njit(**OPTIONS)  # type: ignore[call-overload]
 
 # A row solver is called by its address: as an argument numba would take 30 us to pass it, more than many a
-# kernel runs. Rows go as pointers: g, L, length, kind, p, r, alpha, eps, present row, thorough, out.
+# kernel runs. Rows go as pointers: g, L, length, member, row, present row, thorough, out. `member` has the
+# numbers that all rows share and `row` those of this one, its strength first: a penalty may bring any number.
 _ROW = types.CPointer(types.float64)
-_SIGNATURE = types.void(_ROW, _ROW, types.intp, types.intp, *[types.float64] * 4, _ROW, types.boolean, _ROW)
+_SIGNATURE = types.void(_ROW, _ROW, types.intp, _ROW, _ROW, _ROW, types.boolean, _ROW)
 
 
-def _call(typing_context, address, g, L, kind, p, r, alpha, eps, present, thorough, out):
+def _call(typing_context, address, g, L, member, row, present, thorough, out):
     """Call the row solver at an address; see `row_solver`."""
-    signature = types.void(address, g, L, kind, p, r, alpha, eps, present, thorough, out)
+    signature = types.void(address, g, L, member, row, present, thorough, out)
 
     def generate(context, builder, signature, arguments):
-        def row(i):
+        def array(i):
             return context.make_array(signature.args[i])(context, builder, arguments[i])
 
-        passed = [
-            row(1).data,
-            row(2).data,
-            row(1).nitems,
-            *arguments[3:8],
-            row(8).data,
-            arguments[9],
-            row(10).data,
-        ]
+        flag = context.data_model_manager[types.boolean].as_argument(builder, arguments[6])
+        rows = [array(i).data for i in range(1, 6)]
+        passed = [*rows[:2], array(1).nitems, *rows[2:], flag, array(7).data]
         kinds = [context.get_argument_type(kind) for kind in _SIGNATURE.args]
         function = ir.FunctionType(ir.VoidType(), kinds)
-        pointer = builder.inttoptr(arguments[0], function.as_pointer())
-        passed[9] = context.data_model_manager[types.boolean].as_argument(builder, passed[9])
-        builder.call(pointer, passed)
+        builder.call(builder.inttoptr(arguments[0], function.as_pointer()), passed)
         return context.get_dummy_value()
 
     return signature, generate
@@ -521,44 +514,50 @@ def _step_general(g, L, kind, p, r, alpha, eps, present, out):
 # The strength alpha is finite in all of these: a row of infinite strength is zero, and is not asked about.
 
 
-def _separable_row(g, L, n, kind, p, r, alpha, eps, present, thorough, out):
-    _separable(carray(g, n), carray(L, n), p, alpha, carray(out, n))
+def _separable_row(g, L, n, member, row, present, thorough, out):
+    _separable(carray(g, n), carray(L, n), member[0], row[0], carray(out, n))
 
 
-def _sum_norm_row(g_at, L_at, n, kind, p, r, alpha, eps, present_at, thorough, out_at):
+def _sum_norm_row(g_at, L_at, n, member, row, present_at, thorough, out_at):
+    r, alpha, eps = member[1], row[0], row[1]
     g, L, present, out = carray(g_at, n), carray(L_at, n), carray(present_at, n), carray(out_at, n)
     _sum_norm_best(g, L, POWER, r, alpha, eps, present, thorough, out)
     if r < 1.0 and _present_is_better(g, L, POWER, 1.0, r, alpha, eps, present, out):
         _copy(present, out)
 
 
-def _euclidean_row(g_at, L_at, n, kind, p, r, alpha, eps, present_at, thorough, out_at):
+def _euclidean_row(g_at, L_at, n, member, row, present_at, thorough, out_at):
+    r, alpha, eps = member[1], row[0], row[1]
     g, L, present, out = carray(g_at, n), carray(L_at, n), carray(present_at, n), carray(out_at, n)
     _euclidean(g, L, POWER, r, alpha, eps, norm_p(present, 2.0), out)
 
 
-def _concave_euclidean_row(g_at, L_at, n, kind, p, r, alpha, eps, present_at, thorough, out_at):
+def _concave_euclidean_row(g_at, L_at, n, member, row, present_at, thorough, out_at):
+    r, alpha, eps = member[1], row[0], row[1]
     g, L, present, out = carray(g_at, n), carray(L_at, n), carray(present_at, n), carray(out_at, n)
     _concave_euclidean(g, L, r, alpha, out)
     if _present_is_better(g, L, POWER, 2.0, r, alpha, eps, present, out):
         _step_euclidean(g, L, POWER, r, alpha, eps, present, out)
 
 
-def _max_norm_row(g_at, L_at, n, kind, p, r, alpha, eps, present_at, thorough, out_at):
+def _max_norm_row(g_at, L_at, n, member, row, present_at, thorough, out_at):
+    r, alpha, eps = member[1], row[0], row[1]
     g, L, present, out = carray(g_at, n), carray(L_at, n), carray(present_at, n), carray(out_at, n)
     _max_norm(g, L, POWER, r, alpha, eps, out)
     if r < 1.0 and _present_is_better(g, L, POWER, np.inf, r, alpha, eps, present, out):
         _copy(present, out)
 
 
-def _general_row(g_at, L_at, n, kind, p, r, alpha, eps, present_at, thorough, out_at):
+def _general_row(g_at, L_at, n, member, row, present_at, thorough, out_at):
+    p, r, alpha, eps = member[0], member[1], row[0], row[1]
     g, L, present, out = carray(g_at, n), carray(L_at, n), carray(present_at, n), carray(out_at, n)
     _general(g, L, POWER, p, r, alpha, eps, out)
     if r < 1.0 and _present_is_better(g, L, POWER, p, r, alpha, eps, present, out):
         _step_general(g, L, POWER, p, r, alpha, eps, present, out)
 
 
-def _logarithm_row(g_at, L_at, n, kind, p, r, alpha, eps, present_at, thorough, out_at):
+def _logarithm_row(g_at, L_at, n, member, row, present_at, thorough, out_at):
+    p, r, alpha, eps = member[0], member[1], row[0], row[1]
     g, L, present, out = carray(g_at, n), carray(L_at, n), carray(present_at, n), carray(out_at, n)
     if p == 1.0:
         _sum_norm_best(g, L, LOGARITHM, r, alpha, eps, present, thorough, out)
@@ -581,7 +580,8 @@ def _logarithm_row(g_at, L_at, n, kind, p, r, alpha, eps, present_at, thorough, 
 
 
 @cache
-def _compiled(function):
+def compiled_row_solver(function):
+    """Compile a row solver of the signature above."""
     return cfunc(_SIGNATURE, cache=True, error_model="numpy", fastmath=FAST)(function)
 
 
@@ -603,22 +603,22 @@ def row_solver(kind, p, r):
         function = _euclidean_row if r >= 1.0 else _concave_euclidean_row
     else:
         function = _max_norm_row if p == np.inf else _general_row
-    return _compiled(function).address
+    return compiled_row_solver(function).address
 
 
 @_entry
-def solve_rows(solve, G, L, kind, p, r, alpha, eps, out):
-    """Solve every row of G (rows, tasks); alpha and eps have one entry per row."""
+def solve_rows(solve, G, L, member, strengths, out):
+    """Solve every row of G (rows, tasks); `strengths` has the numbers of each row, alpha first."""
     zero = np.zeros(G.shape[1])
     for j in range(G.shape[0]):
-        if alpha[j] < np.inf:
-            call(solve, G[j], L[j], kind, p, r, alpha[j], eps[j], zero, True, out[j])
+        if strengths[j, 0] < np.inf:
+            call(solve, G[j], L[j], member, strengths[j], zero, True, out[j])
         else:
             _set(out[j], 0.0)
 
 
 @_entry
-def row_violations(solve, A, gradient, L, kind, p, r, alpha, eps):
+def row_violations(solve, A, gradient, L, member, strengths):
     """How far every row is from the answer of its own problem, in units of the gradient; eq. (8)."""
     n_rows, n_tasks = A.shape
     out = np.zeros(n_rows)
@@ -626,8 +626,8 @@ def row_violations(solve, A, gradient, L, kind, p, r, alpha, eps):
     for j in range(n_rows):
         for t in range(n_tasks):
             g[t] = L[j, t] * A[j, t] - gradient[j, t]
-        if alpha[j] < np.inf:
-            call(solve, g, L[j], kind, p, r, alpha[j], eps[j], A[j], True, best)
+        if strengths[j, 0] < np.inf:
+            call(solve, g, L[j], member, strengths[j], A[j], True, best)
         else:
             _set(best, 0.0)
         for t in range(n_tasks):

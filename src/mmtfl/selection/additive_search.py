@@ -30,7 +30,7 @@ from mmtfl.estimators.base import Prepared
 from mmtfl.estimators.capped import CappedModel
 from mmtfl.estimators.notebook import ShowsSharing
 from mmtfl.estimators.saving import Savable
-from mmtfl.objective.design import Design
+from mmtfl.objective.problem import Problem
 from mmtfl.selection.cross_validation import Settings, places, score_at, score_columns, take, training_design
 from mmtfl.selection.path import Path
 from mmtfl.selection.search import TaskSearch, search_settings
@@ -153,10 +153,8 @@ class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
         prepared = model._prepare(X, y, task, sample_weight)
         folds = _Folds(self.cv, model.task_column, is_classifier(model)).make(X, y, task, prepared.tasks)
         with one_blas_thread():
-            design = Design(
-                prepared.tasks, column_scale=prepared.column_scale, fit_intercept=model.fit_intercept
-            )
-            self.strengths_ = self._grid_values(model._grid(design).largest())
+            problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
+            self.strengths_ = self._grid_values(model._grid(problem).largest())
             scores = self._fold_scores(model, prepared, folds)
         mean = scores.mean(axis=1)
         if not np.isfinite(mean).any():
@@ -371,7 +369,8 @@ def _score_fold(
     design, column_scale, target_scale = training_design(take(tasks, train), settings)
     held_out = take(tasks, test)
     index = places(design.tasks.labels, held_out.labels)[held_out.observation_task]
-    grid, options = model._grid(design), {"max_iter": settings.max_iter, "tol": settings.tol}
+    problem = Problem(design, settings.loss)
+    grid, options = model._grid(problem), {"max_iter": settings.max_iter, "tol": settings.tol}
     return np.array(
         [
             score_at(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
@@ -21,16 +20,14 @@ from mmtfl.estimators.metrics import Metric
 from mmtfl.estimators.scaling import column_spread, target_spread
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
-from mmtfl.objective.objective import Objective
-from mmtfl.objective.penalties import LogRows, RowPower
+from mmtfl.objective.penalties import RowPenalty
+from mmtfl.objective.problem import Problem
 from mmtfl.selection.path import Path, alpha_grid, solve_path
 from mmtfl.selection.progress import Progress
 from mmtfl.selection.scoring import score_predictions
 from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.checkpoint import Checkpoint
 from mmtfl.solvers.shards import as_is, in_order
-
-Member = RowPower | LogRows
 
 
 @dataclass(frozen=True)
@@ -48,32 +45,19 @@ class Settings:
     classes: np.ndarray | None
 
 
-def with_member(objective: Objective, member: Member) -> Objective:
-    """The same data under another penalty: what was computed of the data alone comes along."""
-    out = copy(objective)
-    out.penalty = member
-    return out
-
-
 def member_grids(
-    objective: Objective, members: Sequence[Member], alphas: int | np.ndarray, ratio: float | None
+    problem: Problem, members: Sequence[RowPenalty], alphas: int | np.ndarray, ratio: float | None
 ) -> list[np.ndarray]:
     """The alphas tried for each member, largest first."""
     if not isinstance(alphas, int | np.integer):
         return [np.sort(np.asarray(alphas, dtype=float))[::-1] for _ in members]
-    _know_data(objective)
-    return [alpha_grid(with_member(objective, member), int(alphas), ratio) for member in members]
-
-
-def _know_data(objective: Objective) -> None:
-    """Make the first pass over the data now, so that copies of the objective share it."""
-    _ = objective.scale
+    return [alpha_grid(problem, member, int(alphas), ratio) for member in members]
 
 
 def fold_scores(
     tasks: Tasks,
     folds: Sequence[tuple[np.ndarray, np.ndarray]],
-    members: Sequence[Member],
+    members: Sequence[RowPenalty],
     grids: Sequence[np.ndarray],
     settings: Settings,
     n_jobs: int | None,
@@ -171,7 +155,7 @@ def _score_elsewhere(
 def _path_scores(
     tasks: Tasks,
     fold: tuple[np.ndarray, np.ndarray],
-    member: Member,
+    member: RowPenalty,
     alphas: np.ndarray,
     settings: Settings,
 ) -> tuple[np.ndarray, float]:
@@ -185,9 +169,9 @@ def _path_scores(
 
 @dataclass(frozen=True)
 class _Fold:
-    """Training rows as an objective in scales of their own, and the rows held out."""
+    """Training rows as a problem in scales of their own, and the rows held out."""
 
-    objective: Objective
+    problem: Problem
     column_scale: np.ndarray | None
     target_scale: np.ndarray | None
     held_out: Tasks
@@ -198,20 +182,21 @@ class _Fold:
         design, column_scale, target_scale = training_design(take(tasks, train), settings)
         held_out = take(tasks, test)
         index = places(design.tasks.labels, held_out.labels)[held_out.observation_task]
-        objective = Objective(design, settings.loss, RowPower(2, 1.0, 2))  # every member brings its own
-        _know_data(objective)
-        return cls(objective, column_scale, target_scale, held_out, index)
+        problem = Problem(design, settings.loss)
+        _ = problem.scale  # the first pass over the data is made here, for all members
+        return cls(problem, column_scale, target_scale, held_out, index)
 
     def scores(
         self,
-        member: Member,
+        member: RowPenalty,
         alphas: np.ndarray,
         settings: Settings,
         report: Callable[[float], None] | None = None,
     ) -> np.ndarray:
         """Scores on the held-out rows of the member's path on the training rows."""
-        objective = with_member(self.objective, member)
-        path = solve_path(objective, alphas, max_iter=settings.max_iter, tol=settings.tol, report=report)
+        path = solve_path(
+            self.problem, member, alphas, max_iter=settings.max_iter, tol=settings.tol, report=report
+        )
         path = path.scaled(self.column_scale, self.target_scale)
         held_out = self.held_out, self.index, self.target_scale
         return np.array([score_at(path, i, *held_out, settings) for i in range(len(path))])
@@ -283,7 +268,7 @@ def predict_observations(
 
 
 def results_table(
-    members: Sequence[Member], grids: Sequence[np.ndarray], scores: Sequence[np.ndarray]
+    members: Sequence[RowPenalty], grids: Sequence[np.ndarray], scores: Sequence[np.ndarray]
 ) -> dict[str, Any]:
     """One row per (p, k, alpha): the columns of ``cv_results_``."""
     table: dict[str, Any] = {
@@ -313,7 +298,7 @@ def _deviation(scores: np.ndarray, *, ddof: int) -> np.ndarray:
         return unit * np.std(scores / unit[..., None], axis=-1, ddof=ddof)
 
 
-def member_k(member: Member) -> float:
+def member_k(member: RowPenalty) -> float:
     """k as a number: 0 for the log edge."""
     return float(member.k)
 

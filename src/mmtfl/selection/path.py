@@ -2,19 +2,17 @@
 
 import math
 from collections.abc import Callable, Iterator
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mmtfl.engine.threads import Threads
-from mmtfl.objective.objective import Objective
-from mmtfl.objective.penalties import LogRows, RowPower, row_norms
-from mmtfl.solvers.alternating import alternate
-from mmtfl.solvers.block import RowDescent
+from mmtfl.objective.penalties import RowPenalty, row_norms
+from mmtfl.objective.problem import Problem
+from mmtfl.solvers.algorithm1 import run_algorithm1
+from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
-from mmtfl.solvers.solve import moderate
 from mmtfl.solvers.starts import best_of_starts, dense_start
 
 _ALPHA_MAX_ACCURACY = 0.01
@@ -117,66 +115,54 @@ class Path:
         return replace(self, values=values, intercepts=intercepts)
 
 
-class Strengths:
-    """One member of the family on some data, to be solved at many alphas.
+class Member:
+    """One member of the family on a problem in columns of moderate size, to be solved at many alphas."""
 
-    Works on an objective of its own, in columns of moderate size, that shares what is known of the data with
-    the one it was made from.
+    def __init__(self, problem: Problem, penalty: RowPenalty):
+        self.problem, self._factor = problem.moderated()
+        self._penalty = penalty
 
-    Parameters
-    ----------
-    objective : Objective
-        Left as it is; the strength of its penalty does not matter.
-    """
-
-    def __init__(self, objective: Objective):
-        self.member = objective.penalty
-        moderated, self.factor = moderate(objective)
-        self.objective = copy(moderated)
-
-    def at(self, alpha: float) -> Objective:
-        """The objective at one alpha."""
-        self.objective.penalty = self.penalty(alpha)
-        return self.objective
-
-    def penalty(self, alpha: float) -> RowPower | LogRows:
-        """The penalty at one alpha, in the units of the objective."""
-        member = self.member.at(float(alpha))
-        if self.factor is None:
-            return member
+    def at(self, alpha: float) -> RowPenalty:
+        """The penalty at one alpha, in the units of the moderated columns."""
+        penalty = self._penalty.at(float(alpha))
+        if self._factor is None:
+            return penalty
         with np.errstate(over="ignore", under="ignore", divide="ignore"):
-            return member.rescaled(1.0 / self.factor)
+            return penalty.rescaled(1.0 / self._factor)
 
     def kept_rows(self, solution: Solution) -> tuple[np.ndarray, Solution]:
-        """The features kept, and the solution with their rows alone, in the units of the given objective."""
+        """The features kept, and the solution with their rows alone, in the units of the given problem."""
         kept = np.flatnonzero(np.any(solution.A != 0.0, axis=1))
         A = solution.A[kept]
-        return kept, replace(solution, A=A if self.factor is None else A / self.factor[kept, None])
+        return kept, replace(solution, A=A if self._factor is None else A / self._factor[kept, None])
 
 
 def solve_path(
-    objective: Objective,
+    problem: Problem,
+    penalty: RowPenalty,
     alphas: np.ndarray,
     *,
     max_iter: int = 1000,
     tol: float = 1e-4,
     report: Callable[[float], None] | None = None,
 ) -> Path:
-    """Solve the objective at every alpha, whatever the strength of its penalty.
+    """Solve the problem at every alpha, whatever the strength of the penalty given.
 
     Convex members run from the largest alpha down, where the solutions are small. Concave ones run up from
     a dense start: coming down from zero they would stay at the poor local minima they meet first. After every
     alpha `report` is called with the share of them that is done.
     """
     alphas = np.sort(np.asarray(alphas, dtype=float))[::-1]
-    problem = Strengths(objective)
-    convex, points = objective.penalty.is_convex, []
-    found = (_downwards if convex else _upwards)(problem, alphas if convex else alphas[::-1], max_iter, tol)
+    member, points = Member(problem, penalty), []
+    if penalty.is_convex:
+        found = _downwards(member, alphas, max_iter, tol)
+    else:
+        found = _upwards(member, alphas[::-1], max_iter, tol)
     for solution in found:
-        points.append(problem.kept_rows(solution))
+        points.append(member.kept_rows(solution))
         if report is not None:
             report(len(points) / len(alphas))
-    if not convex:
+    if not penalty.is_convex:
         points.reverse()
     features, solutions = zip(*points, strict=True)
     return Path(
@@ -187,48 +173,44 @@ def solve_path(
         objectives=np.array([solution.objective for solution in solutions]),
         violations=np.array([solution.violation for solution in solutions]),
         converged=np.array([solution.converged for solution in solutions]),
-        n_features=objective.design.n_features,
+        n_features=problem.design.n_features,
     )
 
 
-def _downwards(problem: Strengths, alphas: np.ndarray, max_iter: int, tol: float) -> Iterator[Solution]:
-    member = problem.member
-    direct = isinstance(member, RowPower) and member.p == 2.0 and member.power > 1.0
-    descent = RowDescent(problem.objective)
+def _downwards(member: Member, alphas: np.ndarray, max_iter: int, tol: float) -> Iterator[Solution]:
+    descent = RowDescent(member.problem)
     last: Solution | None = None
     for alpha in alphas:
-        objective = problem.at(alpha)
-        if direct:  # no row is ever zero: the tasks' ridge problems are the quicker way
-            start = None if last is None else last.A
-            last = alternate(objective, Threads(), start=start, max_iter=max_iter, tol=tol)
-        elif last is None:
-            last = descent.solve(max_iter=max_iter, tol=tol)
+        penalty, start = member.at(alpha), None if last is None else last.A
+        if penalty.is_ridge_like:  # no row is ever zero: the tasks' ridge problems are the quicker way
+            last = run_algorithm1(member.problem, penalty, Threads(), start=start, max_iter=max_iter, tol=tol)
         else:
-            last = descent.solve(last.A, last.intercept, max_iter=max_iter, tol=tol)
+            intercept = None if last is None else last.intercept
+            last = descent.solve(penalty, start, intercept, max_iter=max_iter, tol=tol)
         yield last
 
 
-def _upwards(problem: Strengths, alphas: np.ndarray, max_iter: int, tol: float) -> Iterator[Solution]:
-    descent = RowDescent(problem.objective)
-    last = from_dense_start(problem.at(alphas[0]), descent, max_iter, tol)
+def _upwards(member: Member, alphas: np.ndarray, max_iter: int, tol: float) -> Iterator[Solution]:
+    descent = RowDescent(member.problem)
+    last = from_dense_start(descent, member.at(alphas[0]), max_iter, tol)
     yield last
     for alpha in alphas[1:]:
-        objective = problem.at(alpha)
+        penalty = member.at(alpha)
         if last.A.any():
-            last = descent.solve(last.A, last.intercept, max_iter=max_iter, tol=tol)
-        if not last.A.any() or last.objective >= objective.null_value:
+            last = descent.solve(penalty, last.A, last.intercept, max_iter=max_iter, tol=tol)
+        if not last.A.any() or last.objective >= member.problem.null_value:
             # zero, once it is better, is better for every larger alpha
-            last = replace(descent.solve(None, max_iter=1, tol=tol), converged=True)
+            last = replace(descent.solve(penalty, None, max_iter=1, tol=tol), converged=True)
         yield last
 
 
-def from_dense_start(objective: Objective, descent: RowDescent, max_iter: int, tol: float) -> Solution:
-    """Row descent from a dense start at the objective's own alpha."""
-    descent.working_set.add(np.arange(objective.design.n_features))
-    return descent.solve(*dense_start(objective, descent), max_iter=max_iter, tol=tol)
+def from_dense_start(descent: RowDescent, penalty: RowPenalty, max_iter: int, tol: float) -> Solution:
+    """Row descent from a dense start at the penalty's own alpha."""
+    descent.working_set.add(np.arange(descent.problem.design.n_features))
+    return descent.solve(penalty, *dense_start(descent, penalty), max_iter=max_iter, tol=tol)
 
 
-def alpha_max(objective: Objective, *, max_iter: int = 1000) -> float:
+def alpha_max(problem: Problem, penalty: RowPenalty, *, max_iter: int = 1000) -> float:
     """The smallest alpha whose solution is zero (from the solver's own start), or stands for it.
 
     For norms (r = 1) it is the largest dual norm of a row of the null gradient. For r > 1 no alpha gives
@@ -236,60 +218,53 @@ def alpha_max(objective: Objective, *, max_iter: int = 1000) -> float:
     local minimum at *every* alpha, so the question is about the solver: from its own starts it must return
     zero at this alpha, and not at one smaller by more than 1 %.
     """
-    if not objective.null_gradient.any():
+    if not problem.null_gradient.any():
         return 1.0
-    top = _alpha_max(Strengths(objective), max_iter)
+    top = _alpha_max(Member(problem, penalty), max_iter)
     if not 0.0 < top < math.inf:
         raise ValueError(
-            f"The strength at which p={objective.penalty.p:g}, k={objective.penalty.k:g} gives zero is out "
+            f"The strength at which p={penalty.p:g}, k={penalty.k:g} gives zero is out "
             "of the range of floats: put features on one scale with standardize=True, or y in other units."
         )
     return top
 
 
-def _alpha_max(problem: Strengths, max_iter: int) -> float:
+def _alpha_max(member: Member, max_iter: int) -> float:
     # once columns are rescaled, rows have strengths of their own at alpha = 1
-    unit, gradient = problem.penalty(1.0), problem.objective.null_gradient
-    norms = RowPower(unit.p, 1.0, 1.0).dual_norm(gradient)
-    if isinstance(unit, RowPower) and unit.power == 1.0:
-        return float(np.max(norms / unit.alpha))
-    smooth_log = isinstance(unit, LogRows) and unit.p > 1.0
-    if unit.is_convex or smooth_log:
-        curvature = problem.objective.curvature
+    unit, gradient = member.at(1.0), member.problem.null_gradient
+    if unit.is_norm:
+        return float(np.max(unit.dual_norm(gradient) / unit.alpha))
+    if unit.power_near_zero > 1.0:
+        curvature = member.problem.curvature
         free = np.divide(gradient, curvature, out=np.zeros_like(gradient), where=curvature > 0.0)
-        size = _SMALL * row_norms(free, unit.p)
-        # near zero phi' is proportional to this power of the size
-        power = unit.p if smooth_log else unit.power
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # told by the caller
-            slope = unit.alpha * power * size ** (power - 1.0) / (unit.eps if smooth_log else 1.0)
-            top = float(np.max(np.divide(norms, slope, out=np.zeros_like(norms), where=slope > 0.0)))
-        return _next_to_nothing(problem, top, max_iter) if smooth_log else top
-    low = _zero_is_left_below(problem)
-    return _bisect_for_zero(problem, low, max_iter)
+        top = unit.small_alpha(gradient, _SMALL * row_norms(free, unit.p))
+        return top if unit.is_convex else _next_to_nothing(member, top, max_iter)
+    return _bisect_for_zero(member, _zero_is_left_below(member), max_iter)
 
 
-def _next_to_nothing(problem: Strengths, alpha: float, max_iter: int) -> float:
+def _next_to_nothing(member: Member, alpha: float, max_iter: int) -> float:
     """The logarithm flattens, so a large row outlasts what holds small ones: double alpha until it falls."""
+    problem = member.problem
     while 0.0 < alpha < 1e300:
-        objective = problem.at(alpha)
-        found = best_of_starts(objective, max_iter=max_iter, tol=1e-4)
-        if found.objective - objective.penalty.value(found.A) > 0.95 * objective.null_value:
+        penalty = member.at(alpha)
+        found = best_of_starts(problem, penalty, max_iter=max_iter, tol=1e-4)
+        if found.objective - penalty.value(found.A) > 0.95 * problem.null_value:
             break
         alpha *= 2.0
     return alpha
 
 
-def _zero_is_left_below(problem: Strengths) -> float:
+def _zero_is_left_below(member: Member) -> float:
     """The alpha below which some row leaves zero by itself, to 0.1 %."""
-    gradient, curvature = problem.objective.null_gradient, problem.objective.curvature
+    gradient, curvature = member.problem.null_gradient, member.problem.curvature
     zero = np.zeros_like(gradient)
     rows = np.arange(len(gradient))
 
     def leaving(alpha: float) -> np.ndarray:
-        penalty = problem.penalty(alpha).of_rows(rows)
+        penalty = member.at(alpha).of_rows(rows)
         return rows[penalty.row_violation(zero[rows], gradient[rows], curvature[rows]) > 0.0]
 
-    high = float(np.max(np.abs(gradient).max(axis=1) / problem.penalty(1.0).alpha))
+    high = float(np.max(np.abs(gradient).max(axis=1) / member.at(1.0).alpha))
     while leaving(high).size == 0 and high > 1e-300:
         high /= 2.0
     while high < 1e300 and (left := leaving(high)).size:
@@ -301,9 +276,9 @@ def _zero_is_left_below(problem: Strengths) -> float:
     return high
 
 
-def _bisect_for_zero(problem: Strengths, low: float, max_iter: int) -> float:
+def _bisect_for_zero(member: Member, low: float, max_iter: int) -> float:
     def is_zero(alpha: float) -> bool:
-        return not best_of_starts(problem.at(alpha), max_iter=max_iter, tol=1e-5).A.any()
+        return not best_of_starts(member.problem, member.at(alpha), max_iter=max_iter, tol=1e-5).A.any()
 
     high = low
     while high < 1e300 and not is_zero(high):
@@ -314,15 +289,15 @@ def _bisect_for_zero(problem: Strengths, low: float, max_iter: int) -> float:
     return high
 
 
-def alpha_grid(objective: Objective, n_alphas: int, ratio: float | None = None) -> np.ndarray:
+def alpha_grid(
+    problem: Problem, penalty: RowPenalty, n_alphas: int, ratio: float | None = None
+) -> np.ndarray:
     """n_alphas strengths from alpha_max down to ratio * alpha_max, evenly on a log scale."""
-    top = alpha_max(objective)
-    penalty, design = objective.penalty, objective.design
+    top, design = alpha_max(problem, penalty), problem.design
     if ratio is None:
-        if (penalty.p if isinstance(penalty, LogRows) else penalty.power) > 1.0:
+        # counted by weight, so that weight 2 is a repeated row here too; twice, so that folds have more
+        # rows than features as well: below that, small alphas only interpolate, and take long to
+        ratio = 1e-3 if design.mean_size > 2.0 * design.n_features else 1e-2
+        if penalty.power_near_zero > 1.0:
             ratio = 1e-6
-        else:
-            # counted by weight, so that weight 2 is a repeated row here too; twice, so that folds have more
-            # rows than features as well: below that, small alphas only interpolate, and take long to
-            ratio = 1e-3 if design.mean_size > 2.0 * design.n_features else 1e-2
     return top * np.geomspace(1.0, ratio, n_alphas)

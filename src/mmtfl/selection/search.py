@@ -23,17 +23,13 @@ from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.inputs import take_task_column
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import REGRESSOR_CONSTRAINTS, TaskRegressor
-from mmtfl.objective.design import Design
-from mmtfl.objective.objective import Objective
-from mmtfl.objective.penalties import make_penalty
+from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.selection.cross_validation import (
-    Member,
     Settings,
     choose,
     fold_scores,
     member_grids,
     results_table,
-    with_member,
 )
 from mmtfl.selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks
 from mmtfl.selection.path import Path, solve_path
@@ -135,13 +131,13 @@ class TaskSearch(TaskModel):
         super()._check_parameters()
         self._members()
 
-    def _members(self) -> list[Member]:
+    def _members(self) -> list[RowPenalty]:
         pairs = list(self.pk)
         if len(pairs) == 2 and not any(np.ndim(pair) for pair in pairs):
             pairs = [tuple(pairs)]
         if not pairs:
             raise InvalidParameterError("pk is empty: give at least one pair (p, k), such as (2, 1).")
-        members = []
+        members: list[RowPenalty] = []
         for pair in pairs:
             if np.ndim(pair) != 1 or len(pair) != 2:
                 raise InvalidParameterError(f"pk must hold pairs (p, k), but {pair!r} is not one.")
@@ -216,22 +212,20 @@ class TaskSearch(TaskModel):
 
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
         assert isinstance(prepared, SearchPrepared)
-        members, tasks = self._members(), prepared.tasks
+        members = self._members()
         settings = search_settings(self, prepared, self.scoring)
         kept = self._open_checkpoint(prepared, prepared.folds, settings)
         # BLAS is held to one thread here, for all threads of the search: its limit is the process's
         with one_blas_thread():
-            design = Design(tasks, column_scale=prepared.column_scale, fit_intercept=self.fit_intercept)
-            objective = Objective(design, self._loss, members[0])
-            grids = member_grids(objective, members, self._alphas(), self.alpha_ratio)
+            problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
+            grids = member_grids(problem, members, self._alphas(), self.alpha_ratio)
             data, folds = prepared.original_tasks(), prepared.folds
             scores = fold_scores(
                 data, folds, members, grids, settings, self.n_jobs,
                 verbose=self.verbose, engine=self.engine, kept=kept,
             )  # fmt: skip
             m, a = choose(scores, self.selection)
-            objective = with_member(objective, members[m])
-            path = solve_path(objective, grids[m], max_iter=self.max_iter, tol=settings.tol)
+            path = solve_path(problem, members[m], grids[m], max_iter=self.max_iter, tol=settings.tol)
         self.cv_results_ = results_table(members, grids, scores)
         self.alphas_, self.alpha_ = grids[m], float(grids[m][a])
         self.best_p_ = float(members[m].p)
@@ -240,10 +234,8 @@ class TaskSearch(TaskModel):
         self.path_ = path.scaled(prepared.column_scale, prepared.target_scale)
         penalty = members[m].at(self.alpha_)
         solution = solve(
-            tasks,
-            self._loss,
+            problem,
             penalty,
-            column_scale=prepared.column_scale,
             start=path.coef(a).T,
             **self._solver_options(),
             polish=_POLISH,
@@ -351,11 +343,10 @@ def path(
     model._check_parameters()
     prepared = TaskModel._prepare(model, X, y, task, sample_weight)
     with one_blas_thread():
-        design = Design(prepared.tasks, column_scale=prepared.column_scale, fit_intercept=fit_intercept)
+        problem = prepared.problem(model._loss, fit_intercept=fit_intercept)
         (member,) = model._members()
-        objective = Objective(design, model._loss, member)
-        (grid,) = member_grids(objective, [member], model._alphas(), alpha_ratio)
-        found = solve_path(objective, grid, max_iter=max_iter, tol=tol)
+        (grid,) = member_grids(problem, [member], model._alphas(), alpha_ratio)
+        found = solve_path(problem, member, grid, max_iter=max_iter, tol=tol)
     short = int(np.count_nonzero(~found.converged))
     if short:
         warnings.warn(

@@ -75,7 +75,7 @@ def _copy(source, out):
 @_entry
 def sweeps(
     solve, use_gram, x, start, length, h, means, gram, curvature, state, begin, rows, A,
-    kind, p, r, alpha, eps, thorough, tolerance, iterates, states, moves,
+    member, strengths, thorough, tolerance, iterates, states, moves,
 ):  # fmt: skip
     """Up to moves.size sweeps over `rows`, fewer if one moves no slope by more than tolerance; how many.
 
@@ -102,8 +102,8 @@ def sweeps(
                 if use_gram:
                     g[t] = state[begin[t] + j]
                 g[t] += L[t] * A[j, t]
-            if alpha[j] < np.inf:
-                call(solve, g, L, kind, p, r, alpha[j], eps[j], A[j], thorough and sweep == 0, new)
+            if strengths[j, 0] < np.inf:
+                call(solve, g, L, member, strengths[j], A[j], thorough and sweep == 0, new)
             else:
                 for t in range(n_tasks):
                     new[t] = 0.0

@@ -1,13 +1,14 @@
 """The tasks of a fit where an engine keeps them, and Algorithm 1's questions to all of them at once."""
 
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
 from mmtfl.engine.base import Engine
-from mmtfl.objective.design import Design
-from mmtfl.objective.objective import Objective
+from mmtfl.objective.problem import Problem
+from mmtfl.solvers import shard_rows
 from mmtfl.solvers.row_sums import split_evenly, total_norms
 from mmtfl.solvers.shards import (
     Held,
@@ -25,54 +26,74 @@ from mmtfl.solvers.shards import (
 class PassResult:
     """What all tasks together say of a pass: numbers per feature, and a few of the whole."""
 
-    def __init__(self, replies: list, update: Update, n_features: int, p: float):
+    def __init__(self, replies: list, update: Update, n_features: int):
         self.loss = float(np.concatenate([reply.losses for reply in replies]).sum())
         self.norms, self.effect = np.zeros((2, n_features))
-        self.norms[update.kept] = total_norms([(reply.lengths, reply.norms) for reply in replies], p)
+        self.norms[update.kept] = total_norms([(reply.lengths, reply.norms) for reply in replies], update.p)
         self.effect[update.kept] = np.max([reply.effect for reply in replies], axis=0)
         self.largest = max(reply.largest for reply in replies)
         self.moved = max(reply.moved for reply in replies)
 
 
 class Placed:
-    """Shards placed by an engine, in the order of the tasks.
+    """Shards placed by an engine, in the order of the tasks, and how their tasks are seen.
 
     Parameters
     ----------
     engine : Engine
         Places and maps.
-    sources : list of Source
-        Runs of tasks, one per shard.
+    shards : list
+        Where the engine has placed them.
+    firsts : list of int
+        Position of each shard's first task among all tasks.
     spec : Spec
         How the tasks are seen.
     n_features : int
         Number of features.
     """
 
-    def __init__(self, engine: Engine, sources: list[Any], spec: Spec, n_features: int):
-        self.engine, self.spec, self.n_features = engine, spec, n_features
-        self.firsts = [source.first for source in sources]
-        self.shards = engine.place(load_shard, sources, name="load")
-        self.see_as(spec)
+    def __init__(self, engine: Engine, shards: list, firsts: list[int], spec: Spec, n_features: int):
+        self.engine, self.shards, self.firsts = engine, shards, firsts
+        self.spec, self.n_features = spec, n_features
+        self.specs = engine.place(as_is, [spec], name="spec") * len(shards)
 
     @classmethod
-    def of(cls, objective: Objective, engine: Engine) -> "Placed":
-        """The tasks of an objective."""
-        design = objective.design
+    def load(cls, engine: Engine, sources: list[Any], spec: Spec, n_features: int) -> "Placed":
+        """Have every source of tasks read where the engine places it."""
+        shards = engine.place(load_shard, sources, name="load")
+        return cls(engine, shards, [source.first for source in sources], spec, n_features)
+
+    @classmethod
+    def of(cls, problem: Problem, engine: Engine) -> "Placed":
+        """The tasks of a problem."""
+        design = problem.design
         if design.placed is not None:
             return design.placed
         costs = np.diff(design.offsets) + 1.0
         sources = InMemory.cut(design.tasks, split_evenly(costs, engine.n_slots))
-        return cls(engine, sources, spec_of(design, objective), design.n_features)
+        spec = Spec(
+            loss=problem.loss,
+            fit_intercept=design.fit_intercept,
+            mean_size=design.mean_size,
+            column_scale=1.0 / design.inverse_scale,
+            target_scale=None,
+            name=uuid4().hex,
+        )
+        return cls.load(engine, sources, spec, design.n_features)
 
-    def see_as(self, spec: Spec) -> None:
-        """See the tasks in another way; they stay where they are."""
-        self.spec = spec
-        self.specs = self.engine.place(as_is, [spec], name="spec") * len(self.shards)
+    def seen_as(self, **changes) -> "Placed":
+        """The same shards, seen in another way; they stay where they are."""
+        spec = replace(self.spec, **changes, name=uuid4().hex)
+        return Placed(self.engine, self.shards, self.firsts, spec, self.n_features)
 
     def ask(self, question, *columns, name: str) -> list:
         """question(shard, spec, ...) of every shard."""
         return self.engine.map(question, self.shards, self.specs, *columns, name=name)
+
+    def ask_tasks(self, question, *columns, name: str) -> list[np.ndarray]:
+        """The answers of all shards to a question that has arrays with one entry per task, joined."""
+        answers = self.ask(question, *columns, name=name)
+        return [np.concatenate(column) for column in zip(*answers, strict=True)]
 
     def pass_over(self, before: list, update: Update, number: int) -> tuple[list, PassResult]:
         """One pass of Algorithm 1 from the coefficients held before; those held now, and what is said."""
@@ -81,7 +102,7 @@ class Placed:
             run_pass, self.shards, self.specs, before, updates, keep=True, name=f"pass-{number}"
         )
         replies = self.engine.map(reply_of, pairs, name=f"reply-{number}")
-        return pairs, PassResult(replies, update, self.n_features, self.spec.p)
+        return pairs, PassResult(replies, update, self.n_features)
 
     def hold(self, A: np.ndarray, intercept: np.ndarray | None) -> list:
         """Send every shard its coefficients, (n_tasks, n_features)."""
@@ -95,15 +116,12 @@ class Placed:
         parts = self.engine.map(held_by, pairs, name="gather")
         return Held(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
+    def judge(self, pairs: list) -> tuple[np.ndarray, float, float]:
+        """At the coefficients held: the gradient in A, the largest slope of an intercept, and the loss."""
+        gradient, slope, loss = self.ask_tasks(shard_rows.judge, pairs, name="judge")
+        return np.ascontiguousarray(gradient.T), float(np.abs(slope).max()), float(loss.sum())
 
-def spec_of(design: Design, objective: Objective) -> Spec:
-    """How the design sees its tasks."""
-    return Spec(
-        loss=objective.loss,
-        p=float(objective.penalty.p),
-        fit_intercept=design.fit_intercept,
-        mean_size=design.mean_size,
-        column_scale=1.0 / design.inverse_scale,
-        target_scale=None,
-        name=uuid4().hex,
-    )
+    def dual(self, pairs: list, shrink: float) -> float:
+        """Dual value of the loss at `shrink` times the dual point of the coefficients held; eq. (9)."""
+        parts = self.ask(shard_rows.dual, pairs, [shrink] * len(self.shards), name="dual")
+        return float(np.concatenate(parts).sum())

@@ -10,13 +10,10 @@ from itertools import pairwise
 import numpy as np
 
 from mmtfl.data.rows import offsets_of
-from mmtfl.objective.design import Design
-from mmtfl.objective.losses import Loss
-from mmtfl.objective.objective import Objective
-from mmtfl.objective.penalties import LogRows, RowPower
+from mmtfl.objective.design import Design, is_moderate, nearest_powers_of_two
+from mmtfl.objective.problem import Problem
 from mmtfl.solvers import shard_rows
 from mmtfl.solvers.placed import Placed
-from mmtfl.solvers.solution import Solution
 
 _MORE = 32
 _EXACT = 1e-26  # share of the loss, about the square of the rounding of floats
@@ -51,10 +48,13 @@ class PlacedDesign(Design):
         """Whether that many columns, and a few more that row descent may ask for, fit here."""
         return 8 * self._n_rows * 2 * (n_columns + _MORE) <= self._room
 
+    def seen_by(self, placed: Placed) -> "PlacedDesign":
+        """The same tasks, seen in another way."""
+        return PlacedDesign(placed, self.n_tasks, self._n_rows, self._room)
+
     @cached_property
     def _rows(self) -> shard_rows.Rows:
-        answers = self.placed.ask(shard_rows.rows, name="rows")
-        return shard_rows.Rows(*(np.concatenate(column) for column in zip(*answers, strict=True)))
+        return shard_rows.Rows(*self.placed.ask_tasks(shard_rows.rows, name="rows"))
 
     @property
     def y(self) -> np.ndarray:
@@ -92,43 +92,44 @@ def _stacked(parts: list[np.ndarray]) -> np.ndarray:
     return np.ascontiguousarray(np.concatenate(parts).T)
 
 
-def placed_objective(design: PlacedDesign, loss: Loss, penalty: RowPower | LogRows) -> Objective:
-    """The objective of tasks elsewhere; what it needs of their rows at A = 0 is summed up there."""
-    objective, placed, n_tasks = Objective(design, loss, penalty), design.placed, design.n_tasks
-    answers = placed.ask(shard_rows.null, name="null")
-    null = shard_rows.Null(*(np.concatenate(column) for column in zip(*answers, strict=True)))
-    steepest, known = float(null.steepest.max()), objective.__dict__
-    known["null_intercept"] = null.intercept if placed.spec.fit_intercept else np.zeros(n_tasks)
-    known["null_value"] = float(null.loss.sum())
-    if known["null_value"] <= _EXACT * float(null.bare_loss.sum()):
-        steepest = 0.0  # the intercepts explain y: the rest is rounding
-    known["scale"] = steepest or max(1.0, float(null.largest_y.max()))
-    known["steepest"] = steepest
-    return objective
+class PlacedProblem(Problem):
+    """A problem whose rows are elsewhere: what it needs of them at A = 0 is summed up there."""
 
+    design: PlacedDesign
 
-def judged(objective: Objective, held: list, A: np.ndarray, intercept: np.ndarray, *, tol: float, history):
-    """The solution at coefficients that no one will improve any more, with its distance to stationarity."""
-    placed, penalty = objective.design.placed, objective.penalty
-    answers = placed.ask(shard_rows.judge, held, name="judge")
-    gradient = _stacked([answer.gradient for answer in answers])
-    value = float(np.concatenate([answer.loss for answer in answers]).sum()) + penalty.value(A)
-    violation = float(objective.row_violation(A, gradient).max(initial=0.0)) / objective.scale
-    if objective.design.fit_intercept:
-        slopes = np.concatenate([answer.intercept_slope for answer in answers])
-        violation = max(violation, float(np.abs(slopes).max()))
-    gap = None
-    if isinstance(penalty, RowPower) and penalty.is_convex:
-        gap = _dual_gap(objective, penalty, held, value, penalty.dual_norm(gradient))
-    converged = violation <= tol and (gap is None or gap <= tol * objective.null_value)
-    return Solution(A, intercept, value, violation, gap, len(history), history, converged, "alternating")
+    @cached_property
+    def _null(self) -> shard_rows.Null:
+        return shard_rows.Null(*self.design.placed.ask_tasks(shard_rows.null, name="null"))
 
+    @cached_property
+    def null_intercept(self) -> np.ndarray:
+        """Best intercepts when A = 0."""
+        return self._null.intercept if self.design.fit_intercept else np.zeros(self.design.n_tasks)
 
-def _dual_gap(objective: Objective, penalty: RowPower, held: list, value: float, norms: np.ndarray) -> float:
-    """Eq. (9) from the shards' dual values."""
-    placed = objective.design.placed
-    best = -np.inf
-    for shrink in objective.dual_scales(norms):
-        parts = placed.ask(shard_rows.dual, held, [shrink] * len(placed.shards), name="dual")
-        best = max(best, float(np.concatenate(parts).sum()) - penalty.conjugate(shrink * norms))
-    return max(value - best, 0.0)
+    @cached_property
+    def null_value(self) -> float:
+        """The objective at A = 0, with the best intercepts."""
+        return float(self._null.loss.sum())
+
+    @cached_property
+    def steepest(self) -> float:
+        """The largest gradient entry at A = 0."""
+        if self.null_value <= _EXACT * float(self._null.bare_loss.sum()):
+            return 0.0  # the intercepts explain y: the rest is rounding
+        return float(self._null.steepest.max())
+
+    @cached_property
+    def scale(self) -> float:
+        """Unit of slopes."""
+        return self.steepest or max(1.0, float(self._null.largest_y.max()))
+
+    def moderated(self) -> tuple[Problem, np.ndarray | None]:
+        """This problem, or the same in columns of moderate size; see `Problem.moderated`."""
+        if is_moderate(self.steepest):
+            return self, None
+        placed = self.design.placed
+        largest = np.max(placed.ask(shard_rows.column_maxima, name="maxima"), axis=0)
+        factor = nearest_powers_of_two(largest)
+        scale = placed.spec.column_scale
+        seen = placed.seen_as(column_scale=factor if scale is None else scale * factor)
+        return PlacedProblem(self.design.seen_by(seen), self.loss), factor

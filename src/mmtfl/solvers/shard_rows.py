@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mmtfl.objective.objective import Objective
-from mmtfl.objective.penalties import RowPower
 from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.shards import Shard, Spec
 
@@ -24,20 +22,10 @@ def null(shard: Shard, spec: Spec) -> Null:
     """What is known of every task before any feature is used."""
     found = []
     with one_blas_thread():
-        for problem in shard.problems(spec):
-            design = problem.design
-            objective = Objective(design, spec.loss, RowPower(spec.p, 1.0, np.inf))
-            bare = spec.loss.value(design.y, np.zeros_like(design.y), design.row_weight)
-            steepest = np.abs(objective.null_gradient).max(initial=0.0)
-            found.append(
-                (
-                    objective.null_intercept[0],
-                    objective.null_value,
-                    bare,
-                    steepest,
-                    np.abs(design.y).max(initial=0.0),
-                )
-            )
+        for step in shard.steps(spec):
+            problem, y = step.problem, step.design.y
+            bare, largest = problem.loss_value(np.zeros_like(y)), np.abs(y).max(initial=0.0)
+            found.append((problem.null_intercept[0], problem.null_value, bare, problem.steepest, largest))
     return Null(*(np.array(column, dtype=float) for column in zip(*found, strict=True)))
 
 
@@ -51,7 +39,7 @@ class Rows(NamedTuple):
 
 def rows(shard: Shard, spec: Spec) -> Rows:
     """Everything about the rows but their features."""
-    designs = [problem.design for problem in shard.problems(spec)]
+    designs = [step.design for step in shard.steps(spec)]
     return Rows(
         np.concatenate([design.y for design in designs]),
         np.concatenate([design.row_weight for design in designs]),
@@ -63,21 +51,21 @@ def correlate(shard: Shard, spec: Spec, v: np.ndarray) -> np.ndarray:
     """X_t.T @ v_t of every task, as (n_tasks, n_features)."""
     out, done = [], 0
     with one_blas_thread():
-        for problem in shard.problems(spec):
-            n_rows = len(problem.design.y)
-            out.append(problem.design.correlate(v[done : done + n_rows])[:, 0])
+        for step in shard.steps(spec):
+            n_rows = len(step.design.y)
+            out.append(step.design.correlate(v[done : done + n_rows])[:, 0])
             done += n_rows
     return np.array(out)
 
 
 def curvature(shard: Shard, spec: Spec) -> np.ndarray:
     """Weighted square sum of every column in every task, as (n_tasks, n_features)."""
-    return np.array([problem.design.curvature[:, 0] for problem in shard.problems(spec)])
+    return np.array([step.design.curvature[:, 0] for step in shard.steps(spec)])
 
 
 def gather(shard: Shard, spec: Spec, index: np.ndarray) -> np.ndarray:
     """Some columns, a row of the result each, over the rows of all tasks of the shard."""
-    blocks = [problem.design.columns(index, expand=True) for problem in shard.problems(spec)]
+    blocks = [step.design.columns(index, expand=True) for step in shard.steps(spec)]
     return np.ascontiguousarray(np.concatenate(blocks).T)
 
 
@@ -93,20 +81,20 @@ def judge(shard: Shard, spec: Spec, pair: tuple) -> Judged:
     """Slopes and losses at the coefficients that the shard holds."""
     held, found = pair[0], []
     with one_blas_thread():
-        for t, problem in enumerate(shard.problems(spec)):
-            z = _predictor(problem.design, held.A[t], held.intercept[t])
-            slope = spec.loss.gradient(problem.design.y, z, problem.design.row_weight)
-            loss = spec.loss.value(problem.design.y, z, problem.design.row_weight)
-            found.append((problem.design.correlate(slope)[:, 0], slope.sum(), loss))
+        for t, step in enumerate(shard.steps(spec)):
+            z = _predictor(step.design, held.A[t], held.intercept[t])
+            slope = spec.loss.gradient(step.design.y, z, step.design.row_weight)
+            loss = spec.loss.value(step.design.y, z, step.design.row_weight)
+            found.append((step.design.correlate(slope)[:, 0], slope.sum(), loss))
     return Judged(*(np.array(column) for column in zip(*found, strict=True)))
 
 
 def dual(shard: Shard, spec: Spec, pair: tuple, shrink: float) -> np.ndarray:
     """Dual value of every task at `shrink` times the dual point of its coefficients; eq. (9)."""
     held, found = pair[0], []
-    for t, problem in enumerate(shard.problems(spec)):
-        z = _predictor(problem.design, held.A[t], held.intercept[t])
-        found.append(spec.loss.dual(problem.design.y, z, problem.design.row_weight, shrink))
+    for t, step in enumerate(shard.steps(spec)):
+        z = _predictor(step.design, held.A[t], held.intercept[t])
+        found.append(spec.loss.dual(step.design.y, z, step.design.row_weight, shrink))
     return np.array(found)
 
 

@@ -17,7 +17,7 @@ from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.row_sums import partial_norms
-from mmtfl.solvers.task_problem import TaskAnswer, TaskProblem
+from mmtfl.solvers.task_step import TaskAnswer, TaskStep
 
 
 class Source(Protocol):
@@ -67,7 +67,6 @@ class Spec:
     """How the tasks are to be seen: the same for all of them, and known once all were counted."""
 
     loss: Loss
-    p: float
     fit_intercept: bool
     mean_size: float
     column_scale: np.ndarray | None
@@ -80,12 +79,12 @@ class Shard:
 
     def __init__(self, tasks: Tasks, first: int):
         self.tasks, self.first = tasks, first
-        self._made: tuple[str, list[TaskProblem]] | None = None
+        self._made: tuple[str, list[TaskStep]] | None = None
 
-    def problems(self, spec: Spec) -> list[TaskProblem]:
+    def steps(self, spec: Spec) -> list[TaskStep]:
         """Every task as step 1 of Algorithm 1 sees it."""
         if self._made is None or self._made[0] != spec.name:
-            self._made = spec.name, [TaskProblem(d, spec.loss, spec.p) for d in self._designs(spec)]
+            self._made = spec.name, [TaskStep(d, spec.loss) for d in self._designs(spec)]
         return self._made[1]
 
     def _designs(self, spec: Spec) -> list[Design]:
@@ -155,10 +154,11 @@ class Held(NamedTuple):
 
 
 class Update(NamedTuple):
-    """What goes out at a pass: the features still there, their weights, and how exact to be."""
+    """What goes out at a pass: the features still there, their weights, the norm, and how exact to be."""
 
     kept: np.ndarray
     weights: np.ndarray
+    p: float
     tol: float
 
 
@@ -181,13 +181,13 @@ def run_pass(shard: Shard, spec: Spec, before: tuple[Held, Any] | None, update: 
     A, intercept, losses = np.zeros((n_tasks, n_features)), np.zeros(n_tasks), np.zeros(n_tasks)
     effect = np.zeros(len(update.kept))
     with one_blas_thread():
-        for t, problem in enumerate(shard.problems(spec)):
-            found = problem.minimise(weights, update.tol, _last(before, t))
+        for t, step in enumerate(shard.steps(spec)):
+            found = step.minimise(weights, update.p, update.tol, _last(before, t))
             A[t], intercept[t], losses[t] = found.a, found.intercept, found.loss
-            size = np.abs(found.a[update.kept]) * problem.spread[update.kept]
+            size = np.abs(found.a[update.kept]) * step.spread[update.kept]
             np.maximum(effect, size, out=effect)
     previous = 0.0 if before is None else before[0].A
-    lengths, norms = partial_norms(np.abs(A[:, update.kept]), shard.first, spec.p)
+    lengths, norms = partial_norms(np.abs(A[:, update.kept]), shard.first, update.p)
     moved = float(np.abs(A - previous).max(initial=0.0))
     reply = Reply(losses, lengths, norms, effect, float(np.abs(A).max(initial=0.0)), moved)
     return Held(A, intercept), reply
@@ -211,5 +211,5 @@ def held_by(pair: tuple[Held, Reply]) -> Held:
 
 
 def as_is(source: Any) -> Any:
-    """A thing that needs no loading."""
+    """Identity loader: what is in memory already."""
     return source

@@ -1,8 +1,6 @@
 """Solving where the rows are: stored tasks placed by an engine, or by this process within a memory limit."""
 
-import math
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from uuid import uuid4
@@ -12,18 +10,12 @@ import numpy as np
 from mmtfl.data.stored import StoredTasks
 from mmtfl.engine.base import Engine
 from mmtfl.engine.threads import Streaming
-from mmtfl.objective.design import MODERATE
 from mmtfl.objective.losses import Loss
-from mmtfl.objective.penalties import LogRows, RowPower
 from mmtfl.solvers import shard_rows
-from mmtfl.solvers.alternating import alternate
-from mmtfl.solvers.blas import one_blas_thread
-from mmtfl.solvers.checkpoint import Book
 from mmtfl.solvers.placed import Placed
-from mmtfl.solvers.placed_design import PlacedDesign, placed_objective
+from mmtfl.solvers.placed_design import PlacedDesign, PlacedProblem
 from mmtfl.solvers.row_sums import split_evenly
 from mmtfl.solvers.shards import Spec
-from mmtfl.solvers.solution import Solution
 
 _FOR_DATA = 0.6  # share of the memory left for shards; the rest is for coefficients and for the finish
 _SPARE = 100_000_000  # bytes that compiled code and libraries may still take
@@ -59,16 +51,15 @@ class OpenTasks:
             cuts = split_evenly(held, engine.n_slots)
         sources = [stored.part(int(lo), int(hi), compress=compress) for lo, hi in pairwise(cuts)]
         spec = Spec(
-            loss=loss, p=2.0, fit_intercept=fit_intercept, column_scale=None, target_scale=None,
+            loss=loss, fit_intercept=fit_intercept, column_scale=None, target_scale=None,
             mean_size=float(stored.weight_sums.sum()) / stored.n_tasks, name=uuid4().hex,
         )  # fmt: skip
-        self.placed = Placed(engine, sources, spec, stored.n_features)
+        self.placed = Placed.load(engine, sources, spec, stored.n_features)
         self.n_rows = int(stored.rows_held(compress=compress).sum())
 
     def spreads(self) -> tuple[np.ndarray, np.ndarray]:
         """Standard deviation of every column over all rows, and of every task's target; 1 if constant."""
-        answers = self.placed.ask(shard_rows.column_moments, name="moments")
-        weight, mean, squares = (np.concatenate(column) for column in zip(*answers, strict=True))
+        weight, mean, squares = self.placed.ask_tasks(shard_rows.column_moments, name="moments")
         total = weight.sum()
         centre = weight @ mean / total
         columns = np.sqrt((squares.sum(axis=0) + weight @ (mean - centre) ** 2) / total)[:-1]
@@ -79,61 +70,13 @@ class OpenTasks:
             np.where(targets <= rounding * np.abs(mean[:, -1]), 1.0, targets),
         )
 
-    def solve(
-        self,
-        penalty: RowPower | LogRows,
-        *,
-        column_scale=None,
-        target_scale=None,
-        start=None,
-        book: Book | None = None,
-        **options,
-    ) -> Solution:
-        """Algorithm 1, finished by rows where what is left fits; see `solve`."""
-        known = None if book is None else book.solution()
-        if known is not None:
-            return known
-        if math.isinf(penalty.p):
-            raise ValueError(
-                "p=inf is solved by rows, which need all data in memory: load them with stored.load(), or "
-                "choose a finite p."
-            )
-        with one_blas_thread():
-            self._see_as(penalty, column_scale, target_scale)
-            objective = placed_objective(self._design(), self.loss, penalty)
-            factor = self._factor(objective.__dict__["steepest"])
-            if factor is not None:
-                scale = factor if column_scale is None else column_scale * factor
-                penalty = penalty.rescaled(1.0 / factor)
-                self._see_as(penalty, scale, target_scale)
-                objective = placed_objective(self._design(), self.loss, penalty)
-                start = None if start is None else start * factor[:, None]
-            found = alternate(objective, self.placed.engine, start=start, book=book, **options)
-            if factor is not None:
-                found = replace(found, A=found.A / factor[:, None])
-        if book is not None:
-            book.keep_solution(found)
-        return found
-
-    def _design(self) -> PlacedDesign:
+    def problem(self, *, column_scale=None, target_scale=None) -> PlacedProblem:
+        """The tasks in these units, for `solve`."""
         limit = self.stored.memory_limit
         # a part of what `plan` leaves; the same for every engine, so that all take the same way
         room = _FINISH if limit is None else min(_FINISH, limit // 8)
-        return PlacedDesign(self.placed, self.n_tasks, self.n_rows, room)
-
-    def _see_as(self, penalty, column_scale, target_scale) -> None:
-        spec = replace(
-            self.placed.spec, p=float(penalty.p), column_scale=column_scale, target_scale=target_scale,
-            name=uuid4().hex,
-        )  # fmt: skip
-        self.placed.see_as(spec)
-
-    def _factor(self, steepest: float) -> np.ndarray | None:
-        """Powers of two that bring columns to moderate size, if their squares could leave the floats."""
-        if steepest == 0.0 or 1.0 / MODERATE < steepest < MODERATE:
-            return None
-        largest = np.max(self.placed.ask(shard_rows.column_maxima, name="maxima"), axis=0)
-        return np.exp2(np.round(np.log2(np.where(largest > 0.0, largest, 1.0))))
+        placed = self.placed.seen_as(column_scale=column_scale, target_scale=target_scale)
+        return PlacedProblem(PlacedDesign(placed, self.n_tasks, self.n_rows, room), self.loss)
 
 
 def plan(held: np.ndarray, stored: StoredTasks, resident: Callable[[], int] | None = None):

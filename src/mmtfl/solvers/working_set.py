@@ -140,14 +140,14 @@ class WorkingSet:
             if self.design.fit_intercept:
                 share = self.design.task_sums(state) / model.task_weight
                 state = state - h * self.design.spread(share)
-        alpha, eps = (part[self.features] for part in penalty.strengths(self.design.n_features))
-        solve, member = penalty.row_solver(), (*penalty.shape_numbers, alpha, eps)
+        solve, member = penalty.row_solver(), penalty.member_numbers
+        strengths = penalty.of_rows(self.features).row_numbers(self.size)
         track = Track(A, state.ravel(), rows, penalty.of_rows(self.features[rows]), h, use_gram, begin)
         done, first, thorough = 0, 0.0, True
         while done < max_sweeps:
             n = kernels.sweeps(
                 solve, use_gram, self.x, self.start, self.length, h, model.means, self.gram,
-                model.curvature, track.state, begin, rows, A, *member, thorough, tolerance,
+                model.curvature, track.state, begin, rows, A, member, strengths, thorough, tolerance,
                 track.iterates, track.states, track.moves,
             )  # fmt: skip
             if done == 0:

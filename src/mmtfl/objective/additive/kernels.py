@@ -12,7 +12,7 @@ import numpy as np
 from numba import carray, njit
 
 from mmtfl.objective.row_functions import INNER, OPTIONS
-from mmtfl.objective.row_prox import _compiled
+from mmtfl.objective.row_prox import compiled_row_solver
 
 _compile = njit(**INNER)  # type: ignore[call-overload]
 _entry = njit(**OPTIONS)  # type: ignore[call-overload]
@@ -132,17 +132,17 @@ def _largest(g, L, alpha, eps, present, out):
             _set_row(g, L, t, min(abs(g[t]) / L[t], size), eps, out)
 
 
-def _euclidean_row(g, L, n, kind, p, r, alpha, eps, present, thorough, out):
-    _euclidean(carray(g, n), carray(L, n), alpha, eps, carray(present, n), carray(out, n))
+def _euclidean_row(g, L, n, member, row, present, thorough, out):
+    _euclidean(carray(g, n), carray(L, n), row[0], row[1], carray(present, n), carray(out, n))
 
 
-def _largest_row(g, L, n, kind, p, r, alpha, eps, present, thorough, out):
-    _largest(carray(g, n), carray(L, n), alpha, eps, carray(present, n), carray(out, n))
+def _largest_row(g, L, n, member, row, present, thorough, out):
+    _largest(carray(g, n), carray(L, n), row[0], row[1], carray(present, n), carray(out, n))
 
 
 def row_solver(p):
     """Address of the solver for p = 2 or p = inf; see `mmtfl.objective.row_prox.row_solver`."""
-    return _compiled(_largest_row if p == np.inf else _euclidean_row).address
+    return compiled_row_solver(_largest_row if p == np.inf else _euclidean_row).address
 
 
 @_entry

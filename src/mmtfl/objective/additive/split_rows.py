@@ -53,7 +53,7 @@ class SplitRows(RowPower):
         """P: the entries of each row clipped where it costs as much to go on in Q."""
         size = np.abs(A)
         falling = -np.sort(-size, axis=1)
-        alpha, eps = (part[:, None] for part in self.strengths(len(A)))
+        alpha, eps = (column[:, None] for column in self.row_numbers(len(A)).T)
         bound = (_largest_bound if math.isinf(self.p) else _euclidean_bound)(falling, alpha, eps)
         return np.copysign(np.minimum(size, bound), A)
 

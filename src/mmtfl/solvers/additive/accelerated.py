@@ -4,7 +4,8 @@ from typing import Protocol
 
 import numpy as np
 
-from mmtfl.objective.additive import AdditiveObjective
+from mmtfl.objective.additive import TwoNorms
+from mmtfl.objective.problem import Problem
 from mmtfl.solvers.additive.descent import Move, State
 from mmtfl.solvers.additive.operators import TaskOperator, task_designs, task_operators
 
@@ -67,8 +68,11 @@ def accelerate(
 class _BothParts:
     """The least-squares model over (P, Q), whatever their norms."""
 
-    def __init__(self, objective: AdditiveObjective, operators: list[TaskOperator], residual: np.ndarray):
-        self.objective, self.operators, self._residual = objective, operators, residual
+    def __init__(
+        self, problem: Problem, norms: TwoNorms, operators: list[TaskOperator], residual: np.ndarray
+    ):
+        self.problem, self.norms = problem, norms
+        self.operators, self._residual = operators, residual
 
     def forward(self, change: np.ndarray) -> np.ndarray:
         A = change[0] + change[1]
@@ -78,20 +82,20 @@ class _BothParts:
         return self._residual - image
 
     def gradient(self, residual: np.ndarray) -> np.ndarray:
-        segments = self.objective.design.segments()
+        segments = self.problem.design.segments()
         columns = [self.operators[t].adjoint(residual[rows]) for t, rows in segments]
         return -np.stack(columns, axis=1)[None]  # the same for both parts
 
     def prox(self, x: np.ndarray, step: float) -> np.ndarray:
-        return np.stack([self.objective.shared.prox(x[0], step), self.objective.specific.prox(x[1], step)])
+        return np.stack([self.norms.shared.prox(x[0], step), self.norms.specific.prox(x[1], step)])
 
 
 class BothParts:
     """Minimise models over P and Q at once, knowing the norms by their prox alone: this serves any pair."""
 
-    def __init__(self, objective: AdditiveObjective):
-        self.objective = objective
-        self._designs = task_designs(objective.design)
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        self._designs = task_designs(problem.design)
         self._operators: list[TaskOperator] = []
         self._curvature = 0.0
 
@@ -99,18 +103,19 @@ class BothParts:
         """Curvature of the last step; any number serves before."""
         return self._curvature or 1.0
 
-    def grow(self, state: State, gradient: np.ndarray, least: float) -> int:
+    def grow(self, norms: TwoNorms, state: State, gradient: np.ndarray, least: float) -> int:
         """Nothing is left out, so nothing is taken in."""
         return 0
 
     def minimise(
-        self, state: State, slope_z: np.ndarray, weight: np.ndarray, tolerance: float, relative: float
-    ) -> Move:
+        self, norms: TwoNorms, state: State, slope_z: np.ndarray, weight: np.ndarray, tolerance: float,
+        relative: float,
+    ) -> Move:  # fmt: skip
         """Accelerated steps from the present parts."""
-        objective, root = self.objective, np.sqrt(weight)
-        if not (self._operators and objective.loss.is_quadratic):
-            self._operators = task_operators(objective.design, self._designs, weight)
-        model = _BothParts(objective, self._operators, -slope_z / root)
+        problem, root = self.problem, np.sqrt(weight)
+        if not (self._operators and problem.loss.is_quadratic):
+            self._operators = task_operators(problem.design, self._designs, weight)
+        model = _BothParts(problem, norms, self._operators, -slope_z / root)
         start = np.stack([state.P, state.Q])
         # P and Q move together, so their common curvature counts twice
         guess = FORGET * self._curvature or 2.0 * max(operator.mean_curvature for operator in self._operators)

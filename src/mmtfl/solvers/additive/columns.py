@@ -7,7 +7,8 @@ smooth function of P, much flatter where X_t is large; docs/additive.md section 
 
 import numpy as np
 
-from mmtfl.objective.additive import AdditiveObjective, ColumnNorm, Norm, RowNorm
+from mmtfl.objective.additive import ColumnNorm, Norm, RowNorm, TwoNorms
+from mmtfl.objective.problem import Problem
 from mmtfl.solvers.additive.accelerated import FORGET, accelerate
 from mmtfl.solvers.additive.descent import Move, State
 from mmtfl.solvers.additive.operators import TaskBasis, TaskOperator, task_designs, task_operators
@@ -56,26 +57,25 @@ class _SharedPart:
 class EliminatedColumns:
     """Minimise models over P, for any norm of P and ColumnNorm of Q."""
 
-    def __init__(self, objective: AdditiveObjective):
-        assert isinstance(objective.specific, ColumnNorm)
-        self.objective = objective
-        self._designs = task_designs(objective.design)
+    def __init__(self, problem: Problem, *, by_rows: bool):
+        self.problem = problem
+        self._designs = task_designs(problem.design)
         self._operators: list[TaskOperator] = []
         self._bases: dict[int, TaskBasis] = {}
         self._columns: list[np.ndarray] = []
         self._curvature = 0.0
         # rows of P come in when they are asked for; other norms have no rows to leave out
-        everything = np.arange(objective.design.n_features)
-        self._features = everything[:0] if isinstance(objective.shared, RowNorm) else everything
+        everything = np.arange(problem.design.n_features)
+        self._features = everything[:0] if by_rows else everything
         self._open: set[int] = set()
 
     def curvature(self) -> float:
         """Curvature of the last step; any number serves before."""
         return self._curvature or 1.0
 
-    def grow(self, state: State, gradient: np.ndarray, least: float) -> int:
+    def grow(self, norms: TwoNorms, state: State, gradient: np.ndarray, least: float) -> int:
         """Take in the rows of P that are kept or asked for, and the tasks with a column or asking for one."""
-        shared, specific = self.objective.shared, self.objective.specific
+        shared, specific = norms.shared, norms.specific
         assert isinstance(specific, ColumnNorm)
         n_new = 0
         if isinstance(shared, RowNorm):
@@ -95,24 +95,25 @@ class EliminatedColumns:
         return n_new + int(np.count_nonzero(asked & ~used))
 
     def minimise(
-        self, state: State, slope_z: np.ndarray, weight: np.ndarray, tolerance: float, relative: float
-    ) -> Move:
+        self, norms: TwoNorms, state: State, slope_z: np.ndarray, weight: np.ndarray, tolerance: float,
+        relative: float,
+    ) -> Move:  # fmt: skip
         """Accelerated steps on P from the present one."""
         self._prepare(weight)
-        objective, operators, root = self.objective, self._operators, np.sqrt(weight)
+        design, operators, root = self.problem.design, self._operators, np.sqrt(weight)
         residual = -slope_z / root
         without_q = residual.copy()
         columns, target, eigenvalues = [], [], []
-        for t, rows in objective.design.segments():
+        for t, rows in design.segments():
             without_q[rows] += operators[t].forward(state.Q[:, t]) if t in self._open else 0.0
             basis = self._bases[t] if t in self._open else None
             x, e = self._columns[t], without_q[rows]
             columns.append(x if basis is None else basis.rotate(x))
             target.append(e if basis is None else basis.rotate(e))
             eigenvalues.append(np.zeros(len(e)) if basis is None else basis.eigenvalues)
-        alpha = objective.specific.alpha
+        alpha = norms.specific.alpha
         lengths = np.sqrt(np.einsum("jt,jt->t", state.Q, state.Q))
-        model = _SharedPart(objective.shared, alpha, columns, target, eigenvalues, lengths)
+        model = _SharedPart(norms.shared, alpha, columns, target, eigenvalues, lengths)
         guess = FORGET * self._curvature or max(operator.mean_curvature for operator in operators)
         goal, image, self._curvature = accelerate(
             model, state.P[self._features], guess or 1.0, tolerance=tolerance, relative=relative
@@ -120,7 +121,7 @@ class EliminatedColumns:
         left = model.residual(image)
         P, Q, new = state.P.copy(), np.zeros_like(state.Q), without_q.copy()
         P[self._features] = goal
-        for t, rows in objective.design.segments():
+        for t, rows in design.segments():
             change = model.change(left, t)
             new[rows] += self._bases[t].back(change) if t in self._open else change
             if model.lengths[t] > 0.0:
@@ -129,9 +130,9 @@ class EliminatedColumns:
 
     def _prepare(self, weight: np.ndarray) -> None:
         """Operators, columns and bases for these weights; the squared loss has one set of weights."""
-        quadratic = self.objective.loss.is_quadratic
+        quadratic = self.problem.loss.is_quadratic
         if not (self._operators and quadratic):
-            self._operators = task_operators(self.objective.design, self._designs, weight)
+            self._operators = task_operators(self.problem.design, self._designs, weight)
             self._columns, self._bases = [], {}
         if not self._columns:
             self._columns = [operator.columns(self._features) for operator in self._operators]

@@ -10,8 +10,8 @@ from typing import Protocol
 
 import numpy as np
 
-from mmtfl.objective.additive import AdditiveObjective
-from mmtfl.objective.design import Design
+from mmtfl.objective.additive import TwoNorms
+from mmtfl.objective.problem import Problem
 from mmtfl.solvers.additive.solution import AdditiveSolution
 
 _ROUNDING = 1e-14  # an objective that rises by less has not risen
@@ -45,12 +45,13 @@ class PartSolver(Protocol):
     def curvature(self) -> float:
         """Largest curvature among the entries it works on."""
 
-    def grow(self, state: State, gradient: np.ndarray, least: float) -> int:
+    def grow(self, norms: TwoNorms, state: State, gradient: np.ndarray, least: float) -> int:
         """Take in what the gradient asks for beyond `least`; how much."""
 
     def minimise(
-        self, state: State, slope_z: np.ndarray, weight: np.ndarray, tolerance: float, relative: float
-    ) -> Move:
+        self, norms: TwoNorms, state: State, slope_z: np.ndarray, weight: np.ndarray, tolerance: float,
+        relative: float,
+    ) -> Move:  # fmt: skip
         """Minimise the model with these row weights from the present parts.
 
         Until no slope moves by more than tolerance, or by that share of the first move.
@@ -58,93 +59,95 @@ class PartSolver(Protocol):
 
 
 class PassDescent:
-    """Minimise an additive objective from any start; keeps what it has gathered for the next call.
+    """Minimise a problem under two norms from any start; keeps what it has gathered for the next call.
 
     Parameters
     ----------
-    objective : AdditiveObjective
-        The strengths of its norms may change between calls.
+    problem : Problem
+        Data and loss.
     parts : PartSolver
-        Minimiser of least-squares models for this objective.
+        Minimiser of least-squares models for this problem and the kinds of the norms.
     """
 
-    def __init__(self, objective: AdditiveObjective, parts: PartSolver):
-        self.objective, self.parts = objective, parts
+    def __init__(self, problem: Problem, parts: PartSolver):
+        self.problem, self.parts = problem, parts
 
-    def solve(self, start=None, *, max_iter: int, tol: float) -> AdditiveSolution:
+    def solve(self, norms: TwoNorms, start=None, *, max_iter: int, tol: float) -> AdditiveSolution:
         """Descend from the parts (P, Q) of `start`, or from zero."""
-        objective, design = self.objective, self.objective.design
-        scale = float(np.abs(objective.null_gradient).max(initial=0.0))
-        scale = scale or float(max(1.0, np.abs(design.y).max()))
+        problem, design, scale = self.problem, self.problem.design, self.problem.scale
         # a penalty below the rounding of the gradient cannot be told from none by a dual point
-        certifiable = min(objective.shared.alpha, objective.specific.alpha) > _ALPHA_RESOLVED * scale
-        state = self._start(start)
+        certifiable = min(norms.shared.alpha, norms.specific.alpha) > _ALPHA_RESOLVED * scale
+        state = self._start(norms, start)
         history: list[float] = []
         violation, gap, converged = np.inf, None, False
         for _ in range(max_iter):
-            slope_z = objective.loss_gradient(state.z)
+            slope_z = problem.loss_gradient(state.z)
             moved = state.P.any() or state.Q.any()
-            gradient = design.correlate(slope_z) if moved else objective.null_gradient
-            violation = objective.violation(state.P, state.Q, gradient, self.parts.curvature())
+            gradient = design.correlate(slope_z) if moved else problem.null_gradient
+            violation = norms.violation(state.P, state.Q, gradient, self.parts.curvature())
             history.append(state.value)
-            gap = objective.parts_gap(state.P, state.Q, state.z, gradient) if certifiable else None
+            gap = norms.dual_gap(problem, state.P, state.Q, state.z, gradient) if certifiable else None
             close = violation <= tol * scale
-            converged = close and (gap is None or gap <= tol * objective.null_value)
+            converged = close and (gap is None or gap <= tol * problem.null_value)
             # a start may bring entries that are all but zero: they must meet a sweep, which drops them
             unswept = len(history) == 1 and moved
             if (converged and not unswept) or len(history) == max_iter:
                 break
-            n_new = self.parts.grow(state, gradient, 0.0 if close else tol * scale)
+            n_new = self.parts.grow(norms, state, gradient, 0.0 if close else tol * scale)
             # what is gathered need not be exact while more is still to come in
             goal = max(0.01 * violation, 0.3 * tol * scale) if n_new and not close else 0.3 * tol * scale
             if close and not converged:
                 goal = min(goal, 0.1 * violation)
-            if not self._descend(state, slope_z, goal):
+            if not self._descend(norms, state, slope_z, goal):
                 break  # at the limit of floating point
-        return self._solution(state, history, violation / scale, gap, converged)
+        return self._solution(norms, state, history, violation / scale, gap, converged)
 
-    def _start(self, start) -> State:
-        objective, design = self.objective, self.objective.design
+    def _start(self, norms: TwoNorms, start) -> State:
+        problem, design = self.problem, self.problem.design
         shape = (design.n_features, design.n_tasks)
         P, Q = (np.zeros(shape) for _ in range(2)) if start is None else (np.array(part) for part in start)
         if not (P.any() or Q.any()):
-            return State(P, Q, design.spread(objective.null_intercept), objective.null_value)
-        z = with_best_intercepts(objective, design.predict(P + Q) + design.spread(objective.null_intercept))
-        return State(P, Q, z, objective.loss_value(z) + objective.penalty_value(P, Q))
+            return State(P, Q, design.spread(problem.null_intercept), problem.null_value)
+        z = with_best_intercepts(problem, problem.predict(P + Q, problem.null_intercept))
+        return State(P, Q, z, problem.loss_value(z) + norms.value(P, Q))
 
-    def _descend(self, state: State, slope_z: np.ndarray, tolerance: float) -> bool:
+    def _descend(self, norms: TwoNorms, state: State, slope_z: np.ndarray, tolerance: float) -> bool:
         """Minimise one model; False if nothing moved."""
-        objective, design = self.objective, self.objective.design
-        if objective.loss.is_quadratic:
-            return self._step(state, slope_z, design.row_weight, tolerance)
-        bound = objective.loss.curvature * design.row_weight
-        hessian = objective.loss.hessian(design.y, state.z, design.row_weight)
+        loss, design = self.problem.loss, self.problem.design
+        if loss.is_quadratic:
+            return self._step(norms, state, slope_z, design.row_weight, tolerance)
+        bound = loss.curvature * design.row_weight
+        hessian = loss.hessian(design.y, state.z, design.row_weight)
         # Where the model is too flat the step goes too far: raise its curvature towards the bound, where the
         # model lies above the loss and any fall of it is a fall of the objective.
         for floor in _WEIGHT_FLOORS:
             weight = np.maximum(hessian, floor * bound)
-            if self._step(state, slope_z, weight, 0.1 * tolerance, _INEXACT):
+            if self._step(norms, state, slope_z, weight, 0.1 * tolerance, _INEXACT):
                 return True
         return False
 
-    def _step(self, state: State, slope_z, weight, tolerance: float, relative: float = 0.0) -> bool:
+    def _step(
+        self, norms: TwoNorms, state: State, slope_z, weight, tolerance: float, relative: float = 0.0
+    ) -> bool:
         """Go where the model is least, as far as the objective falls; False if it does not."""
-        objective = self.objective
-        move = self.parts.minimise(state, slope_z, weight, tolerance, relative)
+        problem = self.problem
+        move = self.parts.minimise(norms, state, slope_z, weight, tolerance, relative)
         if np.array_equal(move.P, state.P) and np.array_equal(move.Q, state.Q):
             return False
         for step in (1.0, 0.5, 0.25):
             P = move.P if step == 1.0 else state.P + step * (move.P - state.P)
             Q = move.Q if step == 1.0 else state.Q + step * (move.Q - state.Q)
-            z = with_best_intercepts(objective, state.z + step * move.change_z)
-            value = objective.loss_value(z) + objective.penalty_value(P, Q)
+            z = with_best_intercepts(problem, state.z + step * move.change_z)
+            value = problem.loss_value(z) + norms.value(P, Q)
             if value <= state.value + _ROUNDING * abs(state.value):
                 state.P, state.Q, state.z, state.value = P, Q, z, value
                 return True
         return False
 
-    def _solution(self, state: State, history, violation, gap, converged) -> AdditiveSolution:
-        design = self.objective.design
+    def _solution(
+        self, norms: TwoNorms, state: State, history, violation, gap, converged
+    ) -> AdditiveSolution:
+        design = self.problem.design
         A = state.P + state.Q
         intercept = design.task_means(state.z - design.predict(A), design.row_weight)
         return AdditiveSolution(
@@ -159,18 +162,25 @@ class PassDescent:
             solver=type(self.parts).__name__,
             shared=state.P,
             specific=state.Q,
-            loss=state.value - self.objective.penalty_value(state.P, state.Q),
+            loss=state.value - norms.value(state.P, state.Q),
         )
 
 
-def with_best_intercepts(objective: AdditiveObjective, z: np.ndarray) -> np.ndarray:
+def with_best_intercepts(problem: Problem, z: np.ndarray) -> np.ndarray:
     """z shifted, task by task, to where the loss is least; so the dual point is feasible."""
-    design, loss = objective.design, objective.loss
-    if not design.fit_intercept:
+    if not problem.design.fit_intercept:
         return z
+    return z + problem.design.spread(best_shifts(problem, z))
+
+
+def best_shifts(problem: Problem, z: np.ndarray) -> np.ndarray:
+    """The constant of each task that lowers the loss at z the most: Newton inside a bracket."""
+    design, loss = problem.design, problem.loss
     if loss.is_quadratic:
-        return z + design.spread(design.task_means(design.y - z, design.row_weight))
-    low, high = _brackets(design, z)
+        return design.task_means(design.y - z, design.row_weight)
+    # beyond these shifts the slope of a task's loss has the sign of the shift
+    high = np.maximum.reduceat(np.abs(z), design.offsets[:-1]) + 60.0
+    low = -high
     shift = np.zeros(design.n_tasks)
     for _ in range(60):
         moved = z + design.spread(shift)
@@ -184,10 +194,4 @@ def with_best_intercepts(objective: AdditiveObjective, z: np.ndarray) -> np.ndar
         if settled.all() or np.array_equal(trial, shift):
             break
         shift = np.where(settled, shift, trial)
-    return z + design.spread(shift)
-
-
-def _brackets(design: Design, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Shifts between which every task's best one lies: beyond, all its rows are predicted as one class."""
-    reach = np.maximum.reduceat(np.abs(z), design.offsets[:-1]) + 60.0
-    return -reach, reach
+    return shift

@@ -5,11 +5,8 @@ from dataclasses import replace
 import numpy as np
 from scipy import sparse
 
-from mmtfl.data.tasks import Tasks
-from mmtfl.objective.additive import AdditiveObjective, ColumnNorm, EntryNorm, Norm, RowNorm
-from mmtfl.objective.design import Design
-from mmtfl.objective.losses import Loss
-from mmtfl.objective.objective import Objective
+from mmtfl.objective.additive import ColumnNorm, EntryNorm, RowNorm, TwoNorms
+from mmtfl.objective.problem import Problem
 from mmtfl.solvers.additive.accelerated import BothParts
 from mmtfl.solvers.additive.columns import EliminatedColumns
 from mmtfl.solvers.additive.descent import PassDescent
@@ -20,22 +17,22 @@ from mmtfl.solvers.blas import one_blas_thread
 _LARGEST_BASIS = 800  # eigenvectors of a larger task would cost more than they save
 
 
-def additive_descent(objective: AdditiveObjective) -> SplitDescent | PassDescent:
-    """The quickest way to minimise an objective, given what is known of its pair of norms."""
-    shared, specific, design = objective.shared, objective.specific, objective.design
+def additive_descent(problem: Problem, norms: TwoNorms) -> SplitDescent | PassDescent:
+    """The quickest way to minimise a problem, given the kinds of its two norms."""
+    shared, specific, design = norms.shared, norms.specific, problem.design
     if isinstance(shared, RowNorm) and isinstance(specific, EntryNorm):
-        return SplitDescent(objective)
+        return SplitDescent(problem)
     small = min(design.n_features, int(np.diff(design.offsets).max())) <= _LARGEST_BASIS
     # in a basis of eigenvectors columns are dense: all of a sparse X would be too many
     few = isinstance(shared, RowNorm) or not sparse.issparse(design.tasks.X)
     if isinstance(specific, ColumnNorm) and small and few:
-        return PassDescent(objective, EliminatedColumns(objective))
-    return PassDescent(objective, BothParts(objective))
+        return PassDescent(problem, EliminatedColumns(problem, by_rows=isinstance(shared, RowNorm)))
+    return PassDescent(problem, BothParts(problem))
 
 
-def check_range(objective: Objective) -> None:
+def check_range(problem: Problem) -> None:
     """Refuse columns whose squares would leave the range of floats."""
-    if objective.design.moderated(objective.null_gradient)[1] is not None:
+    if problem.moderated()[1] is not None:
         raise ValueError(
             "X or y has values so large or small that their squares leave the range of floats: measure them "
             "in other units, or use standardize=True (and scale_targets=True)."
@@ -50,85 +47,64 @@ class AdditiveGrid:
 
     Parameters
     ----------
-    design : Design
-        The data.
-    loss : Loss
-        The loss of a row.
-    shared, specific : Norm
+    problem : Problem
+        Data and loss.
+    norms : TwoNorms
         The pair, at any strengths.
     """
 
-    def __init__(self, design: Design, loss: Loss, shared: Norm, specific: Norm):
-        self._objective = AdditiveObjective(design, loss, shared, specific)
-        check_range(self._objective)
-        self._descent = additive_descent(self._objective)
+    def __init__(self, problem: Problem, norms: TwoNorms):
+        check_range(problem)
+        self._problem, self._norms = problem, norms
+        self._descent = additive_descent(problem, norms)
 
     def largest(self) -> tuple[float, float]:
         """The smallest strengths that together leave nothing."""
-        return self._objective.critical_strengths()
+        return self._norms.critical_strengths(self._problem)
 
     def solve(
         self, first: float, second: float, starts: list[AdditiveSolution], *, max_iter: int, tol: float
     ) -> AdditiveSolution:
         """The solution at two strengths, from the best of its neighbours'."""
-        objective = self._objective
-        objective.shared, objective.specific = objective.shared.at(first), objective.specific.at(second)
+        norms = self._norms.at(first, second)
         if not starts:
-            return self._descent.solve(max_iter=max_iter, tol=tol)
-        best = min(starts, key=self._value_here)
-        certified = self._certified(best, tol)
+            return self._descent.solve(norms, max_iter=max_iter, tol=tol)
+        best = min(starts, key=lambda start: _value_of(start, norms))
+        certified = self._certified(norms, best, tol)
         if certified is not None:
             return certified
-        return self._descent.solve((best.shared, best.specific), max_iter=max_iter, tol=tol)
+        return self._descent.solve(norms, (best.shared, best.specific), max_iter=max_iter, tol=tol)
 
-    def _value_here(self, solution: AdditiveSolution) -> float:
-        return solution.loss + self._objective.penalty_value(solution.shared, solution.specific)
-
-    def _certified(self, solution: AdditiveSolution, tol: float) -> AdditiveSolution | None:
-        """A neighbour's solution at the present strengths, if the duality gap allows; costs one pass."""
-        objective, design = self._objective, self._objective.design
-        z = design.predict(solution.A) + design.spread(solution.intercept)
-        gradient = design.correlate(objective.loss_gradient(z))
-        gap = objective.parts_gap(solution.shared, solution.specific, z, gradient)
-        if gap > tol * objective.null_value:
+    def _certified(self, norms: TwoNorms, solution: AdditiveSolution, tol: float) -> AdditiveSolution | None:
+        """A neighbour's solution at these strengths, if the duality gap allows; costs one pass."""
+        problem = self._problem
+        z = problem.predict(solution.A, solution.intercept)
+        gradient = problem.design.correlate(problem.loss_gradient(z))
+        gap = norms.dual_gap(problem, solution.shared, solution.specific, z, gradient)
+        if gap > tol * problem.null_value:
             return None
-        value = self._value_here(solution)
+        value = _value_of(solution, norms)
         return replace(solution, objective=value, dual_gap=gap, n_iter=1, history=np.array([value]))
 
 
+def _value_of(solution: AdditiveSolution, norms: TwoNorms) -> float:
+    """Objective of a solution at other strengths."""
+    return solution.loss + norms.value(solution.shared, solution.specific)
+
+
 def solve_additive(
-    tasks: Tasks,
-    loss: Loss,
-    shared: Norm,
-    specific: Norm,
+    problem: Problem,
+    norms: TwoNorms,
     *,
-    fit_intercept: bool = True,
-    column_scale: np.ndarray | None = None,
     start: np.ndarray | None = None,
     max_iter: int = 1000,
     tol: float = 1e-7,
 ) -> AdditiveSolution:
     """Minimise the loss at P + Q plus a norm of P and a norm of Q; docs/additive.md eq. (1).
 
-    Parameters
-    ----------
-    tasks : Tasks
-        The data.
-    loss : Squared or Logistic
-        The loss of a row.
-    shared, specific : Norm
-        Penalties of P and Q with their strengths, such as ``RowNorm(0.1)`` and ``EntryNorm(0.05)``.
-    fit_intercept : bool
-        Whether each task has an unpenalised constant.
-    column_scale : ndarray (n_features,), optional
-        Work on X / column_scale, without copying X; P and Q come back in those units.
-    start : ndarray (2, n_features, n_tasks), optional
-        P and Q to begin from.
-    max_iter : int
-        Passes over the data at most.
-    tol : float
-        Stop when the violation is below this share of the largest gradient entry at zero, and the duality
-        gap below this share of the objective there.
+    `start` has P and Q to begin from, (2, n_features, n_tasks); `max_iter` bounds the passes over the data.
+    It stops when the violation is below `tol` of the largest gradient entry at zero, and the duality gap
+    below that share of the objective there.
 
     Examples
     --------
@@ -136,18 +112,19 @@ def solve_additive(
 
     >>> import numpy as np
     >>> from mmtfl.data import Tasks
-    >>> from mmtfl.objective.additive import EntryNorm, RowNorm
+    >>> from mmtfl.objective.additive import EntryNorm, RowNorm, TwoNorms
+    >>> from mmtfl.objective.design import Design
     >>> from mmtfl.objective.losses import Squared
+    >>> from mmtfl.objective.problem import Problem
     >>> from mmtfl.solvers.additive import solve_additive
     >>> tasks = Tasks.from_rows(np.tile(np.eye(2), (2, 1)), [4.0, 4.0, 4.0, 0.0], [0, 0, 1, 1])
-    >>> found = solve_additive(tasks, Squared(), RowNorm(0.7), EntryNorm(0.6), fit_intercept=False)
+    >>> problem = Problem(Design(tasks, fit_intercept=False), Squared())
+    >>> found = solve_additive(problem, TwoNorms(RowNorm(0.7), EntryNorm(0.6)))
     >>> found.shared.round(2), found.specific.round(2)
     (array([[3.01, 3.01],
            [0.  , 0.  ]]), array([[0. , 0. ],
            [2.8, 0. ]]))
     """
     with one_blas_thread():
-        design = Design(tasks, column_scale=column_scale, fit_intercept=fit_intercept)
-        objective = AdditiveObjective(design, loss, shared, specific)
-        check_range(objective)
-        return additive_descent(objective).solve(start, max_iter=max_iter, tol=tol)
+        check_range(problem)
+        return additive_descent(problem, norms).solve(norms, start, max_iter=max_iter, tol=tol)

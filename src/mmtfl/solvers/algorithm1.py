@@ -6,19 +6,20 @@ row norms come back; the coefficients stay with their tasks until the end.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from time import monotonic
 
 import numpy as np
 
 from mmtfl.engine.base import Engine
-from mmtfl.objective.objective import Objective
-from mmtfl.solvers.block import RowDescent
+from mmtfl.objective.penalties import RowPenalty
+from mmtfl.objective.problem import Problem
 from mmtfl.solvers.checkpoint import Book
-from mmtfl.solvers.leaps import Leaps
 from mmtfl.solvers.placed import Placed
-from mmtfl.solvers.placed_design import judged
+from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.shards import Held, Update
 from mmtfl.solvers.solution import Solution
+from mmtfl.solvers.squarem import Squarem
 
 _INNER = 0.03  # accuracy of a task's own problem, in units of tol
 _INEXACT = 0.03  # while A still moves, in units of its last move: early passes need no exact answers
@@ -31,8 +32,9 @@ _LONGEST_LINEAGE = 64  # passes that a cluster would have to repeat for a lost w
 Report = Callable[[int, float, float, int], None]
 
 
-def alternate(
-    objective: Objective,
+def run_algorithm1(
+    problem: Problem,
+    penalty: RowPenalty,
     engine: Engine,
     *,
     start=None,
@@ -47,32 +49,23 @@ def alternate(
     descent can still leave; the finish never raises the objective. With a `book`, passes go on from where it
     says, and are kept in it as they go.
     """
-    passes = Passes(objective, engine, start=start, tol=tol, report=report, book=book)
+    passes = Passes(problem, penalty, engine, start=start, tol=tol, report=report, book=book)
     passes.run(max_iter, passes.early_goal)
-    if not objective.design.can_gather(passes.n_kept):
+    if not problem.design.can_gather(passes.n_kept):
         passes.run(max_iter, tol)
-        return judged(objective, passes.held, *passes.bring_home(), tol=tol, history=np.array(passes.history))
+        return passes.judged(tol)
     A, intercept = passes.bring_home()
-    finish = RowDescent(objective).solve(A, intercept, max_iter=max_iter, tol=tol)
-    full_history = np.concatenate([passes.history, finish.history])
-    return Solution(
-        A=finish.A,
-        intercept=finish.intercept,
-        objective=finish.objective,
-        violation=finish.violation,
-        dual_gap=finish.dual_gap,
-        n_iter=len(full_history),
-        history=full_history,
-        converged=finish.converged,
-        solver="alternating",
-    )
+    finish = RowDescent(problem).solve(penalty, A, intercept, max_iter=max_iter, tol=tol)
+    history = np.concatenate([passes.history, finish.history])
+    return replace(finish, n_iter=len(history), history=history, solver="alternating")
 
 
 def run_passes(
-    objective: Objective, engine: Engine, *, start=None, max_iter: int, tol: float, accelerate: bool = True
-):
+    problem: Problem, penalty: RowPenalty, engine: Engine, *, start=None, max_iter: int, tol: float,
+    accelerate: bool = True,
+):  # fmt: skip
     """The passes of Algorithm 1: A, the intercepts, and the objective after each pass."""
-    passes = Passes(objective, engine, start=start, tol=tol, accelerate=accelerate)
+    passes = Passes(problem, penalty, engine, start=start, tol=tol, accelerate=accelerate)
     passes.run(max_iter, passes.early_goal)
     return *passes.bring_home(), np.array(passes.history)
 
@@ -86,23 +79,21 @@ class Passes:
     """
 
     def __init__(
-        self, objective: Objective, engine: Engine, *, tol: float, start=None, accelerate: bool = True,
-        report: Report | None = None, book: Book | None = None,
+        self, problem: Problem, penalty: RowPenalty, engine: Engine, *, tol: float, start=None,
+        accelerate: bool = True, report: Report | None = None, book: Book | None = None,
     ):  # fmt: skip
-        self.objective, self.tol, self.report, self.book = objective, tol, report, book
-        self.placed = Placed.of(objective, engine)
-        penalty = objective.penalty
-        self.separable = penalty.power == penalty.p and penalty.kind == 0  # k = inf: c never changes
-        self.leaps = Leaps() if accelerate and not self.separable else None
+        self.problem, self.penalty = problem, penalty
+        self.tol, self.report, self.book = tol, report, book
+        self.placed = Placed.of(problem, engine)
+        self.squarem = Squarem() if accelerate and not penalty.is_separable else None
         self.history: list[float] = []
         self.size, self.change, self.leapt = 0.0, np.inf, False
         self.unrest = np.inf  # the last change of A; 0 where more passes would change nothing
-        self.norms, self.effect = np.zeros((2, objective.design.n_features))  # of the rows of the last A
+        n_features = problem.design.n_features
+        self.norms, self.effect = np.zeros((2, n_features))  # of the rows of the last A
         self._kept_at = 0, monotonic()
-        n_features = objective.design.n_features
         if start is None or not np.any(start):  # from zero weights no feature would return
-            weight = np.asarray(penalty.start_weight(), dtype=float)
-            self.weights = np.array(np.broadcast_to(weight, n_features))
+            self.weights = np.full(n_features, penalty.start_weight(), dtype=float)
             self.held: list = [None] * len(self.placed.shards)
         else:
             A = np.asarray(start, dtype=float)
@@ -120,7 +111,7 @@ class Passes:
     @property
     def early_goal(self) -> float:
         """How still A must stand where row descent finishes the work."""
-        return max(self.tol, _CONVEX_PASSES_TOL) if self.objective.penalty.is_convex else self.tol
+        return max(self.tol, _CONVEX_PASSES_TOL) if self.penalty.is_convex else self.tol
 
     def run(self, max_iter: int, goal: float) -> None:
         """Go on until A moves by no more than this share of its size, `max_iter` passes in all."""
@@ -134,13 +125,26 @@ class Passes:
         assert held.intercept is not None  # a pass finds them
         return np.ascontiguousarray(held.A.T), held.intercept
 
+    def judged(self, tol: float) -> Solution:
+        """The solution where the passes ended, with its distance to stationarity."""
+        problem, penalty, history = self.problem, self.penalty, np.array(self.history)
+        A, intercept = self.bring_home()
+        gradient, slope, loss = self.placed.judge(self.held)
+        value = loss + penalty.value(A)
+        violation = float(problem.row_violation(penalty, A, gradient).max(initial=0.0)) / problem.scale
+        if problem.design.fit_intercept:
+            violation = max(violation, slope)
+        gap = penalty.dual_gap(value, gradient, lambda shrink: self.placed.dual(self.held, shrink))
+        converged = violation <= tol and (gap is None or gap <= tol * problem.null_value)
+        return Solution(A, intercept, value, violation, gap, len(history), history, converged, "alternating")
+
     def _pass(self) -> None:
         exact = _INNER * self.tol
-        inner = exact if self.leaps is None else max(exact, min(1e-3, _INEXACT * self.change))
+        inner = exact if self.squarem is None else max(exact, min(1e-3, _INEXACT * self.change))
         kept = np.flatnonzero(np.isfinite(self.weights)).astype(np.int32)
-        update = Update(kept, self.weights[kept], inner)
+        update = Update(kept, self.weights[kept], float(self.penalty.p), inner)
         held, result = self.placed.pass_over(self.held, update, len(self.history) + 1)
-        value = result.loss + self.objective.penalty.value_at(result.norms)
+        value = result.loss + self.penalty.value_at(result.norms)
         if self.leapt and value > self.history[-1]:
             self.history.append(self.history[-1])  # the pass is spent, and A stays where it was
             self.weights, self.leapt = self._next_weights(), False
@@ -151,19 +155,19 @@ class Passes:
         self.history.append(value)
         self.size = max(self.size, result.largest)  # A may go to zero
         self.change = result.moved / self.size if self.size > 0.0 else 0.0
-        stalled = abs(before - value) <= _STALLED * self.objective.null_value and inner <= exact
-        self.unrest = 0.0 if self.separable or stalled else self.change
-        if self.leaps is None:
-            self.weights = self.objective.penalty.weights_at(result.norms)
+        stalled = abs(before - value) <= _STALLED * self.problem.null_value and inner <= exact
+        self.unrest = 0.0 if self.penalty.is_separable or stalled else self.change
+        if self.squarem is None:
+            self.weights = self.penalty.weights_at(result.norms)
         else:
-            self.weights, self.leapt = self.leaps.next(self.weights, self._next_weights())
+            self.weights, self.leapt = self.squarem.next(self.weights, self._next_weights())
         self._tell(kept)
 
     def _next_weights(self) -> np.ndarray:
         """The weights of the next pass; inf for rows that say next to nothing in any task, in units of y."""
         effect = self.effect
         with np.errstate(divide="ignore"):
-            weights = self.objective.penalty.weights_at(self.norms)
+            weights = self.penalty.weights_at(self.norms)
         return np.where(effect > _GONE * effect.max(initial=0.0), weights, np.inf)
 
     def _keep(self, *, is_last: bool) -> None:
@@ -185,7 +189,7 @@ class Passes:
     def _state(self, held: Held) -> dict[str, np.ndarray]:
         assert held.intercept is not None
         numbers = [self.size, self.change, self.leapt, self.unrest]
-        logs = [] if self.leaps is None else self.leaps.logs
+        logs = [] if self.squarem is None else self.squarem.logs
         return {
             "A": held.A,
             "intercept": held.intercept,
@@ -203,8 +207,8 @@ class Passes:
         self.history = known["history"].tolist()
         self.size, self.change, leapt, self.unrest = known["numbers"].tolist()
         self.leapt = bool(leapt)
-        if self.leaps is not None:
-            self.leaps = Leaps(list(known["logs"]))
+        if self.squarem is not None:
+            self.squarem = Squarem(list(known["logs"]))
         self._kept_at = len(self.history), monotonic()
 
     def _tell(self, kept: np.ndarray) -> None:

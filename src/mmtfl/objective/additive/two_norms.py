@@ -1,31 +1,33 @@
-"""The additive objective: a loss at P + Q, a norm of P and a norm of Q."""
+"""The penalty of the additive family: a norm of P and a norm of Q, at A = P + Q."""
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from mmtfl.objective.additive.norms import Norm
-from mmtfl.objective.design import Design
-from mmtfl.objective.losses import Loss
-from mmtfl.objective.objective import Objective
+from mmtfl.objective.problem import Problem
 
 
-class AdditiveObjective(Objective):
-    """(1/n) sum of losses at P + Q, plus a norm of P and a norm of Q; docs/additive.md eq. (1).
+@dataclass(frozen=True)
+class TwoNorms:
+    """A norm of P plus a norm of Q; docs/additive.md eq. (1).
 
-    Parameters
-    ----------
-    design : Design
-        The data.
-    loss : Loss
-        The loss of a row.
-    shared, specific : Norm
-        Penalty of P and penalty of Q.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.objective.additive import EntryNorm, RowNorm
+    >>> TwoNorms(RowNorm(1.0), EntryNorm(0.5)).value(np.array([[3.0, 4.0]]), np.array([[0.0, 2.0]]))
+    6.0
     """
 
-    def __init__(self, design: Design, loss: Loss, shared: Norm, specific: Norm):
-        self.design, self.loss = design, loss
-        self.shared, self.specific = shared, specific
+    shared: Norm
+    specific: Norm
 
-    def penalty_value(self, P: np.ndarray, Q: np.ndarray) -> float:
+    def at(self, first: float, second: float) -> "TwoNorms":
+        """The same norms at other strengths."""
+        return TwoNorms(self.shared.at(first), self.specific.at(second))
+
+    def value(self, P: np.ndarray, Q: np.ndarray) -> float:
         """Both penalties."""
         return self.shared.value(P) + self.specific.value(Q)
 
@@ -38,23 +40,24 @@ class AdditiveObjective(Objective):
         )
         return curvature * float(max(moves))
 
-    def parts_gap(self, P: np.ndarray, Q: np.ndarray, z: np.ndarray, gradient: np.ndarray) -> float:
+    def dual_gap(
+        self, problem: Problem, P: np.ndarray, Q: np.ndarray, z: np.ndarray, gradient: np.ndarray
+    ) -> float:
         """Duality gap at predictor z with optimal intercepts; eq. (3).
 
         The dual point must lie in both dual balls: one factor brings it there.
         """
-        primal = self.loss_value(z) + self.penalty_value(P, Q)
+        primal = problem.loss_value(z) + self.value(P, Q)
         shrink = 1.0
         for norm in (self.shared, self.specific):
             size = norm.dual_norm(gradient)
             if size > norm.alpha:
                 shrink = min(shrink, norm.alpha / size)
-        dual = self.loss.dual(self.design.y, z, self.design.row_weight, shrink)
-        return max(primal - dual, 0.0)
+        return max(primal - problem.dual_value(z, shrink), 0.0)
 
-    def critical_strengths(self) -> tuple[float, float]:
+    def critical_strengths(self, problem: Problem) -> tuple[float, float]:
         """The smallest strengths that together leave A = 0; 1 where the data has nothing to say."""
-        gradient = self.null_gradient
+        gradient = problem.null_gradient
         if not gradient.any():
             return 1.0, 1.0
         return self.shared.dual_norm(gradient), self.specific.dual_norm(gradient)

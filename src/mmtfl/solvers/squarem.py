@@ -1,4 +1,4 @@
-"""Leaps of c between the passes of Algorithm 1; docs/model.md section 4."""
+"""Squarem of c between the passes of Algorithm 1; docs/model.md section 4."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ def _size(v: np.ndarray) -> float:
     return float(np.sqrt(v @ v))
 
 
-class Leaps:
+class Squarem:
     """Squared extrapolation (SQUAREM) of every two passes, in the logarithm of the weights, so of c.
 
     The passes crawl where a row is slow to vanish or to appear. A leap in the direction of the last two, as

@@ -6,7 +6,6 @@ alpha = c * beta and w_j = gamma1 c_j^-p; docs/model.md section 4.
 
 import math
 import threading
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,9 +13,10 @@ import numpy as np
 from scipy import linalg
 
 from mmtfl.objective.design import CONSTANT, Design
-from mmtfl.objective.objective import Objective
+from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import RowPower
-from mmtfl.solvers.block import RowDescent, Settled
+from mmtfl.objective.problem import Problem
+from mmtfl.solvers.row_descent import RowDescent, Settled
 from mmtfl.solvers.solution import Solution
 
 _NEWTON_STEPS = 50
@@ -33,24 +33,27 @@ class TaskAnswer:
     loss: float
 
 
-class TaskProblem:
+class TaskStep:
     """One task (a design with T = 1), kept between the passes of Algorithm 1 with what it has cached.
 
     An answer depends on the data, the weights, the tolerance and the last answer alone. What is cached saves
     time and changes no bit: a task may be taken up anywhere, by anyone who has its last answer.
     """
 
-    def __init__(self, design: Design, loss, p: float):
-        self.design, self.loss, self.p = design, loss, p
+    def __init__(self, design: Design, loss: Loss):
+        self.design, self.loss = design, loss
+        self.problem = Problem(design, loss)
         self._descent: RowDescent | None = None
         # features, their columns and means
         self._gathered = np.empty(0, dtype=np.intp), np.empty((0, len(design.y))), np.empty(0)
         self._gram: np.ndarray | None = None
 
-    def minimise(self, weights: np.ndarray, tol: float, last: TaskAnswer | None = None) -> TaskAnswer:
+    def minimise(
+        self, weights: np.ndarray, p: float, tol: float, last: TaskAnswer | None = None
+    ) -> TaskAnswer:
         """Solve for the weights of this pass, from the last answer."""
-        if self.p != 2.0:
-            return self._by_coordinates(weights, tol, last)
+        if p != 2.0:
+            return self._by_coordinates(RowPower(p, weights, np.inf), tol, last)
         if self.loss.is_quadratic:
             return self._by_cholesky(weights)
         return self._by_newton(weights, tol, last)
@@ -62,40 +65,28 @@ class TaskProblem:
 
     # p != 2: coordinate descent on the features that matter (one task, so rows are single coefficients)
 
-    def _by_coordinates(self, weights: np.ndarray, tol: float, last: TaskAnswer | None) -> TaskAnswer:
-        penalty = RowPower(self.p, weights, np.inf)
+    def _by_coordinates(self, penalty: RowPower, tol: float, last: TaskAnswer | None) -> TaskAnswer:
+        weights = np.asarray(penalty.alpha)
         start = None if last is None else np.where(np.isinf(weights), 0.0, last.a)[:, None]
         intercept = None if last is None or last.intercept is None else np.array([last.intercept])
         kept = np.flatnonzero(np.isfinite(weights))
         found: Settled | Solution
         if kept.size <= _FEW:
-            descent = self._descent_over(kept, penalty)
-            found = descent.settle(start, intercept, tol=tol)
+            found = self._descent_over(kept).settle(penalty, start, intercept, tol=tol)
         else:
-            found = RowDescent(self._objective(penalty)).solve(
-                start, intercept, max_iter=_DESCENT_STEPS, tol=tol
+            found = RowDescent(self.problem).solve(
+                penalty, start, intercept, max_iter=_DESCENT_STEPS, tol=tol
             )
         loss = found.objective - penalty.value(found.A)
         return TaskAnswer(found.A[:, 0], float(found.intercept[0]), loss)
 
-    def _descent_over(self, kept: np.ndarray, penalty: RowPower) -> RowDescent:
+    def _descent_over(self, kept: np.ndarray) -> RowDescent:
         """A descent that has gathered these features, or all where all are few."""
         wanted = np.arange(self.design.n_features) if self.design.n_features <= _FEW else kept
         if self._descent is None or not np.array_equal(self._descent.working_set.features, wanted):
-            self._descent = RowDescent(self._objective(penalty))
+            self._descent = RowDescent(self.problem)
             self._descent.working_set.add(wanted)
-        self._descent.objective.penalty = penalty
         return self._descent
-
-    @cached_property
-    def _null(self) -> Objective:
-        return Objective(self.design, self.loss, RowPower(self.p, 1.0, np.inf))
-
-    def _objective(self, penalty: RowPower) -> Objective:
-        """The task under a penalty: what is known of the data comes along."""
-        out = copy(self._null)
-        out.penalty = penalty
-        return out
 
     # p = 2: weighted ridge, in beta = a / s with s_j = w_j^-1/2, so that no weight is large
 

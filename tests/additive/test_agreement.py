@@ -8,15 +8,13 @@ from scipy import sparse
 
 from additive.conic_parts import conic_norm, minimum, plain_norm
 from mmtfl.data import Tasks
-from mmtfl.objective.additive import AdditiveObjective, ColumnNorm, EntryNorm, RowNorm, TraceNorm
-from mmtfl.objective.design import Design
+from mmtfl.objective.additive import ColumnNorm, EntryNorm, RowNorm, TraceNorm, TwoNorms
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.solvers import solve
 from mmtfl.solvers.additive import solve_additive
 from mmtfl.solvers.additive.accelerated import BothParts
 from mmtfl.solvers.additive.descent import PassDescent
 from mmtfl.solvers.additive.solve import AdditiveGrid, additive_descent
-from oracles import LOSSES, loss_gradient, loss_part, make_problem
+from oracles import LOSSES, loss_gradient, loss_part, make_problem, problem_of, solve
 
 PAIRS = {
     "dirty": (RowNorm(1.0, np.inf), EntryNorm(1.0)),
@@ -51,15 +49,17 @@ def conic_optimum(problem, shared, specific):
 
 def strengths(problem, pair, shares):
     """The pair at shares of its critical strengths."""
-    design = Design(problem.tasks, fit_intercept=problem.fit_intercept)
     shared, specific = pair
-    tops = AdditiveObjective(design, LOSSES[problem.loss], shared, specific).critical_strengths()
+    tops = TwoNorms(shared, specific).critical_strengths(our_problem(problem))
     return shared.at(shares[0] * tops[0]), specific.at(shares[1] * tops[1])
 
 
+def our_problem(problem):
+    return problem_of(problem.tasks, LOSSES[problem.loss], fit_intercept=problem.fit_intercept)
+
+
 def fit(problem, shared, specific, **options):
-    options = {"fit_intercept": problem.fit_intercept, "tol": TOL, **options}
-    return solve_additive(problem.tasks, LOSSES[problem.loss], shared, specific, **options)
+    return solve_additive(our_problem(problem), TwoNorms(shared, specific), **{"tol": TOL, **options})
 
 
 @pytest.mark.parametrize("shares", [(0.5, 0.5), (0.2, 0.2), (0.3, 0.1), (0.05, 0.05)], ids=str)
@@ -95,11 +95,10 @@ def test_many_rows_and_few_rows_agree_with_a_conic_solver(pair, sizes):
 @pytest.mark.parametrize("pair", ["dirty", "dirty2", "robust", "robust_inf", "low_rank"])
 def test_the_quick_ways_agree_with_accelerated_steps(pair, loss):
     problem = make_problem(5, loss=loss, sizes=(30, 25, 40, 35), d=40)
-    pair = strengths(problem, PAIRS[pair], (0.2, 0.2))
-    objective = AdditiveObjective(Design(problem.tasks), LOSSES[loss], *pair)
-    quick, slow = additive_descent(objective), PassDescent(objective, BothParts(objective))
+    norms, mine = TwoNorms(*strengths(problem, PAIRS[pair], (0.2, 0.2))), our_problem(problem)
+    quick, slow = additive_descent(mine, norms), PassDescent(mine, BothParts(mine))
     assert not isinstance(getattr(quick, "parts", None), BothParts)
-    found = [descent.solve(max_iter=1000, tol=TOL) for descent in (quick, slow)]
+    found = [descent.solve(norms, max_iter=1000, tol=TOL) for descent in (quick, slow)]
     assert all(solution.converged for solution in found)
     assert found[0].shared.any() and found[0].specific.any()
     assert_allclose(found[0].objective, found[1].objective, rtol=1e-8)
@@ -195,15 +194,8 @@ def test_storage_does_not_matter(pair, loss, shares):
     y = X[:, 0] + X[:, 1] * task + rng.normal(size=90)
     y = np.sign(y) if loss == "logistic" else y
     scale = rng.uniform(0.5, 2.0, size=12)
-    design = Design(Tasks.from_rows(X, y, task), column_scale=scale)
-    tops = AdditiveObjective(design, LOSSES[loss], *PAIRS[pair]).critical_strengths()
-    shared, specific = (
-        norm.at(share * top) for norm, top, share in zip(PAIRS[pair], tops, shares, strict=True)
-    )
-    answers = [
-        solve_additive(
-            Tasks.from_rows(stored, y, task), LOSSES[loss], shared, specific, tol=TOL, column_scale=scale
-        )
+    problem, *others = (
+        problem_of(Tasks.from_rows(stored, y, task), LOSSES[loss], column_scale=scale)
         for stored in (
             X,
             np.asfortranarray(X),
@@ -211,10 +203,14 @@ def test_storage_does_not_matter(pair, loss, shares):
             sparse.csr_array(X),
             sparse.csc_array(X),
         )
-    ]
-    assert answers[0].A.any()
-    for answer in answers[1:]:
-        assert_allclose(answer.A, answers[0].A, atol=1e-6)
+    )
+    norms = TwoNorms(*PAIRS[pair])
+    tops = norms.critical_strengths(problem)
+    norms = norms.at(*(share * top for top, share in zip(tops, shares, strict=True)))
+    answer = solve_additive(problem, norms, tol=TOL)
+    assert answer.A.any()
+    for other in others:
+        assert_allclose(solve_additive(other, norms, tol=TOL).A, answer.A, atol=1e-6)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
@@ -226,13 +222,14 @@ def test_a_shared_design_is_that_design_for_every_task(pair, loss):
     Y = np.sign(Y) if loss == "logistic" else Y
     missing = Y.copy()
     missing[rng.random(Y.shape) < 0.2] = np.nan
-    shared, specific = PAIRS[pair]
-    options = {"loss": LOSSES[loss], "shared": shared.at(0.04), "specific": specific.at(0.06), "tol": TOL}
+    norms = TwoNorms(*PAIRS[pair]).at(0.04, 0.06)
     for targets in (Y, missing):
         seen = np.isfinite(targets)
         stacked = Tasks.from_list([(X[seen[:, t]], targets[seen[:, t], t]) for t in range(4)])
-        one = solve_additive(Tasks.from_shared(X, targets), **options)
-        other = solve_additive(stacked, **options)
+        one, other = (
+            solve_additive(problem_of(tasks, LOSSES[loss]), norms, tol=TOL)
+            for tasks in (Tasks.from_shared(X, targets), stacked)
+        )
         assert one.A.any()
         assert_allclose(one.A, other.A, atol=1e-6)
         assert_allclose(one.intercept, other.intercept, atol=1e-6)
@@ -241,13 +238,13 @@ def test_a_shared_design_is_that_design_for_every_task(pair, loss):
 @pytest.mark.parametrize("pair", ["dirty", "robust", "low_rank"])
 def test_weight_two_is_a_repeated_row(pair):
     problem = make_problem(9)
-    shared, specific = (norm.at(share) for norm, share in zip(PAIRS[pair], (0.2, 0.3), strict=True))
+    norms = TwoNorms(*PAIRS[pair]).at(0.2, 0.3)
     repeats = [np.random.default_rng(t).integers(1, 4, size=len(y)) for t, y in enumerate(problem.y)]
     rows = list(zip(problem.X, problem.y, repeats, strict=True))
     weighted = Tasks.from_list([(X, y) for X, y, _ in rows], sample_weight=[w.astype(float) for w in repeats])
     repeated = Tasks.from_list([(np.repeat(X, w, axis=0), np.repeat(y, w)) for X, y, w in rows])
     answers = [
-        solve_additive(tasks, LOSSES["squared"], shared, specific, tol=TOL) for tasks in (weighted, repeated)
+        solve_additive(problem_of(tasks, LOSSES["squared"]), norms, tol=TOL) for tasks in (weighted, repeated)
     ]
     assert answers[0].A.any()
     assert_allclose(answers[0].A, answers[1].A, atol=1e-6)
@@ -274,9 +271,9 @@ def test_the_answer_does_not_depend_on_the_start_and_the_objective_never_rises(p
 def test_a_grid_has_the_solutions_of_single_fits_and_repeats_those_that_recur(pair, loss):
     problem = make_problem(4, loss=loss)
     norms, tol = strengths(problem, PAIRS[pair], (1.0, 1.0)), 1e-6
-    grid = AdditiveGrid(Design(problem.tasks), LOSSES[loss], *norms)
+    grid = AdditiveGrid(our_problem(problem), TwoNorms(*norms))
     assert_allclose(grid.largest(), [norm.alpha for norm in norms])
-    null_value = AdditiveObjective(Design(problem.tasks), LOSSES[loss], *norms).null_value
+    null_value = our_problem(problem).null_value
     above, recurred = [], 0
     for first in norms[0].alpha * np.geomspace(1.0, 0.1, 4):
         line = []

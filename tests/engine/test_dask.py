@@ -16,9 +16,8 @@ from sklearn.base import clone
 from mmtfl import DaskEngine, MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, Tasks
 from mmtfl.engine.base import EngineLostError
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book, Checkpoint
-from oracles import LOSSES, largest_null_slope, make_problem
+from oracles import LOSSES, largest_null_slope, make_problem, solve
 
 SIZES = (14, 9, 21, 30, 12, 17, 8)
 MEMBERS = [(2, 1), (1, 1), (2, 2), (1.5, 1), (2, float("inf")), (1, "log")]

@@ -9,14 +9,20 @@ from sklearn.exceptions import ConvergenceWarning
 from mmtfl import MMTFLClassifier, MMTFLRegressor, Tasks, path
 from mmtfl.datasets import make_d1, make_tasks
 from mmtfl.engine.threads import Threads
-from mmtfl.objective.design import Design
-from mmtfl.objective.objective import Objective
 from mmtfl.objective.penalties import make_penalty, row_norms
 from mmtfl.selection.path import Path, alpha_grid, alpha_max, from_dense_start, solve_path
-from mmtfl.solvers import solve
-from mmtfl.solvers.alternating import run_passes
-from mmtfl.solvers.block import RowDescent
-from oracles import INF, LOSSES, conic_optimum, joint_objective, loss_gradient, make_problem
+from mmtfl.solvers.algorithm1 import run_passes
+from mmtfl.solvers.row_descent import RowDescent
+from oracles import (
+    INF,
+    LOSSES,
+    conic_optimum,
+    joint_objective,
+    loss_gradient,
+    make_problem,
+    problem_of,
+    solve,
+)
 
 NORMS = [(2, 2), (INF, 1), (1, INF), (3, 1.5)]
 POWERS = [(2, INF), (3, 3), (1.5, INF)]
@@ -24,16 +30,14 @@ CONCAVE = [(1, 1), (2, 1), (1, 2)]
 ODD = [(1.5, 1.2), (3, 1), (INF, 0.5), (1, "log")]
 
 
-def objective_of(problem, p, k):
-    penalty = make_penalty(p, k, 1.0)
-    return Objective(
-        Design(problem.tasks, fit_intercept=problem.fit_intercept), LOSSES[problem.loss], penalty
-    )
+def member_of(problem, p, k):
+    """Our own problem, and the member at strength one."""
+    ours = problem_of(problem.tasks, LOSSES[problem.loss], fit_intercept=problem.fit_intercept)
+    return ours, make_penalty(p, k, 1.0)
 
 
 def path_of(problem, p, k, alphas, **options):
-    objective = objective_of(problem, p, k)
-    return solve_path(objective, alphas, **options)
+    return solve_path(*member_of(problem, p, k), alphas, **options)
 
 
 def solve_at(problem, p, k, alpha, **options):
@@ -56,7 +60,7 @@ def null_gradient(problem):
 @pytest.mark.parametrize(("p", "k"), NORMS + POWERS)
 def test_convex_path_is_as_low_as_a_cold_fit_at_every_alpha(p, k, loss):
     problem = make_problem(0, loss=loss)
-    alphas = alpha_grid(objective_of(problem, p, k), 6)
+    alphas = alpha_grid(*member_of(problem, p, k), 6)
     found = path_of(problem, p, k, alphas, tol=1e-9, max_iter=20000)
     if (p, k) in NORMS:
         assert found.n_kept[0] == 0
@@ -69,7 +73,7 @@ def test_convex_path_is_as_low_as_a_cold_fit_at_every_alpha(p, k, loss):
 @pytest.mark.parametrize(("p", "k"), [(2, 2), (INF, 1), (2, INF)])
 def test_convex_path_reaches_the_optimum_of_a_conic_solver(p, k, loss):
     problem = make_problem(1, loss=loss, weighted=True)
-    top = alpha_max(objective_of(problem, p, k))
+    top = alpha_max(*member_of(problem, p, k))
     alphas = top * np.array([0.3, 0.03] if k != INF else [1e-3, 1e-5])
     found = path_of(problem, p, k, alphas, tol=1e-8, max_iter=20000)
     for value, alpha in zip(found.objectives, alphas, strict=True):
@@ -80,7 +84,7 @@ def test_convex_path_reaches_the_optimum_of_a_conic_solver(p, k, loss):
 @pytest.mark.parametrize(("p", "k"), NORMS[:2] + POWERS[:1] + CONCAVE + ODD)
 def test_objectives_along_the_path_are_those_of_its_coefficients(p, k, loss):
     problem = make_problem(3, loss=loss)
-    found = path_of(problem, p, k, alpha_grid(objective_of(problem, p, k), 6), tol=1e-6)
+    found = path_of(problem, p, k, alpha_grid(*member_of(problem, p, k), 6), tol=1e-6)
     assert found.n_kept.max() > 0
     for i, alpha in enumerate(found.alphas):
         value = joint_objective(problem, found.coef(i).T, found.intercepts[i], p, k, alpha)
@@ -91,14 +95,14 @@ def test_objectives_along_the_path_are_those_of_its_coefficients(p, k, loss):
 @pytest.mark.parametrize(("p", "k"), CONCAVE + ODD)
 def test_every_point_of_a_concave_path_is_stationary(p, k, loss):
     problem = make_problem(3, loss=loss)
-    objective = objective_of(problem, p, k)
-    found = path_of(problem, p, k, alpha_grid(objective, 6), tol=1e-7, max_iter=20000)
+    ours, penalty = member_of(problem, p, k)
+    found = solve_path(ours, penalty, alpha_grid(ours, penalty, 6), tol=1e-7, max_iter=20000)
     assert found.n_kept.max() > 3
     size = np.abs(null_gradient(problem)).max()
     for i, alpha in enumerate(found.alphas):
         A = found.coef(i).T
         gradient, slope = loss_gradient(problem, A, found.intercepts[i])
-        rows = objective.penalty.at(alpha).row_violation(A, gradient, objective.curvature)
+        rows = penalty.at(alpha).row_violation(A, gradient, ours.curvature)
         assert max(rows.max(), np.abs(slope).max()) <= 1.01e-7 * size
 
 
@@ -108,15 +112,15 @@ def test_concave_path_is_on_average_no_worse_than_algorithm_1_run_to_the_end(p, 
     for seed in range(2):
         data = make_d1(66, random_state=seed)
         tasks = Tasks.from_rows(data.X, data.y, data.task)
-        objective = Objective(Design(tasks), LOSSES["squared"], make_penalty(p, k, 1.0))
-        alphas = alpha_max(objective) * np.array([0.3, 0.1, 0.03])
-        found = solve_path(objective, alphas, tol=1e-4)
+        ours, penalty = problem_of(tasks, LOSSES["squared"]), make_penalty(p, k, 1.0)
+        alphas = alpha_max(ours, penalty) * np.array([0.3, 0.1, 0.03])
+        found = solve_path(ours, penalty, alphas, tol=1e-4)
         assert 0 < found.n_kept.min() < found.n_kept.max()
         for value, alpha in zip(found.objectives, alphas, strict=True):
-            at = Objective(objective.design, objective.loss, make_penalty(p, k, alpha))
-            A, b, _ = run_passes(at, Threads(), max_iter=1000, tol=1e-4)
-            excess.append(value / at.value(A, b) - 1)
-            rows = RowDescent(at).solve(A, b, max_iter=1000, tol=1e-4)
+            at = penalty.at(alpha)
+            A, b, _ = run_passes(ours, at, Threads(), max_iter=1000, tol=1e-4)
+            excess.append(value / ours.value(at, A, b) - 1)
+            rows = RowDescent(ours).solve(at, A, b, max_iter=1000, tol=1e-4)
             finished.append(value / rows.objective - 1)
     assert np.mean(excess) <= 0
     assert np.max(excess) <= 0.01
@@ -145,7 +149,7 @@ def test_concave_path_does_not_depend_on_the_order_in_which_alphas_are_asked_for
 )
 def test_largest_alpha_of_a_norm_is_the_largest_dual_norm_and_exactly_where_zero_ends(p, k, dual, loss):
     problem = make_problem(5, loss=loss, weighted=True)
-    top = alpha_max(objective_of(problem, p, k))
+    top = alpha_max(*member_of(problem, p, k))
     assert_allclose(top, np.linalg.norm(null_gradient(problem), dual, axis=1).max(), rtol=1e-12)
     assert not solve_at(problem, p, k, top * (1 + 1e-9)).A.any()
     assert not path_of(problem, p, k, [top], tol=1e-9).coef(0).any()
@@ -157,10 +161,10 @@ def test_largest_alpha_of_a_norm_is_the_largest_dual_norm_and_exactly_where_zero
 @pytest.mark.parametrize(("p", "k"), POWERS)
 def test_where_no_alpha_gives_zero_the_grid_begins_at_rows_a_thousandth_of_their_free_size(p, k, loss):
     problem = make_problem(6, loss=loss)
-    objective = objective_of(problem, p, k)
-    found = path_of(problem, p, k, [alpha_max(objective)], tol=1e-9, max_iter=20000)
+    ours, penalty = member_of(problem, p, k)
+    found = solve_path(ours, penalty, [alpha_max(ours, penalty)], tol=1e-9, max_iter=20000)
     gradient = null_gradient(problem)
-    free = row_norms(gradient / objective.curvature, p)
+    free = row_norms(gradient / ours.curvature, p)
     share = row_norms(found.coef(0).T, p) / free
     assert found.n_kept[0] == problem.n_features
     # the bound is for one row alone; here others take a little of its part
@@ -171,9 +175,9 @@ def test_where_no_alpha_gives_zero_the_grid_begins_at_rows_a_thousandth_of_their
 @pytest.mark.parametrize(("p", "k"), CONCAVE + ODD[:-1])
 def test_largest_alpha_of_a_concave_member_is_where_the_solver_begins_to_return_zero(p, k, loss):
     problem = make_problem(7, loss=loss)
-    objective = objective_of(problem, p, k)
-    top = alpha_max(objective)
-    assert objective.penalty.alpha == 1.0  # the search leaves the objective as it was
+    member = member_of(problem, p, k)
+    top = alpha_max(*member)
+    assert alpha_max(*member) == top  # the search leaves the problem as it was
     assert not solve_at(problem, p, k, top).A.any()
     assert solve_at(problem, p, k, 0.97 * top).A.any()
 
@@ -204,7 +208,7 @@ def test_grid_of_the_log_edge_goes_from_next_to_nothing_to_a_useful_fit(p):
     # for p > 1 log(1 + S / eps) is smooth at zero: no alpha keeps a row there, as with ridge
     problem = make_problem(8)
     null = solve_at(problem, 2, 2, 1e6).objective
-    found = path_of(problem, p, "log", alpha_grid(objective_of(problem, p, "log"), 8))
+    found = path_of(problem, p, "log", alpha_grid(*member_of(problem, p, "log"), 8))
     loss = [joint_objective(problem, found.coef(i).T, found.intercepts[i], 2, 2, 0.0) for i in range(8)]
     assert loss[0] > 0.9 * null
     assert loss[-1] < 0.5 * null
@@ -225,27 +229,27 @@ def test_a_target_without_signal_gives_a_finite_grid_and_an_empty_path(p, k):
     ("p", "k", "d", "ratio"), [(2, 2, 5, 1e-3), (2, 1, 5, 1e-3), (2, 2, 30, 1e-2), (2, INF, 10, 1e-6)]
 )
 def test_grid_falls_evenly_from_the_largest_alpha_to_a_default_share_of_it(p, k, d, ratio):
-    objective = objective_of(make_problem(9, d=d), p, k)
-    grid = alpha_grid(objective, 7)
+    member = member_of(make_problem(9, d=d), p, k)
+    grid = alpha_grid(*member, 7)
     assert grid.shape == (7,)
-    assert_allclose(grid[0], alpha_max(objective), rtol=1e-12)
+    assert_allclose(grid[0], alpha_max(*member), rtol=1e-12)
     assert_allclose(grid[-1] / grid[0], ratio, rtol=1e-9)
     assert_allclose(np.diff(np.log(grid)), np.log(ratio) / 6, rtol=1e-9)
 
 
 def test_grid_takes_a_share_and_may_have_one_alpha():
-    objective = objective_of(make_problem(9), 2, 2)
-    assert_allclose(alpha_grid(objective, 3, 0.25) / alpha_max(objective), [1, 0.5, 0.25])
-    assert_allclose(alpha_grid(objective, 1), [alpha_max(objective)])
+    member = member_of(make_problem(9), 2, 2)
+    assert_allclose(alpha_grid(*member, 3, 0.25) / alpha_max(*member), [1, 0.5, 0.25])
+    assert_allclose(alpha_grid(*member, 1), [alpha_max(*member)])
 
 
 def test_weight_two_has_the_grid_of_a_repeated_row():
     problem = make_problem(10, sizes=(9, 8), d=12)  # fewer rows than features, until they are repeated
-    design = Design(problem.tasks.with_weights(np.full(17, 2.0)))
-    objective = Objective(design, LOSSES["squared"], make_penalty(2, 2, 1.0))
+    weighted = problem_of(problem.tasks.with_weights(np.full(17, 2.0)), LOSSES["squared"])
+    grid = alpha_grid(weighted, make_penalty(2, 2, 1.0), 5)
     twice = make_problem(10, sizes=(9, 8), d=12)
     twice = type(twice)(tuple(np.vstack([X, X]) for X in twice.X), tuple(np.tile(y, 2) for y in twice.y))
-    assert_allclose(alpha_grid(objective, 5), alpha_grid(objective_of(twice, 2, 2), 5), rtol=1e-10)
+    assert_allclose(grid, alpha_grid(*member_of(twice, 2, 2), 5), rtol=1e-10)
 
 
 # -- the Path object -------------------------------------------------------------------------------------
@@ -254,7 +258,7 @@ def test_weight_two_has_the_grid_of_a_repeated_row():
 @pytest.fixture
 def found():
     problem = make_problem(11)
-    return path_of(problem, 2, 2, alpha_grid(objective_of(problem, 2, 2), 5))
+    return path_of(problem, 2, 2, alpha_grid(*member_of(problem, 2, 2), 5))
 
 
 def test_path_keeps_the_nonzero_rows_and_gives_them_back_in_place(found):
@@ -380,14 +384,18 @@ def test_features_in_extreme_units_have_the_same_path(data, p, k, factor):
             assert_allclose(extreme.coef(i) * factor, found.coef(i), atol=1e-4)
 
 
-def test_dense_start_leaves_the_objective_as_it_was():
-    problem = make_problem(12)
-    objective = objective_of(problem, INF, 0.5)
-    before = objective.penalty
-    descent = RowDescent(objective)
-    from_dense_start(objective, descent, 1000, 1e-4)
-    assert objective.penalty is before
-    assert descent.objective is objective
+@pytest.mark.parametrize(("p", "k"), [(INF, 0.5), (2, 1)])
+def test_dense_start_leaves_the_problem_as_it_was(p, k):
+    problem, other = make_problem(12), make_penalty(2, 2, 0.3)
+    ours, penalty = member_of(problem, p, k)
+    descent = RowDescent(ours)
+    found = from_dense_start(descent, penalty, 1000, 1e-4)
+    again = from_dense_start(RowDescent(ours), penalty, 1000, 1e-4)
+    assert_array_equal(again.A, found.A)
+    # and the descent serves another penalty as one that never saw the first
+    fresh = solve(problem.tasks, LOSSES["squared"], other, tol=1e-10)
+    assert fresh.A.any()
+    assert_allclose(descent.solve(other, max_iter=1000, tol=1e-10).A, fresh.A, atol=1e-7)
 
 
 def test_a_path_that_stops_short_says_at_how_many_strengths():
@@ -432,10 +440,9 @@ def test_strengths_that_are_no_floats_are_a_clear_error(data):
     assert len(path(data.X * 1e200, data.y, data.task, p=2, k=INF, alphas=4, standardize=True)) == 4
 
 
-def test_a_path_leaves_the_objective_as_it_was_and_knows_its_data():
+def test_a_path_leaves_the_problem_as_it_was_and_asks_for_no_strength():
     problem = make_problem(12)
-    objective = objective_of(problem, 2, 1)
-    before = objective.penalty
-    found = solve_path(objective, alpha_grid(objective, 4))
-    assert objective.penalty is before
-    assert_array_equal(solve_path(objective, found.alphas).objectives, found.objectives)
+    ours, penalty = member_of(problem, 2, 1)
+    found = solve_path(ours, penalty, alpha_grid(ours, penalty, 4))
+    assert_array_equal(solve_path(ours, penalty.at(7.0), found.alphas).objectives, found.objectives)
+    assert_array_equal(path_of(problem, 2, 1, found.alphas).objectives, found.objectives)

@@ -24,7 +24,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from mmtfl import MMTFLClassifier, MMTFLClassifierCV, MMTFLRegressor, MMTFLRegressorCV
 from mmtfl.datasets import make_d1, make_tasks
 from mmtfl.model_selection import TaskKFold, task_scorer
-from mmtfl.objective.objective import Objective
+from mmtfl.objective.problem import Problem
 from mmtfl.selection.cross_validation import choose, score_columns
 
 INF = float("inf")
@@ -872,9 +872,8 @@ def test_same_bits_for_any_number_of_threads(rows, classes, search):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_fold_is_prepared_once_for_all_members(rows, monkeypatch, n_jobs):
     passes = []
-    monkeypatch.setattr(
-        Objective, "null_gradient", _counted(vars(Objective)["null_gradient"].func, passes), raising=True
-    )
+    counted = _counted(vars(Problem)["null_gradient"].func, passes)
+    monkeypatch.setattr(Problem, "null_gradient", counted, raising=True)
     regressor(pk=((2, 2), (1, 1), (2, 1)), alphas=[0.5, 0.1], n_jobs=n_jobs).fit(*rows)
     # one for each of three folds, one for the chosen member's path on all rows, one for its last fit
     assert len(passes) == 5
@@ -886,7 +885,7 @@ def _counted(function, calls):
         return function(self)
 
     out = cached_property(counting)
-    out.__set_name__(Objective, "null_gradient")
+    out.__set_name__(Problem, "null_gradient")
     return out
 
 

@@ -21,10 +21,10 @@ from mmtfl import (
 from mmtfl.engine.threads import Streaming
 from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.solvers import solve
+from mmtfl.solvers import solve as solve_problem
 from mmtfl.solvers.placed_design import PlacedDesign
 from mmtfl.solvers.stored import OpenTasks, plan
-from oracles import make_problem
+from oracles import make_problem, solve
 
 MEMBERS = [(2, 1), (1, 1), (2, 2), (1.5, 1), (2, float("inf")), (1, float("inf")), (1, "log")]
 SIZES = (60, 7, 45, 90, 33)
@@ -94,7 +94,7 @@ def test_parts_that_come_and_go_have_the_bits_of_the_whole(loss, stored, classes
         data = with_two_classes(classes)
     penalty = make_penalty(1.5, 1, 0.1 if loss.is_quadratic else 0.03)
     found = [
-        OpenTasks(data, loss, fit_intercept=True, engine=engine).solve(penalty, max_iter=1000, tol=1e-7)
+        solve_problem(OpenTasks(data, loss, fit_intercept=True, engine=engine).problem(), penalty)
         for engine in (None, Streaming(1, 1), Streaming(3, 1), Streaming(5, 0))
     ]
     assert found[0].A.any()
@@ -107,10 +107,10 @@ def test_parts_that_come_and_go_have_the_bits_of_the_whole(loss, stored, classes
 @pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 1), (2, 2), (2, float("inf"))])
 def test_without_the_finish_the_passes_go_on_and_are_judged_honestly(p, k, stored, monkeypatch):
     penalty = make_penalty(p, k, 0.2)
-    opened = OpenTasks(stored, Squared(), fit_intercept=True)
-    finished = opened.solve(penalty, max_iter=1000, tol=1e-7)
+    problem = OpenTasks(stored, Squared(), fit_intercept=True).problem()
+    finished = solve_problem(problem, penalty, max_iter=1000, tol=1e-7)
     monkeypatch.setattr(PlacedDesign, "can_gather", lambda self, n_columns: False)
-    passes = opened.solve(penalty, max_iter=3000, tol=1e-7)
+    passes = solve_problem(problem, penalty, max_iter=3000, tol=1e-7)
     in_memory = stored.load()
     exact = solve(in_memory, Squared(), penalty, solver="alternating", start=passes.A, max_iter=1)
     assert_allclose(passes.objective, finished.objective, rtol=1e-4)

@@ -1,4 +1,4 @@
-"""Squarem of c between the passes of Algorithm 1; docs/model.md section 4."""
+"""Leaps of c between the passes of Algorithm 1, by SQUAREM; docs/model.md section 4."""
 
 import numpy as np
 

@@ -7,7 +7,7 @@ import numpy as np
 from mmtfl.objective.design import CONSTANT, Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import RowPenalty
-from mmtfl.solvers.extrapolation import Track
+from mmtfl.solvers.anderson import Track
 
 _ROOM = 4  # growth of the arrays: room that is never written to costs no memory
 _NOTHING = np.empty(0)

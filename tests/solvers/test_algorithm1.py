@@ -6,11 +6,8 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import Lasso, Ridge
 
 from mmtfl.engine.threads import Threads
-from mmtfl.objective.design import Design
-from mmtfl.objective.objective import Objective
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.solvers import solve
-from mmtfl.solvers.alternating import run_passes
+from mmtfl.solvers.algorithm1 import run_passes
 from oracles import (
     INF,
     LOSSES,
@@ -19,6 +16,8 @@ from oracles import (
     joint_objective,
     largest_null_slope,
     make_problem,
+    problem_of,
+    solve,
 )
 
 TEXTBOOK = [(2, 1), (2, 2), (2, 0.4), (1, 1), (1, 2), (1, 0.5)]
@@ -34,12 +33,9 @@ SHAPES = {
 
 
 def passes(problem, p, k, alpha, n_passes, tol=1e-9):
-    objective = Objective(
-        Design(problem.tasks, fit_intercept=problem.fit_intercept),
-        LOSSES[problem.loss],
-        make_penalty(p, k, alpha),
-    )
-    return run_passes(objective, Threads(), max_iter=n_passes, tol=tol, accelerate=False)
+    ours = problem_of(problem.tasks, LOSSES[problem.loss], fit_intercept=problem.fit_intercept)
+    penalty = make_penalty(p, k, alpha)
+    return run_passes(ours, penalty, Threads(), max_iter=n_passes, tol=tol, accelerate=False)
 
 
 # -- never rising ----------------------------------------------------------------------------------------
@@ -110,10 +106,10 @@ def test_the_first_pass_is_one_model_per_task(alpha=0.5):
 
 def test_a_feature_gone_from_the_start_does_not_return(alpha=0.5):
     problem = make_problem(2)
-    objective = Objective(Design(problem.tasks), LOSSES["squared"], make_penalty(2, 1, alpha))
+    ours, penalty = problem_of(problem.tasks, LOSSES["squared"]), make_penalty(2, 1, alpha)
     start = np.ones((10, 3))
     start[[0, 4]] = 0.0
-    A, _, _ = run_passes(objective, Threads(), start=start, max_iter=5, tol=1e-9, accelerate=False)
+    A, _, _ = run_passes(ours, penalty, Threads(), start=start, max_iter=5, tol=1e-9, accelerate=False)
     assert not np.any(A[[0, 4]]) and np.all(A[[1, 2, 3]] != 0)
 
 
@@ -185,11 +181,10 @@ def test_gone_features_stay_out_of_the_way_when_many(loss):
 
 
 def both_ways(problem, p, k, strength):
-    alpha = strength * largest_null_slope(problem)
-    design = Design(problem.tasks, fit_intercept=problem.fit_intercept)
-    objective = Objective(design, LOSSES[problem.loss], make_penalty(p, k, alpha))
+    penalty = make_penalty(p, k, strength * largest_null_slope(problem))
+    ours = problem_of(problem.tasks, LOSSES[problem.loss], fit_intercept=problem.fit_intercept)
     return [
-        run_passes(objective, Threads(), max_iter=5000, tol=1e-7, accelerate=accelerate)[2]
+        run_passes(ours, penalty, Threads(), max_iter=5000, tol=1e-7, accelerate=accelerate)[2]
         for accelerate in (False, True)
     ]
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from mmtfl.objective.design import Design
-from mmtfl.solvers.task_problem import TaskProblem
+from mmtfl.solvers.task_step import TaskStep
 from oracles import LOSSES, make_problem
 
 
@@ -20,13 +20,13 @@ def test_what_was_asked_before_does_not_matter(p, loss, shape):
     weights[1, d // 2 :] = np.inf  # many features go,
     weights[2, : d // 3] = np.inf  # others go,
     # and in the last pass all are back
-    veteran = TaskProblem(Design(tasks), LOSSES[loss], p)
+    veteran = TaskStep(Design(tasks), LOSSES[loss])
     last, answers = None, []
     for row in weights:
-        answers.append((last, veteran.minimise(row, 1e-8, last)))
+        answers.append((last, veteran.minimise(row, p, 1e-8, last)))
         last = answers[-1][1]
     for row, (before, answer) in zip(weights, answers, strict=True):
-        fresh = TaskProblem(Design(tasks), LOSSES[loss], p).minimise(row, 1e-8, before)
+        fresh = TaskStep(Design(tasks), LOSSES[loss]).minimise(row, p, 1e-8, before)
         assert_array_equal(fresh.a, answer.a)
         assert (fresh.intercept, fresh.loss) == (answer.intercept, answer.loss)
     assert answers[0][1].a.any()

@@ -78,12 +78,12 @@ class Fit:
 def fit(tasks: Tasks, loss: str, engine: Any, *, max_iter: int = 1000) -> Fit:
     """A second fit: compiled code and imports are there by then."""
     formula, alpha = LOSSES[loss]
-    problem, penalty = Problem(Design(tasks), formula), make_penalty(*MEMBER, alpha)
-    solve(problem, penalty, solver="alternating", engine=engine, max_iter=2, tol=1e-5)
+    penalty = make_penalty(*MEMBER, alpha)
+    solve(Problem(Design(tasks), formula), penalty, solver="alternating", engine=engine, max_iter=2, tol=1e-5)
     passes: list[float] = []
     start = time.perf_counter()
     found = solve(
-        problem, penalty, solver="alternating", engine=engine,
+        Problem(Design(tasks), formula), penalty, solver="alternating", engine=engine,
         report=lambda *_: passes.append(time.perf_counter()), max_iter=max_iter, tol=TOL,
     )  # fmt: skip
     later = (passes[-1] - passes[0]) / max(1, len(passes) - 1)
@@ -117,10 +117,11 @@ def overhead(n_tasks: int) -> float:
 def _bytes_per_pass(tasks: Tasks, engine: DaskEngine) -> tuple[float, float]:
     """Bytes out and back at the first passes, where all features are there: what two passes add to one."""
     formula, alpha = LOSSES["squared"]
-    problem, penalty = Problem(Design(tasks), formula), make_penalty(*MEMBER, alpha)
+    penalty = make_penalty(*MEMBER, alpha)
     totals = []
     for n_passes in (1, 2):
         before = engine.bytes_sent, engine.bytes_received
+        problem = Problem(Design(tasks), formula)
         solve(problem, penalty, solver="alternating", engine=engine, tol=1e-12, max_iter=n_passes)
         totals.append((engine.bytes_sent - before[0], engine.bytes_received - before[1]))
     return tuple((two - one) / 1e3 for one, two in zip(*totals, strict=True))  # type: ignore[return-value]

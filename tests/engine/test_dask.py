@@ -234,5 +234,5 @@ def test_something_else_than_a_client_is_refused():
 
 def test_the_extra_is_named_where_dask_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ImportError, match=r"mmtfl\[dask\]"):
+    with pytest.raises(ImportError, match=r"\.\[dask\]"):
         DaskEngine(None)

@@ -166,6 +166,15 @@ def test_docstrings_name_every_parameter(module, name):
         assert not missing
 
 
+@pytest.mark.parametrize(("module", "name"), NAMES)
+def test_documented_parameters_are_those_of_the_signature(module, name):
+    thing = public(module, name)
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n\w+\n-+\n|\Z)", inspect.getdoc(thing), re.S | re.M)
+    entries = re.findall(r"^\S.*", section[1], re.M) if section else []
+    documented = [name for entry in entries for name in entry.partition(" :")[0].split(", ")]
+    assert sorted(documented) == sorted(parameters(thing) if callable(thing) else [])
+
+
 @pytest.mark.parametrize("Model", ESTIMATORS)
 @pytest.mark.parametrize(
     "method", ["fit", "predict", "score", "summary", "predict_proba", "decision_function"]
@@ -190,6 +199,7 @@ def test_learned_attributes_are_documented(Model):
     ]
     if Model.__name__.endswith("CV"):
         names += ["best_p_", "best_k_", "alpha_", "alphas_", "cv_results_", "best_score_", "path_"]
+        names.append("heldout_scores_")
     if "Classifier" in Model.__name__:
         names.append("classes_")
     attributes = text.partition("Attributes\n")[2]

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from mmtfl import plots as plots
     from mmtfl.data.tasks import Tasks
     from mmtfl.engine.dask import DaskEngine
+    from mmtfl.errors import SmallTaskWarning, UnitsWarning
     from mmtfl.estimators.additive import (
         DirtyClassifier,
         DirtyRegressor,
@@ -44,8 +45,10 @@ __all__ = [
     "RobustRegressor",
     "SingleTaskClassifierCV",
     "SingleTaskRegressorCV",
+    "SmallTaskWarning",
     "Tasks",
     "TwoStrengthCV",
+    "UnitsWarning",
     "alpha_from_gammas",
     "gammas_from_alpha",
     "load",
@@ -57,6 +60,7 @@ __all__ = [
 _HOMES = {
     "mmtfl.data.tasks": ("Tasks",),
     "mmtfl.engine.dask": ("DaskEngine",),
+    "mmtfl.errors": ("SmallTaskWarning", "UnitsWarning"),
     "mmtfl.estimators.additive": (
         "DirtyClassifier",
         "DirtyRegressor",

@@ -1,11 +1,11 @@
-"""Errors that tell the reader what to install."""
+"""Warnings of this package, and errors that tell the reader what to install."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["install_hint", "require"]
+__all__ = ["SmallTaskWarning", "UnitsWarning", "install_hint", "require"]
 
 
 def install_hint(extra: str) -> str:
@@ -23,6 +23,46 @@ def install_hint(extra: str) -> str:
     it comes with the extra 'plots' of mmtfl (in a checkout: pip install '.[plots]')
     """
     return f"it comes with the extra {extra!r} of mmtfl (in a checkout: pip install '.[{extra}]')"
+
+
+class SmallTaskWarning(UserWarning):
+    """Some tasks have too few rows to say much of their own.
+
+    Given by `fit` where there are several tasks and some have fewer than five rows, or fewer than ten and no
+    coefficient.
+
+    Examples
+    --------
+    >>> import numpy as np, warnings
+    >>> from mmtfl import MMTFLRegressor, SmallTaskWarning
+    >>> X, task = np.random.default_rng(0).normal(size=(23, 2)), ["Aker"] * 20 + ["Bern"] * 3
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = MMTFLRegressor(alpha=0.1).fit(X, X[:, 0], task=task)
+    >>> [one.category is SmallTaskWarning for one in caught], str(caught[0].message).partition(":")[0]
+    ([True], '1 of 2 tasks has too few rows to say much of its own')
+    """
+
+
+class UnitsWarning(UserWarning):
+    """What a fit keeps and drops is told by the units of the columns.
+
+    Given by `fit` without ``standardize`` where every column that is kept has at least a hundred times the
+    standard deviation of every column that is dropped.
+
+    Examples
+    --------
+    >>> import numpy as np, warnings
+    >>> from mmtfl import MMTFLRegressor, UnitsWarning
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 2)) * [1000.0, 1.0]
+    >>> y = X[:, 0] / 1000 + X[:, 1]
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = MMTFLRegressor(alpha=3.0).fit(X, y)
+    >>> [one.category is UnitsWarning for one in caught], model.coef_.any(axis=0).tolist()
+    ([True], [True, False])
+    """
 
 
 def require(module: str, extra: str | None = None) -> ModuleType:

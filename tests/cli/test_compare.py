@@ -5,8 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from mmtfl.cli.compare import _sentence
 from mmtfl.cli.main import main
 from mmtfl.data.simulate import make_tasks
+from mmtfl.paper.compare import Comparison, standings
+from mmtfl.report.paired import HeldOutErrors
 
 pd = pytest.importorskip("pandas")
 
@@ -33,10 +36,12 @@ def test_it_names_the_winner_and_what_cannot_be_told_apart(table, capsys):
     words = ["--task", "site", "--target", "y", "--drop", "sick", "z", "--methods", "stl", "mmtfl21"]
     assert main(["compare", str(table), *words, "pooled", "--repeats", "6", "--jobs", "1"]) == 0
     out, err = capsys.readouterr()
-    assert "R², mean over tasks, 6 random splits, 50 % for training" in out
+    assert "R², 6 random splits, 50 % for training" in out
     lines = [line for line in out.splitlines() if line.strip().startswith(("STL", "MMTFL", "Pooled"))]
     assert "best" in lines[0]
     assert "worse" in next(line for line in lines if line.strip().startswith("Pooled"))
+    assert out.splitlines()[-1].startswith("MMTFL(2,1) comes first. ")
+    assert "Worse: Pooled, own intercepts (judged by" in out and "rows, as six tasks are needed)." in out
     assert "of 18 cells" in err
 
 
@@ -93,6 +98,60 @@ def test_a_folder_keeps_the_cells_and_refuses_another_table(table, tmp_path, cap
     table.write_text(table.read_text().replace("Aker", "Oslo"))
     assert main(["compare", str(table), *words, "-o", str(folder)]) == 2
     assert "sha256" in capsys.readouterr().err
+
+
+def comparison(scores, *, n_rows=20):
+    """What compare finds where methods have these scores by task."""
+    errors = HeldOutErrors(
+        "r2",
+        {name: 1.0 - np.asarray(own) for name, own in scores.items()},
+        np.full(len(scores["stl"]), n_rows),
+    )
+    splits = {name: np.array([np.mean(own)]) for name, own in scores.items()}
+    tasks = [{"judged": bool(judged)} for judged in errors.counted]
+    rows = [{"repeat": 0, "method": name} for name in scores]
+    return Comparison("r2", "mean", 0.5, rows, standings(errors, splits), tasks)
+
+
+LEVEL = np.linspace(0.5, 0.8, 12)
+
+
+def test_the_winner_is_told_by_tasks_and_not_by_a_mean_that_explodes():
+    exploded = LEVEL + 0.1
+    exploded[0] = -1e4  # one task of twelve
+    found = comparison({"stl": LEVEL, "mmtfl21": exploded, "pooled": LEVEL - 0.3})
+    assert [standing.method for standing in found.standings] == ["mmtfl21", "stl", "pooled"]
+    assert _sentence(found) == (
+        "MMTFL(2,1) wins: every other method is worse by more than chance explains (judged by 12 tasks)."
+    )
+
+
+def test_every_verdict_has_its_clause():
+    wave = np.where(np.arange(12) % 2, 1.0, -1.0)
+    found = comparison(
+        {
+            "stl": LEVEL,
+            "mmtfl21": LEVEL,
+            "mmtfl22": LEVEL + 0.002 * wave - 0.001,
+            "mmtfl12": LEVEL - 0.003,
+            "mmtfl11": LEVEL + 0.1 * wave - 0.05,
+            "pooled": LEVEL - 0.3,
+        }
+    )
+    assert _sentence(found) == (
+        "STL comes first. It cannot be told apart from MMTFL(1,1); The same as it: MMTFL(2,1); About as "
+        "good: MMTFL(2,2); Slightly worse: MMTFL(1,2); Worse: Pooled, own intercepts (judged by 12 tasks)."
+    )
+
+
+def test_tasks_that_are_too_small_are_counted_apart():
+    scores = {"stl": LEVEL, "pooled": LEVEL - 0.3}
+    assert "cannot be judged" in _sentence(comparison(scores, n_rows=4))
+    some = comparison({"stl": [*LEVEL, np.nan], "pooled": [*(LEVEL - 0.3), np.nan]})
+    assert _sentence(some).endswith(
+        "(judged by 12 tasks). 1 task with fewer than 5 test rows, or whose target does not vary, is left "
+        "out of this."
+    )
 
 
 @pytest.mark.parametrize(

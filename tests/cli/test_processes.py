@@ -30,7 +30,7 @@ def test_from_a_table_to_an_answer(tmp_path):
     done = run(*tokens, "--pk", "2,1", "--alphas", "10", cwd=tmp_path)
     assert done.returncode == 0
     assert "5 of 5 paths, done in" in done.stderr
-    assert "Features: " in done.stdout
+    assert " features, " in done.stdout
     done = run("inspect", "t.mmtfl", "--json", cwd=tmp_path)
     assert json.loads(done.stdout)["provenance"]["command"] == "mmtfl " + " ".join(
         [*tokens, "--pk", "2,1", "--alphas", "10"]

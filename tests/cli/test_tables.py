@@ -171,6 +171,30 @@ def test_cv_is_the_search_on_the_encoded_table(folder, tmp_path, capsys):
     assert "6 of 6 paths, done in" in err
 
 
+def test_cv_prints_the_held_out_scores_of_the_model(folder, tmp_path, capsys):
+    more = ["--pk", "2,2", "--folds", "3", "--alphas", "6"]
+    out, _ = run(fit(folder / "data.csv", tmp_path / "a.mmtfl", *more, command="cv"), capsys)
+    r2 = mmtfl.load(tmp_path / "a.mmtfl").heldout_scores_["r2"]
+    line = f"Held-out R^2: median {np.median(r2):.2f} over 3 tasks (mean {r2.mean():.2f}); 3 folds"
+    assert line in out.splitlines()
+    assert "minus half" not in out
+
+
+@pytest.mark.parametrize("name", ["auc", "f1", "average_precision", "neg_log_loss"])
+def test_classes_are_searched_by_the_score_asked_for(folder, tmp_path, capsys, name):
+    more = ["--pk", "2,2", "--folds", "3", "--alphas", "3", "--scoring", name]
+    out, _ = run(fit(folder / "classes.csv", tmp_path / "a.mmtfl", *more, command="cv"), capsys)
+    model = mmtfl.load(tmp_path / "a.mmtfl")
+    table = model.heldout_scores_
+    auc = table["auc"][table["task"] != "Bern"]  # it has one row of a class, which is never held out
+    apart = f"over 2 tasks (mean {np.mean(auc):.2f}), 1 task without a score apart"
+    assert f"Held-out AUC: median {np.median(auc):.2f} {apart}" in out
+    base = f"(always the commoner class: {table['base_rate'].mean():.3f})"
+    assert f"mean accuracy {table['accuracy'].mean():.3f} {base}" in out
+    assert f"Held-out score ({name}): {model.best_score_:.4g}, mean of 3 folds" in out
+    assert model.scoring == name
+
+
 def test_several_targets_share_their_rows(tmp_path, capsys):
     frame = make_frame().drop(columns="site")
     frame["other"] = (2 * frame["age"]).where(frame["noise"] < 1)
@@ -253,7 +277,8 @@ def test_rows_without_a_target_are_refused_or_left_out(tmp_path, capsys):
     frame.loc[[1, 2], "y"] = np.nan
     frame.loc[[3], "site"] = None
     frame.to_csv(tmp_path / "a.csv", index=False)
-    assert "has 1 row without a label" in refusal(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl"), capsys)
+    err = run(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl"), capsys, code=2).err
+    assert "has 1 row without a label" in err and "missing in 2 of 120 rows" in err
     alone = ["fit", tmp_path / "a.csv", "--target", "y", "--drop", "site", "-o", tmp_path / "a.mmtfl"]
     assert "missing in 2 of 120 rows" in refusal(alone, capsys)
     tokens = fit(tmp_path / "a.csv", tmp_path / "a.mmtfl", "--drop-unlabelled", "--alpha", "0.1")
@@ -313,7 +338,11 @@ def test_inspect_tells_what_is_shared(folder, capsys):
     assert err == "" and "\x1b" not in out
     assert "Regression of 3 tasks on 6 features: (p, k) = (2, 1), alpha 0.1" in out
     line = next(line for line in out.splitlines() if line.strip().startswith("age"))
-    assert "shared" in line and "3/3" in line and "100%" in line
+    assert "all 3 tasks" in line and "100%" in line
+    learned = mmtfl.load(folder / "model.mmtfl")
+    slopes = learned.coef_[:, learned.feature_names_in_.tolist().index("age")]
+    assert f" {slopes.mean():.4g} ({slopes.min():.4g} to {slopes.max():.4g}) " in line
+    assert "With p = 2 a kept feature is used by every task by construction" in out
     assert any(line.strip().startswith("Århus") for line in out.splitlines())
     assert "R^2 in the fit" in out and "per standard deviation" in out
 
@@ -324,8 +353,9 @@ def test_inspect_shows_coefficients_on_both_scales(folder, capsys):
     assert {row["task"] for row in found} == {"Bern"}
     frame = make_frame()
     row = next(row for row in found if row["feature"] == "age")
-    spread = frame["age"].std(ddof=0) / frame.loc[frame["site"] == "Bern", "y"].std(ddof=0)
-    assert row["scaled"] == pytest.approx(row["coefficient"] * spread)
+    spread, target = frame["age"].std(ddof=0), frame.loc[frame["site"] == "Bern", "y"].std(ddof=0)
+    assert row["per_sd"] == pytest.approx(row["coefficient"] * spread)
+    assert row["scaled"] == pytest.approx(row["coefficient"] * spread / target)
     out, _ = run(["inspect", folder / "model.mmtfl", "--task", "Bern", "--top", "1"], capsys)
     assert "Task Bern" in out and "1 of" in out
 
@@ -347,6 +377,16 @@ def test_inspect_shows_hostile_names_as_text(tmp_path, capsys):
     assert "\\x1b[31mred[bold]\\n=cmd()" in out
     assert "x" * 57 + "..." in out and "x" * 61 not in out
     assert "Bern\\x07" in out
+
+
+def test_the_report_is_titled_as_asked_or_by_target_and_task(folder, tmp_path, capsys):
+    page, model = tmp_path / "page.html", folder / "model.mmtfl"
+    run(["report", model, "-o", page, "--title", "<b>Mine</b>"], capsys)
+    assert "<title>&lt;b&gt;Mine&lt;/b&gt;</title>" in page.read_text(encoding="utf-8")
+    run(["report", model, "-o", page, "--force"], capsys)
+    recipe = mmtfl.load(model).recipe_
+    expected = f"<title>{recipe.target_columns[0]}, by {recipe.task_column}</title>"
+    assert expected in page.read_text(encoding="utf-8")
 
 
 def test_the_report_is_one_page(folder, tmp_path, capsys):
@@ -471,7 +511,8 @@ def test_new_tasks_and_levels(folder, tmp_path, capsys):
     expected = X[2] @ model.coef_.mean(axis=0) + model.intercept_.mean()
     assert pd.read_csv(io.StringIO(out))["prediction"][2] == pytest.approx(expected)
     make_frame(6, seed=3).assign(colour="mauve").to_csv(tmp_path / "b.csv", index=False)
-    tokens[2] = tmp_path / "b.csv"
+    run(fit(folder / "data.csv", tmp_path / "all.mmtfl", "--alpha", "0.001", "-q"), capsys)
+    tokens[1:] = [tmp_path / "all.mmtfl", tmp_path / "b.csv"]  # a model that uses the colours
     assert "Column 'colour' has the level 'mauve'" in refusal(tokens, capsys)
     run([*tokens, "--unknown-level", "ignore"], capsys)
 
@@ -489,9 +530,9 @@ def test_the_report_refuses_new_tasks_and_levels_without_options_it_lacks(folder
 
 
 def test_a_table_without_what_the_model_needs(folder, tmp_path, capsys):
-    make_frame(6).drop(columns=["dose", "noise"]).to_csv(tmp_path / "a.csv", index=False)
+    make_frame(6).drop(columns=["age", "dose", "noise"]).to_csv(tmp_path / "a.csv", index=False)
     err = refusal(["predict", folder / "model.mmtfl", tmp_path / "a.csv"], capsys)
-    assert "no column 'dose', which the model needs (2 such columns)" in err
+    assert "lacks 2 columns that the model needs: 'age', 'dose'. Its columns are 'site', 'colour', 'y'" in err
     make_frame(6).assign(prediction=1).to_csv(tmp_path / "b.csv", index=False)
     tokens = ["predict", folder / "model.mmtfl", tmp_path / "b.csv"]
     assert "has a column 'prediction' already" in refusal(tokens, capsys)
@@ -530,7 +571,7 @@ def test_what_is_missing_is_named(capsys, tokens, lack):
         (["fit", "DATA", "--target", "y", "-o", "--json"], "-o needs the name of a file, and got '--json'"),
         (["fit", "DATA", "--target", "y", "--alpha", "-1", "-o", "NEW"], "mmtfl: --alpha must be a float"),
         (["fit", "DATA", "--target", "y", "--p", "0.5", "-o", "NEW"], "mmtfl: --p must be a float"),
-        (["fit", "DATA", "--target", "y", "age", "-o", "NEW"], "--target a --target b"),
+        (["fit", "DATA", "--target", "y", "--task", "site", "age", "-o", "NEW"], "Unused Tokens: ['age']"),
         (["fit", "DATA", "--target", "y", "--weights", "dose", "-o", "NEW"], "Weight 'dose' is -"),
         (["fit", "DATA", "--target", "y", "--k", "one", "-o", "NEW"], "--k 'one'"),
         (["fit", "DATA", "--target", "y", "--separator", ";", "-o", "NEW"], "is it separated by ','?"),
@@ -546,7 +587,16 @@ def test_what_is_missing_is_named(capsys, tokens, lack):
         (["cv", "DATA", "--target", "y", "--folds", "500", "-o", "NEW"], "--folds 500, but only"),
         (["cv", "DATA", "--target", "y", "--alphas", "-1", "2", "-o", "NEW"], "--alphas"),
         (["cv", "DATA", "--target", "y", "--scoring", "best", "-o", "NEW"], "--scoring 'best' is not a name"),
-        (["cv", "DATA", "--target", "y", "--n-jobs", "0", "-o", "NEW"], "--n-jobs"),
+        (["cv", "DATA", "--target", "y", "--scoring", "acu", "-o", "NEW"], "did you mean 'auc'"),
+        (
+            ["cv", "DATA", "--target", "y", "--scoring", "auc", "-o", "NEW"],
+            "auc is for classes, and the targ",
+        ),
+        (
+            ["cv", "CLASSES", "--target", "y", "--scoring", "r2", "-o", "NEW"],
+            "r2 is for numbers, and the targ",
+        ),
+        (["cv", "DATA", "--target", "y", "--n-jobs", "0", "-o", "NEW"], "--jobs 0"),
         (["predict", "absent.mmtfl", "DATA"], "There is no file 'absent.mmtfl'"),
         (["predict", "DATA", "DATA"], "is not a model of mmtfl"),
         (["predict", "MODEL", "DATA", "-o", "out.xlsx"], "its name ends in .csv"),

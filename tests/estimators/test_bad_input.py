@@ -327,6 +327,7 @@ def test_an_unknown_task(model):
         model.predict(frame()[:3], task=["leeds", "oslo", "paris"])
 
 
+@pytest.mark.filterwarnings("ignore::mmtfl.errors.SmallTaskWarning")
 def test_many_unknown_tasks_are_not_all_listed():
     task = np.arange(20) // 2
     model = MMTFLRegressor(alpha=0.1).fit(design(), target(), task=task)
@@ -389,3 +390,18 @@ def test_a_refused_fit_leaves_the_model_as_it_was(model):
         model.fit(frame(dose=np.nan), target(), task=TASK)
     assert np.array_equal(model.coef_, before)
     assert model.predict(frame(), task=TASK).shape == (20,)
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.from_pandas])
+def test_the_name_of_a_column_as_task(make):
+    X = make(frame(site=TASK))
+    for model in (MMTFLRegressor(), MMTFLClassifier()):
+        with pytest.raises(TypeError, match=r"one label per row.*task_column='site'.*drop it from X"):
+            model.fit(X, target(), task="site")
+        with pytest.raises(TypeError, match=r"X has no column 'sites': did you mean 'site'"):
+            model.fit(X, target(), task="sites")
+        with pytest.raises(TypeError, match=r"X has no column names: pass an array or list of labels"):
+            model.fit(design(), target(), task="site")
+    fitted = MMTFLRegressor(task_column="site").fit(X, target())
+    with pytest.raises(TypeError, match="one label per row"):
+        fitted.predict(X, task="site")

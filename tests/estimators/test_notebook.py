@@ -64,11 +64,12 @@ def test_scikit_learns_part_comes_first_and_is_whole(model):
 
 def test_counts_and_largest_features_are_told(model):
     page = Page(added(model))
-    assert (
-        "3 tasks, 6 features: 1 shared by all tasks, 1 used by some tasks, 1 used by one task, 3 not used."
-        in page.text
-    )
+    assert "3 tasks, 6 features, 3 used: 1 by all 3 tasks, 1 by some, 1 by one." in page.text
+    for who in ("all 3 tasks", "2 of 3 tasks", "one task (c)"):
+        assert who in page.text
     frame = model.summary()
+    first = frame.iloc[0]
+    assert f"{first['min_coef']:.4g} to {first['max_coef']:.4g}{first['mean_coef_per_sd']:.4g}" in page.text
     assert page.tags.count("tr") == 1 + (frame["n_tasks"] > 0).sum() == 4
     assert f"{frame['c'][0]:.4g}" in page.text
     assert page.text.index(HOSTILE[0]) < page.text.index(HOSTILE[1]) < page.text.index(HOSTILE[2])
@@ -91,7 +92,7 @@ def test_long_names_are_cut_with_the_whole_in_a_tooltip():
     assert "n" * 60 + "…" in page.text
     assert "n" * 61 not in page.text
     assert ("title", X.columns[0]) in page.attributes
-    assert "1 task, 1 feature: 1 " in page.text
+    assert "1 task, 1 feature, 1 used." in page.text
 
 
 def test_it_stays_small_with_many_features():
@@ -107,7 +108,7 @@ def test_searches_and_models_without_any_feature():
     assert added(search) == ""
     assert "3 tasks, 5 features" in search.fit(data.X, data.y, task=data.task)._repr_html_()
     nothing = mmtfl.MMTFLRegressor(alpha=1e6).fit(data.X, data.y, task=data.task)
-    assert Page(added(nothing)).text == "3 tasks, 5 features: 5 not used."
+    assert Page(added(nothing)).text == "3 tasks, 5 features, 0 used."
 
 
 def test_an_unfitted_model_shows_scikit_learns_part_alone():

@@ -14,7 +14,7 @@ import pytest
 
 from mmtfl.data.simulate import make_tasks
 from mmtfl.paper import problems
-from mmtfl.paper.methods import METHODS, Grid
+from mmtfl.paper.methods import COMPARED, METHODS, Grid
 from mmtfl.paper.problems import PROBLEMS, Problem, load_pool, make_split, pool_of_rows, pool_of_targets
 from mmtfl.paper.protocol import Plan, run_cell, run_cells
 from mmtfl.paper.results import Results
@@ -142,21 +142,24 @@ def test_support_f1_counts_what_is_found_and_what_is_there():
 # -- methods -----------------------------------------------------------------------------------------------
 
 
+EVERY = [*METHODS.values(), COMPARED["pooled"]]
+
+
 @pytest.mark.parametrize("classification", [False, True])
-@pytest.mark.parametrize("name", METHODS)
-def test_every_method_learns_more_than_nothing(name, classification):
+@pytest.mark.parametrize("method", EVERY, ids=lambda method: method.title)
+def test_every_method_learns_more_than_nothing(method, classification):
     pool = small_pool(0, classification)
     metric = "auc" if classification else "r2"
     problem = Problem("x", "x", lambda seed: pool, metric, "mean")
     split = make_split(problem, pool, 0.5, "here")
-    fitted = METHODS[name].fit(split, classification, {}, COARSE)
+    fitted = method.fit(split, classification, {}, COARSE)
     score = score_rows(metric, split.test.y, fitted.predict(split.test.X, split.test.task), split.test.task)
     assert score["mean"] > 0.75
     assert np.broadcast_to(fitted.coef, pool.support.shape).shape == pool.support.shape
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_on_one_scale_units_do_not_matter(name):
+@pytest.mark.parametrize("method", EVERY, ids=lambda method: method.title)
+def test_on_one_scale_units_do_not_matter(method):
     """Features and targets in other units: the same predictions, in these units."""
     pool = small_pool(0)
     rows, scales = pool.rows, np.geomspace(1e-2, 1e2, 6)
@@ -166,11 +169,23 @@ def test_on_one_scale_units_do_not_matter(name):
     for one in (pool, other):
         split = make_split(Problem("x", "x", lambda seed: pool, "r2", "mean"), one, 0.5, "here")
         options = {"standardize": True, "scale_targets": True}
-        fitted = METHODS[name].fit(split, False, options, COARSE)
+        fitted = method.fit(split, False, options, COARSE)
         z = fitted.predict(split.test.X, split.test.task)
         found.append(score_rows("r2", split.test.y, z, split.test.task)["mean"])
     assert found[0] > 0.75
     assert found[1] == pytest.approx(found[0], abs=0.01)
+
+
+def test_the_pooled_model_of_a_table_has_task_intercepts_and_that_of_the_experiments_has_not():
+    pool = small_pool(0)
+    shifted = replace(pool, rows=replace(pool.rows, y=pool.rows.y + 100.0 * pool.rows.task), one_unit=True)
+    split = make_split(Problem("x", "x", lambda seed: shifted, "r2", "mean"), shifted, 0.5, "here")
+    scores = []
+    for method in (METHODS["pooled"], COMPARED["pooled"]):
+        fitted = method.fit(split, False, {}, COARSE)
+        z = fitted.predict(split.test.X, split.test.task)
+        scores.append(score_rows("r2", split.test.y, z, split.test.task)["mean"])
+    assert scores[0] < -100 and scores[1] > 0.75
 
 
 # -- cells -------------------------------------------------------------------------------------------------

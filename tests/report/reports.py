@@ -46,11 +46,11 @@ def hostile_model():
 def large_model(n_features=2000, n_tasks=50):
     """A model with a coefficient in half of its cells, which needs no fit."""
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(2 * n_tasks, 3)), rng.normal(size=2 * n_tasks)
-    model = MMTFLRegressor(alpha=0.5).fit(X, y, task=np.repeat(np.arange(n_tasks), 2))
+    X, y = rng.normal(size=(5 * n_tasks, 3)), rng.normal(size=5 * n_tasks)
+    model = MMTFLRegressor(alpha=0.5).fit(X, y, task=np.repeat(np.arange(n_tasks), 5))
     A = rng.normal(size=(n_features, n_tasks)) * (rng.random((n_features, n_tasks)) < 0.5)
     model.coef_ = np.ascontiguousarray(A.T)
     model.c_ = np.linalg.norm(A, axis=1) ** (2 / 3)
-    model.n_features_in_ = n_features
+    model.n_features_in_, model.feature_spread_ = n_features, np.ones(n_features)
     model.feature_names_in_ = np.array([f"feature number {j:04d}" for j in range(n_features)], dtype=object)
     return model

@@ -15,10 +15,11 @@ from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, RobustRegre
 from mmtfl.datasets import make_tasks
 from mmtfl.plots import SharingMapDisplay
 from mmtfl.report import evaluation
-from mmtfl.report.evaluation import Evaluation, TaskScores
+from mmtfl.report.evaluation import Evaluation
 from mmtfl.report.html import render_report, write_report
 from mmtfl.report.plain import as_json
-from mmtfl.report.words import caution, clear_winner, number, verdict
+from mmtfl.report.words import caution, number
+from mmtfl.tables.recipe import TableRecipe
 from report.reports import HOSTILE, hostile_model, hostile_problem, large_model
 
 VOID = {"meta", "input", "br", "link", "img"}
@@ -243,37 +244,33 @@ def test_the_page_says_whether_the_rows_were_those_of_training(monkeypatch):
     assert "It is not known whether" in texts[2]
 
 
+def test_the_title_names_target_and_task_column():
+    columns = [("stay",), "hospital"], [("a", "b", "c"), None], [tuple("abcdefg"), None], [("stay",), None]
+    titles = []
+    for targets, task in columns:
+        model = hostile_model()
+        model.recipe_ = TableRecipe((), targets, task)
+        titles.append(Tree(render_report(model)).one("h1")["text"])
+    assert titles == ["stay, by hospital", "a, b and c", "a, b, c and 4 more", "stay"]
+    model.recipe_ = TableRecipe((), (HOSTILE[0],), HOSTILE[1])
+    assert Tree(render_report(model)).one("title")["text"] == f"{HOSTILE[0]}, by {HOSTILE[1]}"
+    assert Tree(render_report(model, title=HOSTILE[2])).one("h1")["text"] == HOSTILE[2]
+    assert Tree(render_report(hostile_model())).one("h1")["text"] == "Regression of 4 tasks on 12 features"
+
+
+def test_a_page_of_classes_shows_accuracy_beside_the_base_rate():
+    data = make_tasks(3, 60, 4, n_informative=2, noise=0.5, random_state=0, classification=True)
+    model = MMTFLClassifier(alpha=0.02).fit(data.X, data.y, task=data.task)
+    tree = Tree(render_report(model, data=(data.X, data.y, data.task)))
+    heads = [element["text"] for element in tree.all("button", class_="sort")]
+    cells = [e["text"] for e in tree.all("td", class_="num")]
+    assert heads[1:6] == ["This model", "One pooled model", "Separate models", "Accuracy", "Base rate"]
+    y = data.y[data.task == 0]
+    assert cells[4] == f"{max(np.mean(y == 0), np.mean(y == 1)):.2f}"
+    assert any("saying the commoner class" in e["text"] for e in tree.all("p"))
+
+
 # -- words ---------------------------------------------------------------------------------------------------
-
-
-def scores(*rows, seen=None):
-    tasks = [TaskScores(str(i), 10, 0.9, *row) for i, row in enumerate(rows)]
-    return Evaluation("R²", "", tasks, 10 * len(tasks), 3, None, seen)
-
-
-def test_the_verdict_names_the_winner_also_when_it_is_another():
-    own = verdict(scores((0.8, 0.5, 0.6), (0.9, 0.5, 0.7), (0.7, 0.4, 0.5)))
-    assert own[0].startswith("On held-out rows this model predicts best: mean R² 0.80")
-    assert "3 of 3 tasks" in own[1]
-    pooled = verdict(scores((0.5, 0.8, 0.6), (0.5, 0.9, 0.7), (0.4, 0.7, 0.5)))
-    assert pooled[0].startswith("On held-out rows one pooled model predicts better than this model")
-    assert "worse by 0.33" in pooled[1]
-    assert "0 of 3 tasks" in pooled[1]
-
-
-def test_a_difference_that_may_be_chance_is_called_so():
-    unclear = verdict(scores((0.8, 0.5, 0.9), (0.9, 0.5, 0.7), (0.7, 0.4, 0.69)))
-    assert unclear[0].startswith("On held-out rows this model and separate models predict about equally well")
-    assert "within what chance gives" in unclear[2]
-    assert "within what chance gives" not in unclear[1]
-
-
-def test_a_difference_that_no_digit_shows_wins_nothing():
-    same = verdict(scores((0.97, 0.97001, 0.97001)))
-    assert same[0].startswith("On held-out rows this model, one pooled model and separate models predict")
-    assert same[1].endswith("it has the larger score in 0 of 1 task.")
-    assert clear_winner(scores((0.97, 0.97001, 0.97001))) is None
-    assert verdict(scores((0.5, 0.5 + 4e-16, 0.6)))[1] == "Beside one pooled model there is no difference."
 
 
 def test_a_model_without_features_says_so_in_place_of_a_map():
@@ -289,7 +286,7 @@ def test_a_model_without_features_says_so_in_place_of_a_map():
     ("seen", "words"), [(True, "optimistic"), (None, "optimistic"), (False, "fair test")]
 )
 def test_scores_on_training_rows_are_called_optimistic(seen, words):
-    assert words in caution(scores((0.8, 0.5, 0.6), seen=seen), tuned=True)[0]
+    assert words in caution(Evaluation("R²", "", [], 10, 3, None, seen))[0]
 
 
 @pytest.mark.parametrize(

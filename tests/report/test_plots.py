@@ -33,7 +33,9 @@ from mmtfl.plots import (
     SharedPartDisplay,
     SharingMapDisplay,
 )
+from mmtfl.report.charts import history_chart
 from mmtfl.report.curves import Curve
+from mmtfl.report.plots import fonts
 from mmtfl.report.plots.colours import Style
 from mmtfl.report.plots.text import shown
 from report.fitted import HOSTILE, mixed, model_of
@@ -285,6 +287,57 @@ def test_predictions_that_do_not_fit_are_refused(data):
         PredictionDisplay.from_predictions([0, 1, 2], [0.1, 0.2, 0.3], classes=(0, 1))
 
 
+# -- scales and letters --------------------------------------------------------------------------------------
+
+
+def test_a_path_is_drawn_on_the_scale_of_the_penalty(data):
+    """Columns in other units change nothing that is drawn once features are standardised."""
+    units = np.geomspace(0.01, 100.0, data.X.shape[1])
+    options = {"standardize": True, "scale_targets": True, "alphas": 10}
+    plain = MMTFLRegressorCV(pk=(2, 2), cv=3, **options).fit(data.X, data.y, task=data.task)
+    other = MMTFLRegressorCV(pk=(2, 2), cv=3, **options).fit(data.X * units, data.y, task=data.task)
+    drawn, same = PathDisplay.from_estimator(plain), PathDisplay.from_estimator(other)
+    assert_allclose(same.sizes, drawn.sizes, atol=1e-3 * drawn.sizes.max())
+    assert drawn.scaled == "per s.d. of the feature, in s.d. of the target"
+    assert drawn.scaled in drawn.ax_.get_ylabel()
+    spread = np.array([data.y[data.task == t].std() for t in plain.tasks_])
+    by_hand = plain.path_.coef(9).T * data.X.std(axis=0)[:, None] / spread
+    assert_allclose(drawn.sizes[9], np.linalg.norm(by_hand, axis=1))
+    along = mmtfl.path(data.X, data.y, data.task, p=2, k=2, **options)
+    assert_allclose(PathDisplay.from_path(along).sizes, drawn.sizes, atol=1e-3 * drawn.sizes.max())
+    in_units = PathDisplay.from_path(mmtfl.path(data.X, data.y, data.task, alphas=5))
+    assert in_units.scaled == "" and "s.d." not in in_units.ax_.get_ylabel()
+
+
+def test_every_letter_has_a_glyph_or_is_written_as_its_number(monkeypatch):
+    monkeypatch.setattr(fonts, "_other_font", lambda letter: None)  # whatever is installed here
+    assert shown("\u4e2d a\U0001f3e5") == r"\u4e2d a\U0001f3e5"
+    assert shown("na\u00efve \u03b2") == "na\u00efve \u03b2"
+    assert shown("\u4e2d" * 30, 24) == r"\u4e2d\u4e2d" + "\u2026" + r"\u4e2d"
+    assert len(shown("\u4e2d" * 30, 24)) <= 24
+
+
+def test_another_font_steps_in_for_letters_it_has(monkeypatch):
+    monkeypatch.setattr(fonts, "_other_font", lambda letter: "Some Font" if letter == "\u4e2d" else None)
+    assert shown("\u4e2d\u56fd") == "\u4e2d" + r"\u56fd"
+    assert fonts.families("a\u4e2d") == [*plt.rcParams["font.family"], "Some Font"]
+    assert fonts.families("abc") == plt.rcParams["font.family"]
+
+
+def test_names_in_other_scripts_are_drawn_without_a_warning(data):
+    names = ["\u5e74\u9f84", "\U0001f600 mood", "\u0639\u0645\u0631", *(f"x{j}" for j in range(7))]
+    X = pd.DataFrame(data.X, columns=names)
+    task = np.array(["\u5317\u4eac", "\U0001f3e5", "Bern", "c"])[data.task]
+    model = MMTFLRegressorCV(pk=(2, 1), alphas=5, cv=3).fit(X, data.y, task=task)
+    for drawn in (
+        SharingMapDisplay.from_estimator(model),
+        SharedPartDisplay.from_estimator(model),
+        PathDisplay.from_estimator(model),
+        PredictionDisplay.from_estimator(model, X, data.y, task=task),
+    ):
+        drawn.figure_.canvas.draw()  # a missing glyph is a warning, which is an error here
+
+
 # -- the history ---------------------------------------------------------------------------------------------
 
 
@@ -294,11 +347,21 @@ def test_the_line_is_the_distance_to_the_last_value():
     assert display.ax_.get_yscale() == "log"
 
 
-@pytest.mark.parametrize("history", [[2.0], [2.0, 2.0]])
+def test_rounding_is_not_drawn_as_descent():
+    history = np.array([3.0, 2.0, 2.0 + 8e-16, 2.0 + 4e-16, 2.0])
+    assert_allclose(HistoryDisplay(history).plot().line_.get_xydata(), [[1, 1.0]])
+    assert history_chart(history.tolist()) is None
+    steps = [3.0, 2.5, 2.0 + 2e-11, *history[2:].tolist()]
+    chart = history_chart(steps)
+    assert len(chart.lines[0].points) == 3
+    assert "2e-11" in chart.alt.replace("\N{MINUS SIGN}", "-")
+
+
+@pytest.mark.parametrize("history", [[2.0], [2.0, 2.0], [2.0 + 4e-16, 2.0]])
 def test_nothing_to_descend_is_said(history):
     display = HistoryDisplay(np.array(history)).plot()
     display.figure_.canvas.draw()
-    assert "nothing to draw" in display.ax_.get_title(loc="left")
+    assert "flat: the first pass reached it" in display.ax_.get_title(loc="left")
 
 
 # -- all models ----------------------------------------------------------------------------------------------

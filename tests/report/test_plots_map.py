@@ -119,7 +119,7 @@ def test_kinds_come_in_order_and_are_named_with_their_numbers():
     display = SharingMapDisplay.from_estimator(model_of(mixed(24, 6)))
     assert display.kind.tolist() == ["shared"] * 6 + ["partial"] * 6 + ["single"] * 6
     (side,) = display.ax_.child_axes
-    assert tick_texts(side.yaxis) == ["6 shared", "6 partial", "6 single"]
+    assert tick_texts(side.yaxis) == ["6 by all tasks", "6 by some", "6 by one"]
 
 
 def test_a_staircase_comes_out_as_one():

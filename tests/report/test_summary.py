@@ -25,7 +25,7 @@ from mmtfl import (
 from mmtfl.data.plain import plain
 from mmtfl.datasets import make_tasks
 from mmtfl.report import evaluation as evaluation_module
-from mmtfl.report.evaluation import Evaluation, TaskScores, evaluate
+from mmtfl.report.evaluation import evaluate
 from mmtfl.report.summary import describe
 
 
@@ -87,7 +87,14 @@ def test_features_are_counted_and_measured():
     by_position = {feature.position: feature for feature in summary.features}
     assert [feature.position for feature in summary.features[:3]] == [4, 0, 1]  # largest c first
     assert (by_position[0].kind, by_position[1].kind, by_position[4].kind) == ("shared", "partial", "single")
-    assert by_position[0].mean_abs == pytest.approx((1 + 1 + 1 + 5) / 4)
+    assert by_position[0].mean_coef == pytest.approx((1 + 1 - 1 + 5) / 4)
+    assert (by_position[0].min_coef, by_position[0].max_coef) == (-1.0, 5.0)
+    assert (by_position[1].mean_coef, by_position[1].min_coef) == (0.5, -2.0)
+    assert [by_position[j].used_by for j in (0, 1, 4, 2)] == [
+        *("all 4 tasks", "3 of 4 tasks"),
+        *("one task (0)", "no task"),
+    ]
+    assert summary.usage == "Of 8 features, 3 are used: 1 by all 4 tasks, 1 by some, 1 by one."
     assert by_position[0].agreement == pytest.approx(3 / 4)
     assert by_position[1].agreement == pytest.approx(2 / 3)
     assert by_position[2].agreement is None
@@ -98,17 +105,18 @@ def test_both_scales_are_told_where_there_are_two():
     data = regression()
     X = data.X * np.linspace(1, 50, 8)
     plain_summary = describe(MMTFLRegressor(alpha=0.1).fit(X, data.y, task=data.task))
-    assert plain_summary.scaled == ()
-    assert plain_summary.scaled_coef is None
+    assert (plain_summary.scaled, plain_summary.scaled_in_fit) == (("features",), ())
+    assert_allclose(plain_summary.scaled_coef, plain_summary.coef * X.std(axis=0))
     model = MMTFLRegressor(alpha=0.1, standardize=True, scale_targets=True).fit(X, data.y, task=data.task)
     summary = describe(model)
     spread = np.array([data.y[data.task == t].std() for t in model.tasks_])
-    assert summary.scaled == ("features", "targets")
+    assert summary.scaled == summary.scaled_in_fit == ("features", "targets")
     assert_allclose(summary.scaled_coef, model.coef_ * X.std(axis=0) / spread[:, None])
-    assert_allclose(
-        [feature.mean_abs_scaled for feature in summary.features],
-        [np.abs(summary.scaled_coef[:, feature.position]).mean() for feature in summary.features],
-    )
+    for name, over_tasks in (("mean", np.mean), ("min", np.min), ("max", np.max)):
+        assert_allclose(
+            [getattr(feature, f"{name}_coef_per_sd") for feature in summary.features],
+            [over_tasks((model.coef_ * X.std(axis=0))[:, f.position]) for f in summary.features],
+        )
 
 
 def test_rows_of_each_task_are_known():
@@ -218,15 +226,81 @@ def test_scores_are_those_of_held_out_rows():
         assert task.fitted > task.own
 
 
-def test_a_search_is_refitted_at_the_member_and_strength_it_chose():
+def test_a_search_is_made_again_in_every_training_part():
+    """On 20 strengths and 3 folds at most, with the folds that the others are given."""
+    data = regression()
+    search = fit(MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=8, cv=5, standardize=True), data)
+    found = evaluate(search, data.X, data.y, data.task)
+    assert found.strength == "tuned"
+    rows = evaluation_module._Rows.read(search, data.X, data.y, data.task)
+    held_out = np.full(len(data.y), np.nan)
+    for train, test in rows.folds(stratify=False):
+        again = MMTFLRegressorCV(pk=search.pk, alphas=8, cv=rows.select(train).folds(False), standardize=True)
+        again.fit(data.X[train], data.y[train], task=data.task[train])
+        held_out[test] = again.predict(data.X[test], task=data.task[test])
+    for task in found.tasks:
+        mine = data.task == task.label
+        assert task.own == pytest.approx(r2_score(data.y[mine], held_out[mine]), abs=1e-6)
+
+
+def test_a_search_on_a_large_table_keeps_its_choice(monkeypatch):
     data = regression()
     search = fit(MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=8, cv=3, standardize=True), data)
     chosen = MMTFLRegressor(search.best_p_, search.best_k_, search.alpha_, standardize=True)
-    found = evaluate(search, data.X, data.y, data.task)
     expected = evaluate(fit(chosen, data), data.X, data.y, data.task)
+    monkeypatch.setattr(evaluation_module, "MOST_TUNED", 10)
+    found = evaluate(search, data.X, data.y, data.task)
+    assert (found.strength, expected.strength) == ("kept", "given")
     assert_allclose([task.own for task in found.tasks], [task.own for task in expected.tasks], rtol=1e-5)
-    other = fit(chosen.set_params(alpha=2 * search.alpha_), data)
-    assert abs(evaluate(other, data.X, data.y, data.task).mean("own") - found.mean("own")) > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("values", "coarse"),
+    [
+        (100, 6),
+        (4, 4),
+        ([1.0, 2.0], [1.0, 2.0]),
+        (np.arange(1.0, 101.0), [1.0, 21.0, 41.0, 60.0, 80.0, 100.0]),
+        ((10, 3), (6, 3)),
+        (([1.0, 2.0], 10), ([1.0, 2.0], 6)),
+    ],
+)
+def test_a_coarser_grid_has_at_most_so_many_values(values, coarse):
+    found = evaluation_module._coarse(values, 6)
+    assert [np.asarray(part).tolist() for part in np.atleast_1d(np.asarray(found, dtype=object))] == [
+        np.asarray(part).tolist() for part in np.atleast_1d(np.asarray(coarse, dtype=object))
+    ]
+
+
+def test_the_pooled_model_has_an_intercept_for_each_task():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(120, 3)), np.repeat(list("abcdef"), 20)
+    y = X @ [1.0, -1.0, 0.5] + np.repeat(100.0 * np.arange(6), 20) + 0.3 * rng.normal(size=120)
+    found = evaluate(MMTFLRegressor(alpha=0.01).fit(X, y, task=task), X, y, task)
+    assert min(entry.pooled for entry in found.tasks) > 0.85
+
+
+def test_a_task_of_one_class_is_left_out_and_does_not_stop_the_others():
+    data = classification()
+    y = np.where(data.task == 1, data.y.max(), data.y)
+    model = fit(MMTFLClassifier(alpha=0.02), data)
+    found = evaluate(model, data.X, y, data.task)
+    assert found.reason is None
+    assert found.errors.unscored.tolist() == [task.label == 1 for task in found.tasks] or (
+        found.errors.too_few.tolist() == [task.label == 1 for task in found.tasks]
+    )
+
+
+def test_accuracy_and_base_rate_are_those_of_held_out_rows():
+    data = classification()
+    found = evaluate(fit(MMTFLClassifier(alpha=0.02), data), data.X, data.y, data.task)
+    sizes = np.array([task.n_rows for task in found.tasks])
+    for task in found.tasks:
+        share = np.mean(data.y[data.task == task.label] == data.y.max())
+        assert task.base_rate == pytest.approx(max(share, 1 - share))
+        assert 0.5 < task.accuracy <= 1
+    assert found.accuracy == pytest.approx(sizes @ [task.accuracy for task in found.tasks] / sizes.sum())
+    assert found.base_rate == pytest.approx(sizes @ [task.base_rate for task in found.tasks] / sizes.sum())
 
 
 def test_classifiers_are_scored_by_the_area_under_the_curve():
@@ -248,8 +322,8 @@ def test_pooled_wins_where_tasks_are_one():
     model = MMTFLRegressor(p=1, k=1, alpha=0.3).fit(X, y, task=task)
     found = evaluate(model, X, y, task)
     assert found.mean("pooled") > found.mean("own")
-    assert found.against("pooled").difference < 0
-    assert not found.against("pooled").is_chance
+    assert found.against("pooled").outcome == "worse"
+    assert found.median("pooled") > found.median("own")
 
 
 @pytest.mark.parametrize(
@@ -288,6 +362,7 @@ def test_a_large_table_is_scored_without_refitting(monkeypatch):
     assert found.mean("fitted") > 0
 
 
+@pytest.mark.filterwarnings("ignore::mmtfl.errors.SmallTaskWarning")
 def test_a_task_with_one_row_has_no_score_and_does_not_stop_the_others():
     data = regression()
     task = data.task.astype(object)
@@ -316,14 +391,3 @@ def test_unknown_tasks_and_wrong_columns_are_refused():
         evaluate(model, data.X[:2], data.y[:2], [98, 99])
     with pytest.raises(ValueError, match="features"):
         evaluate(model, data.X[:, :3], data.y, data.task)
-
-
-def test_the_comparison_is_paired_over_tasks():
-    scores = [(0.5, 0.4), (0.7, 0.5), (0.3, 0.4), (0.8, None)]
-    tasks = [TaskScores(str(i), 10, None, own, pooled) for i, (own, pooled) in enumerate(scores)]
-    found = Evaluation("R²", "", tasks, 40, 3, None, None).against("pooled")
-    gains = np.array([0.1, 0.2, -0.1])
-    assert found.difference == pytest.approx(gains.mean())
-    assert found.error == pytest.approx(gains.std(ddof=1) / np.sqrt(3))
-    assert (found.n_better, found.n_tasks) == (2, 3)
-    assert found.is_chance

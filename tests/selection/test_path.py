@@ -13,6 +13,7 @@ from mmtfl.objective.penalties import make_penalty, row_norms
 from mmtfl.selection.path import Path, alpha_grid, alpha_max, from_dense_start, solve_path
 from mmtfl.solvers.algorithm1 import run_passes
 from mmtfl.solvers.row_descent import RowDescent
+from mmtfl.solvers.working_set import WorkingSet
 from oracles import (
     INF,
     LOSSES,
@@ -446,3 +447,35 @@ def test_a_path_leaves_the_problem_as_it_was_and_asks_for_no_strength():
     found = solve_path(ours, penalty, alpha_grid(ours, penalty, 4))
     assert_array_equal(solve_path(ours, penalty.at(7.0), found.alphas).objectives, found.objectives)
     assert_array_equal(path_of(problem, 2, 1, found.alphas).objectives, found.objectives)
+
+
+def heavy_tailed_columns(seed):
+    """Columns that are mostly zero and now and then large, and classes that they nearly tell."""
+    rng = np.random.default_rng(seed)
+    seen = rng.random((200, 5)) < 0.15
+    X = seen * np.exp(1.5 * rng.normal(size=seen.shape))
+    y = np.where(seen @ [3.0, -3.0, 3.0, -3.0, 3.0] + rng.normal(size=200) > 0, 1.0, -1.0)
+    return Tasks.from_rows(X / X.std(axis=0), y, np.repeat([0, 1], 100))
+
+
+def test_newton_steps_do_not_crawl_where_models_are_too_flat(monkeypatch):
+    # far out the loss is so flat that its model would have rows at zero, where the objective is higher
+    n_models, plain = [], WorkingSet.minimise
+
+    def counted(*arguments, **options):
+        n_models.append(1)
+        return plain(*arguments, **options)
+
+    monkeypatch.setattr(WorkingSet, "minimise", counted)
+    problem = problem_of(heavy_tailed_columns(0), LOSSES["logistic"])
+    found = solve_path(problem, make_penalty(1, 1, 1.0), 0.3 * np.geomspace(1.0, 0.01, 12))
+    assert found.converged.all()
+    assert 0 < np.count_nonzero(found.n_kept) < 12
+    assert len(n_models) < 1000  # about 200; steps by the bound on the second derivative took 70 000
+
+
+def test_a_path_reports_the_share_of_its_alphas_after_each():
+    shares: list[float] = []
+    for p, k in ((2, 2), (1, 1)):
+        path_of(make_problem(0), p, k, np.geomspace(0.5, 0.05, 4), report=shares.append)
+    assert shares == 2 * [0.25, 0.5, 0.75, 1.0]

@@ -115,7 +115,7 @@ def test_members_that_differ_thirtyfold_are_promised_nothing_before_and_within_a
             assert "about" in line
             assert 0.5 * left <= told_seconds(line) <= 2.0 * left, line
         elif "at least" in line:
-            assert told_seconds(line) <= left + 30.0, line  # minutes are rounded
+            assert told_seconds(line) <= left, line
         else:
             assert line.endswith("time left not known yet")
 

@@ -78,7 +78,10 @@ def test_the_search_is_that_over_all_rows(stored, table, monkeypatch, options):
     scores = [model.cv_results_["mean_test_score"] for model in (found, wanted)]
     np.testing.assert_allclose(*scores, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=1e-4, atol=1e-5)
-    assert found.task_sizes_.tolist() == [700, 400, 9]
+    for name in ("n_rows", "r2"):
+        np.testing.assert_allclose(found.heldout_scores_[name], wanted.heldout_scores_[name], atol=1e-3)
+    assert np.ptp(found.heldout_scores_["r2"]) > 0.01
+    assert found.task_sizes_.tolist() == found.heldout_scores_["n_rows"].tolist() == [700, 400, 9]
     assert found.feature_names_in_.tolist() == FEATURES
     alone = MMTFLRegressor(
         2, found.best_k_, found.alpha_, **{k: v for k, v in options.items() if k != "scoring"}

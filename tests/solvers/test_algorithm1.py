@@ -87,7 +87,8 @@ def test_every_pass_is_that_of_the_textbook(p, k, loss, shape):
             continue
         assert_allclose(A, theirs, atol=1e-5 * np.abs(theirs).max())
         assert_allclose(b, their_b, atol=1e-5 * max(1.0, np.abs(their_b).max()))
-        assert_allclose(history, their_history, rtol=1e-8)
+        # classes of few rows are nearly separable: the loss tells the minimiser to the root of rounding only
+        assert_allclose(history, their_history, rtol=1e-8 if loss == "squared" else 1e-7)
     assert np.any(A)
 
 

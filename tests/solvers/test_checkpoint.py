@@ -221,6 +221,7 @@ def test_a_killed_search_goes_on_and_ends_with_the_same_bits(rows, tmp_path, mon
     assert_array_equal(kept.coef_, plain.coef_)
     for name, column in plain.cv_results_.items():
         assert_array_equal(kept.cv_results_[name], column)
+    assert_array_equal(kept.heldout_scores_["r2"], plain.heldout_scores_["r2"])
 
 
 def test_the_checkpoint_of_a_search_by_another_score_is_refused(rows, tmp_path):

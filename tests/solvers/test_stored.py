@@ -58,6 +58,7 @@ def features(frame):
 # -- the same answer -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::mmtfl.errors.SmallTaskWarning")  # one task has 7 rows
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize(("p", "k"), MEMBERS)
 def test_regression_is_that_of_the_rows_in_memory(p, k, scaled, stored, frame):

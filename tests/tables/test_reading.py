@@ -145,3 +145,41 @@ def test_files_that_are_not_there(tmp_path):
 def test_odd_marks_are_refused(tmp_path, option, value):
     with pytest.raises(TableError, match=r"must be one character|is unknown"):
         read_table(write(tmp_path, "a.csv", "x,y\n1,2\n"), **{option: value})
+
+
+def test_spaces_around_text_are_left_out_and_told(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("site,age,alb\n Bern,1,  \nBern ,2,4.5\nBern,3, 5\n\u00a0Cork,4,6\n", encoding="utf-8")
+    file = TableFile(path)
+    frame = file.frame(text=["site"])
+    assert frame["site"].tolist() == ["Bern", "Bern", "Bern", "Cork"]
+    assert file.notes == ["spaces around text are left out: 'site' (3 cells)"]
+    # a cell of spaces is missing, and does not make text of the numbers around it
+    assert frame["alb"].dtype == float and frame["alb"].isna().tolist() == [True, False, False, False]
+    assert file.verbatim()["site"].tolist() == [" Bern", "Bern ", "Bern", "\u00a0Cork"]
+
+
+def test_rows_without_any_value_are_left_out_everywhere(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("site,age\nBern,1\n,\n  ,\nCork,2\n,\n")
+    file = TableFile(path)
+    assert file.frame()["age"].tolist() == [1.0, 2.0]
+    assert file.notes == ["3 rows without any value left out"]
+    assert file.verbatim()["site"].tolist() == ["Bern", "Cork"]
+    path.write_text("site,age\n,\n")
+    with pytest.raises(TableError, match="no rows"):
+        TableFile(path).frame()
+
+
+def test_all_repeated_columns_are_named(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,b,a,b,c\n1,2,3,4,5\n")
+    with pytest.raises(TableError, match="more than one column 'a', 'b'"):
+        read_table(path)
+
+
+def test_another_separator_is_guessed_as_it_is_typed(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a;b\n1;2\n")
+    with pytest.raises(TableError, match="Use --separator ';'"):
+        read_table(path)

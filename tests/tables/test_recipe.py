@@ -361,3 +361,120 @@ def test_a_target_with_one_value_is_told_and_a_dropped_task_column_refused(pupil
     assert not any("nothing to predict" in note for note in learn(pupils).notes)
     with pytest.raises(TableError, match="Column 'school' is dropped, and is task, target or weight"):
         learn(pupils, drop=["school"])
+
+
+# -- several problems at once ------------------------------------------------------------------------------
+
+
+def messy():
+    n = 60
+    frame = pd.DataFrame({"site": np.repeat(["a", "b", "c"], 20), "y": np.arange(n) / 7.0})
+    frame["born"] = frame["seen"] = pd.date_range("2020-01-01", periods=n).astype(str)
+    frame["empty"] = np.nan
+    frame["dose"] = np.where(np.arange(n) < 3, np.nan, np.arange(n))
+    frame["crp"] = np.where(np.arange(n) == 4, np.inf, np.arange(n))
+    frame["share"] = [f"{i}%" for i in range(n)]
+    frame["fine"] = np.arange(n)
+    frame.loc[[5, 6], "y"] = np.nan
+    frame.loc[7, "site"] = None
+    return frame
+
+
+def test_all_problems_of_a_table_are_told_at_once():
+    with pytest.raises(TableError) as error:
+        TableRecipe.learn(messy(), task="site", target="y", drop=["absent"])
+    lines = str(error.value).splitlines()
+    assert lines[0] == "The table has 8 problems:"
+    for i, part in enumerate(
+        [
+            "no column 'absent'",
+            "Missing values, of 60 rows: 'dose' 3.",
+            "Column 'born' holds dates",
+            "Column 'empty' has no value at all",
+            "Column 'crp' has 1 infinite value (first in data row 5)",
+            "Column 'share' holds numbers with a sign or unit, such as '0%'",
+            "Task column 'site' has 1 row without a label (first in data row 8)",
+            "Target 'y' is missing in 2 of 60 rows",
+        ],
+        start=1,
+    ):
+        assert lines[i].startswith(f"  {i}. ") and part in lines[i]
+    assert lines[3].endswith("The same holds for 'seen'.")
+    assert lines[9:] == ["  Empty cells, NA, NaN, null and None count as missing."]
+
+
+def test_a_single_problem_is_one_line_and_a_mended_table_is_learned():
+    frame = messy().drop(columns=["born", "seen", "empty", "share"])
+    frame["crp"] = 1.0 * np.arange(60)
+    frame = frame[frame["y"].notna() & frame["site"].notna()]
+    with pytest.raises(TableError, match=r"^Missing values") as error:
+        TableRecipe.learn(frame, task="site", target="y")
+    assert "\n" not in str(error.value)
+    recipe = TableRecipe.learn(frame, task="site", target="y", impute="mean")
+    assert recipe.feature_names == ["dose", "crp", "fine"]
+
+
+def test_the_list_of_problems_is_short():
+    frame = messy()
+    for i in range(20):
+        frame[f"x{i}"] = np.where(np.arange(60) == i, np.inf, 1.0)
+    with pytest.raises(TableError) as error:
+        TableRecipe.learn(frame, task="site", target="y")
+    lines = str(error.value).splitlines()
+    # 7 as above and 20, of which that in data row 5 is the same as that of 'crp'
+    assert lines[0] == "The table has 26 problems:" and len(lines) <= 12
+    assert "  ... and 17 problems more, told once these are solved." in lines
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        (["12%", "3.5%", "40%"], "numbers with a sign or unit, such as '12%'"),
+        (["12 kg", "3 kg", "4,5 kg"], "numbers with a sign or unit, such as '12 kg'"),
+        (["€12", "€ 3", "€4"], "numbers with a sign or unit"),
+        (["1.000,00", "12", "2.500,50"], "marks between thousands, such as '1.000,00'"),
+        (["1,000,000", "2,500,000", "3"], "marks between thousands"),
+        (["3 B", "4 A", "4 B"], None),
+        (["12 kg", "heavy", "light"], None),
+        (["<1", "1-5", ">5"], None),
+    ],
+)
+def test_numbers_written_as_text_are_told_from_levels(values, line):
+    frame = pd.DataFrame({"x": np.tile(values, 10), "y": np.arange(30) / 7.0})
+    if line is None:
+        assert len(TableRecipe.learn(frame, task=None, target="y").feature_names) == 3
+        return
+    with pytest.raises(TableError) as error:
+        TableRecipe.learn(frame, task=None, target="y")
+    assert line in str(error.value)
+    assert len(TableRecipe.learn(frame, task=None, target="y", categories=["x"]).feature_names) == 3
+
+
+def test_a_target_with_decimal_commas_is_told():
+    frame = pd.DataFrame({"x": np.arange(30.0), "y": [f"{i},5" for i in range(30)]})
+    with pytest.raises(TableError, match=r"Target 'y' holds text such as '0,5'.*--decimal ','"):
+        TableRecipe.learn(frame, task=None, target="y")
+
+
+# -- predictions need what the model uses ------------------------------------------------------------------
+
+
+def test_columns_that_no_feature_needs_are_not_looked_at(pupils):
+    recipe = TableRecipe.learn(pupils, task="school", target="score")
+    full = recipe.matrix(pupils)
+    used = {"age", "colour=red"}
+    spoilt = pupils.drop(columns=["sex"]).assign(extra="?")
+    found, labels = recipe.rows(spoilt, used=used)
+    kept = [name for name in full if name == "age" or name.startswith("colour=")]
+    pd.testing.assert_frame_equal(found[kept], full[kept])
+    assert not found.drop(columns=kept).to_numpy().any()
+    np.testing.assert_array_equal(labels, recipe.labels(pupils))
+    assert recipe.absent_unused(spoilt, used) == ["sex"]
+
+
+def test_all_columns_that_are_needed_and_absent_are_named(pupils):
+    recipe = TableRecipe.learn(pupils, task="school", target="score")
+    with pytest.raises(TableError, match="lacks 3 columns that the model needs: 'school', 'age', 'sex'"):
+        recipe.rows(pupils.drop(columns=["school", "age", "sex"]))
+    with pytest.raises(TableError, match="no column 'age', which the model needs: did you mean 'Age'"):
+        recipe.rows(pupils.rename(columns={"age": "Age"}))

@@ -10,12 +10,23 @@ from cyclopts import Parameter
 
 from mmtfl.cli.long_runs import tell_how_to_go_on, use_one_thread
 from mmtfl.cli.main import INTERRUPTED, BadInput
-from mmtfl.cli.options import MODEL, OUTPUT, SEVERAL, SWITCH, DataFile, TableOptions, TalkOptions, TextOptions
+from mmtfl.cli.options import (
+    JOBS,
+    MODEL,
+    OUTPUT,
+    SEVERAL,
+    SWITCH,
+    DataFile,
+    TableOptions,
+    TalkOptions,
+    TextOptions,
+)
 from mmtfl.cli.output import note, number, print_json, print_table, say
 from mmtfl.cli.training import Training, library_words, read_training
 
 if TYPE_CHECKING:
     from mmtfl.paper.compare import Comparison
+    from mmtfl.report.paired import Paired
 
 _METRICS = {"r2": "R²", "f1": "F1", "auc": "AUC"}
 _AVERAGES = {"mean": "mean over tasks", "pooled": "all test rows"}
@@ -37,15 +48,15 @@ def compare(
     metric: Annotated[Literal["r2", "f1", "auc"] | None, Parameter(group=MODEL)] = None,
     average: Annotated[Literal["mean", "pooled"], Parameter(group=MODEL)] = "mean",
     seed: Annotated[int, Parameter(group=MODEL)] = 0,
-    jobs: Annotated[int | None, Parameter(group=MODEL)] = None,
+    jobs: Annotated[int | None, JOBS, Parameter(group=MODEL)] = None,
     output: Annotated[Path | None, Parameter(name=["-o", "--output", "--out"], group=OUTPUT)] = None,
     fresh: Annotated[bool, SWITCH, Parameter(group=OUTPUT)] = False,
 ) -> int:
     """Compare methods on a table: which predicts best, and which come close.
 
     Every method is tuned and fitted on the same random splits, and scored on
-    the rows left out. Differences to the best are paired, with 95 % intervals
-    that allow for splits that overlap (Nadeau and Bengio 2003).
+    the rows left out. Each is judged beside the best, task by task (signed-rank
+    test), or row by row where there are fewer than six tasks.
 
     Example:
 
@@ -57,7 +68,8 @@ def compare(
     data
         The table: .csv, .tsv, .parquet or .feather.
     methods
-        Which of: stl, dmtl, rmtfl, mmtfl22, mmtfl11, mmtfl21, mmtfl12, auto, pooled. All by default.
+        Which of: stl (each task alone), dmtl (`cv --method dirty`), rmtfl (`--method robust`), mmtfl22,
+        mmtfl11, mmtfl21, mmtfl12 (`--pk 2,2` and so on), auto (`cv` as it is), pooled. All by default.
     standardize
         Put the features on one scale.
     scale_targets
@@ -84,11 +96,11 @@ def compare(
     use_one_thread()
     text, talk = text or TextOptions(), talk or TalkOptions()
     from mmtfl.paper.compare import compare as run
-    from mmtfl.paper.methods import METHODS, Grid
+    from mmtfl.paper.methods import COMPARED, Grid
     from mmtfl.paper.reproduce import default_jobs
     from mmtfl.paper.store import OtherSettings
 
-    names = _check(methods, list(METHODS), repeats, fraction, folds, seed, jobs)
+    names = _check(methods, list(COMPARED), repeats, fraction, folds, seed, jobs)
     if table.weights is not None:
         raise BadInput("compare does not use row weights: leave --weights out, or put the column in --drop.")
     if table.task is None and len(table.target) == 1:
@@ -202,20 +214,31 @@ def _notes(found: Comparison) -> None:
 
 
 _FILES = ("comparison.md", "results.csv", "results.json")
-_COLUMNS = ("method", "score", "± over splits", "behind the best", "95 % interval", "verdict", "seconds")
+
+
+def _columns(found: Comparison) -> tuple[str, ...]:
+    metric = _METRICS[found.metric]
+    behind = "error" if found.metric == "r2" else metric
+    return (
+        *("method", f"median {metric}", _AVERAGES[found.average], "± over splits"),
+        *(f"{behind} beside the best", "tasks won by the best", "verdict", "seconds"),
+    )
 
 
 def _rows(found: Comparison) -> list[tuple[str, ...]]:
-    from mmtfl.paper.compare import BEST
-    from mmtfl.paper.methods import METHODS
+    from mmtfl.paper.methods import COMPARED
 
     return [
         (
-            METHODS[s.method].title,
-            f"{s.mean:.4f}",
-            f"{s.deviation:.4f}",
-            "-" if s.verdict == BEST else f"{s.behind:.4f}",
-            "-" if s.verdict == BEST else f"{s.low:.4f} to {s.high:.4f}",
+            COMPARED[s.method].title,
+            "-" if s.median is None else _score(s.median),
+            _score(s.mean),
+            _score(s.deviation),
+            *(
+                ("-", "-")
+                if s.beside is None
+                else (_behind(s.beside), f"{s.beside.n_better}/{s.beside.n_tasks}")
+            ),
             s.verdict,
             number(s.seconds),
         )
@@ -223,34 +246,81 @@ def _rows(found: Comparison) -> list[tuple[str, ...]]:
     ]
 
 
+def _score(value: float) -> str:
+    return f"{value:.4f}" if abs(value) < 100 else f"{value:.4g}"
+
+
+def _behind(beside: Paired) -> str:
+    """How a method stands to the best in the typical task."""
+    if beside.change is None:
+        return f"{-beside.gain:+.4f}"
+    ratio = 1.0 / (1.0 + beside.change)
+    return f"{100.0 * (ratio - 1.0):+.1f} %" if ratio < 10 else f"x {ratio:.3g}"
+
+
 def _title(found: Comparison) -> str:
     from mmtfl.data.words import count
 
     n_splits = len({row["repeat"] for row in found.splits})
     return (
-        f"{_METRICS[found.metric]}, {_AVERAGES[found.average]}, {count(n_splits, 'random split')}, "
+        f"{_METRICS[found.metric]}, {count(n_splits, 'random split')}, "
         f"{100 * found.fraction:g} % for training"
     )
 
 
 def _sentence(found: Comparison) -> str:
     """The answer in words."""
-    from mmtfl.paper.compare import SAME
-    from mmtfl.paper.methods import METHODS
+    from mmtfl.paper.compare import BEST
+    from mmtfl.paper.methods import COMPARED
 
-    first = METHODS[found.standings[0].method].title
-    same = [METHODS[s.method].title for s in found.standings if s.verdict == SAME]
+    first = COMPARED[found.standings[0].method].title
     if len(found.standings) == 1:
         return f"{first} is the only method that was run."
-    if len({row["repeat"] for row in found.splits}) == 1:
-        return f"{first} has the best score, but one split cannot tell methods apart: use more --repeats."
-    if not same:
-        return f"{first} wins: every other method is worse by more than chance explains."
-    return f"{first} has the best score. On this table it cannot be told apart from {', '.join(same)}."
+    judged = next((s.beside for s in found.standings if s.beside is not None), None)
+    if judged is None:
+        return "No task has 5 test rows or more whose target varies, so the methods cannot be judged."
+    groups: dict[str, list[str]] = {}
+    for standing in found.standings:
+        groups.setdefault(standing.verdict, []).append(COMPARED[standing.method].title)
+    others = [verdict for verdict in groups if verdict != BEST]
+    by = (
+        f"{judged.n_tasks} tasks"
+        if judged.unit == "task"
+        else f"{judged.n_units} rows, as six tasks are needed"
+    )
+    if others == ["worse"]:
+        answer = f"{first} wins: every other method is worse by more than chance explains"
+    else:
+        clauses = [
+            _CLAUSES[verdict].format(", ".join(groups[verdict])) for verdict in _CLAUSES if verdict in groups
+        ]
+        answer = f"{first} comes first. {'; '.join(clauses)}"
+    return f"{answer} (judged by {by}).{_left_out(found)}"
+
+
+_CLAUSES = {  # in the order in which they are said
+    "cannot be told apart from the best": "It cannot be told apart from {}",
+    "the same as the best": "The same as it: {}",
+    "about as good as the best": "About as good: {}",
+    "slightly worse": "Slightly worse: {}",
+    "worse": "Worse: {}",
+}
+
+
+def _left_out(found: Comparison) -> str:
+    from mmtfl.data.words import count
+
+    n_left_out = sum(not task["judged"] for task in found.tasks)
+    if not n_left_out:
+        return ""
+    return (
+        f" {count(n_left_out, 'task')} with fewer than 5 test rows, or whose target does not vary, "
+        f"{'is' if n_left_out == 1 else 'are'} left out of this."
+    )
 
 
 def _show(found: Comparison) -> None:
-    print_table(_title(found), _COLUMNS, _rows(found))
+    print_table(_title(found), _columns(found), _rows(found))
     print(_sentence(found))
 
 
@@ -260,7 +330,8 @@ def _write(found: Comparison, folder: Path) -> None:
     from mmtfl.paper.results import csv_of_cells
 
     lines = [f"# {_title(found)}", "", _sentence(found), ""]
-    lines += ["| " + " | ".join(row) + " |" for row in (_COLUMNS, ["---"] * len(_COLUMNS), *_rows(found))]
+    columns = _columns(found)
+    lines += ["| " + " | ".join(row) + " |" for row in (columns, ["---"] * len(columns), *_rows(found))]
     write_text(folder / "comparison.md", "\n".join(lines) + "\n")
     fields = ("repeat", "method", "pooled", "mean", "seconds", "chosen", "warnings")
     write_text(folder / "results.csv", csv_of_cells(found.splits, fields))

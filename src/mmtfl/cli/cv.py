@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from mmtfl.cli.fit import exponent
 from mmtfl.cli.main import BadInput
+from mmtfl.cli.methods import check_method, make_search
 from mmtfl.cli.options import (
+    JOBS,
     MODEL,
     SEVERAL,
     SWITCH,
@@ -21,7 +23,7 @@ from mmtfl.cli.options import (
     TableOptions,
     TextOptions,
 )
-from mmtfl.cli.training import Training, model_options, train
+from mmtfl.cli.training import Training, library_words, model_options, train
 
 
 def cv(
@@ -30,12 +32,15 @@ def cv(
     *,
     table: TableOptions,
     text: TextOptions | None = None,
+    method: Annotated[
+        Literal["mmtfl", "dirty", "robust", "lowrank", "capped", "single"], Parameter(group=MODEL)
+    ] = "mmtfl",
     pk: Annotated[list[str] | None, SEVERAL, Parameter(group=MODEL)] = None,
     alphas: Annotated[list[float] | None, SEVERAL, Parameter(group=MODEL)] = None,
     folds: Annotated[int, Parameter(group=MODEL)] = 5,
     scoring: Annotated[str | None, Parameter(group=MODEL)] = None,
     one_se: Annotated[bool, SWITCH, Parameter(group=MODEL)] = False,
-    n_jobs: Annotated[int, Parameter(group=MODEL)] = 1,
+    jobs: Annotated[int, JOBS, Parameter(group=MODEL)] = 1,
     seed: Annotated[int, Parameter(group=MODEL)] = 0,
     model: ModelOptions | None = None,
     scale: ScaleOptions | None = None,
@@ -48,6 +53,15 @@ def cv(
     and scored on that one, in turn. The best pair and strength are fitted on
     all rows. Everything else is as in `mmtfl fit`.
 
+    What the methods assume:
+
+      mmtfl:   tasks share features; --pk says how, and which pair suits is chosen.
+      dirty:   most features matter to all tasks, and single tasks have exceptions.
+      robust:  tasks share features, but for a few tasks that are unlike all others.
+      lowrank: all features matter, in a few combinations that tasks share.
+      capped:  few features matter, and those that do are not shrunk.
+      single:  tasks have nothing in common but the strength: one lasso for each.
+
     Example:
 
       mmtfl datasets d1 -o d1.csv
@@ -59,18 +73,22 @@ def cv(
         The table: .csv, .tsv, .txt (also .gz), .parquet or .feather.
     output
         The model, by custom something.mmtfl.
+    method
+        What is assumed of the tasks, see above. `mmtfl compare` tells which predicts best.
     pk
         Pairs p,k to choose from, by default 2,2 1,1 2,1 1,2; k may be inf or log.
     alphas
-        How many strengths are tried (by default 100), or two and more strengths themselves.
+        How many strengths are tried (by default 100, or 10 of each where a method has two), or two and more
+        strengths themselves.
     folds
         Number of folds; every task is in the training part of every fold.
     scoring
-        Score of held-out rows, a name of scikit-learn such as r2 or roc_auc, averaged over tasks; by default
-        minus the loss.
+        What is best on held-out rows, averaged over tasks; by default minus the loss. Usual names are r2,
+        neg_mean_squared_error and neg_mean_absolute_error for numbers, auc, accuracy, balanced_accuracy,
+        average_precision, neg_log_loss and f1 for classes; all names of scikit-learn's scorers are known.
     one_se
         Take the strongest penalty whose score is within a standard error of the best.
-    n_jobs
+    jobs
         Folds and pairs worked on at a time; -1 for all processors.
     seed
         Seed of the folds.
@@ -79,28 +97,43 @@ def cv(
     pairs = _pairs(pk)
     if folds < 2:
         raise BadInput(f"--folds {folds}: at least 2 are needed, one to fit on and one to score.")
-    if n_jobs == 0:
-        raise BadInput("--n-jobs 0: use 1, a number of threads, or -1 for all processors.")
+    if jobs == 0:
+        raise BadInput("--jobs 0: use 1, a number of threads, or -1 for all processors.")
     if seed < 0:
         raise BadInput(f"--seed {seed}: use 0 or a positive number.")
+    suits = None if scoring is None else _targets_of(scoring)  # first: reading may take long
+
+    tried = _alphas(alphas)
+    check_method(method, pk=pk, alphas=tried, one_se=one_se, scale=scale)
 
     def make(training: Training) -> Any:
+        targets = "classes" if training.classify else "numbers"
+        if suits not in (None, targets):
+            usual = "auc, accuracy or f1" if training.classify else "r2 or neg_mean_absolute_error"
+            raise BadInput(f"--scoring {scoring} is for {suits}, and the targets are {targets}: use {usual}.")
         from mmtfl.model_selection import TaskKFold
-        from mmtfl.selection.search import MMTFLClassifierCV, MMTFLRegressorCV
 
-        kind = MMTFLClassifierCV if training.classify else MMTFLRegressorCV
-        return kind(
-            **({} if pairs is None else {"pk": pairs}),
-            alphas=_alphas(alphas),
-            cv=TaskKFold(folds, random_state=seed, stratify=training.classify),
-            scoring=scoring,
-            selection="one_se" if one_se else "best",
-            n_jobs=n_jobs,
-            verbose=0 if talk.quiet else 1,
-            **model_options(model, training),
-        )
+        tuning = {
+            "pk": pairs,
+            "alphas": tried,
+            "cv": TaskKFold(folds, random_state=seed, stratify=training.classify),
+            "scoring": scoring,
+            "selection": "one_se" if one_se else "best",
+            "n_jobs": jobs,
+            "verbose": 0 if talk.quiet else 1,
+        }
+        options = model_options(model, training)
+        return make_search(method, classify=training.classify, options=options, tuning=tuning)
 
     return train(data, output, table, text or TextOptions(), talk, scale or ScaleOptions(), make)
+
+
+def _targets_of(scoring: str) -> str | None:
+    """The kind of targets a score is for, if it is known."""
+    from mmtfl.estimators.metrics import as_metric
+
+    with library_words():
+        return as_metric(scoring).kind
 
 
 def _pairs(words: list[str] | None) -> list[tuple[float, float | str]] | None:
@@ -121,9 +154,9 @@ def _pairs(words: list[str] | None) -> list[tuple[float, float | str]] | None:
     return pairs
 
 
-def _alphas(given: list[float] | None) -> int | list[float]:
+def _alphas(given: list[float] | None) -> int | list[float] | None:
     if given is None:
-        return 100
+        return None
     if len(given) == 1 and given[0] >= 1 and float(given[0]).is_integer():
         return int(given[0])
     if any(not 0 < alpha < float("inf") for alpha in given):

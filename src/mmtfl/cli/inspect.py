@@ -24,10 +24,11 @@ def inspect(
 ) -> int:
     """Show what a model has learned.
 
-    A feature is shared if all tasks use it, partial if some do, single if
-    one does. Features come largest first, by c, what the tasks share.
-    Coefficients are shown on two scales: per unit of the feature, and per
-    standard deviation of it (and of the target, where it was scaled).
+    Which tasks use a feature, and which way: the mean of its coefficients
+    over the tasks and their range, per unit of the feature and per standard
+    deviation (s.d.) of it over all rows.
+    Features come largest first, by c, what the tasks share. Only tasks
+    within whose rows a feature varies could use it.
 
     Example:
 
@@ -55,13 +56,12 @@ def inspect(
     if talk.json:
         print_json({**summary.as_dict(), "coefficients": _coefficients(summary, place)})
         return 0
-    scores = (summary.provenance.get("training") or {}).get("scores") or []
-    for line in headlines(summary, [score for score in scores if score is not None]):
+    for line in headlines(summary):
         print(line)
     print()
     if place is None:
         _print_features(summary, top)
-        _print_tasks(summary, scores, top)
+        _print_tasks(summary, top)
     else:
         _print_coefficients(summary, place, top)
     for line in _closing(summary, verbose=talk.verbose):
@@ -81,78 +81,119 @@ def _place(summary: Any, task: str) -> int:
 def _print_features(summary: Any, top: int) -> None:
     shown = [feature for feature in summary.features if feature.n_tasks][:top]
     used = summary.n_features - summary.counts["none"]
-    scaled = summary.scaled_coef is not None
-    columns = ["feature", "kind", summary.size_name, "tasks", "same sign", "mean |coef|"]
+    per_sd = summary.spread is not None
     rows = [
         [
             feature.name,
-            feature.kind,
+            feature.used_by,
             number(feature.size),
-            f"{feature.n_tasks}/{summary.n_tasks}",
             "-" if feature.agreement is None else f"{feature.agreement:.0%}",
-            number(feature.mean_abs),
-            *([number(feature.mean_abs_scaled)] if scaled else []),
+            _with_range(feature.mean_coef, feature.min_coef, feature.max_coef),
+            *(
+                [_with_range(feature.mean_coef_per_sd, feature.min_coef_per_sd, feature.max_coef_per_sd)]
+                if per_sd
+                else []
+            ),
         ]
         for feature in shown
     ]
-    title = f"Features in use ({_of(len(shown), used)})"
-    print_table(title, [*columns, *(["scaled"] if scaled else [])], rows, left=2)
+    columns = ["feature", "used by", summary.size_name, "same sign", "mean coef (range)"]
+    print_table(
+        f"Features in use ({_of(len(shown), used)})",
+        [*columns, *(["per s.d. (range)"] if per_sd else [])],
+        rows,
+        left=2,
+    )
+    for line in summary.usage_notes:
+        print(line)
+    if summary.usage_notes:
+        print()
 
 
-def _print_tasks(summary: Any, scores: list[float | None], top: int) -> None:
-    metric = "accuracy" if summary.kind == "classification" else "R^2"
-    known = len(scores) == summary.n_tasks
-    columns = ["task", "rows", "features", "intercept", *([f"{metric} in the fit"] if known else [])]
+def _with_range(mean: float, low: float, high: float) -> str:
+    return f"{number(mean)} ({number(low)} to {number(high)})"
+
+
+def _print_tasks(summary: Any, top: int) -> None:
+    known = _task_scores(summary)
+    columns = ["task", "rows", "features", "intercept", *known]
     rows = [
         [
             str(one.label),
             "-" if one.n_rows is None else str(one.n_rows),
-            str(one.n_features),
+            "base rate" if one.base_rate else str(one.n_features),
             number(one.intercept),
-            *([number(scores[t])] if known else []),
+            *(number(scores[t]) for scores in known.values()),
         ]
         for t, one in enumerate(summary.tasks[:top])
     ]
     print_table(f"Tasks ({_of(len(rows), summary.n_tasks)})", columns, rows)
 
 
+def _task_scores(summary: Any) -> dict[str, list[float | None]]:
+    """What is known of each task's scores: on held-out rows, and on the rows of the fit."""
+    held_out = None if summary.search is None else summary.search.held_out
+    names = {"r2": "R^2", "auc": "AUC", "accuracy": "accuracy", "base_rate": "commoner class"}
+    found = {
+        name if key == "base_rate" else f"{name} held out": held_out[key]
+        for key, name in names.items()
+        if held_out is not None and key in held_out
+    }
+    training = summary.provenance.get("training") or {}
+    if len(training.get("scores") or []) == summary.n_tasks:
+        if held_out is None and training.get("base_rate"):
+            found |= {"AUC in the fit": training["auc"], "commoner class": training["base_rate"]}
+        found[f"{names[training['metric']]} in the fit"] = training["scores"]
+    return found
+
+
 def _print_coefficients(summary: Any, place: int, top: int) -> None:
-    one, scaled = summary.tasks[place], summary.scaled_coef is not None
+    one, spread = summary.tasks[place], summary.spread
+    per_sd = spread is not None
     used = [f for f in summary.features if summary.coef[place, f.position]]
     rows = [
         [
             feature.name,
-            feature.kind,
+            feature.used_by,
             number(summary.coef[place, feature.position]),
-            *([number(summary.scaled_coef[place, feature.position])] if scaled else []),
+            *([number(summary.coef[place, feature.position] * spread[feature.position])] if per_sd else []),
         ]
         for feature in used[:top]
     ]
     title = f"Task {one.label}: intercept {number(one.intercept)}, features ({_of(len(rows), len(used))})"
-    columns = ["feature", "kind", "coefficient", *(["scaled"] if scaled else [])]
+    columns = ["feature", "used by", "coefficient", *(["per s.d."] if per_sd else [])]
     print_table(title, columns, rows, left=2)
 
 
 def _coefficients(summary: Any, place: int | None) -> list[dict[str, Any]]:
-    """Every coefficient that is not zero, on both scales."""
+    """Every coefficient that is not zero: per unit, per standard deviation, and on one scale."""
     found = []
     for t, one in enumerate(summary.tasks):
         for feature in summary.features if place in (None, t) else ():
             value = summary.coef[t, feature.position]
             if value:
+                per_sd = None if summary.spread is None else value * summary.spread[feature.position]
                 scaled = None if summary.scaled_coef is None else summary.scaled_coef[t, feature.position]
-                found.append(
-                    {"task": one.label, "feature": feature.name, "coefficient": value, "scaled": scaled}
-                )
+                scales = {"coefficient": value, "per_sd": per_sd, "scaled": scaled}
+                found.append({"task": one.label, "feature": feature.name, **scales})
     return found
 
 
 def _closing(summary: Any, *, verbose: bool) -> list[str]:
+    from mmtfl.data.conversion import abbreviate
+    from mmtfl.data.words import count
+
     found = summary.convergence
     verdict = "Converged" if found.converged else "Did not converge"
     lines = []
-    if summary.scaled:
-        lines.append(f"Scaled: per standard deviation of the {' and of the '.join(summary.scaled)}.")
+    if summary.spread is not None:
+        lines.append("Per s.d.: per standard deviation of the feature over all rows.")
+    rated = [str(one.label) for one in summary.tasks if one.base_rate]
+    if rated:
+        lines.append(
+            f"Base rate: {count(len(rated), 'task')} with a single class, left out of the fit "
+            f"({abbreviate(rated)})."
+        )
     if summary.classes is not None:
         lines.append(
             f"Positive coefficients speak for {summary.classes[1]!r} against {summary.classes[0]!r}."

@@ -28,6 +28,18 @@ COMMANDS = {
     "bench": "Time mmtfl beside other libraries.",
 }
 
+USAGES = {
+    "fit": "DATA --task COLUMN --target COLUMN -o MODEL [OPTIONS]",
+    "cv": "DATA --task COLUMN --target COLUMN -o MODEL [OPTIONS]",
+    "predict": "MODEL DATA [-o TABLE] [OPTIONS]",
+    "inspect": "MODEL [OPTIONS]",
+    "report": "MODEL [DATA] -o PAGE [OPTIONS]",
+    "datasets": "[NAME] [-o TABLE] [OPTIONS]",
+    "compare": "DATA --task COLUMN --target COLUMN [-o FOLDER] [OPTIONS]",
+    "reproduce": "[OPTIONS]",
+    "bench": "[OPTIONS]",
+}
+
 FAILED, BAD_INPUT, NOT_CONVERGED = 1, 2, 3
 INTERRUPTED = 130  # as shells report a program that Ctrl-C ended
 
@@ -92,9 +104,7 @@ def _run(words: list[str]) -> int:
         code = _app(cyclopts, words)(words, exit_on_error=False, print_error=False)
         sys.stdout.flush()  # here, where a full disk or a closed pipe can still be told
     except cyclopts.UnusedCliTokensError as error:
-        return _refuse(
-            BadInput(f"{error} An option with one value is repeated for more: --target a --target b.")
-        )
+        return _refuse(BadInput(f"{error} See `mmtfl {words[0]} --help`."))
     except cyclopts.MissingArgumentError as error:
         return _refuse(_missing(error, words))
     except (cyclopts.CycloptsError, BadInput, TableError) as error:
@@ -116,6 +126,7 @@ def _app(cyclopts: ModuleType, words: Sequence[str]) -> Any:
     app = cyclopts.App(
         "mmtfl",
         help=ABOUT,
+        usage="Usage: mmtfl COMMAND [OPTIONS]",
         version=mmtfl.__version__,
         result_action="return_value",
         help_format="plaintext",
@@ -124,12 +135,15 @@ def _app(cyclopts: ModuleType, words: Sequence[str]) -> Any:
     for place, (name, purpose) in enumerate(COMMANDS.items()):
         # a list of commands imports none of them; the help of one comes from its docstring
         known = {} if name in words[:1] else {"help": purpose}
-        app.command(f"mmtfl.cli.{name}:{name}", name=name, sort_key=place, **known)
+        usage = f"Usage: mmtfl {name} {USAGES[name]}"
+        app.command(f"mmtfl.cli.{name}:{name}", name=name, sort_key=place, usage=usage, **known)
     return app
 
 
 def _refuse(error: Exception, code: int = BAD_INPUT) -> int:
-    print(f"mmtfl: {' '.join(str(error).split())}", file=sys.stderr)
+    # a table may have several problems, one in each line; messages of others are one line
+    lines = str(error).splitlines() if isinstance(error, TableError) else [" ".join(str(error).split())]
+    print("\n".join([f"mmtfl: {lines[0]}", *lines[1:]]), file=sys.stderr)
     return code
 
 
@@ -139,7 +153,9 @@ def _missing(error: Any, words: Sequence[str]) -> Exception:
         return BadInput(str(error))
     typed = [name for name in error.argument.names if name in words]
     lack = f"{typed[-1]} needs a value" if typed else f"{words[0]} needs {error.argument.name}"
-    return BadInput(f"{lack}: see `mmtfl {words[0]} --help`.")
+    swallowed = not error.argument.name.startswith("-") and len(words) > 1 and words[1].startswith("-")
+    hint = "put the file first, because an option of several values takes all that follow it; " * swallowed
+    return BadInput(f"{lack}: {hint}see `mmtfl {words[0]} --help`.")
 
 
 def _spoken(error: OSError) -> OSError:

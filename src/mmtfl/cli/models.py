@@ -31,21 +31,31 @@ def fitted_part(model: Any) -> Any:
 
 def check_known_tasks(model: Any, labels: Any, remedy: str) -> None:
     """Refuse rows of tasks that the model does not know, if the table has labels at all."""
-    import numpy as np
-
-    from mmtfl.data.conversion import abbreviate
+    from mmtfl.data.conversion import abbreviate, suggest
     from mmtfl.data.words import count
 
-    if labels is None:
-        return
-    known = fitted_part(model).tasks_
-    new = ~np.isin(labels, known)
-    if new.any():
+    new = new_tasks(model, labels)
+    if new:
+        known = fitted_part(model).tasks_.tolist()
+        first = next(iter(new))
+        row = labels.tolist().index(first) + 1
+        others = f", of tasks {abbreviate(list(new))}" if len(new) > 1 else ""
         raise BadInput(
-            f"Task {labels[new][0].item()!r} in data row {new.argmax() + 1} is not one the model knows "
-            f"({count(new.sum(), 'row')} with new tasks): its tasks are {abbreviate(known.tolist())}. "
-            f"{remedy}"
+            f"Task {first!r} in data row {row} is not one the model knows ({count(sum(new.values()), 'row')} "
+            f"with new tasks{others}){suggest(first, known, 'tasks')} {remedy}"
         )
+
+
+def new_tasks(model: Any, labels: Any) -> dict[Any, int]:
+    """Number of rows of every task that the model does not know, in order of appearance."""
+    import numpy as np
+
+    if labels is None:
+        return {}
+    new = labels[~np.isin(labels, fitted_part(model).tasks_)]
+    found, first, counts = np.unique(new, return_index=True, return_counts=True)
+    order = np.argsort(first)
+    return dict(zip(found[order].tolist(), counts[order].tolist(), strict=True))
 
 
 def recipe_for(model: Any, task: str | None) -> Any:

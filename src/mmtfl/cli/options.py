@@ -14,6 +14,7 @@ SCALE = Group("Past one machine", sort_key=3)
 OUTPUT = Group("What comes out", sort_key=4)
 
 SEVERAL = Parameter(consume_multiple=True, negative=())
+JOBS = Parameter(name=["--jobs", "--n-jobs"])
 SWITCH = Parameter(negative=(), show_default=False)
 # a lone hyphen is stdout; other names that begin with one are refused as options gone astray
 TARGET_FILE = Parameter(name=["-o", "--output"], group=OUTPUT, allow_leading_hyphen=True)
@@ -24,8 +25,8 @@ TARGET_FILE = Parameter(name=["-o", "--output"], group=OUTPUT, allow_leading_hyp
 class TableOptions:
     """Which columns are used, and how."""
 
-    target: Annotated[tuple[str, ...], Parameter(negative=())]
-    "Column to predict. Given several times: each target is a task, and all share their rows."
+    target: Annotated[tuple[str, ...], SEVERAL]
+    "Column to predict. Several: each target is a task, and all share their rows."
 
     task: str | None = None
     "Column of task labels: hospital, school, machine. Left out for one task, or for several targets."
@@ -74,6 +75,9 @@ class ModelOptions:
 
     scale_targets: bool | None = None
     "Put each task's target on one scale; by default done for numbers."
+
+    drop_tasks: Literal["one-class"] | None = None
+    "Leave tasks whose rows are all of one class out of the fit; they are predicted by their base rate."
 
     max_iter: int = 1000
     "Most passes of the solver."

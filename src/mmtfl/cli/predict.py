@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.models import check_known_tasks, fitted_part, load_model, recipe_for
+from mmtfl.cli.models import check_known_tasks, fitted_part, load_model, new_tasks, recipe_for
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_table_output, note, print_csv, print_json, say, write_table
 from mmtfl.cli.training import library_words
@@ -32,7 +32,8 @@ def predict(
     The columns of the table come back as they were, followed by `prediction`
     and, for classes, `probability`, that of the second class in sorted order.
     With several targets there is one such column for each of them. The table
-    needs the features and the task column, not the target.
+    needs the task column and the features that the model uses, not the
+    target and not the features whose coefficients are all zero.
 
     Example:
 
@@ -68,9 +69,15 @@ def predict(
 
     file = TableFile(data, separator=text.separator, decimal=text.decimal)
     frame = file.frame(text=recipe.text_columns)
-    X, labels = recipe.matrix(frame, unknown_level=unknown_level), recipe.labels(frame)
+    used = fitted_part(learned)._features_in_use()
+    X, labels = recipe.rows(frame, used=used, unknown_level=unknown_level)
     if unknown_task == "error":
-        check_known_tasks(learned, labels, "Leave these rows out, or use --unknown-task mean.")
+        check_known_tasks(
+            learned, labels, "Correct the labels, leave these rows out, or use --unknown-task mean."
+        )
+    if not talk.quiet:
+        for line in (*file.notes, *_absent(recipe.absent_unused(frame, used)), *_by_mean(learned, labels)):
+            note(line)
     # labels come by the recipe, whichever door they took in the fit
     fitted_part(learned).set_params(unknown_task=unknown_task, task_column=None)
     with library_words():
@@ -79,6 +86,31 @@ def predict(
     _tell_class(fitted_part(learned), recipe, talk)
     _put_out(file, frame, columns, output, talk)
     return 0
+
+
+def _absent(columns: list[str]) -> list[str]:
+    from mmtfl.data.conversion import abbreviate
+
+    if not columns:
+        return []
+    them = "it" if len(columns) == 1 else "them"
+    return [f"the table lacks {abbreviate(columns)}: not needed, as no task of the model uses {them}"]
+
+
+def _by_mean(model: Any, labels: Any) -> list[str]:
+    """How many rows are of tasks that the model does not know, and of which."""
+    from mmtfl.data.words import count
+    from mmtfl.estimators.inputs import meant
+
+    new = new_tasks(model, labels)
+    if not new:
+        return []
+    shown = ", ".join(f"{label!r} {count(n, 'row')}" for label, n in list(new.items())[:6])
+    more = f", ... ({len(new)} tasks)" if len(new) > 6 else ""
+    return [
+        f"{count(sum(new.values()), 'row')} of tasks the model does not know, predicted by the mean over its "
+        f"tasks: {shown}{more}.{meant(list(new), fitted_part(model).tasks_)}"
+    ]
 
 
 def _predictions(model: Any, recipe: Any, X: Any, labels: Any, prefix: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.models import check_known_tasks, load_model
-from mmtfl.cli.options import TABLE, TARGET_FILE, FileOptions, TextOptions
+from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_output, note, print_json, say, told_when_full
 from mmtfl.cli.training import library_words
 
@@ -20,6 +20,7 @@ def report(
     /,
     *,
     drop_unlabelled: Annotated[bool, Parameter(negative=(), show_default=False, group=TABLE)] = False,
+    title: Annotated[str | None, Parameter(group=OUTPUT)] = None,
     text: TextOptions | None = None,
     output: Annotated[Path, TARGET_FILE],
     talk: FileOptions | None = None,
@@ -45,6 +46,8 @@ def report(
         A table with targets, best one the model was not fitted on.
     drop_unlabelled
         Leave out rows without a target or a task label.
+    title
+        Heading of the page; by default target and task column, as in "stay, by hospital".
     output
         The page, something.html.
     """
@@ -68,7 +71,7 @@ def report(
     from mmtfl.report.html import write_report
 
     with library_words(), told_when_full(output):
-        write_report(learned, output, data=parts, source=source)
+        write_report(learned, output, data=parts, source=source, title=title)
     if talk.json:
         print_json({"output": str(output), "bytes": output.stat().st_size})
     elif not talk.quiet:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from mmtfl.cli.long_runs import tell_how_to_go_on, use_one_thread
 from mmtfl.cli.main import INTERRUPTED, BadInput
-from mmtfl.cli.options import SEVERAL, SWITCH
+from mmtfl.cli.options import JOBS, SEVERAL, SWITCH
 from mmtfl.cli.output import note, print_json, say
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def reproduce(
     repeats: int = 15,
     fractions: Annotated[list[float] | None, SEVERAL] = None,
     folds: int = 3,
-    jobs: int | None = None,
+    jobs: Annotated[int | None, JOBS] = None,
     seed: int = 0,
     out: Annotated[Path, _Output] = Path("reproduce-output"),
     quick: Annotated[bool, SWITCH] = False,

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import shlex
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 from typing import Any
 
 from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
+from mmtfl.cli.models import fitted_part
 from mmtfl.cli.options import FileOptions, ModelOptions, ScaleOptions, TableOptions, TextOptions
 from mmtfl.cli.output import check_output, note, number, print_json, say, told_when_full
 from mmtfl.cli.scale import check_scale, engine_of, open_stored
@@ -21,6 +23,7 @@ _WORDS = (
     (r"The '(\w+)' parameter of \w+", r"--\1"),
     (r"set_params\(unknown_task='mean'\)", "--unknown-task mean"),
     ("standardize=True", "--standardize"),
+    ("with on_degenerate_task='base_rate'", "with --drop-tasks one-class"),
     ("memory_limit", "--memory-limit"),
     ("n_splits=", "--folds "),
     ("metric=", "--scoring "),
@@ -80,7 +83,7 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
     )
     labels = recipe.labels(frame)
     if not quiet:
-        for line in (*recipe.notes, *_many_tasks(table.task, labels)):
+        for line in (*file.notes, *recipe.notes, *_many_tasks(table.task, labels)):
             note(line)
     return Training(
         recipe,
@@ -110,7 +113,9 @@ def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
     if training.classify:
         if model.scale_targets:
             raise BadInput("--scale-targets is for numbers, and the targets are classes: leave it out.")
-        return options
+        return options if model.drop_tasks is None else {**options, "on_degenerate_task": "base_rate"}
+    if model.drop_tasks is not None:
+        raise BadInput("--drop-tasks one-class is for classes, and the targets are numbers: leave it out.")
     return {**options, "scale_targets": model.scale_targets is not False}
 
 
@@ -130,10 +135,10 @@ def train(
         training = _read(data, table, text, talk, scale)
         with library_words():
             model = make(training)
-        model.set_params(engine=engine, checkpoint=scale.checkpoint)
+        _set_known(model, engine=engine, checkpoint=scale.checkpoint)
         converged = _fit(model, training, talk)
-    model.set_params(engine=None, checkpoint=None)  # of this run, not of the model
-    model.recipe_ = training.recipe
+    _set_known(model, engine=None, checkpoint=None, verbose=0)  # of this run, not of the model
+    fitted_part(model).recipe_ = training.recipe
     model.provenance_ = _provenance(model, training, data, output)
     with told_when_full(output):
         model.save(output, overwrite=talk.force)
@@ -164,14 +169,21 @@ def _fit(model: Any, training: Training, talk: FileOptions) -> bool:
             converged = False
         elif not talk.quiet:
             note(" ".join(text.split()))
+    fitted = fitted_part(model)
     if not converged:
         say(
-            f"mmtfl: the fit stopped after {model.n_iter_} passes at a violation of {model.violation_:.2e}, "
-            f"short of --tol {model.tol:g}. The model is saved; raise --max-iter (now {model.max_iter}), "
-            f"or loosen --tol{'' if model.standardize else ', or use --standardize'}."
+            f"mmtfl: the fit stopped after {fitted.n_iter_} passes at a violation of "
+            f"{fitted.violation_:.2e}, short of --tol {fitted.tol:g}. The model is saved; raise --max-iter "
+            f"(now {fitted.max_iter}), or loosen --tol"
+            f"{'' if fitted.standardize else ', or use --standardize'}."
         )
-    model.set_params(verbose=0)
     return converged
+
+
+def _set_known(model: Any, **options: Any) -> None:
+    """Set the options that the model has."""
+    known = model.get_params(deep=False)
+    model.set_params(**{name: value for name, value in options.items() if name in known})
 
 
 @contextmanager
@@ -187,16 +199,31 @@ def library_words() -> Iterator[None]:
 
 
 def training_scores(model: Any, training: Training) -> dict[str, Any]:
-    """Score of each task on the rows it was fitted on: R^2, or accuracy."""
+    """Scores of each task on the rows of the fit: R^2, or accuracy, AUC and the commoner class alone."""
     from mmtfl.model_selection import per_task_scores
 
-    metric = "accuracy" if training.classify else "r2"
-    labels = training.task
+    def scores(predicted: Any, metric: Any) -> list[float]:
+        return list(per_task_scores(training.y, predicted, training.task, metric).values())
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a task with one row has no score, which the table shows
-        predicted = model.predict(training.X, task=labels)
-        scores = per_task_scores(training.y, predicted, labels, metric)
-    return {"metric": metric, "scores": [float(score) for score in scores.values()]}
+        predicted = model.predict(training.X, task=training.task)
+        if not training.classify:
+            return {"metric": "r2", "scores": scores(predicted, "r2")}
+        log_odds = model.decision_function(training.X, task=training.task)
+        return {
+            "metric": "accuracy",
+            "scores": scores(predicted, "accuracy"),
+            "auc": scores(log_odds, "roc_auc"),
+            "base_rate": scores(predicted, _share_of_commoner),
+        }
+
+
+def _share_of_commoner(y_true: Any, y_pred: Any) -> float:
+    """The accuracy of always saying the commoner class."""
+    import numpy as np
+
+    return float(np.unique(y_true, return_counts=True)[1].max() / len(y_true))
 
 
 def _provenance(model: Any, training: Training, data: Path, output: Path) -> dict[str, Any]:
@@ -252,33 +279,57 @@ def _show(model: Any, output: Path, talk: FileOptions) -> None:
     from mmtfl.report.summary import describe
 
     summary = describe(model)
-    scores = [score for score in summary.provenance["training"]["scores"] if score is not None]
     if talk.json:
         print_json({"output": str(output), **summary.as_dict()})
         return
-    for line in headlines(summary, scores):
+    for line in headlines(summary):
         print(line)
-    if not talk.quiet and not any(summary.counts[kind] for kind in ("shared", "partial", "single")):
+    if not talk.quiet and not summary.coef.any():
         note("no feature is kept: the strength is too large, or the features tell nothing")
     if not talk.quiet:
         say(f"Written: {output} (next: mmtfl inspect {shlex.quote(str(output))})")
 
 
-def headlines(summary: Any, scores: Sequence[float]) -> list[str]:
+def headlines(summary: Any) -> list[str]:
     """A model in a few lines."""
     named = [] if summary.member is None else [f"(p, k) = ({', '.join(map(_exponent, summary.member))})"]
     named += [f"{name} {_strength(value)}" for name, value in summary.strengths.items()]
-    counts = ", ".join(f"{count} {kind}" for kind, count in summary.counts.items())
-    lines = [f"{summary.title}: {', '.join(named)}", f"Features: {counts}"]
-    if summary.search is not None:
-        found = summary.search
-        score = f"{number(found.best_score)}{_about_r2(summary)}"
-        lines.append(f"Held-out score ({found.score_name}): {score}, {found.n_folds} folds")
-    if scores:
-        metric = "accuracy" if summary.kind == "classification" else "R^2"
-        mean = sum(scores) / len(scores)
-        lines.append(f"Mean {metric} of the tasks on the rows of the fit: {number(mean)} (optimistic)")
+    lines = [f"{summary.title}: {', '.join(named)}", summary.usage]
+    return [*lines, *_held_out(summary.search), *_in_the_fit(summary.provenance.get("training") or {})]
+
+
+def _held_out(search: Any) -> list[str]:
+    """How well held-out rows were predicted, and the score asked for, if it was another one."""
+    from mmtfl.report.headline import heldout_headline
+
+    if search is None:
+        return []
+    headline = heldout_headline(search)
+    lines = [] if headline is None else [headline]
+    if headline is None or not search.score_name.startswith("minus "):
+        score = f"{number(search.best_score)}, mean of {search.n_folds} folds"
+        lines.append(f"Held-out score ({search.score_name}): {score}")
     return lines
+
+
+def _in_the_fit(training: dict[str, Any]) -> list[str]:
+    """Mean scores of the tasks on the rows of the fit, where they are known."""
+    from mmtfl.report.headline import accuracy_beside_base
+
+    def mean(name: str) -> float:
+        known = [score for score in training.get(name) or [] if score is not None]
+        return sum(known) / len(known) if known else float("nan")
+
+    if isnan(mean("scores")):
+        return []
+    if training["metric"] == "r2":
+        found = f"mean R^2 of the tasks {number(mean('scores'))}"
+    elif training.get("base_rate") is None:  # older files
+        found = f"mean accuracy of the tasks {number(mean('scores'))}"
+    else:
+        accuracy = accuracy_beside_base(mean("scores"), mean("base_rate"))
+        found = f"means of the tasks: AUC {number(mean('auc'))}, {accuracy}"
+    return [f"On the rows of the fit (optimistic): {found}"]
 
 
 def _exponent(value: float | str) -> str:
@@ -289,10 +340,3 @@ def _strength(value: float | list[float]) -> str:
     if isinstance(value, list):
         return f"{number(min(value))} to {number(max(value))}, by task"
     return number(value)
-
-
-def _about_r2(summary: Any) -> str:
-    """Half the squared error of targets of unit spread, in the words people know."""
-    if "targets" not in summary.scaled or not summary.search.score_name.startswith("minus half"):
-        return ""
-    return f" (R^2 about {1 + 2 * summary.search.best_score:.2f})"

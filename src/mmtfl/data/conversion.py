@@ -118,7 +118,7 @@ def feature_columns(
     present = set(columns)
     for name, uses in Counter([*special, *chosen]).items():
         if name not in present:
-            raise ValueError(f"The frame has no column {name!r}{_suggest(name, columns)}")
+            raise ValueError(f"The frame has no column {name!r}{suggest(name, columns)}")
         if uses > 1:
             raise ValueError(f"Column {name!r} is used twice, as task, target, weight or feature: pick one.")
     if not chosen:
@@ -126,9 +126,10 @@ def feature_columns(
     return chosen
 
 
-def _suggest(name: str, columns: Sequence[str]) -> str:
-    close = get_close_matches(str(name), map(str, columns), n=1)
-    return f": did you mean {close[0]!r}?" if close else f"; its columns are {abbreviate(columns)}."
+def suggest(name: Any, known: Sequence[Any], what: str = "columns") -> str:
+    """End a sentence about a name that is not there: the one that comes close, or those there are."""
+    close = get_close_matches(str(name), map(str, known), n=1)
+    return f": did you mean {close[0]!r}?" if close else f"; its {what} are {abbreviate(known)}."
 
 
 def abbreviate(names: Sequence[str]) -> str:

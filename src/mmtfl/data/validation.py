@@ -23,6 +23,7 @@ __all__ = [
     "check_task_weights",
     "check_two_classes",
     "check_weights",
+    "class_counts",
 ]
 
 
@@ -321,10 +322,8 @@ def check_two_classes(
     y = np.asarray(y)
     if weights is not None:
         y, task_index = y[weights > 0], task_index[weights > 0]
-    classes, codes = np.unique(y, return_inverse=True)
-    n_tasks, n_classes = len(labels), max(len(classes), 1)
-    table = np.bincount(task_index * n_classes + codes, minlength=n_tasks * n_classes)
-    table = table.reshape(n_tasks, n_classes)
+    classes = np.unique(y)
+    table = class_counts(y, task_index, len(labels))
     single = (table > 0).sum(axis=1) < 2
     if single.any():
         t = int(single.argmax())
@@ -333,8 +332,39 @@ def check_two_classes(
         raise ValueError(
             f"Task {show(labels, t)} has only one class, {show(classes, table[t].argmax())} "
             f"({count(table[t].sum(), 'row')}): a classifier needs rows of both classes in every task. "
-            "Add rows of the other class, or leave the task out."
+            "Add rows of the other class, leave the task out, or have it predicted by its base rate with "
+            "on_degenerate_task='base_rate'."
         )
+
+
+def class_counts(y: np.ndarray, task_index: np.ndarray, n_tasks: int) -> np.ndarray:
+    """Number of rows of each class in each task.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_rows,)
+        Class of each row, of any type that sorts.
+    task_index : ndarray of shape (n_rows,)
+        Task of each row, as a position.
+    n_tasks : int
+        Number of tasks.
+
+    Returns
+    -------
+    counts : ndarray of shape (n_tasks, n_classes)
+        Classes in sorted order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.data.validation import class_counts
+    >>> class_counts(np.array(["no", "yes", "no"]), np.array([0, 0, 1]), 2).tolist()
+    [[1, 1], [1, 0]]
+    """
+    classes, codes = np.unique(y, return_inverse=True)
+    n_classes = max(len(classes), 1)
+    counts = np.bincount(task_index * n_classes + codes, minlength=n_tasks * n_classes)
+    return counts.reshape(n_tasks, n_classes)
 
 
 def _check_column(values: Any, n_rows: int, *, name: str, of: str, hint: str) -> np.ndarray:

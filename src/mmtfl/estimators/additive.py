@@ -14,11 +14,11 @@ from sklearn.utils._param_validation import Interval, Options
 from mmtfl.data.tasks import Tasks
 from mmtfl.estimators.base import (
     ATTRIBUTES,
-    SCALE_TARGETS_PARAMETER,
-    SHARED_CONSTRAINTS,
+    CLASSIFIER_CONSTRAINTS,
     SHARED_PARAMETERS,
     Prepared,
     TaskModel,
+    own_parameters,
 )
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.regression import REGRESSOR_CONSTRAINTS, TaskRegressor
@@ -39,8 +39,8 @@ __all__ = [
 
 NOT_FOR_PARTS = ("solver", "n_jobs", "engine")  # one solver each, which runs here
 STRENGTH = [Interval(Real, 0, np.inf, closed="neither")]
-PARTS_CONSTRAINTS: dict[str, list[Any]] = {
-    name: rule for name, rule in SHARED_CONSTRAINTS.items() if name not in NOT_FOR_PARTS
+PARTS_CLASSIFIER_CONSTRAINTS: dict[str, list[Any]] = {
+    name: rule for name, rule in CLASSIFIER_CONSTRAINTS.items() if name not in NOT_FOR_PARTS
 }
 PARTS_REGRESSOR_CONSTRAINTS: dict[str, list[Any]] = {
     name: rule for name, rule in REGRESSOR_CONSTRAINTS.items() if name not in NOT_FOR_PARTS
@@ -76,8 +76,7 @@ def document_parts(
 
     def write(cls: type[Model]) -> type[Model]:
         if cls.__doc__:  # python -OO drops docstrings
-            scale = SCALE_TARGETS_PARAMETER if "scale_targets" in cls._parameter_constraints else ""
-            shared = _without(SHARED_PARAMETERS.format(scale_targets=scale, eps=""), without)
+            shared = _without(SHARED_PARAMETERS.format(**own_parameters(cls), eps=""), without)
             text = inspect.cleandoc(cls.__doc__).replace("<own parameters>", parameters)
             text = text.replace("<shared parameters>", shared)
             cls.__doc__ = text.replace(
@@ -166,9 +165,11 @@ class OutlierModel(AdditiveModel):
         super()._name_parts(prepared, solution, penalty)
         self.outlier_tasks_ = self.tasks_[self.outlier_.any(axis=1)]
 
-    def _uses(self) -> np.ndarray:
-        # a task set apart uses every feature, which says nothing of the features
-        return (self.coef_ != 0)[~self.outlier_.any(axis=1)]
+    def _counted(self) -> np.ndarray:
+        # a task set apart uses every feature, which says nothing of the features, unless all tasks are
+        fitted = super()._counted()
+        alike = fitted & ~self.outlier_.any(axis=1)
+        return alike if alike.any() else fitted
 
 
 class OutlierRegressor(OutlierModel, TaskRegressor):
@@ -210,7 +211,10 @@ class OutlierRegressor(OutlierModel, TaskRegressor):
 class OutlierClassifier(OutlierModel, TaskClassifier):
     """Parameters of the classifiers that set tasks apart."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**PARTS_CONSTRAINTS, **OUTLIER_CONSTRAINTS}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **PARTS_CLASSIFIER_CONSTRAINTS,
+        **OUTLIER_CONSTRAINTS,
+    }
 
     def __init__(
         self,
@@ -221,6 +225,7 @@ class OutlierClassifier(OutlierModel, TaskClassifier):
         standardize=False,
         task_column=None,
         unknown_task="error",
+        on_degenerate_task="error",
         max_iter=1000,
         tol=1e-7,
         warm_start=False,
@@ -232,6 +237,7 @@ class OutlierClassifier(OutlierModel, TaskClassifier):
         self.standardize = standardize
         self.task_column = task_column
         self.unknown_task = unknown_task
+        self.on_degenerate_task = on_degenerate_task
         self.max_iter = max_iter
         self.tol = tol
         self.warm_start = warm_start
@@ -344,6 +350,8 @@ class DirtyClassifier(DirtyModel, TaskClassifier):
     ----------
     classes_ : ndarray of shape (2,)
         The two classes, sorted; the same in every task.
+    base_rate_tasks_ : ndarray of shape (n_left_out,)
+        Labels of the tasks that have one class and are predicted by its rate; see ``on_degenerate_task``.
     <shared attributes>
 
     Examples
@@ -360,7 +368,10 @@ class DirtyClassifier(DirtyModel, TaskClassifier):
     [1]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**PARTS_CONSTRAINTS, **DIRTY_CONSTRAINTS}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **PARTS_CLASSIFIER_CONSTRAINTS,
+        **DIRTY_CONSTRAINTS,
+    }
 
     def __init__(
         self,
@@ -372,6 +383,7 @@ class DirtyClassifier(DirtyModel, TaskClassifier):
         standardize=False,
         task_column=None,
         unknown_task="error",
+        on_degenerate_task="error",
         max_iter=1000,
         tol=1e-7,
         warm_start=False,
@@ -384,6 +396,7 @@ class DirtyClassifier(DirtyModel, TaskClassifier):
         self.standardize = standardize
         self.task_column = task_column
         self.unknown_task = unknown_task
+        self.on_degenerate_task = on_degenerate_task
         self.max_iter = max_iter
         self.tol = tol
         self.warm_start = warm_start
@@ -457,6 +470,8 @@ class RobustClassifier(OutlierClassifier):
     ----------
     classes_ : ndarray of shape (2,)
         The two classes, sorted; the same in every task.
+    base_rate_tasks_ : ndarray of shape (n_left_out,)
+        Labels of the tasks that have one class and are predicted by its rate; see ``on_degenerate_task``.
     <shared attributes>
 
     Examples
@@ -570,6 +585,8 @@ class LowRankClassifier(OutlierClassifier):
     ----------
     classes_ : ndarray of shape (2,)
         The two classes, sorted; the same in every task.
+    base_rate_tasks_ : ndarray of shape (n_left_out,)
+        Labels of the tasks that have one class and are predicted by its rate; see ``on_degenerate_task``.
     <shared attributes>
 
     Examples
@@ -596,6 +613,7 @@ class LowRankClassifier(OutlierClassifier):
         standardize=False,
         task_column=None,
         unknown_task="error",
+        on_degenerate_task="error",
         max_iter=1000,
         tol=1e-7,
         warm_start=False,
@@ -608,6 +626,7 @@ class LowRankClassifier(OutlierClassifier):
             standardize=standardize,
             task_column=task_column,
             unknown_task=unknown_task,
+            on_degenerate_task=on_degenerate_task,
             max_iter=max_iter,
             tol=tol,
             warm_start=warm_start,

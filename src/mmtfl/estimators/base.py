@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, TypeVar
 
+import narwhals as nw
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
@@ -27,6 +29,8 @@ from mmtfl.data.labels import check_task_labels
 from mmtfl.data.stored import StoredTasks
 from mmtfl.data.tasks import Tasks
 from mmtfl.data.validation import check_design
+from mmtfl.estimators.base_rates import BaseRates
+from mmtfl.estimators.cautions import cautions
 from mmtfl.estimators.inputs import (
     column_names,
     first_few,
@@ -48,6 +52,7 @@ from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.saving import Savable
 from mmtfl.estimators.scaling import column_spread
 from mmtfl.estimators.stored import prepare_stored
+from mmtfl.estimators.usage import feature_use
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book, Checkpoint
@@ -73,6 +78,11 @@ SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "verbose": ["verbose"],
 }
 
+CLASSIFIER_CONSTRAINTS: dict[str, list[Any]] = {
+    **SHARED_CONSTRAINTS,
+    "on_degenerate_task": [StrOptions({"error", "base_rate"})],
+}
+
 MEMBER_CONSTRAINTS: dict[str, list[Any]] = {
     "p": [Interval(Real, 1, np.inf, closed="both")],
     "k": [Interval(Real, 0, np.inf, closed="right"), StrOptions({"log"})],
@@ -92,6 +102,7 @@ REMEDIES = {
     "cap": "Use the size from which a feature counts as found, such as 1; a large one gives the lasso.",
     "task_column": "Name a column of the frame; labels of an array are passed as task= instead.",
     "unknown_task": "Use 'error' to be told of new tasks, 'mean' to predict them by the mean over tasks.",
+    "on_degenerate_task": "Use 'error' to be told of tasks with one class, 'base_rate' to fit the others.",
     "solver": "Use 'auto' unless you compare solvers.",
     "max_iter": "Use a positive number of passes, such as 1000.",
     "tol": "Use a small positive number, such as 1e-7.",
@@ -119,7 +130,7 @@ standardize : bool, default=False
     a feature.
 unknown_task : {{"error", "mean"}}, default="error"
     What `predict` does with a label not seen in `fit`: refuse, or use the mean of all tasks' coefficients.
-solver : {{"auto", "alternating", "block"}}, default="auto"
+{on_degenerate_task}solver : {{"auto", "alternating", "block"}}, default="auto"
     "alternating" is Algorithm 1 of the paper, "block" descends on rows of coefficients, "auto" picks.
 max_iter : int, default=1000
     Most passes over the data.
@@ -135,6 +146,13 @@ engine : engine, optional
 verbose : int, default=0
     Whether to tell on stderr how the fit went, in one line; searches also show how far they are, and
     Algorithm 1 its passes.{eps}"""
+
+DEGENERATE_PARAMETER = """\
+on_degenerate_task : {"error", "base_rate"}, default="error"
+    What `fit` does with a task whose rows (those with weight) are all of one class: refuse, or leave it out
+    of the fit with a warning. It then has no feature, and its intercept gives the share of ``classes_[1]``
+    in its rows and one more row at the rate of all tasks. Stored tasks are always refused.
+"""
 
 EPS_PARAMETER = """
 eps : float, default=1e-2
@@ -181,6 +199,10 @@ target_scale_ : ndarray of shape (n_tasks,), or None
     What each task's targets were divided by before the penalty saw them.
 task_sizes_ : ndarray of shape (n_tasks,)
     Number of observations of each task.
+feature_spread_ : ndarray of shape (n_features,)
+    Standard deviation over all rows of each feature that some task uses, 0 for the others.
+usable_ : ndarray of bool, shape (n_tasks, n_features), or None
+    Whether a task could use a feature: not where it is constant within the task's rows. None if all could.
 n_features_in_ : int
     Number of features, the task column not counted.
 feature_names_in_ : ndarray of shape (n_features,)
@@ -189,16 +211,28 @@ feature_names_in_ : ndarray of shape (n_features,)
 Model = TypeVar("Model", bound="TaskModel")
 
 
+def own_parameters(cls: type[TaskModel]) -> dict[str, str]:
+    """Descriptions of the parameters that regressors or classifiers alone have."""
+    known = {"scale_targets": SCALE_TARGETS_PARAMETER, "on_degenerate_task": DEGENERATE_PARAMETER}
+    return {name: text if name in cls._parameter_constraints else "" for name, text in known.items()}
+
+
 def document(cls: type[Model]) -> type[Model]:
     """Write the shared parameters into the docstring of an estimator: they are described once, here."""
     if cls.__doc__:  # python -OO drops docstrings
-        scale = SCALE_TARGETS_PARAMETER if "scale_targets" in cls._parameter_constraints else ""
         eps = EPS_PARAMETER if "eps" in cls._parameter_constraints else ""
         eps += CHECKPOINT_PARAMETER if "checkpoint" in cls._parameter_constraints else ""
         text = inspect.cleandoc(cls.__doc__).replace("<p and k>", PARAMETERS)
-        text = text.replace("<shared parameters>", SHARED_PARAMETERS.format(scale_targets=scale, eps=eps))
+        shared = SHARED_PARAMETERS.format(**own_parameters(cls), eps=eps)
+        text = text.replace("<shared parameters>", _of_signature(shared, cls))
         cls.__doc__ = text.replace("<shared attributes>", ATTRIBUTES)
     return cls
+
+
+def _of_signature(section: str, cls: type[Model]) -> str:
+    """The entries of a numpydoc section that are parameters of the class."""
+    entries = re.split(r"\n(?=\S)", section)
+    return "\n".join(entry for entry in entries if entry.partition(" :")[0] in cls._parameter_constraints)
 
 
 # -- the estimator -----------------------------------------------------------------------------------------
@@ -268,13 +302,13 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
     def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Prepared:
         if isinstance(X, StoredTasks):
             return self._prepare_stored(X, y, task, sample_weight)
-        tasks = self._read_tasks(X, y, task, sample_weight)
+        tasks, left_out = self._leave_out(self._read_tasks(X, y, task, sample_weight))
         column_scale = column_spread(tasks) if self.standardize else None
         target_scale = self._target_scale(tasks)
         if target_scale is not None:
             tasks = tasks.with_y(tasks.y / target_scale[tasks.observation_task])
         start = self._warm_start(tasks, column_scale, target_scale)
-        return Prepared(tasks, column_scale, target_scale, start)
+        return Prepared(tasks, column_scale, target_scale, start, left_out=left_out)
 
     def _prepare_stored(self, stored: StoredTasks, *others: Any) -> Prepared:
         if not {"p", "k", "alpha"} <= self.get_params(deep=False).keys():
@@ -329,6 +363,10 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
     def _encode_targets(self, tasks: Tasks, names: np.ndarray | None) -> Tasks:
         """Targets as the loss wants them."""
         return tasks
+
+    def _leave_out(self, tasks: Tasks) -> tuple[Tasks, BaseRates | None]:
+        """The tasks that are fitted, and what predicts the others."""
+        return tasks, None
 
     def _target_scale(self, tasks: Tasks) -> np.ndarray | None:
         return None
@@ -386,6 +424,10 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
         self.converged_ = bool(solution.converged)
         self.column_scale_, self.target_scale_ = prepared.column_scale, prepared.target_scale
         self.task_sizes_ = prepared.sizes
+        self._look_at_features(prepared)
+        found = list(cautions(self, prepared))
+        if prepared.left_out is not None:
+            prepared.left_out.add_to(self)
         if self.verbose:
             print(
                 f"[{type(self).__name__}] {solution.solver}: {self.n_iter_} passes, objective "
@@ -395,6 +437,16 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
             )
         if not solution.converged:
             self._warn_not_converged()
+        for caution in found:
+            warnings.warn(caution, stacklevel=3)
+
+    def _look_at_features(self, prepared: Prepared) -> None:
+        """Which tasks could use which features, and how far the features in use spread."""
+        usable = prepared.could_use(fit_intercept=self.fit_intercept)
+        self.usable_ = None if usable.all() else usable
+        used = np.flatnonzero(self.coef_.any(axis=0))
+        self.feature_spread_ = np.zeros(self.coef_.shape[1])
+        self.feature_spread_[used] = prepared.spread(used)
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
         """What the coefficients are made of: here c and B of the product form."""
@@ -422,6 +474,7 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
     def _locate(self, X: Any, task: Any) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
         """Rows as an array, the position of each one's task (None: all tasks), and its label."""
         check_is_fitted(self)
+        X, task = self._encoded(X, task)
         X, labels, name = take_task_column(X, task, self.task_column)
         X, feature_names = self._read_design(X, reset=False)
         index = None
@@ -434,6 +487,20 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
         known = index is not None and (index < len(self.tasks_)).all()  # an unknown task has no place here
         check_finite_design(X, task_index=index if known else None, labels=self.tasks_, feature_names=names)
         return X, index, labels
+
+    def _encoded(self, X: Any, task: Any) -> tuple[Any, Any]:
+        """A table as it was before the fit, by the recipe that a model of the command line keeps."""
+        recipe = vars(self).get("recipe_")
+        if recipe is None or task is not None or self.task_column is not None or not is_frame(X):
+            return X, task
+        if nw.from_native(X, eager_only=True).columns == self._feature_names():
+            return X, task  # encoded already
+        return recipe.rows(X, used=self._features_in_use())
+
+    def _features_in_use(self) -> set[str]:
+        """Names of the features that some task uses."""
+        names = self._feature_names()
+        return {names[j] for j in np.flatnonzero(self.coef_.any(axis=0))}
 
     def _only_task(self, n_rows: int) -> np.ndarray:
         if len(self.tasks_) > 1:
@@ -451,8 +518,9 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
             return predict_all(X, self.coef_, self.intercept_)[:, 0]
         coef, intercept = self.coef_, self.intercept_
         if (index == len(self.tasks_)).any():
-            coef = np.vstack([coef, coef.mean(axis=0)])
-            intercept = np.append(intercept, intercept.mean())
+            fitted = self._has_part()
+            coef = np.vstack([coef, coef[fitted].mean(axis=0)])
+            intercept = np.append(intercept, intercept[fitted].mean())
         return predict_rows(X, coef, intercept, index)
 
     def _mean_score(self, y: Any, y_pred: np.ndarray, labels: np.ndarray | None, weights: Any) -> float:
@@ -475,24 +543,41 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
     # -- a look at it ----------------------------------------------------------------------------------------
 
     def summary(self) -> Any:
-        """Tell which features are shared by all tasks, by some, used by one, or by none.
+        """Tell which features are used by all tasks, by some, by one or by none, and which way.
+
+        A task could use a feature if the feature varies within its rows. With p > 1 a kept feature is used by
+        every task that could use it by construction: the table says which features the model keeps, not in
+        which tasks they matter.
 
         Returns
         -------
         frame : frame of the library X came from, else pandas, polars or pyarrow
-            One row per feature, largest ``c`` first: feature, c, n_tasks (how many tasks use it) and kind,
-            which is "shared" (all tasks), "partial" (at least two), "single" or "none".
+            One row per feature, largest ``c`` first:
+
+            - feature, c;
+            - n_tasks: how many tasks use it;
+            - kind: "shared" (used by all tasks that could use it), "partial" (by at least two, but not all),
+              "single" (by one) or "none";
+            - mean_coef, min_coef, max_coef: mean, smallest and largest coefficient over the tasks that could
+              use it, in the units of the data;
+            - mean_coef_per_sd: the mean for one standard deviation of the feature over all rows;
+            - n_possible: how many tasks could use it.
         """
         check_is_fitted(self)
-        sizes = self._sizes()
+        sizes, use = self._sizes(), feature_use(self)
         order = np.argsort(-next(iter(sizes.values())), kind="stable")
         names = self._feature_names()
-        n_tasks, kind = self._kinds()
+        per_sd = np.full(len(order), np.nan) if use.per_sd is None else use.per_sd.mean
         columns = {
             "feature": [names[j] for j in order],
             **{name: size[order] for name, size in sizes.items()},
-            "n_tasks": n_tasks[order],
-            "kind": kind[order].tolist(),
+            "n_tasks": use.n_tasks[order],
+            "kind": use.kind[order].tolist(),
+            "mean_coef": use.coef.mean[order],
+            "min_coef": use.coef.low[order],
+            "max_coef": use.coef.high[order],
+            "mean_coef_per_sd": per_sd[order],
+            "n_possible": use.n_possible[order],
         }
         return make_frame(columns, self._backend)
 
@@ -500,16 +585,19 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
         """Columns of the summary that say how large a feature is; the first one orders it."""
         return {"c": self.c_}
 
-    def _uses(self) -> np.ndarray:
-        """Which tasks use which features, (tasks that count, features)."""
-        return self.coef_ != 0
+    def _counted(self) -> np.ndarray:
+        """Which tasks count when it is told how many use a feature, (n_tasks,)."""
+        return self._has_part()
 
-    def _kinds(self) -> tuple[np.ndarray, np.ndarray]:
-        """How many tasks use each feature, and the word for it."""
-        used = self._uses()
-        n_tasks = np.count_nonzero(used, axis=0)
-        conditions = [n_tasks == 0, n_tasks == 1, n_tasks == len(used)]
-        return n_tasks, np.select(conditions, ["none", "single", "shared"], default="partial")
+    def _has_part(self) -> np.ndarray:
+        """Which tasks have a part in the fit: all but those that are predicted by their base rate."""
+        left_out = getattr(self, "base_rate_tasks_", self.tasks_[:0])
+        return ~np.isin(self.tasks_, left_out)
+
+    def _feature_spread(self) -> np.ndarray | None:
+        """Standard deviation of each feature that is used; models of earlier versions may not know it."""
+        known = getattr(self, "feature_spread_", None)
+        return getattr(self, "column_scale_", None) if known is None else known
 
     def _feature_names(self) -> list[str]:
         """Names of the columns of X, or x0, x1, ... where it had none."""

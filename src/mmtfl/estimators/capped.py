@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mmtfl.estimators.additive import (
-    PARTS_CONSTRAINTS,
+    PARTS_CLASSIFIER_CONSTRAINTS,
     PARTS_REGRESSOR_CONSTRAINTS,
     STRENGTH,
     document_parts,
@@ -148,6 +148,8 @@ class CappedClassifier(CappedModel, TaskClassifier):
     ----------
     classes_ : ndarray of shape (2,)
         The two classes, sorted; the same in every task.
+    base_rate_tasks_ : ndarray of shape (n_left_out,)
+        Labels of the tasks that have one class and are predicted by its rate; see ``on_degenerate_task``.
     <shared attributes>
 
     Examples
@@ -162,7 +164,10 @@ class CappedClassifier(CappedModel, TaskClassifier):
     [True, False, False, False]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**PARTS_CONSTRAINTS, **CAPPED_CONSTRAINTS}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **PARTS_CLASSIFIER_CONSTRAINTS,
+        **CAPPED_CONSTRAINTS,
+    }
 
     def __init__(
         self,
@@ -173,6 +178,7 @@ class CappedClassifier(CappedModel, TaskClassifier):
         standardize=False,
         task_column=None,
         unknown_task="error",
+        on_degenerate_task="error",
         max_iter=1000,
         tol=1e-7,
         warm_start=False,
@@ -184,6 +190,7 @@ class CappedClassifier(CappedModel, TaskClassifier):
         self.standardize = standardize
         self.task_column = task_column
         self.unknown_task = unknown_task
+        self.on_degenerate_task = on_degenerate_task
         self.max_iter = max_iter
         self.tol = tol
         self.warm_start = warm_start

@@ -15,7 +15,8 @@ from mmtfl.data.labels import missing_labels
 from mmtfl.data.stored import StoredTasks
 from mmtfl.data.tasks import Tasks
 from mmtfl.data.validation import check_length, check_two_classes
-from mmtfl.estimators.base import MEMBER_CONSTRAINTS, SHARED_CONSTRAINTS, TaskModel, document
+from mmtfl.estimators.base import CLASSIFIER_CONSTRAINTS, MEMBER_CONSTRAINTS, TaskModel, document
+from mmtfl.estimators.base_rates import BaseRates, leave_out_one_class
 from mmtfl.estimators.inputs import first_few, matrix_values, n_dimensions
 from mmtfl.estimators.stored import with_two_classes
 from mmtfl.objective.losses import Logistic
@@ -151,18 +152,26 @@ class TaskClassifier(ClassifierMixin, TaskModel):
                 "the others), with a column of y for each."
             )
         positive = tasks.y == codes[-1] if len(codes) == 2 else np.zeros(tasks.n_samples, dtype=bool)
-        check_two_classes(
-            classes[positive.astype(np.intp)],
-            task_index=tasks.observation_task,
-            labels=tasks.labels,
-            weights=tasks.weights,
-        )
+        if self.on_degenerate_task == "error" or len(codes) < 2:
+            check_two_classes(
+                classes[positive.astype(np.intp)],
+                task_index=tasks.observation_task,
+                labels=tasks.labels,
+                weights=tasks.weights,
+            )
         self.classes_ = classes
         return tasks.with_y(np.where(positive, 1.0, -1.0))
+
+    def _leave_out(self, tasks: Tasks) -> tuple[Tasks, BaseRates | None]:
+        kept, left_out = leave_out_one_class(tasks, self.classes_)
+        if left_out is None:
+            self.base_rate_tasks_ = tasks.labels[:0]
+        return kept, left_out
 
     def _encode_stored(self, stored: StoredTasks) -> StoredTasks:
         stored = with_two_classes(stored)
         self.classes_ = np.array(stored.classes)
+        self.base_rate_tasks_ = stored.labels[:0]
         return stored
 
     def __sklearn_tags__(self):
@@ -230,6 +239,8 @@ class MMTFLClassifier(TaskClassifier):
     ----------
     classes_ : ndarray of shape (2,)
         The two classes, sorted; the same in every task.
+    base_rate_tasks_ : ndarray of shape (n_left_out,)
+        Labels of the tasks that have one class and are predicted by its rate; see ``on_degenerate_task``.
     <shared attributes>
 
     Examples
@@ -248,7 +259,7 @@ class MMTFLClassifier(TaskClassifier):
     ['yes', 'no']
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**SHARED_CONSTRAINTS, **MEMBER_CONSTRAINTS}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**CLASSIFIER_CONSTRAINTS, **MEMBER_CONSTRAINTS}
 
     def __init__(
         self,
@@ -260,6 +271,7 @@ class MMTFLClassifier(TaskClassifier):
         standardize=False,
         task_column=None,
         unknown_task="error",
+        on_degenerate_task="error",
         solver="auto",
         max_iter=1000,
         tol=1e-7,
@@ -277,6 +289,7 @@ class MMTFLClassifier(TaskClassifier):
         self.standardize = standardize
         self.task_column = task_column
         self.unknown_task = unknown_task
+        self.on_degenerate_task = on_degenerate_task
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol

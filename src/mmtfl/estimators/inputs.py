@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 
+from mmtfl.data.conversion import suggest
 from mmtfl.data.validation import check_design, check_length, check_weights
 from mmtfl.data.words import show
 from mmtfl.errors import install_hint, require
@@ -54,6 +55,8 @@ def take_task_column(X: Any, task: Any, task_column: str | None) -> tuple[Any, A
     labels : as given, not checked yet; None if there are none
     name : what to call the labels in messages
     """
+    if isinstance(task, str):
+        raise TypeError(_one_string(X, task))
     if task_column is None:
         return X, task, "task"
     if task is not None:
@@ -64,6 +67,21 @@ def take_task_column(X: Any, task: Any, task_column: str | None) -> tuple[Any, A
     frame = _named_frame(X, task_column)
     labels = frame.get_column(task_column).to_native()
     return frame.drop(task_column).to_native(), labels, f"column {task_column!r}"
+
+
+def _one_string(X: Any, task: str) -> str:
+    """What to do about task="site", where one label per row was expected."""
+    said = f"task={task!r} is one string, but task= takes one label per row"
+    if not is_frame(X):
+        return f"{said}, and X has no column names: pass an array or list of labels."
+    columns = [str(name) for name in nw.from_native(X, eager_only=True).columns]
+    if task in columns:
+        return (
+            f"{said}. X has a column of that name: make the model with task_column={task!r} and leave task "
+            "out, or pass the column as task= and drop it from X."
+        )
+    known = suggest(task, columns)
+    return f"{said}. To use a column of X, name it by task_column; X has no column {task!r}{known}"
 
 
 def _named_frame(X: Any, task_column: str) -> Any:
@@ -99,12 +117,22 @@ def locate_tasks(labels: np.ndarray, tasks: np.ndarray, *, unknown: str) -> np.n
     index = order[np.minimum(place, len(tasks) - 1)]
     missing = tasks[index] != labels
     if missing.any() and unknown == "error":
+        new = np.unique(labels[missing])
         raise ValueError(
-            f"Unknown task {first_few(np.unique(labels[missing]))} (first in row {missing.argmax()}): the "
-            f"model was fitted on {first_few(tasks)}. Leave these rows out, or predict them with the mean of "
-            "all tasks by set_params(unknown_task='mean')."
+            f"Unknown task {first_few(new)} (first in row {missing.argmax()}): the model was fitted on "
+            f"{first_few(tasks)}.{meant(new.tolist(), tasks)} Leave these rows out, or predict "
+            "them with the mean of all tasks by set_params(unknown_task='mean')."
         )
     return np.where(missing, len(tasks), index)
+
+
+def meant(labels: Sequence[Any], tasks: np.ndarray) -> str:
+    """A question, where one of some unknown labels looks like a known one."""
+    for label in labels if tasks.dtype.kind == "U" else ():
+        close = get_close_matches(str(label).strip(), tasks.tolist(), n=1)
+        if close:
+            return f" Is {str(label)!r} meant to be {close[0]!r}?"
+    return ""
 
 
 def first_few(labels: Sequence[Any] | np.ndarray, most: int = 5) -> str:

@@ -20,7 +20,10 @@ from sklearn import metrics as skm
 from mmtfl.data.labels import check_task_labels
 from mmtfl.data.validation import check_length
 
-__all__ = ["Metric", "as_metric", "mean_task_score", "per_task_scores", "pooled_score"]
+__all__ = ["FEW_ROWS", "Metric", "as_metric", "mean_task_score", "per_task_scores", "pooled_score"]
+
+FEW_ROWS = 5  # tasks with fewer held-out rows have scores that say little: they stay out of headlines
+ALIASES = {"auc": "roc_auc"}
 
 # undefined, or a mere convention, where the truth has one class only
 _NEED_BOTH_CLASSES = (
@@ -55,6 +58,20 @@ class Metric:
         """Whether the score means nothing where the truth has one class."""
         return any(self.function is function for function in _NEED_BOTH_CLASSES)
 
+    @property
+    def kind(self) -> str | None:
+        """What scikit-learn's own metrics are for, "numbers" or "classes"; None for others."""
+        module = str(getattr(self.function, "__module__", ""))
+        kinds = {"_regression": "numbers", "_classification": "classes", "_ranking": "classes"}
+        return kinds.get(module.removeprefix("sklearn.metrics."))
+
+    def about(self, label: Any) -> Metric:
+        """The same metric of one class, unless it names a class itself or is not about one."""
+        of_one = self.kwargs.get("average", "binary") == "binary" and _takes(self.function, "pos_label")
+        if self.kind != "classes" or "pos_label" in self.kwargs or not of_one:
+            return self
+        return replace(self, kwargs={**self.kwargs, "pos_label": label})
+
     def with_classes(self, classes: Any) -> Metric:
         """The same metric, told all classes: log loss cannot guess them from a task that has one."""
         if (
@@ -72,7 +89,8 @@ def as_metric(metric: Any) -> Metric:
     Parameters
     ----------
     metric : str, callable or Metric
-        A name of scikit-learn's scorers (``"r2"``, ``"neg_mean_squared_error"``, ...), a function
+        A name of scikit-learn's scorers (``"r2"``, ``"neg_mean_squared_error"``, ...; ``"auc"`` is
+        ``"roc_auc"``), a function
         ``metric(y_true, y_pred)``, or what ``sklearn.metrics.make_scorer`` returns.
 
     Returns
@@ -89,7 +107,8 @@ def as_metric(metric: Any) -> Metric:
     if isinstance(metric, Metric):
         return metric
     if isinstance(metric, str):
-        return _from_scorer(_named_scorer(metric), metric)
+        name = ALIASES.get(metric, metric)
+        return _from_scorer(_named_scorer(name), name)
     if hasattr(metric, "_score_func"):
         return _from_scorer(metric, getattr(metric._score_func, "__name__", repr(metric)))
     if callable(metric):
@@ -197,11 +216,11 @@ def pooled_score(y_true: Any, y_pred: Any, metric: Any = "r2") -> float:
 def _named_scorer(name: str) -> Any:
     known = skm.get_scorer_names()
     if name not in known:
-        near = get_close_matches(name, known, n=3)
+        near = get_close_matches(name.lower(), [*known, *ALIASES], n=3)
         hint = (
             f"did you mean {' or '.join(map(repr, near))}?"
             if near
-            else "see sklearn.metrics.get_scorer_names()."
+            else "the usual ones are r2, neg_mean_absolute_error, auc, accuracy, average_precision and f1."
         )
         raise ValueError(f"metric={name!r} is not a name of scikit-learn's scorers: {hint}")
     return skm.get_scorer(name)

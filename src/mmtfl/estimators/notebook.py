@@ -1,4 +1,4 @@
-"""What a fitted model shows in a notebook: scikit-learn's diagram, and below it what the tasks share."""
+"""What a fitted model shows in a notebook: scikit-learn's diagram, and below it which tasks use what."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ from typing import Any
 import numpy as np
 
 from mmtfl.data.words import count
+from mmtfl.estimators.usage import FeatureUse, feature_use, used_by, used_by_how_many
 
 __all__ = ["ShowsSharing"]
 
 TOP = 10
 LONGEST = 60  # characters of a name that are shown; the rest is in its tooltip
-MEANING = {
-    "shared": "shared by all tasks",
-    "partial": "used by some tasks",
-    "single": "used by one task",
-    "none": "not used",
-}
 
 
 class ShowsSharing:
@@ -30,28 +25,30 @@ class ShowsSharing:
 
 
 def sharing_html(model: Any) -> str:
-    """How many features are shared, and the largest ones, as a piece of HTML; all names are escaped."""
-    n_tasks, kinds = model._kinds()
-    counts = {kind: int(np.count_nonzero(kinds == kind)) for kind in MEANING}
-    told = ", ".join(f"{counts[kind]} {words}" for kind, words in MEANING.items() if counts[kind])
+    """How many features are used by how many tasks, and the largest ones, as HTML; all names are escaped."""
+    use = feature_use(model)
     T, d = model.coef_.shape
-    head = f"{count(T, 'task')}, {count(d, 'feature')}: {told}."
-    return f'<div class="mmtfl-sharing"><p>{head}</p>{_top_features(model, n_tasks, kinds)}</div>'
+    n_used = int(np.count_nonzero(use.n_tasks))
+    told = f"{n_used} used" + (f": {used_by_how_many(use)}" if n_used and use.n_counted > 1 else "")
+    head = f"{count(T, 'task')}, {count(d, 'feature')}, {told}."
+    return f'<div class="mmtfl-sharing"><p>{head}</p>{_top_features(model, use)}</div>'
 
 
-def _top_features(model: Any, n_tasks: np.ndarray, kinds: np.ndarray) -> str:
+def _top_features(model: Any, use: FeatureUse) -> str:
     name, size = next(iter(model._sizes().items()))
     order = np.argsort(-size, kind="stable")[:TOP]
-    order = order[n_tasks[order] > 0]
+    order = order[use.n_tasks[order] > 0]
     if not len(order):
         return ""
-    names = model._feature_names()
+    names, coef, per_sd = model._feature_names(), use.coef, use.per_sd
     rows = "".join(
-        f'<tr><th style="text-align:left">{_name(names[j])}</th>'
-        f"<td>{size[j]:.4g}</td><td>{n_tasks[j]}</td><td>{kinds[j]}</td></tr>"
+        f'<tr><th style="text-align:left">{_name(names[j])}</th><td>{_name(used_by(use, j))}</td>'
+        f"<td>{size[j]:.4g}</td><td>{coef.mean[j]:.4g}</td><td>{coef.low[j]:.4g} to {coef.high[j]:.4g}</td>"
+        f"<td>{'' if per_sd is None else f'{per_sd.mean[j]:.4g}'}</td></tr>"
         for j in order
     )
-    columns = "".join(f"<th>{escape(column)}</th>" for column in ("feature", name, "tasks", "kind"))
+    heads = ("feature", "used by", name, "mean coefficient", "range over tasks", "mean per s.d.")
+    columns = "".join(f"<th>{escape(column)}</th>" for column in heads)
     return (
         f"<details><summary>Largest features</summary><table><thead><tr>{columns}</tr></thead>"
         f"<tbody>{rows}</tbody></table></details>"

@@ -99,8 +99,9 @@ def _own_task(graph: _Graph, model: Any) -> str:
     """Each row with the coefficients of its own task: X times rows of coef, summed."""
     coef, intercept = model.coef_, model.intercept_
     if model.unknown_task == "mean":
-        coef = np.vstack([coef, coef.mean(axis=0)])
-        intercept = np.append(intercept, intercept.mean())
+        fitted = model._has_part()
+        coef = np.vstack([coef, coef[fitted].mean(axis=0)])
+        intercept = np.append(intercept, intercept[fitted].mean())
     # without that row, an unknown task has an index past the end, at which a runtime stops
     index = _task_index(graph, model.tasks_)
     coef = graph.constant("coef", coef.astype(graph.dtype))

@@ -228,6 +228,15 @@ def _is_table(value: Any, sizes: Mapping[str, int]) -> bool:
     return all(_array("biufUO", "n")(column, sizes) for column in columns) and len({*map(len, columns)}) == 1
 
 
+def _are_heldout_scores(value: Any, sizes: Mapping[str, int]) -> bool:
+    kinds = {"task": "iU", "n_rows": "i"}
+    return (
+        isinstance(value, dict)
+        and set(value) in ({*kinds, "r2"}, {*kinds, "accuracy", "auc", "base_rate"})
+        and all(_array(kinds.get(name, "f"), "T")(column, sizes) for name, column in value.items())
+    )
+
+
 def _is_path(value: Any, sizes: Mapping[str, int]) -> bool:
     paths, n_tasks = (value, 1) if isinstance(value, list) else ([value], sizes["T"])
     if isinstance(value, list) and len(value) != sizes["T"]:
@@ -268,12 +277,15 @@ RULES: dict[str, Rule] = {
     "column_scale_": _either(_is_none, _array("f", "d")),
     "target_scale_": _either(_is_none, _array("f", "T")),
     "task_sizes_": _array("i", "T"),
+    "feature_spread_": _array("f", "d"),
+    "usable_": _either(_is_none, _array("b", "T", "d")),
     "c_": _array("f", "d"),
     "B_": _array("f", "d", "T"),
     "shared_": _array("f", "T", "d"),
     "specific_": _array("f", "T", "d"),
     "outlier_": _array("f", "T", "d"),
     "outlier_tasks_": _array("iU", "n"),
+    "base_rate_tasks_": _array("iU", "n"),
     "capped_": _array("b", "d"),
     "alpha_": _per_task_or_one,
     "alphas_": _either(_array("f", "n"), _array("f", "T", "n")),
@@ -285,6 +297,7 @@ RULES: dict[str, Rule] = {
     "n_splits_": _is_count,
     "strengths_": _are_strengths,
     "cv_results_": _is_table,
+    "heldout_scores_": _are_heldout_scores,
     "path_": _is_path,
     "provenance_": _is_dict,
 }

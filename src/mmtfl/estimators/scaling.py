@@ -13,10 +13,12 @@ from mmtfl.data.tasks import Tasks
 CHUNK = 1 << 18  # entries of X held in float64 at a time
 
 
-def column_spread(tasks: Tasks) -> np.ndarray:
-    """Weighted standard deviation of each column over all observations; 1 for a constant column."""
+def column_spread(tasks: Tasks, columns: np.ndarray | None = None) -> np.ndarray:
+    """Weighted standard deviation of columns (None: all) over all observations; 1 for a constant column."""
     weights = _row_weights(tasks)
-    X = tasks.X
+    X = tasks.X if columns is None else tasks.X[:, columns]
+    if X.shape[1] == 0:
+        return np.empty(0)
     spread = _sparse_spread if sparse.issparse(X) else _dense_spread
     return spread(X, weights / weights.sum())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,20 @@ from mmtfl.estimators.prepared import Prepared
 from mmtfl.solvers.stored import OpenTasks
 
 
-def prepare_stored(model: Any, stored: StoredTasks, *others: Any) -> Prepared:
+@dataclass(frozen=True)
+class StoredPrepared(Prepared):
+    """Tasks opened for a solver; `tasks` has their labels."""
+
+    def could_use(self, *, fit_intercept: bool) -> np.ndarray:
+        """Which tasks could use which features."""
+        return self.tasks.could_use
+
+    def spread(self, columns: np.ndarray) -> np.ndarray:
+        """Standard deviation of some features over all rows; 1 for a constant one."""
+        return self.tasks.spreads()[0][columns]
+
+
+def prepare_stored(model: Any, stored: StoredTasks, *others: Any) -> StoredPrepared:
     """Open stored tasks for a model, with the scales that it asks for."""
     if any(other is not None for other in others) or model.task_column is not None:
         raise ValueError(
@@ -34,7 +47,7 @@ def prepare_stored(model: Any, stored: StoredTasks, *others: Any) -> Prepared:
         target_scale = targets if scale_targets else None
     start = model._warm_start(opened, column_scale, target_scale)
     problem = opened.problem(column_scale=column_scale, target_scale=target_scale)
-    return Prepared(opened, column_scale, target_scale, start, problem)
+    return StoredPrepared(opened, column_scale, target_scale, start, placed=problem)
 
 
 def with_two_classes(stored: StoredTasks) -> StoredTasks:

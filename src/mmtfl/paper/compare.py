@@ -6,21 +6,40 @@ import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
 
-from mmtfl.paper.methods import METHODS, Grid
+from mmtfl.paper.methods import COMPARED, Grid
 from mmtfl.paper.problems import Part, Pool, Problem, make_split, pool_of_rows, pool_of_targets
-from mmtfl.paper.protocol import FORMAT, measure, run_cells
+from mmtfl.paper.protocol import measure, run_cells
 from mmtfl.paper.store import Cell, Store
+from mmtfl.report.paired import (
+    BETTER,
+    EQUAL,
+    SLIGHTLY_BETTER,
+    HeldOutErrors,
+    Paired,
+    class_errors,
+    errors_by_task,
+    f1_errors,
+    relative_errors,
+    task_spread,
+)
+from mmtfl.report.paired import SAME as THE_SAME
 
 __all__ = ["Comparison", "Standing", "compare", "pool_of_table", "standings"]
 
-_CONFIDENCE = 0.95
-BEST, APART, SAME = "best", "worse", "cannot be told apart from the best"
+FORMAT = 2  # raised when the numbers of a cell change their meaning
+BEST, SAME = "best", "cannot be told apart from the best"
+VERDICTS = {  # of the best beside a method, said of the method
+    BETTER: "worse",
+    SLIGHTLY_BETTER: "slightly worse",
+    EQUAL: "about as good as the best",
+    THE_SAME: "the same as the best",
+}
 
 
 @dataclass(frozen=True)
@@ -31,25 +50,25 @@ class Standing:
     ----------
     method : str
         Its name.
+    median : float or None
+        Over the tasks that methods are judged by, of its score, which is averaged over splits first.
     mean, deviation : float
-        Of its score over the splits.
-    behind : float
-        By how much it is behind the best on the same splits, on average.
-    low, high : float
-        95 % interval of that, with the variance corrected for splits that overlap.
+        Over the splits, of its average score.
     verdict : str
-        ``"best"``, ``"worse"``, or ``"cannot be told apart from the best"``.
+        "best", "worse", "slightly worse", "about as good as the best", "the same as the best" or "cannot be
+        told apart from the best".
+    beside : Paired or None
+        The best method beside this one; None for the best, and where no task can be judged by.
     seconds : float
         Processor seconds to tune and fit once.
     """
 
     method: str
+    median: float | None
     mean: float
     deviation: float
-    behind: float
-    low: float
-    high: float
     verdict: str
+    beside: Paired | None
     seconds: float
 
 
@@ -67,6 +86,9 @@ class Comparison:
         One row per method and split.
     standings : list of Standing
         Best first.
+    tasks : list of dict
+        One row per task: its label, how many of its rows were ever held out, whether methods are judged by it
+        and the score of each method, averaged over splits.
     """
 
     metric: str
@@ -74,6 +96,7 @@ class Comparison:
     fraction: float
     splits: list[dict[str, Any]]
     standings: list[Standing]
+    tasks: list[dict[str, Any]]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -81,20 +104,16 @@ class Comparison:
 
 
 def standings(
-    scores: Mapping[str, np.ndarray], fraction: float, seconds: Mapping[str, float] | None = None
+    errors: HeldOutErrors, scores: Mapping[str, np.ndarray], seconds: Mapping[str, float] | None = None
 ) -> list[Standing]:
-    """Rank methods by their mean score, with paired differences to the best.
-
-    The training sets of random splits overlap, so their scores are not independent and the usual standard
-    error of a difference is too small. Nadeau and Bengio (2003) multiply the variance by
-    1/J + n_test/n_train in place of 1/J.
+    """Rank methods by their errors in the typical task, and judge each beside the best.
 
     Parameters
     ----------
+    errors : HeldOutErrors
+        Errors of each method, averaged over splits.
     scores : mapping of str to ndarray (n_splits,)
-        Scores of each method on the same splits; larger is better.
-    fraction : float
-        Part of the rows used for training.
+        Average scores of each method on the same splits; larger is better.
     seconds : mapping of str to float, optional
         Time of each method.
 
@@ -107,26 +126,40 @@ def standings(
     --------
     >>> import numpy as np
     >>> from mmtfl.paper.compare import standings
-    >>> found = standings({"a": np.array([0.5, 0.6, 0.4]), "b": np.array([0.8, 0.9, 0.7])}, 0.5)
+    >>> from mmtfl.report.paired import HeldOutErrors
+    >>> errors = {"a": np.linspace(0.5, 0.9, 8), "b": np.linspace(0.2, 0.3, 8)}
+    >>> found = standings(HeldOutErrors("r2", errors, np.full(8, 20)), {"a": np.ones(2), "b": np.ones(2)})
     >>> [(standing.method, standing.verdict) for standing in found]
     [('b', 'best'), ('a', 'worse')]
     """
-    order = sorted(scores, key=lambda name: -scores[name].mean())
-    best, n_splits = scores[order[0]], len(scores[order[0]])
+    order = _ranked(errors, scores)
     found = []
     for name in order:
-        own, behind = scores[name], best - scores[name]
-        width = math.inf
-        if n_splits > 1:
-            error = math.sqrt((1.0 / n_splits + (1.0 - fraction) / fraction) * behind.var(ddof=1))
-            width = float(student.ppf(0.5 + _CONFIDENCE / 2.0, n_splits - 1)) * error
-        mean = float(behind.mean())
-        verdict = BEST if name == order[0] else APART if mean > width else SAME
-        low, high = (0.0, 0.0) if name == order[0] else (mean - width, mean + width)
-        spread = float(own.std(ddof=1)) if n_splits > 1 else 0.0
+        own, beside = scores[name], None if name == order[0] else errors.beside(order[0], name)
+        verdict = BEST if name == order[0] else SAME if beside is None else VERDICTS.get(beside.outcome, SAME)
+        spread = float(own.std(ddof=1)) if len(own) > 1 else 0.0
         took = (seconds or {}).get(name, math.nan)
-        found.append(Standing(name, float(own.mean()), spread, mean, low, high, verdict, took))
+        median = errors.median(name)
+        found.append(Standing(name, median, float(own.mean()), spread, verdict, beside, took))
     return found
+
+
+def _ranked(errors: HeldOutErrors, scores: Mapping[str, np.ndarray]) -> list[str]:
+    """Methods by how they stand to the others in the typical task; first one that no other beats."""
+    if not errors.counted.any():
+        return sorted(scores, key=lambda name: -scores[name].mean())
+    typical = errors.standing()
+    order = sorted(scores, key=lambda name: typical[name])
+    beaten = (
+        name for name in order if not any(_beats(errors, other, name) for other in order if other != name)
+    )
+    best = next(beaten, order[0])
+    return [best, *(name for name in order if name != best)]
+
+
+def _beats(errors: HeldOutErrors, one: str, other: str) -> bool:
+    found = errors.beside(one, other)
+    return found is not None and found.outcome in (BETTER, SLIGHTLY_BETTER)
 
 
 def pool_of_table(X: np.ndarray, y: np.ndarray, task: np.ndarray | None, *, classify: bool) -> Pool:
@@ -159,7 +192,7 @@ def compare(
     metric: str,
     average: str = "mean",
     options: Mapping[str, Any] | None = None,
-    methods: Sequence[str] = tuple(METHODS),
+    methods: Sequence[str] = tuple(COMPARED),
     repeats: int = 10,
     fraction: float = 0.5,
     seed: int = 0,
@@ -183,7 +216,7 @@ def compare(
     options : mapping
         ``standardize`` and ``scale_targets`` of all methods.
     methods : sequence of str
-        Names in `mmtfl.paper.methods.METHODS`.
+        Names in `mmtfl.paper.methods.COMPARED`.
     repeats : int
         Random splits.
     fraction : float
@@ -234,15 +267,80 @@ def compare(
         store.open(fresh=fresh)
         run_cells(cells, _TableCell(problem, seed, grid), store, jobs=jobs, shown=shown)
         found = {cell: store.read(cell) or {} for cell in cells}
+    left_out = ("cell", "rows", "predictions")
     splits = [
-        {"repeat": cell.repeat, "method": cell.method, **{k: v for k, v in result.items() if k != "cell"}}
+        {
+            "repeat": cell.repeat,
+            "method": cell.method,
+            **{k: v for k, v in result.items() if k not in left_out},
+        }
         for cell, result in found.items()
     ]
     scores = {name: np.array([row[average] for row in splits if row["method"] == name]) for name in methods}
     took = {
         name: float(np.mean([row["seconds"] for row in splits if row["method"] == name])) for name in methods
     }
-    return Comparison(metric, average, fraction, splits, standings(scores, fraction, took))
+    results = {name: [found[cell] for cell in cells if cell.method == name] for name in methods}
+    errors = _errors(metric, pool, results)
+    ranks = standings(errors, scores, took)
+    return Comparison(metric, average, fraction, splits, ranks, _tasks(pool, errors))
+
+
+def _errors(metric: str, pool: Pool, results: Mapping[str, list[dict[str, Any]]]) -> HeldOutErrors:
+    """Errors of every method by task and by row, averaged over the splits that held the row out."""
+    task = np.unique(pool.rows.task, return_inverse=True)[1]
+    second = pool.rows.y > 0
+    averaged = {
+        name: [
+            _mean_known(np.array(part)) for part in zip(*map(partial(_one, metric, pool), cells), strict=True)
+        ]
+        for name, cells in results.items()
+    }
+    held_out = np.unique(np.concatenate([cell["rows"] for cells in results.values() for cell in cells]))
+    known = np.logical_and.reduce([np.isfinite(rows) for _, rows in averaged.values()])
+    return HeldOutErrors(
+        metric,
+        {name: tasks for name, (tasks, _) in averaged.items()},
+        np.bincount(task[held_out], minlength=int(task.max()) + 1),
+        {} if metric == "f1" else {name: rows[known] for name, (_, rows) in averaged.items()},
+        task[known],
+        second[known] if metric == "auc" else None,
+    )
+
+
+def _one(metric: str, pool: Pool, cell: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Errors of the tasks and of the rows of the pool in one split; NaN of what was not held out."""
+    labels, task = np.unique(pool.rows.task, return_inverse=True)
+    at, z = np.array(cell["rows"]), np.array(cell["predictions"])
+    y, t, second = pool.rows.y[at], task[at], pool.rows.y[at] > 0
+    rows = np.full(len(task), np.nan)
+    if metric == "f1":  # which is no sum over rows
+        return f1_errors(second, z, t, len(labels)), rows
+    if metric == "auc":
+        rows[at] = class_errors(second, z, t)
+    else:
+        rows[at] = relative_errors(y, z, t, task_spread(pool.rows.y, task))
+    return errors_by_task(rows[at], t, len(labels), second if metric == "auc" else None), rows
+
+
+def _mean_known(values: np.ndarray) -> np.ndarray:
+    """Mean over splits of what is known."""
+    known = np.isfinite(values)
+    total = np.where(known, values, 0.0).sum(axis=0)
+    return np.divide(total, known.sum(axis=0), out=np.full(total.shape, np.nan), where=known.any(axis=0))
+
+
+def _tasks(pool: Pool, errors: HeldOutErrors) -> list[dict[str, Any]]:
+    labels = np.unique(pool.rows.task).tolist()
+    return [
+        {
+            "task": label,
+            "held_out": int(errors.n_rows[t]),
+            "judged": bool(errors.counted[t]),
+            **{name: 1.0 - float(values[t]) for name, values in errors.tasks.items()},
+        }
+        for t, label in enumerate(labels)
+    ]
 
 
 def _check_scored(test: Part) -> None:
@@ -266,4 +364,15 @@ class _TableCell:
         pool = self.problem.load(self.seed)
         split = make_split(self.problem, pool, cell.fraction, self.seed, "table", cell.fraction, cell.repeat)
         _check_scored(split.test)
-        return measure(self.problem, pool, split, cell.method, self.grid)
+        result, z = measure(self.problem, pool, split, COMPARED[cell.method], self.grid)
+        rows = _positions(pool.rows, split.test)
+        return {**result, "rows": rows.tolist(), "predictions": [float(f"{value:.9g}") for value in z]}
+
+
+def _positions(rows: Part, some: Part) -> np.ndarray:
+    """Where rows of a part stand in the pool: by unit and task, of which there is one each."""
+    labels, task = np.unique(rows.task, return_inverse=True)
+    key = rows.unit * len(labels) + task
+    order = np.argsort(key)
+    wanted = some.unit * len(labels) + np.searchsorted(labels, some.task)
+    return order[np.searchsorted(key, wanted, sorter=order)]

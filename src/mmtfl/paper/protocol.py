@@ -16,7 +16,8 @@ import numpy as np
 from joblib import Parallel, delayed, parallel_config
 from threadpoolctl import threadpool_limits
 
-from mmtfl.paper.methods import METHODS, Grid
+from mmtfl.errors import SmallTaskWarning, UnitsWarning
+from mmtfl.paper.methods import METHODS, Grid, Method
 from mmtfl.paper.problems import PROBLEMS, Pool, Problem, Split, load_pool, make_split
 from mmtfl.paper.scores import score_rows, support_f1
 from mmtfl.paper.store import Cell, Store
@@ -90,18 +91,20 @@ def run_cell(cell: Cell, seed: int, grid: Grid) -> dict[str, Any]:
     problem, pool = PROBLEMS[cell.dataset], load_pool(cell.dataset, seed)
     split = make_split(problem, pool, cell.fraction, seed, cell.dataset, cell.fraction, cell.repeat)
     # the first repeat's coefficients are kept for the figure
-    return measure(problem, pool, split, cell.method, grid, keep_coef=cell.repeat == 0)
+    return measure(problem, pool, split, METHODS[cell.method], grid, keep_coef=cell.repeat == 0)[0]
 
 
 def measure(
-    problem: Problem, pool: Pool, split: Split, method: str, grid: Grid, *, keep_coef: bool = False
-) -> dict[str, Any]:
-    """Fit a method on the training rows of a split and score it on the others."""
+    problem: Problem, pool: Pool, split: Split, method: Method, grid: Grid, *, keep_coef: bool = False
+) -> tuple[dict[str, Any], np.ndarray]:
+    """Fit a method on the training rows of a split; its scores on the other rows, and its predictions."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        for of_the_data in (SmallTaskWarning, UnitsWarning):  # a part of the rows has smaller tasks
+            warnings.simplefilter("ignore", of_the_data)
         grid = replace(grid, alpha_ratio=problem.alpha_ratio)
         began = time.process_time()
-        fitted = METHODS[method].fit(split, problem.is_classification, problem.options, grid)
+        fitted = method.fit(split, problem.is_classification, problem.options, grid)
         seconds = time.process_time() - began
     test = split.test
     z = fitted.predict(test.X, test.task)
@@ -116,7 +119,7 @@ def measure(
         if keep_coef:
             shown = np.broadcast_to(fitted.coef, pool.support.shape)
             result["coef"] = [[float(f"{value:.4g}") for value in row] for row in shown]
-    return result
+    return result, z
 
 
 def run_cells(

@@ -12,6 +12,7 @@ from mmtfl.report.words import number
 
 WIDTH, HEIGHT = 520.0, 270.0
 LEFT, RIGHT, TOP, BOTTOM = 76.0, 14.0, 14.0, 46.0
+_ROUNDING = 1e-12  # of the objective: smaller steps are not steps
 MOST_STYLES = 5  # curves that get a colour and a line style of their own
 
 
@@ -141,11 +142,28 @@ def _without_far_below(values: np.ndarray, means: list[np.ndarray]) -> np.ndarra
     return np.maximum(values, floor)
 
 
+def above_last(history: np.ndarray) -> np.ndarray:
+    """How far an objective was above its last value after each pass; zero where that is rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.report.charts import above_last
+    >>> above_last(np.array([3.0, 2.0, 2.0 + 4e-16, 2.0])).tolist()
+    [1.0, 0.0, 0.0, 0.0]
+    """
+    distance = history - history[-1] if len(history) else history
+    return np.where(distance > _ROUNDING * np.abs(history), distance, 0.0)
+
+
 def history_chart(history: list[float]) -> Chart | None:
-    """How far the objective was above its last value after each pass; None for a single pass."""
-    left = np.asarray(history, dtype=float) - np.min(history, initial=np.inf)
+    """How far the objective was above its last value after each pass; None with fewer than two such passes.
+
+    Passes that had reached the last value, but for rounding, are not drawn.
+    """
+    left = above_last(np.asarray(history, dtype=float))
     kept = left > 0
-    if np.count_nonzero(kept) < 2 or not np.isfinite(left).all():
+    if np.count_nonzero(kept) < 2 or not np.isfinite(history).all():
         return None
     passes = np.arange(1, len(left) + 1)[kept]
     x = _Axis.around(passes.astype(float), LEFT, WIDTH - RIGHT)

@@ -1,21 +1,22 @@
 """How well a model predicts, task by task, beside one pooled model and one model per task.
 
 Rows that a model was trained on flatter it. So the comparison is by cross-validation over the rows given: in
-every fold the model is fitted again with the settings it has, and so are the two alternatives, which choose
-their strength inside the training part.
+every fold the model is fitted again, and so are the two alternatives. All of them choose their strength
+inside the training part; a strength that was given is kept.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone, is_classifier
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.data.finite import check_finite_design
@@ -31,14 +32,27 @@ from mmtfl.estimators.inputs import (
 )
 from mmtfl.estimators.metrics import per_task_scores
 from mmtfl.estimators.regression import MMTFLRegressor
+from mmtfl.report.paired import (
+    HeldOutErrors,
+    Paired,
+    class_errors,
+    errors_by_task,
+    relative_errors,
+    task_spread,
+)
+from mmtfl.report.pooled import Fold, fit_pooled
+from mmtfl.selection.additive_search import TwoStrengthCV
 from mmtfl.selection.search import TaskSearch
 from mmtfl.selection.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV, SingleTaskSearch
 from mmtfl.selection.splitting import TaskKFold
 
-__all__ = ["Comparison", "Evaluation", "TaskScores", "evaluate"]
+__all__ = ["Evaluation", "TaskScores", "evaluate"]
 
 N_FOLDS = 3
 MOST_ENTRIES = 1_000_000  # of X that the models are refitted on: about half a minute
+MOST_TUNED = 200_000  # of X that a search is made again on: about half a minute too
+MOST_TUNED_CLASSES = 80_000  # and of a classifier's, which takes longer
+N_STRENGTHS, N_PAIRS = 20, 6  # that such a search goes over
 ALTERNATIVES = ("pooled", "separate")
 METRICS = {
     "regression": (
@@ -69,6 +83,9 @@ class TaskScores:
         The model as it is, on the rows given.
     own, pooled, separate : float or None
         On held-out rows: the model refitted, one model for all tasks, one model for each.
+    accuracy, base_rate : float or None
+        For classes: how many of the held-out rows (of the rows given, if none was held out) the model gets
+        right, and how many are of the task's commoner class.
     """
 
     label: str | int
@@ -77,34 +94,11 @@ class TaskScores:
     own: float | None = None
     pooled: float | None = None
     separate: float | None = None
+    accuracy: float | None = None
+    base_rate: float | None = None
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """The model beside an alternative, over the tasks that have a score of both.
-
-    Attributes
-    ----------
-    difference : float
-        Mean over tasks of the model's score minus the alternative's.
-    error : float or None
-        Standard error of that mean over tasks; None for fewer than three tasks.
-    n_better, n_tasks : int
-        In how many tasks the model has the larger score, and of how many.
-    """
-
-    difference: float
-    error: float | None
-    n_better: int
-    n_tasks: int
-
-    @property
-    def is_chance(self) -> bool:
-        """Whether the difference is within twice its standard error; not said of fewer than three tasks."""
-        return self.error is not None and abs(self.difference) <= 2 * self.error
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evaluation:
     """What `evaluate` finds.
 
@@ -122,6 +116,13 @@ class Evaluation:
         Why there was no comparison.
     seen : bool or None
         Whether the model was trained on the rows given; None if that is not known.
+    strength : {"tuned", "kept", "given"}
+        Whether the strength of the model was chosen again in every training part; or was chosen before, and
+        kept; or was never chosen.
+    errors : HeldOutErrors or None
+        Errors of "own", "pooled" and "separate" on held-out rows, from which they are judged.
+    accuracy, base_rate : float or None
+        As in `TaskScores`, over the rows of all tasks.
     """
 
     metric: str
@@ -131,30 +132,40 @@ class Evaluation:
     n_folds: int | None
     reason: str | None
     seen: bool | None
+    strength: str = "given"
+    errors: HeldOutErrors | None = None
+    accuracy: float | None = None
+    base_rate: float | None = None
 
     def mean(self, name: str) -> float | None:
         """Mean over tasks of one column of scores, "fitted", "own", "pooled" or "separate"."""
-        scores = [score for task in self.tasks if (score := getattr(task, name)) is not None]
+        scores = self._scores(name)
         return float(np.mean(scores)) if scores else None
 
-    def against(self, name: str) -> Comparison | None:
-        """The model, refitted, beside "pooled" or "separate"; None where they were not compared."""
-        pairs = [(task.own, getattr(task, name)) for task in self.tasks]
-        gains = np.array([own - other for own, other in pairs if own is not None and other is not None])
-        if not gains.size:
-            return None
-        error = float(gains.std(ddof=1) / math.sqrt(gains.size)) if gains.size > 2 else None
-        return Comparison(float(gains.mean()), error, int(np.count_nonzero(gains > 0)), gains.size)
+    def median(self, name: str) -> float | None:
+        """Median over tasks of one column of scores; of held-out ones, over the tasks that are judged by."""
+        if name != "fitted":
+            return None if self.errors is None else self.errors.median(name)
+        scores = self._scores(name)
+        return float(np.median(scores)) if scores else None
+
+    def against(self, name: str, *, who: str = "own") -> Paired | None:
+        """The model, refitted, beside "pooled" or "separate"; None where they cannot be compared."""
+        return None if self.errors is None else self.errors.beside(who, name)
+
+    def _scores(self, name: str) -> list[float]:
+        return [score for task in self.tasks if (score := getattr(task, name)) is not None]
 
 
 def evaluate(model: Any, X: Any, y: Any, task: Any = None, *, seen: bool | None = None) -> Evaluation:
     """Score a fitted model by task, beside one pooled model and one model per task.
 
-    The comparison is by 3-fold cross-validation over the rows given (`TaskKFold`): the model is refitted with
-    the (p, k) and the strengths it has; the alternatives are the better of ridge and lasso, with a strength
-    chosen inside the training part. The strengths of a model that was tuned on the same rows were chosen with
-    the help of the held-out ones, which favours it a little. Where X has more than a million entries, the
-    model is scored as it is and nothing is refitted.
+    The comparison is by 3-fold cross-validation over the rows given (`TaskKFold`). A search is made again in
+    every training part, over 20 strengths and with 3 folds; another model keeps the strengths it was given.
+    The pooled model, with an intercept for each task, and the separate models are the better of ridge and
+    lasso, with a strength chosen inside the training part. Where X has more than 200 000 entries (80 000 for
+    classes) a search is not made again: its choice is kept, which favours it if it was made with these rows.
+    Where X has more than a million entries, the model is scored as it is and nothing is refitted.
 
     Parameters
     ----------
@@ -180,30 +191,46 @@ def evaluate(model: Any, X: Any, y: Any, task: Any = None, *, seen: bool | None 
     >>> found = evaluate(model, data.X, data.y, data.task)
     >>> found.n_folds, len(found.tasks)
     (3, 4)
-    >>> found.mean("own") > found.mean("pooled")
+    >>> found.median("own") > found.median("pooled")
     True
+    >>> found.against("pooled").unit  # four tasks are too few to be judged by
+    'row'
     """
     check_is_fitted(model)
     inner = getattr(model, "best_estimator_", model)
     rows = _Rows.read(inner, X, y, task)
     kind = "classification" if is_classifier(inner) else "regression"
     name, metric, meaning = METRICS[kind]
-    columns = {"fitted": rows.scores(_respond(inner, rows.X, rows.labels), metric)}
-    reason, n_folds = _too_large(rows), None
+    fitted = _respond(inner, rows.X, rows.labels)
+    responses, reason, strength = {"own": fitted}, _too_large(rows), _strength(model, rows)
     if reason is None:
         try:
-            columns |= {
-                who: rows.scores(response, metric) for who, response in _held_out(inner, rows).items()
-            }
-            n_folds = N_FOLDS
+            responses = _held_out(model, rows, strength)
         except ValueError as error:  # too few rows, a class that is missing: the report goes on without
             reason = f"The models could not be refitted on parts of these rows: {error}"
+    columns = {"fitted": rows.scores(fitted, metric)}
+    if reason is None:
+        columns |= {who: rows.scores(response, metric) for who, response in responses.items()}
+    if kind == "classification":
+        columns |= rows.shares(responses["own"], inner.classes_[1])
     labels, sizes = np.unique(rows.labels, return_counts=True)
     tasks = [
         TaskScores(label, int(n), **{who: scores.get(label) for who, scores in columns.items()})
         for label, n in zip(labels.tolist(), sizes, strict=True)
     ]
-    return Evaluation(name, meaning, tasks, len(rows.y), n_folds, reason, seen)
+    overall = rows.overall(responses["own"], inner.classes_[1]) if kind == "classification" else (None, None)
+    return Evaluation(
+        name,
+        meaning,
+        tasks,
+        len(rows.y),
+        N_FOLDS if reason is None else None,
+        reason,
+        seen,
+        strength,
+        rows.errors(responses, inner) if reason is None else None,
+        *overall,
+    )
 
 
 # -- rows ----------------------------------------------------------------------------------------------------
@@ -241,18 +268,29 @@ class _Rows:
         labels = check_task_labels(labels, n_rows, name=name)
         return cls(X, y, labels, source)
 
-    def folds(self, stratify: bool) -> list[tuple[np.ndarray, np.ndarray]]:
+    @property
+    def has_several_targets(self) -> bool:
+        """Whether rows of the table have a target in several tasks."""
+        return len(np.unique(self.source)) < len(self.source)
+
+    def select(self, rows: np.ndarray) -> _Rows:
+        """Some of the rows."""
+        return replace(
+            self, X=self.X[rows], y=self.y[rows], labels=self.labels[rows], source=self.source[rows]
+        )
+
+    def folds(self, stratify: bool) -> list[Fold]:
         """Parts of the table: several targets of one row are held out together."""
         splitter = TaskKFold(N_FOLDS, random_state=0, stratify=stratify)
-        if len(np.unique(self.source)) == len(self.source):
+        if not self.has_several_targets:
             return list(splitter.split(self.y, self.y, self.labels))
-        n_rows = int(self.source.max()) + 1
+        units, source = np.unique(self.source, return_inverse=True)
         columns, task = np.unique(self.labels, return_inverse=True)
-        matrix = np.full((n_rows, len(columns)), np.nan)
-        matrix[self.source, task] = np.unique(self.y, return_inverse=True)[1]
+        matrix = np.full((len(units), len(columns)), np.nan)
+        matrix[source, task] = np.unique(self.y, return_inverse=True)[1]
         splits = splitter.split(matrix, matrix)
         return [
-            (np.flatnonzero(np.isin(self.source, train)), np.flatnonzero(np.isin(self.source, test)))
+            (np.flatnonzero(np.isin(source, train)), np.flatnonzero(np.isin(source, test)))
             for train, test in splits
         ]
 
@@ -264,9 +302,58 @@ class _Rows:
             scores = per_task_scores(self.y[known], response[known], self.labels[known], metric)
         return {label: score for label, score in scores.items() if math.isfinite(score)}
 
+    def shares(self, response: np.ndarray, second: Any) -> dict[str, dict[Any, float]]:
+        """How many rows of each task the response gets right, and how many the commoner class."""
+        known = ~np.isnan(response)
+        found: dict[str, dict[Any, float]] = {"accuracy": {}, "base_rate": {}}
+        for label in np.unique(self.labels[known]).tolist():
+            mine = known & (self.labels == label)
+            is_second = self.y[mine] == second
+            found["accuracy"][label] = float(np.mean((response[mine] > 0) == is_second))
+            found["base_rate"][label] = float(max(is_second.mean(), 1.0 - is_second.mean()))
+        return found
+
+    def overall(self, response: np.ndarray, second: Any) -> tuple[float, float]:
+        """The same over the rows of all tasks, where each task says its own commoner class."""
+        sizes = Counter(self.labels[~np.isnan(response)].tolist())
+        shares = self.shares(response, second)
+        total = sum(sizes.values())
+        accuracy, base_rate = (
+            sum(n * share[label] for label, n in sizes.items()) / total for share in shares.values()
+        )
+        return accuracy, base_rate
+
+    def errors(self, responses: dict[str, np.ndarray], model: Any) -> HeldOutErrors:
+        """Errors of held-out rows and their tasks, by model."""
+        labels, code = np.unique(self.labels, return_inverse=True)
+        known = ~np.isnan(responses["own"])
+        task, n_tasks = code[known], len(labels)
+        second = (self.y == model.classes_[1])[known] if is_classifier(model) else None
+        rows = {who: self._row_errors(response, known, task, second) for who, response in responses.items()}
+        return HeldOutErrors(
+            "r2" if second is None else "auc",
+            {who: errors_by_task(errors, task, n_tasks, second) for who, errors in rows.items()},
+            np.bincount(task, minlength=n_tasks),
+            rows,
+            task,
+            second,
+        )
+
+    def _row_errors(
+        self, response: np.ndarray, known: np.ndarray, task: np.ndarray, second: np.ndarray | None
+    ) -> np.ndarray:
+        if second is not None:
+            return class_errors(second, response[known], task)
+        y = np.asarray(self.y, dtype=float)[known]
+        return relative_errors(y, response[known], task, task_spread(y, task))
+
+
+def _n_entries(X: Any) -> int:
+    return X.nnz if sparse.issparse(X) else X.shape[0] * X.shape[1]
+
 
 def _too_large(rows: _Rows) -> str | None:
-    n_entries = rows.X.nnz if sparse.issparse(rows.X) else rows.X.shape[0] * rows.X.shape[1]
+    n_entries = _n_entries(rows.X)
     if n_entries <= MOST_ENTRIES:
         return None
     return (
@@ -285,22 +372,61 @@ def _respond(model: Any, X: Any, labels: np.ndarray | None) -> np.ndarray:
     return model._predict_at(X, locate_tasks(labels, model.tasks_, unknown=model.unknown_task))
 
 
-def _held_out(model: Any, rows: _Rows) -> dict[str, np.ndarray]:
+def _held_out(model: Any, rows: _Rows, strength: str) -> dict[str, np.ndarray]:
     """Responses of the three models to rows they were not fitted on; NaN for rows that are never held out."""
     out = {who: np.full(len(rows.y), np.nan) for who in ("own", *ALTERNATIVES)}
+    inner = getattr(model, "best_estimator_", model)
+    classify = is_classifier(inner)
+    kept = np.flatnonzero(_in_tasks_of_two_classes(rows)) if classify else np.arange(len(rows.y))
+    rows = rows.select(kept)
+    unfitted = _searched_again(model) if strength == "tuned" else _with_settings_of(inner)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a held-out score does not see the last digits
-        for train, test in rows.folds(is_classifier(model)):
-            X, y, labels = rows.X[train], rows.y[train], rows.labels[train]
-            fitted = {
-                "own": _with_settings_of(model).fit(X, y, task=labels),
-                "pooled": _best_single(model, X, y, None),
-                "separate": _best_single(model, X, y, labels),
-            }
-            for who, refitted in fitted.items():
-                held_out = None if who == "pooled" else rows.labels[test]
-                out[who][test] = _respond(refitted, rows.X[test], held_out)
+        # a held-out score does not see the last digits, and what is told of the data was told by the fit
+        warnings.simplefilter("ignore", UserWarning)
+        for train, test in rows.folds(classify):
+            part, asked = rows.select(train), rows.select(test)
+            folds = part.folds(classify)  # the same for all, inside the training part
+            tuning = {"cv": folds} if strength == "tuned" else {}
+            own = clone(unfitted).set_params(**tuning).fit(part.X, part.y, task=part.labels)
+            own = getattr(own, "best_estimator_", own)
+            out["own"][kept[test]] = _respond(own, asked.X, asked.labels)
+            out["separate"][kept[test]] = _respond(_best_single(inner, part, folds), asked.X, asked.labels)
+            out["pooled"][kept[test]] = _pooled_response(inner, part, folds, asked)
     return out
+
+
+def _in_tasks_of_two_classes(rows: _Rows) -> np.ndarray:
+    """Rows of tasks in which a model of classes can be fitted."""
+    classes = {label: len(np.unique(rows.y[rows.labels == label])) for label in np.unique(rows.labels)}
+    return np.array([classes[label] > 1 for label in rows.labels])
+
+
+def _strength(model: Any, rows: _Rows) -> str:
+    """What becomes of the strength in a training part: "tuned" again, "kept" as chosen, or as "given"."""
+    if not isinstance(model, TaskSearch | TwoStrengthCV):
+        return "given"
+    most = MOST_TUNED_CLASSES if is_classifier(model) else MOST_TUNED
+    return "tuned" if _n_entries(rows.X) <= most else "kept"
+
+
+def _searched_again(model: Any) -> Any:
+    """The search with a coarser grid and fewer folds, on its own."""
+    search = clone(model)
+    if isinstance(model, TwoStrengthCV):
+        quiet = {"estimator__task_column": None, "estimator__verbose": 0}
+        return search.set_params(strengths=_coarse(model.strengths, N_PAIRS), n_jobs=None, **quiet)
+    alone = {"engine": None, "checkpoint": None, "n_jobs": None, "task_column": None, "verbose": 0}
+    options = {name: value for name, value in alone.items() if name in search.get_params(deep=False)}
+    return search.set_params(alphas=_coarse(model.alphas, N_STRENGTHS), **options)
+
+
+def _coarse(values: Any, most: int) -> Any:
+    """At most so many values: of a number of them, of a list, or of each of a pair of these."""
+    if isinstance(values, Integral):
+        return min(int(values), most)
+    if len(values) == 2 and most == N_PAIRS and not all(isinstance(value, float) for value in values):
+        return tuple(_coarse(value, most) for value in values)
+    return np.sort(values)[np.unique(np.linspace(0, len(values) - 1, most).round().astype(int))]
 
 
 def _with_settings_of(model: Any) -> Any:
@@ -312,13 +438,33 @@ def _with_settings_of(model: Any) -> Any:
     return clone(model).set_params(task_column=None, verbose=0)
 
 
-def _best_single(model: Any, X: Any, y: np.ndarray, labels: np.ndarray | None) -> Any:
-    """The better of ridge and lasso, on all rows as one task or on each task alone."""
+def _best_single(model: Any, rows: _Rows, folds: list[Fold]) -> Any:
+    """The better of ridge and lasso, on each task alone."""
     Search = SingleTaskClassifierCV if is_classifier(model) else SingleTaskRegressorCV
-    names = ("fit_intercept", "standardize", "scale_targets")
+    names = ("fit_intercept", "standardize", "scale_targets", "on_degenerate_task")
     options = {name: getattr(model, name) for name in names if hasattr(model, name)}
     searches = [
-        Search(p, alphas=12, alpha_ratio=ratio, cv=N_FOLDS, tol=1e-4, **options).fit(X, y, task=labels)
+        Search(p, alphas=12, alpha_ratio=ratio, cv=folds, tol=1e-4, **options)
         for p, ratio in ((2, 1e-5), (1, 1e-2))
     ]
-    return max(searches, key=lambda search: search.best_score_)
+    fitted = [search.fit(rows.X, rows.y, task=rows.labels) for search in searches]
+    return max(fitted, key=lambda search: search.best_score_)
+
+
+def _pooled_response(model: Any, rows: _Rows, folds: list[Fold], asked: _Rows) -> np.ndarray:
+    """What one model for all tasks, fitted on some rows, says of others."""
+    classify = is_classifier(model)
+    labels, code = np.unique(rows.labels, return_inverse=True)
+    pooled = fit_pooled(
+        rows.X,
+        rows.y == model.classes_[1] if classify else rows.y,
+        code,
+        folds,
+        classify=classify,
+        standardize=model.standardize,
+        fit_intercept=model.fit_intercept,
+        # one column of targets is in one unit, several are not
+        scale_tasks=getattr(model, "scale_targets", False) and rows.has_several_targets,
+        n_strengths=12,
+    )
+    return pooled.decision(asked.X, np.searchsorted(labels, asked.labels))

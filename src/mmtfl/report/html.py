@@ -41,7 +41,8 @@ def write_report(
     data : (X, y, task), optional
         Rows to score the model on, as in ``score``; see `mmtfl.report.summary.evaluate`.
     title : str, optional
-        Heading of the page.
+        Heading of the page; by default target and task column of the table that the model was fitted on
+        ("stay, by hospital"), where it knows them.
     source : dict, optional
         Where the data comes from: "data" (its name) and "sha256". Equal to the hash in the model's
         ``provenance_``, the page says that the model was trained on these rows.

@@ -29,6 +29,8 @@ MOST_FEATURES = 2000  # rows of the table and of the map: the page stays small a
 STRIP = 150.0  # width of the picture of a task's scores
 SCORES = ("own", "pooled", "separate")
 SCORE_NAMES = {"own": "This model", "pooled": "One pooled model", "separate": "Separate models"}
+TILE_NAMES = {**SCORE_NAMES, "pooled": "One pooled model, own intercept per task"}
+MOST_TARGETS = 4  # that a title names
 STEPS = 32767  # of the coefficients' quantisation, each feature on its own scale
 
 
@@ -51,6 +53,7 @@ class TaskRow:
     intercept: str
     set_apart: bool
     scores: list[str]
+    shares: list[str]
     fitted: str
     marks: list[Mark]
 
@@ -61,16 +64,17 @@ class FeatureRow:
 
     name: str
     kind: str
+    used_by: str
+    n_tasks: int
     size: str
-    n_tasks: str
-    mean_abs: str
-    mean_abs_scaled: str
+    coef: str
+    per_sd: str
     agreement: str
 
 
 @dataclass(frozen=True)
 class Tile:
-    """The mean score of one of the models compared, and the width of its bar from 0 to 100."""
+    """The median score of one of the models compared, and the width of its bar from 0 to 100."""
 
     who: str
     name: str
@@ -91,9 +95,11 @@ class Page:
     caution: list[str]
     tiles: list[Tile]
     metric: str
+    score_name: str
     fitted_name: str
-    fitted_mean: str
+    fitted_median: str
     compared: list[str]
+    share_names: list[str]
     strip_axis: list[tuple[float, str]]
     task_rows: list[TaskRow]
     feature_rows: list[FeatureRow]
@@ -118,22 +124,24 @@ def make_page(
     low = _strip_start(evaluation)
     compared = [who for who in SCORES if evaluation is not None and evaluation.mean(who) is not None]
     return Page(
-        title=title or summary.title,
+        title=title or title_of_table(model) or summary.title,
         summary=summary,
         evaluation=evaluation,
-        headline=_headline(summary),
+        headline=summary.usage,
         verdict=verdict(evaluation) if evaluation else [line for line in [search_headline(summary)] if line],
-        caution=caution(evaluation, tuned=summary.search is not None) if evaluation else [],
+        caution=caution(evaluation) if evaluation else [],
         tiles=_tiles(evaluation, compared),
         metric=metric,
+        score_name=metric if summary.n_tasks == 1 else f"Median {metric} over tasks",
         fitted_name=fitted_name,
-        fitted_mean=score(evaluation.mean("fitted")) if evaluation else "",
+        fitted_median=score(evaluation.median("fitted")) if evaluation else "",
         compared=[SCORE_NAMES[who] for who in compared],
+        share_names=["Accuracy", "Base rate"] if evaluation and evaluation.accuracy is not None else [],
         strip_axis=[(_place(value, low), score(value)) for value in (low, (1 + low) / 2, 1.0)],
         task_rows=_task_rows(summary, evaluation, fitted, compared, low),
         feature_rows=[_feature_row(feature, summary) for feature in summary.features[:MOST_FEATURES]],
         n_left_out=max(0, summary.n_features - MOST_FEATURES),
-        kinds=[(kind, summary.counts[kind], MEANINGS[kind]) for kind in KINDS],
+        kinds=[(kind, summary.counts[kind], _meaning(kind, summary)) for kind in KINDS],
         how_chosen=how_chosen(summary),
         search_chart=search_chart(summary.search) if summary.search else None,
         search_grid=grid_chart(summary.search.grid) if summary.search and summary.search.grid else None,
@@ -144,20 +152,19 @@ def make_page(
     )
 
 
+def title_of_table(model: Any) -> str | None:
+    """Target and task column, as "stay, by hospital", where the model knows its table."""
+    recipe = getattr(model, "recipe_", None)
+    if recipe is None or not recipe.target_columns:
+        return None
+    names = list(recipe.target_columns)
+    if len(names) > MOST_TARGETS:
+        names = [*names[: MOST_TARGETS - 1], f"{len(names) - MOST_TARGETS + 1} more"]
+    targets = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return targets if recipe.task_column is None else f"{targets}, by {recipe.task_column}"
+
+
 # -- predictions ---------------------------------------------------------------------------------------------
-
-
-def _headline(summary: ModelSummary) -> str:
-    counts = summary.counts
-    used = summary.n_features - counts["none"]
-    if summary.n_tasks == 1 or not used:  # nobody to share with, or nothing to share
-        verb = "is" if used == 1 else "are"
-        return f"Of {number(summary.n_features)} features, {number(used)} {verb} used."
-    return (
-        f"Of {number(summary.n_features)} features, {number(used)} {'is' if used == 1 else 'are'} used: "
-        f"{number(counts['shared'])} by all {number(summary.n_tasks)} tasks, {number(counts['partial'])} by "
-        f"some, {number(counts['single'])} by one."
-    )
 
 
 def _fitted_scores(summary: ModelSummary, evaluation: Evaluation | None) -> tuple[dict[Any, float], str, str]:
@@ -193,11 +200,11 @@ def _place(value: float, low: float) -> float:
 def _tiles(evaluation: Evaluation | None, compared: list[str]) -> list[Tile]:
     if evaluation is None or not compared:
         return []
-    means = {who: evaluation.mean(who) or 0.0 for who in compared}
+    medians = {who: median for who in compared if (median := evaluation.median(who)) is not None}
     winner = clear_winner(evaluation)
     return [
-        Tile(who, SCORE_NAMES[who], score(mean), round(100 * min(max(mean, 0.0), 1.0), 1), who == winner)
-        for who, mean in means.items()
+        Tile(who, TILE_NAMES[who], score(median), round(100 * min(max(median, 0.0), 1.0), 1), who == winner)
+        for who, median in medians.items()
     ]
 
 
@@ -227,6 +234,7 @@ def _task_rows(
                 intercept=number(task.intercept),
                 set_apart=task.set_apart,
                 scores=[score(value) for value in scores.values()],
+                shares=[score(getattr(found, name, None)) for name in ("accuracy", "base_rate")],
                 fitted=score(fitted.get(task.label)),
                 marks=marks[::-1],  # the model itself is drawn last, on top
             )
@@ -237,16 +245,29 @@ def _task_rows(
 # -- features and facts --------------------------------------------------------------------------------------
 
 
+def _meaning(kind: str, summary: ModelSummary) -> str:
+    """What a kind is called; where not every task could use every such feature, that is said."""
+    shared = [feature for feature in summary.features if feature.kind == kind == "shared"]
+    everywhere = all(feature.n_possible == summary.n_counted for feature in shared)
+    return MEANINGS[kind] if everywhere else f"{MEANINGS[kind]} that could use them"
+
+
 def _feature_row(feature: Any, summary: ModelSummary) -> FeatureRow:
     return FeatureRow(
         name=feature.name,
         kind=feature.kind,
+        used_by=feature.used_by,
+        n_tasks=feature.n_tasks,
         size=number(feature.size),
-        n_tasks=number(feature.n_tasks),
-        mean_abs=number(feature.mean_abs),
-        mean_abs_scaled=number(feature.mean_abs_scaled),
+        coef=_spread_out(feature.mean_coef, feature.min_coef, feature.max_coef),
+        per_sd=_spread_out(feature.mean_coef_per_sd, feature.min_coef_per_sd, feature.max_coef_per_sd),
         agreement=number(None) if feature.agreement is None else f"{feature.agreement:.0%}",
     )
+
+
+def _spread_out(mean: float | None, low: float | None, high: float | None) -> str:
+    """A mean with the range around it; the mean alone where all are the same."""
+    return number(mean) if low == high else f"{number(mean)} ({number(low)} to {number(high)})"
 
 
 def _model_facts(summary: ModelSummary) -> list[tuple[str, str]]:
@@ -262,7 +283,7 @@ def _model_facts(summary: ModelSummary) -> list[tuple[str, str]]:
         facts.append(
             ("Classes", f"{summary.classes[0]} and {summary.classes[-1]} (scores are for the second)")
         )
-    facts.append(("Put on one scale", " and ".join(summary.scaled) or "nothing"))
+    facts.append(("Put on one scale", " and ".join(summary.scaled_in_fit) or "nothing"))
     return facts
 
 
@@ -310,20 +331,18 @@ def embedded(model: Any, summary: ModelSummary) -> dict[str, Any]:
     steps = np.rint(A / np.where(largest > 0, largest, 1.0)[:, None] * STEPS)
     # a small coefficient is not zero: that is what the map is about
     steps = np.where((steps == 0) & (A != 0), np.sign(A), steps).astype("<i2")
-    columns = getattr(model, "column_scale_", None)
+    columns = summary.spread
     targets = getattr(model, "target_scale_", None)
     nonzero = np.abs(A[A != 0])
     return {
         "features": {
             "name": [feature.name for feature in shown],
-            "kind": [KINDS.index(feature.kind) for feature in shown],
             "size": [_short(feature.size) for feature in shown],
-            "tasks": [feature.n_tasks for feature in shown],
+            "usedBy": [feature.used_by for feature in shown],
             "agreement": [_short(feature.agreement) for feature in shown],
         },
         "tasks": [str(task.label) for task in summary.tasks],
         "kinds": list(KINDS),
-        "meanings": [MEANINGS[kind] for kind in KINDS],
         "sizeName": summary.size_label,
         "map": {
             "features": [place[j] for j in features.tolist()],

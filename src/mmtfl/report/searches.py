@@ -55,6 +55,8 @@ class SearchSummary:
         One for each (p, k), or for each task that has a strength of its own; empty with two strengths.
     grid : SearchGrid or None
         With two strengths.
+    held_out : dict of lists, or None
+        ``heldout_scores_`` of the model: scores of each task on held-out rows.
     """
 
     score_name: str
@@ -65,6 +67,7 @@ class SearchSummary:
     selection: str
     curves: list[SearchCurve]
     grid: SearchGrid | None
+    held_out: dict[str, list[Any]] | None
 
 
 def describe_search(model: Any) -> SearchSummary | None:
@@ -84,7 +87,13 @@ def describe_search(model: Any) -> SearchSummary | None:
         selection=getattr(model, "selection", "best"),
         curves=curves,
         grid=grid,
+        held_out=_held_out(model),
     )
+
+
+def _held_out(model: Any) -> dict[str, list[Any]] | None:
+    table = getattr(model, "heldout_scores_", None)  # older files have none
+    return None if table is None else {name: np.asarray(column).tolist() for name, column in table.items()}
 
 
 def _plain(curve: Curve, n_folds: int) -> SearchCurve:

@@ -11,6 +11,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.data.plain import plain
+from mmtfl.estimators.usage import FeatureUse, feature_use, used_by, used_by_how_many
 from mmtfl.report.evaluation import Evaluation, TaskScores, evaluate
 from mmtfl.report.searches import SearchCurve, SearchGrid, SearchSummary, describe_search
 
@@ -29,11 +30,11 @@ __all__ = [
 ]
 
 KINDS = ("shared", "partial", "single", "none")
-MEANINGS = {
-    "shared": "used by every task",
-    "partial": "used by at least two tasks, but not by all",
-    "single": "used by one task only",
-    "none": "used by no task",
+MEANINGS = {  # what a kind is called where people read it
+    "shared": "used by all tasks",
+    "partial": "used by some tasks",
+    "single": "used by one task",
+    "none": "not used",
 }
 SIZES = {  # how the size of a feature is called in tables, and what it measures
     "c": ("c", "what the tasks share: how large a feature is over all tasks"),
@@ -57,12 +58,17 @@ class FeatureSummary:
         How large it is over all tasks; what that is, ``ModelSummary.size_name`` says.
     n_tasks : int
         How many tasks use it.
+    n_possible : int
+        How many tasks could use it: those within whose rows it varies.
     kind : str
-        "shared", "partial", "single" or "none".
-    mean_abs : float
-        Mean absolute coefficient over the tasks, on the original scale.
-    mean_abs_scaled : float or None
-        The same on the scale the penalty saw, where it was another one.
+        "shared" (used by all tasks that could use it), "partial", "single" or "none".
+    used_by : str
+        Who uses it, in words: "all 8 tasks", "3 of 8 tasks", "one task (Bern)", "no task".
+    mean_coef, min_coef, max_coef : float
+        Mean, smallest and largest coefficient over the tasks that could use it, in the units of the data.
+    mean_coef_per_sd, min_coef_per_sd, max_coef_per_sd : float or None
+        The same per standard deviation of the feature; None where a model of an earlier version does not
+        know it.
     agreement : float or None
         Share of the tasks that use it whose coefficient has the more frequent sign; None for no task.
     """
@@ -71,21 +77,32 @@ class FeatureSummary:
     position: int
     size: float
     n_tasks: int
+    n_possible: int
     kind: str
-    mean_abs: float
-    mean_abs_scaled: float | None
+    used_by: str
+    mean_coef: float
+    min_coef: float
+    max_coef: float
+    mean_coef_per_sd: float | None
+    min_coef_per_sd: float | None
+    max_coef_per_sd: float | None
     agreement: float | None
 
 
 @dataclass(frozen=True)
 class TaskSummary:
-    """One task: its label, intercept, how many features it uses, and its rows where known."""
+    """One task: its label, intercept, how many features it uses, and its rows where known.
+
+    A task set apart does not join in what the others share; one predicted by its base rate has a single class
+    and no part in the fit.
+    """
 
     label: str | int
     intercept: float
     n_features: int
     n_rows: int | None
     set_apart: bool
+    base_rate: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,6 +139,10 @@ class ModelSummary:
         Strengths of the penalty by name; a list where every task has its own.
     counts : dict
         Number of features that are shared, partial, single and none.
+    usage : str
+        The same in words: "Of 7 features, 3 are used: 2 by all 4 tasks, 0 by some, 1 by one."
+    usage_notes : list of str
+        What to keep in mind when reading it.
     size_name : str
         Name of the size that orders the features: c, or what takes its place in additive models.
     features : list of FeatureSummary
@@ -130,11 +151,16 @@ class ModelSummary:
         In the order of ``tasks_``.
     coef : ndarray of shape (n_tasks, n_features)
         Coefficients on the original scale, columns in the order of X.
+    spread : ndarray of shape (n_features,), or None
+        Standard deviation over all rows of the features in use; None where a model of an earlier version does
+        not know it.
     scaled_coef : ndarray or None
-        Coefficients on the scale the penalty saw (one standard deviation of a feature, and of the target if
-        it was scaled); None where that is the original one.
+        Coefficients on one scale: for one standard deviation of the feature, in standard deviations of each
+        task's target if targets were scaled; None where the spread is not known.
     scaled : tuple of str
-        What was put on one scale: "features", "targets", both or nothing.
+        What is on one scale there: "features", or "features" and "targets", or nothing.
+    scaled_in_fit : tuple of str
+        What was put on one scale before the penalty saw it: "features", "targets", both or nothing.
     convergence : Convergence
         Where the solver stopped.
     search : SearchSummary or None
@@ -154,16 +180,25 @@ class ModelSummary:
     n_tasks: int
     n_features: int
     counts: dict[str, int]
+    usage: str
+    usage_notes: list[str]
     size_name: str
     features: list[FeatureSummary]
     tasks: list[TaskSummary]
     coef: np.ndarray
+    spread: np.ndarray | None
     scaled_coef: np.ndarray | None
     scaled: tuple[str, ...]
+    scaled_in_fit: tuple[str, ...]
     convergence: Convergence
     search: SearchSummary | None
     parameters: dict[str, str]
     provenance: dict[str, Any]
+
+    @property
+    def n_counted(self) -> int:
+        """Number of tasks that count when it is told how many use a feature: those not set apart."""
+        return sum(not task.set_apart for task in self.tasks)
 
     @property
     def size_label(self) -> str:
@@ -177,7 +212,7 @@ class ModelSummary:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the coefficient matrices, as strict JSON types: infinities are text, NaN is None."""
-        left_out = ("coef", "scaled_coef")
+        left_out = ("coef", "spread", "scaled_coef")
         return {
             field.name: plain(getattr(self, field.name))
             for field in fields(self)
@@ -209,14 +244,16 @@ def describe(model: Any) -> ModelSummary:
     'Regression of 3 tasks on 6 features'
     >>> summary.counts
     {'shared': 2, 'partial': 0, 'single': 0, 'none': 4}
-    >>> summary.features[0].kind, summary.features[0].n_tasks
-    ('shared', 3)
+    >>> summary.usage
+    'Of 6 features, 2 are used: 2 by all 3 tasks, 0 by some, 0 by one.'
+    >>> summary.features[0].used_by
+    'all 3 tasks'
     """
     check_is_fitted(model)
     fitted = getattr(model, "best_estimator_", model)  # a search around a model has the model inside
-    scaled_coef, scaled = _scaled(fitted)
+    use, spread, in_fit = feature_use(fitted), fitted._feature_spread(), _scaled_in_fit(fitted)
     kind = "classification" if is_classifier(fitted) else "regression"
-    features = _features(fitted, scaled_coef)
+    features = _features(fitted, use)
     n_tasks, n_features = fitted.coef_.shape
     return ModelSummary(
         title=f"{kind.capitalize()} of {_count(n_tasks, 'task')} on {_count(n_features, 'feature')}",
@@ -230,12 +267,16 @@ def describe(model: Any) -> ModelSummary:
         n_tasks=n_tasks,
         n_features=n_features,
         counts={word: sum(feature.kind == word for feature in features) for word in KINDS},
+        usage=_usage(use),
+        usage_notes=_usage_notes(fitted, use),
         size_name=_size(fitted)[0],
         features=features,
         tasks=_tasks(fitted),
         coef=fitted.coef_,
-        scaled_coef=scaled_coef,
-        scaled=scaled,
+        spread=spread,
+        scaled_coef=None if spread is None else _scaled(fitted, spread),
+        scaled=() if spread is None else tuple(dict.fromkeys(("features", *in_fit))),
+        scaled_in_fit=in_fit,
         convergence=_convergence(fitted),
         search=describe_search(model),
         parameters={name: _shown(value) for name, value in model.get_params(deep=False).items()},
@@ -252,39 +293,70 @@ def _classes(model: Any, fitted: Any) -> list[Any]:
     return fitted.classes_.tolist() if known is None else list(known)
 
 
-def _features(model: Any, scaled_coef: np.ndarray | None) -> list[FeatureSummary]:
-    names, (n_tasks, kind) = model._feature_names(), model._kinds()
-    size = _size(model)[1]
-    mean_abs = np.abs(model.coef_).mean(axis=0)
-    mean_scaled = None if scaled_coef is None else np.abs(scaled_coef).mean(axis=0)
-    positive, used = np.count_nonzero(model.coef_ > 0, axis=0), np.count_nonzero(model.coef_, axis=0)
+def _features(model: Any, use: FeatureUse) -> list[FeatureSummary]:
+    names, size = model._feature_names(), _size(model)[1]
+    per_sd = use.per_sd
     return [
         FeatureSummary(
             name=names[j],
             position=j,
             size=float(size[j]),
-            n_tasks=int(n_tasks[j]),
-            kind=str(kind[j]),
-            mean_abs=float(mean_abs[j]),
-            mean_abs_scaled=None if mean_scaled is None else float(mean_scaled[j]),
-            agreement=float(max(positive[j], used[j] - positive[j]) / used[j]) if used[j] else None,
+            n_tasks=int(use.n_tasks[j]),
+            n_possible=int(use.n_possible[j]),
+            kind=str(use.kind[j]),
+            used_by=used_by(use, j),
+            mean_coef=float(use.coef.mean[j]),
+            min_coef=float(use.coef.low[j]),
+            max_coef=float(use.coef.high[j]),
+            mean_coef_per_sd=None if per_sd is None else float(per_sd.mean[j]),
+            min_coef_per_sd=None if per_sd is None else float(per_sd.low[j]),
+            max_coef_per_sd=None if per_sd is None else float(per_sd.high[j]),
+            agreement=float(use.agreement[j]) if use.n_tasks[j] else None,
         )
         for j in np.argsort(-size, kind="stable").tolist()
     ]
+
+
+def _usage(use: FeatureUse) -> str:
+    used = int(np.count_nonzero(use.n_tasks))
+    told = f"Of {_count(len(use.n_tasks), 'feature')}, {used} {'is' if used == 1 else 'are'} used"
+    # with one task, or with nothing in use, there is nobody to share with
+    return f"{told}." if use.n_counted < 2 or not used else f"{told}: {used_by_how_many(use)}."
+
+
+def _usage_notes(model: Any, use: FeatureUse) -> list[str]:
+    """What the number of tasks that use a feature does not say."""
+    used, notes = use.n_tasks > 0, []
+    if use.n_counted > 1 and used.any():
+        everywhere = bool((use.n_possible[used] == use.n_counted).all())
+        who = "every task" if everywhere else "every task that could use it"
+        member = _member(model)
+        apart = hasattr(model, "outlier_")
+        if apart or (member is not None and member[0] > 1):
+            which = "In this model" if member is None else f"With p = {member[0]:g}"
+            notes.append(
+                f"{which} a kept feature is used by {who} by construction: the table says which features the "
+                "model keeps, not in which tasks they matter."
+            )
+        if not everywhere:
+            notes.append("A task could use a feature only if it varies within the task's rows.")
+    if use.n_counted < len(model.tasks_):
+        notes.append("Tasks that the model sets apart are not counted.")
+    return notes
 
 
 def _size(model: Any) -> tuple[str, np.ndarray]:
     """What orders the features, and its name."""
     member = _member(model)
     if member is not None and member[1] == math.inf:  # c is one for every feature that is kept
-        coef, scaled_coef = model.coef_, _scaled(model)[0]
-        return "norm", np.linalg.norm(coef if scaled_coef is None else scaled_coef, axis=0)
+        return "norm", np.linalg.norm(_penalised_coef(model), axis=0)
     return next(iter(model._sizes().items()))
 
 
 def _tasks(model: Any) -> list[TaskSummary]:
     sizes = getattr(model, "task_sizes_", None)
     apart = set(getattr(model, "outlier_tasks_", np.empty(0)).tolist())
+    rated = set(getattr(model, "base_rate_tasks_", np.empty(0)).tolist())
     return [
         TaskSummary(
             label=label,
@@ -292,20 +364,28 @@ def _tasks(model: Any) -> list[TaskSummary]:
             n_features=int(np.count_nonzero(model.coef_[t])),
             n_rows=None if sizes is None else int(sizes[t]),
             set_apart=label in apart,
+            base_rate=label in rated,
         )
         for t, label in enumerate(model.tasks_.tolist())
     ]
 
 
-def _scaled(model: Any) -> tuple[np.ndarray | None, tuple[str, ...]]:
+def _scaled(model: Any, spread: np.ndarray) -> np.ndarray:
+    targets = getattr(model, "target_scale_", None)
+    coef = model.coef_ * spread
+    return coef if targets is None else coef / targets[:, None]
+
+
+def _penalised_coef(model: Any) -> np.ndarray:
+    """Coefficients on the scale that the penalty saw."""
     columns, targets = getattr(model, "column_scale_", None), getattr(model, "target_scale_", None)
-    coef = model.coef_
-    scaled: list[str] = []
-    if columns is not None:
-        coef, scaled = coef * columns, [*scaled, "features"]
-    if targets is not None:
-        coef, scaled = coef / targets[:, None], [*scaled, "targets"]
-    return (coef if scaled else None), tuple(scaled)
+    coef = model.coef_ if columns is None else model.coef_ * columns
+    return coef if targets is None else coef / targets[:, None]
+
+
+def _scaled_in_fit(model: Any) -> tuple[str, ...]:
+    scales = {"features": "column_scale_", "targets": "target_scale_"}
+    return tuple(what for what, name in scales.items() if getattr(model, name, None) is not None)
 
 
 def _member(model: Any) -> tuple[float, float | str] | None:

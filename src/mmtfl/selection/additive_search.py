@@ -31,7 +31,16 @@ from mmtfl.estimators.capped import CappedModel
 from mmtfl.estimators.notebook import ShowsSharing
 from mmtfl.estimators.saving import Savable
 from mmtfl.objective.problem import Problem
-from mmtfl.selection.cross_validation import Settings, places, score_at, score_columns, take, training_design
+from mmtfl.selection.cross_validation import (
+    FoldScores,
+    HeldOut,
+    PathScores,
+    Settings,
+    score_columns,
+    scores_by_task,
+    take,
+    training_design,
+)
 from mmtfl.selection.path import Path
 from mmtfl.selection.search import TaskSearch, search_settings
 from mmtfl.solvers.solution import Solution
@@ -84,7 +93,11 @@ class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
     best_params_ : dict
         The two strengths chosen, by name.
     best_score_ : float
-        Mean held-out score of the choice.
+        Mean held-out score of the choice: of ``scoring``, or with None minus half the mean squared error (in
+        units of each task's spread with ``scale_targets``), or minus the mean logistic loss.
+    heldout_scores_ : dict of ndarrays
+        Scores of each task on held-out rows, as in `MMTFLRegressorCV`: task, n_rows, and r2, or accuracy, auc
+        and base_rate.
     best_index_ : int
         Its row in ``cv_results_``.
     strengths_ : tuple of two ndarrays
@@ -155,7 +168,9 @@ class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
         with one_blas_thread():
             problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
             self.strengths_ = self._grid_values(model._grid(problem).largest())
-            scores = self._fold_scores(model, prepared, folds)
+            tasks, settings = prepared.original_tasks(), search_settings(model, prepared, self.scoring)
+            found = self._fold_scores(model, tasks, folds, settings)
+        (scores,) = found.scores
         mean = scores.mean(axis=1)
         if not np.isfinite(mean).any():
             raise ValueError(
@@ -164,6 +179,9 @@ class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
             )
         self.best_index_ = int(np.nanargmax(np.where(np.isfinite(mean), mean, -np.inf)))
         self.best_score_ = float(mean[self.best_index_])
+        self.heldout_scores_ = scores_by_task(tasks, folds, found.by_task(0, self.best_index_), settings)
+        if prepared.left_out is not None:
+            self.heldout_scores_ = prepared.left_out.widen_scores(self.heldout_scores_)
         self.n_splits_ = len(folds)
         first, second = (values.ravel() for values in np.meshgrid(*self.strengths_, indexing="ij"))
         names = model.strength_names
@@ -213,16 +231,10 @@ class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
         )
         return first, second
 
-    def _fold_scores(self, model: Any, prepared: Prepared, folds: list) -> np.ndarray:
-        """Held-out scores, (n_pairs, n_folds)."""
-        tasks = prepared.tasks
-        if prepared.target_scale is not None:  # every fold has its own scale
-            tasks = tasks.with_y(tasks.y * prepared.target_scale[tasks.observation_task])
-        settings = search_settings(model, prepared, self.scoring)
+    def _fold_scores(self, model: Any, tasks: Tasks, folds: list, settings: Settings) -> FoldScores:
         n_threads = min(effective_n_jobs(self.n_jobs), len(folds))
         calls = [delayed(_score_fold)(tasks, *fold, model, self.strengths_, settings) for fold in folds]
-        columns = Parallel(n_jobs=n_threads, backend="threading")(calls)
-        return np.column_stack(columns)
+        return FoldScores([Parallel(n_jobs=n_threads, backend="threading")(calls)])
 
     # -- what the fitted model says ------------------------------------------------------------------------
 
@@ -309,7 +321,7 @@ class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
         return self._fitted().score(X, y, task=task, sample_weight=sample_weight)
 
     def summary(self) -> Any:
-        """Tell which features are shared by all tasks, by some, used by one, or by none.
+        """Tell which features are used by all tasks, by some, by one or by none, and which way.
 
         Returns
         -------
@@ -364,25 +376,17 @@ def _is_grid(part: Any) -> bool:
 
 def _score_fold(
     tasks: Tasks, train: np.ndarray, test: np.ndarray, model: Any, strengths: tuple, settings: Settings
-) -> np.ndarray:
+) -> PathScores:
     """Scores on the test rows at every pair; scales are those of the training rows."""
     design, column_scale, target_scale = training_design(take(tasks, train), settings)
-    held_out = take(tasks, test)
-    index = places(design.tasks.labels, held_out.labels)[held_out.observation_task]
-    problem = Problem(design, settings.loss)
-    grid, options = model._grid(problem), {"max_iter": settings.max_iter, "tol": settings.tol}
-    return np.array(
-        [
-            score_at(
-                _as_path(solution).scaled(column_scale, target_scale),
-                0,
-                held_out,
-                index,
-                target_scale,
-                settings,
-            )
-            for solution in _walk(grid, strengths, options)
-        ]
+    held_out = HeldOut.of(tasks, test, design.tasks.labels, target_scale, settings)
+    grid, options = (
+        model._grid(Problem(design, settings.loss)),
+        {"max_iter": settings.max_iter, "tol": settings.tol},
+    )
+    return held_out.scores(
+        (_as_path(solution).scaled(column_scale, target_scale), 0)
+        for solution in _walk(grid, strengths, options)
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
@@ -22,12 +22,15 @@ from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
+from mmtfl.selection.heldout import class_sums, heldout_scores, squared_errors
 from mmtfl.selection.path import Path, alpha_grid, solve_path
 from mmtfl.selection.progress import Progress
 from mmtfl.selection.scoring import score_predictions
 from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.checkpoint import Checkpoint
 from mmtfl.solvers.shards import as_is, in_order
+
+PathScores = dict[str, np.ndarray]  # of the candidates on a path: scores, and sums by_task
 
 
 @dataclass(frozen=True)
@@ -65,15 +68,15 @@ def fold_scores(
     verbose: int = 0,
     engine: Engine | None = None,
     kept: Checkpoint | None = None,
-) -> list[np.ndarray]:
-    """Held-out scores of each member, (n_alphas, n_folds).
+) -> FoldScores:
+    """Score every member's path on every fold.
 
     All members share what is made of a fold: its rows, the first pass over them and the curvatures. The
     columns gathered on a path are not shared: they suit the member that asked for them. An engine whose data
     are elsewhere gets whole paths to work on; finished ones are kept in a checkpoint.
     """
     every = [(f, m) for f in range(len(folds)) for m in range(len(members))]
-    known = {path: scores for path in every if (scores := _known_scores(kept, path)) is not None}
+    known = {path: found for path in every if (found := _known_scores(kept, path)) is not None}
     left = [path for path in every if path not in known]
     elsewhere = None if engine is None or engine.is_here else engine
     n_slots = min(effective_n_jobs(n_jobs), len(left)) if elsewhere is None else elsewhere.n_slots
@@ -83,10 +86,10 @@ def fold_scores(
         shown=verbose > 0, n_slots=n_slots, in_batches=elsewhere is not None,
     )  # fmt: skip
 
-    def done(path: tuple[int, int], column: np.ndarray, seconds: float | None = None) -> None:
-        known[path] = column
+    def done(path: tuple[int, int], found: PathScores, seconds: float | None = None) -> None:
+        known[path] = found
         if kept is not None:
-            kept.write(_step(path), {"scores": column})
+            kept.write(_step(path), found)
         progress.finish(path, seconds)
 
     with progress:
@@ -96,16 +99,16 @@ def fold_scores(
             _score_here(tasks, folds, members, grids, settings, n_slots, left, done, progress)
         else:
             _score_elsewhere(tasks, folds, members, grids, settings, elsewhere, left, done, progress)
-    return [np.column_stack([known[f, m] for f in range(len(folds))]) for m in range(len(members))]
+    return FoldScores([[known[f, m] for f in range(len(folds))] for m in range(len(members))])
 
 
 def _step(path: tuple[int, int]) -> str:
     return f"fold-{path[0]}-member-{path[1]}"
 
 
-def _known_scores(kept: Checkpoint | None, path: tuple[int, int]) -> np.ndarray | None:
+def _known_scores(kept: Checkpoint | None, path: tuple[int, int]) -> PathScores | None:
     known = None if kept is None else kept.read(_step(path))
-    return None if known is None else known["scores"]
+    return known if known is not None and "by_task" in known else None
 
 
 def _score_here(tasks, folds, members, grids, settings, n_threads, left, done, progress: Progress) -> None:
@@ -148,8 +151,8 @@ def _score_elsewhere(
         for path in batch:
             progress.begin(path)
         scored = engine.map(_path_scores, *columns, name=f"paths-{first}")
-        for path, (column, seconds) in zip(batch, scored, strict=True):
-            done(path, column, seconds)
+        for path, (found, seconds) in zip(batch, scored, strict=True):
+            done(path, found, seconds)
 
 
 def _path_scores(
@@ -158,7 +161,7 @@ def _path_scores(
     member: RowPenalty,
     alphas: np.ndarray,
     settings: Settings,
-) -> tuple[np.ndarray, float]:
+) -> tuple[PathScores, float]:
     """Scores of one path, and the seconds that it took."""
     began = monotonic()
     with one_blas_thread():
@@ -173,18 +176,15 @@ class _Fold:
 
     problem: Problem
     column_scale: np.ndarray | None
-    target_scale: np.ndarray | None
-    held_out: Tasks
-    index: np.ndarray  # position of each held-out row's task among those trained
+    held_out: HeldOut
 
     @classmethod
     def of(cls, tasks: Tasks, train: np.ndarray, test: np.ndarray, settings: Settings) -> _Fold:
         design, column_scale, target_scale = training_design(take(tasks, train), settings)
-        held_out = take(tasks, test)
-        index = places(design.tasks.labels, held_out.labels)[held_out.observation_task]
+        held_out = HeldOut.of(tasks, test, design.tasks.labels, target_scale, settings)
         problem = Problem(design, settings.loss)
         _ = problem.scale  # the first pass over the data is made here, for all members
-        return cls(problem, column_scale, target_scale, held_out, index)
+        return cls(problem, column_scale, held_out)
 
     def scores(
         self,
@@ -192,14 +192,102 @@ class _Fold:
         alphas: np.ndarray,
         settings: Settings,
         report: Callable[[float], None] | None = None,
-    ) -> np.ndarray:
+    ) -> PathScores:
         """Scores on the held-out rows of the member's path on the training rows."""
         path = solve_path(
             self.problem, member, alphas, max_iter=settings.max_iter, tol=settings.tol, report=report
         )
-        path = path.scaled(self.column_scale, self.target_scale)
-        held_out = self.held_out, self.index, self.target_scale
-        return np.array([score_at(path, i, *held_out, settings) for i in range(len(path))])
+        path = path.scaled(self.column_scale, self.held_out.target_scale)
+        return self.held_out.scores((path, i) for i in range(len(path)))
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows that a fold holds out, and what is needed to judge predictions of them."""
+
+    rows: Tasks
+    trained: np.ndarray  # position of each row's task among those trained
+    task: np.ndarray  # and among all tasks
+    target_scale: np.ndarray | None  # of the tasks trained
+    unit: np.ndarray  # of the squared errors of each task
+    settings: Settings
+
+    @classmethod
+    def of(
+        cls, tasks: Tasks, test: np.ndarray, trained: np.ndarray, target_scale: Any, settings: Settings
+    ) -> HeldOut:
+        """The test rows of a fold whose training part has the tasks labelled ``trained``."""
+        rows = take(tasks, test)
+        index, task = (
+            places(labels, rows.labels)[rows.observation_task] for labels in (trained, tasks.labels)
+        )
+        return cls(rows, index, task, target_scale, error_unit(tasks, settings), settings)
+
+    def scores(self, candidates: Iterable[tuple[Path, int]]) -> PathScores:
+        """Score of every candidate, which is a place on a path, and its sums by task."""
+        predicted = (self._predict(*candidate) for candidate in candidates)
+        scores, sums = zip(*((self._score(z), self._sums(z)) for z in predicted), strict=True)
+        return {"scores": np.array(scores), "by_task": np.array(sums)}
+
+    def _predict(self, path: Path, i: int) -> np.ndarray:
+        z = predict_observations(self.rows, path.features[i], path.values[i], self.trained)
+        return z + path.intercepts[i][self.trained]
+
+    def _sums(self, z: np.ndarray) -> np.ndarray:
+        weights = np.ones_like(z) if self.rows.weights is None else self.rows.weights
+        if self.settings.classes is None:
+            return squared_errors(self.rows.y, z, weights, self.task, self.unit)
+        return class_sums(self.rows.y, z, weights, self.task, len(self.unit))
+
+    def _score(self, z: np.ndarray) -> float:
+        settings, rows, y = self.settings, self.rows, self.rows.y
+        if settings.metric is None:
+            weight = np.ones_like(y) if rows.weights is None else rows.weights
+            scale = 1.0 if self.target_scale is None else self.target_scale[self.trained]
+            # the loss part of the objective, for the same reason that the fit weighs rows and tasks with it
+            return -settings.loss.value(y / scale, z / scale, weight / weight.sum())
+        metric = settings.metric
+        if settings.classes is not None:
+            y = settings.classes[(y > 0.0).astype(np.intp)]
+            if "decision_function" not in metric.responses:
+                by_probability = "predict_proba" in metric.responses
+                z = expit(z) if by_probability else settings.classes[(z > 0.0).astype(np.intp)]
+        labels = rows.labels[rows.observation_task]
+        return score_predictions(y, z, labels, rows.weights, metric=metric, pooled=settings.pooled)
+
+
+@dataclass(frozen=True)
+class FoldScores:
+    """What was found on every fold, for each member (or other list of candidates)."""
+
+    found: list[list[PathScores]]
+
+    @property
+    def scores(self) -> list[np.ndarray]:
+        """Held-out scores of each member, (n_alphas, n_folds)."""
+        return [np.column_stack([fold["scores"] for fold in folds]) for folds in self.found]
+
+    def by_task(self, m: int, i: int) -> np.ndarray:
+        """Sums by task of the i-th candidate of a member, (n_folds, n_sums, n_tasks)."""
+        return np.array([fold["by_task"][i] for fold in self.found[m]])
+
+
+def scores_by_task(
+    tasks: Tasks,
+    folds: Sequence[tuple[np.ndarray, np.ndarray]],
+    sums: np.ndarray,
+    settings: Settings,
+    **options,
+) -> dict[str, Any]:
+    """``heldout_scores_`` from the sums by task of the choice."""
+    tested = [observations(tasks, test) for _, test in folds]
+    unit, classify = error_unit(tasks, settings), settings.classes is not None
+    return heldout_scores(tasks, tested, sums, unit=unit, classify=classify, **options)
+
+
+def error_unit(tasks: Tasks, settings: Settings) -> np.ndarray:
+    """The unit of each task's errors: its spread over all rows, so that no square overflows."""
+    return np.ones(tasks.n_tasks) if settings.classes is not None else target_spread(tasks)
 
 
 def training_design(fitted: Tasks, settings: Settings) -> tuple[Design, np.ndarray | None, np.ndarray | None]:
@@ -222,38 +310,23 @@ def by_rows(tasks: Tasks) -> bool:
 
 def take(tasks: Tasks, part: np.ndarray) -> Tasks:
     """The observations of a fold; where folds split rows, those rows with all their targets."""
+    chosen = tasks.select(observations(tasks, part))
     if not by_rows(tasks):
-        return tasks.select(part)
-    n_rows = tasks.X.shape[0]
-    chosen = (np.arange(tasks.n_tasks)[:, None] * n_rows + part).ravel()
-    return replace(tasks.select(chosen), X=tasks.X[part], rows=np.tile(np.arange(len(part)), tasks.n_tasks))
+        return chosen
+    return replace(chosen, X=tasks.X[part], rows=np.tile(np.arange(len(part)), tasks.n_tasks))
+
+
+def observations(tasks: Tasks, part: np.ndarray) -> np.ndarray:
+    """The part of a fold as positions of observations."""
+    if not by_rows(tasks):
+        return part
+    return (np.arange(tasks.n_tasks)[:, None] * tasks.X.shape[0] + part).ravel()
 
 
 def places(labels: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Position of each wanted label."""
     where = {label: t for t, label in enumerate(labels.tolist())}
     return np.array([where[label] for label in wanted.tolist()], dtype=np.intp)
-
-
-def score_at(
-    path: Path, i: int, held_out: Tasks, index: np.ndarray, target_scale, settings: Settings
-) -> float:
-    """Score of held-out rows, whose tasks are at `index`, by the i-th coefficients of a path."""
-    z = predict_observations(held_out, path.features[i], path.values[i], index) + path.intercepts[i][index]
-    y = held_out.y
-    if settings.metric is None:
-        weight = np.ones_like(y) if held_out.weights is None else held_out.weights
-        scale = 1.0 if target_scale is None else target_scale[index]
-        # the loss part of the objective, for the same reason that the fit weighs rows and tasks with it
-        return -settings.loss.value(y / scale, z / scale, weight / weight.sum())
-    metric = settings.metric
-    if settings.classes is not None:
-        y = settings.classes[(y > 0.0).astype(np.intp)]
-        if "decision_function" not in metric.responses:
-            by_probability = "predict_proba" in metric.responses
-            z = expit(z) if by_probability else settings.classes[(z > 0.0).astype(np.intp)]
-    labels = held_out.labels[held_out.observation_task]
-    return score_predictions(y, z, labels, held_out.weights, metric=metric, pooled=settings.pooled)
 
 
 def predict_observations(

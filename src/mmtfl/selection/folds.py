@@ -30,7 +30,7 @@ def folds_of_tasks(splitter: TaskKFold, tasks: Tasks) -> list[Fold]:
 
 def folds_of_rows(cv: Any, y: Any, labels: np.ndarray | None, tasks: Tasks) -> list[Fold]:
     """Folds of another splitter, or a list of them, from rows as they were given to positions in tasks."""
-    n_rows = tasks.X.shape[0]
+    n_rows = tasks.X.shape[0] if labels is None else len(labels)
     splits = cv
     if hasattr(cv, "split"):
         # scikit-learn's own splitters warn of labels they have no use for
@@ -38,8 +38,11 @@ def folds_of_rows(cv: Any, y: Any, labels: np.ndarray | None, tasks: Tasks) -> l
         splits = cv.split(np.zeros(n_rows), y, None if ignores else labels)
     place = np.arange(n_rows)
     if labels is not None:
-        place[np.argsort(labels, kind="stable")] = np.arange(n_rows)
-    folds = [[place[part] for part in _check_split(f, split, n_rows)] for f, split in enumerate(splits)]
+        known = np.flatnonzero(np.isin(labels, tasks.labels))  # some tasks may have no part in the fit
+        place[:] = -1
+        place[known[np.argsort(labels[known], kind="stable")]] = np.arange(len(known))
+    parts = [[place[part] for part in _check_split(f, split, n_rows)] for f, split in enumerate(splits)]
+    folds = [[part[part >= 0] for part in fold] for fold in parts]
     if tasks.rows is not None and not by_rows(tasks):
         folds = [[np.flatnonzero(np.isin(tasks.rows, part)) for part in fold] for fold in folds]
     return [(np.sort(train), np.sort(test)) for train, test in folds]

@@ -43,6 +43,10 @@ class Path:
         Whether the solver came within its tolerance.
     n_features : int
         Number of features of the model.
+    column_scale : ndarray (n_features,), or None
+        What the columns of X were divided by before the penalty saw them; the coefficients are in units of X.
+    target_scale : ndarray (n_tasks,), or None
+        What the targets were divided by.
     """
 
     alphas: np.ndarray
@@ -53,6 +57,8 @@ class Path:
     violations: np.ndarray
     converged: np.ndarray
     n_features: int
+    column_scale: np.ndarray | None = None
+    target_scale: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.alphas)
@@ -68,9 +74,16 @@ class Path:
         out[:, self.features[i]] = self.values[i].T
         return out
 
+    def penalised(self, i: int) -> np.ndarray:
+        """Coefficients (n_kept, n_tasks) at the i-th alpha, on the scale that the penalty saw."""
+        rows = self.values[i]
+        rows = rows if self.column_scale is None else rows * self.column_scale[self.features[i], None]
+        return rows if self.target_scale is None else rows / self.target_scale
+
     def as_dict(self) -> dict[str, Any]:
         """The path as a few arrays: the kept rows of all alphas, one below the other."""
         n_tasks = self.intercepts.shape[1]
+        scales = {"column_scale": self.column_scale, "target_scale": self.target_scale}
         return {
             "alphas": self.alphas,
             "n_kept": self.n_kept,
@@ -81,6 +94,7 @@ class Path:
             "violations": self.violations,
             "converged": self.converged,
             "n_features": self.n_features,
+            **{name: scale for name, scale in scales.items() if scale is not None},
         }
 
     @classmethod
@@ -88,11 +102,13 @@ class Path:
         """The path of `as_dict`, checked: it may come from a file."""
         kinds = {"n_kept": "i", "features": "i", "converged": "b"}
         parts, n_features = dict(parts), parts["n_features"]
+        known = {name: parts.pop(name) for name in ("column_scale", "target_scale") if name in parts}
         arrays = {name: parts[name] for name in _PATH_ARRAYS}
         n_alphas, n_tasks = arrays["intercepts"].shape
         total = int(arrays["n_kept"].sum())
         shapes = {"features": (total,), "values": (total, n_tasks), "intercepts": (n_alphas, n_tasks)}
-        for name, array in arrays.items():
+        shapes |= {"column_scale": (n_features,), "target_scale": (n_tasks,)}
+        for name, array in (arrays | known).items():
             if array.dtype.kind != kinds.get(name, "f") or array.shape != shapes.get(name, (n_alphas,)):
                 raise ValueError(f"{name} of a path is of a wrong kind or shape")
         features, n_kept = arrays.pop("features"), arrays.pop("n_kept")
@@ -102,7 +118,7 @@ class Path:
             raise ValueError("a path keeps features that do not exist")
         ends = np.cumsum(n_kept)[:-1]
         values = np.split(arrays.pop("values"), ends)
-        return cls(features=np.split(features, ends), values=values, n_features=n_features, **arrays)
+        return cls(features=np.split(features, ends), values=values, n_features=n_features, **arrays, **known)
 
     def scaled(self, column_scale: np.ndarray | None, target_scale: np.ndarray | None) -> "Path":
         """The same path in the units of X and y as they were given."""
@@ -112,7 +128,13 @@ class Path:
             values = [rows / column_scale[index, None] for rows, index in kept]
         if target_scale is not None:
             values, intercepts = [rows * target_scale for rows in values], intercepts * target_scale
-        return replace(self, values=values, intercepts=intercepts)
+        return replace(
+            self,
+            values=values,
+            intercepts=intercepts,
+            column_scale=column_scale,
+            target_scale=target_scale,
+        )
 
 
 class Member:

@@ -182,10 +182,12 @@ class Progress(AbstractContextManager):
         left = self._schedule(now)
         if all(step.kind in self._known for step in self._open.values()):
             return f"about {_duration(left)} left"
-        return f"at least {_duration(left)} left" if left >= 1.0 else "time left not known yet"
+        unit = 60.0 if left >= 60.0 else 1.0
+        at_least = unit * (left // unit)  # not rounded up
+        return f"at least {_duration(at_least)} left" if at_least else "time left not known yet"
 
     def _left(self, step: _Step, now: float) -> float:
-        """Seconds that a step still needs; of a kind not known yet, what is certain of them."""
+        """Seconds that a step still needs; of a kind not known yet, the least that others of it tell."""
         known = self._known.get(step.kind)
         if known is not None:
             return known.left(step, now)

@@ -30,9 +30,9 @@ def task_scorer(metric: Any = "r2", *, average: str = "macro") -> TaskScorer:
     Parameters
     ----------
     metric : str or callable, default="r2"
-        A name of scikit-learn's scorers such as ``"r2"``, ``"accuracy"``, ``"roc_auc"``, ``"f1"``,
-        ``"neg_log_loss"``; a function ``metric(y_true, y_pred)`` of the predictions where greater is
-        better; or what ``sklearn.metrics.make_scorer`` returns.
+        A name of scikit-learn's scorers such as ``"r2"``, ``"accuracy"``, ``"roc_auc"`` (or ``"auc"``),
+        ``"f1"``, ``"neg_log_loss"``; a function ``metric(y_true, y_pred)`` of the predictions where greater
+        is better; or what ``sklearn.metrics.make_scorer`` returns.
     average : {"macro", "pooled"}, default="macro"
         ``"macro"``: the mean of the scores of the tasks. Tasks with fewer than two rows, or with one class
         where the metric compares two, are left out with a warning that names them; NaN if none is left.

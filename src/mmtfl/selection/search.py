@@ -18,9 +18,10 @@ from mmtfl.data.folded import bytes_folded, fold_rows
 from mmtfl.data.labels import check_task_labels
 from mmtfl.data.stored import StoredTasks
 from mmtfl.data.tasks import Tasks
-from mmtfl.estimators.base import SHARED_CONSTRAINTS, TaskModel, document
+from mmtfl.estimators.base import CLASSIFIER_CONSTRAINTS, TaskModel, document
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.inputs import take_task_column
+from mmtfl.estimators.metrics import Metric
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import REGRESSOR_CONSTRAINTS, TaskRegressor
 from mmtfl.objective.penalties import RowPenalty, make_penalty
@@ -30,6 +31,7 @@ from mmtfl.selection.cross_validation import (
     fold_scores,
     member_grids,
     results_table,
+    scores_by_task,
 )
 from mmtfl.selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks
 from mmtfl.selection.path import Path, solve_path
@@ -84,9 +86,16 @@ alphas_ : ndarray of shape (n_alphas,)
     Strengths tried for that member, largest first.
 cv_results_ : dict of ndarrays
     One row per (p, k, alpha): p, k, alpha, mean_test_score, std_test_score, rank_test_score and a column per
-    fold, ready for a frame.
+    fold, ready for a frame. The score is that of ``scoring``; with None it is minus half the mean squared
+    error (in units of each task's spread with ``scale_targets``), or minus the mean logistic loss.
 best_score_ : float
-    Mean held-out score of the choice.
+    Mean over folds of that score, of the choice. R^2, or accuracy and AUC, are in ``heldout_scores_``.
+heldout_scores_ : dict of ndarrays
+    How well the choice predicts rows that its fits have not seen, one row per task, ready for a frame: task,
+    n_rows (held-out observations) and, for regression, r2; for classes accuracy, auc and base_rate (the
+    share of the commoner class, which is the accuracy of always saying it). Each is over the rows of all
+    folds together; auc over the pairs of rows of the same fold, as fits of different folds are not on one
+    scale. NaN where it is not defined. The choice was made on these rows, which favours it a little.
 path_ : Path
     Coefficients of the chosen member at all its alphas, on all rows."""
 
@@ -114,12 +123,6 @@ class SearchPrepared(Prepared):
     def sizes(self) -> np.ndarray:
         """Number of rows of each task."""
         return super().sizes if self.row_counts is None else self.row_counts
-
-    def original_tasks(self) -> Tasks:
-        """The tasks with targets in their own units: every fold has its own scale."""
-        if self.target_scale is None:
-            return self.tasks
-        return self.tasks.with_y(self.tasks.y * self.target_scale[self.tasks.observation_task])
 
 
 class TaskSearch(TaskModel):
@@ -206,7 +209,7 @@ class TaskSearch(TaskModel):
             folds = folds_of_tasks(cv, tasks)
         else:
             labels = take_task_column(X, task, self.task_column)[1]
-            labels = None if labels is None else check_task_labels(labels, n_rows)
+            labels = None if labels is None else check_task_labels(labels, None)
             folds = folds_of_rows(cv, y, labels, tasks)
         return check_folds(folds, tasks, with_classes=self._stratify)
 
@@ -220,13 +223,17 @@ class TaskSearch(TaskModel):
             problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
             grids = member_grids(problem, members, self._alphas(), self.alpha_ratio)
             data, folds = prepared.original_tasks(), prepared.folds
-            scores = fold_scores(
+            found = fold_scores(
                 data, folds, members, grids, settings, self.n_jobs,
                 verbose=self.verbose, engine=self.engine, kept=kept,
             )  # fmt: skip
+            scores = found.scores
             m, a = choose(scores, self.selection)
             path = solve_path(problem, members[m], grids[m], max_iter=self.max_iter, tol=settings.tol)
         self.cv_results_ = results_table(members, grids, scores)
+        self.heldout_scores_ = scores_by_task(
+            data, folds, found.by_task(m, a), settings, row_counts=prepared.row_counts
+        )
         self.alphas_, self.alpha_ = grids[m], float(grids[m][a])
         self.best_p_ = float(members[m].p)
         self.best_k_ = "log" if members[m].kind else float(members[m].k)
@@ -259,6 +266,7 @@ class TaskSearch(TaskModel):
 
 def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
     """What a search over a model asks of every fold."""
+    classes = getattr(model, "classes_", None)
     scorer = scoring if scoring is None or isinstance(scoring, TaskScorer) else task_scorer(scoring)
     return Settings(
         loss=model._loss,
@@ -267,10 +275,15 @@ def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
         scale_targets=prepared.target_scale is not None,
         max_iter=model.max_iter,
         tol=max(model.tol, _PATH_TOL),
-        metric=None if scorer is None else scorer.metric,
+        metric=None if scorer is None else _metric_of(scorer, classes),
         pooled=scorer is not None and scorer.average == "pooled",
-        classes=getattr(model, "classes_", None),
+        classes=classes,
     )
+
+
+def _metric_of(scorer: TaskScorer, classes: np.ndarray | None) -> Metric:
+    """The metric of a search: of the second class, where it is of one."""
+    return scorer.metric if classes is None else scorer.metric.about(classes[1])
 
 
 def path(
@@ -288,6 +301,7 @@ def path(
     standardize: bool = False,
     scale_targets: bool = False,
     task_column: str | None = None,
+    on_degenerate_task: str = "error",
     max_iter: int = 1000,
     tol: float = 1e-7,
     eps: float = 1e-2,
@@ -304,6 +318,8 @@ def path(
         As in ``MMTFLRegressorCV``.
     loss : {"squared", "logistic"}
         Regression or classification (then ``scale_targets`` must be False).
+    on_degenerate_task
+        As in ``MMTFLClassifier``; of no meaning in regression.
 
     Returns
     -------
@@ -339,7 +355,7 @@ def path(
     elif scale_targets:
         raise ValueError("scale_targets=True needs loss='squared': classes have no scale.")
     else:
-        model = MMTFLClassifierCV(**options)
+        model = MMTFLClassifierCV(on_degenerate_task=on_degenerate_task, **options)
     model._check_parameters()
     prepared = TaskModel._prepare(model, X, y, task, sample_weight)
     with one_blas_thread():
@@ -355,7 +371,8 @@ def path(
             ConvergenceWarning,
             stacklevel=2,
         )
-    return found.scaled(prepared.column_scale, prepared.target_scale)
+    found = found.scaled(prepared.column_scale, prepared.target_scale)
+    return found if prepared.left_out is None else prepared.left_out.widen_path(found)
 
 
 @document_search
@@ -453,6 +470,8 @@ class MMTFLClassifierCV(TaskSearch, TaskClassifier):
     ----------
     classes_ : ndarray of shape (2,)
         The two classes, sorted; the same in every task.
+    base_rate_tasks_ : ndarray of shape (n_left_out,)
+        Labels of the tasks that have one class and are predicted by its rate; see ``on_degenerate_task``.
     <search attributes>
     <shared attributes>
 
@@ -469,7 +488,7 @@ class MMTFLClassifierCV(TaskSearch, TaskClassifier):
 
     _stratify = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{name: rule for name, rule in SHARED_CONSTRAINTS.items() if name != "warm_start"},
+        **{name: rule for name, rule in CLASSIFIER_CONSTRAINTS.items() if name != "warm_start"},
         **SEARCH_CONSTRAINTS,
     }
 
@@ -486,6 +505,7 @@ class MMTFLClassifierCV(TaskSearch, TaskClassifier):
         standardize=False,
         task_column=None,
         unknown_task="error",
+        on_degenerate_task="error",
         solver="auto",
         max_iter=1000,
         tol=1e-7,
@@ -505,6 +525,7 @@ class MMTFLClassifierCV(TaskSearch, TaskClassifier):
         self.standardize = standardize
         self.task_column = task_column
         self.unknown_task = unknown_task
+        self.on_degenerate_task = on_degenerate_task
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Options
 
 from mmtfl.data.tasks import Tasks
 from mmtfl.estimators.additive import document_parts
-from mmtfl.estimators.base import SHARED_CONSTRAINTS, Prepared
+from mmtfl.estimators.base import CLASSIFIER_CONSTRAINTS, Prepared
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.regression import REGRESSOR_CONSTRAINTS, TaskRegressor
 from mmtfl.estimators.scaling import column_spread
@@ -63,6 +63,10 @@ class SingleTaskSearch(TaskSearch):
             for search, share in zip(searches, shares, strict=True)
         ]
         self.cv_results_ = _stacked(tables, prepared.tasks.labels)
+        self.heldout_scores_ = {
+            name: np.concatenate([search.heldout_scores_[name] for search in searches])
+            for name in searches[0].heldout_scores_
+        }
         self.alphas_ = np.array([table["alpha"] for table in tables])
         self.alpha_ = shares * np.array([search.alpha_ for search in searches])
         self.best_score_ = float(np.mean([search.best_score_ for search in searches]))
@@ -170,7 +174,11 @@ cv_results_ : dict of ndarrays
     One row per alpha, and per task with ``per_task``: alpha, mean_test_score, std_test_score,
     rank_test_score and a column per fold.
 best_score_ : float
-    Mean held-out score of the choice, over tasks too.
+    Mean held-out score of the choice, over tasks too: of ``scoring``, or with None minus half the mean
+    squared error (in units of each task's spread with ``scale_targets``), or minus the mean logistic loss.
+heldout_scores_ : dict of ndarrays
+    Scores of each task on held-out rows, as in `MMTFLRegressorCV`: task, n_rows, and r2, or accuracy, auc and
+    base_rate.
 best_p_, best_k_ : float
     The member of the family: p and inf.
 path_ : Path, or a list with one for each task
@@ -262,6 +270,8 @@ class SingleTaskClassifierCV(SingleTaskSearch, TaskClassifier):
     ----------
     classes_ : ndarray of shape (2,)
         The two classes, sorted; the same in every task.
+    base_rate_tasks_ : ndarray of shape (n_left_out,)
+        Labels of the tasks that have one class and are predicted by its rate; see ``on_degenerate_task``.
     <shared attributes>
 
     Examples
@@ -276,7 +286,7 @@ class SingleTaskClassifierCV(SingleTaskSearch, TaskClassifier):
     """
 
     _stratify = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = _constraints(SHARED_CONSTRAINTS)
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = _constraints(CLASSIFIER_CONSTRAINTS)
 
     def __init__(
         self,
@@ -292,6 +302,7 @@ class SingleTaskClassifierCV(SingleTaskSearch, TaskClassifier):
         standardize=False,
         task_column=None,
         unknown_task="error",
+        on_degenerate_task="error",
         max_iter=1000,
         tol=1e-7,
         n_jobs=None,
@@ -308,6 +319,7 @@ class SingleTaskClassifierCV(SingleTaskSearch, TaskClassifier):
         self.standardize = standardize
         self.task_column = task_column
         self.unknown_task = unknown_task
+        self.on_degenerate_task = on_degenerate_task
         self.max_iter = max_iter
         self.tol = tol
         self.n_jobs = n_jobs

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mmtfl.data.variation import could_use
 from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.shards import Shard, Spec
 
@@ -103,11 +104,15 @@ def _predictor(design, a: np.ndarray, intercept: float) -> np.ndarray:
 
 
 class ColumnMoments(NamedTuple):
-    """Weight (n_tasks,), and means and centred square sums (n_tasks, n_features + 1), the target last."""
+    """Weight (n_tasks,), means and centred square sums (n_tasks, n_features + 1), the target last.
+
+    And which tasks could use which features, (n_tasks, n_features).
+    """
 
     weight: np.ndarray
     mean: np.ndarray
     squares: np.ndarray
+    could_use: np.ndarray
 
 
 def column_moments(shard: Shard, spec: Spec) -> ColumnMoments:
@@ -118,7 +123,9 @@ def column_moments(shard: Shard, spec: Spec) -> ColumnMoments:
         w = np.ones(len(view.y)) if view.weights is None else view.weights
         mean = w @ Z / w.sum()
         found.append((w.sum(), mean, w @ (Z - mean) ** 2))
-    return ColumnMoments(*(np.array(column) for column in zip(*found, strict=True)))
+    weight, mean, squares = (np.array(column) for column in zip(*found, strict=True))
+    possible = could_use(shard.tasks, fit_intercept=spec.fit_intercept)
+    return ColumnMoments(weight, mean, squares, possible)
 
 
 def column_maxima(shard: Shard, spec: Spec) -> np.ndarray:

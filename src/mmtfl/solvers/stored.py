@@ -1,6 +1,7 @@
 """Solving where the rows are: stored tasks placed by an engine, or by this process within a memory limit."""
 
 from collections.abc import Callable
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from uuid import uuid4
@@ -57,9 +58,18 @@ class OpenTasks:
         self.placed = Placed.load(engine, sources, spec, stored.n_features)
         self.n_rows = int(stored.rows_held(compress=compress).sum())
 
+    @cached_property
+    def _moments(self) -> shard_rows.ColumnMoments:
+        return shard_rows.ColumnMoments(*self.placed.ask_tasks(shard_rows.column_moments, name="moments"))
+
+    @property
+    def could_use(self) -> np.ndarray:
+        """Which tasks could use which features, (n_tasks, n_features)."""
+        return self._moments.could_use
+
     def spreads(self) -> tuple[np.ndarray, np.ndarray]:
         """Standard deviation of every column over all rows, and of every task's target; 1 if constant."""
-        weight, mean, squares = self.placed.ask_tasks(shard_rows.column_moments, name="moments")
+        weight, mean, squares = self._moments[:3]
         total = weight.sum()
         centre = weight @ mean / total
         columns = np.sqrt((squares.sum(axis=0) + weight @ (mean - centre) ** 2) / total)[:-1]

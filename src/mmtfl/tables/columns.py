@@ -21,6 +21,8 @@ MISSING = "Empty cells, NA, NaN, null and None count as missing"
 _MANY_LEVELS = 50  # above it, text that hardly repeats is taken for an identifier
 _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([ T].*)?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}([ T].*)?")
 _COMMA_NUMBER = re.compile(r"[+-]?\d+(,\d+)?")
+_GROUPED = re.compile(r"[+-]?\d{1,3}([.,' ]\d{3})+([.,]\d+)?")  # 1.000,00
+_QUANTITY = re.compile(r"(?P<before>[$€£<>~]?) ?[+-]?\d+([.,]\d+)? ?(?P<unit>[%‰€$£]| [a-zA-Zµ°/²³]{1,6})?")
 _TRUTH = ("False", "True")
 
 
@@ -214,12 +216,13 @@ def _check_text(series: Any) -> None:
     seen = codes[codes >= 0]
     if all(_DATE.fullmatch(value.strip()) for value in found):
         raise _date(name)
-    if all(_COMMA_NUMBER.fullmatch(value.strip()) for value in found) and any("," in v for v in found):
+    if looks_decimal(found):
         example = next(value for value in found if "," in value)
         raise TableError(
             f"Column {name!r} holds text such as {example!r}: if the comma is the decimal mark, use "
             "--decimal ','; if these are levels, use --categories."
         )
+    _check_written(name, found)
     is_number = np.array([_is_number(value) for value in found])
     if is_number[seen].mean() > 0.5 and not _all_padded(found):
         row = int(np.isin(codes, np.flatnonzero(~is_number)).argmax()) if not is_number.all() else 0
@@ -233,6 +236,26 @@ def _check_text(series: Any) -> None:
             f"Column {name!r} has {len(found)} different texts in {len(seen)} rows, like an identifier: "
             "leave it out with --drop, or use --categories if these are levels."
         )
+
+
+def _check_written(name: str, found: Sequence[str]) -> None:
+    """Refuse numbers that are written as text: with a unit, or with marks between thousands."""
+    marks = {match and (match["before"], match["unit"] or "") for match in map(_QUANTITY.fullmatch, found)}
+    if len(marks) == 1 and marks.isdisjoint({None, ("", "")}):
+        raise TableError(
+            f"Column {name!r} holds numbers with a sign or unit, such as {found[0]!r}: write the numbers "
+            "alone, or use --categories if these are levels."
+        )
+    if any(map(_GROUPED.fullmatch, found)) and all(_GROUPED.fullmatch(v) or _is_number(v) for v in found):
+        raise TableError(
+            f"Column {name!r} holds numbers with marks between thousands, such as {found[0]!r}: write them "
+            "without, or use --categories if these are levels."
+        )
+
+
+def looks_decimal(found: Sequence[str]) -> bool:
+    """Whether texts are numbers with a decimal comma."""
+    return any("," in v for v in found) and all(_COMMA_NUMBER.fullmatch(v.strip()) for v in found)
 
 
 def _all_padded(found: Sequence[str]) -> bool:

@@ -101,7 +101,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     content, arrays = read_archive(path)
     try:
         model = model_from_state(content, arrays, _CLASSES, _NEEDED)
-        if "recipe_" in vars(model) and not isinstance(model.recipe_, TableRecipe):
+        if not isinstance(getattr(model, "recipe_", None), TableRecipe | None):
             raise Unsound("recipe_ does not say how a table is read")
         return model
     except MemoryError:

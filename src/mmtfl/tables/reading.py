@@ -17,7 +17,7 @@ from typing import Any
 
 from mmtfl.errors import require
 
-__all__ = ["TableError", "TableFile", "read_table", "unnamed"]
+__all__ = ["TableError", "TableFile", "read_table", "unnamed", "without_spaces"]
 
 TEXT = {".csv": ",", ".tsv": "\t", ".txt": None}  # suffix: separator, None to look at the header
 BINARY = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather"}
@@ -26,7 +26,7 @@ _UNNAMED = re.compile(r"Unnamed: \d+")  # what pandas calls a column whose heade
 
 
 class TableError(ValueError):
-    """A table cannot be used as it is; the message is one line with the remedy."""
+    """A table cannot be used as it is; the message has the remedy, in one line for each problem."""
 
 
 def read_table(
@@ -35,7 +35,8 @@ def read_table(
     r"""Read a table by its suffix: .csv, .tsv and .txt (each also with .gz), .parquet, .pq and .feather.
 
     Numbers become numbers, ``true`` and ``false`` booleans, everything else text; whole numbers with leading
-    zeros (001) are names, not numbers, and stay text. Empty cells, NA, NaN, null and None are missing.
+    zeros (001) are names, not numbers, and stay text. Empty cells, NA, NaN, null and None are missing. Spaces
+    around text are left out, and so are rows without any value.
 
     Parameters
     ----------
@@ -86,6 +87,8 @@ class TableFile:
     ----------
     sha256 : str
         Hash of the file.
+    notes : list of str
+        What `frame` has mended, for the reader.
 
     Examples
     --------
@@ -101,7 +104,9 @@ class TableFile:
         self.suffix = _suffix(self.path)
         self.is_text = self.suffix in TEXT
         self.decimal = decimal
+        self.notes: list[str] = []
         self._separator = separator
+        self._is_empty: Any = None  # by row of the file, once `frame` has met empty rows
         if decimal not in (".", ","):
             raise TableError(f"The decimal mark {decimal!r} is unknown: use '.' or ','.")
         if separator is not None and (len(separator) != 1 or separator in '"\n\r'):
@@ -111,6 +116,23 @@ class TableFile:
 
     def frame(self, text: Iterable[str] = ()) -> Any:
         """The values: numbers, booleans and text; columns named in `text` stay text."""
+        frame, padded = without_spaces(self._values(text), text)
+        self.notes = _spaces_note(padded)
+        if self.is_text:
+            frame = self._without_empty_rows(frame)
+        return frame
+
+    def _without_empty_rows(self, frame: Any) -> Any:
+        from mmtfl.data.words import count  # here: the command line knows TableError before it loads numpy
+
+        empty = frame.isna().all(axis=1)
+        if not empty.any():
+            return frame
+        self._is_empty = empty.to_numpy()
+        self.notes.append(f"{count(empty.sum(), 'row')} without any value left out")
+        return _check_rows(frame[~empty].reset_index(drop=True), self._name)
+
+    def _values(self, text: Iterable[str]) -> Any:
         if not self.is_text:
             return self._binary_frame
         frame = self._parse(dtype=dict.fromkeys(set(text) & set(self.header), str))
@@ -132,7 +154,8 @@ class TableFile:
         """The cells as they stand in a text file, all of them strings; the values of a binary one."""
         if not self.is_text:
             return self._binary_frame
-        return self._parse(dtype=str, keep_default_na=False, na_filter=False)
+        cells = self._parse(dtype=str, keep_default_na=False, na_filter=False)
+        return cells if self._is_empty is None else cells[~self._is_empty].reset_index(drop=True)
 
     @property
     def columns(self) -> list[str]:
@@ -219,7 +242,9 @@ class TableFile:
             return
         other = [mark for mark in _SEPARATORS if mark in header[0] and mark != self.separator]
         hint = (
-            f": is it separated by {_SEPARATORS[other[0]]}? Use --separator." if other else ": it needs more."
+            f": is it separated by {_SEPARATORS[other[0]]}? Use --separator {_typed(other[0])}."
+            if other
+            else ": it needs more."
         )
         raise TableError(f"{self._name} has a single column, {_shorten(header[0])}{hint}")
 
@@ -237,6 +262,45 @@ class TableFile:
         frame.columns = [str(name) for name in frame.columns]
         _check_distinct(list(frame.columns), self._name)
         return _check_rows(frame, self._name)
+
+
+def without_spaces(frame: Any, text: Iterable[str] = ()) -> tuple[Any, dict[str, int]]:
+    """Text without the spaces around it, missing where there is nothing else; and how many cells had them.
+
+    Numbers among cells of spaces become numbers again, but for columns named in `text`.
+    """
+    pandas, kinds = require("pandas", "frames"), require("pandas.api.types", "frames")
+    tidy, padded = frame.copy(deep=False), {}
+    for name in frame.columns:
+        column = frame[name]
+        if isinstance(column.dtype, pandas.CategoricalDtype) or kinds.infer_dtype(column) != "string":
+            continue
+        codes, found = pandas.factorize(column)
+        words = [value.strip() or None for value in found]
+        spaced = [i for i, word in enumerate(words) if word is not None and word != found[i]]
+        if not spaced and None not in words:
+            continue
+        values = pandas.Series([*words, None], dtype=object).iloc[codes].set_axis(column.index)
+        tidy[name] = _numbers_again(values) if None in words and name not in text else values
+        if tidy[name].dtype == object:
+            padded[name] = int(pandas.Series(codes).isin(spaced).sum())
+    return tidy, {name: n for name, n in padded.items() if n}
+
+
+def _numbers_again(values: Any) -> Any:
+    """A column of text as numbers, if that is what all of it is."""
+    numbers = require("pandas", "frames").to_numeric(values, errors="coerce")
+    return numbers if numbers.isna().equals(values.isna()) else values
+
+
+def _spaces_note(padded: dict[str, int]) -> list[str]:
+    from mmtfl.data.words import count
+
+    if not padded:
+        return []
+    listed = [f"{name!r} ({count(n, 'cell')})" for name, n in list(padded.items())[:6]]
+    more = f" and {count(len(padded) - 6, 'other column')}" if len(padded) > 6 else ""
+    return [f"spaces around text are left out: {', '.join(listed)}{more}"]
 
 
 def _exact_floats(version: str) -> dict[str, str]:
@@ -270,10 +334,19 @@ def _stored_bytes(path: Path) -> bytes:
     return stored
 
 
+def _typed(separator: str) -> str:
+    """The separator as it is typed in a shell."""
+    return "$'\\t'" if separator == "\t" else f"'{separator}'"
+
+
 def _check_distinct(names: list[str], where: str) -> None:
     repeated = [name for name, uses in Counter(names).items() if uses > 1]
     if repeated:
-        raise TableError(f"{where} has more than one column {repeated[0]!r}: rename or remove the others.")
+        from mmtfl.data.conversion import abbreviate
+
+        raise TableError(
+            f"{where} has more than one column {abbreviate(repeated)}: rename or remove the others."
+        )
 
 
 def _check_rows(frame: Any, where: str) -> Any:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 
-from mmtfl.data.conversion import abbreviate, feature_columns
+from mmtfl.data.conversion import abbreviate, feature_columns, suggest
 from mmtfl.data.words import count
 from mmtfl.errors import require
 from mmtfl.tables.columns import MISSING, FeatureColumn
 from mmtfl.tables.plain import expect
-from mmtfl.tables.reading import TableError, unnamed
+from mmtfl.tables.problems import Problems
+from mmtfl.tables.reading import TableError, unnamed, without_spaces
 from mmtfl.tables.targets import Class, class_codes, learn_classes, read_labels, read_numbers, shown_kind
 
 __all__ = ["IMPUTE", "TableRecipe", "drop_unlabelled"]
@@ -124,31 +126,41 @@ class TableRecipe:
                 f"Several targets ({abbreviate(targets)}) are a task each, and column {task!r} names tasks "
                 "too: give one target with the task column, or several targets without."
             )
-        chosen, notes = _choose(frame, [task, *targets, weights], features, drop, categories)
+        problems = Problems()
+        special = [name for name in (task, *targets, weights) if name is not None]
+        chosen, notes = _choose(frame, special, features, drop, categories, problems)
         if impute is None:
-            _check_missing(frame, chosen)
-        learned = [
-            FeatureColumn.learn(frame[name], as_levels=name in categories, impute=impute) for name in chosen
-        ]
-        classes, note = learn_classes([frame[name] for name in targets], classify)
-        recipe = cls(
-            features=tuple(learned),
-            target_columns=targets,
-            task_column=task,
-            task_kind=None if task is None else shown_kind(frame[task]),
-            weight_column=weights,
-            classes=classes,
-            impute=impute,
-            notes=(
-                *notes,
-                *_constant(frame, chosen),
-                *_nothing_to_predict(frame, targets),
-                *_many_levels(learned),
-                *([note] if note else []),
-            ),
-        )
+            with problems.of():
+                _check_missing(frame, [name for name in chosen if not frame[name].isna().all()])
+        learned = []
+        for name in chosen:
+            with problems.of(name):
+                learned.append(FeatureColumn.learn(frame[name], as_levels=name in categories, impute=impute))
+        recipe = cls(tuple(learned), targets, task, weight_column=weights, impute=impute)
+        if set(special) <= set(frame.columns):
+            recipe, more = recipe._with_answers(frame, classify, problems)
+            notes += more
+        problems.check()
         recipe._check_names()
-        return recipe
+        notes += _constant(frame, chosen) + _nothing_to_predict(frame, targets) + _many_levels(learned)
+        return replace(recipe, notes=tuple(notes))
+
+    def _with_answers(
+        self, frame: Any, classify: bool | None, problems: Problems
+    ) -> tuple[TableRecipe, list[str]]:
+        """The recipe with the kinds of its targets and labels, which are checked row by row; and a note."""
+        recipe, note = self, None
+        if self.task_column is not None:
+            with problems.of():
+                recipe = replace(recipe, task_kind=shown_kind(frame[self.task_column]))
+                recipe.labels(frame)
+        with problems.of():
+            classes, note = learn_classes([frame[name] for name in self.target_columns], classify)
+            recipe = replace(recipe, classes=classes)
+            recipe.targets(frame)
+        with problems.of():
+            recipe.weights(frame)
+        return recipe, [note] if note else []
 
     # -- from a table to what an estimator takes -------------------------------------------------------------
 
@@ -163,19 +175,63 @@ class TableRecipe:
         named = [c.name for c in self.features if c.levels is not None and c.levels != ("False", "True")]
         return named if self.task_column is None else [*named, self.task_column]
 
-    def matrix(self, frame: Any, *, unknown_level: str = "error") -> Any:
-        """Features as named columns of numbers; unknown_level="ignore" gives a new level no indicator."""
-        chosen = [column.name for column in self.features]
-        self._check_present(frame, chosen)
+    def matrix(self, frame: Any, *, unknown_level: str = "error", used: Collection[str] | None = None) -> Any:
+        """Features as named columns of numbers.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            The table.
+        unknown_level : {"error", "ignore"}
+            Whether a level that was not in the fit is refused, or has no indicator.
+        used : collection of str, optional
+            The features that matter to a model; columns without any are not looked at, and zero.
+
+        Returns
+        -------
+        X : pandas.DataFrame
+            One column per feature.
+        """
+        needed = [column.name for column in self.features if _matters(column, used)]
+        self._check_present(frame, needed)
         if self.impute is None:
-            _check_missing(frame, chosen)
-        out = np.empty((len(frame), len(self.feature_names)), order="F")
+            _check_missing(frame, needed)
+        out = np.zeros((len(frame), len(self.feature_names)), order="F")
         done = 0
         for column in self.features:
-            part = column.encode(frame[column.name], unknown_level=unknown_level)
-            out[:, done : done + part.shape[1]] = part
-            done += part.shape[1]
+            n_features = len(column.features)
+            if _matters(column, used):
+                part = column.encode(frame[column.name], unknown_level=unknown_level)
+                out[:, done : done + n_features] = part
+            done += n_features
         return require("pandas", "frames").DataFrame(out, columns=self.feature_names, index=frame.index)
+
+    def absent_unused(self, frame: Any, used: Collection[str]) -> list[str]:
+        """Columns of features that the table lacks and that a model with these features does not need."""
+        return [c.name for c in self.features if c.name not in frame.columns and not _matters(c, used)]
+
+    def rows(
+        self, frame: Any, *, used: Collection[str] | None = None, unknown_level: str = "error"
+    ) -> tuple[Any, np.ndarray | None]:
+        """Features and task labels of a pandas, polars or pyarrow table as people have it, for predictions.
+
+        Parameters
+        ----------
+        frame : frame
+            The table; it may have other columns too.
+        used, unknown_level
+            As in `matrix`.
+
+        Returns
+        -------
+        X, labels
+            As `matrix` and `labels` give them.
+        """
+        frame = nw.from_native(frame, eager_only=True).to_pandas()
+        task = [] if self.task_column is None else [self.task_column]
+        self._check_present(frame, [*task, *(c.name for c in self.features if _matters(c, used))])
+        frame, _ = without_spaces(frame, self.text_columns)
+        return self.matrix(frame, used=used, unknown_level=unknown_level), self.labels(frame)
 
     def labels(self, frame: Any) -> np.ndarray | None:
         """Task label of each row, or None where no column holds them."""
@@ -268,12 +324,18 @@ class TableRecipe:
     @staticmethod
     def _check_present(frame: Any, names: Sequence[str]) -> None:
         absent = [name for name in names if name not in frame.columns]
+        if len(absent) == 1:
+            known = suggest(absent[0], list(frame.columns))
+            raise TableError(f"The table has no column {absent[0]!r}, which the model needs{known}")
         if absent:
             raise TableError(
-                f"The table has no column {absent[0]!r}, which the model needs"
-                f"{f' ({len(absent)} such columns)' if len(absent) > 1 else ''}: its columns are "
-                f"{abbreviate(list(frame.columns))}."
+                f"The table lacks {len(absent)} columns that the model needs: "
+                f"{', '.join(map(repr, absent))}. Its columns are {abbreviate(list(frame.columns))}."
             )
+
+
+def _matters(column: FeatureColumn, used: Collection[str] | None) -> bool:
+    return used is None or any(name in used for name in column.features)
 
 
 def drop_unlabelled(frame: Any, columns: Sequence[str | None]) -> tuple[Any, int]:
@@ -285,17 +347,20 @@ def drop_unlabelled(frame: Any, columns: Sequence[str | None]) -> tuple[Any, int
     return kept.reset_index(drop=True), len(frame) - len(kept)
 
 
-def _choose(frame, special, features, drop, categories) -> tuple[list[str], list[str]]:
+def _choose(frame, special, features, drop, categories, problems) -> tuple[list[str], list[str]]:
     """Names of the columns that become features, and what to tell about those left out."""
-    special, names, notes = [name for name in special if name is not None], list(frame.columns), []
-    for name in (*drop, *categories):
-        _known(frame, name)
+    names, notes = list(frame.columns), []
+    for name in dict.fromkeys([*special, *drop, *categories, *(features or ())]):
+        if name not in names:
+            with problems.of():
+                raise TableError(f"The table has no column {name!r}{suggest(name, names)}")
     both = [name for name in special if name in drop]
     if both:
-        raise TableError(
-            f"Column {both[0]!r} is dropped, and is task, target or weight: these are no features anyway, so "
-            "leave it out of --drop."
-        )
+        with problems.of():
+            raise TableError(
+                f"Column {both[0]!r} is dropped, and is task, target or weight: these are no features "
+                "anyway, so leave it out of --drop."
+            )
     if features is None:
         nameless = [name for name in names if unnamed(name) and name not in special]
         if nameless:
@@ -304,20 +369,23 @@ def _choose(frame, special, features, drop, categories) -> tuple[list[str], list
                 f"{'is' if len(nameless) == 1 else 'are'} left out; --features uses {nameless[0]!r}"
             )
         names = [name for name in names if name not in nameless and name not in drop]
-    for name in special:
-        _known(frame, name)
-    try:
-        chosen = feature_columns(names if features is None else list(frame.columns), special, features)
-    except (ValueError, TypeError) as error:
-        raise TableError(str(error).replace("The frame", "The table")) from None
+    chosen: list[str] = []
+    with problems.of():
+        chosen = _features_among(names, special, features)
     return [name for name in chosen if name not in drop], notes
 
 
-def _known(frame: Any, name: str) -> None:
+def _features_among(names: list[str], special: list[str], features: Sequence[str] | None) -> list[str]:
+    """The columns asked for, or all that are nothing else; those that do not exist are told elsewhere."""
+    known = [name for name in special if name in names]
     try:
-        feature_columns(list(frame.columns), [name], None if len(frame.columns) > 1 else [])
-    except ValueError as error:
-        raise TableError(str(error).replace("The frame", "The table")) from None
+        return feature_columns(
+            names, known, None if features is None else [f for f in features if f in names]
+        )
+    except (ValueError, TypeError) as error:
+        raise TableError(
+            str(error).replace("The frame", "The table").replace("the frame", "the table")
+        ) from None
 
 
 def _check_missing(frame: Any, names: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mmtfl.data.conversion import abbreviate
 from mmtfl.data.words import count
-from mmtfl.tables.columns import MISSING, as_numbers, kind_of, texts, values_as_text
+from mmtfl.tables.columns import MISSING, as_numbers, kind_of, looks_decimal, texts, values_as_text
 from mmtfl.tables.reading import TableError
 
 __all__ = ["Class", "class_codes", "learn_classes", "read_labels", "read_numbers", "shown_kind"]
@@ -77,6 +77,13 @@ def _not_two(columns: Sequence[Any], values: list[Class]) -> str:
         return (
             f"Targets {abbreviate([c.name for c in columns])} have different classes "
             f"({abbreviate([str(v) for v in values])}): use the same two in all of them, such as 0 and 1."
+        )
+    written = [str(value) for value in own]
+    if looks_decimal(written):
+        example = next(text for text in written if "," in text)
+        return (
+            f"Target {name!r} holds text such as {example!r}: if the comma is the decimal mark, use "
+            "--decimal ','."
         )
     if len(own) > 2:
         values = sorted(own, key=_order)
@@ -145,8 +152,8 @@ def read_labels(column: Any, kind: str) -> np.ndarray:
     if missing.any():
         raise TableError(
             f"Task column {column.name!r} has {count(missing.sum(), 'row')} without a label (first in data "
-            f"row {missing.argmax() + 1}): fill them in, or leave these rows out (all "
-            f"commands but predict: --drop-unlabelled). {MISSING}."
+            f"row {missing.argmax() + 1}): no label is not a new task. Fill them in, or leave these rows out "
+            f"(all commands but predict: --drop-unlabelled). {MISSING}."
         )
     words = texts(column)
     if kind == "str":

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.estimators.capped import CappedModel
+from mmtfl.report.charts import above_last
 from mmtfl.report.plots.axes import axes_for, whole_numbers
 from mmtfl.report.plots.colours import BLUE
 from mmtfl.report.plots.learned import fitted
@@ -21,7 +22,8 @@ class HistoryDisplay:
     """Distance of the objective to the value reached, after each pass, on a log scale.
 
     A straight line down is convergence at a steady rate. The last pass has distance zero and is not drawn,
-    nor are passes that had reached its value already. The last fit of a search starts close to its end.
+    nor are passes that had reached its value already, but for rounding. The last fit of a search starts close
+    to its end.
 
     Parameters
     ----------
@@ -90,8 +92,8 @@ class HistoryDisplay:
         """
         ax = axes_for(ax, (6.0, 3.5))
         self.ax_, self.figure_ = ax, ax.figure
-        distance = self.history - self.history[-1]
-        ahead = np.flatnonzero(distance > 0.0)
+        distance = above_last(self.history)
+        ahead = np.flatnonzero(distance)
         marker = "o" if len(ahead) <= _MANY else None
         (self.line_,) = ax.plot(ahead + 1, distance[ahead], color=BLUE, marker=marker, markersize=4)
         if len(ahead):
@@ -107,5 +109,7 @@ class HistoryDisplay:
         spent = f"{n} {self.step}" + ("" if n == 1 else "es" if self.step.endswith("s") else "s")
         lines = [f"objective {self.history[-1]:.6g} after {spent}"]
         lines += [] if self.violation is None else [f"violation {self.violation:.1e}"]
-        note(ax, lines if ahead.size else [*lines, f"nothing to draw: the first {self.step} reached it"])
+        note(
+            ax, lines if ahead.size else [*lines, f"flat: the first {self.step} reached it, but for rounding"]
+        )
         return self

@@ -12,6 +12,8 @@ from mmtfl.data.tasks import Tasks
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.inputs import matrix_values, n_dimensions, take_task_column
 from mmtfl.estimators.scaling import column_spread, target_spread
+from mmtfl.estimators.usage import feature_use
+from mmtfl.report.summary import KINDS
 
 _SIZES = {
     "c": "c, the part common to all tasks",
@@ -30,7 +32,11 @@ class Learned:
     features, tasks : ndarray
         Names of the features, labels of the tasks.
     counts : ndarray of shape (n_tasks,)
-        Which tasks count when a feature is called shared: all but those that a model sets apart.
+        Which tasks count when it is told how many use a feature: all but those that a model sets apart.
+    n_using : ndarray of shape (n_features,)
+        How many of these tasks use each feature.
+    kind : ndarray of shape (n_features,)
+        Position of each feature's kind in the KINDS of the summary.
     size : ndarray of shape (n_features,)
         How large each feature is, as the model's summary has it; of two parts, the sum.
     size_label : str
@@ -41,6 +47,8 @@ class Learned:
     features: np.ndarray
     tasks: np.ndarray
     counts: np.ndarray
+    n_using: np.ndarray
+    kind: np.ndarray
     size: np.ndarray
     size_label: str
 
@@ -49,31 +57,20 @@ class Learned:
         """Which feature is used by which task, (n_features, n_tasks)."""
         return self.A != 0.0
 
-    @property
-    def n_using(self) -> np.ndarray:
-        """How many tasks use each feature."""
-        return np.count_nonzero(self.uses[:, self.counts], axis=1)
-
-    @property
-    def kind(self) -> np.ndarray:
-        """Position of each feature's kind in the KINDS of the summary."""
-        n = self.n_using
-        return np.select([n == 0, n == 1, n == np.count_nonzero(self.counts)], [3, 2, 0], default=1)
-
 
 def learned(model: Any) -> Learned:
     """Read a fitted model; a search is read through the model it chose."""
     model = fitted(model)
     names = np.array(model._feature_names(), dtype=object)
-    apart = getattr(model, "outlier_", None)
-    counts = np.ones(len(model.tasks_), dtype=bool) if apart is None else ~apart.any(axis=1)
+    use = feature_use(model)
+    kind = np.array([KINDS.index(word) for word in use.kind.tolist()])
     sizes = model._sizes()
     size = np.sum(list(sizes.values()), axis=0)
     label = _SIZES.get(" + ".join(sizes), f"size of the {' + '.join(sizes)} parts")
     if "c" in sizes and _exponent_k(model) == np.inf:
         # c is one for every feature that is kept: the tasks' models do not meet
         size, label = np.linalg.norm(model.coef_, axis=0), "size of the coefficients (norm over tasks)"
-    return Learned(model.coef_.T, names, model.tasks_, counts, size, label)
+    return Learned(model.coef_.T, names, model.tasks_, model._counted(), use.n_tasks, kind, size, label)
 
 
 def fitted(model: Any) -> TaskModel:

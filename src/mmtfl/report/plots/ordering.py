@@ -40,7 +40,7 @@ def _by_likeness(A: np.ndarray, tasks: np.ndarray) -> np.ndarray:
 
 
 def order_features(model: Learned, tasks: np.ndarray) -> np.ndarray:
-    """Used features: shared, partial, single, then those of tasks set apart alone.
+    """Used features: of all tasks, of some, of one, then those of tasks set apart alone.
 
     Shared ones have the largest first. The others follow the tasks that use them, by the mean position of
     these tasks weighted by their coefficients, so that a staircase comes out as one.

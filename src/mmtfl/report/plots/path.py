@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from mmtfl.errors import require
 from mmtfl.report.plots.axes import panels_for, whole_numbers
 from mmtfl.report.plots.colours import BLUE, GREY, Style, ink
 from mmtfl.report.plots.learned import fitted
-from mmtfl.report.plots.text import PLAIN, SMALL, legend, name_width, shown
+from mmtfl.report.plots.text import SMALL, legend, name_width, plain, shown
 
 __all__ = ["PathDisplay"]
 
@@ -18,8 +19,10 @@ __all__ = ["PathDisplay"]
 class PathDisplay:
     """Sizes of the features' coefficients, and the number of features kept, against alpha.
 
-    The size of a feature is the Euclidean norm of its coefficients over tasks. The largest ones at the chosen
-    alpha are drawn in colour and named, the others in grey.
+    The size of a feature is the Euclidean norm of its coefficients over tasks, on the scale that the penalty
+    saw: with ``standardize`` for one standard deviation of the feature, with ``scale_targets`` in standard
+    deviations of each task's target. The largest ones at the chosen alpha are drawn in colour and named, the
+    others in grey.
 
     Parameters
     ----------
@@ -31,6 +34,8 @@ class PathDisplay:
         Names of the features.
     alpha : float, optional
         The strength chosen.
+    scaled : str, default=""
+        On which scale the sizes are, such as "per s.d. of the feature"; empty for the units of the data.
 
     Attributes
     ----------
@@ -54,12 +59,19 @@ class PathDisplay:
     """
 
     def __init__(
-        self, alphas: np.ndarray, sizes: np.ndarray, *, features: np.ndarray, alpha: float | None = None
+        self,
+        alphas: np.ndarray,
+        sizes: np.ndarray,
+        *,
+        features: np.ndarray,
+        alpha: float | None = None,
+        scaled: str = "",
     ):
         self.alphas = alphas
         self.sizes = sizes
         self.features = features
         self.alpha = alpha
+        self.scaled = scaled
 
     @classmethod
     def from_estimator(cls, model: Any, *, n_labels: int = 8, ax: Any = None) -> PathDisplay:
@@ -91,6 +103,8 @@ class PathDisplay:
                 f"{type(model).__name__}(per_task=True) has one path per task: draw one of them with "
                 "PathDisplay.from_path(model.path_[0])."
             )
+        # a path of an earlier version does not know its scales
+        found = replace(found, column_scale=model.column_scale_, target_scale=model.target_scale_)
         names = getattr(model, "feature_names_in_", None)
         return cls.from_path(found, alpha=model.alpha_, features=names, n_labels=n_labels, ax=ax)
 
@@ -119,8 +133,8 @@ class PathDisplay:
             Drawn.
         """
         sizes = np.zeros((len(path), path.n_features))
-        for i, (kept, values) in enumerate(zip(path.features, path.values, strict=True)):
-            sizes[i, kept] = np.linalg.norm(values, axis=1)
+        for i, kept in enumerate(path.features):
+            sizes[i, kept] = np.linalg.norm(path.penalised(i), axis=1)
         if features is None:
             features = [f"x{j}" for j in range(path.n_features)]
         if len(features) != path.n_features:
@@ -128,7 +142,9 @@ class PathDisplay:
                 f"{len(features)} names were given for {path.n_features} features: pass one name per feature."
             )
         names = np.array([str(name) for name in features], dtype=object)
-        return cls(path.alphas, sizes, features=names, alpha=alpha).plot(ax, n_labels=n_labels)
+        scales = {"per s.d. of the feature": path.column_scale, "in s.d. of the target": path.target_scale}
+        scaled = ", ".join(words for words, scale in scales.items() if scale is not None)
+        return cls(path.alphas, sizes, features=names, alpha=alpha, scaled=scaled).plot(ax, n_labels=n_labels)
 
     def plot(self, ax: Any = None, *, n_labels: int = 8) -> PathDisplay:
         """Draw sizes above, numbers of features below.
@@ -160,13 +176,14 @@ class PathDisplay:
                 one.axvline(self.alpha, color=ink(), linestyle=(0, (1, 2)), linewidth=1.2)
         upper.sharex(lower)
         upper.tick_params(labelbottom=False)
-        upper.set_ylabel("size of a feature's coefficients\n(norm over tasks)")
+        scaled = f"\n{self.scaled}" if self.scaled else ""
+        upper.set_ylabel(f"size of a feature's coefficients\n(norm over tasks){scaled}")
         lower.set(xlabel="alpha, the strength of the penalty", ylabel="features\nkept")
         lower.yaxis.set_major_locator(whole_numbers(4))
         self.figure_.align_ylabels(self.axes_)
         if self.alpha is not None:
             upper.set_title(
-                f"dotted line: the chosen alpha, {self.alpha:.3g}", loc="left", fontsize=SMALL + 1, **PLAIN
+                f"dotted line: the chosen alpha, {self.alpha:.3g}", loc="left", fontsize=SMALL + 1, **plain()
             )
         if self.lines_:
             names = [shown(self.features[j], name_width(upper)) for j in named]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.report.plots.colours import ink
-from mmtfl.report.plots.text import PLAIN, POINTS, SMALL, shown
+from mmtfl.report.plots.text import POINTS, SMALL, plain, shown
 
 _GAPS = (5.0, 16.0)  # points between a point and its label; from the second on, a line joins them
 # the side of the point on which a label stands: right, left, above, below
@@ -44,7 +44,7 @@ def label_points(
         for gap, (right, up, ha, va) in product(_GAPS, (*_SIDES, *_DIAGONALS)):
             offset = {"xytext": (gap * right, gap * up), "textcoords": "offset points"}
             name = shown(names[j], width)
-            text = ax.annotate(name, points[j], **offset, ha=ha, va=va, fontsize=SMALL, **PLAIN)
+            text = ax.annotate(name, points[j], **offset, ha=ha, va=va, fontsize=SMALL, **plain(name))
             text.set_in_layout(False)
             box = text.get_window_extent().padded(2.0)
             fits = box.x0 >= inside.x0 and box.x1 <= inside.x1 and box.y0 >= inside.y0 and box.y1 <= inside.y1

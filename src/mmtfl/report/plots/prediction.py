@@ -14,7 +14,7 @@ from mmtfl.estimators.inputs import matrix_values, take_task_column
 from mmtfl.report.plots.axes import panels_for, whole_numbers
 from mmtfl.report.plots.colours import BLUE, ORANGE, ink
 from mmtfl.report.plots.learned import fitted
-from mmtfl.report.plots.text import PLAIN, SMALL, legend, shown, task_name
+from mmtfl.report.plots.text import SMALL, legend, plain, shown, task_name
 
 __all__ = ["PredictionDisplay"]
 
@@ -191,9 +191,9 @@ class PredictionDisplay:
         for i, panel in enumerate(self.axes_):
             panel.tick_params(labelsize=SMALL)
             if i + n_columns >= n:
-                panel.set_xlabel(across, **PLAIN)
+                panel.set_xlabel(across, **plain(across))
             if i % n_columns == 0:
-                panel.set_ylabel(up, **PLAIN)
+                panel.set_ylabel(up, **plain(up))
         return self
 
     # -- regression ------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ class PredictionDisplay:
                 fit = r_squared(y_true[part], y_pred[part])
                 lines = [task_name(label, 18), *([] if fit is None else [f"R² {fit:.2f}"])]
             lines += ["darker: more rows"] if len(part) > _CROWDED else []
-            panel.set_title("\n".join(lines), fontsize=SMALL + 1, **PLAIN)
+            panel.set_title("\n".join(lines), fontsize=SMALL + 1, **plain(*lines))
 
     def _rows(self, label: Any) -> np.ndarray:
         return np.arange(len(self.task)) if label is None else np.flatnonzero(self.task == label)
@@ -264,7 +264,7 @@ class PredictionDisplay:
             panel.set_xticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
             right = float(np.mean((probability > 0.5) == is_second))
             name = count(n_tasks, "task") if label is None else task_name(label, 18)
-            panel.set_title(f"{name}\n{right:.0%} right", fontsize=SMALL + 1, **PLAIN)
+            panel.set_title(f"{name}\n{right:.0%} right", fontsize=SMALL + 1, **plain(name))
         entries = [(filled[0], shown(second, 16)), (outline[0], shown(first, 16))]
         legend(self.axes_[n_columns - 1], entries, title="observed")
 

@@ -12,6 +12,7 @@ from mmtfl.report.plots.colours import BLUE, GREEN, VERMILLION
 from mmtfl.report.plots.learned import learned
 from mmtfl.report.plots.placing import label_points
 from mmtfl.report.plots.text import legend, name_width, note
+from mmtfl.report.summary import KINDS, MEANINGS
 
 __all__ = ["SharedPartDisplay"]
 
@@ -40,6 +41,9 @@ class SharedPartDisplay:
         Number of tasks.
     size_label : str
         What the size is, in words.
+    kind : ndarray of shape (n_features,), optional
+        "shared" (used by all tasks that could use it), "partial", "single" or "none"; None: as if every task
+        could use every feature.
 
     Attributes
     ----------
@@ -70,12 +74,14 @@ class SharedPartDisplay:
         features: np.ndarray,
         n_tasks: int,
         size_label: str = "c, the part common to all tasks",
+        kind: np.ndarray | None = None,
     ):
         self.size = size
         self.n_using = n_using
         self.features = features
         self.n_tasks = n_tasks
         self.size_label = size_label
+        self.kind = self._by_number() if kind is None else kind
 
     @classmethod
     def from_estimator(cls, model: Any, *, n_labels: int = 10, ax: Any = None) -> SharedPartDisplay:
@@ -102,6 +108,7 @@ class SharedPartDisplay:
             features=read.features,
             n_tasks=int(np.count_nonzero(read.counts)),
             size_label=read.size_label,
+            kind=np.array(KINDS)[read.kind],
         )
         return display.plot(ax, n_labels=n_labels)
 
@@ -125,13 +132,7 @@ class SharedPartDisplay:
         x = self.n_using + self._aside()
         margin = max(0.5, 0.03 * self.n_tasks)
         crowded = np.count_nonzero(self.n_using) > _CROWDED
-        kinds = {
-            "shared": self.n_using == self.n_tasks,
-            "partial": (self.n_using > 1) & (self.n_using < self.n_tasks),
-            "single": self.n_using == 1,
-        }
-        if self.n_tasks == 1:
-            kinds["shared"] = np.zeros_like(kinds["single"])
+        kinds = {kind: self.kind == kind for kind in _LOOKS}
         self.points_ = {}
         for kind, chosen in kinds.items():
             if chosen.any():
@@ -158,7 +159,11 @@ class SharedPartDisplay:
         none = int(np.count_nonzero(self.n_using == 0))
         note(ax, [f"not shown: {count(none, 'feature')} that no task uses"] if none else [])
         if self.points_:
-            entries = [(drawn, f"{kind} ({kinds[kind].sum()})") for kind, drawn in self.points_.items()]
+            could = " that could" if np.any(self.n_using[kinds["shared"]] < self.n_tasks) else ""
+            words = {**MEANINGS, "shared": f"{MEANINGS['shared']}{could}"}
+            entries = [
+                (drawn, f"{words[kind]} ({kinds[kind].sum()})") for kind, drawn in self.points_.items()
+            ]
             legend(ax, entries, title="features")
         used = np.flatnonzero(self.n_using)
         top = used[self._by_size(used)][:n_labels]
@@ -166,6 +171,11 @@ class SharedPartDisplay:
             ax, np.column_stack([x, self.size]), self.features.tolist(), top.tolist(), width=name_width(ax)
         )
         return self
+
+    def _by_number(self) -> np.ndarray:
+        n = self.n_using
+        conditions = [n == 0, n == 1, n == self.n_tasks]
+        return np.select(conditions, ["none", "single", "shared"], default="partial")
 
     def _by_size(self, chosen: np.ndarray) -> np.ndarray:
         names = self.features[chosen].astype(str)

@@ -13,7 +13,6 @@ from mmtfl.report.plots.colours import sharing_colours
 from mmtfl.report.plots.learned import learned, spreads
 from mmtfl.report.plots.ordering import order_features, order_tasks
 from mmtfl.report.plots.text import (
-    PLAIN,
     POINTS,
     SMALL,
     axes_points,
@@ -21,6 +20,7 @@ from mmtfl.report.plots.text import (
     name_rows,
     name_width,
     note,
+    plain,
     upright_length,
 )
 from mmtfl.report.summary import KINDS
@@ -30,6 +30,7 @@ __all__ = ["SharingMapDisplay"]
 _ROBUST = 0.98  # share of coefficients within the limits of the colours
 _CELL = 11.0  # points: cells as large as this have room for a sign
 _GROUPS = (*KINDS[:3], "apart")  # features of none of the tasks that count are those of tasks set apart
+_NAMES = {"shared": "by all tasks", "partial": "by some", "single": "by one", "apart": "set apart"}
 _LONG = 4.5  # inches: a longer colour bar is no easier to read
 _WIDEST = 6.5  # inches: wider figures are shrunk in print, and their text with them
 _LABELS_TAKE = 0.3  # share of the axes that names and colour bar take once they are laid out
@@ -38,7 +39,8 @@ _LABELS_TAKE = 0.3  # share of the axes that names and colour bar take once they
 class SharingMapDisplay:
     """Map of which task uses which feature, and how much.
 
-    One row per feature that some task uses, shared ones first; one column per task, those alike side by side.
+    One row per feature that some task uses, those of all tasks first; one column per task, those alike side
+    by side. "By all tasks" counts the tasks that could use a feature, those within whose rows it varies.
     Purple coefficients are positive, orange ones negative (with a dash where there is room), white cells
     are exact zeros. Where there are more cells than the picture can show, a cell stands for several and
     shows the largest coefficient in size.
@@ -52,7 +54,8 @@ class SharingMapDisplay:
     tasks : ndarray of shape (n_tasks,)
         Labels of the tasks.
     kind : ndarray of shape (n_shown,)
-        "shared", "partial", "single", or "apart": used only by tasks that the model sets apart.
+        "shared" (used by all tasks that could use it), "partial", "single", or "apart": used only by tasks
+        that the model sets apart.
     n_features : int
         Number of features of the model, those that no task uses included.
     quantity : str, default="coefficient"
@@ -230,7 +233,7 @@ class SharingMapDisplay:
         return f"{used}; not shown: {left_out} that no task uses" if left_out else used
 
     def _mark_kinds(self, height: float) -> None:
-        """Lines between shared, partial and single features, and their numbers at the right."""
+        """Lines between features of all tasks, of some and of one, and their numbers at the right."""
         kinds = [kind for kind in _GROUPS if kind in self.kind]
         first = [int(np.argmax(self.kind == kind)) for kind in kinds]
         number = [int(np.count_nonzero(self.kind == kind)) for kind in kinds]
@@ -244,11 +247,15 @@ class SharingMapDisplay:
             middle = start + (n - 1) / 2
             if (middle - last) * row >= 1.3 * SMALL:  # a thin group next to another is not named
                 at.append(middle)
-                names.append(f"{n} {'set ' if kind == 'apart' else ''}{kind}")
+                names.append(f"{n} {self._by_whom(kind)}")
                 last = middle
         side = self.ax_.secondary_yaxis("right")
-        side.set_yticks(at, names, fontsize=SMALL, **PLAIN)
+        side.set_yticks(at, names, fontsize=SMALL, **plain())
         side.tick_params(length=0)
+
+    def _by_whom(self, kind: str) -> str:
+        could = kind == "shared" and not self.coef[self.kind == kind].all()
+        return "by all that could" if could else _NAMES[kind]
 
     def _mark_signs(self) -> None:
         """Thin lines between cells, and a dash on negative ones: their sign is seen in grey too."""

@@ -7,21 +7,37 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.report.plots.fonts import drawable, families
+
 SMALL = 8  # points: the least that reads well in print
 POINTS = 72.0  # of an inch
 _LETTER = 0.62 * SMALL  # width of a letter in points
-# a name such as "$x" or "a_b" is a name, not a formula
-PLAIN: dict[str, Any] = {"parse_math": False, "usetex": False}
+
+
+def plain(*texts: str) -> dict[str, Any]:
+    """Options of texts that are drawn as they are: "$x" is no formula, and every letter has its font."""
+    return {"parse_math": False, "usetex": False, "family": families("".join(texts))}
 
 
 def shown(name: Any, width: int = 24) -> str:
     """Make a name one line of at most `width` characters, cut in the middle, where names differ least."""
     text = " ".join(str(name).split())
-    text = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
-    if len(text) <= width:
-        return text
+    letters = [drawable(letter) if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text]
+    if sum(map(len, letters)) <= width:
+        return "".join(letters)
     end = (width - 1) // 3
-    return f"{text[: width - 1 - end]}\N{HORIZONTAL ELLIPSIS}{text[-end:]}"
+    return f"{_fitting(letters, width - 1 - end)}\N{HORIZONTAL ELLIPSIS}{_fitting(letters[::-1], end, -1)}"
+
+
+def _fitting(letters: list[str], width: int, step: int = 1) -> str:
+    """The first letters that fit, written forwards or backwards; a number of a letter is not cut."""
+    taken: list[str] = []
+    for letter in letters:
+        width -= len(letter)
+        if width < 0:
+            break
+        taken.append(letter)
+    return "".join(taken[::step])
 
 
 def task_name(label: Any, width: int = 24) -> str:
@@ -49,7 +65,8 @@ def name_width(ax: Any) -> int:
 def name_rows(ax: Any, names: np.ndarray, room: float, *, width: int = 24) -> None:
     """Label the rows of an image, one name every few rows where not all fit."""
     at = thinned(len(names), room)
-    ax.set_yticks(at, [shown(names[j], width) for j in at], fontsize=SMALL, **PLAIN)
+    texts = [shown(names[j], width) for j in at]
+    ax.set_yticks(at, texts, fontsize=SMALL, **plain(*texts))
 
 
 def upright_length(names: np.ndarray, room: float, *, width: int = 16) -> float:
@@ -65,12 +82,13 @@ def name_columns(ax: Any, names: np.ndarray, room: float, *, width: int = 16) ->
     flat = not upright_length(names, room, width=width)
     at = np.arange(len(texts)) if flat else thinned(len(texts), room)
     rotation = 0 if flat else 90
-    ax.set_xticks(at, [texts[t] for t in at], rotation=rotation, fontsize=SMALL, **PLAIN)
+    ax.set_xticks(at, [texts[t] for t in at], rotation=rotation, fontsize=SMALL, **plain(*texts))
 
 
 def note(ax: Any, lines: Iterable[str]) -> None:
     """Write lines above the axes, at the left."""
-    ax.set_title("\n".join(lines), loc="left", fontsize=SMALL + 1, **PLAIN)
+    text = "\n".join(lines)
+    ax.set_title(text, loc="left", fontsize=SMALL + 1, **plain(text))
 
 
 def legend(ax: Any, entries: Sequence[tuple[Any, str]], **options: Any) -> Any:
@@ -81,5 +99,5 @@ def legend(ax: Any, entries: Sequence[tuple[Any, str]], **options: Any) -> Any:
     # matplotlib leaves out what it takes for a private label, such as "_x": names come in afterwards
     made = ax.legend(handles, [str(i) for i in range(len(handles))], **{**looks, **place, **options})
     for text, (_, name) in zip(made.get_texts(), entries, strict=True):
-        text.set(text=name, **PLAIN)
+        text.set(text=name, **plain(name))
     return made

@@ -31,7 +31,7 @@
     if (size >= 1e6 || size < 1e-4) text = value.toExponential(2);
     return text.replace("-", "−").replace("e+", "e").replace("e-", "e−");
   };
-  const plural = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+  const oneScale = data.scaled.includes("targets") ? "on one scale" : "per s.d.";
 
   // -- the matrix: 16-bit steps, each feature on its own scale -----------------------------------------------
 
@@ -94,14 +94,15 @@
     const sortBy = (header) => {
       const column = [...header.parentNode.children].indexOf(header);
       const type = header.dataset.type;
-      const first = type === "num" ? "descending" : "ascending";
+      const first = type === "text" ? "ascending" : "descending";
       const other = first === "ascending" ? "descending" : "ascending";
       const direction = header.getAttribute("aria-sort") === first ? other : first;
       for (const each of header.parentNode.children) each.removeAttribute("aria-sort");
       header.setAttribute("aria-sort", direction);
       const sign = direction === "ascending" ? 1 : -1;
-      const key = { num: numeric, text: (text) => text, kind: (text) => data.kinds.indexOf(text) }[type];
-      const keyed = all.map((row) => [key(row.cells[column].textContent.trim()), row]);
+      const text = (cell) => cell.textContent.trim();
+      const key = { num: (cell) => numeric(text(cell)), text, tasks: (cell) => Number(cell.dataset.tasks) }[type];
+      const keyed = all.map((row) => [key(row.cells[column]), row]);
       keyed.sort(([a], [b]) => {
         // what has no number stays at the end, whichever way the others are sorted
         if (a === null || b === null) return (a === null) - (b === null);
@@ -159,7 +160,7 @@
   const bars = (heading, lines) => {
     const both = data.scaled.length > 0;
     const head = make("tr", {}, make("th", { scope: "col" }, heading), make("th", { scope: "col", class: "bar-cell" }, ""));
-    if (both) head.append(make("th", { scope: "col", class: "num" }, "one scale"));
+    if (both) head.append(make("th", { scope: "col", class: "num" }, oneScale));
     head.append(make("th", { scope: "col", class: "num" }, both ? "per unit" : "coefficient"));
     const largest = Math.max(0, ...lines.map((line) => Math.abs(line.value)));
     const body = make("tbody");
@@ -173,8 +174,7 @@
     return make("table", { class: "bars" }, make("thead", {}, head), body);
   };
   function openFeature(feature) {
-    const kind = features.kind[feature];
-    const facts = [`${data.kinds[kind]}: ${data.meanings[kind]}`, `${data.sizeName} = ${shown(features.size[feature])}`];
+    const facts = [`used by ${features.usedBy[feature]}`, `${data.sizeName} = ${shown(features.size[feature])}`];
     const row = rowOf.get(feature);
     if (features.agreement[feature] !== null)
       facts.push(`${Math.round(100 * features.agreement[feature])} % of the coefficients have the same sign`);
@@ -369,16 +369,15 @@
     const { row, column } = cursor;
     const feature = map.features[row];
     const value = coefficient(row, column);
-    const kind = data.kinds[features.kind[feature]];
     let words = ": not used";
     if (value !== 0) {
       words = data.scaled.length
-        ? `: ${shown(value)} on one scale, ${shown(original(row, column))} per unit`
+        ? `: ${shown(value)} ${oneScale}, ${shown(original(row, column))} per unit`
         : `: ${shown(value)}`;
     }
     byId("map-readout").replaceChildren(
       make("strong", {}, isolated(features.name[feature])), " in ", make("strong", {}, isolated(data.tasks[map.tasks[column]])),
-      `${words}. The feature is ${kind}: ${plural(features.tasks[feature], "task")} of ${nColumns}.`);
+      `${words}. The feature is used by ${features.usedBy[feature]}.`);
   }
   const moveTo = (row, column) => {
     cursor = { row: Math.max(0, Math.min(nRows - 1, row)), column: Math.max(0, Math.min(nColumns - 1, column)) };

@@ -1,0 +1,134 @@
+"""Tasks with a single class: left out of the fit, and predicted by their base rate."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mmtfl.data.tasks import Tasks
+from mmtfl.data.validation import class_counts
+from mmtfl.data.words import count, show
+
+# what a fitted model has for each task, and along which axis
+PER_TASK = {
+    **dict.fromkeys(("coef_", "intercept_", "task_sizes_", "shared_", "specific_", "outlier_", "usable_"), 0),
+    "B_": 1,
+}
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class BaseRates:
+    """The tasks of a fit, some of which are left out of it.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_tasks,)
+        All tasks.
+    left_out : ndarray of bool of shape (n_tasks,)
+        Which of them are not fitted.
+    log_odds : ndarray of shape (n_left_out,)
+        Of the second class, at the base rate of these tasks.
+    sizes : ndarray of shape (n_left_out,)
+        Their numbers of rows.
+    """
+
+    labels: np.ndarray
+    left_out: np.ndarray
+    log_odds: np.ndarray
+    sizes: np.ndarray
+
+    def add_to(self, model: Any) -> None:
+        """Give a model, fitted on the other tasks, these tasks too: no feature, and an intercept."""
+        for name, axis in PER_TASK.items():
+            if vars(model).get(name) is not None:
+                setattr(model, name, self._widen(getattr(model, name), axis))
+        model.intercept_[self.left_out] = self.log_odds
+        model.task_sizes_[self.left_out] = self.sizes
+        model.tasks_, model.base_rate_tasks_ = self.labels, self.labels[self.left_out]
+        for name in ("alpha_", "alphas_"):  # of searches in which every task has a strength of its own
+            if np.ndim(vars(model).get(name)) == {"alpha_": 1, "alphas_": 2}[name]:
+                setattr(model, name, self._widen(getattr(model, name), 0, fill=np.nan))
+        if "path_" in vars(model):
+            model.path_ = self.widen_path(model.path_)
+        if "heldout_scores_" in vars(model):
+            model.heldout_scores_ = self.widen_scores(model.heldout_scores_)
+
+    def widen_scores(self, table: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Held-out scores with these tasks in them, which have none."""
+        columns = {"task": self.labels, "n_rows": self._widen(table["n_rows"], 0)}
+        scores = {name: column for name, column in table.items() if name not in columns}
+        return columns | {name: self._widen(column, 0, fill=np.nan) for name, column in scores.items()}
+
+    def widen_path(self, path: Any) -> Any:
+        """A path, or one for each task, with these tasks in it."""
+        if not isinstance(path, list):
+            intercepts = self._widen(path.intercepts, 1)
+            intercepts[:, self.left_out] = self.log_odds
+            return replace(path, values=[self._widen(v, 1) for v in path.values], intercepts=intercepts)
+        fitted, rates = iter(path), iter(self.log_odds)
+        return [_flat(path[0], next(rates)) if out else next(fitted) for out in self.left_out]
+
+    def _widen(self, values: np.ndarray, axis: int, fill: float = 0.0) -> np.ndarray:
+        shape = list(values.shape)
+        shape[axis] = len(self.labels)
+        wide = np.full(shape, fill, dtype=values.dtype)
+        np.moveaxis(wide, axis, 0)[~self.left_out] = np.moveaxis(values, axis, 0)
+        return wide
+
+
+def _flat(path: Any, log_odds: float) -> Any:
+    """The path of a task without features, as long as another one."""
+    n = len(path.alphas)
+    return replace(
+        path,
+        features=[np.empty(0, dtype=np.intp)] * n,
+        values=[np.empty((0, 1))] * n,
+        intercepts=np.full((n, 1), log_odds),
+        objectives=np.full(n, np.nan),
+        violations=np.zeros(n),
+        converged=np.ones(n, dtype=bool),
+    )
+
+
+def leave_out_one_class(tasks: Tasks, classes: np.ndarray) -> tuple[Tasks, BaseRates | None]:
+    """The tasks with rows of both classes (-1 and +1), and what the others are predicted by.
+
+    The rate of a task left out is that of its rows and one more row at the rate of all tasks, so that it is
+    neither 0 nor 1.
+    """
+    weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
+    index, positive = tasks.observation_task, tasks.y > 0
+    counts = class_counts(positive[weights > 0], index[weights > 0], tasks.n_tasks)
+    left_out = (counts > 0).sum(axis=1) < 2
+    if not left_out.any():
+        return tasks, None
+    if left_out.all():
+        raise ValueError(
+            "Every task has a single class, so that no task tells the classes apart: nothing is left to fit. "
+            "Add rows of the other class, or check the task labels."
+        )
+    both = np.array([np.bincount(index, weights * part, tasks.n_tasks) for part in (~positive, positive)])
+    prior = both.sum(axis=1) / both.sum()
+    negative, of_second = both[:, left_out] + prior[:, None]
+    found = BaseRates(tasks.labels, left_out, np.log(of_second / negative), tasks.sizes[left_out])
+    _tell(found, classes[(both[1] > 0)[left_out].astype(np.intp)])
+    return tasks.select(~left_out[index]), found
+
+
+def _tell(found: BaseRates, classes: np.ndarray) -> None:
+    labels = found.labels[found.left_out]
+    named = [
+        f"{show(labels, t)} ({count(found.sizes[t], 'row')}, {show(classes, t)})"
+        for t in range(min(len(labels), _MOST_NAMED))
+    ]
+    more = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
+    warnings.warn(
+        f"{count(len(labels), 'task')} left out of the fit and predicted by the base rate, for want of a "
+        f"second class: {', '.join(named)}{more}.",
+        UserWarning,
+        stacklevel=5,
+    )

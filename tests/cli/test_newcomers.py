@@ -1,0 +1,251 @@
+"""What a newcomer types and has: options in every spelling, methods by name, and tables as they come."""
+
+import inspect
+import io
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mmtfl
+from mmtfl.cli.main import COMMANDS, USAGES, main
+from mmtfl.cli.methods import TWO_STRENGTHS
+
+METHODS = ("mmtfl", *TWO_STRENGTHS, "single")
+
+
+def visits(n=90, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "site": rng.choice(["Bern", "Cork", "Delft"], n),
+            "age": rng.normal(50, 10, n).round(1),
+            "dose": rng.normal(size=n).round(2),
+            "noise": rng.normal(size=n).round(2),
+        }
+    )
+    stay = 0.3 * frame["age"] + 2 * (frame["site"] == "Bern") * frame["dose"] + rng.normal(size=n)
+    return frame.assign(stay=stay.round(3))
+
+
+def classes(n=90):
+    """Of three sites, one has a single class."""
+    frame = visits(n)
+    return frame.assign(stay=np.where((frame["stay"] > 15) | (frame["site"] == "Delft"), "long", "short"))
+
+
+def run(tokens, capsys, code=0):
+    assert main([str(token) for token in tokens]) == code
+    return capsys.readouterr()
+
+
+@pytest.fixture
+def table(tmp_path):
+    visits().to_csv(tmp_path / "visits.csv", index=False)
+    classes().to_csv(tmp_path / "classes.csv", index=False)
+    return tmp_path
+
+
+def on(table, name, *more, command="fit", output="m.mmtfl"):
+    return [command, table / f"{name}.csv", "--task", "site", "--target", "stay", "-o", table / output, *more]
+
+
+# -- options -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "targets", [["--target", "a", "b"], ["--target", "a", "--target", "b"], ["--target=a", "--target=b"]]
+)
+def test_several_targets_in_every_spelling(tmp_path, capsys, targets):
+    frame = visits()
+    frame.assign(a=frame["stay"], b=2 * frame["age"]).drop(columns=["stay", "site"]).to_csv(
+        tmp_path / "a.csv", index=False
+    )
+    run(["fit", tmp_path / "a.csv", *targets, "--alpha", "0.1", "-o", tmp_path / "m.mmtfl"], capsys)
+    assert mmtfl.load(tmp_path / "m.mmtfl").tasks_.tolist() == ["a", "b"]
+
+
+def test_a_file_behind_an_option_of_several_values_is_missed_and_told(table, capsys):
+    tokens = ["fit", "--task", "site", "-o", table / "m.mmtfl", "--target", "stay", table / "visits.csv"]
+    err = run(tokens, capsys, code=2).err
+    assert "fit needs DATA: put the file first" in err and "takes all that follow it" in err
+
+
+@pytest.mark.parametrize("command", ["cv", "compare", "reproduce"])
+def test_jobs_has_both_names_everywhere(capsys, command):
+    shown = run([command, "--help"], capsys).out
+    assert "--jobs" in shown and "--n-jobs" in shown
+
+
+def test_both_names_of_jobs_are_taken(table, capsys):
+    for name in ("--jobs", "--n-jobs"):
+        more = ["--pk", "2,1", "--alphas", "3", "--folds", "2", name, "2", "--force"]
+        run(on(table, "visits", *more, command="cv"), capsys)
+        assert mmtfl.load(table / "m.mmtfl").n_jobs == 2
+    assert "--jobs 0" in run(on(table, "visits", "--jobs", "0", "--force", command="cv"), capsys, code=2).err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_usage_names_real_arguments_and_all_that_are_needed(capsys, command):
+    shown = run([command, "--help"], capsys).out
+    first = shown.splitlines()[0]
+    assert first == f"Usage: mmtfl {command} {USAGES[command]}" and "[ARGS]" not in shown
+    options = re.findall(r"(?<!\w)--?\w[\w-]*", first.partition(" [OPTIONS]")[0].partition(command)[2])
+    assert all(re.search(rf"(^|\s){re.escape(option)}\b", shown.partition("\n")[2]) for option in options)
+    # a row that begins with a star is required
+    required = re.findall(r"^│ \*\s+(\S+)", shown, flags=re.M)
+    for name in required:
+        if name.startswith("-"):
+            assert name in first.split() or {"-o", "--output"} & set(first.split()), name
+        else:
+            assert name in first.split(), name
+
+
+# -- methods -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", ["visits", "classes"])
+def test_every_method_is_fitted_predicted_and_inspected(table, capsys, method, kind):
+    few = ["--pk", "2,1", "--alphas", "4"] if method == "mmtfl" else ["--alphas", "3"]
+    one_class = ["--drop-tasks", "one-class"] if kind == "classes" else []
+    run(on(table, kind, "--method", method, *few, "--folds", "2", *one_class, command="cv"), capsys)
+    model = mmtfl.load(table / "m.mmtfl")
+    named = type(getattr(model, "best_estimator_", model)).__name__
+    assert named.lower().startswith({"single": "singletask"}.get(method, method))
+    assert named.removesuffix("CV").endswith("Regressor" if kind == "visits" else "Classifier")
+    out = run(["predict", table / "m.mmtfl", table / f"{kind}.csv"], capsys).out
+    found = pd.read_csv(io.StringIO(out))
+    good = (
+        np.corrcoef(found["prediction"], found["stay"])[0, 1]
+        if kind == "visits"
+        else (found["prediction"] == found["stay"]).mean()
+    )
+    assert good > 0.6
+    shown = run(["inspect", table / "m.mmtfl"], capsys).out
+    assert f"--method {method}" in shown and "Bern" in shown
+
+
+@pytest.mark.parametrize("method", ["dirty", "single"])
+def test_the_report_shows_every_kind_of_search(table, capsys, method):
+    run(on(table, "classes", "--method", method, "--alphas", "3", "--folds", "2", "--drop-tasks", "one-class",
+           command="cv"), capsys)  # fmt: skip
+    page = table / "r.html"
+    out, err = run(["report", table / "m.mmtfl", table / "classes.csv", "-o", page], capsys)
+    assert (out, err) == ("", f"Written: {page}\n")
+    assert "could not be refitted" not in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--method", "dirty", "--pk", "2,1"], "--pk does not go with --method dirty: it is for mmtfl only"),
+        (
+            ["--method", "capped", "--one-se"],
+            "--one-se does not go with --method capped: it is for mmtfl and",
+        ),
+        (["--method", "robust", "--alphas", "1", "0.1"], "has two strengths: --alphas takes how many"),
+        (["--method", "single", "--checkpoint", "c"], "--checkpoint does not go with --method single"),
+        (["--method", "lowrank", "--dask", "local"], "--dask does not go with --method lowrank"),
+        (["--method", "pooled"], "pooled"),
+        (["--drop-tasks", "one-class"], "--drop-tasks one-class is for classes, and the targets are numbers"),
+    ],
+)
+def test_options_that_do_not_apply_are_refused(table, capsys, options, line):
+    err = run(on(table, "visits", *options, command="cv"), capsys, code=2).err
+    assert line in err and len(err.splitlines()) == 1
+
+
+def test_the_help_of_cv_says_what_every_method_assumes():
+    from mmtfl.cli.cv import cv
+
+    text = inspect.getdoc(cv)
+    assert all(re.search(rf"^  {method}: +\w.*\.$", text, flags=re.M) for method in METHODS)
+
+
+# -- tasks of one class ------------------------------------------------------------------------------------
+
+
+def test_a_task_of_one_class_is_told_with_the_option_that_helps(table, capsys):
+    err = run(on(table, "classes"), capsys, code=2).err
+    assert "Task 'Delft' has only one class, 'long'" in err and "with --drop-tasks one-class." in err
+    err = run(on(table, "classes", "--drop-tasks", "one-class"), capsys).err
+    n_rows = int((classes()["site"] == "Delft").sum())
+    assert (
+        "1 task left out of the fit and predicted by the base rate, for want of a second class: "
+        f"'Delft' ({n_rows} rows, 'long')" in err
+    )
+    shown = run(["inspect", table / "m.mmtfl"], capsys).out
+    line = next(line for line in shown.splitlines() if line.strip().startswith("Delft"))
+    assert "base rate" in line
+    assert "Base rate: 1 task with a single class, left out of the fit ('Delft')." in shown
+    found = json.loads(run(["inspect", table / "m.mmtfl", "--json"], capsys).out)
+    assert [one["base_rate"] for one in found["tasks"]] == [False, False, True]
+    out = run(["predict", table / "m.mmtfl", table / "classes.csv"], capsys).out
+    rows = pd.read_csv(io.StringIO(out)).query("site == 'Delft'")
+    assert (rows["prediction"] == "long").all() and rows["probability"].nunique() == 1
+
+
+# -- tables as they come -----------------------------------------------------------------------------------
+
+
+def test_a_spreadsheet_of_another_country_is_read(tmp_path, capsys):
+    frame = visits()
+    text = frame.to_csv(index=False, sep=";", decimal=",").replace("Bern;", " Bern ;")
+    path = tmp_path / "a.csv"
+    path.write_text(text + ";;;;\n;;;;\n", encoding="utf-8-sig")
+    tokens = ["fit", path, "--task", "site", "--target", "stay", "--alpha", "0.1", "-o", tmp_path / "m.mmtfl"]
+    assert "Use --separator ';'" in run(tokens, capsys, code=2).err
+    err = run([*tokens, "--separator", ";"], capsys, code=2).err
+    assert err.startswith("mmtfl: The table has 4 problems:\n  1. ") and err.count("--decimal ','") == 4
+    err = run([*tokens, "--separator", ";", "--decimal", ","], capsys).err
+    n_bern = int((frame["site"] == "Bern").sum())
+    assert f"note: spaces around text are left out: 'site' ({n_bern} cells)" in err
+    assert "note: 2 rows without any value left out" in err
+    frame.to_csv(tmp_path / "plain.csv", index=False)
+    tokens[1], tokens[-1] = tmp_path / "plain.csv", tmp_path / "plain.mmtfl"
+    run(tokens, capsys)
+    np.testing.assert_array_equal(
+        mmtfl.load(tmp_path / "m.mmtfl").coef_, mmtfl.load(tmp_path / "plain.mmtfl").coef_
+    )
+
+
+def test_new_labels_are_counted_and_misspelt_ones_suspected(table, capsys):
+    run(on(table, "visits", "--alpha", "0.1"), capsys)
+    new = visits(6, seed=1).assign(site=["Bern ", " Cork", "Berne", "Oslo", "Oslo", "Delft"])
+    new.to_csv(table / "new.csv", index=False)
+    tokens = ["predict", table / "m.mmtfl", table / "new.csv"]
+    err = run(tokens, capsys, code=2).err
+    assert (
+        "Task 'Berne' in data row 3 is not one the model knows "
+        "(3 rows with new tasks, of tasks 'Berne', 'Oslo'): did you mean 'Bern'?" in err
+    )
+    out, err = run([*tokens, "--unknown-task", "mean"], capsys)
+    assert "note: spaces around text are left out: 'site' (2 cells)" in err
+    assert (
+        "note: 3 rows of tasks the model does not know, predicted by the mean over its tasks: "
+        "'Berne' 1 row, 'Oslo' 2 rows. Is 'Berne' meant to be 'Bern'?" in err
+    )
+    model = mmtfl.load(table / "m.mmtfl")
+    found = pd.read_csv(io.StringIO(out))["prediction"].to_numpy()
+    X = new[["age", "dose", "noise"]].to_numpy()
+    np.testing.assert_allclose(found[3], X[3] @ model.coef_.mean(axis=0) + model.intercept_.mean())
+    np.testing.assert_allclose(found[0], X[0] @ model.coef_[0] + model.intercept_[0])
+    new.assign(site=["Bern", "", " ", "Oslo", "Oslo", "Delft"]).to_csv(table / "new.csv", index=False)
+    err = run([*tokens, "--unknown-task", "mean"], capsys, code=2).err
+    assert "2 rows without a label (first in data row 2): no label is not a new task" in err
+
+
+def test_predict_needs_the_columns_in_use_only(table, capsys):
+    run(on(table, "visits", "--alpha", "0.3"), capsys)
+    model = mmtfl.load(table / "m.mmtfl")
+    unused = [name for j, name in enumerate(["age", "dose", "noise"]) if not model.coef_[:, j].any()]
+    assert unused == ["dose", "noise"]
+    tokens = ["predict", table / "m.mmtfl", table / "visits.csv"]
+    whole = pd.read_csv(io.StringIO(run(tokens, capsys).out))
+    visits().drop(columns=["dose", "noise", "stay"]).to_csv(table / "few.csv", index=False)
+    out, err = run(["predict", table / "m.mmtfl", table / "few.csv"], capsys)
+    assert err == "note: the table lacks 'dose', 'noise': not needed, as no task of the model uses them\n"
+    np.testing.assert_array_equal(pd.read_csv(io.StringIO(out))["prediction"], whole["prediction"])

@@ -1,0 +1,280 @@
+"""Which tasks could use a feature, which do, and which way: against numbers written out by hand."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from mmtfl import MMTFLRegressor, MMTFLRegressorCV, Tasks, TwoStrengthCV, load
+from mmtfl.data.variation import could_use
+from mmtfl.estimators.additive import RobustRegressor
+from mmtfl.estimators.usage import feature_use, used_by
+from mmtfl.report.summary import describe
+
+STORAGES = [np.asarray, np.asfortranarray, sparse.csr_array, sparse.csc_array, np.float32]
+
+
+def hospitals():
+    """Four hospitals; dose does not vary in Cork, and Doha has one row."""
+    rng = np.random.default_rng(0)
+    task = np.repeat(["Aker", "Bern", "Cork", "Doha"], [40, 60, 25, 1])
+    X = pd.DataFrame(rng.normal(size=(126, 4)), columns=["age", "dose", "iron", "salt"])
+    X["age"] = 50 + 15 * X["age"]
+    X.loc[task == "Cork", "dose"] = 2.0
+    y = 0.1 * X["age"] - X["dose"] + np.where(task == "Bern", -2, 0) * X["iron"] + 0.3 * rng.normal(size=126)
+    return X, y, task
+
+
+@pytest.fixture(scope="module")
+def model():
+    X, y, task = hospitals()
+    with pytest.warns(UserWarning, match="Doha"):
+        return MMTFLRegressor(p=1, k=1, alpha=0.5, standardize=True).fit(X, y, task=task)
+
+
+# -- who could -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("store", STORAGES)
+def test_a_task_could_use_what_varies_within_its_rows(store):
+    X = np.array([[0.0, 1.0, 5.0, 0.0], [0.0, 2.0, 5.0, 0.0], [1.0, 3.0, 5.0, 7.0], [1.0, 3.0, 6.0, 7.0]])
+    tasks = Tasks.from_rows(store(X), np.arange(4.0), ["a", "a", "b", "b"])
+    expected = [[False, True, False, False], [False, False, True, False]]
+    assert_array_equal(could_use(tasks, fit_intercept=True), expected)
+    not_zero = [[False, True, True, False], [True, True, True, True]]
+    assert_array_equal(could_use(tasks, fit_intercept=False), not_zero)
+
+
+def test_rows_without_weight_and_rounding_do_not_make_a_column_vary():
+    X = np.array([[1.0, 1e9], [1.0, 1e9 + 1e-7], [2.0, 1e9]])
+    tasks = Tasks.from_rows(X, np.arange(3.0), sample_weight=[1.0, 1.0, 0.0])
+    assert not could_use(tasks, fit_intercept=True).any()
+    far_away = Tasks.from_rows(np.array([[1.7e9], [1.7e9 + 1.0]]), np.arange(2.0))
+    assert could_use(far_away, fit_intercept=True).all()
+
+
+def test_targets_of_one_table_are_judged_on_the_rows_where_they_are_observed():
+    X = np.array([[1.0, 0.0], [1.0, 1.0], [2.0, 1.0]])
+    Y = np.array([[1.0, 1.0], [2.0, 2.0], [3.0, np.nan]])
+    assert_array_equal(could_use(Tasks.from_shared(X, Y), fit_intercept=True), [[True, True], [False, True]])
+    assert could_use(Tasks.from_shared(X, Y[:, :1]), fit_intercept=True).all()
+
+
+# -- who does ------------------------------------------------------------------------------------------------
+
+
+def test_a_feature_of_all_tasks_that_could_use_it_is_shared(model):
+    frame = model.summary().set_index("feature")
+    assert frame["n_possible"].to_dict() == {"age": 3, "dose": 2, "iron": 3, "salt": 3}
+    assert frame["n_tasks"].to_dict() == {"age": 3, "dose": 2, "iron": 1, "salt": 0}
+    assert frame["kind"].to_dict() == {"age": "shared", "dose": "shared", "iron": "single", "salt": "none"}
+    words = {feature.name: feature.used_by for feature in describe(model).features}
+    assert words == {
+        "age": "all 3 tasks that could",
+        "dose": "all 2 tasks that could",
+        "iron": "one task (Bern)",
+        "salt": "no task",
+    }
+    assert describe(model).usage == (
+        "Of 4 features, 3 are used: 2 by all tasks that could use them, 0 by some, 1 by one."
+    )
+
+
+def test_means_and_ranges_are_over_the_tasks_that_could(model):
+    X, _, _ = hospitals()
+    frame = model.summary().set_index("feature")
+    dose = model.coef_[:2, 1]
+    assert (dose < 0).all()
+    assert frame.loc["dose", ["mean_coef", "min_coef", "max_coef"]].tolist() == [
+        *(pytest.approx(dose.mean()), dose.min(), dose.max())
+    ]
+    iron = model.coef_[:3, 2]
+    assert iron[0] == iron[2] == 0 > iron[1]
+    assert frame.loc["iron", "mean_coef"] == pytest.approx(iron.mean())
+    assert frame.loc["iron", "max_coef"] == 0.0
+    assert_allclose(frame["mean_coef_per_sd"], frame["mean_coef"] * X.std(ddof=0)[frame.index])
+
+
+def test_the_spread_is_known_without_standardize():
+    X, y, task = hospitals()
+    plain = MMTFLRegressor(p=1, k=2, alpha=0.3).fit(
+        X[task != "Doha"], y[task != "Doha"], task=task[task != "Doha"]
+    )
+    used = plain.coef_.any(axis=0)
+    assert used.any() and not used.all()
+    assert_allclose(plain.feature_spread_[used], X[task != "Doha"].std(ddof=0).to_numpy()[used])
+    assert not plain.feature_spread_[~used].any()
+    assert plain.summary()["mean_coef_per_sd"].notna().all()
+
+
+def test_what_tasks_could_use_is_saved_and_models_of_earlier_versions_count_all(model, tmp_path):
+    model.save(tmp_path / "m.mmtfl")
+    loaded = load(tmp_path / "m.mmtfl")
+    pd.testing.assert_frame_equal(loaded.summary(), model.summary())
+    for name in ("usable_", "feature_spread_", "column_scale_"):
+        vars(loaded).pop(name)
+    old = loaded.summary().set_index("feature")
+    assert old["n_possible"].eq(4).all()
+    assert old["kind"]["age"] == "partial"
+    assert old["mean_coef_per_sd"].isna().all()
+    assert describe(loaded).features[0].mean_coef_per_sd is None
+
+
+def test_where_every_task_could_use_every_feature_no_mask_is_kept():
+    X, y, task = hospitals()
+    kept = ~np.isin(task, ["Cork", "Doha"])
+    assert MMTFLRegressor(alpha=0.1, standardize=True).fit(X[kept], y[kept], task=task[kept]).usable_ is None
+
+
+def test_stored_tasks_know_the_same(tmp_path):
+    pytest.importorskip("pyarrow")
+    X, y, task = hospitals()
+    kept = task != "Doha"
+    X.assign(y=y, hospital=task)[kept].to_parquet(tmp_path / "t.parquet")
+    stored = Tasks.from_parquet(tmp_path / "t.parquet", task="hospital", target="y")
+    for options in ({"standardize": True}, {}):
+        here = MMTFLRegressor(alpha=0.02, **options).fit(X[kept], y[kept], task=task[kept])
+        there = MMTFLRegressor(alpha=0.02, **options).fit(stored)
+        assert_array_equal(there.usable_, here.usable_)
+        assert_allclose(there.feature_spread_, here.feature_spread_)
+
+
+# -- what is said of it --------------------------------------------------------------------------------------
+
+CONSTRUCTION = "a kept feature is used by every task by construction: the table says which features the model"
+
+
+@pytest.mark.parametrize(("p", "said"), [(1, False), (1.5, True), (2, True), (np.inf, True)])
+def test_models_that_fill_rows_say_so(p, said):
+    X, y, task = hospitals()
+    kept = np.isin(task, ["Aker", "Bern"])
+    found = describe(
+        MMTFLRegressor(p=p, k=1, alpha=0.05, standardize=True).fit(X[kept], y[kept], task=task[kept])
+    )
+    assert found.usage_notes == (
+        [f"With p = {p:g} {CONSTRUCTION} keeps, not in which tasks they matter."] if said else []
+    )
+
+
+def test_tasks_that_are_set_apart_are_not_counted():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(250, 10)), np.repeat(list("abcde"), 50)
+    y = np.where(task == "e", X[:, 2:].sum(axis=1), X[:, 0] - X[:, 1]) + 0.1 * rng.normal(size=250)
+    robust = RobustRegressor(alpha_shared=0.3, alpha_outlier=0.6).fit(X, y, task=task)
+    assert robust.outlier_tasks_.tolist() == ["e"]
+    found = describe(robust)
+    assert found.usage == "Of 10 features, 2 are used: 2 by all 4 tasks, 0 by some, 0 by one."
+    assert found.usage_notes[0].startswith(f"In this model {CONSTRUCTION}")
+    assert found.usage_notes[1] == "Tasks that the model sets apart are not counted."
+    use = feature_use(robust)
+    assert used_by(use, 0) == "all 4 tasks" and used_by(use, 5) == "no task"
+
+
+# -- warnings ------------------------------------------------------------------------------------------------
+
+
+def small(sizes, n_features=3, **options):
+    """Tasks of these sizes that all follow the first feature; the warnings of a fit, and the model."""
+    rng = np.random.default_rng(0)
+    task = np.repeat([f"t{i}" for i in range(len(sizes))], sizes)
+    X = rng.normal(size=(len(task), n_features))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = MMTFLRegressor(alpha=0.05, **options).fit(X, X[:, 0], task=task)
+    return [str(one.message) for one in caught if one.category.__name__ == "SmallTaskWarning"], model
+
+
+def test_small_tasks_are_named_with_their_rows_and_a_remedy():
+    (text,), model = small([30, 1, 4, 30])
+    assert not model.coef_[1].any() and model.coef_[2].any()
+    assert text.startswith(
+        "2 of 4 tasks have too few rows to say much of their own: 't1' (1 row, a constant), 't2' "
+    )
+    assert "(4 rows)." in text and "rests on what the other tasks share" in text and "leave them out." in text
+    assert "rows per feature" not in text
+    assert "learned from these rows alone" in small([30, 4], k=np.inf)[0][0]
+
+
+def test_at_most_five_small_tasks_are_named():
+    (text,), _ = small([30, *[2] * 7])
+    assert text.count("(2 rows)") == 5 and ", and 2 more." in text
+
+
+def test_rows_per_feature_are_told_where_there_are_fewer_rows_than_features():
+    (text,), _ = small([20, 3], n_features=46)
+    assert text.endswith("All tasks together have 23 rows for 46 features (0.5 rows per feature).")
+
+
+def test_tasks_of_a_handful_of_rows_and_single_tasks_are_not_told():
+    assert small([30, 5, 8])[0] == []
+    assert small([3])[0] == []
+
+
+def test_a_task_of_few_rows_that_gets_a_constant_is_told():
+    rng = np.random.default_rng(0)
+    task = np.repeat(["a", "b"], [60, 8])
+    X = rng.normal(size=(68, 2))
+    X[task == "b", 0] = 1.0
+    with pytest.warns(UserWarning, match=r"1 of 2 tasks has .*'b' \(8 rows, a constant\)"):
+        model = MMTFLRegressor(p=1, k=1, alpha=0.1).fit(X, X[:, 0], task=task)
+    assert not model.coef_[1].any()
+
+
+def test_rows_of_weight_zero_are_not_rows():
+    rng = np.random.default_rng(0)
+    X, task, weight = rng.normal(size=(40, 2)), np.repeat(["a", "b"], 20), np.ones(40)
+    weight[23:] = 0.0
+    with pytest.warns(UserWarning, match=r"'b' \(3 rows\)"):
+        MMTFLRegressor(alpha=0.05).fit(X, X[:, 0], task=task, sample_weight=weight)
+
+
+def in_units(scale, y_of, **options):
+    """Names of the warnings of a fit on columns of these spreads."""
+    rng = np.random.default_rng(0)
+    Z, task = rng.normal(size=(200, 4)), np.repeat(["a", "b"], 100)
+    X = pd.DataFrame(Z * scale, columns=["salary", "age", "bmi", "dose"])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = MMTFLRegressor(**options).fit(X, Z @ y_of, task=task)
+    return [str(one.message) for one in caught], model
+
+
+def test_a_fit_that_is_told_by_units_warns_with_the_remedy():
+    (text,), model = in_units([1e4, 1, 1, 0.5], [1, 1, 1, 1], alpha=3.0)
+    assert np.flatnonzero(model.c_).tolist() == [0]
+    assert "'salary' (standard deviation" in text and "kept) and " in text and "standardize=True" in text
+    assert in_units([1e4, 1, 1, 0.5], [1, 1, 1, 1], alpha=0.3, standardize=True)[0] == []
+
+
+@pytest.mark.parametrize(
+    ("scale", "y_of", "alpha"),
+    [
+        ([1, 1, 1, 1], [1, 1, 0, 0], 0.1),  # one unit
+        ([1e4, 1, 1, 1], [1, 1, 0, 0], 0.1),  # a narrow column is kept too
+        ([1e4, 1, 1e4, 1], [1, 0, 0, 0], 0.1),  # a wide column is dropped too
+        ([1, 1e4, 1e4, 1e4], [1, 0, 0, 0], 0.1),  # what is kept is narrow
+        ([50, 1, 1, 1], [1, 0, 0, 0], 0.1),  # less than a hundredfold
+        ([1e4, 0, 0, 0], [1, 0, 0, 0], 0.1),  # what is dropped does not vary
+        ([1e4, 1, 1, 1], [1, 1, 1, 1], 1e6),  # nothing is kept
+        ([1e4, 1, 1, 1], [1, 1, 1, 1], 1e-6),  # nothing is dropped
+    ],
+)
+def test_units_that_do_not_tell_are_not_told(scale, y_of, alpha):
+    texts, _ = in_units(scale, y_of, alpha=alpha, p=1, k=2)
+    assert [text for text in texts if "units" in text] == []
+
+
+def test_searches_warn_of_the_final_fit_alone():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(44, 3)), np.repeat(["a", "b", "c"], [20, 20, 4])
+    for search in (
+        MMTFLRegressorCV(pk=(2, 2), alphas=4, cv=2),
+        TwoStrengthCV(RobustRegressor(), strengths=2, cv=2),
+    ):
+        with pytest.warns(UserWarning) as caught:
+            search.fit(X, X[:, 0], task=task)
+        assert [one.category.__name__ for one in caught] == ["SmallTaskWarning"]
+        assert "'c' (4 rows)" in str(caught[0].message)

@@ -1,0 +1,89 @@
+"""The line that says how well a tuned model predicts: the same everywhere, and true."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from mmtfl import MMTFLClassifierCV, MMTFLRegressorCV
+from mmtfl.cli.main import main
+from mmtfl.datasets import make_tasks
+from mmtfl.estimators.metrics import FEW_ROWS
+from mmtfl.report.headline import heldout_headline, over_tasks
+from mmtfl.report.html import render_report
+from mmtfl.report.summary import describe
+
+NAN = float("nan")
+
+
+def headline(n_folds=5, **columns):
+    table = {"task": list(range(len(columns["n_rows"]))), **columns}
+    return heldout_headline(SimpleNamespace(held_out=table, n_folds=n_folds))
+
+
+@pytest.mark.parametrize(
+    ("r2", "n_rows", "line"),
+    [
+        ([0.5, 0.75, 1.0], [9, 9, 9], "median 0.75 over 3 tasks (mean 0.75)"),
+        ([0.5, 0.7, -159.4], [9, 9, 9], "median 0.50 over 3 tasks (mean -53)"),
+        ([0.5], [9], "0.50"),
+        ([0.5, 0.7, -30.0], [9, FEW_ROWS, FEW_ROWS - 1],
+         "median 0.60 over 2 tasks (mean 0.60), 1 task with fewer than 5 rows apart"),
+        ([0.5, NAN, -30.0, NAN], [9, 1, 4, 9],
+         "0.50, 2 tasks with fewer than 5 rows apart, 1 task without a score apart"),
+        ([0.5, 0.7], [4, 3], "median 0.60 over 2 tasks (mean 0.60), fewer than 5 rows each"),
+        ([0.5, NAN], [4, 1], "0.50, fewer than 5 rows only, 1 task without a score apart"),
+        ([NAN, NAN], [1, 9], "not defined"),
+    ],
+)  # fmt: skip
+def test_the_line_of_a_regression(r2, n_rows, line):
+    assert headline(r2=r2, n_rows=n_rows) == f"Held-out R^2: {line}; 5 folds"
+
+
+def test_the_line_of_classes_has_the_commoner_class_beside_accuracy():
+    line = headline(
+        n_rows=[50, 60, 4], auc=[0.8, 0.9, 0.1], accuracy=[0.95, 0.96, 0.25], base_rate=[0.94, 0.95, 0.75]
+    )
+    assert line == (
+        "Held-out AUC: median 0.85 over 2 tasks (mean 0.85), 1 task with fewer than 5 rows apart; "
+        "mean accuracy 0.955 (always the commoner class: 0.945); 5 folds"
+    )
+    alone = headline(n_rows=[50], auc=[NAN], accuracy=[1.0], base_rate=[1.0], n_folds=1)
+    assert alone == "Held-out AUC: not defined; accuracy 1.000 (always the commoner class: 1.000); 1 fold"
+
+
+def test_one_outlier_moves_the_mean_and_not_the_median():
+    found = over_tasks([0.6] * 41 + [-1e6], [50] * 42)
+    assert found.median == 0.6
+    assert found.mean < -1e4
+    assert found.n_tasks == 42
+
+
+@pytest.mark.parametrize("classification", [False, True])
+def test_the_model_the_command_line_and_the_report_say_the_same(tmp_path, capsys, classification):
+    data = make_tasks(4, 30, 6, n_informative=2, noise=1.0, classification=classification, random_state=0)
+    Search = MMTFLClassifierCV if classification else MMTFLRegressorCV
+    model = Search((2, 2), 5, 3).fit(data.X, data.y, task=data.task)
+    table = model.heldout_scores_
+    median = np.median(table["auc" if classification else "r2"])
+    line = heldout_headline(describe(model).search)
+    assert line.startswith(f"Held-out {'AUC' if classification else 'R^2'}: median {median:.2f} over 4 tasks")
+    model.save(tmp_path / "a.mmtfl")
+    assert main(["inspect", str(tmp_path / "a.mmtfl")]) == 0
+    shown = capsys.readouterr().out
+    assert line in shown.splitlines()
+    for name in set(table) - {"task", "n_rows"}:
+        assert all(f"{value:.4g}" in shown for value in table[name])
+    assert line.replace("R^2", "R²").replace(" -", " −") + "." in render_report(model)
+
+
+def test_a_file_of_an_earlier_version_has_no_such_line(tmp_path, capsys):
+    data = make_tasks(3, 20, 4, n_informative=2, random_state=0)
+    model = MMTFLRegressorCV((2, 2), 4, 3).fit(data.X, data.y, task=data.task)
+    del model.heldout_scores_
+    model.save(tmp_path / "a.mmtfl")
+    assert main(["inspect", str(tmp_path / "a.mmtfl")]) == 0
+    shown = capsys.readouterr().out
+    assert f"Held-out score (minus half the mean squared error): {model.best_score_:.4g}, mean of 3" in shown
+    assert "R^2" not in shown
+    assert "In the search, the score on held-out rows was" in render_report(model)

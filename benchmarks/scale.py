@@ -23,13 +23,13 @@ import pyarrow.parquet as parquet
 from distributed import Client, LocalCluster
 
 from mmtfl import DaskEngine, Tasks
-from mmtfl.engine.threads import Threads
+from mmtfl.engines.threads import Threads
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
-from mmtfl.solvers.stored import OpenTasks, resident_bytes
+from mmtfl.solvers.distributed.opened import OpenTasks, resident_bytes
 
 MEMBER = (2, 1)
 TOL = 1e-5

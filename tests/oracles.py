@@ -16,10 +16,10 @@ from scipy import optimize
 from scipy.special import expit
 
 from mmtfl import solvers
-from mmtfl.data import Tasks
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.objective.problem import Problem as OurProblem
+from mmtfl.tasks import Tasks
 
 INF = math.inf
 LOSSES = {"squared": Squared(), "logistic": Logistic()}

@@ -15,7 +15,7 @@ from mmtfl.report.paired import (
     relative_errors,
     task_spread,
 )
-from mmtfl.report.words import clear_winner, verdict
+from mmtfl.report.sentences import clear_winner, verdict
 
 
 def evaluation(own, pooled, separate, *, n_rows=20, metric="R²", strength="tuned", seen=True, **more):

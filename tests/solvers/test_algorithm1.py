@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Lasso, Ridge
 
-from mmtfl.engine.threads import Threads
+from mmtfl.engines.threads import Threads
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers.algorithm1 import run_passes
 from oracles import (

@@ -18,12 +18,12 @@ from mmtfl import (
     SingleTaskRegressorCV,
     Tasks,
 )
-from mmtfl.engine.threads import Streaming
+from mmtfl.engines.threads import Streaming
 from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers import solve as solve_problem
-from mmtfl.solvers.placed_design import PlacedDesign
-from mmtfl.solvers.stored import OpenTasks, plan
+from mmtfl.solvers.distributed.opened import OpenTasks, plan
+from mmtfl.solvers.distributed.placed_problem import PlacedDesign
 from oracles import make_problem, solve
 
 MEMBERS = [(2, 1), (1, 1), (2, 2), (1.5, 1), (2, float("inf")), (1, float("inf")), (1, "log")]
@@ -90,7 +90,7 @@ def test_classification_is_that_of_the_rows_in_memory(p, k, classes, frame):
 def test_parts_that_come_and_go_have_the_bits_of_the_whole(loss, stored, classes):
     data = stored if loss.is_quadratic else classes
     if not loss.is_quadratic:
-        from mmtfl.estimators.stored import with_two_classes
+        from mmtfl.estimators.stored_input import with_two_classes
 
         data = with_two_classes(classes)
     penalty = make_penalty(1.5, 1, 0.1 if loss.is_quadratic else 0.03)

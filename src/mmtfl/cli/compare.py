@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from mmtfl.cli.long_runs import tell_how_to_go_on, use_one_thread
 from mmtfl.cli.main import INTERRUPTED, BadInput
 from mmtfl.cli.options import (
     JOBS,
@@ -22,11 +21,12 @@ from mmtfl.cli.options import (
     TextOptions,
 )
 from mmtfl.cli.output import note, number, print_json, print_table, say
+from mmtfl.cli.resumable_runs import tell_how_to_go_on, use_one_thread
 from mmtfl.cli.training import Training, library_words, read_training
 
 if TYPE_CHECKING:
-    from mmtfl.paper.compare import Comparison
     from mmtfl.report.paired import Paired
+    from mmtfl_lab.paper.compare import Comparison
 
 _METRICS = {"r2": "R²", "f1": "F1", "auc": "AUC"}
 _AVERAGES = {"mean": "mean over tasks", "pooled": "all test rows"}
@@ -95,10 +95,10 @@ def compare(
     """
     use_one_thread()
     text, talk = text or TextOptions(), talk or TalkOptions()
-    from mmtfl.paper.compare import compare as run
-    from mmtfl.paper.methods import COMPARED, Grid
-    from mmtfl.paper.reproduce import default_jobs
-    from mmtfl.paper.store import OtherSettings
+    from mmtfl_lab.paper.compare import compare as run
+    from mmtfl_lab.paper.methods import COMPARED, Grid
+    from mmtfl_lab.paper.reproduce import default_jobs
+    from mmtfl_lab.paper.store import OtherSettings
 
     names = _check(methods, list(COMPARED), repeats, fraction, folds, seed, jobs)
     if table.weights is not None:
@@ -174,7 +174,7 @@ def _check(
 def _pool(training: Training) -> Any:
     import numpy as np
 
-    from mmtfl.paper.compare import pool_of_table
+    from mmtfl_lab.paper.compare import pool_of_table
 
     X, y = np.asarray(training.X, dtype=float), np.asarray(training.y)
     if training.classify and y.ndim == 1:  # those of several targets are 0 and 1 already
@@ -202,7 +202,7 @@ def _options(training: Training, standardize: bool, scale_targets: bool) -> dict
 
 def _identity(training: Training) -> dict[str, Any]:
     """What tells the table from others: the bytes of the file, and how its columns are used."""
-    from mmtfl.data.plain import plain
+    from mmtfl.persistence.json_values import plain
 
     return {"sha256": training.file.sha256, "recipe": plain(training.recipe.as_dict())}
 
@@ -226,7 +226,7 @@ def _columns(found: Comparison) -> tuple[str, ...]:
 
 
 def _rows(found: Comparison) -> list[tuple[str, ...]]:
-    from mmtfl.paper.methods import COMPARED
+    from mmtfl_lab.paper.methods import COMPARED
 
     return [
         (
@@ -259,7 +259,7 @@ def _behind(beside: Paired) -> str:
 
 
 def _title(found: Comparison) -> str:
-    from mmtfl.data.words import count
+    from mmtfl.tasks.wording import count
 
     n_splits = len({row["repeat"] for row in found.splits})
     return (
@@ -270,8 +270,8 @@ def _title(found: Comparison) -> str:
 
 def _sentence(found: Comparison) -> str:
     """The answer in words."""
-    from mmtfl.paper.compare import BEST
-    from mmtfl.paper.methods import COMPARED
+    from mmtfl_lab.paper.compare import BEST
+    from mmtfl_lab.paper.methods import COMPARED
 
     first = COMPARED[found.standings[0].method].title
     if len(found.standings) == 1:
@@ -308,7 +308,7 @@ _CLAUSES = {  # in the order in which they are said
 
 
 def _left_out(found: Comparison) -> str:
-    from mmtfl.data.words import count
+    from mmtfl.tasks.wording import count
 
     n_left_out = sum(not task["judged"] for task in found.tasks)
     if not n_left_out:
@@ -325,9 +325,9 @@ def _show(found: Comparison) -> None:
 
 
 def _write(found: Comparison, folder: Path) -> None:
-    from mmtfl.data.files import write_text
-    from mmtfl.data.plain import plain
-    from mmtfl.paper.results import csv_of_cells
+    from mmtfl.persistence.files import write_text
+    from mmtfl.persistence.json_values import plain
+    from mmtfl_lab.paper.results import csv_of_cells
 
     lines = [f"# {_title(found)}", "", _sentence(found), ""]
     columns = _columns(found)

@@ -130,7 +130,7 @@ def cv(
 
 def _targets_of(scoring: str) -> str | None:
     """The kind of targets a score is for, if it is known."""
-    from mmtfl.estimators.metrics import as_metric
+    from mmtfl.model_selection.metrics import as_metric
 
     with library_words():
         return as_metric(scoring).kind

@@ -96,7 +96,7 @@ def datasets(
 
 
 def _list(talk: FileOptions) -> int:
-    from mmtfl.tables.catalogue import CATALOGUE
+    from mmtfl.datasets.catalogue import CATALOGUE
 
     entries = list(CATALOGUE.values())
     if talk.json:
@@ -125,7 +125,7 @@ def _list(talk: FileOptions) -> int:
 def _make(name: str, options: dict[str, Any]) -> tuple[Any, str | None, list[str]]:
     from difflib import get_close_matches
 
-    from mmtfl.tables.catalogue import CATALOGUE, as_table
+    from mmtfl.datasets.catalogue import CATALOGUE, as_table
 
     if name not in CATALOGUE:
         close = get_close_matches(name, CATALOGUE, n=1)

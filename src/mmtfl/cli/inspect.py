@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.models import load_model
 from mmtfl.cli.options import OUTPUT, TalkOptions
 from mmtfl.cli.output import number, print_json, print_table
+from mmtfl.cli.saved_models import load_model
 from mmtfl.cli.training import headlines
 
 
@@ -72,7 +72,7 @@ def inspect(
 def _place(summary: Any, task: str) -> int:
     labels = [str(one.label) for one in summary.tasks]
     if task not in labels:
-        from mmtfl.data.conversion import abbreviate
+        from mmtfl.tasks.frames import abbreviate
 
         raise BadInput(f"The model has no task {task!r}: its tasks are {abbreviate(labels)}.")
     return labels.index(task)
@@ -180,8 +180,8 @@ def _coefficients(summary: Any, place: int | None) -> list[dict[str, Any]]:
 
 
 def _closing(summary: Any, *, verbose: bool) -> list[str]:
-    from mmtfl.data.conversion import abbreviate
-    from mmtfl.data.words import count
+    from mmtfl.tasks.frames import abbreviate
+    from mmtfl.tasks.wording import count
 
     found = summary.convergence
     verdict = "Converged" if found.converged else "Did not converge"

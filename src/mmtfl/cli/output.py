@@ -33,7 +33,7 @@ def note(line: str) -> None:
 
 def print_json(value: Any) -> None:
     """Strict JSON on stdout: what is not a number is null, infinities are text."""
-    from mmtfl.data.plain import plain
+    from mmtfl.persistence.json_values import plain
 
     print(json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False))
 
@@ -81,7 +81,7 @@ def number(value: float | None) -> str:
 
 def check_output(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> None:
     """Refuse a place where the result cannot be put, before any work is done."""
-    from mmtfl.data.files import check_target
+    from mmtfl.persistence.files import check_target
 
     if str(path).startswith("-"):
         raise BadInput(f"-o needs the name of a file, and got {str(path)!r}: put ./ before it if it is one.")
@@ -109,7 +109,7 @@ def check_table_output(path: Path, *, force: bool, inputs: Sequence[Path] = ()) 
 
 def write_table(frame: Any, path: Path, *, force: bool) -> None:
     """Write a table by the suffix of its name."""
-    from mmtfl.data.files import write_whole
+    from mmtfl.persistence.files import write_whole
 
     suffix, stored = path.suffix.lower(), io.BytesIO()
     if suffix in (".csv", ".tsv"):

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.models import check_known_tasks, fitted_part, load_model, new_tasks, recipe_for
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_table_output, note, print_csv, print_json, say, write_table
+from mmtfl.cli.saved_models import check_known_tasks, fitted_part, load_model, new_tasks, recipe_for
 from mmtfl.cli.training import library_words
 
 
@@ -89,7 +89,7 @@ def predict(
 
 
 def _absent(columns: list[str]) -> list[str]:
-    from mmtfl.data.conversion import abbreviate
+    from mmtfl.tasks.frames import abbreviate
 
     if not columns:
         return []
@@ -99,8 +99,8 @@ def _absent(columns: list[str]) -> list[str]:
 
 def _by_mean(model: Any, labels: Any) -> list[str]:
     """How many rows are of tasks that the model does not know, and of which."""
-    from mmtfl.data.words import count
     from mmtfl.estimators.inputs import meant
+    from mmtfl.tasks.wording import count
 
     new = new_tasks(model, labels)
     if not new:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.models import check_known_tasks, load_model
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_output, note, print_json, say, told_when_full
+from mmtfl.cli.saved_models import check_known_tasks, load_model
 from mmtfl.cli.training import library_words
 
 
@@ -80,8 +80,8 @@ def report(
 
 
 def _labelled(frame: Any, recipe: Any, *, quiet: bool) -> Any:
-    from mmtfl.data.words import count
     from mmtfl.tables.recipe import drop_unlabelled
+    from mmtfl.tasks.wording import count
 
     several = len(recipe.target_columns) > 1  # each of them may have gaps
     frame, n_dropped = drop_unlabelled(

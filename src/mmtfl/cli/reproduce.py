@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from mmtfl.cli.long_runs import tell_how_to_go_on, use_one_thread
 from mmtfl.cli.main import INTERRUPTED, BadInput
 from mmtfl.cli.options import JOBS, SEVERAL, SWITCH
 from mmtfl.cli.output import note, print_json, say
+from mmtfl.cli.resumable_runs import tell_how_to_go_on, use_one_thread
 
 if TYPE_CHECKING:
-    from mmtfl.paper.protocol import Plan
-    from mmtfl.paper.results import Results
+    from mmtfl_lab.paper.protocol import Plan
+    from mmtfl_lab.paper.results import Results
 
 _Output = Parameter(name=["--out", "-o", "--output"])
 
@@ -80,9 +80,9 @@ def reproduce(
         Print the means and the verdicts as JSON.
     """
     use_one_thread()
-    from mmtfl.paper.reproduce import absent, default_jobs
-    from mmtfl.paper.reproduce import reproduce as run
-    from mmtfl.paper.store import OtherSettings
+    from mmtfl_lab.paper.reproduce import absent, default_jobs
+    from mmtfl_lab.paper.reproduce import reproduce as run
+    from mmtfl_lab.paper.store import OtherSettings
 
     plan = _plan(datasets, methods, repeats, fractions, folds, seed, quick)
     if jobs is not None and jobs < 1:
@@ -124,10 +124,10 @@ def _plan(
     seed: int,
     quick: bool,
 ) -> Plan:
-    from mmtfl.paper.methods import METHODS, Grid
-    from mmtfl.paper.problems import PROBLEMS
-    from mmtfl.paper.protocol import Plan
-    from mmtfl.paper.reproduce import quick as make_quick
+    from mmtfl_lab.paper.methods import METHODS, Grid
+    from mmtfl_lab.paper.problems import PROBLEMS
+    from mmtfl_lab.paper.protocol import Plan
+    from mmtfl_lab.paper.reproduce import quick as make_quick
 
     chosen = {}
     for option, given, known in (("datasets", datasets, PROBLEMS), ("methods", methods, METHODS)):
@@ -151,7 +151,7 @@ def _plan(
 
 
 def _show(results: Results, out: Path, made: tuple[bool, bool, bool], as_json: bool) -> None:
-    from mmtfl.paper import table1, tables, verdicts
+    from mmtfl_lab.paper import table1, tables, verdicts
 
     files = {
         "table1": ["table1.md"],

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
-from mmtfl.cli.models import fitted_part
 from mmtfl.cli.options import FileOptions, ModelOptions, ScaleOptions, TableOptions, TextOptions
 from mmtfl.cli.output import check_output, note, number, print_json, say, told_when_full
-from mmtfl.cli.scale import check_scale, engine_of, open_stored
+from mmtfl.cli.saved_models import fitted_part
+from mmtfl.cli.scale_options import check_scale, engine_of, open_stored
 
 # words of the library, and of the command line
 _WORDS = (
@@ -248,7 +248,7 @@ def _provenance(model: Any, training: Training, data: Path, output: Path) -> dic
 
 
 def _of_data(model: Any, training: Training) -> dict[str, Any]:
-    from mmtfl.data.plain import plain
+    from mmtfl.persistence.json_values import plain
 
     if training.is_stored:  # reading all rows once more, for a hash or a score, could take hours
         stored = training.X

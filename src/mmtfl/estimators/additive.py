@@ -11,7 +11,6 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, Options
 
-from mmtfl.data.tasks import Tasks
 from mmtfl.estimators.base import (
     ATTRIBUTES,
     CLASSIFIER_CONSTRAINTS,
@@ -22,9 +21,11 @@ from mmtfl.estimators.base import (
 )
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.regression import REGRESSOR_CONSTRAINTS, TaskRegressor
-from mmtfl.objective.additive import ColumnNorm, EntryNorm, RowNorm, TraceNorm, TwoNorms
+from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, TraceNorm
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers.additive import AdditiveGrid, solve_additive
+from mmtfl.objective.two_norms import TwoNorms
+from mmtfl.solvers.two_parts import AdditiveGrid, solve_additive
+from mmtfl.tasks.container import Tasks
 
 __all__ = [
     "DirtyClassifier",

@@ -23,12 +23,6 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mmtfl.data.fingerprint import fingerprint
-from mmtfl.data.finite import check_finite_design
-from mmtfl.data.labels import check_task_labels
-from mmtfl.data.stored import StoredTasks
-from mmtfl.data.tasks import Tasks
-from mmtfl.data.validation import check_design
 from mmtfl.estimators.base_rates import BaseRates
 from mmtfl.estimators.cautions import cautions
 from mmtfl.estimators.inputs import (
@@ -45,18 +39,24 @@ from mmtfl.estimators.inputs import (
     stack_observed,
     take_task_column,
 )
-from mmtfl.estimators.metrics import Metric, mean_task_score
 from mmtfl.estimators.notebook import ShowsSharing
 from mmtfl.estimators.prediction import predict_all, predict_rows
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.saving import Savable
-from mmtfl.estimators.scaling import column_spread
-from mmtfl.estimators.stored import prepare_stored
+from mmtfl.estimators.stored_input import prepare_stored
 from mmtfl.estimators.usage import feature_use
+from mmtfl.model_selection.metrics import Metric, mean_task_score
 from mmtfl.objective.penalties import make_penalty
+from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book, Checkpoint
-from mmtfl.solvers.reporter import Reporter
+from mmtfl.solvers.pass_progress import Reporter
+from mmtfl.tasks.checks import check_design
+from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.finite_values import check_finite_design
+from mmtfl.tasks.labels import check_task_labels
+from mmtfl.tasks.scaling import column_spread
+from mmtfl.tasks.stored import StoredTasks
 
 # -- parameters: valid values as data, and one remedy each -------------------------------------------------
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.data.tasks import Tasks
-from mmtfl.data.validation import class_counts
-from mmtfl.data.words import count, show
+from mmtfl.tasks.checks import class_counts
+from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.wording import count, show
 
 # what a fitted model has for each task, and along which axis
 PER_TASK = {

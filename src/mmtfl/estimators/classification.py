@@ -10,16 +10,16 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from mmtfl.data.finite import check_finite_target
-from mmtfl.data.labels import missing_labels
-from mmtfl.data.stored import StoredTasks
-from mmtfl.data.tasks import Tasks
-from mmtfl.data.validation import check_length, check_two_classes
 from mmtfl.estimators.base import CLASSIFIER_CONSTRAINTS, MEMBER_CONSTRAINTS, TaskModel, document
 from mmtfl.estimators.base_rates import BaseRates, leave_out_one_class
 from mmtfl.estimators.inputs import first_few, matrix_values, n_dimensions
-from mmtfl.estimators.stored import with_two_classes
+from mmtfl.estimators.stored_input import with_two_classes
 from mmtfl.objective.losses import Logistic
+from mmtfl.tasks.checks import check_length, check_two_classes
+from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.finite_values import check_finite_target
+from mmtfl.tasks.labels import missing_labels
+from mmtfl.tasks.stored import StoredTasks
 
 __all__ = ["MMTFLClassifier", "TaskClassifier"]
 

@@ -10,10 +10,10 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 
-from mmtfl.data.conversion import suggest
-from mmtfl.data.validation import check_design, check_length, check_weights
-from mmtfl.data.words import show
 from mmtfl.errors import install_hint, require
+from mmtfl.tasks.checks import check_design, check_length, check_weights
+from mmtfl.tasks.frames import suggest
+from mmtfl.tasks.wording import show
 
 FRAME_MAKERS = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
 

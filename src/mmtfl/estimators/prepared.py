@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.data.variation import could_use
 from mmtfl.estimators.base_rates import BaseRates
-from mmtfl.estimators.scaling import column_spread
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.problem import Problem
+from mmtfl.tasks.scaling import column_spread
+from mmtfl.tasks.variation import could_use
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
-from mmtfl.data.tasks import Tasks
 from mmtfl.estimators.base import MEMBER_CONSTRAINTS, SHARED_CONSTRAINTS, TaskModel, document
-from mmtfl.estimators.scaling import target_spread
 from mmtfl.objective.losses import Squared
+from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.scaling import target_spread
 
 __all__ = ["MMTFLRegressor", "TaskRegressor"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg.blas import dgemm
 
-from mmtfl.data.tasks import Tasks
+from mmtfl.tasks.container import Tasks
 
 _CHUNK = 1 << 21  # elements converted at once when X is not float64
 _MODERATE = 1e90  # beyond this, squares of the columns may leave the range of floats
@@ -125,7 +125,7 @@ class Design:
             squares = (_squared(X, self.inverse_scale).T @ W).toarray()
             sums = (X.T @ W).toarray()
         else:
-            from mmtfl.objective import columns
+            from mmtfl.kernels import columns
 
             squares, sums = np.empty((2, self.n_tasks, self.n_features))
             by_column = X.flags.f_contiguous and not X.flags.c_contiguous
@@ -151,7 +151,7 @@ class Design:
 
     def gather(self, index: np.ndarray, out: np.ndarray, *, expand: bool) -> None:
         """Write some columns into the rows of out; see `columns`."""
-        from mmtfl.objective import columns
+        from mmtfl.kernels import columns
 
         X, rows = self.tasks.X, np.empty(0, dtype=np.intp)
         if self.tasks.rows is not None and (expand or not self.is_complete):

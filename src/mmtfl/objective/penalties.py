@@ -1,7 +1,7 @@
 """Penalties on the rows of A (features by tasks): the joint form of the family; docs/model.md section 3.
 
 A row penalty is ``phi(||a_j||_p)``. `RowPower` has ``phi = alpha rho^r`` with ``1/r = 1/p + 1/k``: that is
-``alpha S_j^e`` of eq. (2). `LogRows` is its edge at k -> 0. The compiled row problem is in `row_prox`.
+``alpha S_j^e`` of eq. (2). `LogRows` is its edge at k -> 0. The compiled row problem is in `kernels`.
 """
 
 import math
@@ -130,22 +130,22 @@ class RowPenalty(ABC):
 
     @property
     def has_short_cut(self) -> bool:
-        """Whether the row solver can look for the nearest local minimum only; see `row_prox.row_solver`."""
+        """Whether the row solver can look for the nearest local minimum only; see `kernels`."""
         return self.p == 1.0 and not self.is_convex
 
     def row_solver(self) -> Any:
         """Compiled solver of this member's row problem."""
-        from mmtfl.objective import row_prox
+        from mmtfl.kernels import row_problem
 
-        return row_prox.row_solver(self.kind, float(self.p), float(self.power))
+        return row_problem.row_solver(self.kind, float(self.p), float(self.power))
 
     def solve_rows(self, slope: np.ndarray, curvature: np.ndarray) -> np.ndarray:
-        """Minimiser of each row's problem ``L/2 a^2 - g a + phi``; see `row_prox`."""
-        from mmtfl.objective import row_prox
+        """Minimiser of each row's problem ``L/2 a^2 - g a + phi``; see `mmtfl.kernels.row_problem`."""
+        from mmtfl.kernels import row_problem
 
         out = np.empty(slope.shape)
         slope = np.array(slope, dtype=float, order="C")  # the row solver may change it
-        row_prox.solve_rows(
+        row_problem.solve_rows(
             self.row_solver(), slope, np.ascontiguousarray(curvature), self.member_numbers,
             self.row_numbers(len(slope)), out,
         )  # fmt: skip
@@ -162,10 +162,10 @@ class RowPenalty(ABC):
         Zero exactly at the fixed points of the row problem. For the concave members that is the right
         question: at a zero row their subgradient is everything, and would call any row optimal.
         """
-        from mmtfl.objective import row_prox
+        from mmtfl.kernels import row_problem
 
         arrays = (np.ascontiguousarray(part) for part in (A, gradient, curvature))
-        return row_prox.row_violations(
+        return row_problem.row_violations(
             self.row_solver(), *arrays, self.member_numbers, self.row_numbers(len(A))
         )
 

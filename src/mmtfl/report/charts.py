@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mmtfl.report.searches import SearchGrid, SearchSummary
-from mmtfl.report.words import number
+from mmtfl.plots.history_display import above_last
+from mmtfl.report.search_summary import SearchGrid, SearchSummary
+from mmtfl.report.sentences import number
 
 WIDTH, HEIGHT = 520.0, 270.0
 LEFT, RIGHT, TOP, BOTTOM = 76.0, 14.0, 14.0, 46.0
-_ROUNDING = 1e-12  # of the objective: smaller steps are not steps
 MOST_STYLES = 5  # curves that get a colour and a line style of their own
 
 
@@ -140,20 +140,6 @@ def _without_far_below(values: np.ndarray, means: list[np.ndarray]) -> np.ndarra
     best, middle = every.max(), np.median(every)
     floor = best - 4 * (best - middle) if best > middle else values.min()
     return np.maximum(values, floor)
-
-
-def above_last(history: np.ndarray) -> np.ndarray:
-    """How far an objective was above its last value after each pass; zero where that is rounding.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mmtfl.report.charts import above_last
-    >>> above_last(np.array([3.0, 2.0, 2.0 + 4e-16, 2.0])).tolist()
-    [1.0, 0.0, 0.0, 0.0]
-    """
-    distance = history - history[-1] if len(history) else history
-    return np.where(distance > _ROUNDING * np.abs(history), distance, 0.0)
 
 
 def history_chart(history: list[float]) -> Chart | None:

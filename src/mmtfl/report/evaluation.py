@@ -19,9 +19,6 @@ from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.data.finite import check_finite_design
-from mmtfl.data.labels import check_task_labels
-from mmtfl.data.validation import check_length
 from mmtfl.estimators.classification import MMTFLClassifier
 from mmtfl.estimators.inputs import (
     locate_tasks,
@@ -30,8 +27,12 @@ from mmtfl.estimators.inputs import (
     single_column,
     take_task_column,
 )
-from mmtfl.estimators.metrics import per_task_scores
 from mmtfl.estimators.regression import MMTFLRegressor
+from mmtfl.estimators.search import TaskSearch
+from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV, SingleTaskSearch
+from mmtfl.estimators.two_strength_search import TwoStrengthCV
+from mmtfl.model_selection.metrics import per_task_scores
+from mmtfl.model_selection.splitting import TaskKFold
 from mmtfl.report.paired import (
     HeldOutErrors,
     Paired,
@@ -41,10 +42,9 @@ from mmtfl.report.paired import (
     task_spread,
 )
 from mmtfl.report.pooled import Fold, fit_pooled
-from mmtfl.selection.additive_search import TwoStrengthCV
-from mmtfl.selection.search import TaskSearch
-from mmtfl.selection.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV, SingleTaskSearch
-from mmtfl.selection.splitting import TaskKFold
+from mmtfl.tasks.checks import check_length
+from mmtfl.tasks.finite_values import check_finite_design
+from mmtfl.tasks.labels import check_task_labels
 
 __all__ = ["Evaluation", "TaskScores", "evaluate"]
 

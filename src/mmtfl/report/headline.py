@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.data.words import count
-from mmtfl.estimators.metrics import FEW_ROWS
+from mmtfl.model_selection.metrics import FEW_ROWS
+from mmtfl.tasks.wording import count
 
 __all__ = ["OverTasks", "heldout_headline", "over_tasks"]
 

@@ -8,12 +8,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from mmtfl.data.files import check_target, write_text
 from mmtfl.errors import require
+from mmtfl.persistence.files import check_target, write_text
+from mmtfl.report.embedded_json import as_json
 from mmtfl.report.evaluation import evaluate
 from mmtfl.report.page import Page, make_page
-from mmtfl.report.plain import as_json
-from mmtfl.report.words import number
+from mmtfl.report.sentences import number
 
 __all__ = ["render_report", "write_report"]
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 import mmtfl
+from mmtfl.estimators.usage import KINDS, MEANINGS
+from mmtfl.plots.fitted_parts import learned
+from mmtfl.plots.ordering import order_features, order_tasks
 from mmtfl.report.charts import Chart, Grid, grid_chart, history_chart, search_chart
 from mmtfl.report.evaluation import Evaluation
-from mmtfl.report.plots.learned import learned
-from mmtfl.report.plots.ordering import order_features, order_tasks
-from mmtfl.report.summary import KINDS, MEANINGS, ModelSummary, describe
-from mmtfl.report.words import (
+from mmtfl.report.sentences import (
     caution,
     clear_winner,
     how_chosen,
@@ -24,6 +24,7 @@ from mmtfl.report.words import (
     search_headline,
     verdict,
 )
+from mmtfl.report.summary import ModelSummary, describe
 
 MOST_FEATURES = 2000  # rows of the table and of the map: the page stays small and quick
 STRIP = 150.0  # width of the picture of a task's scores

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import binom, norm, rankdata, wilcoxon
 
-from mmtfl.estimators.metrics import FEW_ROWS
+from mmtfl.model_selection.metrics import FEW_ROWS
 
 __all__ = [
     "HeldOutErrors",

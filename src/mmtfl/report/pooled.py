@@ -16,13 +16,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
-from mmtfl.data.tasks import Tasks
+from mmtfl.estimators.search import path
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Squared
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.objective.problem import Problem
-from mmtfl.selection.path import alpha_grid
-from mmtfl.selection.search import path
+from mmtfl.solvers.path import alpha_grid
+from mmtfl.tasks.container import Tasks
 
 __all__ = ["Pooled", "fit_pooled"]
 

@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.data.plain import plain
-from mmtfl.estimators.usage import FeatureUse, feature_use, used_by, used_by_how_many
+from mmtfl.estimators.usage import KINDS, FeatureUse, feature_use, used_by, used_by_how_many
+from mmtfl.persistence.json_values import plain
 from mmtfl.report.evaluation import Evaluation, TaskScores, evaluate
-from mmtfl.report.searches import SearchCurve, SearchGrid, SearchSummary, describe_search
+from mmtfl.report.search_summary import SearchCurve, SearchGrid, SearchSummary, describe_search
 
 __all__ = [
     "Convergence",
@@ -29,13 +29,6 @@ __all__ = [
     "evaluate",
 ]
 
-KINDS = ("shared", "partial", "single", "none")
-MEANINGS = {  # what a kind is called where people read it
-    "shared": "used by all tasks",
-    "partial": "used by some tasks",
-    "single": "used by one task",
-    "none": "not used",
-}
 SIZES = {  # how the size of a feature is called in tables, and what it measures
     "c": ("c", "what the tasks share: how large a feature is over all tasks"),
     "shared": ("shared part", "norm over tasks of the part of the coefficients that the tasks share"),

@@ -11,13 +11,13 @@ from time import monotonic
 
 import numpy as np
 
-from mmtfl.engine.base import Engine
+from mmtfl.engines.base import Engine
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.checkpoint import Book
-from mmtfl.solvers.placed import Placed
+from mmtfl.solvers.distributed.placed import Placed
+from mmtfl.solvers.distributed.shards import Held, Update
 from mmtfl.solvers.row_descent import RowDescent
-from mmtfl.solvers.shards import Held, Update
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.squarem import Squarem
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from mmtfl.objective.penalties import RowPower
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers.additive.solve import check_range
 from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
+from mmtfl.solvers.two_parts.solve_two_parts import check_range
 
 _MOST_STAGES = 100
 _GRID_PASSES = 100  # classes that free features separate have no minimum, and would take all passes
@@ -134,7 +134,7 @@ def solve_capped(
     Beyond the cap nothing is shrunk: the lasso would give 3 and 0.5.
 
     >>> import numpy as np
-    >>> from mmtfl.data import Tasks
+    >>> from mmtfl.tasks import Tasks
     >>> from mmtfl.objective.design import Design
     >>> from mmtfl.objective.losses import Squared
     >>> from mmtfl.objective.problem import Problem

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from mmtfl.engine.base import Engine
-from mmtfl.engine.threads import Threads
+from mmtfl.engines.base import Engine
+from mmtfl.engines.threads import Threads
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import Report, run_algorithm1
@@ -67,7 +67,7 @@ def solve(
     Examples
     --------
     >>> import numpy as np
-    >>> from mmtfl.data import Tasks
+    >>> from mmtfl.tasks import Tasks
     >>> from mmtfl.objective.design import Design
     >>> from mmtfl.objective.losses import Squared
     >>> from mmtfl.objective.penalties import make_penalty

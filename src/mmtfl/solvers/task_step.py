@@ -122,7 +122,7 @@ class TaskStep:
         """
         features = self._gathered[0]
         if not np.isin(kept, features, assume_unique=True).all():
-            from mmtfl.objective import columns
+            from mmtfl.kernels import columns
 
             design, features = self.design, kept
             x = np.empty((kept.size, len(design.y)))
@@ -138,7 +138,7 @@ class TaskStep:
     def _by_newton(self, weights: np.ndarray, tol: float, last: TaskAnswer | None) -> TaskAnswer:
         """Newton with backtracking on a, b jointly; every step is a weighted ridge."""
         design, loss, y, row_weight = self.design, self.loss, self.design.y, self.design.row_weight
-        from mmtfl.objective import columns
+        from mmtfl.kernels import columns
 
         kept, scale = _kept(weights)
         ridge = weights[kept]

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.data.conversion import abbreviate
-from mmtfl.data.words import count
 from mmtfl.errors import require
-from mmtfl.tables.plain import expect
+from mmtfl.tables.expect import expect
 from mmtfl.tables.reading import TableError
+from mmtfl.tasks.frames import abbreviate
+from mmtfl.tasks.wording import count
 
 __all__ = ["FeatureColumn", "kind_of", "texts", "values_as_text"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from mmtfl.data.archive import ModelFileError, read_archive
 from mmtfl.estimators.additive import (
     DirtyClassifier,
     DirtyRegressor,
@@ -19,11 +18,12 @@ from mmtfl.estimators.classification import MMTFLClassifier
 from mmtfl.estimators.packing import Unsound
 from mmtfl.estimators.regression import MMTFLRegressor
 from mmtfl.estimators.saving import model_from_state
-from mmtfl.selection.additive_search import TwoStrengthCV
-from mmtfl.selection.path import Path
-from mmtfl.selection.search import MMTFLClassifierCV, MMTFLRegressorCV
-from mmtfl.selection.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
-from mmtfl.selection.splitting import TaskKFold
+from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
+from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
+from mmtfl.estimators.two_strength_search import TwoStrengthCV
+from mmtfl.model_selection.splitting import TaskKFold
+from mmtfl.persistence.archive import ModelFileError, read_archive
+from mmtfl.solvers.path import Path
 from mmtfl.tables.recipe import TableRecipe
 
 __all__ = ["load"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mmtfl.data.conversion import abbreviate
-from mmtfl.data.words import count
 from mmtfl.tables.columns import MISSING
 from mmtfl.tables.reading import TableError
+from mmtfl.tasks.frames import abbreviate
+from mmtfl.tasks.wording import count
 
 __all__ = ["Problems"]
 

@@ -123,7 +123,7 @@ class TableFile:
         return frame
 
     def _without_empty_rows(self, frame: Any) -> Any:
-        from mmtfl.data.words import count  # here: the command line knows TableError before it loads numpy
+        from mmtfl.tasks.wording import count  # here: the command line knows TableError before it loads numpy
 
         empty = frame.isna().all(axis=1)
         if not empty.any():
@@ -294,7 +294,7 @@ def _numbers_again(values: Any) -> Any:
 
 
 def _spaces_note(padded: dict[str, int]) -> list[str]:
-    from mmtfl.data.words import count
+    from mmtfl.tasks.wording import count
 
     if not padded:
         return []
@@ -342,7 +342,7 @@ def _typed(separator: str) -> str:
 def _check_distinct(names: list[str], where: str) -> None:
     repeated = [name for name, uses in Counter(names).items() if uses > 1]
     if repeated:
-        from mmtfl.data.conversion import abbreviate
+        from mmtfl.tasks.frames import abbreviate
 
         raise TableError(
             f"{where} has more than one column {abbreviate(repeated)}: rename or remove the others."

@@ -9,14 +9,14 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from mmtfl.data.conversion import abbreviate, feature_columns, suggest
-from mmtfl.data.words import count
 from mmtfl.errors import require
 from mmtfl.tables.columns import MISSING, FeatureColumn
-from mmtfl.tables.plain import expect
+from mmtfl.tables.expect import expect
 from mmtfl.tables.problems import Problems
 from mmtfl.tables.reading import TableError, unnamed, without_spaces
 from mmtfl.tables.targets import Class, class_codes, learn_classes, read_labels, read_numbers, shown_kind
+from mmtfl.tasks.frames import abbreviate, feature_columns, suggest
+from mmtfl.tasks.wording import count
 
 __all__ = ["IMPUTE", "TableRecipe", "drop_unlabelled"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.data.conversion import abbreviate
-from mmtfl.data.words import count
 from mmtfl.tables.columns import MISSING, as_numbers, kind_of, looks_decimal, texts, values_as_text
 from mmtfl.tables.reading import TableError
+from mmtfl.tasks.frames import abbreviate
+from mmtfl.tasks.wording import count
 
 __all__ = ["Class", "class_codes", "learn_classes", "read_labels", "read_numbers", "shown_kind"]
 

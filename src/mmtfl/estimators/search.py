@@ -1,0 +1,536 @@
+"""The estimators that choose alpha, and (p, k) among candidates, by themselves."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError, StrOptions
+
+from mmtfl.estimators.base import CLASSIFIER_CONSTRAINTS, TaskModel, document
+from mmtfl.estimators.classification import TaskClassifier
+from mmtfl.estimators.inputs import take_task_column
+from mmtfl.estimators.prepared import Prepared
+from mmtfl.estimators.regression import REGRESSOR_CONSTRAINTS, TaskRegressor
+from mmtfl.model_selection.cross_validation import (
+    Settings,
+    choose,
+    fold_scores,
+    member_grids,
+    results_table,
+    scores_by_task,
+)
+from mmtfl.model_selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks
+from mmtfl.model_selection.metrics import Metric
+from mmtfl.model_selection.scoring import TaskScorer, task_scorer
+from mmtfl.model_selection.splitting import TaskKFold
+from mmtfl.objective.penalties import RowPenalty, make_penalty
+from mmtfl.solvers import solve
+from mmtfl.solvers.blas import one_blas_thread
+from mmtfl.solvers.checkpoint import Book
+from mmtfl.solvers.distributed.opened import check_room
+from mmtfl.solvers.path import Path, solve_path
+from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.fold_moments import bytes_folded, fold_rows
+from mmtfl.tasks.labels import check_task_labels
+from mmtfl.tasks.stored import StoredTasks
+
+__all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV", "path"]
+
+_POLISH = 20  # passes: the path is rough, and the last fit must forget where on it it started
+_PATH_TOL = 1e-4  # held-out scores do not see more; the final fit uses tol
+
+SEARCH_CONSTRAINTS: dict[str, list[Any]] = {
+    "pk": ["array-like"],
+    "alphas": [Interval(Integral, 1, None, closed="left"), "array-like"],
+    "cv": [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), Iterable, None],
+    "alpha_ratio": [Interval(Real, 0, 1, closed="neither"), None],
+    "scoring": [str, callable, None],
+    "selection": [StrOptions({"best", "one_se"})],
+    "eps": [Interval(Real, 0, np.inf, closed="neither")],
+    "checkpoint": [str, os.PathLike, None],
+}
+
+SEARCH_PARAMETERS = """\
+pk : (p, k) or sequence of (p, k), default=((2, 2), (1, 1), (2, 1), (1, 2))
+    Members of the family to choose from; k may be "log".
+alphas : int or array-like, default=100
+    Number of strengths, from the smallest that gives zero down to ``alpha_ratio`` times it (each member has
+    its own grid), or the strengths themselves.
+cv : int, splitter or iterable of (train, test), default=None
+    None is 5, a number n is ``TaskKFold(n, random_state=0)`` (stratified for classifiers): every task is in
+    the training part of every fold. Where tasks are columns of y, it splits rows with all their targets if
+    all are observed, and the single observations if some are not; other splitters always split rows.
+alpha_ratio : float, optional
+    Smallest over largest alpha; None is 1e-3, or 1e-2 with fewer rows than coefficients (1e-6 where no
+    alpha gives zero, as in ridge).
+scoring : str or callable, optional
+    Score of held-out rows, averaged over tasks, as in ``task_scorer``; rows count by their weight where the
+    metric takes weights. None is minus the loss of the rows.
+selection : {"best", "one_se"}, default="best"
+    Take the best mean score, or the strongest alpha whose score is within one standard error of it."""
+
+SEARCH_ATTRIBUTES = """\
+best_p_, best_k_ : float
+    The member chosen; ``best_k_`` is "log" at the log edge.
+alpha_ : float
+    The strength chosen.
+alphas_ : ndarray of shape (n_alphas,)
+    Strengths tried for that member, largest first.
+cv_results_ : dict of ndarrays
+    One row per (p, k, alpha): p, k, alpha, mean_test_score, std_test_score, rank_test_score and a column per
+    fold, ready for a frame. The score is that of ``scoring``; with None it is minus half the mean squared
+    error (in units of each task's spread with ``scale_targets``), or minus the mean logistic loss.
+best_score_ : float
+    Mean over folds of that score, of the choice. R^2, or accuracy and AUC, are in ``heldout_scores_``.
+heldout_scores_ : dict of ndarrays
+    How well the choice predicts rows that its fits have not seen, one row per task, ready for a frame: task,
+    n_rows (held-out observations) and, for regression, r2; for classes accuracy, auc and base_rate (the
+    share of the commoner class, which is the accuracy of always saying it). Each is over the rows of all
+    folds together; auc over the pairs of rows of the same fold, as fits of different folds are not on one
+    scale. NaN where it is not defined. The choice was made on these rows, which favours it a little.
+path_ : Path
+    Coefficients of the chosen member at all its alphas, on all rows."""
+
+
+def document_search(cls: type[TaskSearch]) -> type[TaskSearch]:
+    """Write the shared parameters into the docstring."""
+    if cls.__doc__:
+        text = cls.__doc__.replace("    <search parameters>", _indent(SEARCH_PARAMETERS))
+        cls.__doc__ = text.replace("    <search attributes>", _indent(SEARCH_ATTRIBUTES))
+    return document(cls)
+
+
+def _indent(text: str) -> str:
+    return "\n".join("    " + line if line else line for line in text.split("\n"))
+
+
+@dataclass(frozen=True)
+class SearchPrepared(Prepared):
+    """Prepared data, and the folds as rows of its tasks (of X, where the tasks share it)."""
+
+    folds: list[Fold] = field(default_factory=list)
+    row_counts: np.ndarray | None = None  # where few rows stand for many
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of rows of each task."""
+        return super().sizes if self.row_counts is None else self.row_counts
+
+
+class TaskSearch(TaskModel):
+    """A model that gets its solution from a search over members and strengths."""
+
+    _stratify: ClassVar[bool] = False
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._members()
+
+    def _members(self) -> list[RowPenalty]:
+        pairs = list(self.pk)
+        if len(pairs) == 2 and not any(np.ndim(pair) for pair in pairs):
+            pairs = [tuple(pairs)]
+        if not pairs:
+            raise InvalidParameterError("pk is empty: give at least one pair (p, k), such as (2, 1).")
+        members: list[RowPenalty] = []
+        for pair in pairs:
+            if np.ndim(pair) != 1 or len(pair) != 2:
+                raise InvalidParameterError(f"pk must hold pairs (p, k), but {pair!r} is not one.")
+            try:
+                # an array of pairs makes strings of numbers as soon as one k is "log"
+                p, k = float(pair[0]), pair[1] if pair[1] == "log" else float(pair[1])
+                members.append(make_penalty(p, k, 1.0, eps=self.eps))
+            except (TypeError, ValueError) as error:
+                raise InvalidParameterError(f"pk has the pair {pair!r}: {error}") from None
+        return members
+
+    def _warm_start(self, tasks, column_scale, target_scale):
+        return None
+
+    def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> SearchPrepared:
+        if isinstance(X, StoredTasks):
+            return self._prepare_stored(X, y, task, sample_weight)
+        prepared = super()._prepare(X, y, task, sample_weight)
+        folds = self._make_folds(X, y, task, prepared.tasks)
+        return SearchPrepared(**vars(prepared), folds=folds)
+
+    def _prepare_stored(self, stored: StoredTasks, *others: Any) -> SearchPrepared:
+        """Rows of files as few rows of every fold, on which the search is the same."""
+        if any(other is not None for other in others) or self.task_column is not None:
+            raise ValueError("Stored tasks bring their targets, labels and weights along: call fit(stored).")
+        if not (self._loss.is_quadratic and "pk" in self.get_params(deep=False)):
+            raise TypeError(
+                f"{type(self).__name__} needs all rows in memory: load them with X, y, task = "
+                "stored.load().to_rows(). Only MMTFLRegressorCV searches over stored tasks."
+            )
+        n_folds, seed = self._plain_folds()
+        remedy = "Raise memory_limit, use fewer folds, or search on a sample of the rows."
+        check_room(stored, bytes_folded(stored, n_folds), f"A search with {n_folds} folds", remedy)
+        rows = fold_rows(stored, n_folds, seed)
+        prepared = TaskModel._prepare(self, rows.X, rows.y, rows.task, rows.weights)
+        self.feature_names_in_ = np.array(stored.feature_names, dtype=object)
+        folds = check_folds(rows.folds(), prepared.tasks, with_classes=False)
+        return SearchPrepared(**vars(prepared), folds=folds, row_counts=stored.sizes)
+
+    def _plain_folds(self) -> tuple[int, int]:
+        """Number of folds and their seed, where rows are read one after the other."""
+        cv = self._splitter()
+        if not isinstance(cv, TaskKFold) or not isinstance(cv.random_state, Integral):
+            raise ValueError(
+                f"cv={self.cv!r} does not go with stored tasks: give a number of folds, or TaskKFold with a "
+                "number as random_state."
+            )
+        return cv.n_splits, int(cv.random_state)
+
+    def _splitter(self) -> Any:
+        """What cv stands for: a splitter, or a list of folds."""
+        if isinstance(self.cv, str):
+            raise InvalidParameterError(f"cv={self.cv!r} is a string: give a number of folds, or a splitter.")
+        cv = 5 if self.cv is None else self.cv
+        if isinstance(cv, Integral):
+            return TaskKFold(int(cv), random_state=0, stratify=self._stratify)
+        return cv
+
+    def _make_folds(self, X: Any, y: Any, task: Any, tasks: Tasks) -> list[Fold]:
+        """Folds as positions in ``tasks``: rows of a complete shared X, observations otherwise."""
+        n_rows = tasks.X.shape[0]
+        if n_rows < 2:
+            raise ValueError(f"Cross-validation needs at least two rows, found n_samples = {n_rows}.")
+        cv = self._splitter()
+        if isinstance(cv, TaskKFold):
+            folds = folds_of_tasks(cv, tasks)
+        else:
+            labels = take_task_column(X, task, self.task_column)[1]
+            labels = None if labels is None else check_task_labels(labels, None)
+            folds = folds_of_rows(cv, y, labels, tasks)
+        return check_folds(folds, tasks, with_classes=self._stratify)
+
+    def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
+        assert isinstance(prepared, SearchPrepared)
+        members = self._members()
+        settings = search_settings(self, prepared, self.scoring)
+        kept = self._open_checkpoint(prepared, prepared.folds, settings)
+        # BLAS is held to one thread here, for all threads of the search: its limit is the process's
+        with one_blas_thread():
+            problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
+            grids = member_grids(problem, members, self._alphas(), self.alpha_ratio)
+            data, folds = prepared.original_tasks(), prepared.folds
+            found = fold_scores(
+                data, folds, members, grids, settings, self.n_jobs,
+                verbose=self.verbose, engine=self.engine, kept=kept,
+            )  # fmt: skip
+            scores = found.scores
+            m, a = choose(scores, self.selection)
+            path = solve_path(problem, members[m], grids[m], max_iter=self.max_iter, tol=settings.tol)
+        self.cv_results_ = results_table(members, grids, scores)
+        self.heldout_scores_ = scores_by_task(
+            data, folds, found.by_task(m, a), settings, row_counts=prepared.row_counts
+        )
+        self.alphas_, self.alpha_ = grids[m], float(grids[m][a])
+        self.best_p_ = float(members[m].p)
+        self.best_k_ = "log" if members[m].kind else float(members[m].k)
+        self.best_score_ = float(scores[m][a].mean())
+        self.path_ = path.scaled(prepared.column_scale, prepared.target_scale)
+        penalty = members[m].at(self.alpha_)
+        solution = solve(
+            problem,
+            penalty,
+            start=path.coef(a).T,
+            **self._solver_options(),
+            polish=_POLISH,
+            book=None if kept is None else Book(kept, "refit"),
+        )
+        return solution, penalty
+
+    def _alphas(self) -> int | np.ndarray:
+        if isinstance(self.alphas, Integral):
+            return int(self.alphas)
+        try:
+            alphas = np.asarray(self.alphas, dtype=float)
+        except (TypeError, ValueError):
+            alphas = np.empty(0)
+        if alphas.ndim != 1 or alphas.size == 0 or not np.all((alphas > 0) & (alphas < math.inf)):
+            raise InvalidParameterError(
+                f"alphas must be a number of strengths or positive finite strengths, got {self.alphas!r}."
+            )
+        return alphas
+
+
+def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
+    """What a search over a model asks of every fold."""
+    classes = getattr(model, "classes_", None)
+    scorer = scoring if scoring is None or isinstance(scoring, TaskScorer) else task_scorer(scoring)
+    return Settings(
+        loss=model._loss,
+        fit_intercept=model.fit_intercept,
+        standardize=model.standardize,
+        scale_targets=prepared.target_scale is not None,
+        max_iter=model.max_iter,
+        tol=max(model.tol, _PATH_TOL),
+        metric=None if scorer is None else _metric_of(scorer, classes),
+        pooled=scorer is not None and scorer.average == "pooled",
+        classes=classes,
+    )
+
+
+def _metric_of(scorer: TaskScorer, classes: np.ndarray | None) -> Metric:
+    """The metric of a search: of the second class, where it is of one."""
+    return scorer.metric if classes is None else scorer.metric.about(classes[1])
+
+
+def path(
+    X: Any,
+    y: Any,
+    task: Any = None,
+    *,
+    p: float = 2,
+    k: float | str = 1,
+    alphas: int | np.ndarray = 100,
+    loss: str = "squared",
+    sample_weight: Any = None,
+    alpha_ratio: float | None = None,
+    fit_intercept: bool = True,
+    standardize: bool = False,
+    scale_targets: bool = False,
+    task_column: str | None = None,
+    on_degenerate_task: str = "error",
+    max_iter: int = 1000,
+    tol: float = 1e-7,
+    eps: float = 1e-2,
+) -> Path:
+    """Coefficients of one member of the family along a grid of strengths.
+
+    Parameters
+    ----------
+    X, y, task, sample_weight
+        Data, as in ``MMTFLRegressor.fit``.
+    p, k, fit_intercept, standardize, scale_targets, task_column, max_iter, tol, eps
+        As in ``MMTFLRegressor``.
+    alphas, alpha_ratio
+        As in ``MMTFLRegressorCV``.
+    loss : {"squared", "logistic"}
+        Regression or classification (then ``scale_targets`` must be False).
+    on_degenerate_task
+        As in ``MMTFLClassifier``; of no meaning in regression.
+
+    Returns
+    -------
+    path : Path
+        ``alphas`` (largest first), ``coef(i)`` of shape (n_tasks, n_features), ``intercepts``, ``n_kept``.
+
+    Examples
+    --------
+    >>> from mmtfl import path
+    >>> from mmtfl.datasets import make_tasks
+    >>> data = make_tasks(n_tasks=3, n_samples=30, n_features=8, n_informative=2, noise=0.1, random_state=0)
+    >>> found = path(data.X, data.y, data.task, p=2, k=2, alphas=5)
+    >>> found.n_kept.tolist()
+    [0, 2, 2, 7, 8]
+    >>> found.coef(4).shape
+    (3, 8)
+    """
+    if loss not in ("squared", "logistic"):
+        raise ValueError(f"loss must be 'squared' or 'logistic', got {loss!r}.")
+    options = {
+        "pk": (p, k),
+        "alphas": alphas,
+        "alpha_ratio": alpha_ratio,
+        "fit_intercept": fit_intercept,
+        "standardize": standardize,
+        "task_column": task_column,
+        "max_iter": max_iter,
+        "tol": tol,
+        "eps": eps,
+    }
+    if loss == "squared":
+        model: Any = MMTFLRegressorCV(scale_targets=scale_targets, **options)
+    elif scale_targets:
+        raise ValueError("scale_targets=True needs loss='squared': classes have no scale.")
+    else:
+        model = MMTFLClassifierCV(on_degenerate_task=on_degenerate_task, **options)
+    model._check_parameters()
+    prepared = TaskModel._prepare(model, X, y, task, sample_weight)
+    with one_blas_thread():
+        problem = prepared.problem(model._loss, fit_intercept=fit_intercept)
+        (member,) = model._members()
+        (grid,) = member_grids(problem, [member], model._alphas(), alpha_ratio)
+        found = solve_path(problem, member, grid, max_iter=max_iter, tol=tol)
+    short = int(np.count_nonzero(~found.converged))
+    if short:
+        warnings.warn(
+            f"path stopped short of tol={tol:g} at {short} of {len(grid)} strengths. Raise max_iter (now "
+            f"{max_iter}), loosen tol, or put the features on one scale with standardize=True.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    found = found.scaled(prepared.column_scale, prepared.target_scale)
+    return found if prepared.left_out is None else prepared.left_out.widen_path(found)
+
+
+@document_search
+class MMTFLRegressorCV(TaskSearch, TaskRegressor):
+    """Multitask regression that chooses its strength and its member of the family by cross-validation.
+
+    For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part; the
+    best (p, k, alpha) is fitted on all rows.
+
+    Parameters
+    ----------
+    <search parameters>
+    <shared parameters>
+
+    Attributes
+    ----------
+    <search attributes>
+    <shared attributes>
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl import MMTFLRegressorCV
+    >>> from mmtfl.datasets import make_tasks
+    >>> data = make_tasks(n_tasks=4, n_samples=40, n_features=12, n_informative=3, noise=0.5, random_state=0)
+    >>> model = MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=20, cv=3).fit(data.X, data.y, task=data.task)
+    >>> model.best_p_, model.best_k_
+    (2.0, 1.0)
+    >>> bool(np.array_equal(np.flatnonzero(model.c_), np.flatnonzero(data.support.any(axis=0))))
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **{name: rule for name, rule in REGRESSOR_CONSTRAINTS.items() if name != "warm_start"},
+        **SEARCH_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        pk=((2, 2), (1, 1), (2, 1), (1, 2)),
+        alphas=100,
+        cv=None,
+        *,
+        alpha_ratio=None,
+        scoring=None,
+        selection="best",
+        fit_intercept=True,
+        standardize=False,
+        scale_targets=False,
+        task_column=None,
+        unknown_task="error",
+        solver="auto",
+        max_iter=1000,
+        tol=1e-7,
+        n_jobs=None,
+        engine=None,
+        verbose=0,
+        eps=1e-2,
+        checkpoint=None,
+    ):
+        self.pk = pk
+        self.alphas = alphas
+        self.cv = cv
+        self.alpha_ratio = alpha_ratio
+        self.scoring = scoring
+        self.selection = selection
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.scale_targets = scale_targets
+        self.task_column = task_column
+        self.unknown_task = unknown_task
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.verbose = verbose
+        self.eps = eps
+        self.checkpoint = checkpoint
+
+
+@document_search
+class MMTFLClassifierCV(TaskSearch, TaskClassifier):
+    """Multitask classification that chooses its strength and its member of the family by cross-validation.
+
+    For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part; the
+    best (p, k, alpha) is fitted on all rows.
+
+    Parameters
+    ----------
+    <search parameters>
+    <shared parameters>
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        The two classes, sorted; the same in every task.
+    base_rate_tasks_ : ndarray of shape (n_left_out,)
+        Labels of the tasks that have one class and are predicted by its rate; see ``on_degenerate_task``.
+    <search attributes>
+    <shared attributes>
+
+    Examples
+    --------
+    >>> from mmtfl import MMTFLClassifierCV
+    >>> from mmtfl.datasets import make_tasks
+    >>> data = make_tasks(n_tasks=3, n_samples=200, n_features=10, n_informative=3, classification=True,
+    ...                   noise=0.5, random_state=0)
+    >>> model = MMTFLClassifierCV(pk=(2, 1), alphas=15, cv=3).fit(data.X, data.y, task=data.task)
+    >>> model.score(data.X, data.y, task=data.task) > 0.8
+    True
+    """
+
+    _stratify = True
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **{name: rule for name, rule in CLASSIFIER_CONSTRAINTS.items() if name != "warm_start"},
+        **SEARCH_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        pk=((2, 2), (1, 1), (2, 1), (1, 2)),
+        alphas=100,
+        cv=None,
+        *,
+        alpha_ratio=None,
+        scoring=None,
+        selection="best",
+        fit_intercept=True,
+        standardize=False,
+        task_column=None,
+        unknown_task="error",
+        on_degenerate_task="error",
+        solver="auto",
+        max_iter=1000,
+        tol=1e-7,
+        n_jobs=None,
+        engine=None,
+        verbose=0,
+        eps=1e-2,
+        checkpoint=None,
+    ):
+        self.pk = pk
+        self.alphas = alphas
+        self.cv = cv
+        self.alpha_ratio = alpha_ratio
+        self.scoring = scoring
+        self.selection = selection
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.task_column = task_column
+        self.unknown_task = unknown_task
+        self.on_degenerate_task = on_degenerate_task
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.verbose = verbose
+        self.eps = eps
+        self.checkpoint = checkpoint

@@ -1,0 +1,416 @@
+"""Choosing two strengths by cross-validation, for every model that has two.
+
+One class around a model serves them all: what a model needs to be told (its norms, scaling, task column) is
+told to the model, once, and a new pair of norms is searched without a class of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.utils import get_tags
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Interval,
+    InvalidParameterError,
+    validate_parameter_constraints,
+)
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from mmtfl.estimators.additive import AdditiveModel
+from mmtfl.estimators.base import Prepared
+from mmtfl.estimators.capped import CappedModel
+from mmtfl.estimators.notebook import ShowsSharing
+from mmtfl.estimators.saving import Savable
+from mmtfl.estimators.search import TaskSearch, search_settings
+from mmtfl.model_selection.cross_validation import (
+    FoldScores,
+    HeldOut,
+    PathScores,
+    Settings,
+    score_columns,
+    scores_by_task,
+    take,
+    training_design,
+)
+from mmtfl.objective.problem import Problem
+from mmtfl.solvers.path import Path
+from mmtfl.solvers.solution import Solution
+from mmtfl.solvers.solve import one_blas_thread
+from mmtfl.tasks.container import Tasks
+
+__all__ = ["TwoStrengthCV"]
+
+_REFIT = 1e-5  # the last fit goes further than asked, so that equal problems have equal predictions
+
+
+def _has(name: str) -> Any:
+    """For `available_if`: the wrapped model has this method."""
+
+    def check(self: TwoStrengthCV) -> bool:
+        getattr(self.estimator, name)
+        return True
+
+    return check
+
+
+class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
+    """Choose the two strengths of a model by cross-validation, and fit it with them.
+
+    Serves `DirtyRegressor`, `RobustRegressor`, `LowRankRegressor`, `CappedRegressor` and their classifiers.
+    On each fold's training part the model is solved on a grid of both strengths, every solution started from
+    its neighbour, and scored on the test part; the best pair is fitted on all rows.
+
+    Parameters
+    ----------
+    estimator : model with two strengths
+        The model to tune; its own two strengths are not used.
+    strengths : int, or pair of int or array-like, default=10
+        How many values of each strength, from the smallest that gives zero down to ``ratio`` times it; or
+        the values themselves.
+    cv : int, splitter or iterable of (train, test), default=None
+        None is 5, a number n is ``TaskKFold(n, random_state=0)`` (stratified for classifiers): every task is
+        in the training part of every fold.
+    ratio : float, optional
+        Smallest over largest value of a strength; None is 1e-3.
+    scoring : str or callable, optional
+        Score of held-out rows, averaged over tasks, as in ``task_scorer``. None is minus the loss of the
+        rows.
+    n_jobs : int, optional
+        Threads over folds; -1 for all processors. The result is the same for any number.
+
+    Attributes
+    ----------
+    best_estimator_ : model
+        Fitted on all rows with the best strengths; `predict`, `score` and `summary` are its own.
+    best_params_ : dict
+        The two strengths chosen, by name.
+    best_score_ : float
+        Mean held-out score of the choice: of ``scoring``, or with None minus half the mean squared error (in
+        units of each task's spread with ``scale_targets``), or minus the mean logistic loss.
+    heldout_scores_ : dict of ndarrays
+        Scores of each task on held-out rows, as in `MMTFLRegressorCV`: task, n_rows, and r2, or accuracy, auc
+        and base_rate.
+    best_index_ : int
+        Its row in ``cv_results_``.
+    strengths_ : tuple of two ndarrays
+        Values tried, largest first.
+    cv_results_ : dict of ndarrays
+        One row per pair of strengths: the two by name, mean_test_score, std_test_score, rank_test_score and
+        a column per fold, ready for a frame.
+    n_splits_ : int
+        Number of folds.
+
+    Examples
+    --------
+    >>> from mmtfl import DirtyRegressor, TwoStrengthCV
+    >>> from mmtfl.datasets import make_tasks
+    >>> data = make_tasks(n_tasks=4, n_samples=40, n_features=12, n_informative=3, noise=0.5, random_state=0)
+    >>> search = TwoStrengthCV(DirtyRegressor(), strengths=6, cv=3).fit(data.X, data.y, task=data.task)
+    >>> sorted(search.best_params_), len(search.cv_results_["mean_test_score"])
+    (['alpha_shared', 'alpha_specific'], 36)
+    >>> search.score(data.X, data.y, task=data.task) > 0.9
+    True
+    """
+
+    # metadata routing: labels go wherever rows go, without set_*_request
+    __metadata_request__fit: ClassVar = {"task": True}
+    __metadata_request__predict: ClassVar = {"task": True}
+    __metadata_request__predict_proba: ClassVar = {"task": True}
+    __metadata_request__predict_log_proba: ClassVar = {"task": True}
+    __metadata_request__decision_function: ClassVar = {"task": True}
+    __metadata_request__score: ClassVar = {"task": True}
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods(["fit", "predict"])],
+        "strengths": [Interval(Integral, 1, None, closed="left"), "array-like"],
+        "cv": [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), Iterable, None],
+        "ratio": [Interval(Real, 0, 1, closed="neither"), None],
+        "scoring": [str, callable, None],
+        "n_jobs": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Integral, None, -1, closed="right"),
+            None,
+        ],
+    }
+
+    def __init__(self, estimator, strengths=10, cv=None, *, ratio=None, scoring=None, n_jobs=None):
+        self.estimator = estimator
+        self.strengths = strengths
+        self.cv = cv
+        self.ratio = ratio
+        self.scoring = scoring
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> TwoStrengthCV:
+        """Choose the strengths and fit the model with them.
+
+        Parameters
+        ----------
+        X, y, task, sample_weight
+            Data, as in the ``fit`` of the model.
+
+        Returns
+        -------
+        self : estimator
+            Fitted.
+        """
+        model = self._check_parameters()
+        prepared = model._prepare(X, y, task, sample_weight)
+        folds = _Folds(self.cv, model.task_column, is_classifier(model)).make(X, y, task, prepared.tasks)
+        with one_blas_thread():
+            problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
+            self.strengths_ = self._grid_values(model._grid(problem).largest())
+            tasks, settings = prepared.original_tasks(), search_settings(model, prepared, self.scoring)
+            found = self._fold_scores(model, tasks, folds, settings)
+        (scores,) = found.scores
+        mean = scores.mean(axis=1)
+        if not np.isfinite(mean).any():
+            raise ValueError(
+                "No pair of strengths has a score on every fold: the metric is not defined on the test rows. "
+                "Use fewer folds (more rows of each task in each), scoring=None, or a pooled task_scorer."
+            )
+        self.best_index_ = int(np.nanargmax(np.where(np.isfinite(mean), mean, -np.inf)))
+        self.best_score_ = float(mean[self.best_index_])
+        self.heldout_scores_ = scores_by_task(tasks, folds, found.by_task(0, self.best_index_), settings)
+        if prepared.left_out is not None:
+            self.heldout_scores_ = prepared.left_out.widen_scores(self.heldout_scores_)
+        self.n_splits_ = len(folds)
+        first, second = (values.ravel() for values in np.meshgrid(*self.strengths_, indexing="ij"))
+        names = model.strength_names
+        self.cv_results_ = {names[0]: first, names[1]: second, **score_columns(scores)}
+        best = (float(first[self.best_index_]), float(second[self.best_index_]))
+        self.best_params_ = dict(zip(names, best, strict=True))
+        model.set_params(**self.best_params_)
+        model._learn(prepared, *_solve_further(model, prepared))
+        self.best_estimator_ = model
+        return self
+
+    # -- the steps of fit ----------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> Any:
+        """Check the parameters; an unfitted copy of the model."""
+        validate_parameter_constraints(
+            self._parameter_constraints, self.get_params(deep=False), type(self).__name__
+        )
+        if not isinstance(self.estimator, AdditiveModel | CappedModel):
+            raise InvalidParameterError(
+                f"estimator={self.estimator!r} does not have two strengths: use a Dirty, Robust, LowRank or "
+                "Capped model; MMTFLRegressorCV and MMTFLClassifierCV choose alpha, p and k of the others."
+            )
+        model = clone(self.estimator)
+        model._check_parameters()
+        model.set_params(warm_start=False)
+        self._wanted()
+        return model
+
+    def _wanted(self) -> list[Any]:
+        """Number of values, or the values, of each strength."""
+        wanted = [self.strengths] * 2 if isinstance(self.strengths, Integral) else list(self.strengths)
+        if len(wanted) == 2 and all(_is_grid(part) for part in wanted):
+            return wanted
+        raise InvalidParameterError(
+            f"strengths must be a number, or a pair whose parts are numbers or positive finite values, got "
+            f"{self.strengths!r}. Use strengths=10, (10, 5), or ([1.0, 0.1], [0.5, 0.05])."
+        )
+
+    def _grid_values(self, largest: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+        ratio = 1e-3 if self.ratio is None else self.ratio
+        first, second = (
+            top * np.geomspace(1.0, ratio, int(part))
+            if isinstance(part, Integral)
+            else np.sort(np.asarray(part, dtype=float))[::-1]
+            for part, top in zip(self._wanted(), largest, strict=True)
+        )
+        return first, second
+
+    def _fold_scores(self, model: Any, tasks: Tasks, folds: list, settings: Settings) -> FoldScores:
+        n_threads = min(effective_n_jobs(self.n_jobs), len(folds))
+        calls = [delayed(_score_fold)(tasks, *fold, model, self.strengths_, settings) for fold in folds]
+        return FoldScores([Parallel(n_jobs=n_threads, backend="threading")(calls)])
+
+    # -- what the fitted model says ------------------------------------------------------------------------
+
+    def _fitted(self) -> Any:
+        check_is_fitted(self)
+        return self.best_estimator_
+
+    def predict(self, X: Any, task: Any = None) -> np.ndarray:
+        """Predict with the best model.
+
+        Parameters
+        ----------
+        X, task
+            As in the model's own method.
+
+        Returns
+        -------
+        y : ndarray
+            Predictions.
+        """
+        return self._fitted().predict(X, task=task)
+
+    @available_if(_has("predict_proba"))
+    def predict_proba(self, X: Any, task: Any = None) -> np.ndarray:
+        """Predict the probability of each class with the best model.
+
+        Parameters
+        ----------
+        X, task
+            As in the model's own method.
+
+        Returns
+        -------
+        probability : ndarray
+            In the order of ``classes_``.
+        """
+        return self._fitted().predict_proba(X, task=task)
+
+    @available_if(_has("predict_log_proba"))
+    def predict_log_proba(self, X: Any, task: Any = None) -> np.ndarray:
+        """Predict the logarithm of `predict_proba` with the best model.
+
+        Parameters
+        ----------
+        X, task
+            As in the model's own method.
+
+        Returns
+        -------
+        log_probability : ndarray
+            Logarithms.
+        """
+        return self._fitted().predict_log_proba(X, task=task)
+
+    @available_if(_has("decision_function"))
+    def decision_function(self, X: Any, task: Any = None) -> np.ndarray:
+        """Log odds of the second class with the best model.
+
+        Parameters
+        ----------
+        X, task
+            As in the model's own method.
+
+        Returns
+        -------
+        z : ndarray
+            Positive for ``classes_[1]``.
+        """
+        return self._fitted().decision_function(X, task=task)
+
+    def score(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> float:
+        """Score of the best model: the mean over tasks of each task's R^2, or accuracy.
+
+        Parameters
+        ----------
+        X, y, task, sample_weight
+            As in the model's own method.
+
+        Returns
+        -------
+        score : float
+            Larger is better.
+        """
+        return self._fitted().score(X, y, task=task, sample_weight=sample_weight)
+
+    def summary(self) -> Any:
+        """Tell which features are used by all tasks, by some, by one or by none, and which way.
+
+        Returns
+        -------
+        frame : frame
+            As in the model's own method.
+        """
+        return self._fitted().summary()
+
+    def __getattr__(self, name: str) -> Any:
+        # what the fitted model has learned: coef_, intercept_, tasks_, shared_, classes_, ...
+        best = vars(self).get("best_estimator_")
+        if best is None or not name.endswith("_") or name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(best, name)
+
+    def __sklearn_tags__(self):
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        tags.input_tags, tags.target_tags = inner.input_tags, inner.target_tags
+        return tags
+
+
+class _Folds(TaskSearch):
+    """The folds of a search, made and checked as in the searches over the family."""
+
+    def __init__(self, cv: Any, task_column: str | None, stratify: bool):
+        self.cv, self.task_column = cv, task_column
+        self._stratify = stratify  # type: ignore[misc]
+
+    def make(self, X: Any, y: Any, task: Any, tasks: Tasks) -> list[tuple[np.ndarray, np.ndarray]]:
+        return self._make_folds(X, y, task, tasks)
+
+
+def _solve_further(model: Any, prepared: Prepared) -> tuple[Solution, Any]:
+    """The model's solution, beyond its tolerance where a minimum is sure to exist."""
+    if not isinstance(model, AdditiveModel):
+        return model._solve(prepared)
+    solution, penalty = clone(model).set_params(tol=_REFIT * model.tol)._solve(prepared)
+    return replace(solution, converged=solution.violation <= model.tol), penalty
+
+
+def _is_grid(part: Any) -> bool:
+    if isinstance(part, Integral):
+        return int(part) >= 1
+    try:
+        values = np.asarray(part, dtype=float)
+    except (TypeError, ValueError):
+        return False
+    return values.ndim == 1 and values.size > 0 and bool(np.all((values > 0.0) & (values < np.inf)))
+
+
+def _score_fold(
+    tasks: Tasks, train: np.ndarray, test: np.ndarray, model: Any, strengths: tuple, settings: Settings
+) -> PathScores:
+    """Scores on the test rows at every pair; scales are those of the training rows."""
+    design, column_scale, target_scale = training_design(take(tasks, train), settings)
+    held_out = HeldOut.of(tasks, test, design.tasks.labels, target_scale, settings)
+    grid, options = (
+        model._grid(Problem(design, settings.loss)),
+        {"max_iter": settings.max_iter, "tol": settings.tol},
+    )
+    return held_out.scores(
+        (_as_path(solution).scaled(column_scale, target_scale), 0)
+        for solution in _walk(grid, strengths, options)
+    )
+
+
+def _walk(grid: Any, strengths: tuple, options: dict[str, Any]) -> Iterator[Solution]:
+    """Solutions at all pairs, strongest first, each from its neighbours in both strengths."""
+    above: list[Solution] = []
+    for a in strengths[0]:
+        line: list[Solution] = []
+        for i, b in enumerate(strengths[1]):
+            line.append(grid.solve(float(a), float(b), line[-1:] + above[i : i + 1], **options))
+            yield line[-1]
+        above = line
+
+
+def _as_path(solution: Solution) -> Path:
+    """One solution in the shape that scoring reads."""
+    kept = np.flatnonzero(solution.A.any(axis=1))
+    return Path(
+        alphas=np.zeros(1),
+        features=[kept],
+        values=[solution.A[kept]],
+        intercepts=solution.intercept[None],
+        objectives=np.array([solution.objective]),
+        violations=np.array([solution.violation]),
+        converged=np.array([solution.converged]),
+        n_features=len(solution.A),
+    )

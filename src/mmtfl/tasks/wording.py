@@ -1,0 +1,31 @@
+"""Words that error messages and pictures share."""
+
+from typing import Any
+
+import numpy as np
+
+
+def count(number: int, what: str) -> str:
+    """Write a number of things: ``count(2, "row")`` is "2 rows"."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def not_finite_kind(value: float) -> str:
+    """Name what is not finite: NaN or infinity."""
+    return "NaN" if np.isnan(value) else "infinity"
+
+
+def show(names: Any, index: Any) -> str:
+    """Show one of some labels or names as Python would write it, without numpy's type around it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.tasks.wording import show
+    >>> show(np.array([7, 8]), 1), show(["age"], 0), show(None, 3)
+    ('8', "'age'", '3')
+    """
+    if names is None:
+        return str(index)
+    name = names[index]
+    return repr(name.item() if isinstance(name, np.generic) else name)

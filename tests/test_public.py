@@ -172,7 +172,8 @@ def test_documented_parameters_are_those_of_the_signature(module, name):
     section = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n\w+\n-+\n|\Z)", inspect.getdoc(thing), re.S | re.M)
     entries = re.findall(r"^\S.*", section[1], re.M) if section else []
     documented = [name for entry in entries for name in entry.partition(" :")[0].split(", ")]
-    assert sorted(documented) == sorted(parameters(thing) if callable(thing) else [])
+    takes_none = inspect.isclass(thing) and issubclass(thing, Warning)
+    assert sorted(documented) == sorted([] if takes_none or not callable(thing) else parameters(thing))
 
 
 @pytest.mark.parametrize("Model", ESTIMATORS)

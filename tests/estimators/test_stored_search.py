@@ -1,10 +1,19 @@
 """Searches over tasks whose rows stay in files: the same as over all rows with the same folds."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from mmtfl import MMTFLClassifierCV, MMTFLRegressor, MMTFLRegressorCV, SingleTaskRegressorCV, Tasks
+from mmtfl import (
+    CappedRegressor,
+    MMTFLRegressor,
+    MMTFLRegressorCV,
+    SingleTaskRegressorCV,
+    Tasks,
+    TwoStrengthCV,
+)
 from mmtfl.model_selection import TaskKFold
 from mmtfl.tasks import fold_moments
 from mmtfl.tasks.fold_moments import fold_rows
@@ -96,9 +105,11 @@ def test_what_a_search_over_files_cannot_do_is_said(stored):
         MMTFLRegressorCV(cv=TaskKFold(3)).fit(stored)
     with pytest.raises(ValueError, match="bring their targets"):
         MMTFLRegressorCV().fit(stored, [1.0])
-    for model in (MMTFLClassifierCV(), SingleTaskRegressorCV()):
-        with pytest.raises(TypeError, match="needs all rows in memory"):
-            model.fit(stored)
+    for model in (SingleTaskRegressorCV, partial(TwoStrengthCV, CappedRegressor())):
+        with pytest.raises(ValueError, match="does not go with stored tasks"):
+            model(cv=[([0, 1], [2])]).fit(stored)
+        with pytest.raises(ValueError, match="bring their targets"):
+            model().fit(stored, [1.0])
 
 
 def test_a_search_that_would_break_the_memory_limit_is_refused(table, tmp_path):

@@ -3,22 +3,30 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone, is_classifier
 
 from mmtfl import (
     CappedRegressor,
+    DirtyClassifier,
     DirtyRegressor,
+    LowRankRegressor,
     MMTFLClassifier,
     MMTFLClassifierCV,
     MMTFLRegressor,
+    RobustRegressor,
+    SingleTaskClassifierCV,
     SingleTaskRegressorCV,
     Tasks,
+    TwoStrengthCV,
 )
 from mmtfl.engines.threads import Streaming
+from mmtfl.model_selection import TaskKFold
 from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers import solve as solve_problem
@@ -160,21 +168,100 @@ def test_a_checkpoint_knows_stored_tasks(stored, frame, tmp_path):
         MMTFLRegressor(2, 1, 0.2, checkpoint=path).fit(other)
 
 
+# -- what needs all rows loads them --------------------------------------------------------------------------
+
+
+LOADING = [
+    MMTFLRegressor(2, 1, 0.2, solver="block"),
+    MMTFLRegressor(np.inf, 1, 0.2, standardize=True),
+    DirtyRegressor(0.2, 0.1, scale_targets=True),
+    RobustRegressor(0.2, 0.2),
+    LowRankRegressor(0.2, 0.2),
+    CappedRegressor(0.2, 0.5),
+    SingleTaskRegressorCV(1, 4, 2),
+    SingleTaskRegressorCV(2, 4, 2, per_task=True),
+    TwoStrengthCV(CappedRegressor(), 2, 2),
+    MMTFLClassifier(2, 1, 0.03, solver="block"),
+    DirtyClassifier(0.03, 0.02),
+    MMTFLClassifierCV(((2, 2), (2, 1)), 4, 2),
+    SingleTaskClassifierCV(1, 4, TaskKFold(2, random_state=3, stratify=True)),
+    TwoStrengthCV(DirtyClassifier(), 2, 2),
+]
+
+
+@pytest.mark.filterwarnings("ignore::mmtfl.errors.SmallTaskWarning")  # one task has 7 rows
+@pytest.mark.parametrize("model", LOADING, ids=lambda model: repr(model).replace("\n", ""))
+def test_a_model_that_needs_all_rows_loads_them(model, stored, classes, frame):
+    data, y = (classes, frame["class"]) if is_classifier(model) else (stored, frame.y)
+    there, here = clone(model).fit(data), clone(model).fit(features(frame), y, frame.task)
+    assert here.coef_.any()
+    for name in ("coef_", "intercept_", "tasks_", "task_sizes_", "feature_names_in_"):
+        assert_array_equal(getattr(there, name), getattr(here, name), err_msg=name)
+    for name, column in vars(here).get("cv_results_", {}).items():
+        assert_array_equal(there.cv_results_[name], column, err_msg=name)
+    rows = features(frame), frame.task
+    assert_array_equal(there.predict(*rows), here.predict(*rows))
+
+
+@pytest.mark.filterwarnings("ignore:1 task left out")
+def test_a_loaded_task_of_one_class_may_be_left_out(frame, tmp_path):
+    frame = frame.assign(**{"class": np.where(frame.task == 2, "no", frame["class"])})
+    frame.drop(columns="y").to_parquet(tmp_path / "a.parquet")
+    stored = Tasks.from_parquet(tmp_path, task="task", target="class")
+    model = MMTFLClassifierCV((2, 2), 3, 2, on_degenerate_task="base_rate")
+    there, here = clone(model).fit(stored), clone(model).fit(features(frame), frame["class"], frame.task)
+    assert there.base_rate_tasks_.tolist() == [2] and np.isnan(there.heldout_scores_["auc"][2])
+    assert_array_equal(there.coef_, here.coef_)
+    with pytest.raises(ValueError, match="one class|both classes|single class"):
+        MMTFLClassifierCV().fit(stored)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DirtyRegressor(),
+        MMTFLRegressor(solver="block"),
+        MMTFLRegressor(np.inf),
+        TwoStrengthCV(CappedRegressor()),
+    ],
+    ids=["additive", "block", "inf", "two strengths"],
+)
+def test_rows_that_do_not_fit_are_told_before_they_are_read(model, stored):
+    rows = 8 * 9 * 4 * sum(SIZES)  # eight features and the target, held four times over
+    small = replace(stored, pieces=[], memory_limit=1_000_000)
+    name = type(getattr(model, "estimator", model)).__name__
+    said = (
+        rf"{name}, which needs all rows in memory, needs about {rows / 1e6:.1f} MB, and memory_limit=1.0 MB"
+    )
+    with pytest.raises(
+        MemoryError, match=rf"{said} leaves 0\.0 MB for data .* Raise memory_limit, or fit a sample"
+    ):
+        model.fit(small)
+
+
+def test_a_frame_of_dask_is_loaded_too(frame):
+    dask = pytest.importorskip("dask.dataframe")
+    parts = dask.from_pandas(frame.drop(columns="class"), npartitions=3)
+    there = DirtyRegressor(0.2, 0.1).fit(Tasks.from_dask(parts, task="task", target="y"))
+    assert_array_equal(there.coef_, DirtyRegressor(0.2, 0.1).fit(features(frame), frame.y, frame.task).coef_)
+
+
 # -- what cannot be done is told -----------------------------------------------------------------------------
 
 
 def test_what_stored_tasks_cannot_do_is_told(stored, frame):
     with pytest.raises(ValueError, match="nothing else"):
         MMTFLRegressor().fit(stored, frame.y)
-    with pytest.raises(ValueError, match="solver='block' needs all rows"):
-        MMTFLRegressor(solver="block").fit(stored)
-    with pytest.raises(ValueError, match="p=inf"):
-        MMTFLRegressor(p=np.inf).fit(stored)
-    for Model in (MMTFLClassifierCV, DirtyRegressor, CappedRegressor, SingleTaskRegressorCV):
-        with pytest.raises(TypeError, match=rf"{Model.__name__} needs all rows in memory"):
+    with pytest.raises(ValueError, match="nothing else"):
+        DirtyRegressor(task_column="task").fit(stored)
+    for Model in (MMTFLClassifier, DirtyClassifier):
+        with pytest.raises(ValueError, match="Only binary"):
             Model().fit(stored)
-    with pytest.raises(ValueError, match="Only binary"):
-        MMTFLClassifier().fit(stored)
+    problem = OpenTasks(stored, Squared(), fit_intercept=True).problem()
+    with pytest.raises(ValueError, match="solver='block' needs all rows"):
+        solve_problem(problem, make_penalty(2, 2, 0.1), solver="block")
+    with pytest.raises(ValueError, match="p=inf"):
+        solve_problem(problem, make_penalty(np.inf, 1, 0.1))
 
 
 def test_a_task_without_one_class_is_named(frame, tmp_path):

@@ -41,21 +41,21 @@ from mmtfl.estimators.inputs import (
 )
 from mmtfl.estimators.notebook import ShowsSharing
 from mmtfl.estimators.prediction import predict_all, predict_rows
-from mmtfl.estimators.prepared import Prepared
+from mmtfl.estimators.prepared import Prepared, StoredPrepared
 from mmtfl.estimators.saving import Savable
-from mmtfl.estimators.stored_input import prepare_stored
+from mmtfl.estimators.stored_input import check_nothing_else, load_tasks
 from mmtfl.estimators.usage import feature_use
 from mmtfl.model_selection.metrics import Metric, mean_task_score
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book, Checkpoint
+from mmtfl.solvers.distributed.opened import OpenTasks
 from mmtfl.solvers.pass_progress import Reporter
 from mmtfl.tasks.checks import check_design
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.finite_values import check_finite_design
 from mmtfl.tasks.labels import check_task_labels
-from mmtfl.tasks.scaling import column_spread
 from mmtfl.tasks.stored import StoredTasks
 
 # -- parameters: valid values as data, and one remedy each -------------------------------------------------
@@ -151,7 +151,7 @@ DEGENERATE_PARAMETER = """\
 on_degenerate_task : {"error", "base_rate"}, default="error"
     What `fit` does with a task whose rows (those with weight) are all of one class: refuse, or leave it out
     of the fit with a warning. It then has no feature, and its intercept gives the share of ``classes_[1]``
-    in its rows and one more row at the rate of all tasks. Stored tasks are always refused.
+    in its rows and one more row at the rate of all tasks. Stored tasks that stay in their files are refused.
 """
 
 EPS_PARAMETER = """
@@ -261,7 +261,7 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
         ----------
         X : array-like, sparse matrix or frame of shape (n_rows, n_features)
             Rows of all tasks; a frame may hold the labels too, see ``task_column``. Or what
-            ``Tasks.from_parquet`` gives, and nothing else.
+            ``Tasks.from_parquet`` or ``Tasks.from_dask`` gives, and nothing else.
         y : array-like of shape (n_rows,) or (n_rows, n_tasks)
             Targets. With two dimensions each column is a task on the same rows, NaN where it was
             not observed.
@@ -300,27 +300,36 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
             )
 
     def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Prepared:
-        if isinstance(X, StoredTasks):
-            return self._prepare_stored(X, y, task, sample_weight)
-        tasks, left_out = self._leave_out(self._read_tasks(X, y, task, sample_weight))
-        column_scale = column_spread(tasks) if self.standardize else None
-        target_scale = self._target_scale(tasks)
-        if target_scale is not None:
-            tasks = tasks.with_y(tasks.y / target_scale[tasks.observation_task])
-        start = self._warm_start(tasks, column_scale, target_scale)
-        return Prepared(tasks, column_scale, target_scale, start, left_out=left_out)
+        if not isinstance(X, StoredTasks):
+            return Prepared.of(self, *self._leave_out(self._read_tasks(X, y, task, sample_weight)))
+        check_nothing_else(y, task, sample_weight, self.task_column)
+        self._know_columns_of(X)
+        if not self._works_by_tasks():
+            return Prepared.of(self, *self._leave_out(self._load_targets(X)))
+        opened = OpenTasks(
+            self._encode_stored(X), self._loss, fit_intercept=self.fit_intercept, engine=self.engine
+        )
+        return StoredPrepared.of(self, opened)
 
-    def _prepare_stored(self, stored: StoredTasks, *others: Any) -> Prepared:
+    def _works_by_tasks(self) -> bool:
+        """Whether stored tasks stay where they are: Algorithm 1 works on some of them at a time."""
         if not {"p", "k", "alpha"} <= self.get_params(deep=False).keys():
-            raise TypeError(
-                f"{type(self).__name__} needs all rows in memory: load them with X, y, task = "
-                "stored.load().to_rows(). MMTFLRegressor and MMTFLClassifier fit stored tasks."
-            )
-        return prepare_stored(self, stored, *others)
+            return False
+        return self.solver != "block" and not np.isinf(self.p)
+
+    def _know_columns_of(self, stored: StoredTasks) -> None:
+        self.n_features_in_ = stored.n_features
+        self.feature_names_in_ = np.array(stored.feature_names, dtype=object)
+        self._predicts_matrix = False
+        self._backend: str | None = None
 
     def _encode_stored(self, stored: StoredTasks) -> StoredTasks:
         """Stored targets as the loss wants them."""
         return stored
+
+    def _load_targets(self, stored: StoredTasks) -> Tasks:
+        """All stored rows in memory, with targets as the loss wants them."""
+        return load_tasks(stored, type(self).__name__)
 
     def _read_tasks(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Tasks:
         if y is None:
@@ -367,9 +376,6 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
     def _leave_out(self, tasks: Tasks) -> tuple[Tasks, BaseRates | None]:
         """The tasks that are fitted, and what predicts the others."""
         return tasks, None
-
-    def _target_scale(self, tasks: Tasks) -> np.ndarray | None:
-        return None
 
     def _warm_start(
         self, tasks: Tasks, column_scale: np.ndarray | None, target_scale: np.ndarray | None

@@ -13,7 +13,7 @@ from sklearn.utils.validation import column_or_1d
 from mmtfl.estimators.base import CLASSIFIER_CONSTRAINTS, MEMBER_CONSTRAINTS, TaskModel, document
 from mmtfl.estimators.base_rates import BaseRates, leave_out_one_class
 from mmtfl.estimators.inputs import first_few, matrix_values, n_dimensions
-from mmtfl.estimators.stored_input import with_two_classes
+from mmtfl.estimators.stored_input import as_classes, load_tasks, with_two_classes
 from mmtfl.objective.losses import Logistic
 from mmtfl.tasks.checks import check_length, check_two_classes
 from mmtfl.tasks.container import Tasks
@@ -173,6 +173,11 @@ class TaskClassifier(ClassifierMixin, TaskModel):
         self.classes_ = np.array(stored.classes)
         self.base_rate_tasks_ = stored.labels[:0]
         return stored
+
+    def _load_targets(self, stored: StoredTasks) -> Tasks:
+        stored = as_classes(stored)
+        tasks = load_tasks(stored, type(self).__name__)
+        return self._encode_targets(tasks.with_y((tasks.y > 0).astype(float)), np.array(stored.classes))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -10,8 +10,6 @@ from sklearn.metrics import r2_score
 
 from mmtfl.estimators.base import MEMBER_CONSTRAINTS, SHARED_CONSTRAINTS, TaskModel, document
 from mmtfl.objective.losses import Squared
-from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.scaling import target_spread
 
 __all__ = ["MMTFLRegressor", "TaskRegressor"]
 
@@ -67,9 +65,6 @@ class TaskRegressor(RegressorMixin, TaskModel):
     @staticmethod
     def _weighted_metric(y: np.ndarray, y_pred: np.ndarray, weights: np.ndarray) -> float:
         return float(r2_score(y, y_pred, sample_weight=weights))
-
-    def _target_scale(self, tasks: Tasks) -> np.ndarray | None:
-        return target_spread(tasks) if self.scale_targets else None
 
 
 @document

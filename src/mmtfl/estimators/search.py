@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError, StrOptions
 
@@ -19,11 +20,13 @@ from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.inputs import take_task_column
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import REGRESSOR_CONSTRAINTS, TaskRegressor
+from mmtfl.estimators.stored_input import check_nothing_else
 from mmtfl.model_selection.cross_validation import (
+    Candidates,
     Settings,
     choose,
     fold_scores,
-    member_grids,
+    member_paths,
     results_table,
     scores_by_task,
 )
@@ -37,7 +40,6 @@ from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.checkpoint import Book
 from mmtfl.solvers.distributed.opened import check_room
 from mmtfl.solvers.path import Path, solve_path
-from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.fold_moments import bytes_folded, fold_rows
 from mmtfl.tasks.labels import check_task_labels
 from mmtfl.tasks.stored import StoredTasks
@@ -125,10 +127,66 @@ class SearchPrepared(Prepared):
         return super().sizes if self.row_counts is None else self.row_counts
 
 
-class TaskSearch(TaskModel):
-    """A model that gets its solution from a search over members and strengths."""
+class Search:
+    """What every search does: split the rows, score all candidates on every fold, and choose one.
 
-    _stratify: ClassVar[bool] = False
+    A kind of search lists its candidates and makes the last fit, on all rows.
+    """
+
+    cv: Any
+    scoring: Any
+    n_jobs: int | None
+    selection = "best"
+
+    def _with_folds(self, model: Any, prepared: Prepared, X: Any, y: Any, task: Any) -> SearchPrepared:
+        """Prepared data of a model, and their folds as positions in the tasks.
+
+        They are rows of a complete shared X, and observations otherwise.
+        """
+        tasks, with_classes = prepared.tasks, is_classifier(model)
+        n_rows = tasks.X.shape[0]
+        if n_rows < 2:
+            raise ValueError(f"Cross-validation needs at least two rows, found n_samples = {n_rows}.")
+        cv = self._splitter(with_classes)
+        if isinstance(cv, TaskKFold):
+            folds = folds_of_tasks(cv, tasks)
+        elif isinstance(X, StoredTasks):
+            raise ValueError(self._not_for_stored("TaskKFold"))
+        else:
+            labels = take_task_column(X, task, model.task_column)[1]
+            labels = None if labels is None else check_task_labels(labels, None)
+            folds = folds_of_rows(cv, y, labels, tasks)
+        folds = check_folds(folds, tasks, with_classes=with_classes)
+        return SearchPrepared(**vars(prepared), folds=folds)
+
+    def _splitter(self, stratify: bool) -> Any:
+        """What cv stands for: a splitter, or a list of folds."""
+        if isinstance(self.cv, str):
+            raise InvalidParameterError(f"cv={self.cv!r} is a string: give a number of folds, or a splitter.")
+        cv = 5 if self.cv is None else self.cv
+        return TaskKFold(int(cv), random_state=0, stratify=stratify) if isinstance(cv, Integral) else cv
+
+    def _not_for_stored(self, splitter: str) -> str:
+        return f"cv={self.cv!r} does not go with stored tasks: give a number of folds, or {splitter}."
+
+    def _choose(
+        self, prepared: SearchPrepared, candidates: Sequence[Candidates], settings: Settings, **options: Any
+    ) -> tuple[int, int]:
+        """Score the candidates on every fold, and choose: the position of a list and of a model in it."""
+        tasks, folds = prepared.original_tasks(), prepared.folds
+        found = fold_scores(tasks, folds, candidates, settings, self.n_jobs, **options)
+        scores = found.scores
+        m, i = choose(scores, self.selection)
+        self.cv_results_ = results_table(candidates, scores)
+        self.heldout_scores_ = scores_by_task(
+            tasks, folds, found.by_task(m, i), settings, row_counts=prepared.row_counts
+        )
+        self.best_score_ = float(scores[m][i].mean())
+        return m, i
+
+
+class TaskSearch(Search, TaskModel):
+    """A model that gets its solution from a search over members and strengths."""
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -156,94 +214,52 @@ class TaskSearch(TaskModel):
         return None
 
     def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> SearchPrepared:
-        if isinstance(X, StoredTasks):
-            return self._prepare_stored(X, y, task, sample_weight)
-        prepared = super()._prepare(X, y, task, sample_weight)
-        folds = self._make_folds(X, y, task, prepared.tasks)
-        return SearchPrepared(**vars(prepared), folds=folds)
+        few_rows_do = self._loss.is_quadratic and "pk" in self.get_params(deep=False)
+        if isinstance(X, StoredTasks) and few_rows_do:
+            check_nothing_else(y, task, sample_weight, self.task_column)
+            return self._prepare_few_rows(X)
+        return self._with_folds(self, super()._prepare(X, y, task, sample_weight), X, y, task)
 
-    def _prepare_stored(self, stored: StoredTasks, *others: Any) -> SearchPrepared:
+    def _prepare_few_rows(self, stored: StoredTasks) -> SearchPrepared:
         """Rows of files as few rows of every fold, on which the search is the same."""
-        if any(other is not None for other in others) or self.task_column is not None:
-            raise ValueError("Stored tasks bring their targets, labels and weights along: call fit(stored).")
-        if not (self._loss.is_quadratic and "pk" in self.get_params(deep=False)):
-            raise TypeError(
-                f"{type(self).__name__} needs all rows in memory: load them with X, y, task = "
-                "stored.load().to_rows(). Only MMTFLRegressorCV searches over stored tasks."
-            )
         n_folds, seed = self._plain_folds()
         remedy = "Raise memory_limit, use fewer folds, or search on a sample of the rows."
         check_room(stored, bytes_folded(stored, n_folds), f"A search with {n_folds} folds", remedy)
         rows = fold_rows(stored, n_folds, seed)
-        prepared = TaskModel._prepare(self, rows.X, rows.y, rows.task, rows.weights)
-        self.feature_names_in_ = np.array(stored.feature_names, dtype=object)
+        prepared = super()._prepare(rows.X, rows.y, rows.task, rows.weights)
+        self._know_columns_of(stored)
         folds = check_folds(rows.folds(), prepared.tasks, with_classes=False)
         return SearchPrepared(**vars(prepared), folds=folds, row_counts=stored.sizes)
 
     def _plain_folds(self) -> tuple[int, int]:
         """Number of folds and their seed, where rows are read one after the other."""
-        cv = self._splitter()
+        cv = self._splitter(False)
         if not isinstance(cv, TaskKFold) or not isinstance(cv.random_state, Integral):
-            raise ValueError(
-                f"cv={self.cv!r} does not go with stored tasks: give a number of folds, or TaskKFold with a "
-                "number as random_state."
-            )
+            raise ValueError(self._not_for_stored("TaskKFold with a number as random_state"))
         return cv.n_splits, int(cv.random_state)
-
-    def _splitter(self) -> Any:
-        """What cv stands for: a splitter, or a list of folds."""
-        if isinstance(self.cv, str):
-            raise InvalidParameterError(f"cv={self.cv!r} is a string: give a number of folds, or a splitter.")
-        cv = 5 if self.cv is None else self.cv
-        if isinstance(cv, Integral):
-            return TaskKFold(int(cv), random_state=0, stratify=self._stratify)
-        return cv
-
-    def _make_folds(self, X: Any, y: Any, task: Any, tasks: Tasks) -> list[Fold]:
-        """Folds as positions in ``tasks``: rows of a complete shared X, observations otherwise."""
-        n_rows = tasks.X.shape[0]
-        if n_rows < 2:
-            raise ValueError(f"Cross-validation needs at least two rows, found n_samples = {n_rows}.")
-        cv = self._splitter()
-        if isinstance(cv, TaskKFold):
-            folds = folds_of_tasks(cv, tasks)
-        else:
-            labels = take_task_column(X, task, self.task_column)[1]
-            labels = None if labels is None else check_task_labels(labels, None)
-            folds = folds_of_rows(cv, y, labels, tasks)
-        return check_folds(folds, tasks, with_classes=self._stratify)
 
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
         assert isinstance(prepared, SearchPrepared)
-        members = self._members()
         settings = search_settings(self, prepared, self.scoring)
         kept = self._open_checkpoint(prepared, prepared.folds, settings)
         # BLAS is held to one thread here, for all threads of the search: its limit is the process's
         with one_blas_thread():
             problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
-            grids = member_grids(problem, members, self._alphas(), self.alpha_ratio)
-            data, folds = prepared.original_tasks(), prepared.folds
-            found = fold_scores(
-                data, folds, members, grids, settings, self.n_jobs,
-                verbose=self.verbose, engine=self.engine, kept=kept,
-            )  # fmt: skip
-            scores = found.scores
-            m, a = choose(scores, self.selection)
-            path = solve_path(problem, members[m], grids[m], max_iter=self.max_iter, tol=settings.tol)
-        self.cv_results_ = results_table(members, grids, scores)
-        self.heldout_scores_ = scores_by_task(
-            data, folds, found.by_task(m, a), settings, row_counts=prepared.row_counts
-        )
-        self.alphas_, self.alpha_ = grids[m], float(grids[m][a])
-        self.best_p_ = float(members[m].p)
-        self.best_k_ = "log" if members[m].kind else float(members[m].k)
-        self.best_score_ = float(scores[m][a].mean())
+            paths = member_paths(problem, self._members(), self._alphas(), self.alpha_ratio)
+            m, i = self._choose(
+                prepared, paths, settings, verbose=self.verbose, engine=self.engine, kept=kept
+            )
+            member, self.alphas_ = paths[m].member, paths[m].alphas
+            path = solve_path(problem, member, self.alphas_, max_iter=self.max_iter, tol=settings.tol)
+        self.alpha_ = float(self.alphas_[i])
+        self.best_p_ = float(member.p)
+        self.best_k_ = "log" if member.kind else float(member.k)
         self.path_ = path.scaled(prepared.column_scale, prepared.target_scale)
-        penalty = members[m].at(self.alpha_)
+        penalty = member.at(self.alpha_)
         solution = solve(
             problem,
             penalty,
-            start=path.coef(a).T,
+            start=path.coef(i).T,
             **self._solver_options(),
             polish=_POLISH,
             book=None if kept is None else Book(kept, "refit"),
@@ -360,13 +376,12 @@ def path(
     prepared = TaskModel._prepare(model, X, y, task, sample_weight)
     with one_blas_thread():
         problem = prepared.problem(model._loss, fit_intercept=fit_intercept)
-        (member,) = model._members()
-        (grid,) = member_grids(problem, [member], model._alphas(), alpha_ratio)
-        found = solve_path(problem, member, grid, max_iter=max_iter, tol=tol)
+        (of_member,) = member_paths(problem, model._members(), model._alphas(), alpha_ratio)
+        found = solve_path(problem, of_member.member, of_member.alphas, max_iter=max_iter, tol=tol)
     short = int(np.count_nonzero(~found.converged))
     if short:
         warnings.warn(
-            f"path stopped short of tol={tol:g} at {short} of {len(grid)} strengths. Raise max_iter (now "
+            f"path stopped short of tol={tol:g} at {short} of {len(found)} strengths. Raise max_iter (now "
             f"{max_iter}), loosen tol, or put the features on one scale with standardize=True.",
             ConvergenceWarning,
             stacklevel=2,
@@ -486,7 +501,6 @@ class MMTFLClassifierCV(TaskSearch, TaskClassifier):
     True
     """
 
-    _stratify = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{name: rule for name, rule in CLASSIFIER_CONSTRAINTS.items() if name != "warm_start"},
         **SEARCH_CONSTRAINTS,

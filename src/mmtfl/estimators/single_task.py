@@ -11,7 +11,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.utils._param_validation import Options
 
 from mmtfl.estimators.additive import document_parts
@@ -19,7 +19,7 @@ from mmtfl.estimators.base import CLASSIFIER_CONSTRAINTS, Prepared
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.regression import REGRESSOR_CONSTRAINTS, TaskRegressor
 from mmtfl.estimators.search import SEARCH_CONSTRAINTS, SearchPrepared, TaskSearch
-from mmtfl.model_selection.cross_validation import by_rows
+from mmtfl.model_selection.folds import by_rows
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers.solution import Solution
 from mmtfl.tasks.container import Tasks
@@ -79,7 +79,7 @@ class SingleTaskSearch(TaskSearch):
         """The search for one strength on one task, whose strengths are in units of its own loss."""
         alphas = self.alphas if isinstance(self.alphas, Integral) else self._alphas() / share
         search = clone(self).set_params(per_task=False, alphas=alphas)
-        if self._stratify:
+        if is_classifier(self):
             search.classes_ = self.classes_
         return search, search._solve(task)[0]
 
@@ -285,7 +285,6 @@ class SingleTaskClassifierCV(SingleTaskSearch, TaskClassifier):
     True
     """
 
-    _stratify = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = _constraints(CLASSIFIER_CONSTRAINTS)
 
     def __init__(

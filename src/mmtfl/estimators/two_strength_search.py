@@ -6,14 +6,13 @@ told to the model, once, and a new pair of norms is searched without a class of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import (
     HasMethods,
@@ -29,22 +28,11 @@ from mmtfl.estimators.base import Prepared
 from mmtfl.estimators.capped import CappedModel
 from mmtfl.estimators.notebook import ShowsSharing
 from mmtfl.estimators.saving import Savable
-from mmtfl.estimators.search import TaskSearch, search_settings
-from mmtfl.model_selection.cross_validation import (
-    FoldScores,
-    HeldOut,
-    PathScores,
-    Settings,
-    score_columns,
-    scores_by_task,
-    take,
-    training_design,
-)
+from mmtfl.estimators.search import Search, search_settings
+from mmtfl.model_selection.cross_validation import Linear
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers.path import Path
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.solve import one_blas_thread
-from mmtfl.tasks.container import Tasks
 
 __all__ = ["TwoStrengthCV"]
 
@@ -61,7 +49,7 @@ def _has(name: str) -> Any:
     return check
 
 
-class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
+class TwoStrengthCV(Search, Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
     """Choose the two strengths of a model by cross-validation, and fit it with them.
 
     Serves `DirtyRegressor`, `RobustRegressor`, `LowRankRegressor`, `CappedRegressor` and their classifiers.
@@ -149,7 +137,7 @@ class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
         self.scoring = scoring
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> TwoStrengthCV:
+    def fit(self, X: Any, y: Any = None, task: Any = None, sample_weight: Any = None) -> TwoStrengthCV:
         """Choose the strengths and fit the model with them.
 
         Parameters
@@ -163,31 +151,19 @@ class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
             Fitted.
         """
         model = self._check_parameters()
-        prepared = model._prepare(X, y, task, sample_weight)
-        folds = _Folds(self.cv, model.task_column, is_classifier(model)).make(X, y, task, prepared.tasks)
+        prepared = self._with_folds(model, model._prepare(X, y, task, sample_weight), X, y, task)
+        settings = search_settings(model, prepared, self.scoring)
         with one_blas_thread():
             problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
             self.strengths_ = self._grid_values(model._grid(problem).largest())
-            tasks, settings = prepared.original_tasks(), search_settings(model, prepared, self.scoring)
-            found = self._fold_scores(model, tasks, folds, settings)
-        (scores,) = found.scores
-        mean = scores.mean(axis=1)
-        if not np.isfinite(mean).any():
-            raise ValueError(
-                "No pair of strengths has a score on every fold: the metric is not defined on the test rows. "
-                "Use fewer folds (more rows of each task in each), scoring=None, or a pooled task_scorer."
-            )
-        self.best_index_ = int(np.nanargmax(np.where(np.isfinite(mean), mean, -np.inf)))
-        self.best_score_ = float(mean[self.best_index_])
-        self.heldout_scores_ = scores_by_task(tasks, folds, found.by_task(0, self.best_index_), settings)
+            pairs = StrengthPairs(model, self.strengths_)
+            _, self.best_index_ = self._choose(prepared, [pairs], settings, verbose=model.verbose)
         if prepared.left_out is not None:
             self.heldout_scores_ = prepared.left_out.widen_scores(self.heldout_scores_)
-        self.n_splits_ = len(folds)
-        first, second = (values.ravel() for values in np.meshgrid(*self.strengths_, indexing="ij"))
-        names = model.strength_names
-        self.cv_results_ = {names[0]: first, names[1]: second, **score_columns(scores)}
-        best = (float(first[self.best_index_]), float(second[self.best_index_]))
-        self.best_params_ = dict(zip(names, best, strict=True))
+        self.n_splits_ = len(prepared.folds)
+        self.best_params_ = {
+            name: float(values[self.best_index_]) for name, values in pairs.columns().items()
+        }
         model.set_params(**self.best_params_)
         model._learn(prepared, *_solve_further(model, prepared))
         self.best_estimator_ = model
@@ -230,11 +206,6 @@ class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
             for part, top in zip(self._wanted(), largest, strict=True)
         )
         return first, second
-
-    def _fold_scores(self, model: Any, tasks: Tasks, folds: list, settings: Settings) -> FoldScores:
-        n_threads = min(effective_n_jobs(self.n_jobs), len(folds))
-        calls = [delayed(_score_fold)(tasks, *fold, model, self.strengths_, settings) for fold in folds]
-        return FoldScores([Parallel(n_jobs=n_threads, backend="threading")(calls)])
 
     # -- what the fitted model says ------------------------------------------------------------------------
 
@@ -345,15 +316,33 @@ class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
-class _Folds(TaskSearch):
-    """The folds of a search, made and checked as in the searches over the family."""
+@dataclass(frozen=True)
+class StrengthPairs:
+    """A model at all pairs of strengths, the largest first."""
 
-    def __init__(self, cv: Any, task_column: str | None, stratify: bool):
-        self.cv, self.task_column = cv, task_column
-        self._stratify = stratify  # type: ignore[misc]
+    model: Any
+    strengths: tuple[np.ndarray, np.ndarray]
 
-    def make(self, X: Any, y: Any, task: Any, tasks: Tasks) -> list[tuple[np.ndarray, np.ndarray]]:
-        return self._make_folds(X, y, task, tasks)
+    def columns(self) -> dict[str, np.ndarray]:
+        """The two strengths by name."""
+        values = (part.ravel() for part in np.meshgrid(*self.strengths, indexing="ij"))
+        return dict(zip(self.model.strength_names, values, strict=True))
+
+    def solve(
+        self, problem: Problem, *, report: Callable[[float], None] | None = None, **options: Any
+    ) -> Iterator[Linear]:
+        """Coefficients and intercepts at all pairs, each solved from its neighbours in both strengths."""
+        grid, (first, second) = self.model._grid(problem), self.strengths
+        above: list[Solution] = []
+        for n, a in enumerate(first, start=1):
+            line: list[Solution] = []
+            for i, b in enumerate(second):
+                line.append(grid.solve(float(a), float(b), line[-1:] + above[i : i + 1], **options))
+                kept = np.flatnonzero(line[-1].A.any(axis=1))
+                yield kept, line[-1].A[kept], line[-1].intercept
+            above = line
+            if report is not None:
+                report(n / len(first))
 
 
 def _solve_further(model: Any, prepared: Prepared) -> tuple[Solution, Any]:
@@ -372,45 +361,3 @@ def _is_grid(part: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return values.ndim == 1 and values.size > 0 and bool(np.all((values > 0.0) & (values < np.inf)))
-
-
-def _score_fold(
-    tasks: Tasks, train: np.ndarray, test: np.ndarray, model: Any, strengths: tuple, settings: Settings
-) -> PathScores:
-    """Scores on the test rows at every pair; scales are those of the training rows."""
-    design, column_scale, target_scale = training_design(take(tasks, train), settings)
-    held_out = HeldOut.of(tasks, test, design.tasks.labels, target_scale, settings)
-    grid, options = (
-        model._grid(Problem(design, settings.loss)),
-        {"max_iter": settings.max_iter, "tol": settings.tol},
-    )
-    return held_out.scores(
-        (_as_path(solution).scaled(column_scale, target_scale), 0)
-        for solution in _walk(grid, strengths, options)
-    )
-
-
-def _walk(grid: Any, strengths: tuple, options: dict[str, Any]) -> Iterator[Solution]:
-    """Solutions at all pairs, strongest first, each from its neighbours in both strengths."""
-    above: list[Solution] = []
-    for a in strengths[0]:
-        line: list[Solution] = []
-        for i, b in enumerate(strengths[1]):
-            line.append(grid.solve(float(a), float(b), line[-1:] + above[i : i + 1], **options))
-            yield line[-1]
-        above = line
-
-
-def _as_path(solution: Solution) -> Path:
-    """One solution in the shape that scoring reads."""
-    kept = np.flatnonzero(solution.A.any(axis=1))
-    return Path(
-        alphas=np.zeros(1),
-        features=[kept],
-        values=[solution.A[kept]],
-        intercepts=solution.intercept[None],
-        objectives=np.array([solution.objective]),
-        violations=np.array([solution.violation]),
-        converged=np.array([solution.converged]),
-        n_features=len(solution.A),
-    )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection._split import GroupsConsumerMixin
 
-from mmtfl.model_selection.cross_validation import by_rows
 from mmtfl.model_selection.splitting import TaskKFold
 from mmtfl.tasks.container import Tasks
 
@@ -112,3 +112,29 @@ def _check_classes(fold: int, tasks: Tasks, train: np.ndarray) -> None:
             f"Fold {fold} of cv has one class only of task {tasks.labels[alone[0]].item()!r} in its "
             "training part. Use fewer folds, TaskKFold(stratify=True), or more rows of that task."
         )
+
+
+# -- parts of the tasks -------------------------------------------------------------------------------------
+
+
+def by_rows(tasks: Tasks) -> bool:
+    """Whether folds split the rows of X (several targets, all observed) and not the observations."""
+    if not tasks.is_complete or tasks.n_tasks == 1:
+        return False
+    weights = None if tasks.weights is None else tasks.weights.reshape(tasks.n_tasks, -1)
+    return weights is None or bool(np.all(weights > 0.0))
+
+
+def take(tasks: Tasks, part: np.ndarray) -> Tasks:
+    """The observations of a fold; where folds split rows, those rows with all their targets."""
+    chosen = tasks.select(observations(tasks, part))
+    if not by_rows(tasks):
+        return chosen
+    return replace(chosen, X=tasks.X[part], rows=np.tile(np.arange(len(part)), tasks.n_tasks))
+
+
+def observations(tasks: Tasks, part: np.ndarray) -> np.ndarray:
+    """The part of a fold as positions of observations."""
+    if not by_rows(tasks):
+        return part
+    return (np.arange(tasks.n_tasks)[:, None] * tasks.X.shape[0] + part).ravel()

@@ -117,8 +117,9 @@ def _run(words: list[str]) -> int:
     except OSError as error:
         _give_up_stdout()
         return _refuse(_spoken(error), FAILED)
-    except MemoryError:
-        return _refuse(MemoryError("not enough memory for this table and model."), FAILED)
+    except MemoryError as error:
+        ours = "memory_limit" in str(error)  # which has the figures
+        return _refuse(error if ours else MemoryError("not enough memory for this table and model."), FAILED)
     return code or 0  # help and version have none
 
 

@@ -51,7 +51,6 @@ def check_method(
         "--pk": pk is not None,
         "--dask": scale is not None and scale.dask is not None,
         "--checkpoint": scale is not None and scale.checkpoint is not None,
-        "--memory-limit": scale is not None and scale.memory_limit is not None,
     }
     if method in TWO_STRENGTHS:
         apart["--one-se"] = one_se

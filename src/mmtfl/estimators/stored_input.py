@@ -14,8 +14,8 @@ from mmtfl.tasks.stored import StoredTasks
 from mmtfl.tasks.wording import count
 
 _REMEDY = (
-    "Raise memory_limit, or fit a sample of the rows. MMTFLRegressor and MMTFLClassifier read some tasks at a "
-    "time, unless solver='block' or p=inf; MMTFLRegressorCV keeps few rows in the place of many."
+    "Raise memory_limit, or fit a sample of the rows. MMTFLRegressor and MMTFLClassifier read some tasks at "
+    "a time, unless solver='block' or p=inf; MMTFLRegressorCV keeps few rows in the place of many."
 )
 
 

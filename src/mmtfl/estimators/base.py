@@ -483,16 +483,18 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
         X, task = self._encoded(X, task)
         X, labels, name = take_task_column(X, task, self.task_column)
         X, feature_names = self._read_design(X, reset=False)
-        index = None
+        observation_task = None
         if labels is not None:
             labels = check_task_labels(labels, X.shape[0], name=name)
-            index = locate_tasks(labels, self.tasks_, unknown=self.unknown_task)
+            observation_task = locate_tasks(labels, self.tasks_, unknown=self.unknown_task)
         elif not self._predicts_matrix:
-            index = self._only_task(X.shape[0])
+            observation_task = self._only_task(X.shape[0])
         names = feature_names or getattr(self, "feature_names_in_", None)
-        known = index is not None and (index < len(self.tasks_)).all()  # an unknown task has no place here
-        check_finite_design(X, task_index=index if known else None, labels=self.tasks_, feature_names=names)
-        return X, index, labels
+        # an unknown task has no label
+        known = observation_task is not None and (observation_task < len(self.tasks_)).all()
+        who = {"task_index": observation_task if known else None, "labels": self.tasks_}
+        check_finite_design(X, **who, feature_names=names)
+        return X, observation_task, labels
 
     def _encoded(self, X: Any, task: Any) -> tuple[Any, Any]:
         """A table as it was before the fit, by the recipe that a model of the command line keeps."""
@@ -517,17 +519,17 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
             )
         return np.zeros(n_rows, dtype=np.intp)
 
-    def _predict_at(self, X: Any, index: np.ndarray | None) -> np.ndarray:
-        if index is None:
+    def _predict_at(self, X: Any, observation_task: np.ndarray | None) -> np.ndarray:
+        if observation_task is None:
             return predict_all(X, self.coef_, self.intercept_)
         if len(self.tasks_) == 1:  # the mean over one task is that task
             return predict_all(X, self.coef_, self.intercept_)[:, 0]
         coef, intercept = self.coef_, self.intercept_
-        if (index == len(self.tasks_)).any():
+        if (observation_task == len(self.tasks_)).any():
             fitted = self._has_part()
             coef = np.vstack([coef, coef[fitted].mean(axis=0)])
             intercept = np.append(intercept, intercept[fitted].mean())
-        return predict_rows(X, coef, intercept, index)
+        return predict_rows(X, coef, intercept, observation_task)
 
     def _mean_score(self, y: Any, y_pred: np.ndarray, labels: np.ndarray | None, weights: Any) -> float:
         if n_dimensions(y) == 2:

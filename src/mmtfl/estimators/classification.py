@@ -117,8 +117,8 @@ class TaskClassifier(ClassifierMixin, TaskModel):
         score : float
             Share of rows that are right, averaged over tasks.
         """
-        X, index, labels = self._locate(X, task)
-        y_pred = self._class_of(self._predict_at(X, index))
+        X, observation_task, labels = self._locate(X, task)
+        y_pred = self._class_of(self._predict_at(X, observation_task))
         if n_dimensions(y) == 1:
             y = _plain_classes(y, labels, len(y_pred))
         return self._mean_score(y, y_pred, labels, sample_weight)

@@ -59,8 +59,8 @@ class TaskRegressor(RegressorMixin, TaskModel):
         score : float
             1 is perfect, 0 is as good as predicting each task's mean.
         """
-        X, index, labels = self._locate(X, task)
-        return self._mean_score(y, self._predict_at(X, index), labels, sample_weight)
+        X, observation_task, labels = self._locate(X, task)
+        return self._mean_score(y, self._predict_at(X, observation_task), labels, sample_weight)
 
     @staticmethod
     def _weighted_metric(y: np.ndarray, y_pred: np.ndarray, weights: np.ndarray) -> float:

@@ -6,9 +6,10 @@ of the family, and the search per task is the same search on every task alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from operator import itemgetter
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -25,7 +26,9 @@ from mmtfl.solvers.solution import Solution
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import column_spread
 
-__all__ = ["SingleTaskClassifierCV", "SingleTaskRegressorCV"]
+__all__ = ["SingleTaskClassifierCV", "SingleTaskRegressorCV", "better_of_ridge_and_lasso"]
+
+Fitted = TypeVar("Fitted")
 
 _NOT_HERE = ("warm_start", "pk", "eps", "solver", "engine", "checkpoint")
 SINGLE_CONSTRAINTS: dict[str, list[Any]] = {
@@ -82,6 +85,20 @@ class SingleTaskSearch(TaskSearch):
         if is_classifier(self):
             search.classes_ = self.classes_
         return search, search._solve(task)[0]
+
+
+def better_of_ridge_and_lasso(search: Callable[[int], tuple[float, Fitted]]) -> Fitted:
+    """Search with p = 2 and with p = 1, and keep what has the larger held-out score.
+
+    ``search(p)`` gives the score of its choice and what was fitted; where the scores are equal it is ridge.
+
+    Examples
+    --------
+    >>> from mmtfl.estimators.single_task import better_of_ridge_and_lasso
+    >>> better_of_ridge_and_lasso(lambda p: (0.9 if p == 1 else 0.8, f"the model with p = {p}"))
+    'the model with p = 1'
+    """
+    return max((search(2), search(1)), key=itemgetter(0))[1]
 
 
 def _each_task(prepared: SearchPrepared, standardize: bool) -> Iterator[tuple[SearchPrepared, float]]:

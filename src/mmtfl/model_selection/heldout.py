@@ -18,22 +18,24 @@ __all__ = ["class_sums", "heldout_scores", "squared_errors"]
 _ROUNDING = 64 * np.finfo(float).eps  # a target that varies less than this, relative to its size, is constant
 
 
-def squared_errors(y: np.ndarray, z: np.ndarray, weights: np.ndarray, task: np.ndarray, unit: np.ndarray):
+def squared_errors(
+    y: np.ndarray, z: np.ndarray, weights: np.ndarray, observation_task: np.ndarray, unit: np.ndarray
+):
     """Weighted sum of each task's squared errors in its unit, (1, n_tasks)."""
     with np.errstate(over="ignore", invalid="ignore"):  # predictions beyond all measure
-        error = (y - z) / unit[task]
-        return np.bincount(task, weights * error * error, minlength=len(unit))[None]
+        error = (y - z) / unit[observation_task]
+        return np.bincount(observation_task, weights * error * error, minlength=len(unit))[None]
 
 
-def class_sums(y: np.ndarray, z: np.ndarray, weights: np.ndarray, task: np.ndarray, n_tasks: int):
+def class_sums(y: np.ndarray, z: np.ndarray, weights: np.ndarray, observation_task: np.ndarray, n_tasks: int):
     """Weight of the rows classified right, and of the pairs of a task in the right order, (2, n_tasks).
 
     Every pair is one row of each class; with equal predictions it counts one half.
     """
     positive = y > 0.0
-    right = np.bincount(task, weights * (positive == (z > 0.0)), minlength=n_tasks)
-    order = np.lexsort((z, task))
-    z, task, positive, weights = z[order], task[order], positive[order], weights[order]
+    right = np.bincount(observation_task, weights * (positive == (z > 0.0)), minlength=n_tasks)
+    order = np.lexsort((z, observation_task))
+    z, task, positive, weights = z[order], observation_task[order], positive[order], weights[order]
     new = np.ones(len(z), dtype=bool)
     new[1:] = (np.diff(task) != 0) | (z[1:] != z[:-1])
     tie = np.cumsum(new) - 1  # rows of one task with the same prediction

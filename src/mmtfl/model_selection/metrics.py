@@ -253,17 +253,17 @@ def _takes(function: Callable[..., Any], parameter: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Groups:
-    """Observations with their task: ``labels[codes[i]]`` is the task of entry i of y_true and y_pred."""
+    """Observations; the task of entry i of y_true and y_pred is ``labels[observation_task[i]]``."""
 
     y_true: np.ndarray
     y_pred: np.ndarray
-    codes: np.ndarray
+    observation_task: np.ndarray
     labels: list[Any]
     is_single: bool
 
     @property
     def sizes(self) -> np.ndarray:
-        return np.bincount(self.codes, minlength=len(self.labels))
+        return np.bincount(self.observation_task, minlength=len(self.labels))
 
 
 def _group(y_true: Any, y_pred: Any, task: Any) -> _Groups:
@@ -278,8 +278,8 @@ def _group(y_true: Any, y_pred: Any, task: Any) -> _Groups:
         y_pred = y_pred[:, 0]
     if task is None:
         return _Groups(y_true, y_pred, np.zeros(len(y_true), dtype=np.intp), [0], True)
-    labels, codes = np.unique(check_task_labels(task, len(y_true)), return_inverse=True)
-    return _Groups(y_true, y_pred, codes, labels.tolist(), False)
+    labels, observation_task = np.unique(check_task_labels(task, len(y_true)), return_inverse=True)
+    return _Groups(y_true, y_pred, observation_task, labels.tolist(), False)
 
 
 def _group_columns(y_true, y_pred, task, names) -> _Groups:
@@ -292,9 +292,9 @@ def _group_columns(y_true, y_pred, task, names) -> _Groups:
         raise ValueError(f"y_pred has shape {y_pred.shape}, but y_true {y_true.shape}: they must be equal.")
     y_pred = y_pred.reshape(y_true.shape)
     observed = y_true.T == y_true.T  # NaN differs from itself
-    codes, rows = np.nonzero(observed)
+    columns, rows = np.nonzero(observed)
     return _Groups(
-        y_true[rows, codes], y_pred[rows, codes], codes, names or list(range(y_true.shape[1])), False
+        y_true[rows, columns], y_pred[rows, columns], columns, names or list(range(y_true.shape[1])), False
     )
 
 
@@ -326,7 +326,7 @@ def _single_score(groups: _Groups, metric: Metric) -> float:
 
 def _one_by_one(groups: _Groups, metric: Metric, scored: np.ndarray) -> np.ndarray:
     metric = metric.with_classes(np.unique(groups.y_true)) if "predict_proba" in metric.responses else metric
-    order = np.argsort(groups.codes, kind="stable")
+    order = np.argsort(groups.observation_task, kind="stable")
     parts = np.split(order, np.cumsum(groups.sizes)[:-1])
     scores = np.full(len(groups.labels), np.nan)
     for t in np.flatnonzero(scored):
@@ -341,7 +341,7 @@ def _one_by_one(groups: _Groups, metric: Metric, scored: np.ndarray) -> np.ndarr
 def _one_class(groups: _Groups) -> np.ndarray:
     classes, y = np.unique(groups.y_true, return_inverse=True)
     seen = np.zeros((len(groups.labels), len(classes)), dtype=bool)
-    seen[groups.codes, y] = True
+    seen[groups.observation_task, y] = True
     return seen.sum(axis=1) < 2
 
 
@@ -383,24 +383,25 @@ def _plain(groups: _Groups, metric: Metric) -> bool:
 
 
 def _mean_by_task(values: np.ndarray, groups: _Groups) -> np.ndarray:
-    return np.bincount(groups.codes, values, minlength=len(groups.labels)) / np.maximum(groups.sizes, 1)
+    total = np.bincount(groups.observation_task, values, minlength=len(groups.labels))
+    return total / np.maximum(groups.sizes, 1)
 
 
 def _r2(groups: _Groups) -> np.ndarray:
-    y, codes = groups.y_true.astype(np.float64), groups.codes
+    y, own = groups.y_true.astype(np.float64), groups.observation_task
     first = np.zeros(len(groups.labels))
-    first[codes] = y
+    first[own] = y
     # measured from one of its own values, a constant task is exactly zero, whatever rounding does to its mean
-    y_from = y - first[codes]
-    centred = y_from - _mean_by_task(y_from, groups)[codes]
+    y_from = y - first[own]
+    centred = y_from - _mean_by_task(y_from, groups)[own]
     spread = np.zeros(len(groups.labels))
-    np.maximum.at(spread, codes, np.abs(centred))
+    np.maximum.at(spread, own, np.abs(centred))
     constant = spread == 0
     spread[constant] = np.inf
     with np.errstate(over="ignore"):  # predictions beyond all measure: minus infinity is the answer
         # on the scale of each task, so that squares of its targets neither overflow nor vanish
-        residual = _mean_by_task(((y - groups.y_pred) / spread[codes]) ** 2, groups)
-    total = _mean_by_task((centred / spread[codes]) ** 2, groups)
+        residual = _mean_by_task(((y - groups.y_pred) / spread[own]) ** 2, groups)
+    total = _mean_by_task((centred / spread[own]) ** 2, groups)
     # scikit-learn's convention for a constant target: 1 if it is met exactly, else 0
     met = _mean_by_task((y != groups.y_pred).astype(float), groups) == 0
     return np.where(constant, met, 1.0 - residual / np.where(constant, 1.0, total))

@@ -29,7 +29,12 @@ from mmtfl.estimators.inputs import (
 )
 from mmtfl.estimators.regression import MMTFLRegressor
 from mmtfl.estimators.search import TaskSearch
-from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV, SingleTaskSearch
+from mmtfl.estimators.single_task import (
+    SingleTaskClassifierCV,
+    SingleTaskRegressorCV,
+    SingleTaskSearch,
+    better_of_ridge_and_lasso,
+)
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.model_selection.metrics import per_task_scores
 from mmtfl.model_selection.splitting import TaskKFold
@@ -285,9 +290,9 @@ class _Rows:
         if not self.has_several_targets:
             return list(splitter.split(self.y, self.y, self.labels))
         units, source = np.unique(self.source, return_inverse=True)
-        columns, task = np.unique(self.labels, return_inverse=True)
+        columns, observation_task = np.unique(self.labels, return_inverse=True)
         matrix = np.full((len(units), len(columns)), np.nan)
-        matrix[source, task] = np.unique(self.y, return_inverse=True)[1]
+        matrix[source, observation_task] = np.unique(self.y, return_inverse=True)[1]
         splits = splitter.split(matrix, matrix)
         return [
             (np.flatnonzero(np.isin(source, train)), np.flatnonzero(np.isin(source, test)))
@@ -325,9 +330,9 @@ class _Rows:
 
     def errors(self, responses: dict[str, np.ndarray], model: Any) -> HeldOutErrors:
         """Errors of held-out rows and their tasks, by model."""
-        labels, code = np.unique(self.labels, return_inverse=True)
+        labels, observation_task = np.unique(self.labels, return_inverse=True)
         known = ~np.isnan(responses["own"])
-        task, n_tasks = code[known], len(labels)
+        task, n_tasks = observation_task[known], len(labels)
         second = (self.y == model.classes_[1])[known] if is_classifier(model) else None
         rows = {who: self._row_errors(response, known, task, second) for who, response in responses.items()}
         return HeldOutErrors(
@@ -443,22 +448,24 @@ def _best_single(model: Any, rows: _Rows, folds: list[Fold]) -> Any:
     Search = SingleTaskClassifierCV if is_classifier(model) else SingleTaskRegressorCV
     names = ("fit_intercept", "standardize", "scale_targets", "on_degenerate_task")
     options = {name: getattr(model, name) for name in names if hasattr(model, name)}
-    searches = [
-        Search(p, alphas=12, alpha_ratio=ratio, cv=folds, tol=1e-4, **options)
-        for p, ratio in ((2, 1e-5), (1, 1e-2))
-    ]
-    fitted = [search.fit(rows.X, rows.y, task=rows.labels) for search in searches]
-    return max(fitted, key=lambda search: search.best_score_)
+
+    def search(p: int) -> tuple[float, Any]:
+        ratio = {2: 1e-5, 1: 1e-2}[p]
+        found = Search(p, alphas=12, alpha_ratio=ratio, cv=folds, tol=1e-4, **options)
+        found.fit(rows.X, rows.y, task=rows.labels)
+        return found.best_score_, found
+
+    return better_of_ridge_and_lasso(search)
 
 
 def _pooled_response(model: Any, rows: _Rows, folds: list[Fold], asked: _Rows) -> np.ndarray:
     """What one model for all tasks, fitted on some rows, says of others."""
     classify = is_classifier(model)
-    labels, code = np.unique(rows.labels, return_inverse=True)
+    labels, observation_task = np.unique(rows.labels, return_inverse=True)
     pooled = fit_pooled(
         rows.X,
         rows.y == model.classes_[1] if classify else rows.y,
-        code,
+        observation_task,
         folds,
         classify=classify,
         standardize=model.standardize,

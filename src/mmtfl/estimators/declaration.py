@@ -3,7 +3,7 @@
 A class states a parameter as an annotated field, as a dataclass does::
 
     class Ridge(Declared, BaseEstimator):
-        alpha: float = parameter("float > 0", POSITIVE, "Strength of the penalty.", default=1.0)
+        alpha: float = parameter(POSITIVE, "Strength of the penalty.", default=1.0)
 
 Its subclasses inherit the parameter. Each class gets a plain ``__init__`` that stores its arguments
 untouched, scikit-learn's ``_parameter_constraints``, and, if its docstring ends in examples, the sections on
@@ -19,11 +19,11 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
-from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
+from sklearn.utils._param_validation import InvalidParameterError, StrOptions, validate_parameter_constraints
 
-__all__ = ["Declared", "check_parameters", "parameter", "restated"]
+__all__ = ["Declared", "Valid", "check_parameters", "choice", "parameter", "restated"]
 
 REQUIRED = inspect.Parameter.empty
 _WIDTH = 105  # characters of a line of a description
@@ -31,12 +31,24 @@ _EXAMPLES = "\n\nExamples\n--------\n"
 _numbers = itertools.count()
 
 
+class Valid(NamedTuple):
+    """Valid values of a parameter: in words, for the docstring, and as constraints of scikit-learn."""
+
+    words: str
+    constraints: list[Any]
+
+
+def choice(*options: str) -> Valid:
+    """One of some strings."""
+    words = ", ".join(f'"{option}"' for option in options)
+    return Valid(f"{{{words}}}", [StrOptions(set(options))])
+
+
 @dataclass(frozen=True)
 class Parameter:
     """One parameter of an estimator."""
 
-    kind: str
-    valid: list[Any]
+    valid: Valid
     description: str
     default: Any
     remedy: str
@@ -48,10 +60,15 @@ class Parameter:
         """What a signature is sorted by."""
         return self.kw_only, self.number
 
+    @property
+    def constraints(self) -> list[Any]:
+        """Valid values for scikit-learn; None is one of them where it is the default."""
+        return [*self.valid.constraints, None] if self.default is None else self.valid.constraints
+
     def documented(self, name: str) -> str:
         """The entry of a numpydoc section."""
         lines = textwrap.wrap(self.description, _WIDTH - 4, break_on_hyphens=False, break_long_words=False)
-        return "\n    ".join([f"{name} : {self.kind}{self._shown_default()}", *lines])
+        return "\n    ".join([f"{name} : {self.valid.words}{self._shown_default()}", *lines])
 
     def _shown_default(self) -> str:
         if self.default is REQUIRED:
@@ -69,8 +86,7 @@ class Restated:
 
 
 def parameter(
-    kind: str,
-    valid: list[Any],
+    valid: Valid,
     description: str,
     *,
     default: Any = REQUIRED,
@@ -81,10 +97,8 @@ def parameter(
 
     Parameters
     ----------
-    kind : str
-        Its valid values in words, for the docstring.
-    valid : list
-        Its valid values as constraints of scikit-learn.
+    valid : Valid
+        Its valid values; None need not be named where it is the default.
     description : str
         What it does.
     default : object
@@ -94,7 +108,7 @@ def parameter(
     kw_only : bool
         Whether it has to be given by name.
     """
-    return Parameter(kind, valid, description, default, remedy, kw_only)
+    return Parameter(valid, description, default, remedy, kw_only)
 
 
 def restated(**changes: Any) -> Any:
@@ -112,7 +126,7 @@ class Declared:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls._parameters = _collect(cls)
-        cls._parameter_constraints = {name: found.valid for name, found in cls._parameters.items()}
+        cls._parameter_constraints = {name: found.constraints for name, found in cls._parameters.items()}
         if cls._parameters and "__init__" not in vars(cls):
             cls.__init__ = _make_init(cls)  # type: ignore[method-assign]
         _document(cls)

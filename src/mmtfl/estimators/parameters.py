@@ -14,20 +14,21 @@ from typing import Any
 
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 
-from mmtfl.estimators.declaration import Declared, parameter
+from mmtfl.estimators.declaration import Declared, Valid, choice, parameter, restated
 
-POSITIVE = [Interval(Real, 0, math.inf, closed="neither")]
-COUNT = [Interval(Integral, 1, None, closed="left")]
+FLAG = Valid("bool", ["boolean"])
+COUNT = Valid("int", [Interval(Integral, 1, None, closed="left")])
+POSITIVE = Valid("float > 0", [Interval(Real, 0, math.inf, closed="neither")])
+RATIO = Valid("float", [Interval(Real, 0, 1, closed="neither")])
 
 # -- strengths -----------------------------------------------------------------------------------------------
 
 
-class MemberParameters(Declared):
-    """One member of the family."""
+class ExponentParameters(Declared):
+    """The place of a member in the family."""
 
     p: float = parameter(
-        "float >= 1 or inf",
-        [Interval(Real, 1, math.inf, closed="both")],
+        Valid("float >= 1 or inf", [Interval(Real, 1, math.inf, closed="both")]),
         "Norm within a row of task parts: 2 shares a feature among all tasks, 1 lets each task choose.",
         default=2,
         remedy="Use p=1 for few tasks per feature, p=2 for all tasks alike, or float('inf') for l1,inf with "
@@ -35,8 +36,7 @@ class MemberParameters(Declared):
         kw_only=False,
     )
     k: float | str = parameter(
-        'float > 0, inf or "log"',
-        [Interval(Real, 0, math.inf, closed="right"), StrOptions({"log"})],
+        Valid('float > 0, inf or "log"', [Interval(Real, 0, math.inf, closed="right"), StrOptions({"log"})]),
         "Power of the shared part c: the smaller, the fewer features are kept. The model is convex where "
         "1/p + 1/k <= 1. ``inf`` gives one model per task (the lasso for p = 1, ridge for p = 2), "
         '"log" the edge of the plane at k = 0.',
@@ -44,8 +44,12 @@ class MemberParameters(Declared):
         remedy="Use k=1 or k=2, float('inf') for one model per task, or 'log' for the edge at k = 0.",
         kw_only=False,
     )
+
+
+class StrengthParameters(Declared):
+    """One strength."""
+
     alpha: float = parameter(
-        "float > 0",
         POSITIVE,
         "Strength of the penalty.",
         default=1.0,
@@ -54,11 +58,14 @@ class MemberParameters(Declared):
     )
 
 
+class MemberParameters(StrengthParameters, ExponentParameters):
+    """One member of the family."""
+
+
 class SharedStrength(Declared):
     """The first part of the additive models."""
 
     alpha_shared: float = parameter(
-        "float > 0",
         POSITIVE,
         "Strength of the penalty on P.",
         default=0.1,
@@ -71,7 +78,6 @@ class DirtyParameters(SharedStrength):
     """Rows and single entries."""
 
     alpha_specific: float = parameter(
-        "float > 0",
         POSITIVE,
         "Strength of the penalty on Q.",
         default=0.05,
@@ -79,8 +85,7 @@ class DirtyParameters(SharedStrength):
         kw_only=False,
     )
     p: float = parameter(
-        "{2, inf}",
-        [Options(Real, {2, math.inf})],
+        Valid("{2, inf}", [Options(Real, {2, math.inf})]),
         "Norm of a row of P: inf is the dirty model, 2 its variant with the l2,1 norm.",
         default=math.inf,
         remedy="Use p=float('inf') for the dirty model, or p=2.",
@@ -91,7 +96,6 @@ class OutlierParameters(SharedStrength):
     """A shared part, and tasks that are set apart."""
 
     alpha_outlier: float = parameter(
-        "float > 0",
         POSITIVE,
         "Strength of the penalty on Q.",
         default=0.5,
@@ -100,19 +104,13 @@ class OutlierParameters(SharedStrength):
     )
 
 
-class CappedParameters(Declared):
+class CappedParameters(StrengthParameters):
     """The l1 norm of rows up to a cap."""
 
-    alpha: float = parameter(
-        "float > 0",
-        POSITIVE,
-        "Strength of the penalty on features below the cap.",
-        default=0.1,
-        remedy="Use a small positive alpha, such as 1e-6, for almost no penalty.",
-        kw_only=False,
+    alpha: float = restated(
+        description="Strength of the penalty on features below the cap.", default=0.1, kw_only=False
     )
     cap: float = parameter(
-        "float > 0",
         POSITIVE,
         "Sum of a feature's absolute coefficients over tasks from which it costs no more.",
         default=1.0,
@@ -128,8 +126,7 @@ class CandidateParameters(Declared):
     """The members that a search chooses from."""
 
     pk: Any = parameter(
-        "(p, k) or sequence of (p, k)",
-        ["array-like"],
+        Valid("(p, k) or sequence of (p, k)", ["array-like"]),
         'Members of the family to choose from; k may be "log".',
         default=((2, 2), (1, 1), (2, 1), (1, 2)),
         kw_only=False,
@@ -140,16 +137,14 @@ class SingleTaskParameters(Declared):
     """The models of single tasks."""
 
     p: float = parameter(
-        "{1, 2}",
-        [Options(Real, {1, 2})],
+        Valid("{1, 2}", [Options(Real, {1, 2})]),
         "2 is ridge, 1 the lasso.",
         default=2,
         remedy="Use p=2 for ridge, or p=1 for the lasso.",
         kw_only=False,
     )
     per_task: bool = parameter(
-        "bool",
-        ["boolean"],
+        FLAG,
         "Whether every task has a strength of its own, chosen on its own rows, instead of one for all tasks. "
         "With ``standardize`` each task is then on its own scale.",
         default=False,
@@ -160,24 +155,19 @@ class TwoStrengthParameters(Declared):
     """The pairs of strengths that a search chooses from, and the model that has them."""
 
     estimator: Any = parameter(
-        "model with two strengths",
-        [HasMethods(["fit", "predict"])],
+        Valid("model with two strengths", [HasMethods(["fit", "predict"])]),
         "The model to tune; its own two strengths are not used.",
         kw_only=False,
     )
     strengths: Any = parameter(
-        "int, or pair of int or array-like",
-        [*COUNT, "array-like"],
+        Valid("int, or pair of int or array-like", [*COUNT.constraints, "array-like"]),
         "How many values of each strength, from the smallest that gives zero down to ``ratio`` times it; or "
         "the values themselves.",
         default=10,
         kw_only=False,
     )
     ratio: float | None = parameter(
-        "float",
-        [Interval(Real, 0, 1, closed="neither"), None],
-        "Smallest over largest value of a strength; None is 1e-3.",
-        default=None,
+        RATIO, "Smallest over largest value of a strength; None is 1e-3.", default=None
     )
 
 
@@ -185,16 +175,14 @@ class GridParameters(Declared):
     """The strengths that a search chooses from."""
 
     alphas: Any = parameter(
-        "int or array-like",
-        [*COUNT, "array-like"],
+        Valid("int or array-like", [*COUNT.constraints, "array-like"]),
         "Number of strengths, from the smallest that gives zero (or next to nothing, for ridge) down to "
         "``alpha_ratio`` times it, each (p, k) with its own grid; or the strengths themselves.",
         default=100,
         kw_only=False,
     )
     alpha_ratio: float | None = parameter(
-        "float",
-        [Interval(Real, 0, 1, closed="neither"), None],
+        RATIO,
         "Smallest over largest alpha; None is 1e-3, or 1e-2 with fewer rows than coefficients (1e-6 where no "
         "alpha gives zero, as in ridge).",
         default=None,
@@ -205,8 +193,10 @@ class CrossValidationParameters(Declared):
     """Folds and scores."""
 
     cv: Any = parameter(
-        "int, splitter or iterable of (train, test)",
-        [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), Iterable, None],
+        Valid(
+            "int, splitter or iterable of (train, test)",
+            [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), Iterable],
+        ),
         "None is 5, a number n is ``TaskKFold(n, random_state=0)`` (stratified for classifiers): every task "
         "is in the training part of every fold. Where tasks are columns of y, it splits rows with all their "
         "targets if all are observed, and the single observations if some are not; other splitters always "
@@ -215,20 +205,18 @@ class CrossValidationParameters(Declared):
         kw_only=False,
     )
     scoring: Any = parameter(
-        "str or callable",
-        [str, callable, None],
+        Valid("str or callable", [str, callable]),
         "Score of held-out rows, averaged over tasks, as in ``task_scorer``; rows count by their weight "
         "where the metric takes weights. None is minus the loss of the rows.",
         default=None,
     )
 
 
-class SearchParameters(GridParameters, CrossValidationParameters):
+class SearchParameters(CrossValidationParameters, GridParameters):
     """A search over strengths, and what it takes of them."""
 
     selection: str = parameter(
-        '{"best", "one_se"}',
-        [StrOptions({"best", "one_se"})],
+        choice("best", "one_se"),
         "Take the best mean score, or the strongest alpha whose score is within one standard error of it.",
         default="best",
     )
@@ -241,14 +229,10 @@ class DesignParameters(Declared):
     """Intercepts and scales."""
 
     fit_intercept: bool = parameter(
-        "bool",
-        ["boolean"],
-        "Whether each task has an intercept, which is not penalised.",
-        default=True,
+        FLAG, "Whether each task has an intercept, which is not penalised.", default=True
     )
     standardize: bool = parameter(
-        "bool",
-        ["boolean"],
+        FLAG,
         "Whether the penalty sees features divided by their standard deviation over all tasks. Coefficients "
         "come back on the original scale.",
         default=False,
@@ -259,8 +243,7 @@ class TargetScaling(Declared):
     """What regressors alone have."""
 
     scale_targets: bool = parameter(
-        "bool",
-        ["boolean"],
+        FLAG,
         "Whether each task's target is divided by its standard deviation, so that tasks in different units "
         "do not compete. Coefficients and intercepts come back on the original scale; `objective_` does not.",
         default=False,
@@ -271,16 +254,14 @@ class LabelParameters(Declared):
     """Labels of tasks."""
 
     task_column: str | None = parameter(
-        "str",
-        [str, None],
+        Valid("str", [str]),
         "The column of the frame X that holds the task labels, for tools that cannot pass ``task``. It is "
         "not a feature.",
         default=None,
         remedy="Name a column of the frame; labels of an array are passed as task= instead.",
     )
     unknown_task: str = parameter(
-        '{"error", "mean"}',
-        [StrOptions({"error", "mean"})],
+        choice("error", "mean"),
         "What `predict` does with a label not seen in `fit`: refuse, or use the mean of all tasks' "
         "coefficients.",
         default="error",
@@ -292,8 +273,7 @@ class DegenerateTasks(Declared):
     """What classifiers alone have."""
 
     on_degenerate_task: str = parameter(
-        '{"error", "base_rate"}',
-        [StrOptions({"error", "base_rate"})],
+        choice("error", "base_rate"),
         "What `fit` does with a task whose rows (those with weight) are all of one class: refuse, or leave "
         "it out of the fit with a warning. It then has no feature, and its intercept gives the share of "
         "``classes_[1]`` in its rows and one more row at the rate of all tasks. Stored tasks are always "
@@ -310,8 +290,7 @@ class SolverParameters(Declared):
     """The choice between Algorithm 1 and descent on rows."""
 
     solver: str = parameter(
-        '{"auto", "alternating", "block"}',
-        [StrOptions({"auto", "alternating", "block"})],
+        choice("auto", "alternating", "block"),
         '"alternating" is Algorithm 1 of the paper, "block" descends on rows of coefficients, "auto" picks.',
         default="auto",
         remedy="Use 'auto' unless you compare solvers.",
@@ -322,14 +301,12 @@ class StoppingParameters(Declared):
     """When a fit ends."""
 
     max_iter: int = parameter(
-        "int",
         COUNT,
         "Most passes over the data.",
         default=1000,
         remedy="Use a positive number of passes, such as 1000.",
     )
     tol: float = parameter(
-        "float",
         POSITIVE,
         "Stop when the distance to stationarity, relative to the largest gradient at zero, is below.",
         default=1e-7,
@@ -341,8 +318,7 @@ class WarmStart(Declared):
     """What searches do not have."""
 
     warm_start: bool = parameter(
-        "bool",
-        ["boolean"],
+        FLAG,
         "Whether `fit` starts from the coefficients of the last `fit`, if tasks and features are the same.",
         default=False,
     )
@@ -352,8 +328,7 @@ class ThreadParameters(Declared):
     """Threads of this process."""
 
     n_jobs: int | None = parameter(
-        "int",
-        [*COUNT, Interval(Integral, None, -1, closed="right"), None],
+        Valid("int", [*COUNT.constraints, Interval(Integral, None, -1, closed="right")]),
         "Threads over tasks; -1 for all processors. The result is the same for any number.",
         default=None,
         remedy="Use None, a number of threads, or -1 for all processors.",
@@ -364,8 +339,7 @@ class EngineParameters(Declared):
     """Work in other processes."""
 
     engine: Any = parameter(
-        "engine",
-        [HasMethods(["place", "map"]), None],
+        Valid("engine", [HasMethods(["place", "map"])]),
         "Where the tasks are kept and worked on, such as ``DaskEngine(client)``; None for this process. "
         'Elsewhere "auto" is "alternating".',
         default=None,
@@ -377,8 +351,7 @@ class VerboseParameters(Declared):
     """What a fit tells while it runs."""
 
     verbose: int = parameter(
-        "int",
-        ["verbose"],
+        Valid("int", ["verbose"]),
         "Whether to tell on stderr how the fit went, in one line; searches also show how far they are, and "
         "Algorithm 1 its passes.",
         default=0,
@@ -389,15 +362,13 @@ class FamilyParameters(SolverParameters, ThreadParameters, EngineParameters):
     """What the members of the family have, and searches over them."""
 
     eps: float = parameter(
-        "float",
         POSITIVE,
         'Only for k="log": the penalty is alpha log(1 + S / eps).',
         default=1e-2,
         remedy="Use a small positive number, such as 1e-2.",
     )
     checkpoint: str | os.PathLike[str] | None = parameter(
-        "str or path",
-        [str, os.PathLike, None],
+        Valid("str or path", [str, os.PathLike]),
         "A file in which the fit keeps what it has reached: passes of Algorithm 1, finished parts of a "
         "search, and the solution. The same fit on the same data goes on from it and ends with the same "
         "bits; another one refuses it.",

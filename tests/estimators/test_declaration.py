@@ -76,6 +76,7 @@ def test_arguments_are_stored_untouched():
     assert (made.model, made.strength, made.quick, made.mode) == (model, 4, False, "b")
     assert made.n is n
     assert vars(made).keys() == {"model", "strength", "n", "quick", "mode"}
+    assert not any(hasattr(Example, name) for name in vars(made))
 
 
 @pytest.mark.parametrize(

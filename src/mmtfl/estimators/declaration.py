@@ -120,11 +120,13 @@ def restated(**changes: Any) -> Any:
 class Declared:
     """A class whose parameters are declared as fields."""
 
-    _parameters: ClassVar[dict[str, Parameter]] = {}
+    _declared: ClassVar[dict[str, Parameter | Restated]] = {}  # by the class itself
+    _parameters: ClassVar[dict[str, Parameter]] = {}  # by the class and its bases
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        cls._declared = _take_declarations(cls)
         cls._parameters = _collect(cls)
         cls._parameter_constraints = {name: found.constraints for name, found in cls._parameters.items()}
         if cls._parameters and "__init__" not in vars(cls):
@@ -141,14 +143,20 @@ def check_parameters(model: Any) -> None:
             raise InvalidParameterError(f"{error} {model._parameters[name].remedy}".rstrip()) from None
 
 
+def _take_declarations(cls: type) -> dict[str, Parameter | Restated]:
+    """The declarations in the body of a class, which keeps no trace of them: instances have the values."""
+    found = {name: value for name, value in vars(cls).items() if isinstance(value, Parameter | Restated)}
+    for name in found:
+        delattr(cls, name)
+    return found
+
+
 def _collect(cls: type) -> dict[str, Parameter]:
     """The parameters that a class and its bases declare, in the order of the signature."""
     found: dict[str, Parameter] = {}
-    for name, value in itertools.chain(*(vars(base).items() for base in reversed(cls.__mro__))):
-        if isinstance(value, Parameter):
-            found[name] = value
-        elif isinstance(value, Restated):
-            found[name] = replace(found[name], **value.changes)
+    declared = (vars(base).get("_declared", {}) for base in reversed(cls.__mro__))
+    for name, value in itertools.chain(*(names.items() for names in declared)):
+        found[name] = value if isinstance(value, Parameter) else replace(found[name], **value.changes)
     return dict(sorted(found.items(), key=lambda item: item[1].place))
 
 

@@ -28,7 +28,7 @@ from mmtfl.estimators.inputs import (
     take_task_column,
 )
 from mmtfl.estimators.regression import MMTFLRegressor
-from mmtfl.estimators.search import TaskSearch
+from mmtfl.estimators.search import Search, TaskSearch
 from mmtfl.estimators.single_task import (
     SingleTaskClassifierCV,
     SingleTaskRegressorCV,
@@ -408,7 +408,7 @@ def _in_tasks_of_two_classes(rows: _Rows) -> np.ndarray:
 
 def _strength(model: Any, rows: _Rows) -> str:
     """What becomes of the strength in a training part: "tuned" again, "kept" as chosen, or as "given"."""
-    if not isinstance(model, TaskSearch | TwoStrengthCV):
+    if not isinstance(model, Search):
         return "given"
     most = MOST_TUNED_CLASSES if is_classifier(model) else MOST_TUNED
     return "tuned" if _n_entries(rows.X) <= most else "kept"

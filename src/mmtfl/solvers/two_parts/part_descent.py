@@ -12,7 +12,7 @@ import numpy as np
 
 from mmtfl.objective.problem import Problem
 from mmtfl.objective.two_norms import TwoNorms
-from mmtfl.solvers.two_parts.two_part_solution import AdditiveSolution
+from mmtfl.solvers.solution import AdditiveSolution
 
 _ROUNDING = 1e-14  # an objective that rises by less has not risen
 _ALPHA_RESOLVED = 1e-10

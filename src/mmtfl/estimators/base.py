@@ -16,6 +16,7 @@ from mmtfl.estimators.base_rates import BaseRates
 from mmtfl.estimators.cautions import cautions
 from mmtfl.estimators.declaration import check_parameters
 from mmtfl.estimators.inputs import (
+    check_targets,
     column_names,
     first_few,
     frame_backend,
@@ -144,7 +145,9 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
 
     def _prepare_stored(self, stored: StoredTasks) -> Prepared:
         """All stored rows in memory, unless a kind of model works on some tasks at a time."""
-        return Prepared.of(self, *self._leave_out(self._load_targets(stored)))
+        tasks = self._load_targets(stored)
+        check_targets(tasks, self._loss)
+        return Prepared.of(self, *self._leave_out(tasks))
 
     def _know_columns_of(self, stored: StoredTasks) -> None:
         self.n_features_in_ = stored.n_features
@@ -183,7 +186,9 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         else:
             tasks = Tasks.from_rows(X, y, labels, sample_weight, feature_names=feature_names)
         self._predicts_matrix, self._backend = is_matrix, backend
-        return self._encode_targets(tasks, names)
+        tasks = self._encode_targets(tasks, names)
+        check_targets(tasks, self._loss)
+        return tasks
 
     def _read_design(self, X: Any, *, reset: bool) -> tuple[Any, tuple[str, ...] | None]:
         named = is_frame(X)

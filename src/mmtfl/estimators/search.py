@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -39,9 +40,11 @@ from mmtfl.model_selection.cross_validation import (
 )
 from mmtfl.model_selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks
 from mmtfl.model_selection.metrics import Metric
+from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.scoring import TaskScorer, task_scorer
 from mmtfl.model_selection.splitting import TaskKFold
 from mmtfl.objective.penalties import RowPenalty, make_penalty
+from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
 from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.checkpoint import Book
@@ -213,7 +216,7 @@ class TaskSearch(Search, ProductForm, SearchParameters):
                 prepared, paths, settings, verbose=self.verbose, engine=self.engine, kept=kept
             )
             member, self.alphas_ = paths[m].member, paths[m].alphas
-            path = solve_path(problem, member, self.alphas_, max_iter=self.max_iter, tol=settings.tol)
+            path = self._path_on_all_rows(problem, member, self.alphas_, settings.tol)
         self.alpha_ = float(self.alphas_[i])
         self.best_p_ = float(member.p)
         self.best_k_ = "log" if member.kind else float(member.k)
@@ -228,6 +231,14 @@ class TaskSearch(Search, ProductForm, SearchParameters):
             book=None if kept is None else Book(kept, "refit"),
         )
         return solution, penalty
+
+    def _path_on_all_rows(self, problem: Problem, member: RowPenalty, alphas: np.ndarray, tol: float) -> Path:
+        with Progress("all rows", {"path": "path"}, "paths", shown=self.verbose > 0) as progress:
+            progress.begin("path")
+            report = partial(progress.reach, "path")
+            path = solve_path(problem, member, alphas, max_iter=self.max_iter, tol=tol, report=report)
+            progress.finish("path")
+        return path
 
     def _alphas(self) -> int | np.ndarray:
         if isinstance(self.alphas, Integral):

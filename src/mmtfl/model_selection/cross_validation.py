@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from scipy import sparse
-from scipy.special import expit
 
 from mmtfl.engines.base import Engine
 from mmtfl.model_selection.folds import Fold, observations, take
@@ -268,7 +267,7 @@ class _Fold:
     def _sums(self, z: np.ndarray) -> np.ndarray:
         y, weights = self.rows.y, self._weights()
         if self.settings.classes is None:
-            return squared_errors(y, z, weights, self.observation_task, self.unit)
+            return squared_errors(y, self.settings.loss.mean(z), weights, self.observation_task, self.unit)
         return class_sums(y, z, weights, self.observation_task, len(self.unit))
 
     def _score(self, z: np.ndarray) -> float:
@@ -283,7 +282,9 @@ class _Fold:
             y = settings.classes[(y > 0.0).astype(np.intp)]
             if "decision_function" not in metric.responses:
                 by_probability = "predict_proba" in metric.responses
-                z = expit(z) if by_probability else settings.classes[(z > 0.0).astype(np.intp)]
+                z = settings.loss.mean(z) if by_probability else settings.classes[(z > 0.0).astype(np.intp)]
+        else:
+            z = settings.loss.mean(z)
         labels = rows.labels[rows.observation_task]
         return score_predictions(y, z, labels, rows.weights, metric=metric, pooled=settings.pooled)
 

@@ -103,7 +103,10 @@ def test_a_class_may_write_its_own_init():
         def __init__(self, strength):
             self.strength = strength
 
-    assert Own(7.0).get_params() == {"strength": 7.0}
+    class Inherits(Own):
+        pass
+
+    assert Own(7.0).get_params() == Inherits(7.0).get_params() == {"strength": 7.0}
 
 
 @pytest.mark.parametrize(("Model", "remedy"), [(Example, "Use 1."), (Stronger, "Use 2.")])

@@ -27,6 +27,7 @@ __all__ = ["Declared", "Valid", "check_parameters", "choice", "parameter", "rest
 
 REQUIRED = inspect.Parameter.empty
 _WIDTH = 105  # characters of a line of a description
+_SOURCE = "<declared parameters>"
 _EXAMPLES = "\n\nExamples\n--------\n"
 _numbers = itertools.count()
 
@@ -129,7 +130,7 @@ class Declared:
         cls._declared = _take_declarations(cls)
         cls._parameters = _collect(cls)
         cls._parameter_constraints = {name: found.constraints for name, found in cls._parameters.items()}
-        if cls._parameters and "__init__" not in vars(cls):
+        if cls._parameters and not _is_written(cls.__init__):
             cls.__init__ = _make_init(cls)  # type: ignore[method-assign]
         _document(cls)
 
@@ -169,10 +170,15 @@ def _make_init(cls: type[Declared]) -> Callable[..., None]:
         arguments.append(name if found.default is REQUIRED else f"{name}={name}")
     body = "".join(f"    self.{name} = {name}\n" for name in cls._parameters)
     space = {name: found.default for name, found in cls._parameters.items()}
-    exec(f"def __init__({', '.join(arguments)}):\n{body}", space)
+    exec(compile(f"def __init__({', '.join(arguments)}):\n{body}", _SOURCE, "exec"), space)
     init = space["__init__"]
     init.__qualname__, init.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     return init
+
+
+def _is_written(init: Any) -> bool:
+    """Whether an ``__init__`` is written by hand, neither made here nor that of `object`."""
+    return inspect.isfunction(init) and init.__code__.co_filename != _SOURCE
 
 
 # -- docstrings ----------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ class ProcessEngine:
         worker = workers[0] if workers else i % self.n_slots
         arguments = [self._at(worker, one) for one in call]
         reference = self._refer(worker) if keep else None
-        key = reference.key if keep else None
+        key = None if reference is None else reference.key
         return self._pools[worker].submit(_run, function, arguments, key), reference
 
     def _at(self, worker, argument):

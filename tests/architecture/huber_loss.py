@@ -5,15 +5,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
+from mmtfl.objective.losses import Loss
+
 
 @dataclass(frozen=True)
-class Huber:
+class Huber(Loss):
     """r^2 / 2 where |r| <= delta, delta |r| - delta^2 / 2 beyond, with r = z - y."""
 
     delta: float = 1.345
 
     curvature = 1.0  # bound on the second derivative in z
-    is_quadratic = False  # every Newton step makes a new least-squares model
+    has_dual = True  # so a duality gap tells how far a convex fit is from its minimum
 
     def value(self, y, z, weight):
         """Weighted sum of the rows' losses."""

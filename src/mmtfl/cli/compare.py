@@ -294,7 +294,7 @@ def _sentence(found: Comparison) -> str:
         clauses = [
             _CLAUSES[verdict].format(", ".join(groups[verdict])) for verdict in _CLAUSES if verdict in groups
         ]
-        answer = f"{first} comes first. {'; '.join(clauses)}"
+        answer = f"{first} comes first. {'. '.join(clauses)}"
     return f"{answer} (judged by {by}).{_left_out(found)}"
 
 

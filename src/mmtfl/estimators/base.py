@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mmtfl.estimators.base_rates import BaseRates
 from mmtfl.estimators.cautions import cautions
 from mmtfl.estimators.inputs import (
+    check_targets,
     column_names,
     first_few,
     frame_backend,
@@ -345,7 +346,9 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
         else:
             tasks = Tasks.from_rows(X, y, labels, sample_weight, feature_names=feature_names)
         self._predicts_matrix, self._backend = is_matrix, backend
-        return self._encode_targets(tasks, names)
+        tasks = self._encode_targets(tasks, names)
+        check_targets(tasks, self._loss)
+        return tasks
 
     def _read_design(self, X: Any, *, reset: bool) -> tuple[Any, tuple[str, ...] | None]:
         named = is_frame(X)

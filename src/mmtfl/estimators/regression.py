@@ -40,7 +40,7 @@ class TaskRegressor(RegressorMixin, TaskModel):
         y : ndarray of shape (n_rows,)
             Predictions; after a fit with a 2-D y and without labels of shape (n_rows, n_tasks).
         """
-        return self._linear_predictor(X, task)
+        return self._loss.mean(self._linear_predictor(X, task))
 
     def score(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> float:
         """Mean over tasks of each task's R^2; tasks with a single row are left out with a warning.
@@ -62,7 +62,7 @@ class TaskRegressor(RegressorMixin, TaskModel):
             1 is perfect, 0 is as good as predicting each task's mean.
         """
         X, index, labels = self._locate(X, task)
-        return self._mean_score(y, self._predict_at(X, index), labels, sample_weight)
+        return self._mean_score(y, self._loss.mean(self._predict_at(X, index)), labels, sample_weight)
 
     @staticmethod
     def _weighted_metric(y: np.ndarray, y_pred: np.ndarray, weights: np.ndarray) -> float:

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -29,9 +30,11 @@ from mmtfl.model_selection.cross_validation import (
 )
 from mmtfl.model_selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks
 from mmtfl.model_selection.metrics import Metric
+from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.scoring import TaskScorer, task_scorer
 from mmtfl.model_selection.splitting import TaskKFold
 from mmtfl.objective.penalties import RowPenalty, make_penalty
+from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
 from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.checkpoint import Book
@@ -229,7 +232,7 @@ class TaskSearch(TaskModel):
             )  # fmt: skip
             scores = found.scores
             m, a = choose(scores, self.selection)
-            path = solve_path(problem, members[m], grids[m], max_iter=self.max_iter, tol=settings.tol)
+            path = self._path_on_all_rows(problem, members[m], grids[m], settings.tol)
         self.cv_results_ = results_table(members, grids, scores)
         self.heldout_scores_ = scores_by_task(
             data, folds, found.by_task(m, a), settings, row_counts=prepared.row_counts
@@ -249,6 +252,14 @@ class TaskSearch(TaskModel):
             book=None if kept is None else Book(kept, "refit"),
         )
         return solution, penalty
+
+    def _path_on_all_rows(self, problem: Problem, member: RowPenalty, alphas: np.ndarray, tol: float) -> Path:
+        with Progress("all rows", {"path": "path"}, "paths", shown=self.verbose > 0) as progress:
+            progress.begin("path")
+            report = partial(progress.reach, "path")
+            path = solve_path(problem, member, alphas, max_iter=self.max_iter, tol=tol, report=report)
+            progress.finish("path")
+        return path
 
     def _alphas(self) -> int | np.ndarray:
         if isinstance(self.alphas, Integral):

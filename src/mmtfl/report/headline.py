@@ -113,9 +113,9 @@ def _in_words(found: OverTasks, show: Callable[[float], str]) -> str:
     if found.n_tasks > 1:
         value = f"median {value} over {found.n_tasks} tasks (mean {show(found.mean)})"
     if found.only_few:
-        value += f", fewer than {FEW_ROWS} rows {'each' if found.n_tasks > 1 else 'only'}"
+        value += f", fewer than {FEW_ROWS} held-out rows {'each' if found.n_tasks > 1 else 'only'}"
     if found.n_few:
-        value += f", {count(found.n_few, 'task')} with fewer than {FEW_ROWS} rows apart"
+        value += f", {count(found.n_few, 'task')} with fewer than {FEW_ROWS} held-out rows apart"
     if found.n_undefined:
         value += f", {count(found.n_undefined, 'task')} without a score apart"
     return value

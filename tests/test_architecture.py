@@ -289,8 +289,8 @@ def test_the_new_plot_shows_the_intercepts(model):
 
 
 def test_the_new_command_writes_the_coefficients(model, monkeypatch, tmp_path, capsys):
-    monkeypatch.setitem(cli.COMMANDS, "coefficients", "Write the coefficients of a model.")
-    monkeypatch.setitem(cli.USAGES, "coefficients", "MODEL [-o TABLE] [OPTIONS]")
+    known = "Write the coefficients of a model.", "MODEL [-o TABLE] [OPTIONS]"
+    monkeypatch.setitem(cli.COMMANDS, "coefficients", known)
     monkeypatch.setitem(sys.modules, "mmtfl.cli.coefficients", architecture.coefficients)
     model.save(tmp_path / "waves.mmtfl")
     assert cli.main(["coefficients", str(tmp_path / "waves.mmtfl")]) == 0

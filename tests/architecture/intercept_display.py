@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mmtfl.plots.axes import axes_for
+from mmtfl.errors import require
 
 
 class InterceptDisplay:
@@ -18,7 +18,8 @@ class InterceptDisplay:
 
     def plot(self, ax=None):
         """Draw the bars."""
-        self.ax_ = axes_for(ax, (5.0, 3.0))
+        pyplot = require("matplotlib.pyplot", "plots")  # late, and with a word on the extra that has it
+        self.ax_ = pyplot.subplots(figsize=(5.0, 3.0), layout="constrained")[1] if ax is None else ax
         self.figure_ = self.ax_.figure
         order = np.argsort(-self.intercepts, kind="stable")
         names = [str(label) for label in self.labels[order]]

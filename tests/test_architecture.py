@@ -12,8 +12,11 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
 import architecture.coefficients
 from architecture.elastic_rows import ElasticRows
@@ -24,6 +27,7 @@ from architecture.waves_dataset import ENTRY, make_waves
 from mmtfl import MMTFLRegressor
 from mmtfl.cli import main as cli
 from mmtfl.datasets import catalogue
+from mmtfl.model_selection import TaskKFold
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.objective.penalties import make_penalty
@@ -115,7 +119,7 @@ def first_visits(call):
 
 def way(name):
     """The (file, function) pairs of a table on the page."""
-    table = PAGE.split(f"<!-- {name} -->")[1].split("\n\n")[0]
+    table = PAGE.split(f"<!-- {name} -->")[1].strip().split("\n\n")[0]
     return re.findall(r"^\| \d+ \| `(.*?)` \| `(.*?)` \|", table, re.MULTILINE)
 
 
@@ -176,6 +180,24 @@ def test_a_wide_new_loss_is_the_squared_one():
     assert_allclose(one.A, other.A, atol=1e-7)
     narrow = solve(problem_of(data, Huber(1.0)), make_penalty(2, 2, ALPHA))
     assert np.abs(narrow.A - other.A).max() > 0.1
+
+
+class HuberRegressor(MMTFLRegressor):
+    """As the page has it."""
+
+    _loss = Huber(1.0)
+
+
+def test_an_estimator_says_its_loss():
+    data = spoilt()
+    X, y, task = data.tasks.to_rows()
+    model = clone(HuberRegressor(2, 2, ALPHA, tol=1e-9)).fit(X, y, task=task)
+    found = solve(problem_of(data, Huber(1.0)), make_penalty(2, 2, ALPHA), tol=1e-9)
+    assert_allclose(model.coef_.T, found.A, atol=1e-6)
+    waves = make_waves(random_state=0)
+    search = GridSearchCV(HuberRegressor(2, 2), {"alpha": [0.1, 1e3]}, cv=TaskKFold(2, random_state=0))
+    with sklearn.config_context(enable_metadata_routing=True):
+        assert search.fit(waves.X, waves.y, task=waves.task).best_params_ == {"alpha": 0.1}
 
 
 # -- a penalty -----------------------------------------------------------------------------------------------

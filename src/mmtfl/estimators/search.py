@@ -112,7 +112,7 @@ class TaskSearch(ProductForm, SearchParameters):
             try:
                 # an array of pairs makes strings of numbers as soon as one k is "log"
                 p, k = float(pair[0]), pair[1] if pair[1] == "log" else float(pair[1])
-                members.append(make_penalty(p, k, 1.0, eps=self.eps))
+                members.append(make_penalty(p, k, 1.0, **self._penalty_numbers()))
             except (TypeError, ValueError) as error:
                 raise InvalidParameterError(f"pk has the pair {pair!r}: {error}") from None
         return members

@@ -6,7 +6,7 @@ import numpy as np
 
 from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.distributed.shards import Shard, Spec
-from mmtfl.tasks.variation import could_use
+from mmtfl.tasks.scaling import could_use
 
 
 class Null(NamedTuple):

@@ -74,7 +74,7 @@ def _is_allowed(dtype: Any) -> bool:
 def write_archive(
     path: str | os.PathLike[str], content: Any, arrays: Sequence[np.ndarray], *, overwrite: bool = True
 ) -> None:
-    """Write JSON content and arrays that `can_store` accepts into one file; all numbers in JSON must be finite.
+    """Write JSON content and arrays that `can_store` accepts into one file; JSON numbers must be finite.
 
     The file is written atomically, see `write_whole`. The same input gives the same bytes.
 

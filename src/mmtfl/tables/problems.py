@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mmtfl.tables.columns import MISSING
+from mmtfl.tables.column_encoding import MISSING
 from mmtfl.tables.reading import TableError
 from mmtfl.tasks.frames import abbreviate
 from mmtfl.tasks.wording import count

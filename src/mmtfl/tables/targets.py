@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.tables.columns import MISSING, as_numbers, kind_of, looks_decimal, texts, values_as_text
+from mmtfl.tables.column_encoding import MISSING, as_numbers, kind_of, looks_decimal, texts, values_as_text
 from mmtfl.tables.reading import TableError
 from mmtfl.tasks.frames import abbreviate
 from mmtfl.tasks.wording import count

@@ -11,10 +11,10 @@ import numpy as np
 
 from mmtfl.errors import require
 from mmtfl.persistence.json_values import expect
+from mmtfl.tables.collected_errors import Problems
 from mmtfl.tables.column_encoding import MISSING, FeatureColumn, finite_numbers
-from mmtfl.tables.problems import Problems
 from mmtfl.tables.reading import TableError, unnamed, without_spaces
-from mmtfl.tables.targets import Class, class_codes, label_kind, learn_classes, read_labels
+from mmtfl.tables.targets_and_labels import Class, class_codes, label_kind, learn_classes, read_labels
 from mmtfl.tasks.frames import abbreviate, feature_columns, suggest
 from mmtfl.tasks.wording import count
 

@@ -23,7 +23,7 @@ from mmtfl.tasks.grouping import observation_task_of, offsets_of
 from mmtfl.tasks.moments import Moments, block_length, is_compressible
 from mmtfl.tasks.wording import count
 
-_BATCH = 1 << 19  # numbers read at a time
+_BATCH = 1 << 19  # numbers that are read at a time
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,9 @@ class Piece:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StoredTasks:
-    """Tasks whose rows stay on disk; made by ``Tasks.from_parquet``, and fitted by ``model.fit(stored)``.
+    """Tasks whose rows stay where they are stored; fitted by ``model.fit(stored)``.
+
+    They are made by ``Tasks.from_parquet`` and ``Tasks.from_dask``.
 
     Parameters
     ----------
@@ -53,6 +55,8 @@ class StoredTasks:
         Columns; weight may be None.
     feature_names : tuple of str
         Columns of the features.
+    fingerprint : str
+        Content hash of the files or of the frame.
     memory_limit : int, optional
         Bytes that a fit in this process may take.
     classes : tuple, optional
@@ -113,7 +117,7 @@ class StoredTasks:
     def bytes_held(self, *, compress: bool) -> np.ndarray:
         """Estimate of the memory that each task takes while it is read and worked on."""
         d = self.n_features
-        # the rows, a copy of them in the solvers' layout, and products of that size
+        # the rows, a copy in the layout of the solvers, and products of the same size
         rows = 4 * self.rows_held(compress=compress)
         waiting = np.where(compress & (self.sizes > d + 2), block_length(d) + d, 0)
         return 8 * (d + 1) * (rows + waiting)

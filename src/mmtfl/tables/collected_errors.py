@@ -18,7 +18,7 @@ class Problems:
 
     Examples
     --------
-    >>> from mmtfl.tables.problems import Problems
+    >>> from mmtfl.tables.collected_errors import Problems
     >>> from mmtfl.tables.reading import TableError
     >>> problems = Problems()
     >>> with problems.of("age"):

@@ -40,9 +40,9 @@ from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.checkpoint import Book
 from mmtfl.solvers.distributed.opened import check_room
 from mmtfl.solvers.path import Path, solve_path
+from mmtfl.tasks.checks import check_task_labels
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.fold_moments import bytes_folded, fold_rows
-from mmtfl.tasks.labels import check_task_labels
+from mmtfl.tasks.moments import bytes_folded, fold_rows
 from mmtfl.tasks.stored import StoredTasks
 
 __all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV", "path"]

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from mmtfl import datasets
-from mmtfl.datasets import loaders
+from mmtfl.datasets import array_files, loaders
 from mmtfl.datasets.sources import SOURCES
 
 HAS_DATA = bool(os.environ.get("MMTFL_DATA"))
@@ -74,24 +74,24 @@ def test_the_folder_is_the_argument_then_the_variable_then_the_cache(monkeypatch
     monkeypatch.delenv("MMTFL_DATA")
     assert datasets.data_folder() == tmp_path / "cache" / "mmtfl"
     monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setattr(loaders.sys, "platform", "linux")
+    monkeypatch.setattr(array_files.sys, "platform", "linux")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert datasets.data_folder() == tmp_path / ".cache" / "mmtfl"
-    monkeypatch.setattr(loaders.sys, "platform", "darwin")
+    monkeypatch.setattr(array_files.sys, "platform", "darwin")
     assert datasets.data_folder() == tmp_path / "Library" / "Caches" / "mmtfl"
 
 
 def test_a_file_that_the_variables_folder_lacks_is_looked_for_in_the_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("MMTFL_DATA", str(tmp_path / "variable"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert loaders.data_path("school.npz") == tmp_path / "variable" / "school.npz"
+    assert array_files.data_path("school.npz") == tmp_path / "variable" / "school.npz"
     (tmp_path / "cache" / "mmtfl").mkdir(parents=True)
     (tmp_path / "cache" / "mmtfl" / "school.npz").touch()
-    assert loaders.data_path("school.npz") == tmp_path / "cache" / "mmtfl" / "school.npz"
-    assert loaders.data_path("school.npz", tmp_path) == tmp_path / "school.npz"
+    assert array_files.data_path("school.npz") == tmp_path / "cache" / "mmtfl" / "school.npz"
+    assert array_files.data_path("school.npz", tmp_path) == tmp_path / "school.npz"
     (tmp_path / "variable").mkdir()
     (tmp_path / "variable" / "school.npz").touch()
-    assert loaders.data_path("school.npz") == tmp_path / "variable" / "school.npz"
+    assert array_files.data_path("school.npz") == tmp_path / "variable" / "school.npz"
 
 
 def test_pickled_objects_are_refused(tmp_path):

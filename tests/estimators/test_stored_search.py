@@ -15,8 +15,8 @@ from mmtfl import (
     TwoStrengthCV,
 )
 from mmtfl.model_selection import TaskKFold
-from mmtfl.tasks import fold_moments
-from mmtfl.tasks.fold_moments import fold_rows
+from mmtfl.tasks import moments
+from mmtfl.tasks.moments import fold_rows
 
 N_FOLDS, FEATURES = 4, [f"x{j}" for j in range(5)]
 
@@ -40,14 +40,14 @@ def stored(request, table, tmp_path_factory):
 
 def folds_of_the_table(stored, table, monkeypatch):
     """Which fold each row of the table falls into, seen as the rows go by."""
-    seen, ours = {}, fold_moments._rows_with_folds
+    seen, ours = {}, moments._rows_with_folds
 
     def watched(*arguments):
         for t, fold, X, y, w in ours(*arguments):
             seen.update({tuple(row): k for row, k in zip(X, fold, strict=True)})
             yield t, fold, X, y, w
 
-    monkeypatch.setattr(fold_moments, "_rows_with_folds", watched)
+    monkeypatch.setattr(moments, "_rows_with_folds", watched)
     rows = fold_rows(stored, N_FOLDS, 0)
     return rows, np.array([seen[tuple(row)] for row in table[FEATURES].to_numpy()])
 

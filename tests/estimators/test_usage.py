@@ -12,7 +12,7 @@ from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, Tasks, TwoS
 from mmtfl.estimators.additive import RobustRegressor
 from mmtfl.estimators.usage import feature_use, used_by
 from mmtfl.report.summary import describe
-from mmtfl.tasks.variation import could_use
+from mmtfl.tasks.scaling import could_use
 
 STORAGES = [np.asarray, np.asfortranarray, sparse.csr_array, sparse.csc_array, np.float32]
 

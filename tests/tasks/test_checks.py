@@ -18,14 +18,15 @@ from mmtfl.tasks import Tasks
 from mmtfl.tasks.checks import (
     check_design,
     check_feature_names,
+    check_finite_design,
+    check_finite_target,
     check_length,
     check_target,
+    check_task_labels,
     check_task_weights,
     check_two_classes,
     check_weights,
 )
-from mmtfl.tasks.finite_values import check_finite_design, check_finite_target
-from mmtfl.tasks.labels import check_task_labels
 
 DESIGNS = [np.asarray, np.asfortranarray, sparse.csr_array, sparse.csc_array, sparse.csr_matrix]
 
@@ -309,7 +310,7 @@ def holes(make, *cells):
     return make(X)
 
 
-WHO = {"task_index": np.array([1, 0, 1, 0]), "labels": np.array(["north", "south"])}
+WHO = {"observation_task": np.array([1, 0, 1, 0]), "labels": np.array(["north", "south"])}
 
 
 @pytest.mark.parametrize("make", DESIGNS)
@@ -366,7 +367,7 @@ def test_finite_extremes_pass_and_nan_among_them_is_found(make, value):
 def test_rows_are_counted_within_the_task_when_offsets_are_given():
     X, index = np.ones((5, 1)), np.array([0, 0, 1, 1, 1])
     X[3] = np.nan
-    who = {"task_index": index, "labels": np.array([4, 7]), "offsets": np.array([0, 2, 5])}
+    who = {"observation_task": index, "labels": np.array([4, 7]), "offsets": np.array([0, 2, 5])}
     with pytest.raises(ValueError, match=r"of task 7 .first in row 1"):
         check_finite_design(X, **who)
     with pytest.raises(ValueError, match=r"of task 7 .first in row 1"):

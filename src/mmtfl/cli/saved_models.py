@@ -62,7 +62,7 @@ def recipe_for(model: Any, task: str | None) -> Any:
     """How a table becomes what the model takes: as it was fitted, or by the names of its features."""
     from dataclasses import replace
 
-    from mmtfl.tables.columns import FeatureColumn
+    from mmtfl.tables.column_encoding import FeatureColumn
     from mmtfl.tables.recipe import TableRecipe
 
     known = getattr(model, "recipe_", None)

@@ -1,7 +1,7 @@
-"""Multitask datasets: simulated ones whose truth is known, and real ones read from this machine."""
+"""Multitask datasets: simulated ones with a known truth, and real ones read from files on this machine."""
 
+from mmtfl.datasets.array_files import data_folder
 from mmtfl.datasets.loaders import (
-    data_folder,
     load_computer_survey,
     load_isolet,
     load_landmine,

@@ -1,4 +1,4 @@
-"""The datasets by name, with their sizes, and each of them as one table."""
+"""The datasets of the command line: names, titles and sizes, and any of them as one table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl import datasets
-from mmtfl.datasets.loaders import data_path
+from mmtfl.datasets.array_files import data_path
 from mmtfl.errors import require
 
 __all__ = ["CATALOGUE", "Entry", "as_table"]
@@ -21,49 +21,31 @@ _NAMES = {"seed": "random_state", "samples": "n_samples", "tasks": "n_tasks", "f
 
 @dataclass(frozen=True)
 class Entry:
-    """One dataset: how it is made or read, and how large it is.
-
-    Attributes
-    ----------
-    name, title : str
-        Its name on the command line, and what it is.
-    load : callable
-        Returns a Bunch.
-    rows, tasks, features : int
-        Sizes, by default where it is simulated.
-    kind : str
-        "regression" or "classification".
-    shared : bool
-        Whether tasks are columns of targets on the same rows.
-    file : str or None
-        File in the data folder; None for a simulated one.
-    options : tuple of str
-        What can be asked of it.
-    """
+    """One dataset: its name on the command line, how it is made or read, and how large it is."""
 
     name: str
     title: str
-    load: Any
-    rows: int
+    load: Any  # a function that returns a Bunch
+    rows: int  # sizes of a simulated dataset are those of its defaults
     tasks: int
     features: int
     kind: str = "regression"
-    shared: bool = False
-    file: str | None = None
-    options: tuple[str, ...] = ()
+    shared: bool = False  # whether the tasks are columns of targets on the same rows
+    file: str | None = None  # in the data folder; None for a simulated dataset
+    options: tuple[str, ...] = ()  # what the command line may choose
 
     @property
     def is_here(self) -> bool:
-        """Whether it can be had on this machine."""
+        """Whether the dataset can be made or read on this machine."""
         return self.file is None or data_path(self.file).is_file()
 
     def bunch(self, **options: Any) -> Any:
-        """The data, made with these options."""
+        """Make or read the data with these options."""
         return self.load(**{_NAMES.get(name, name): value for name, value in options.items()})
 
 
 def as_table(bunch: Any) -> tuple[Any, str | None, list[str]]:
-    """A dataset as one table.
+    """Write a dataset as one table.
 
     Parameters
     ----------
@@ -158,7 +140,7 @@ _ENTRIES = [
 
 
 def _with_file(entry: Entry) -> Entry:
-    """Most files are called like their dataset."""
+    """Name the file after the dataset, unless another name is given."""
     return entry if entry.file or entry.options else replace(entry, file=f"{entry.name}.npz")
 
 

@@ -11,81 +11,19 @@ Both go into ``fit(data.X, data.y, data.task)`` as they are.
 
 from __future__ import annotations
 
-import os
-import sys
-import zipfile
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils import Bunch
 
-from mmtfl.datasets.sources import SOURCES, Source
-
-__all__ = [
-    "data_folder",
-    "load_computer_survey",
-    "load_isolet",
-    "load_landmine",
-    "load_liver_toxicity",
-    "load_mfeat",
-    "load_multitarget",
-    "load_newsgroups",
-    "load_nutrimouse",
-    "load_parkinsons",
-    "load_sarcos",
-    "load_school",
-    "load_srbct",
-    "load_usps",
-    "load_wheat",
-]
-
-Folder = str | os.PathLike[str] | None
+from mmtfl.datasets.array_files import Folder, read_dataset, strings
 
 MULTITARGET = ("atp1d", "atp7d", "oes10", "oes97", "rf1", "scm20d", "wq")
 NEWSGROUPS = ("comp_vs_sci", "rec_vs_talk")
-
-
-def data_folder(folder: Folder = None) -> Path:
-    """The folder in which the loaders look for their files.
-
-    Parameters
-    ----------
-    folder : str or path, default=None
-        The folder itself. None: the one named by the environment variable ``MMTFL_DATA``, or else ``mmtfl``
-        in the user's cache folder (``XDG_CACHE_HOME`` or the place usual on the platform), where the
-        loaders also look for files that the first one does not hold.
-
-    Returns
-    -------
-    pathlib.Path
-        The folder, which need not exist.
-
-    Examples
-    --------
-    >>> from mmtfl.datasets import data_folder
-    >>> data_folder("mydata").name
-    'mydata'
-    """
-    given = folder if folder is not None else os.environ.get("MMTFL_DATA")
-    return Path(given).expanduser() if given else _user_cache() / "mmtfl"
-
-
-def data_path(file: str, folder: Folder = None) -> Path:
-    """Where a file of the loaders is; if it is nowhere, where it should be put."""
-    path = data_folder(folder) / file
-    cached = _user_cache() / "mmtfl" / file
-    return cached if folder is None and cached.is_file() and not path.is_file() else path
-
-
-def _user_cache() -> Path:
-    if os.environ.get("XDG_CACHE_HOME"):
-        return Path(os.environ["XDG_CACHE_HOME"])
-    if sys.platform == "win32" and os.environ.get("LOCALAPPDATA"):
-        return Path(os.environ["LOCALAPPDATA"])
-    return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+DIGITS = [str(digit) for digit in range(10)]
+SHARED = "X Y feature_names target_names"  # arrays of a file in the shared layout
 
 
 # -- tasks with rows of their own ------------------------------------------------------------------------
@@ -119,20 +57,12 @@ def load_sarcos(subset: str = "train", *, folder: Folder = None) -> Bunch:
     """
     _check_choice("subset", subset, ("train", "all", "test"))
     if subset == "test":
-        data = _load_shared("sarcos_test.npz", folder)
-        data["in_test"] = np.ones(len(data.X), dtype=bool)
-        return data
-    arrays, source = _read("sarcos_train_tasks.npz", folder, "X y task in_test feature_names task_names")
-    rows = ~arrays["in_test"] if subset == "train" else slice(None)
-    return _stacked(
-        source,
-        arrays["X"][rows],
-        arrays["y"][rows],
-        arrays["task"][rows],
-        feature_names=arrays["feature_names"],
-        task_names=arrays["task_names"],
-        in_test=arrays["in_test"][rows],
-    )
+        data = read_dataset("sarcos_test.npz", folder, SHARED)
+        return Bunch(**data, in_test=np.ones(len(data.X), dtype=bool))
+    data = read_dataset("sarcos_train_tasks.npz", folder, "X y task in_test feature_names task_names")
+    rows = ~data.in_test if subset == "train" else slice(None)
+    data.update({name: data[name][rows] for name in ("X", "y", "task", "in_test")})
+    return data
 
 
 def load_school(*, keep_constant: bool = False, folder: Folder = None) -> Bunch:
@@ -156,12 +86,11 @@ def load_school(*, keep_constant: bool = False, folder: Folder = None) -> Bunch:
     >>> load_school().X.shape  # doctest: +SKIP
     (15362, 27)
     """
-    arrays, source = _read("school.npz", folder, "X y task feature_names")
-    X, names = arrays["X"], arrays["feature_names"]
+    data = read_dataset("school.npz", folder, "X y task feature_names")
     if not keep_constant:
-        varies = X.min(axis=0) < X.max(axis=0)
-        X, names = X[:, varies], names[varies]
-    return _stacked(source, X, arrays["y"], arrays["task"], feature_names=names)
+        varies = np.flatnonzero(data.X.min(axis=0) < data.X.max(axis=0))
+        data.update(X=data.X[:, varies], feature_names=[data.feature_names[j] for j in varies])
+    return data
 
 
 def load_landmine(*, folder: Folder = None) -> Bunch:
@@ -185,10 +114,9 @@ def load_landmine(*, folder: Folder = None) -> Bunch:
     >>> mines.X.shape, int(mines.y.sum())  # doctest: +SKIP
     ((14820, 9), 904)
     """
-    arrays, source = _read("landmine.npz", folder, "X y task")
-    n_tasks = arrays["task"].max() + 1
-    terrain = np.where(np.arange(n_tasks) < 15, "foliated", "bare earth or desert")
-    return _stacked(source, arrays["X"], arrays["y"], arrays["task"], terrain=terrain)
+    data = read_dataset("landmine.npz", folder, "X y task")
+    sites = np.arange(data.task.max() + 1)
+    return Bunch(**data, terrain=np.where(sites < 15, "foliated", "bare earth or desert"))
 
 
 def load_parkinsons(target: str = "motor_UPDRS", *, folder: Folder = None) -> Bunch:
@@ -213,18 +141,11 @@ def load_parkinsons(target: str = "motor_UPDRS", *, folder: Folder = None) -> Bu
     >>> load_parkinsons("total_UPDRS").X.shape  # doctest: +SKIP
     (5875, 19)
     """
-    arrays, source = _read("parkinsons_telemonitoring.npz", folder, "X Y task feature_names target_names")
-    targets, names = arrays["Y"], _strings(arrays["target_names"])
+    data = read_dataset("parkinsons_telemonitoring.npz", folder, "X Y task feature_names target_names")
+    targets, names = data.y, data.task_names
     _check_choice("target", target, names)
-    return _stacked(
-        source,
-        arrays["X"],
-        targets[:, names.index(target)],
-        arrays["task"],
-        feature_names=arrays["feature_names"],
-        targets=targets,
-        target_names=names,
-    )
+    data.update(y=targets[:, names.index(target)], task_names=None, targets=targets, target_names=names)
+    return data
 
 
 def load_computer_survey(*, folder: Folder = None) -> Bunch:
@@ -249,18 +170,9 @@ def load_computer_survey(*, folder: Folder = None) -> Bunch:
     >>> survey.X.shape, int(survey.calibration.sum())  # doctest: +SKIP
     ((3800, 13), 3040)
     """
-    arrays, source = _read("computer_survey.npz", folder, "X y task profile Z feature_names Z_names")
-    return _stacked(
-        source,
-        arrays["X"],
-        arrays["y"],
-        arrays["task"],
-        feature_names=arrays["feature_names"],
-        profile=arrays["profile"],
-        calibration=arrays["profile"] < 16,
-        Z=arrays["Z"],
-        Z_names=_strings(arrays["Z_names"]),
-    )
+    data = read_dataset("computer_survey.npz", folder, "X y task profile Z feature_names Z_names")
+    data.update(calibration=data.profile < 16, Z_names=strings(data.Z_names))
+    return data
 
 
 def load_isolet(*, folder: Folder = None) -> Bunch:
@@ -284,18 +196,12 @@ def load_isolet(*, folder: Folder = None) -> Bunch:
     >>> isolet.X.shape, isolet.letter[:2].tolist()  # doctest: +SKIP
     ((7797, 617), ['A', 'A'])
     """
-    arrays, source = _read("isolet.npz", folder, "X y task")
-    # stored in single precision; the source has four decimals, which rounding gives back exactly
-    X = np.round(arrays["X"].astype(np.float64), 4)
-    letters = np.array(list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
-    return _stacked(
-        source,
-        X,
-        arrays["y"],
-        arrays["task"],
-        task_names=[f"isolet{t + 1}" for t in range(arrays["task"].max() + 1)],
-        letter=letters[arrays["y"] - 1],
-    )
+    data = read_dataset("isolet.npz", folder, "X y task")
+    # the file is in single precision; the source has four decimals, which rounding restores exactly
+    data["X"] = np.round(data.X.astype(np.float64), 4)
+    data["task_names"] = [f"isolet{t + 1}" for t in range(data.task.max() + 1)]
+    data["letter"] = np.array(list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))[data.y - 1]
+    return data
 
 
 def load_newsgroups(pair: str = "comp_vs_sci", *, folder: Folder = None) -> Bunch:
@@ -322,8 +228,9 @@ def load_newsgroups(pair: str = "comp_vs_sci", *, folder: Folder = None) -> Bunc
     ((3389, 2000), {0, 1})
     """
     _check_choice("pair", pair, NEWSGROUPS)
-    arrays, source = _read(f"newsgroup_{pair}.npz", folder, "X y task")
-    return _stacked(source, sparse.csr_matrix(arrays["X"]), arrays["y"] - 1, arrays["task"])
+    data = read_dataset(f"newsgroup_{pair}.npz", folder, "X y task")
+    data.update(X=sparse.csr_matrix(data.X), y=data.y - 1)
+    return data
 
 
 # -- tasks that share their rows -------------------------------------------------------------------------
@@ -355,13 +262,12 @@ def load_usps(subset: str = "train", *, folder: Folder = None) -> Bunch:
     """
     _check_choice("subset", subset, ("train", "test", "all"))
     parts = ["train", "test"] if subset == "all" else [subset]
-    wanted = " ".join(f"X_{part} y_{part}" for part in parts)
-    arrays, source = _read("usps.npz", folder, wanted)
-    X = np.concatenate([arrays[f"X_{part}"] for part in parts])
-    label = np.concatenate([arrays[f"y_{part}"] for part in parts])
-    in_test = np.concatenate([np.full(len(arrays[f"y_{part}"]), part == "test") for part in parts])
-    names = [f"pixel{i}_{j}" for i in range(16) for j in range(16)]
-    return _one_vs_rest(source, X, label, map(str, range(10)), feature_names=names, in_test=in_test)
+    data = read_dataset("usps.npz", folder, " ".join(f"X_{part} y_{part}" for part in parts))
+    stored = [(data.pop(f"X_{part}"), data.pop(f"y_{part}"), part == "test") for part in parts]
+    data["X"] = np.concatenate([X for X, _, _ in stored])
+    data["feature_names"] = [f"pixel{i}_{j}" for i in range(16) for j in range(16)]
+    data["in_test"] = np.concatenate([np.full(len(label), in_test) for _, label, in_test in stored])
+    return _one_vs_rest(data, np.concatenate([label for _, label, _ in stored]), DIGITS)
 
 
 def load_mfeat(*, folder: Folder = None) -> Bunch:
@@ -384,8 +290,8 @@ def load_mfeat(*, folder: Folder = None) -> Bunch:
     >>> load_mfeat().y.sum(axis=0)  # doctest: +SKIP
     array([200, 200, 200, 200, 200, 200, 200, 200, 200, 200])
     """
-    arrays, source = _read("mfeat_pix.npz", folder, "X y")
-    return _one_vs_rest(source, arrays["X"], arrays["y"], map(str, range(10)))
+    data = read_dataset("mfeat_pix.npz", folder, "X y")
+    return _one_vs_rest(data, data.y, DIGITS)
 
 
 def load_srbct(*, folder: Folder = None) -> Bunch:
@@ -409,11 +315,9 @@ def load_srbct(*, folder: Folder = None) -> Bunch:
     >>> tumours.task_names, tumours.y.sum(axis=0)  # doctest: +SKIP
     (['BL', 'EWS', 'NB', 'RMS'], array([ 8, 23, 12, 20]))
     """
-    arrays, source = _read("srbct.npz", folder, "X y class_names feature_names")
-    names = _distinct(_strings(arrays["feature_names"]))
-    return _one_vs_rest(
-        source, arrays["X"], arrays["y"], _strings(arrays["class_names"]), feature_names=names
-    )
+    data = read_dataset("srbct.npz", folder, "X y class_names feature_names")
+    data["feature_names"] = _distinct(data.feature_names)
+    return _one_vs_rest(data, data.y, strings(data.pop("class_names")))
 
 
 def load_multitarget(name: str, *, keep_incomplete: bool = False, folder: Folder = None) -> Bunch:
@@ -443,12 +347,11 @@ def load_multitarget(name: str, *, keep_incomplete: bool = False, folder: Folder
     ((9005, 64), (9005, 8))
     """
     _check_choice("name", name, MULTITARGET)
-    data = _load_shared(f"mtr_{name}.npz", folder)
+    data = read_dataset(f"mtr_{name}.npz", folder, SHARED)
     complete = np.isfinite(data.X).all(axis=1)
-    if keep_incomplete or complete.all():
-        data["row"] = np.arange(len(data.X))
-    else:
-        data.update(X=data.X[complete], y=data.y[complete], row=np.flatnonzero(complete))
+    data["row"] = np.arange(len(data.X)) if keep_incomplete else np.flatnonzero(complete)
+    if not (keep_incomplete or complete.all()):
+        data.update(X=data.X[complete], y=data.y[complete])
     return data
 
 
@@ -472,7 +375,7 @@ def load_liver_toxicity(*, folder: Folder = None) -> Bunch:
     >>> load_liver_toxicity().y.shape  # doctest: +SKIP
     (64, 10)
     """
-    return _load_shared("liver_toxicity.npz", folder, extras=("dose", "time"))
+    return read_dataset("liver_toxicity.npz", folder, f"{SHARED} dose time")
 
 
 def load_nutrimouse(*, folder: Folder = None) -> Bunch:
@@ -495,7 +398,7 @@ def load_nutrimouse(*, folder: Folder = None) -> Bunch:
     >>> load_nutrimouse().y.shape  # doctest: +SKIP
     (40, 21)
     """
-    return _load_shared("nutrimouse.npz", folder, extras=("diet", "genotype"))
+    return read_dataset("nutrimouse.npz", folder, f"{SHARED} diet genotype")
 
 
 def load_wheat(*, folder: Folder = None) -> Bunch:
@@ -519,94 +422,24 @@ def load_wheat(*, folder: Folder = None) -> Bunch:
     >>> wheat.X.shape, wheat.task_names[2]  # doctest: +SKIP
     ((599, 1279), 'environment 4')
     """
-    arrays, source = _read("wheat.npz", folder, "X Y cv_set feature_names")
-    return _shared(
-        source,
-        arrays["X"],
-        arrays["Y"],
-        feature_names=arrays["feature_names"],
-        task_names=[f"environment {e}" for e in (1, 2, 4, 5)],
-        cv_set=arrays["cv_set"],
-    )
+    data = read_dataset("wheat.npz", folder, "X Y cv_set feature_names")
+    data["task_names"] = [f"environment {number}" for number in (1, 2, 4, 5)]
+    return data
 
 
-# -- files -----------------------------------------------------------------------------------------------
+# -- parts of the loaders ------------------------------------------------------------------------------
 
 
-def _read(file: str, folder: Folder, names: str) -> tuple[dict[str, np.ndarray], Source]:
-    """Read the named arrays; nothing in the file is executed (no pickle)."""
-    source = SOURCES[file]
-    path = data_path(file, folder)
-    if not path.is_file():
-        raise FileNotFoundError(_how_to_get(source, path))
-    try:
-        # opened here, because numpy leaves a broken archive open
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            missing = [name for name in names.split() if name not in archive.files]
-            if missing:
-                raise ValueError(f"it has no array {', '.join(map(repr, missing))}")
-            return {name: archive[name] for name in names.split()}, source
-    except (ValueError, AttributeError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} cannot be read: {error}. It should hold {source.arrays}.") from error
-
-
-def _how_to_get(source: Source, path: Path) -> str:
-    return (
-        f"{path} does not exist. It should hold '{source.title}', which is not part of this package and not "
-        f"downloaded. Get the original ({source.origin}), save the arrays {source.arrays} with "
-        f"numpy.savez_compressed as {source.file}, and put the file into that folder; or name another "
-        "folder by folder=... or the environment variable MMTFL_DATA."
-    )
-
-
-def _check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
-    if value not in tuple(choices):
+def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    if value not in choices:
         raise ValueError(f"{name}={value!r} is unknown: choose one of {', '.join(map(repr, choices))}.")
 
 
-# -- layouts ---------------------------------------------------------------------------------------------
-
-
-def _load_shared(file: str, folder: Folder, extras: tuple[str, ...] = ()) -> Bunch:
-    arrays, source = _read(file, folder, " ".join(("X Y feature_names target_names", *extras)))
-    return _shared(
-        source,
-        arrays["X"],
-        arrays["Y"],
-        feature_names=arrays["feature_names"],
-        task_names=arrays["target_names"],
-        **{name: arrays[name] for name in extras},
-    )
-
-
-def _shared(source, X, Y, *, task_names=None, feature_names=None, **extras) -> Bunch:
-    return _bunch(source, X, Y, None, feature_names, task_names, extras)
-
-
-def _stacked(source, X, y, task, *, task_names=None, feature_names=None, **extras) -> Bunch:
-    return _bunch(source, X, y, task, feature_names, task_names, extras)
-
-
-def _one_vs_rest(source, X, label, task_names, **names_and_extras) -> Bunch:
-    task_names = list(task_names)
-    Y = (label[:, None] == np.arange(len(task_names))).astype(np.int64)
-    return _shared(source, X, Y, task_names=task_names, label=label, **names_and_extras)
-
-
-def _bunch(source, X, y, task, feature_names, task_names, extras) -> Bunch:
-    return Bunch(
-        X=X,
-        y=y,
-        task=task,
-        feature_names=_strings(feature_names),
-        task_names=_strings(task_names),
-        DESCR=source.describe(),
-        **extras,
-    )
-
-
-def _strings(names):
-    return None if names is None else [str(name) for name in names]
+def _one_vs_rest(data: Bunch, label: np.ndarray, task_names: list[str]) -> Bunch:
+    """Make a task of each class: its column of y is 1 where the row is of that class, and 0 elsewhere."""
+    y = (label[:, None] == np.arange(len(task_names))).astype(np.int64)
+    data.update(y=y, task_names=task_names, label=label)
+    return data
 
 
 def _distinct(names: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Multitask problems whose truth is known: the paper's D1 and D2, and a small family beyond them."""
+"""Simulated multitask problems with a known truth: the paper's D1 and D2, and `make_tasks`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ D2_GROUPS, D2_STEP, D2_OVERLAP = 6, 20, 7
 def make_d1(
     n_samples: Sizes = 200, noise: float = 1.0, *, law: Law = "normal", random_state: Any = None
 ) -> Bunch:
-    """The paper's D1: ten tasks that all use the same 60 of 100 features.
+    """Draw the paper's D1: ten tasks that all use the same 60 of 100 features.
 
     Rows are drawn from N(0, I) and ``y = X_t a_t + noise * N(0, 1)``, anew for every task.
 
@@ -63,7 +63,7 @@ def make_d1(
 def make_d2(
     n_samples: Sizes = 200, noise: float = 1.0, *, law: Law = "normal", random_state: Any = None
 ) -> Bunch:
-    """The paper's D2: twenty tasks in six groups, whose features form a staircase.
+    """Draw the paper's D2: twenty tasks in six groups, whose features form a staircase.
 
     Features 0-9 are used by all tasks and 95-99 by none. In between, each group uses 20 consecutive
     features, of which it shares 7 with each neighbouring group and none with any other. Every task thus
@@ -248,7 +248,7 @@ def _n_outliers(n_tasks):
 
 
 def _add_own(rng, support, tasks, first, n_own):
-    """Give each of these tasks n_own features of its own, drawn from feature ``first`` on."""
+    """Give each of these tasks n_own features of its own, drawn from feature ``first`` onwards."""
     for t in tasks:
         support[t, first + rng.permutation(support.shape[1] - first)[:n_own]] = True
     return support
@@ -258,7 +258,7 @@ PATTERNS = {"shared": _shared, "partial": _partial, "staircase": _staircase, "ou
 
 
 def _regression(rng, support, n_samples, noise, law, description):
-    """Independent normal features and normal noise, as the paper's D1 and D2."""
+    """Draw a problem with independent normal features and normal noise, as the paper's D1 and D2."""
     n_tasks, n_features = support.shape
     sizes = _sizes(n_samples, n_tasks, rng)
     coef = _coefficients(rng, support, law)
@@ -282,7 +282,7 @@ def _bunch(X, y, task, coef, support, description):
 
 
 def _sizes(n_samples, n_tasks, rng):
-    """Rows of each task: a tuple of two is a range, any other sequence is one number per task."""
+    """Number of rows of each task: a tuple of two is a range, any other sequence has one number per task."""
     if isinstance(n_samples, Integral):
         _check_count("n_samples", n_samples, 1)
         return np.full(n_tasks, n_samples, dtype=int)
@@ -317,7 +317,7 @@ def _coefficients(rng, support, law):
 
 
 def _design(rng, n_rows, n_features, correlation):
-    """Normal features of unit variance with correlation ** |i - j|: an AR(1) run along each row."""
+    """Draw normal features of unit variance and correlation ** |i - j|, an AR(1) process along each row."""
     rho = _number("correlation", correlation)
     if not -1 < rho < 1:
         raise ValueError(f"correlation={correlation!r}: expected a number between -1 and 1, both excluded.")
@@ -335,12 +335,12 @@ def _signal(X, coef, sizes):
 
 
 def _noise_scale(signal, task, n_tasks, noise, snr, unit_variance):
-    """Noise scale of each task; ``unit_variance`` is the variance of the noise law at scale one."""
+    """Scale of the noise of each task; ``unit_variance`` is the variance of its law at scale one."""
     if snr is None:
         return np.full(n_tasks, _check_scale("noise", 1.0 if noise is None else noise))
     if not 0 < _number("snr", snr) < np.inf:
         raise ValueError(f"snr={snr!r}: expected a positive number.")
-    # the mean square and not the spread within the task, which is zero for a task of one row
+    # the mean square, because the variance within a task of one row is zero
     power = np.bincount(task, signal**2, minlength=n_tasks) / np.bincount(task, minlength=n_tasks)
     return np.sqrt(power / snr / unit_variance)
 

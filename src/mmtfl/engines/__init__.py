@@ -1,1 +1,1 @@
-"""How per-task work is run: the engines know nothing of the maths, and the answer does not depend on them."""
+"""Engines run the work of the tasks; they know nothing of the maths, and do not change the answer."""

@@ -1,4 +1,4 @@
-"""The engine for a Dask cluster: data are loaded by its workers and worked on there."""
+"""The engine for a Dask cluster: the workers load the data and compute on them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,9 +13,9 @@ from mmtfl.engines.base import EngineLostError
 class DaskEngine:
     """Run the work on the workers of a Dask cluster.
 
-    Nothing is tied to a worker: every part of the data is loaded by a task of Dask's graph, and every result
-    knows what it was made from. If a worker is lost, Dask loads its data again elsewhere and repeats what
-    was lost. The answer has the same bits as on one machine, for any number of workers.
+    Nothing is tied to a worker: every part of the data is loaded by a task of Dask's graph. If a worker is
+    lost, Dask loads its data again elsewhere and repeats the lost computations. The answer has the same bits
+    as on one machine, for any number of workers.
 
     The workers need this package in the same version. A fit goes on as long as the scheduler lives; see
     ``checkpoint`` of the estimators for the rest.
@@ -28,9 +28,9 @@ class DaskEngine:
     Attributes
     ----------
     bytes_sent, bytes_received : int
-        What has gone out to the cluster and come back so far.
+        Bytes sent to the cluster and received from it so far.
     n_rounds : int
-        How often this process has waited for an answer.
+        Number of times this process has waited for results.
 
     Examples
     --------
@@ -68,16 +68,16 @@ class DaskEngine:
         return f"DaskEngine({self.client!r})"
 
     def __deepcopy__(self, memo: dict) -> "DaskEngine":
-        return self  # copies of an estimator work on the same cluster
+        return self  # copies of an estimator use the same cluster
 
     @property
     def n_slots(self) -> int:
-        """Threads of all workers."""
+        """Number of threads of all workers."""
         with self._told_if_lost("asking for its workers"):
             return max(1, sum(self.client.nthreads().values()))
 
     def place(self, load: Callable, sources: Sequence[Any], *, name: str = "load") -> list:
-        """Let the workers load every source; lost ones are loaded again."""
+        """Let the workers load every source."""
         return self._submit(load, [(source,) for source in sources], name)
 
     def map(self, function: Callable, *columns: Sequence[Any], keep: bool = False, name: str = "map") -> list:
@@ -94,9 +94,9 @@ class DaskEngine:
     def _submit(self, function: Callable, calls: list[tuple], name: str) -> list:
         dask = import_module("dask")
         self.bytes_sent += sum(_size(argument) for call in calls for argument in call)
-        # the number keeps names apart; in front of it is what the dashboard shows
+        # the counter makes keys unique; the dashboard shows what comes before the number of the shard
         key = f"mmtfl-{name}-shard-{{}}-{self._run}-{next(self._calls)}"
-        quiet = {"distributed.admin.large-graph-warning-threshold": "1TB"}  # a lineage holds its data
+        quiet = {"distributed.admin.large-graph-warning-threshold": "1TB"}  # the graph contains the data
         with self._told_if_lost(f"in {name}"), dask.config.set(quiet):
             return [
                 self.client.submit(function, *call, key=key.format(i), pure=False)
@@ -116,7 +116,7 @@ class DaskEngine:
             ) from error
         except lost as error:
             if self.client.status == "running" and isinstance(error, OSError):
-                raise  # an error of the work itself, such as a file that is not there
+                raise  # an error of the function itself, such as a missing file
             raise EngineLostError(
                 f"The Dask scheduler was lost {where} ({type(error).__name__}). Start it again and repeat "
                 "the fit: with checkpoint= it goes on from the last pass that was saved."
@@ -124,7 +124,7 @@ class DaskEngine:
 
 
 def _size(value: Any) -> int:
-    """Bytes of the arrays in a value, near enough: what is held elsewhere counts as nothing."""
+    """Approximate number of bytes of the arrays in a value; what the cluster holds counts as zero."""
     if hasattr(value, "nbytes"):
         return int(value.nbytes)
     if isinstance(value, dict):

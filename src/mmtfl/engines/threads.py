@@ -1,4 +1,4 @@
-"""The engines of one machine: threads over the parts of the data, or one part in memory after the other."""
+"""The engines of one machine: threads over the parts of the data, or one part in memory at a time."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -40,7 +40,7 @@ class Threads:
         return self.map(load, sources)
 
     def map(self, function: Callable, *columns: Sequence[Any], keep: bool = False, name: str = "map") -> list:
-        """Apply the function to the arguments at every place."""
+        """Apply the function to every tuple of arguments."""
         calls = list(zip(*columns, strict=True))
         n_threads = min(self.n_slots, len(calls))
         if n_threads <= 1:
@@ -49,10 +49,10 @@ class Threads:
 
 
 class Streaming:
-    """Hold one part of the data in memory after the other, loaded anew whenever its turn comes.
+    """Hold one part of the data in memory at a time, and load it again whenever it is needed.
 
-    The first parts stay in memory as far as there is room: in turn after turn over all parts, those dropped
-    last would be the first to be missed.
+    The first parts stay in memory as far as there is room. Since every pass goes over all parts in the same
+    order, keeping the parts used last would help less.
 
     Parameters
     ----------
@@ -75,13 +75,13 @@ class Streaming:
         self.n_slots, self.n_kept = n_slots, n_kept
 
     def place(self, load: Callable, sources: Sequence[Any], *, name: str = "load") -> list:
-        """Load the parts that stay; the others when they are asked for."""
+        """Load the parts that stay in memory; the others are loaded when `map` needs them."""
         room = self.n_kept if len(sources) == self.n_slots else len(sources)
         loaded = [load(source) for source in sources[:room]]
         return [*loaded, *(_Later(load, source) for source in sources[room:])]
 
     def map(self, function: Callable, *columns: Sequence[Any], keep: bool = False, name: str = "map") -> list:
-        """Apply the function to the arguments at every place, one place at a time."""
+        """Apply the function to every tuple of arguments, one after the other."""
         return [
             function(*(argument.load() if isinstance(argument, _Later) else argument for argument in call))
             for call in zip(*columns, strict=True)
@@ -89,6 +89,8 @@ class Streaming:
 
 
 class _Later:
+    """A part that is loaded when it is needed."""
+
     def __init__(self, load: Callable, source: Any):
         self._load, self._source = load, source
 

@@ -39,10 +39,9 @@ from mmtfl.estimators.stored_input import check_nothing_else, load_tasks
 from mmtfl.estimators.usage import feature_use
 from mmtfl.model_selection.metrics import Metric, mean_task_score
 from mmtfl.objective.losses import Loss
-from mmtfl.tasks.checks import check_design
+from mmtfl.tasks.checks import check_design, check_finite_design, check_task_labels
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.finite_values import check_finite_design
-from mmtfl.tasks.labels import check_task_labels
+from mmtfl.tasks.converters import group_checked_rows, observe_checked_rows
 from mmtfl.tasks.stored import StoredTasks
 
 __all__ = ["TaskModel", "WarmModel"]
@@ -182,9 +181,9 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         columns = column_names(y)
         y, names = self._read_targets(y, labels, n_rows)
         if is_matrix:
-            tasks = Tasks.from_shared(X, y, sample_weight, labels=columns, feature_names=feature_names)
+            tasks = Tasks(*observe_checked_rows(X, y, sample_weight, columns, feature_names))
         else:
-            tasks = Tasks.from_rows(X, y, labels, sample_weight, feature_names=feature_names)
+            tasks = Tasks(*group_checked_rows(X, y, labels, sample_weight, feature_names))
         self._predicts_matrix, self._backend = is_matrix, backend
         tasks = self._encode_targets(tasks, names)
         check_targets(tasks, self._loss)
@@ -293,7 +292,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         names = feature_names or getattr(self, "feature_names_in_", None)
         # an unknown task has no label
         known = observation_task is not None and (observation_task < len(self.tasks_)).all()
-        who = {"task_index": observation_task if known else None, "labels": self.tasks_}
+        who = {"observation_task": observation_task if known else None, "labels": self.tasks_}
         check_finite_design(X, **who, feature_names=names)
         return X, observation_task, labels
 

@@ -18,10 +18,8 @@ from mmtfl.estimators.inputs import first_few, matrix_values, n_dimensions
 from mmtfl.estimators.parameters import DegenerateTasks
 from mmtfl.estimators.stored_input import as_classes, load_tasks, with_two_classes
 from mmtfl.objective.losses import Logistic, Loss
-from mmtfl.tasks.checks import check_length, check_two_classes
+from mmtfl.tasks.checks import check_finite_target, check_length, check_two_classes, missing_labels
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.finite_values import check_finite_target
-from mmtfl.tasks.labels import missing_labels
 from mmtfl.tasks.stored import StoredTasks
 
 __all__ = ["MMTFLClassifier", "TaskClassifier"]
@@ -169,7 +167,7 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
         if self.on_degenerate_task == "error" or len(codes) < 2:
             check_two_classes(
                 classes[positive.astype(np.intp)],
-                task_index=tasks.observation_task,
+                observation_task=tasks.observation_task,
                 labels=tasks.labels,
                 weights=tasks.weights,
             )
@@ -210,7 +208,7 @@ def _plain_classes(y: Any, labels: np.ndarray | None, n_rows: int) -> np.ndarray
     check_length("y", len(y), n_rows)
     who: dict[str, Any] = {}
     if labels is not None:
-        who["labels"], who["task_index"] = np.unique(labels, return_inverse=True)
+        who["labels"], who["observation_task"] = np.unique(labels, return_inverse=True)
     if y.dtype.kind == "f":
         check_finite_target(y, **who)
     if y.dtype.kind != "O":

@@ -82,7 +82,7 @@ class FamilyMember(ProductForm, WarmModel, FamilyParameters, MemberParameters):
         return StoredPrepared.of(self, opened)
 
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
-        penalty = make_penalty(self.p, self.k, self.alpha, eps=self.eps)
+        penalty = make_penalty(self.p, self.k, self.alpha, **self._penalty_numbers())
         kept = self._open_checkpoint(prepared, penalty)
         book = None if kept is None else Book(kept)
         problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)

@@ -358,8 +358,8 @@ class VerboseParameters(Declared):
     )
 
 
-class FamilyParameters(SolverParameters, ThreadParameters, EngineParameters):
-    """What the members of the family have, and searches over them."""
+class PenaltyNumbers(Declared):
+    """What a penalty needs to know beside p, k and alpha; names are those of `make_penalty`."""
 
     eps: float = parameter(
         POSITIVE,
@@ -367,6 +367,14 @@ class FamilyParameters(SolverParameters, ThreadParameters, EngineParameters):
         default=1e-2,
         remedy="Use a small positive number, such as 1e-2.",
     )
+
+    def _penalty_numbers(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in PenaltyNumbers._parameters}
+
+
+class FamilyParameters(SolverParameters, ThreadParameters, EngineParameters, PenaltyNumbers):
+    """What the members of the family have, and searches over them."""
+
     checkpoint: str | os.PathLike[str] | None = parameter(
         Valid("str or path", [str, os.PathLike]),
         "A file in which the fit keeps what it has reached: passes of Algorithm 1, finished parts of a "

@@ -11,8 +11,7 @@ from mmtfl.estimators.base_rates import BaseRates
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.problem import Problem
-from mmtfl.tasks.scaling import column_spread, target_spread
-from mmtfl.tasks.variation import could_use
+from mmtfl.tasks.scaling import column_spread, could_use, target_spread
 
 
 @dataclass(frozen=True)

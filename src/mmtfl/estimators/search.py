@@ -50,8 +50,8 @@ from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.checkpoint import Book
 from mmtfl.solvers.distributed.opened import check_room
 from mmtfl.solvers.path import Path, solve_path
-from mmtfl.tasks.fold_moments import bytes_folded, fold_rows
-from mmtfl.tasks.labels import check_task_labels
+from mmtfl.tasks.checks import check_task_labels
+from mmtfl.tasks.moments import bytes_folded, fold_rows
 from mmtfl.tasks.stored import StoredTasks
 
 __all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV", "path"]
@@ -174,7 +174,7 @@ class TaskSearch(Search, ProductForm, SearchParameters):
             try:
                 # an array of pairs makes strings of numbers as soon as one k is "log"
                 p, k = float(pair[0]), pair[1] if pair[1] == "log" else float(pair[1])
-                members.append(make_penalty(p, k, 1.0, eps=self.eps))
+                members.append(make_penalty(p, k, 1.0, **self._penalty_numbers()))
             except (TypeError, ValueError) as error:
                 raise InvalidParameterError(f"pk has the pair {pair!r}: {error}") from None
         return members

@@ -57,7 +57,10 @@ class SingleTaskSearch(TaskSearch, SingleTaskParameters):
     """
 
     # the family's options that have nothing to choose here
-    solver, engine, eps, checkpoint = "auto", None, 1.0, None
+    solver, engine, checkpoint = "auto", None, None
+
+    def _penalty_numbers(self) -> dict[str, Any]:
+        return {}
 
     @property
     def pk(self) -> tuple[float, float]:

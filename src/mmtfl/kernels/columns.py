@@ -1,15 +1,11 @@
-"""Compiled passes over a dense X: a few columns gathered, and the moments of all of them."""
+"""Compiled passes over a dense X: gather some columns, centre columns, and compute moments of all columns."""
 
-from numba import njit
+from mmtfl.kernels.row_functions import entry, inner
 
-from mmtfl.kernels.row_functions import INNER, OPTIONS
-
-_compile = njit(**INNER)  # type: ignore[call-overload]
-_entry = njit(**OPTIONS)  # type: ignore[call-overload]
 _BLOCK = 64  # rows visited together, so that a gathered column is written in whole cache lines
 
 
-@_entry
+@entry
 def gather(X, rows, index, scale, out):
     """out[a, i] = X[rows[i], index[a]] * scale[index[a]]; `rows` empty means all rows in order."""
     n = out.shape[1]
@@ -26,7 +22,7 @@ def gather(X, rows, index, scale, out):
                     out[a, i] = X[i, j] * factor
 
 
-@_compile
+@inner
 def _sums(x, weight):
     """Weighted sum and square sum of x, and the sum of the weights."""
     total, square, size = 0.0, 0.0, 0.0
@@ -37,7 +33,7 @@ def _sums(x, weight):
     return total, square, size
 
 
-@_compile
+@inner
 def _shift_and_scale(x, mean, weight, root):
     """x = (x - mean) * root, in place; the weighted square sum of x - mean."""
     square = 0.0
@@ -48,11 +44,11 @@ def _shift_and_scale(x, mean, weight, root):
     return square
 
 
-@_entry
+@entry
 def centre(x, offsets, weight, root, is_centred, constant, means, curvature):
-    """Centre the rows of x (columns of X) task by task, scale them by `root`, and keep means and curvatures.
+    """Centre the rows of x (columns of X) task by task, scale them by `root`, and store means and curvatures.
 
-    A column whose centred square sum is below `constant` of its raw one is rounding: it becomes zero.
+    A centred square sum below `constant` times the raw one is rounding, and the column is set to zero.
     """
     for j in range(x.shape[0]):
         for t in range(offsets.size - 1):
@@ -67,16 +63,16 @@ def centre(x, offsets, weight, root, is_centred, constant, means, curvature):
                     own[i] = 0.0
 
 
-@_compile
+@inner
 def _accumulate(first, second, scale, weight_first, weight_second, squares, sums):
-    """Two rows at a time: the sums are read and written half as often."""
+    """Add two rows at a time, so that the sums are read and written half as often."""
     for j in range(scale.size):
         a, b = first[j] * scale[j], second[j] * scale[j]
         squares[j] += weight_first * a * a + weight_second * b * b
         sums[j] += weight_first * a + weight_second * b
 
 
-@_entry
+@entry
 def moments_by_row(X, offsets, weight, scale, squares, sums):
     """Weighted square sum and sum of every column of X * scale in every task, as (tasks, columns)."""
     for t in range(offsets.size - 1):
@@ -89,9 +85,9 @@ def moments_by_row(X, offsets, weight, scale, squares, sums):
             _accumulate(X[i], X[k], scale, weight[i], other, squares[t], sums[t])
 
 
-@_entry
+@entry
 def moments_by_column(X, offsets, weight, scale, squares, sums):
-    """The same for an X that is stored by columns."""
+    """The same as `moments_by_row`, for an X that is stored by columns."""
     for t in range(offsets.size - 1):
         for j in range(scale.size):
             square, total = 0.0, 0.0

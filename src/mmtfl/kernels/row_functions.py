@@ -1,7 +1,7 @@
 """Scalar pieces of the row problem, compiled: the penalty of a row, its slope, norms and roots.
 
 ``phi`` is a power ``alpha rho^r`` or the logarithm ``alpha log(1 + rho^p / eps)``; docs/model.md section 5.
-`penalties` describes the same functions in numpy.
+`mmtfl.objective.penalties` has the same functions in numpy.
 """
 
 import math
@@ -12,15 +12,29 @@ from numba import njit
 POWER, LOGARITHM = 0, 1
 TINY = 1e-150  # below this an entry is zero: powers and reciprocals of it would leave the range of floats
 
-# Reordering sums is allowed, dropping nan and inf rules is not.
+# Sums may be reordered, but the rules of nan and inf hold.
 FAST = {"reassoc", "contract", "nsz"}
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": FAST, "no_cfunc_wrapper": True}
-# What only compiled code calls needs no door to Python, which takes longer to compile than a short function.
-INNER = OPTIONS | {"no_cpython_wrapper": True}
-_compile = njit(**INNER)  # type: ignore[call-overload]
+_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": FAST, "no_cfunc_wrapper": True}
+# Functions that only compiled code calls need no Python wrapper; it would take longer to compile than they.
+entry = njit(**_OPTIONS)  # type: ignore[call-overload]
+inner = njit(**_OPTIONS, no_cpython_wrapper=True)  # type: ignore[call-overload]
 
 
-@_compile
+@inner
+def fill(out, value):
+    """Set every entry to a value."""
+    for t in range(out.size):
+        out[t] = value
+
+
+@inner
+def copy(source, out):
+    """Copy one array into another."""
+    for t in range(out.size):
+        out[t] = source[t]
+
+
+@inner
 def phi(rho, kind, p, r, alpha, eps):
     """Penalty of a row whose p-norm is rho."""
     if rho == 0.0:
@@ -30,7 +44,7 @@ def phi(rho, kind, p, r, alpha, eps):
     return alpha * math.log1p(rho**p / eps)
 
 
-@_compile
+@inner
 def phi_slope(rho, kind, p, r, alpha, eps):
     """First derivative of phi at rho > 0."""
     if kind == POWER:
@@ -41,7 +55,7 @@ def phi_slope(rho, kind, p, r, alpha, eps):
     return alpha * p * power / (eps + power * rho)
 
 
-@_compile
+@inner
 def phi_bend(rho, kind, p, r, alpha, eps):
     """Second derivative of phi at rho > 0."""
     if kind == POWER:
@@ -53,7 +67,7 @@ def phi_bend(rho, kind, p, r, alpha, eps):
     return alpha * p * power * ((p - 1.0) * eps - power * rho * rho) / (total * total)
 
 
-@_compile
+@inner
 def norm_p(a, p):
     """p-norm of a row, scaled by its largest entry so that no power overflows."""
     largest = 0.0
@@ -77,7 +91,7 @@ def norm_p(a, p):
     return largest * total ** (1.0 / p)
 
 
-@_compile
+@inner
 def row_value(a, g, L, kind, p, r, alpha, eps):
     """Value of the row problem at a."""
     total = phi(norm_p(a, p), kind, p, r, alpha, eps)
@@ -86,7 +100,7 @@ def row_value(a, g, L, kind, p, r, alpha, eps):
     return total
 
 
-@_compile
+@inner
 def _positive_root(size, L, weight, exponent):
     """Root x >= 0 of L x + weight x^exponent = size, exponent > 0; Newton from the right on a convex form."""
     if size <= 0.0:
@@ -116,18 +130,19 @@ def _positive_root(size, L, weight, exponent):
     return max(u, 0.0) ** inverse
 
 
-@_compile
+@inner
 def power_root(size, L, weight, exponent):
     """Root x >= 0 of L x + weight x^exponent = size; zero if it is below TINY."""
     x = _positive_root(size, L, weight, exponent)
     return x if x > TINY else 0.0
 
 
-@_compile
+@inner
 def larger_root(slope, size, low, high, kind, p, r, alpha, eps):
     """Largest root in [low, high] of slope s + phi'(s) = size that is crossed upwards, or -1.
 
-    Such a root is a local minimum of the row along its size s. Newton from the right, inside a bracket.
+    Such a root is a local minimum of the row problem along the row's norm s. Newton's method comes from the
+    right, inside a bracket.
     """
     excess = slope * high + phi_slope(high, kind, p, r, alpha, eps) - size
     if excess < -1e-13 * size:

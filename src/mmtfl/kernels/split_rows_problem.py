@@ -2,27 +2,24 @@
 
     minimise over p, q in R^T   sum_t L_t/2 (p_t + q_t)^2 - g_t (p_t + q_t) + alpha ||p|| + eps ||q||_1
 
-Given p, q is a soft threshold; what is left for p is one root in its norm. Plain loops and no array
-expressions: a first fit waits for this file to compile.
+Given p, q is a soft threshold, and p follows from one root in its norm. The code has plain loops and no array
+expressions, because a first fit waits for this file to compile.
 """
 
 import math
 
 import numpy as np
-from numba import carray, njit
+from numba import carray
 
-from mmtfl.kernels.row_functions import INNER, OPTIONS
+from mmtfl.kernels.row_functions import entry, inner
 from mmtfl.kernels.row_problem import compiled_row_solver
 
-_compile = njit(**INNER)  # type: ignore[call-overload]
-_entry = njit(**OPTIONS)  # type: ignore[call-overload]
 
-
-@_compile
+@inner
 def euclidean_size(g, L, first, last, alpha, eps, start):
     """||p||_2: the root of sum_t min(|g_t| / (L_t rho + alpha), eps / alpha)^2 = 1, or 0.
 
-    Over the entries from `first` to `last`; `start` guesses the root.
+    The sum runs over the entries from `first` to `last`; `start` is a guess of the root.
     """
     held, top = 0.0, 0.0
     for t in range(first, last):
@@ -61,7 +58,7 @@ def euclidean_size(g, L, first, last, alpha, eps, start):
     return rho
 
 
-@_compile
+@inner
 def _largest_size(g, L, alpha, eps, start):
     """max |p_t|: the root m of sum_t min((|g_t| - L_t m)+, eps) = alpha, or 0."""
     held, top = 0.0, 0.0
@@ -98,15 +95,16 @@ def _largest_size(g, L, alpha, eps, start):
     return m
 
 
-@_compile
+@inner
 def _set_row(g, L, t, shared, eps, out):
-    """a_t = p_t + q_t, where q is what the soft threshold leaves beyond p."""
+    """a_t = p_t + q_t, where q_t is the soft threshold of what p_t leaves."""
     rest = max(abs(g[t]) - L[t] * shared - eps, 0.0) / L[t]
     out[t] = math.copysign(shared + rest, g[t])
 
 
-@_compile
+@inner
 def _euclidean(g, L, alpha, eps, present, out):
+    """The row for p = 2."""
     start = 0.0
     for t in range(g.size):
         start += present[t] * present[t]
@@ -120,8 +118,9 @@ def _euclidean(g, L, alpha, eps, present, out):
             _set_row(g, L, t, shared, eps, out)
 
 
-@_compile
+@inner
 def _largest(g, L, alpha, eps, present, out):
+    """The row for p = inf."""
     start = 0.0
     for t in range(g.size):
         start = max(start, abs(present[t]))
@@ -145,9 +144,9 @@ def row_solver(p):
     return compiled_row_solver(_largest_row if p == np.inf else _euclidean_row).address
 
 
-@_entry
+@entry
 def column_lengths(e, eigenvalues, offsets, alpha, lengths):
-    """Length rho of each task's q: sum_i s_i e_i^2 / (alpha + s_i rho)^2 = 1, or 0; `lengths` in place."""
+    """Length rho of each task's q: the root of sum_i s_i e_i^2 / (alpha + s_i rho)^2 = 1, or 0."""
     g = np.empty(e.size)
     for i in range(e.size):
         g[i] = math.sqrt(eigenvalues[i]) * e[i]

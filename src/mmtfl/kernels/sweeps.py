@@ -2,28 +2,23 @@
 
     minimise over A (m, T)   sum_t 1/2 ||r_t - X_t (a_t - a0_t)||_h^2 + sum_j phi_j(||a_j||_p)
 
-The model lives in one vector, its state, which is affine in A: the slopes X_t.T r_t where Gram matrices are
-at hand (a row update costs m T), the residuals otherwise (2 N). Residuals come in two kinds. With `h` empty
-the columns are centred and scaled by the root of the weights. With weights `h`, which change from one model
-to the next, the columns stay as they are and the state is h r, centred by the columns' weighted means.
+The state of the model is one vector that is affine in A: the slopes X_t.T r_t if Gram matrices are given (a
+row update costs m T), the residuals otherwise (2 N). There are two kinds of residuals. If `h` is empty, the
+columns are centred and scaled by the root of the weights. If `h` holds weights, which change from one model
+to the next, the columns are left as they are and the state is h r, centred by the columns' weighted means.
 
-Plain loops and no array expressions: a first fit waits for this file to compile.
+The code has plain loops and no array expressions, because a first fit waits for this file to compile.
 """
 
 import numpy as np
-from numba import njit
 
-from mmtfl.kernels.row_functions import INNER, OPTIONS
+from mmtfl.kernels.row_functions import copy, entry, inner
 from mmtfl.kernels.row_problem import call
 
-_compile = njit(**INNER)  # type: ignore[call-overload]
-_entry = njit(**OPTIONS)  # type: ignore[call-overload]
+# The functions take slices: the compiler vectorises `column[i]`, but not `x[j, start + i]`.
 
 
-# Slices, not offsets: the compiler makes wide instructions of `column[i]`, and none of `x[j, start + i]`.
-
-
-@_compile
+@inner
 def _product(column, state):
     total = 0.0
     for i in range(state.size):
@@ -31,15 +26,15 @@ def _product(column, state):
     return total
 
 
-@_compile
+@inner
 def _subtract(state, column, change):
     for i in range(state.size):
         state[i] -= change * column[i]
 
 
-@_compile
+@inner
 def _subtract_then_product(state, column, change, following):
-    """Move the state along a column and meet it with the next one: the state is read once for both."""
+    """Subtract a column from the state and multiply the result with the next column, in one pass."""
     total = 0.0
     for i in range(state.size):
         value = state[i] - change * column[i]
@@ -48,8 +43,9 @@ def _subtract_then_product(state, column, change, following):
     return total
 
 
-@_compile
+@inner
 def _subtract_weighted(state, column, change, following, h, mean):
+    """The same for columns that are weighted by h and centred on the way."""
     total = 0.0
     for i in range(state.size):
         value = state[i] - change * h[i] * (column[i] - mean)
@@ -58,37 +54,32 @@ def _subtract_weighted(state, column, change, following, h, mean):
     return total
 
 
-@_compile
+@inner
 def _keep(A, rows, iterate):
+    """Store these rows of A, one after the other."""
     n_tasks = A.shape[1]
     for index in range(rows.size):
         for t in range(n_tasks):
             iterate[index * n_tasks + t] = A[rows[index], t]
 
 
-@_compile
-def _copy(source, out):
-    for i in range(out.size):
-        out[i] = source[i]
-
-
-@_entry
+@entry
 def sweeps(
     solve, use_gram, x, start, length, h, means, gram, curvature, state, begin, rows, A,
     member, strengths, thorough, tolerance, iterates, states, moves,
 ):  # fmt: skip
-    """Up to moves.size sweeps over `rows`, fewer if one moves no slope by more than tolerance; how many.
+    """Sweep over `rows` until no slope moves by more than tolerance, and return the number of sweeps.
 
-    A and state are changed in place; iterates and states keep both before the first and after every sweep,
-    moves the largest move of a slope in each. Task t's part of the state begins at begin[t]; its columns at
-    start[t] of x, with length[t] entries. Only the first m = A.shape[0] of x, gram, curvature and means are
-    used (they may have room for more). Only the first sweep may be thorough.
+    At most moves.size sweeps are made. A and state change in place. iterates and states receive both before
+    the first and after every sweep, and moves the largest move of a slope in each sweep. Task t's part of the
+    state begins at begin[t], and its columns at start[t] of x; both have length[t] entries. Only the first
+    m = A.shape[0] entries of x, gram, curvature and means are used. Only the first sweep may be thorough.
     """
     m, n_tasks = A.shape
     g, L, new = np.empty(n_tasks), np.empty(n_tasks), np.empty(n_tasks)
     for sweep in range(moves.size):
         _keep(A, rows, iterates[sweep])
-        _copy(state, states[sweep])
+        copy(state, states[sweep])
         largest = 0.0
         if not use_gram and rows.size > 0:
             for t in range(n_tasks):
@@ -130,13 +121,13 @@ def sweeps(
         if moves[sweep] <= tolerance:
             return sweep + 1
     _keep(A, rows, iterates[-1])
-    _copy(state, states[-1])
+    copy(state, states[-1])
     return moves.size
 
 
-@_entry
+@entry
 def image(x, start, length, begin, rows, change, out):
-    """out = sum of the changed columns, task by task."""
+    """out = X_t @ change_t, task by task."""
     for i in range(out.size):
         out[i] = 0.0
     for index in range(rows.size):
@@ -147,7 +138,7 @@ def image(x, start, length, begin, rows, change, out):
                 _subtract(out[begin[t] : begin[t] + length[t]], column, -change[j, t])
 
 
-@_compile
+@inner
 def _weighted_mean(column, h):
     total, weight = 0.0, 0.0
     for i in range(h.size):
@@ -156,7 +147,7 @@ def _weighted_mean(column, h):
     return total / weight
 
 
-@_compile
+@inner
 def _weighted_square(column, h, mean):
     total = 0.0
     for i in range(h.size):
@@ -164,11 +155,11 @@ def _weighted_square(column, h, mean):
     return total
 
 
-@_entry
+@entry
 def weighted_moments(x, rows, start, length, begin, h, centred, constant, means, curvature):
-    """Weighted mean of the columns `rows` in every task, and the square sum about it (0 if not centred).
+    """Weighted mean (0 if not centred) of the columns `rows` in every task, and the square sum about it.
 
-    A square sum below `constant` of the raw one is rounding: the column says nothing there.
+    A centred square sum below `constant` times the raw one is rounding, and is set to zero.
     """
     for index in range(rows.size):
         j = rows[index]

@@ -17,8 +17,7 @@ import narwhals as nw
 import numpy as np
 from sklearn import metrics as skm
 
-from mmtfl.tasks.checks import check_length
-from mmtfl.tasks.labels import check_task_labels
+from mmtfl.tasks.checks import check_length, check_task_labels
 
 __all__ = ["FEW_ROWS", "Metric", "as_metric", "mean_task_score", "per_task_scores", "pooled_score"]
 

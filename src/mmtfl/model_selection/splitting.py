@@ -12,8 +12,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _num_samples
 
-from mmtfl.tasks.checks import check_length
-from mmtfl.tasks.labels import check_task_labels
+from mmtfl.tasks.checks import check_length, check_task_labels
 
 __all__ = ["TaskKFold", "tasks_train_test_split"]
 

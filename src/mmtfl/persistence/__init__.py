@@ -1,1 +1,1 @@
-"""Files written whole or not at all, archives without pickle, and content hashes."""
+"""Atomic file writing, archives without pickle, JSON values, and content hashes."""

@@ -1,13 +1,13 @@
-"""One file of arrays and JSON, for saved models: nothing in it is executed, and no size in it is believed.
+"""The file format of saved models, arrays and JSON: nothing in a file is executed, and every size is checked.
 
 A file is, with all numbers little-endian:
 
-- 8 bytes that no text file has, then the format version (4 bytes), 4 zero bytes, the length of the JSON (8)
+- 8 magic bytes, then the format version (4 bytes), 4 zero bytes, the length of the JSON (8)
 - JSON text in ASCII: ``{"arrays": [{"dtype": "<f8", "shape": [3, 2]}, ...], "content": ...}``
 - the arrays one after the other, in C order and without gaps
-- 32 bytes of SHA-256 of everything before
+- the SHA-256 of everything before, 32 bytes
 
-Nothing is compressed, so the arrays are never larger than the file, whose size is known before it is read.
+Nothing is compressed, so the arrays are never larger than the file, and its size is known before it is read.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from mmtfl.persistence.files import write_whole
 __all__ = ["FORMAT_VERSION", "ModelFileError", "can_store", "read_archive", "write_archive"]
 
 FORMAT_VERSION = 1
-MAGIC = b"\x89MMTFL\r\n"  # a transfer that changes line ends or drops the eighth bit shows at once
+MAGIC = b"\x89MMTFL\r\n"  # it reveals a transfer that changed line ends or dropped the eighth bit
 HEAD = struct.Struct("<8sIIQ")
 DIGEST_SIZE = 32
-MOST_JSON = 1 << 28  # as objects, JSON takes many times the room it has in the file
+MOST_JSON = 1 << 28  # parsed JSON takes many times the memory of its text
 MOST_DIMENSIONS = 8
 CHUNK = 1 << 20
 NUMBERS = {
@@ -44,11 +44,11 @@ TEXT = re.compile(r"(<U|\|S)[1-9][0-9]{0,7}")
 
 
 class ModelFileError(ValueError):
-    """A file that is not a sound model of this version; one line that says why and what to do."""
+    """A file is not a valid model of this version; the message says why and what to do."""
 
 
 def can_store(array: np.ndarray) -> bool:
-    """Tell whether an array can be in an archive: numbers, booleans or text of fixed width.
+    """Tell whether an archive can store an array: numbers, booleans or text of fixed width.
 
     Examples
     --------
@@ -74,18 +74,9 @@ def _is_allowed(dtype: Any) -> bool:
 def write_archive(
     path: str | os.PathLike[str], content: Any, arrays: Sequence[np.ndarray], *, overwrite: bool = True
 ) -> None:
-    """Write JSON and arrays into one file, whole or not at all; the same input gives the same bytes.
+    """Write JSON content and arrays that `can_store` accepts into one file; JSON numbers must be finite.
 
-    Parameters
-    ----------
-    path : str or path
-        The file.
-    content : JSON types
-        None, booleans, numbers (finite), strings, lists and dicts with strings as keys.
-    arrays : sequence of ndarray
-        Arrays that `can_store` accepts.
-    overwrite : bool, default=True
-        Whether a file that is there may be replaced.
+    The file is written atomically, see `write_whole`. The same input gives the same bytes.
 
     Examples
     --------
@@ -111,7 +102,7 @@ def write_archive(
 
 def _parts(text: bytes, arrays: Sequence[np.ndarray]) -> Iterator[Any]:
     digest = hashlib.sha256()
-    pieces = map(_bytes_of, arrays)  # one at a time: some have to be copied
+    pieces = map(_bytes_of, arrays)  # lazily, because some arrays have to be copied
     for part in chain([HEAD.pack(MAGIC, FORMAT_VERSION, 0, len(text)), text], pieces):
         digest.update(part)
         yield part
@@ -127,24 +118,10 @@ def _bytes_of(array: np.ndarray) -> Any:
 
 
 def read_archive(path: str | os.PathLike[str]) -> tuple[Any, list[np.ndarray]]:
-    """Read what `write_archive` has written, after checking all of it.
+    """Check and read what `write_archive` has written: the content, and the arrays in native byte order.
 
-    Parameters
-    ----------
-    path : str or path
-        The file.
-
-    Returns
-    -------
-    content : JSON types
-        As written.
-    arrays : list of ndarray
-        As written, in the byte order of this machine.
-
-    Raises
-    ------
-    ModelFileError
-        A ValueError: the file is something else, of an unknown version, cut short or changed.
+    A file of another kind or of an unknown version, or one that was cut short or changed, raises
+    ModelFileError, which is a ValueError.
     """
     place = Path(path)
     if place.exists() and not place.is_file():  # opening a pipe would wait for a writer
@@ -154,7 +131,7 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[Any, list[np.ndarray]]:
 
 
 class _Reader:
-    """One file on its way in."""
+    """Reads and checks one file."""
 
     def __init__(self, file: BinaryIO, name: str):
         self.file, self.name = file, name
@@ -206,7 +183,7 @@ class _Reader:
     def _read_arrays(self, entries: Any, room: int) -> list[np.ndarray]:
         if not isinstance(entries, list):
             raise self._unsound("its list of arrays is not a list")
-        # all sizes are added up before the first array is made
+        # all sizes are checked before the first array is allocated
         sizes = [self._n_bytes(entry) for entry in entries]
         if sum(sizes) != room:
             raise self._unsound(f"its arrays should take {sum(sizes)} bytes, but it has {room}")
@@ -225,7 +202,7 @@ class _Reader:
         if any(type(n) is not int or n < 0 for n in shape):
             raise self._unsound(f"an array has shape {str(shape)[:80]}")
         itemsize = np.dtype(dtype).itemsize
-        # numpy counts an empty array by its other dimensions
+        # numpy limits the size of an empty array by its other dimensions
         if math.prod(max(n, 1) for n in shape) * itemsize >= 1 << 62:
             raise self._unsound(f"an array has shape {str(shape)[:80]}")
         return math.prod(shape) * itemsize

@@ -1,4 +1,4 @@
-"""A short text that two things have in common exactly if they are the same, as far as a fit can tell."""
+"""Content hash of the inputs of a fit."""
 
 from __future__ import annotations
 
@@ -12,22 +12,14 @@ from scipy import sparse
 
 __all__ = ["fingerprint"]
 
-_ROWS = 1 << 12  # of an array that is not in one piece: copied so many at a time
+_ROWS = 1 << 12  # rows of a non-contiguous array that are copied at a time
 
 
 def fingerprint(*things: Any) -> str:
-    """Digest of arrays, numbers, texts and what is made of them.
+    """Hash arrays, sparse matrices, numbers, texts, and dataclasses, mappings and sequences of them.
 
-    Parameters
-    ----------
-    *things : array, sparse matrix, dataclass, mapping, sequence, number, text or None
-        What to describe. Something that has a ``fingerprint`` speaks for itself; of anything else only its
-        class, or its name if it is a function, is told.
-
-    Returns
-    -------
-    digest : str
-        32 characters.
+    An object with a string attribute ``fingerprint`` is hashed by it, any other object by its class only, and
+    a function by its name. The digest has 32 characters.
 
     Examples
     --------

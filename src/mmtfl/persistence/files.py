@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Write files atomically: a reader finds the old file or the new one, never a part."""
 
 from __future__ import annotations
 
@@ -13,19 +13,9 @@ __all__ = ["check_target", "write_text", "write_whole"]
 
 
 def check_target(path: str | os.PathLike[str], *, overwrite: bool = True) -> Path:
-    """Check that a file can be put at a place, before any work is done.
+    """Check that a file can be written to a path, and return the path with all links followed.
 
-    Parameters
-    ----------
-    path : str or path
-        Where the file is to be. A link is followed: the file it points to is replaced, the link stays.
-    overwrite : bool, default=True
-        Whether a file that is there may be replaced.
-
-    Returns
-    -------
-    path : Path
-        The place itself, all links followed.
+    Without `overwrite` an existing file is an error.
     """
     place = Path(os.path.realpath(os.fspath(path)))
     if not place.parent.is_dir():
@@ -33,7 +23,7 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool = True) -> Pat
     if place.is_dir():
         raise IsADirectoryError(f"{str(path)!r} is a folder: give the name of a file in it.")
     if place.exists() and not place.is_file():
-        # replacing a device such as /dev/null would take it away from everyone
+        # a device such as /dev/null must not be replaced by a file
         raise OSError(f"{str(path)!r} is not an ordinary file: choose another name.")
     if place.exists() and not overwrite:
         raise FileExistsError(f"{str(path)!r} exists: choose another name, or pass overwrite=True.")
@@ -43,22 +33,13 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool = True) -> Pat
 def write_whole(
     path: str | os.PathLike[str], parts: Iterable[bytes | memoryview[Any]], *, overwrite: bool = True
 ) -> None:
-    """Write a file that is there as a whole, or not at all.
+    """Write the parts to a file atomically.
 
-    The parts go to a new file beside it, which takes the name once all of it is on the disk. Whatever stops
-    the writing leaves an older file of that name as it was.
-
-    Parameters
-    ----------
-    path : str or path
-        The file.
-    parts : iterable of bytes
-        What to write, in order.
-    overwrite : bool, default=True
-        Whether a file that is there may be replaced.
+    The parts are written to a temporary file in the same folder, which is renamed once it is on the disk. An
+    interruption leaves an existing file as it was.
     """
     place = check_target(path, overwrite=overwrite)
-    # a short name of its own: with that of the file before it, long names would not fit
+    # a short name, because one that contains the name of the file could become too long
     beside = place.with_name(f".mmtfl-{secrets.token_hex(8)}.part")
     try:
         with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
@@ -68,7 +49,7 @@ def write_whole(
             os.fsync(file.fileno())
             if place.exists():
                 os.chmod(beside, stat.S_IMODE(place.stat().st_mode))
-        check_target(place, overwrite=overwrite)  # someone else may have been quicker
+        check_target(place, overwrite=overwrite)  # another process may have written it meanwhile
         os.replace(beside, place)
     finally:
         beside.unlink(missing_ok=True)
@@ -76,12 +57,12 @@ def write_whole(
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write text in UTF-8, so that readers, and a crash at any moment, find the old file or the new one."""
+    """Write text in UTF-8 atomically."""
     write_whole(path, [text.encode("utf-8")])
 
 
 def _sync_folder(folder: Path) -> None:
-    """The new name too survives a power cut, where folders can be synced."""
+    """Sync a folder where the system can, so that a new name in it survives a power cut."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:

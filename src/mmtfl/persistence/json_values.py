@@ -1,4 +1,4 @@
-"""Values as JSON has them."""
+"""Values on their way into JSON and back."""
 
 from __future__ import annotations
 
@@ -10,17 +10,9 @@ import numpy as np
 
 
 def plain(value: Any) -> Any:
-    """A value as strict JSON types: infinities become text, NaN becomes None.
+    """Convert numbers, text, and lists, dicts, arrays and dataclasses of them to strict JSON types.
 
-    Parameters
-    ----------
-    value : object
-        Numbers, text, and lists, dicts, arrays and dataclasses of them.
-
-    Returns
-    -------
-    object
-        The same, fit for ``json.dumps(..., allow_nan=False)``.
+    The result is fit for ``json.dumps(..., allow_nan=False)``: infinity becomes text, NaN becomes None.
 
     Examples
     --------
@@ -39,3 +31,21 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def expect(value: Any, *allowed: Any) -> Any:
+    """Return a value that was read from a file, if it is of an allowed type or equal to an allowed value.
+
+    Examples
+    --------
+    >>> from mmtfl.persistence.json_values import expect
+    >>> expect("mean", "mean", "median", None)
+    'mean'
+    >>> expect(True, int)
+    Traceback (most recent call last):
+    ...
+    ValueError: True is out of place
+    """
+    if any(type(value) is kind if isinstance(kind, type) else value == kind for kind in allowed):
+        return value
+    raise ValueError(f"{value!r} is out of place")

@@ -47,9 +47,7 @@ from mmtfl.report.paired import (
     task_spread,
 )
 from mmtfl.report.pooled import Fold, fit_pooled
-from mmtfl.tasks.checks import check_length
-from mmtfl.tasks.finite_values import check_finite_design
-from mmtfl.tasks.labels import check_task_labels
+from mmtfl.tasks.checks import check_finite_design, check_length, check_task_labels
 
 __all__ = ["Evaluation", "TaskScores", "evaluate"]
 

@@ -1,4 +1,4 @@
-"""What a task is: the container, and the checks of what goes into it."""
+"""Tasks: their container, the checks of the input, and tasks stored in files or on a cluster."""
 
 from mmtfl.tasks.container import Tasks, TaskView
 

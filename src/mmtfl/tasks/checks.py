@@ -1,7 +1,7 @@
-"""Checks of what people hand in: each returns clean arrays, or says what to do about it.
+"""Checks of the input: each returns clean arrays, or raises an error that says what to do.
 
-Functions that can name a task take ``task_index`` (the task of each row, as a position in ``labels``)
-and ``labels``, so that containers and estimators word their errors alike.
+Functions that can name a task take ``observation_task`` (the task of each row, as a position in ``labels``)
+and ``labels``; `name` and `of` are what the argument and the rows are called in error messages.
 """
 
 from __future__ import annotations
@@ -12,20 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mmtfl.tasks.frames import FLOATS, as_float, frame_design, open_frame
+from mmtfl.tasks.frames import FLOATS, as_float, frame_design, is_missing, open_frame
 from mmtfl.tasks.wording import count, not_finite_kind, show
-
-__all__ = [
-    "check_design",
-    "check_feature_names",
-    "check_length",
-    "check_target",
-    "check_task_weights",
-    "check_two_classes",
-    "check_weights",
-    "class_counts",
-]
-
 
 # -- the design and its columns --------------------------------------------------------------------------
 
@@ -33,26 +21,10 @@ __all__ = [
 def check_design(
     X: Any, *, name: str = "X", feature_names: Sequence[str] | None = None
 ) -> tuple[Any, tuple[str, ...] | None]:
-    """Check a design matrix: two-dimensional, numeric, float32 or float64.
+    """Check a design matrix and return it in float32 or float64, with the names of its columns (or None).
 
-    Clean arrays and CSR or CSC matrices come back as they are, without a copy. Values are not looked at:
-    see `check_finite_design`.
-
-    Parameters
-    ----------
-    X : array-like, sparse matrix or frame of shape (n_rows, n_features)
-        Dense, sparse, or a pandas, polars or pyarrow frame.
-    name : str, default="X"
-        What the argument is called in error messages.
-    feature_names : sequence of str, optional
-        Names of the columns; by default those of the frame, if they are strings.
-
-    Returns
-    -------
-    X : ndarray or CSR or CSC matrix
-        Of float32 or float64.
-    feature_names : tuple of str, or None
-        The names, if there are any.
+    X may be dense, sparse, or a pandas, polars or pyarrow frame. Clean arrays and CSR or CSC matrices are
+    returned without a copy. NaN and infinity pass: see `check_finite_design`.
 
     Examples
     --------
@@ -81,19 +53,7 @@ def check_design(
 
 
 def check_feature_names(feature_names: Any, n_features: int) -> tuple[str, ...] | None:
-    """Check the names of the columns: strings, all different, one per column.
-
-    Parameters
-    ----------
-    feature_names : sequence of str or None
-        The names.
-    n_features : int
-        Number of columns.
-
-    Returns
-    -------
-    feature_names : tuple of str, or None
-        Plain strings.
+    """Check that the names of the columns are distinct strings, one per column.
 
     Examples
     --------
@@ -125,26 +85,18 @@ def check_feature_names(feature_names: Any, n_features: int) -> tuple[str, ...] 
 def _sparse_design(X: Any, name: str) -> Any:
     if X.ndim != 2:
         raise ValueError(f"Expected a 2D {name}, got a {X.ndim}D sparse array: reshape it.")
-    given = X
-    if X.format not in ("csr", "csc"):
-        X = X.tocsr()
+    given, X = X, X if X.format in ("csr", "csc") else X.tocsr()
     if X.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} is a sparse matrix of {X.dtype}.")
     if X.dtype.kind not in "fiub":
         raise TypeError(f"{name} must hold numbers, but is a sparse matrix of {X.dtype}.")
     if X.dtype not in FLOATS:
         X = X.astype(np.float64)
-    return _canonical(X, own=X is not given)
-
-
-def _canonical(X: Any, *, own: bool) -> Any:
-    # duplicated entries would be squared one by one in column norms; unsorted ones defeat slicing
-    if X.has_canonical_format and X.data.size == X.nnz:
-        return X
-    if not own:
-        X = X.copy()
-    X.sum_duplicates()
-    X.prune()
+    # column norms would square duplicated entries one by one, and slicing needs sorted ones
+    if not X.has_canonical_format or X.data.size != X.nnz:
+        X = X.copy() if X is given else X
+        X.sum_duplicates()
+        X.prune()
     return X
 
 
@@ -169,17 +121,6 @@ def _check_shape(X: Any, name: str) -> None:
 def check_length(name: str, found: int, n_rows: int, *, of: str = "X") -> None:
     """Check that an argument has one entry per row.
 
-    Parameters
-    ----------
-    name : str
-        What the argument is called.
-    found : int
-        Its length.
-    n_rows : int
-        The number of rows.
-    of : str, default="X"
-        What the rows belong to.
-
     Examples
     --------
     >>> from mmtfl.tasks.checks import check_length
@@ -196,21 +137,7 @@ def check_length(name: str, found: int, n_rows: int, *, of: str = "X") -> None:
 
 
 def check_target(y: Any, n_rows: int, *, name: str = "y", of: str = "X") -> np.ndarray:
-    """Check a target: one number per row. Values are not looked at, see `check_finite_target`.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_rows,)
-        The target.
-    n_rows : int
-        Number of rows it belongs to.
-    name, of : str
-        What the target and the rows are called in error messages.
-
-    Returns
-    -------
-    y : ndarray of shape (n_rows,)
-        Of float64.
+    """Check a target and return it in float64. NaN and infinity pass: see `check_finite_target`.
 
     Examples
     --------
@@ -222,21 +149,7 @@ def check_target(y: Any, n_rows: int, *, name: str = "y", of: str = "X") -> np.n
 
 
 def check_weights(w: Any, n_rows: int, *, name: str = "sample_weight", of: str = "X") -> np.ndarray:
-    """Check sample weights: finite, not negative, not all zero, one per row.
-
-    Parameters
-    ----------
-    w : array-like of shape (n_rows,)
-        The weights.
-    n_rows : int
-        Number of rows they belong to.
-    name, of : str
-        What the weights and the rows are called in error messages.
-
-    Returns
-    -------
-    w : ndarray of shape (n_rows,)
-        Of float64.
+    """Check that sample weights are finite, not negative and not all zero, and return them in float64.
 
     Examples
     --------
@@ -264,107 +177,25 @@ def check_weights(w: Any, n_rows: int, *, name: str = "sample_weight", of: str =
     return w
 
 
-def check_task_weights(weights: np.ndarray, *, task_index: np.ndarray, labels: np.ndarray) -> None:
+def check_task_weights(weights: np.ndarray, *, observation_task: np.ndarray, labels: np.ndarray) -> None:
     """Check that every task has a positive total weight.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_rows,)
-        Checked weights.
-    task_index : ndarray of shape (n_rows,)
-        Task of each row, as a position in ``labels``.
-    labels : ndarray of shape (n_tasks,)
-        Task labels.
 
     Examples
     --------
     >>> import numpy as np
     >>> from mmtfl.tasks.checks import check_task_weights
-    >>> check_task_weights(np.array([1.0, 0.0]), task_index=np.array([0, 1]), labels=np.array(["a", "b"]))
+    >>> weights, position = np.array([1.0, 0.0]), np.array([0, 1])
+    >>> check_task_weights(weights, observation_task=position, labels=np.array(["a", "b"]))
     Traceback (most recent call last):
     ...
     ValueError: Task 'b' has zero total weight: give one of its rows a positive weight, or leave the task out.
     """
-    counts = np.bincount(task_index[weights > 0], minlength=len(labels))
+    counts = np.bincount(observation_task[weights > 0], minlength=len(labels))
     if not counts.all():
         raise ValueError(
             f"Task {show(labels, counts.argmin())} has zero total weight: give one of its rows a positive "
             "weight, or leave the task out."
         )
-
-
-def check_two_classes(
-    y: np.ndarray, *, task_index: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None
-) -> None:
-    """Check that every task has rows of two classes, counting rows of positive weight only.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n_rows,)
-        Class of each row, of any type that sorts.
-    task_index : ndarray of shape (n_rows,)
-        Task of each row, as a position in ``labels``.
-    labels : ndarray of shape (n_tasks,)
-        Task labels.
-    weights : ndarray of shape (n_rows,), optional
-        Checked weights.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mmtfl.tasks.checks import check_two_classes
-    >>> y, index = np.array(["no", "yes", "no"]), np.array([0, 0, 1])
-    >>> check_two_classes(y, task_index=index, labels=np.array(["a", "b"]))
-    Traceback (most recent call last):
-    ...
-    ValueError: Task 'b' has only one class, 'no' (1 row): a classifier needs rows of both classes ...
-    """
-    y = np.asarray(y)
-    if weights is not None:
-        y, task_index = y[weights > 0], task_index[weights > 0]
-    classes = np.unique(y)
-    table = class_counts(y, task_index, len(labels))
-    single = (table > 0).sum(axis=1) < 2
-    if single.any():
-        t = int(single.argmax())
-        if not table[t].any():
-            raise ValueError(f"Task {show(labels, t)} has no row of any class with positive weight.")
-        raise ValueError(
-            f"Task {show(labels, t)} has only one class, {show(classes, table[t].argmax())} "
-            f"({count(table[t].sum(), 'row')}): a classifier needs rows of both classes in every task. "
-            "Add rows of the other class, leave the task out, or have it predicted by its base rate with "
-            "on_degenerate_task='base_rate'."
-        )
-
-
-def class_counts(y: np.ndarray, task_index: np.ndarray, n_tasks: int) -> np.ndarray:
-    """Number of rows of each class in each task.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n_rows,)
-        Class of each row, of any type that sorts.
-    task_index : ndarray of shape (n_rows,)
-        Task of each row, as a position.
-    n_tasks : int
-        Number of tasks.
-
-    Returns
-    -------
-    counts : ndarray of shape (n_tasks, n_classes)
-        Classes in sorted order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mmtfl.tasks.checks import class_counts
-    >>> class_counts(np.array(["no", "yes", "no"]), np.array([0, 0, 1]), 2).tolist()
-    [[1, 1], [1, 0]]
-    """
-    classes, codes = np.unique(y, return_inverse=True)
-    n_classes = max(len(classes), 1)
-    counts = np.bincount(task_index * n_classes + codes, minlength=n_tasks * n_classes)
-    return counts.reshape(n_tasks, n_classes)
 
 
 def _check_column(values: Any, n_rows: int, *, name: str, of: str, hint: str) -> np.ndarray:
@@ -379,3 +210,254 @@ def _check_column(values: Any, n_rows: int, *, name: str, of: str, hint: str) ->
         raise ValueError(f"{name} must be 1-D, but has shape {column.shape}: {hint}.")
     check_length(name, column.size, n_rows, of=of)
     return column.astype(np.float64, copy=False)
+
+
+# -- task labels and classes ---------------------------------------------------------------------------
+
+
+def check_task_labels(task: Any, n_rows: int | None, *, name: str = "task") -> np.ndarray:
+    """Check one task label per row (any number of rows if `n_rows` is None); returns strings or int64.
+
+    Examples
+    --------
+    >>> from mmtfl.tasks.checks import check_task_labels
+    >>> check_task_labels(["b", "a"], 2)
+    array(['b', 'a'], dtype='<U1')
+    >>> check_task_labels(["b", None], 2)
+    Traceback (most recent call last):
+    ...
+    ValueError: task has 1 missing label (first in row 1): every row needs a task. Drop ...
+    """
+    labels = _labels_array(task, name)
+    if labels.ndim != 1:
+        raise ValueError(
+            f"{name} must be 1-D, one label per row, but has shape {labels.shape}: pass a single column."
+        )
+    if n_rows is not None:
+        check_length(name, labels.size, n_rows)
+    if labels.dtype.kind in "OT":
+        return _labels_from_objects(labels.astype(object, copy=False), name)
+    if labels.dtype.kind == "U":
+        return labels.astype(labels.dtype.newbyteorder("="), copy=False)
+    if labels.dtype.kind in "iu":
+        return _labels_from_integers(labels, name)
+    _check_no_missing_label(labels, name)
+    raise _wrong_label_kind(name, str(labels.dtype), 0)
+
+
+def _labels_array(task: Any, name: str) -> np.ndarray:
+    if isinstance(task, np.ma.MaskedArray):
+        labels = task.data.astype(object)
+        labels[np.ma.getmaskarray(task)] = None
+        return labels
+    if isinstance(task, list | tuple):
+        # as objects: numpy would silently turn [1, "a"] and ["a", nan] into strings
+        return np.fromiter(task, dtype=object, count=len(task))
+    if hasattr(task, "collect"):
+        raise TypeError(f"{name} is lazy ({type(task).__name__}): call .collect() first.")
+    return np.asarray(task)
+
+
+def _labels_from_objects(labels: np.ndarray, name: str) -> np.ndarray:
+    kinds = set(map(type, labels.tolist()))
+    if all(issubclass(kind, str) for kind in kinds):
+        return _labels_from_strings(labels, name)
+    if all(_is_integer_kind(kind) for kind in kinds):
+        return _labels_from_integers(labels, name)
+    _check_no_missing_label(labels, name)
+    row = next(
+        (i for i, v in enumerate(labels) if not (isinstance(v, str) or _is_integer_kind(type(v)))), None
+    )
+    if row is not None:
+        raise _wrong_label_kind(name, type(labels[row]).__name__, row)
+    other = next(i for i, v in enumerate(labels) if isinstance(v, str) != isinstance(labels[0], str))
+    raise TypeError(
+        f"{name} mixes strings and integers: row 0 is {labels[0]!r} and row {other} is {labels[other]!r}. "
+        "Use one type for all labels, for example [str(label) for label in task]."
+    )
+
+
+def _labels_from_strings(labels: np.ndarray, name: str) -> np.ndarray:
+    strings = labels.tolist()
+    if "\0" in "".join(strings):  # numpy drops them at the end, which would merge two tasks
+        row = next(i for i, label in enumerate(strings) if "\0" in label)
+        raise ValueError(f"{name} label {strings[row]!r} in row {row} holds a NUL character: remove it.")
+    return labels.astype(str)
+
+
+def _labels_from_integers(labels: np.ndarray, name: str) -> np.ndarray:
+    if labels.dtype.kind != "i" and labels.size:
+        largest = max(labels.max(), -labels.min() - 1) if labels.dtype.kind == "O" else labels.max()
+        if largest > np.iinfo(np.int64).max:
+            raise ValueError(f"{name} has integer labels beyond 64 bits: use strings, or smaller integers.")
+    return labels.astype(np.int64, copy=False)
+
+
+def _is_integer_kind(kind: type) -> bool:
+    return issubclass(kind, int | np.integer) and not issubclass(kind, bool)
+
+
+def missing_labels(labels: np.ndarray) -> np.ndarray:
+    """Which labels are None, NaN or NaT."""
+    if labels.dtype.kind != "O":
+        return labels != labels  # NaN and NaT
+    return np.fromiter(map(is_missing, labels), dtype=bool, count=labels.size)
+
+
+def _check_no_missing_label(labels: np.ndarray, name: str) -> None:
+    missing = missing_labels(labels)
+    if missing.any():
+        raise ValueError(
+            f"{name} has {count(missing.sum(), 'missing label')} (first in row {missing.argmax()}): "
+            "every row needs a task. Drop these rows or fill in a label."
+        )
+
+
+def _wrong_label_kind(name: str, found: str, row: int) -> TypeError:
+    return TypeError(
+        f"{name} labels must be strings or integers, but row {row} is of type {found}. "
+        "Convert them first, for example with astype(str) or astype(int)."
+    )
+
+
+def check_two_classes(
+    y: np.ndarray, *, observation_task: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None
+) -> None:
+    """Check that every task has rows of two classes with positive weight; the classes must be sortable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.tasks.checks import check_two_classes
+    >>> y, index = np.array(["no", "yes", "no"]), np.array([0, 0, 1])
+    >>> check_two_classes(y, observation_task=index, labels=np.array(["a", "b"]))
+    Traceback (most recent call last):
+    ...
+    ValueError: Task 'b' has only one class, 'no' (1 row): a classifier needs rows of both classes ...
+    """
+    y = np.asarray(y)
+    if weights is not None:
+        y, observation_task = y[weights > 0], observation_task[weights > 0]
+    classes = np.unique(y)
+    table = class_counts(y, observation_task, len(labels))
+    single = (table > 0).sum(axis=1) < 2
+    if single.any():
+        t = int(single.argmax())
+        if not table[t].any():
+            raise ValueError(f"Task {show(labels, t)} has no row of any class with positive weight.")
+        raise ValueError(
+            f"Task {show(labels, t)} has only one class, {show(classes, table[t].argmax())} "
+            f"({count(table[t].sum(), 'row')}): a classifier needs rows of both classes in every task. "
+            "Add rows of the other class, leave the task out, or have it predicted by its base rate with "
+            "on_degenerate_task='base_rate'."
+        )
+
+
+def class_counts(y: np.ndarray, observation_task: np.ndarray, n_tasks: int) -> np.ndarray:
+    """Number of rows of each class in each task, (n_tasks, n_classes), the classes in sorted order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.tasks.checks import class_counts
+    >>> class_counts(np.array(["no", "yes", "no"]), np.array([0, 0, 1]), 2).tolist()
+    [[1, 1], [1, 0]]
+    """
+    classes, codes = np.unique(y, return_inverse=True)
+    n_classes = max(len(classes), 1)
+    counts = np.bincount(observation_task * n_classes + codes, minlength=n_tasks * n_classes)
+    return counts.reshape(n_tasks, n_classes)
+
+
+# -- finite values -------------------------------------------------------------------------------------
+
+
+def check_finite_design(
+    X: Any,
+    *,
+    observation_task: np.ndarray | None = None,
+    labels: np.ndarray | None = None,
+    feature_names: Sequence[str] | None = None,
+    offsets: np.ndarray | None = None,
+    name: str = "X",
+) -> None:
+    """Check that a design has neither NaN nor infinity; clean data cost one pass.
+
+    Without `observation_task` no task is named; with `offsets` rows are counted from their task's first row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.tasks.checks import check_finite_design
+    >>> check_finite_design(np.array([[1.0, np.nan]]), feature_names=["age", "dose"])
+    Traceback (most recent call last):
+    ...
+    ValueError: Input X contains NaN: 1 value in column 'dose' (first in row 0). Impute it, or drop ...
+    """
+    if _all_finite(X.data if sparse.issparse(X) else X):
+        return
+    rows, columns, values = _not_finite_entries(X)
+    first = np.lexsort((columns, rows))[0]
+    same = (columns == columns[first]) & (np.isnan(values) == np.isnan(values[first]))
+    column = f" in column {show(feature_names, columns[first])}"
+    found, same = _describe_first(name, values, rows, first, same, column, observation_task, labels, offsets)
+    others = "" if same.all() else f" {values.size} values of {name} are not finite."
+    it = "it" if values.size == 1 else "them"
+    raise ValueError(f"{found}{others} Impute {it}, or drop those rows or columns.")
+
+
+def check_finite_target(
+    y: np.ndarray,
+    *,
+    observation_task: np.ndarray | None = None,
+    labels: np.ndarray | None = None,
+    offsets: np.ndarray | None = None,
+    name: str = "y",
+) -> None:
+    """Check that a target has neither NaN nor infinity; arguments as in `check_finite_design`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.tasks.checks import check_finite_target
+    >>> y, position = np.array([1.0, np.inf]), np.zeros(2, int)
+    >>> check_finite_target(y, observation_task=position, labels=np.array(["a"]))
+    Traceback (most recent call last):
+    ...
+    ValueError: Input y contains infinity: 1 value of task 'a' (first in row 1). Drop those rows or ...
+    """
+    if _all_finite(y):
+        return
+    rows = np.flatnonzero(~np.isfinite(y))
+    same = np.isnan(y[rows]) == np.isnan(y[rows[0]])
+    found, _ = _describe_first(name, y[rows], rows, 0, same, "", observation_task, labels, offsets)
+    raise ValueError(f"{found} Drop those rows or fill in the target.")
+
+
+def _all_finite(values: np.ndarray) -> bool:
+    with np.errstate(all="ignore"):
+        total = values.sum()
+    # the sum of finite values may overflow: only a finite sum is proof
+    return bool(np.isfinite(total)) or bool(np.isfinite(values).all())
+
+
+def _not_finite_entries(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    if sparse.issparse(X):
+        entries = X.tocoo(copy=False)
+        bad = ~np.isfinite(entries.data)
+        return entries.row[bad], entries.col[bad], entries.data[bad]
+    rows, columns = np.nonzero(~np.isfinite(X))
+    return rows, columns, X[rows, columns]
+
+
+def _describe_first(
+    name, values, rows, first, same, where, observation_task, labels, offsets
+) -> tuple[str, np.ndarray]:
+    """Name the first value that is not finite; and which others are of its kind, column and task."""
+    row = rows[first]
+    if observation_task is not None and labels is not None:
+        t = observation_task[row]
+        same = same & (observation_task[rows] == t)
+        where, row = f"{where} of task {show(labels, t)}", row if offsets is None else row - offsets[t]
+    what = f"{not_finite_kind(values[first])}: {count(same.sum(), 'value')}"
+    return f"Input {name} contains {what}{where} (first in row {row}).", same

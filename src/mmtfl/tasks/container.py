@@ -1,4 +1,4 @@
-"""The one container: several tasks, each with its own rows, over the same features."""
+"""`Tasks`, the container of several tasks that have rows of their own and the same features."""
 
 from __future__ import annotations
 
@@ -8,44 +8,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
-from mmtfl.errors import require
-from mmtfl.tasks.assembly import (
-    check_distinct_labels,
-    check_pairs,
-    check_shared_target,
-    observed_targets,
-    observed_weights,
-    stack_designs,
-    stack_targets,
-    stack_weights,
-)
-from mmtfl.tasks.checks import check_design, check_length, check_target, check_task_weights, check_weights
-from mmtfl.tasks.finite_values import check_finite_design, check_finite_target
-from mmtfl.tasks.frames import feature_columns, open_frame, pick_columns
-from mmtfl.tasks.grouping import group_index, group_rows, offsets_of, split_rows, take_rows
-from mmtfl.tasks.labels import check_task_labels
-from mmtfl.tasks.wording import show
+from mmtfl.tasks.checks import check_finite_target, check_target, check_task_weights, check_weights
+from mmtfl.tasks.converters import read_frame, read_list, read_rows, read_shared, write_frame
+from mmtfl.tasks.grouping import check_index, group_rows, observation_task_of, split_rows, take_rows
 
 if TYPE_CHECKING:
     from mmtfl.tasks.stored import StoredTasks
 
 __all__ = ["TaskView", "Tasks"]
 
-FRAME_MAKERS = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
-
 
 class TaskView(NamedTuple):
-    """One task: its label, rows, target and weights.
-
-    Examples
-    --------
-    >>> from mmtfl.tasks import Tasks
-    >>> view = Tasks.from_rows([[1.0], [2.0], [3.0]], [1, 2, 3], ["a", "b", "b"]).task(1)
-    >>> view.label, view.y
-    ('b', array([2., 3.]))
-    """
+    """One task: its label, rows, target and weights."""
 
     label: str | int
     X: Any
@@ -120,11 +95,11 @@ class Tasks:
     @cached_property
     def observation_task(self) -> np.ndarray:
         """Task of each observation, as a position in ``labels``."""
-        return group_index(self.offsets)
+        return observation_task_of(self.offsets)
 
     @property
     def is_shared(self) -> bool:
-        """Whether several targets are observed on the rows of one X."""
+        """Whether the tasks share the rows of one X."""
         return self.rows is not None
 
     @cached_property
@@ -150,37 +125,25 @@ class Tasks:
             yield self._view(t, X)
 
     def task(self, t: int) -> TaskView:
-        """Look at one task.
-
-        Parameters
-        ----------
-        t : int
-            Position of the task in ``labels``; negative positions count from the end.
-
-        Returns
-        -------
-        view : TaskView
-            Label, X, y and weights; X is a view where storage allows it.
+        """View one task, by its position in ``labels``; X is a view of the data where storage allows it.
 
         Examples
         --------
-        >>> from mmtfl.tasks import Tasks
-        >>> Tasks.from_rows([[1.0], [2.0]], [1, 2], ["a", "b"]).task(-1).label
-        'b'
+        >>> from mmtfl import Tasks
+        >>> view = Tasks.from_rows([[1.0], [2.0], [3.0]], [1, 2, 3], ["a", "b", "b"]).task(-1)
+        >>> view.label, view.y
+        ('b', array([2., 3.]))
         """
         if not -self.n_tasks <= t < self.n_tasks:
             raise IndexError(f"There is no task {t}: positions go from 0 to {self.n_tasks - 1}.")
         t = t % self.n_tasks
-        part = self._part(t)
-        return self._view(t, take_rows(self.X, part if self.rows is None else self.rows[part]))
-
-    def _part(self, t: int) -> slice:
-        return slice(int(self.offsets[t]), int(self.offsets[t + 1]))
+        own = slice(int(self.offsets[t]), int(self.offsets[t + 1]))
+        return self._view(t, take_rows(self.X, own if self.rows is None else self.rows[own]))
 
     def _view(self, t: int, X: Any) -> TaskView:
-        part = self._part(t)
-        weights = None if self.weights is None else self.weights[part]
-        return TaskView(self.labels[t].item(), X, self.y[part], weights)
+        own = slice(int(self.offsets[t]), int(self.offsets[t + 1]))
+        weights = None if self.weights is None else self.weights[own]
+        return TaskView(self.labels[t].item(), X, self.y[own], weights)
 
     # -- from other shapes -------------------------------------------------------------------------------
 
@@ -194,7 +157,10 @@ class Tasks:
         *,
         feature_names: Sequence[str] | None = None,
     ) -> Tasks:
-        """Group stacked rows by their task label; X is not copied if they already are in sorted order.
+        """Group stacked rows by their task label.
+
+        Tasks are in sorted order of their labels, rows of a task in the order given. X is not copied if its
+        rows are in that order already.
 
         Parameters
         ----------
@@ -209,35 +175,14 @@ class Tasks:
         feature_names : sequence of str, optional
             Names of the columns; by default those of a frame.
 
-        Returns
-        -------
-        tasks : Tasks
-            Tasks in sorted order of their labels; rows of a task in the order given.
-
         Examples
         --------
-        >>> from mmtfl.tasks import Tasks
+        >>> from mmtfl import Tasks
         >>> tasks = Tasks.from_rows([[1.0], [2.0], [3.0]], [1, 2, 3], [7, 3, 7])
         >>> tasks.labels, tasks.sizes
         (array([3, 7]), array([1, 2]))
         """
-        X, names = check_design(X, feature_names=feature_names)
-        n_rows = X.shape[0]
-        y = check_target(y, n_rows)
-        groups = group_rows(
-            np.zeros(n_rows, dtype=np.int64) if task is None else check_task_labels(task, n_rows)
-        )
-        who: dict[str, Any] = {"task_index": groups.task_index, "labels": groups.labels}
-        check_finite_design(X, **who, feature_names=names)
-        check_finite_target(y, **who)
-        weights = None
-        if sample_weight is not None:
-            weights = check_weights(sample_weight, n_rows)
-            check_task_weights(weights, **who)
-        if groups.order is not None:
-            X, y = take_rows(X, groups.order), y[groups.order]
-            weights = None if weights is None else weights[groups.order]
-        return cls(X, y, groups.offsets, groups.labels, weights, None, names)
+        return cls(*read_rows(X, y, task, sample_weight, feature_names))
 
     @classmethod
     def from_list(
@@ -248,7 +193,7 @@ class Tasks:
         sample_weight: Iterable[Any] | None = None,
         feature_names: Sequence[str] | None = None,
     ) -> Tasks:
-        """Stack a list of ``(X, y)``, one pair per task.
+        """Stack a list of ``(X, y)``, one pair per task, in the order of the list.
 
         Parameters
         ----------
@@ -261,29 +206,14 @@ class Tasks:
         feature_names : sequence of str, optional
             Names of the columns; by default those of the frames.
 
-        Returns
-        -------
-        tasks : Tasks
-            Tasks in the order of the list.
-
         Examples
         --------
-        >>> from mmtfl.tasks import Tasks
+        >>> from mmtfl import Tasks
         >>> tasks = Tasks.from_list([([[1.0]], [1]), ([[2.0], [3.0]], [2, 3])], labels=["z", "a"])
         >>> tasks.labels.tolist(), tasks.offsets.tolist()
         (['z', 'a'], [0, 1, 3])
         """
-        pairs = check_pairs(pairs)
-        labels = check_distinct_labels(range(len(pairs)) if labels is None else labels, len(pairs))
-        shown = [show(labels, t) for t in range(len(pairs))]
-        X, sizes, names = stack_designs([X for X, _ in pairs], shown, feature_names)
-        y = stack_targets([y for _, y in pairs], sizes, shown)
-        weights = None if sample_weight is None else stack_weights(sample_weight, sizes, shown)
-        offsets = offsets_of(sizes)
-        who: dict[str, Any] = {"task_index": group_index(offsets), "labels": labels}
-        check_finite_design(X, **who, feature_names=names, offsets=offsets)
-        check_finite_target(y, **who, offsets=offsets)
-        return cls(X, y, offsets, labels, weights, None, names)
+        return cls(*read_list(pairs, labels, sample_weight, feature_names))
 
     @classmethod
     def from_shared(
@@ -310,31 +240,15 @@ class Tasks:
         feature_names : sequence of str, optional
             Names of the columns; by default those of a frame.
 
-        Returns
-        -------
-        tasks : Tasks
-            Tasks in the order of the columns of Y.
-
         Examples
         --------
         >>> import numpy as np
-        >>> from mmtfl.tasks import Tasks
+        >>> from mmtfl import Tasks
         >>> tasks = Tasks.from_shared([[1.0], [2.0]], [[1.0, 2.0], [3.0, np.nan]])
         >>> tasks.rows.tolist(), tasks.y.tolist()
         ([0, 1, 0], [1.0, 3.0, 2.0])
         """
-        X, names = check_design(X, feature_names=feature_names)
-        Y, columns = check_shared_target(Y, X.shape[0])
-        if labels is None:
-            labels = range(Y.shape[1]) if columns is None else columns
-        labels = check_distinct_labels(labels, Y.shape[1])
-        check_finite_design(X, feature_names=names)
-        observed = observed_targets(Y, labels)
-        rows = np.nonzero(observed)[1]
-        tasks = cls(X, Y.T[observed], offsets_of(observed.sum(axis=1)), labels, None, rows, names)
-        return (
-            tasks if sample_weight is None else tasks.with_weights(observed_weights(sample_weight, observed))
-        )
+        return cls(*read_shared(X, Y, sample_weight, labels, feature_names))
 
     @classmethod
     def from_frame(
@@ -346,11 +260,11 @@ class Tasks:
         features: Sequence[str] | None = None,
         weight: str | None = None,
     ) -> Tasks:
-        """Read a pandas, polars or pyarrow frame.
+        """Read a frame, as by `from_rows`, or as by `from_shared` if ``target`` is a list.
 
         Parameters
         ----------
-        frame : frame
+        frame : pandas, polars or pyarrow frame
             One row per observation, or per shared row.
         task : str, optional
             The column of task labels. None: one task, or one per target.
@@ -361,40 +275,16 @@ class Tasks:
         weight : str, optional
             The column of sample weights.
 
-        Returns
-        -------
-        tasks : Tasks
-            As by `from_rows`, or by `from_shared` when ``target`` is a list.
-
         Examples
         --------
         >>> import pandas as pd
-        >>> from mmtfl.tasks import Tasks
+        >>> from mmtfl import Tasks
         >>> frame = pd.DataFrame({"site": ["b", "a"], "age": [40, 50], "dose": [1.0, 2.0], "y": [0.1, 0.2]})
         >>> tasks = Tasks.from_frame(frame, task="site", target="y")
         >>> tasks.feature_names, tasks.labels.tolist()
         (('age', 'dose'), ['a', 'b'])
         """
-        table = open_frame(frame, "frame")
-        if table is None:
-            raise TypeError(
-                f"frame must be a pandas, polars or pyarrow table in memory, not {type(frame).__name__}: "
-                "collect a lazy frame first, or use Tasks.from_rows for arrays."
-            )
-        single = isinstance(target, str | int)  # pandas columns may be called 0, 1, ...
-        if task is not None and not single:
-            raise ValueError(
-                f"Both a task column ({task!r}) and a list of targets were given, but a list means one task "
-                "per target: pass task=None, or a single target."
-            )
-        targets: list[Any] = [target] if single else list(target)
-        special = [*targets, *(name for name in (task, weight) if name is not None)]
-        X = pick_columns(table, feature_columns(table.columns, special, features))
-        column = {name: table.get_column(name).to_native() for name in special}
-        w = None if weight is None else column[weight]
-        if single:
-            return cls.from_rows(X, column[targets[0]], None if task is None else column[task], w)
-        return cls.from_shared(X, pick_columns(table, targets), w)
+        return cls(*read_frame(frame, task, target, features, weight))
 
     @classmethod
     def from_parquet(
@@ -407,19 +297,20 @@ class Tasks:
         weight: str | None = None,
         memory_limit: str | int | None = None,
     ) -> StoredTasks:
-        """Look at parquet files whose rows stay on disk: a fit reads them where and when it needs them.
+        """Open parquet files whose rows stay on disk: a fit reads them where and when it needs them.
 
         Only the column of labels (and of weights) is read here. ``model.fit(stored)`` then reads some tasks
         at a time, on the workers of a ``DaskEngine`` or in this process. For the squared loss, a task with
-        more than d + 2 rows is held as d + 2 rows with the same moments, so its length does not matter.
+        more than d + 2 rows is held as d + 2 rows with the same moments. The StoredTasks returned have
+        ``labels``, ``sizes`` and ``feature_names``, and ``load()`` reads all rows into memory.
 
         Parameters
         ----------
         path : path-like
-            A parquet file, or a folder of them: partitioned by task (folders such as ``site=Bern``), or any
-            other. Workers on other machines need to see it under the same name.
+            A parquet file, or a folder of them, which may be partitioned by task (``site=Bern``). Workers on
+            other machines need to see it under the same name.
         task : str
-            The column of task labels, or the name in the folders'.
+            The column of task labels, or the key in the names of the folders.
         target : str
             The target column.
         features : list of str, optional
@@ -427,30 +318,23 @@ class Tasks:
         weight : str, optional
             The column of sample weights.
         memory_limit : str or int, optional
-            What a fit in this process may take in all, such as "2GB". Tasks that do not fit beside each
-            other are read again in every pass.
-
-        Returns
-        -------
-        stored : StoredTasks
-            With ``labels``, ``sizes``, ``feature_names``, and ``load()`` for those who want all rows.
+            Memory that a fit in this process may take, such as "2GB". Tasks that do not fit into it together
+            are read again in every pass.
 
         Examples
         --------
         >>> import os, tempfile
         >>> import pandas as pd
-        >>> from mmtfl.tasks import Tasks
+        >>> from mmtfl import Tasks
         >>> frame = pd.DataFrame({"site": ["b", "a", "b"], "age": [40, 50, 60], "y": [0.1, 0.2, 0.3]})
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     frame.to_parquet(os.path.join(folder, "visits.parquet"))
         ...     Tasks.from_parquet(folder, task="site", target="y")
         StoredTasks(n_tasks=2, n_samples=3, n_features=1, in 1 piece)
         """
-        from mmtfl.tasks.parquet import open_parquet
+        from mmtfl.tasks.parquet_and_dask import open_parquet
 
-        return open_parquet(
-            path, task=task, target=target, features=features, weight=weight, memory_limit=memory_limit
-        )
+        return open_parquet(path, task, target, features, weight, memory_limit)
 
     @classmethod
     def from_dask(
@@ -463,63 +347,49 @@ class Tasks:
         weight: str | None = None,
         memory_limit: str | int | None = None,
     ) -> StoredTasks:
-        """Look at a Dask DataFrame whose partitions are made where and when a fit needs them.
+        """Open a Dask DataFrame whose partitions are computed where and when a fit needs them.
 
-        Labels (and weights) are counted here, by whatever scheduler Dask uses. In a fit every shard makes
-        the partitions that hold its tasks, one at a time; a frame sorted by task makes that few.
+        Labels (and weights) are counted here, by whatever scheduler Dask uses. In a fit every shard computes
+        the partitions that hold its tasks, one at a time: sort the frame by task to make them few.
 
         Parameters
         ----------
         frame : dask.dataframe.DataFrame
-            One row per observation, not persisted: a shard makes its partitions from their source.
+            One row per observation, not persisted: a shard computes its partitions from their source.
         task, target, features, weight, memory_limit
             As in `from_parquet`.
-
-        Returns
-        -------
-        stored : StoredTasks
-            As from `from_parquet`.
 
         Examples
         --------
         >>> import dask.dataframe as dd
         >>> import pandas as pd
-        >>> from mmtfl.tasks import Tasks
+        >>> from mmtfl import Tasks
         >>> frame = pd.DataFrame({"site": ["b", "a", "b"], "age": [40, 50, 60], "y": [0.1, 0.2, 0.3]})
         >>> Tasks.from_dask(dd.from_pandas(frame, npartitions=2), task="site", target="y")
         StoredTasks(n_tasks=2, n_samples=3, n_features=1, in 2 pieces)
         """
-        from mmtfl.tasks.dask_frames import open_dask
+        from mmtfl.tasks.parquet_and_dask import open_dask
 
-        return open_dask(
-            frame, task=task, target=target, features=features, weight=weight, memory_limit=memory_limit
-        )
+        return open_dask(frame, task, target, features, weight, memory_limit)
 
     # -- changed copies ----------------------------------------------------------------------------------
 
     def select(self, index: Any) -> Tasks:
-        """Keep some of the observations.
+        """Keep some of the observations, and the tasks that still have any; a shared X is not copied.
 
         Parameters
         ----------
         index : array-like of int, or of bool of shape (n_samples,)
-            Positions in the grouped order. They may repeat, and come in any order: the order within a
-            task is kept.
-
-        Returns
-        -------
-        tasks : Tasks
-            The tasks that still have observations, even if all of weight zero. A shared X is kept
-            whole, without a copy.
+            Positions in the grouped order. They may repeat; the order given is kept within each task.
 
         Examples
         --------
-        >>> from mmtfl.tasks import Tasks
+        >>> from mmtfl import Tasks
         >>> tasks = Tasks.from_rows([[1.0], [2.0], [3.0]], [1, 2, 3], ["a", "b", "c"])
         >>> tasks.select([2, 0]).labels.tolist()
         ['a', 'c']
         """
-        index = _check_index(index, self.n_samples)
+        index = check_index(index, self.n_samples)
         groups = group_rows(self.observation_task[index])
         if groups.order is not None:
             index = index[groups.order]
@@ -534,65 +404,40 @@ class Tasks:
         )
 
     def with_y(self, y: Any) -> Tasks:
-        """Replace the targets.
-
-        Parameters
-        ----------
-        y : array-like of shape (n_samples,)
-            Targets in the grouped order.
-
-        Returns
-        -------
-        tasks : Tasks
-            Sharing all else.
+        """Replace the targets, given in the grouped order; the rest is shared, not copied.
 
         Examples
         --------
-        >>> from mmtfl.tasks import Tasks
+        >>> from mmtfl import Tasks
         >>> Tasks.from_rows([[1.0], [2.0]], [1, 2]).with_y([3, 4]).y
         array([3., 4.])
         """
         y = check_target(y, self.n_samples, of="the container")
-        check_finite_target(y, task_index=self.observation_task, labels=self.labels)
+        check_finite_target(y, observation_task=self.observation_task, labels=self.labels)
         return replace(self, y=y)
 
     def with_weights(self, weights: Any) -> Tasks:
-        """Replace the sample weights.
-
-        Parameters
-        ----------
-        weights : array-like of shape (n_samples,), or None
-            Weights in the grouped order; None for no weights.
-
-        Returns
-        -------
-        tasks : Tasks
-            Sharing all else.
+        """Replace the sample weights, given in the grouped order; None removes them.
 
         Examples
         --------
-        >>> from mmtfl.tasks import Tasks
+        >>> from mmtfl import Tasks
         >>> Tasks.from_rows([[1.0], [2.0]], [1, 2]).with_weights([3, 4]).weights
         array([3., 4.])
         """
         if weights is not None:
             weights = check_weights(weights, self.n_samples, of="the container")
-            check_task_weights(weights, task_index=self.observation_task, labels=self.labels)
+            check_task_weights(weights, observation_task=self.observation_task, labels=self.labels)
         return replace(self, weights=weights)
 
     # -- back to other shapes ----------------------------------------------------------------------------
 
     def to_rows(self) -> tuple[Any, np.ndarray, np.ndarray]:
-        """Give stacked rows: one row of X, target and label per observation, in the grouped order.
-
-        Returns
-        -------
-        X, y, task : ndarray or sparse matrix, ndarray, ndarray
-            As `from_rows` takes them.
+        """Give stacked rows (X, y, task): one of each per observation, in the grouped order.
 
         Examples
         --------
-        >>> from mmtfl.tasks import Tasks
+        >>> from mmtfl import Tasks
         >>> X, y, task = Tasks.from_shared([[1.0]], [[5, 6]], labels=["a", "b"]).to_rows()
         >>> X.ravel(), y, task
         (array([1., 1.]), array([5., 6.]), array(['a', 'b'], dtype='<U1'))
@@ -601,34 +446,22 @@ class Tasks:
         return X, self.y, self.labels[self.observation_task]
 
     def to_list(self) -> list[tuple[Any, np.ndarray]]:
-        """Give one pair ``(X, y)`` per task.
-
-        Returns
-        -------
-        pairs : list of (X, y)
-            As `from_list` takes them; X is a view where storage allows it.
+        """Give one pair ``(X, y)`` per task, as `from_list` takes them.
 
         Examples
         --------
-        >>> from mmtfl.tasks import Tasks
+        >>> from mmtfl import Tasks
         >>> Tasks.from_rows([[1.0], [2.0]], [1, 2], ["a", "b"]).to_list()
         [(array([[1.]]), array([1.])), (array([[2.]]), array([2.]))]
         """
         return [(view.X, view.y) for view in self]
 
     def to_shared(self) -> tuple[Any, np.ndarray]:
-        """Give one X and a column of Y per task, NaN where a task does not observe a row.
-
-        Returns
-        -------
-        X : ndarray or sparse matrix of shape (n_rows, n_features)
-            The rows.
-        Y : ndarray of shape (n_rows, n_tasks)
-            Targets.
+        """Give one X and a Y with one column per task, NaN where a task does not observe a row.
 
         Examples
         --------
-        >>> from mmtfl.tasks import Tasks
+        >>> from mmtfl import Tasks
         >>> Tasks.from_rows([[1.0], [2.0]], [1, 2], ["a", "b"]).to_shared()[1]
         array([[ 1., nan],
                [nan,  2.]])
@@ -645,57 +478,23 @@ class Tasks:
     ) -> Any:
         """Give a frame with one row per observation: task, features, target, and weight if there are any.
 
+        Sparse X becomes dense, and features without names are called x0, x1, ...
+
         Parameters
         ----------
         backend : {"pandas", "polars", "pyarrow"}, default="pandas"
-            The kind of frame.
+            The library of the frame.
         task, target, weight : str
             Names of the columns that are not features.
 
-        Returns
-        -------
-        frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
-            Sparse X comes out dense; features without names are called x0, x1, ...
-
         Examples
         --------
-        >>> from mmtfl.tasks import Tasks
+        >>> from mmtfl import Tasks
         >>> Tasks.from_rows([[1.0], [2.0]], [3, 4], ["a", "b"]).to_frame()
           task   x0    y
         0    a  1.0  3.0
         1    b  2.0  4.0
         """
-        if backend not in FRAME_MAKERS:
-            raise ValueError(f"backend must be one of {', '.join(FRAME_MAKERS)}, not {backend!r}.")
         X, y, labels = self.to_rows()
-        X = X.toarray() if sparse.issparse(X) else X
-        names = self.feature_names or tuple(f"x{j}" for j in range(self.n_features))
-        special = [task, target, *([] if self.weights is None else [weight])]
-        clash = [name for name in special if name in names or special.count(name) > 1]
-        if clash:
-            raise ValueError(
-                f"Column name {clash[0]!r} would occur twice: pass other names for task, target, weight."
-            )
-        columns = {task: labels, **{name: X[:, j] for j, name in enumerate(names)}, target: y}
-        if self.weights is not None:
-            columns[weight] = self.weights
-        module = require(backend, "frames" if backend == "pandas" else None)
-        return getattr(module, FRAME_MAKERS[backend])(columns)
-
-
-def _check_index(index: Any, n_samples: int) -> np.ndarray:
-    index = np.asarray(index)
-    if index.ndim != 1:
-        raise ValueError(f"index must be 1-D, but has shape {index.shape}.")
-    if index.dtype.kind == "b":
-        check_length("index", len(index), n_samples, of="the container")
-        index = np.flatnonzero(index)
-    if index.size == 0:
-        raise ValueError("index is empty: select at least one observation.")
-    if index.dtype.kind not in "iu":
-        raise TypeError(f"index must be integers or a boolean mask, but is of type {index.dtype}.")
-    if index.min() < -n_samples or index.max() >= n_samples:
-        raise IndexError(
-            f"index reaches from {index.min()} to {index.max()}, but there are {n_samples} observations."
-        )
-    return np.where(index < 0, index + n_samples, index).astype(np.intp, copy=False)
+        special = [(task, labels), (target, y), *([] if self.weights is None else [(weight, self.weights)])]
+        return write_frame(X, self.feature_names, special, backend)

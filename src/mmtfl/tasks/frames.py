@@ -1,4 +1,4 @@
-"""Numbers out of arrays and frames of any kind; frames are read through narwhals."""
+"""Read numbers from arrays and frames of any kind; frames are read through narwhals."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ def as_float(values: Any, name: str) -> np.ndarray:
         return array
     kind = array.dtype.kind
     if kind in "fiub":
-        with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinity, and is named later
+        with np.errstate(
+            over="ignore"
+        ):  # a long double beyond float64 becomes infinity, which later checks report
             return array.astype(np.float64)
     if kind == "c":
         raise ValueError(f"Complex data not supported: {name} is of type {array.dtype}.")
     if kind in "OUST":
-        # from the original values: numpy has turned the numbers of [1, "a"] into strings
+        # the original values are read: numpy has turned the numbers of [1, "a"] into strings
         return _objects_as_float(np.asarray(values, dtype=object), name)
     raise TypeError(f"{name} must hold numbers, but is of type {array.dtype}: convert it first.")
 
@@ -59,29 +61,29 @@ def _number(value: Any, place: tuple[int, ...], name: str) -> float:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a single value stands for a missing one: None, NaN, NaT or pandas.NA."""
+    """Whether a single value is missing: None, NaN, NaT or pandas.NA."""
     try:
         return value is None or bool(value != value)  # NaN and NaT differ from themselves
     except TypeError:
         return True  # pandas.NA refuses to be true or false
     except ValueError:
-        return False  # an array inside an array: wrong, but not missing
+        return False  # an array inside an array is wrong, but not missing
 
 
 def open_frame(X: Any, name: str) -> nw.DataFrame[Any] | None:
-    """Open a frame in memory, or return None if it is something else."""
+    """Open a frame in memory; None if X is something else."""
     try:
         frame = nw.from_native(X, eager_only=True, pass_through=True)
         if not isinstance(frame, nw.DataFrame):
             return None
-        frame.schema  # noqa: B018  (repeated names are noticed when they are first read)
+        frame.schema  # noqa: B018  (reading the schema finds repeated names)
     except ValueError as error:
         raise ValueError(f"{name} has repeated column names; rename or drop them. {error}") from None
     return frame
 
 
 def frame_design(frame: nw.DataFrame[Any], name: str) -> np.ndarray:
-    """Read a frame of numbers as one array, naming the column that is not."""
+    """Read a frame of numbers as one array; an error names a column that does not hold numbers."""
     kinds = set(frame.schema.values())
     if len(kinds) == 1 and kinds <= {nw.Float64(), nw.Float32()}:
         return as_float(frame.to_numpy(), name)  # without a copy where the frame allows it
@@ -102,8 +104,8 @@ def _numeric_column(column: nw.Series[Any], name: str) -> np.ndarray:
 
 
 def pick_columns(frame: nw.DataFrame[Any], names: Sequence[Any]) -> Any:
-    """Give some columns as a frame of the kind that was passed in."""
-    # by position: pandas columns may be called 0, 1, ..., which narwhals does not take for names
+    """Select some columns, as a frame of the library that was passed in."""
+    # by position, because pandas columns may be called 0, 1, ..., which narwhals does not accept as names
     position = {name: j for j, name in enumerate(frame.columns)}
     return frame[:, [position[name] for name in names]].to_native()
 
@@ -127,12 +129,12 @@ def feature_columns(
 
 
 def suggest(name: Any, known: Sequence[Any], what: str = "columns") -> str:
-    """End a sentence about a name that is not there: the one that comes close, or those there are."""
+    """End a sentence about an unknown name: suggest the closest known one, or list the known ones."""
     close = get_close_matches(str(name), map(str, known), n=1)
     return f": did you mean {close[0]!r}?" if close else f"; its {what} are {abbreviate(known)}."
 
 
 def abbreviate(names: Sequence[str]) -> str:
-    """List some names, and say how many there are."""
+    """List the first names, and the number of all if there are more."""
     listed = ", ".join(map(repr, names[:6]))
     return f"{listed}, ... ({len(names)} in all)" if len(names) > 6 else listed

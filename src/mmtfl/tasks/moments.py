@@ -1,42 +1,43 @@
-"""Many rows as few: for the squared loss a task of any length is worth d + 2 rows.
+"""Compression of rows for the squared loss: a task of any length is replaced by at most d + 2 rows.
 
-The squared loss of a task depends on its rows only through their number, means and scatter. These are
-gathered block by block, and at the end a handful of rows is made that has the same number (by weight), means
-and scatter: whoever works with those rows gets the same objective, gradients, intercepts and certificates.
+The squared loss of a task depends on its rows only through their total weight, means and scatter matrix.
+These are accumulated block by block, and d + 2 rows with the same weight, means and scatter take the place of
+all rows: objective, gradients, intercepts and certificates stay the same. Cross-validation does this for each
+fold of a task.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import helmert
 from scipy.linalg.lapack import dpstrf
 
-_LEAST_BLOCK = 256  # rows that are worked in at once, so that a block is a product of matrices
-_CONSTANT = 1e-20  # share of the raw square sum
+if TYPE_CHECKING:
+    from mmtfl.tasks.stored import StoredTasks
+
+_LEAST_BLOCK = 256  # rows accumulated at once, so that a block is a product of matrices
+_CONSTANT = 1e-20  # share of the raw square sum below which a column is constant
 
 
 def is_compressible(n_rows: Any, n_features: int) -> Any:
-    """Whether a task (or each of an array of them) has more rows than would stand for it."""
+    """Whether a task of n_rows rows (or each of an array of them) has more rows than would replace it."""
     return n_rows > n_features + 2
 
 
 def block_length(n_features: int) -> int:
-    """Rows waiting to be worked in, at most."""
+    """Number of rows that are accumulated at once."""
     return max(_LEAST_BLOCK, 2 * (n_features + 1))
 
 
 class Moments:
     """Weight, means and scatter of the rows of one task, with the target as last column.
 
-    Rows are worked in by blocks of a fixed length, so that the result has the same bits however they
+    Rows are accumulated in blocks of a fixed length, so that the result has the same bits however they
     arrive.
-
-    Parameters
-    ----------
-    n_features : int
-        Number of features.
 
     Examples
     --------
@@ -63,7 +64,7 @@ class Moments:
         self._n_waiting = 0
 
     def add(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None) -> None:
-        """Take some more rows."""
+        """Add some rows."""
         done = 0
         while done < len(y):
             at = self._n_waiting
@@ -73,9 +74,9 @@ class Moments:
             self._waiting_weight[at : at + n] = 1.0 if weights is None else weights[done : done + n]
             self._n_waiting, done = at + n, done + n
             if self._n_waiting == len(self._waiting):
-                self._work_in()
+                self._accumulate()
 
-    def _work_in(self) -> None:
+    def _accumulate(self) -> None:
         block, weight = self._waiting[: self._n_waiting], self._waiting_weight[: self._n_waiting]
         self._n_waiting = 0
         total = float(weight.sum())
@@ -91,18 +92,18 @@ class Moments:
         self.weight = both
 
     def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """X, y and weights of at most d + 2 rows with these moments."""
-        self._work_in()
+        """Give X, y and weights of at most d + 2 rows with these moments."""
+        self._accumulate()
         root = self._root()
         n_rows = len(root) + 1
-        # orthonormal columns that sum to zero: they turn the root without moving the mean
+        # orthonormal columns that sum to zero rotate the root without moving the mean
         turned = helmert(n_rows).T @ root * np.sqrt(n_rows / self.weight)
         rows = self.mean + turned
         weights = np.full(n_rows, self.weight / n_rows)
         return np.ascontiguousarray(rows[:, :-1]), np.ascontiguousarray(rows[:, -1]), weights
 
     def _root(self) -> np.ndarray:
-        """R with R.T @ R the scatter, as many rows as its rank; columns on one scale on the way."""
+        """R with R.T @ R = scatter and as many rows as its rank, factorised with scaled columns."""
         squares = np.diag(self.scatter)
         # the scatter of a constant column is the rounding of its mean
         is_constant = squares <= _CONSTANT * self.weight * self.mean**2
@@ -112,3 +113,73 @@ class Moments:
         root = np.empty((rank, len(scale)))
         root[:, pivots - 1] = np.triu(factor)[:rank]
         return root * scale
+
+
+# -- folds of stored tasks -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FoldedRows:
+    """Rows in the order of their tasks, with the label and the fold in which each is held out."""
+
+    X: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray
+    task: np.ndarray
+    fold: np.ndarray
+
+    def folds(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Training and test rows of every fold."""
+        numbers = range(int(self.fold.max()) + 1)
+        return [(np.flatnonzero(self.fold != k), np.flatnonzero(self.fold == k)) for k in numbers]
+
+
+def bytes_folded(stored: StoredTasks, n_folds: int) -> int:
+    """Estimate of the memory that `fold_rows` and a search over its rows take."""
+    d = stored.n_features
+    held = np.minimum(stored.sizes, n_folds * (d + 2))
+    long = is_compressible(stored.sizes // n_folds, d)
+    gathering = np.where(long, n_folds * (block_length(d) + d + 1), 0)
+    # the rows, those of the training part of a fold, and a copy in the layout of the solvers
+    return int(np.sum(8 * (d + 1) * (4 * held + gathering)))
+
+
+def fold_rows(stored: StoredTasks, n_folds: int, seed: int) -> FoldedRows:
+    """Read stored tasks once, and split each at random into folds of nearly equal size.
+
+    Every task keeps at most ``n_folds * (n_features + 2)`` rows. The same files and seed give the same folds.
+    """
+    d, n_tasks = stored.n_features, stored.n_tasks
+    long = is_compressible(stored.sizes // n_folds, d)
+    gathered = {(t, k): Moments(d) for t in np.flatnonzero(long).tolist() for k in range(n_folds)}
+    short: dict[tuple[int, int], list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {}
+    for t, fold, X, y, w in _rows_with_folds(stored, n_folds, seed):
+        for k in np.unique(fold).tolist():
+            rows = fold == k
+            if long[t]:
+                gathered[t, k].add(X[rows], y[rows], w[rows])
+            else:
+                short.setdefault((t, k), []).append((X[rows], y[rows], w[rows]))
+    blocks, task, folds = [], [], []
+    for t in range(n_tasks):
+        for k in range(n_folds):
+            own = [gathered.pop((t, k)).rows()] if long[t] else short.pop((t, k), [])
+            blocks += own
+            n_rows = sum(len(block[1]) for block in own)
+            task += [t] * n_rows
+            folds += [k] * n_rows
+    X, y, w = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    return FoldedRows(X, y, w, stored.labels[task], np.array(folds))
+
+
+def _rows_with_folds(stored: StoredTasks, n_folds: int, seed: int) -> Iterator[tuple]:
+    """Yield rows of one task at a time with their folds, which differ by at most one row in every batch."""
+    seen = np.zeros(stored.n_tasks, dtype=int)
+    batches = stored.part(0, stored.n_tasks, compress=False).batches()
+    for number, (observation_task, X, y, w) in enumerate(batches):
+        rng = np.random.default_rng([seed, number])
+        for t in np.unique(observation_task).tolist():
+            rows = np.flatnonzero(observation_task == t)
+            fold = rng.permutation((seen[t] + np.arange(len(rows))) % n_folds)
+            seen[t] += len(rows)
+            yield t, fold, X[rows], y[rows], np.ones(len(rows)) if w is None else w[rows]

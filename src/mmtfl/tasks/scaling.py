@@ -1,4 +1,4 @@
-"""Spread of columns and targets, measured without copying the data and without overflow."""
+"""Spread of columns and targets, without copies of the data and without overflow; and which columns vary."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from scipy import sparse
 
 from mmtfl.tasks.container import Tasks
 
+_CONSTANT = 1e-10  # share of the largest entry: a column that varies less is constant up to rounding
 CHUNK = 1 << 18  # entries of X held in float64 at a time
 
 
@@ -38,7 +39,7 @@ def target_spread(tasks: Tasks) -> np.ndarray:
 
 
 def _row_weights(tasks: Tasks) -> np.ndarray:
-    """Weight of each row of X: what its observations weigh together."""
+    """Weight of each row of X: the sum of the weights of its observations."""
     if tasks.rows is None:
         return np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
     return np.bincount(tasks.rows, tasks.weights, minlength=tasks.X.shape[0]).astype(np.float64)
@@ -47,7 +48,7 @@ def _row_weights(tasks: Tasks) -> np.ndarray:
 def _dense_spread(X: np.ndarray, share: np.ndarray) -> np.ndarray:
     size = np.zeros(X.shape[1])
     for part in _chunks(X):
-        # rows without weight count as absent, however large they are
+        # rows of weight zero count as absent, however large they are
         np.maximum(size, np.abs(X[part][share[part] > 0]).max(axis=0, initial=0.0), out=size)
     size[size == 0] = 1.0
     mean = sum(share[part] @ _scaled(X, part, size, share) for part in _chunks(X))
@@ -75,7 +76,9 @@ def _sparse_spread(X: Any, share: np.ndarray) -> np.ndarray:
 
 
 def _sum_by(index: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
-    return np.bincount(index, values, minlength=size).astype(np.float64)  # numpy counts in int where empty
+    return np.bincount(index, values, minlength=size).astype(
+        np.float64
+    )  # numpy returns int for an empty index
 
 
 def _chunks(X: np.ndarray) -> Iterator[slice]:
@@ -89,7 +92,59 @@ def _scaled(X: np.ndarray, part: slice, size: np.ndarray, share: np.ndarray) -> 
 
 
 def _finish(deviation: np.ndarray, mean: np.ndarray, size: np.ndarray) -> np.ndarray:
-    # below this the deviation is the rounding of the mean, as in a constant column
+    # a smaller deviation is rounding of the mean, as in a constant column
     constant = deviation <= 10 * np.finfo(np.float64).eps * np.abs(mean)
     spread = deviation * size
     return np.where(constant | (spread == 0), 1.0, spread)
+
+
+# -- which tasks could use which features --------------------------------------------------------------
+
+
+def could_use(tasks: Tasks, *, fit_intercept: bool) -> np.ndarray:
+    """Tell for each task and feature, (n_tasks, n_features), whether the task could use the feature.
+
+    With an intercept a column that is constant within the task is of no use; without one, only a column of
+    zeros is. Rows of weight zero count as absent.
+
+    Examples
+    --------
+    >>> from mmtfl import Tasks
+    >>> from mmtfl.tasks.scaling import could_use
+    >>> tasks = Tasks.from_rows([[1.0, 5.0], [2.0, 5.0], [3.0, 6.0]], [1.0, 2.0, 3.0], ["a", "a", "b"])
+    >>> could_use(tasks, fit_intercept=True)
+    array([[ True, False],
+           [False, False]])
+    """
+    if tasks.weights is not None and np.any(tasks.weights == 0.0):
+        tasks = tasks.select(np.flatnonzero(tasks.weights))
+    tells = _varies if fit_intercept else _is_not_zero
+    X = tasks.X.tocsr() if sparse.issparse(tasks.X) else tasks.X
+    if tasks.is_complete:
+        return np.tile(tells(X), (tasks.n_tasks, 1))
+    possible = np.empty((tasks.n_tasks, tasks.n_features), dtype=bool)
+    for t in range(tasks.n_tasks):
+        own = slice(tasks.offsets[t], tasks.offsets[t + 1])
+        possible[t] = tells(X[own if tasks.rows is None else tasks.rows[own]])
+    return possible
+
+
+def _varies(X: Any) -> np.ndarray:
+    if sparse.issparse(X):
+        return _differ(X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel())
+    varies = _differ(X[0], X[-1])  # two rows decide most columns
+    rest = np.flatnonzero(~varies)
+    if rest.size and len(X) > 2:
+        varies[rest] = _differ(X[:, rest].min(axis=0), X[:, rest].max(axis=0))
+    return varies
+
+
+def _is_not_zero(X: Any) -> np.ndarray:
+    if sparse.issparse(X):
+        return abs(X).max(axis=0).toarray().ravel() > 0.0
+    return X.any(axis=0)
+
+
+def _differ(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    # the difference of halves cannot overflow
+    return np.abs(first / 2 - second / 2) > _CONSTANT / 2 * np.maximum(np.abs(first), np.abs(second))

@@ -1,4 +1,4 @@
-"""Tasks whose rows stay where they are stored: what there is, and any run of tasks when it is wanted."""
+"""Tasks whose rows stay in files or on a cluster: an index of their pieces, and readers of some tasks."""
 
 from __future__ import annotations
 
@@ -9,47 +9,37 @@ from typing import Any
 import numpy as np
 
 from mmtfl.errors import require
-from mmtfl.tasks.checks import check_design, check_task_weights, check_weights
+from mmtfl.tasks.checks import (
+    check_design,
+    check_finite_design,
+    check_finite_target,
+    check_task_labels,
+    check_task_weights,
+    check_weights,
+)
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.finite_values import check_finite_design, check_finite_target
 from mmtfl.tasks.frames import as_float
-from mmtfl.tasks.grouping import offsets_of
-from mmtfl.tasks.labels import check_task_labels
+from mmtfl.tasks.grouping import observation_task_of, offsets_of
 from mmtfl.tasks.moments import Moments, block_length, is_compressible
 from mmtfl.tasks.wording import count
 
-__all__ = ["Found", "Piece", "RowGroup", "StoredPart", "StoredTasks", "index_pieces"]
-
-_BATCH = 1 << 19  # numbers read at a time
+_BATCH = 1 << 19  # numbers that are read at a time
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A row group of a file, or another thing that can be read, and which tasks have rows in it."""
+    """A row group of a file or a partition of a frame, and which tasks have rows in it."""
 
-    source: Any  # has tables(columns, n_rows): the rows, some at a time
-    label: Any  # the task of all its rows, from the name of the folder; None: a column tells
-    codes: np.ndarray  # positions of the tasks that have rows in it
-
-
-@dataclass(frozen=True)
-class RowGroup:
-    """A part of a parquet file."""
-
-    path: str
-    number: int
-
-    def tables(self, columns: list[str], n_rows: int) -> Iterator[Any]:
-        """Some columns, some rows at a time."""
-        pa, parquet = require("pyarrow", "dask"), require("pyarrow.parquet", "dask")
-        with parquet.ParquetFile(self.path, pre_buffer=False) as file:
-            for batch in file.iter_batches(n_rows, row_groups=[self.number], columns=columns):
-                yield pa.Table.from_batches([batch])
+    source: Any  # has a method tables(columns, n_rows) that yields the rows, some at a time
+    label: Any  # task of all its rows, from the name of the folder; None if a column holds the labels
+    tasks: np.ndarray  # positions of the tasks that have rows in it
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StoredTasks:
-    """Tasks whose rows stay on disk; made by ``Tasks.from_parquet``, and fitted by ``model.fit(stored)``.
+    """Tasks whose rows stay where they are stored; fitted by ``model.fit(stored)``.
+
+    They are made by ``Tasks.from_parquet`` and ``Tasks.from_dask``.
 
     Parameters
     ----------
@@ -65,6 +55,8 @@ class StoredTasks:
         Columns; weight may be None.
     feature_names : tuple of str
         Columns of the features.
+    fingerprint : str
+        Content hash of the files or of the frame.
     memory_limit : int, optional
         Bytes that a fit in this process may take.
     classes : tuple, optional
@@ -103,11 +95,11 @@ class StoredTasks:
         return f"StoredTasks({sizes}, in {count(len(self.pieces), 'piece')})"
 
     def part(self, lo: int, hi: int, *, compress: bool) -> StoredPart:
-        """The tasks from position lo up to hi, to be read where they are wanted."""
-        pieces = [piece for piece in self.pieces if np.any((piece.codes >= lo) & (piece.codes < hi))]
+        """A reader of the tasks from position lo up to hi."""
+        pieces = [piece for piece in self.pieces if np.any((piece.tasks >= lo) & (piece.tasks < hi))]
         own = replace(
             self,
-            pieces=[replace(piece, codes=np.empty(0, dtype=int)) for piece in pieces],
+            pieces=[replace(piece, tasks=np.empty(0, dtype=int)) for piece in pieces],
             labels=self.labels[lo:hi],
             sizes=self.sizes[lo:hi],
             weight_sums=self.weight_sums[lo:hi],
@@ -119,53 +111,51 @@ class StoredTasks:
         return self.part(0, self.n_tasks, compress=False).read()
 
     def rows_held(self, *, compress: bool) -> np.ndarray:
-        """How many rows of each task a shard holds."""
-        if not compress:
-            return self.sizes
-        return np.minimum(self.sizes, self.n_features + 2)
+        """Number of rows of each task that a shard holds in memory."""
+        return np.minimum(self.sizes, self.n_features + 2) if compress else self.sizes
 
     def bytes_held(self, *, compress: bool) -> np.ndarray:
-        """What each task takes in memory while it is read and worked on, about."""
+        """Estimate of the memory that each task takes while it is read and worked on."""
         d = self.n_features
-        # the rows, a copy of them in the solvers' layout, and products of that size
+        # the rows, a copy in the layout of the solvers, and products of the same size
         rows = 4 * self.rows_held(compress=compress)
         waiting = np.where(compress & (self.sizes > d + 2), block_length(d) + d, 0)
         return 8 * (d + 1) * (rows + waiting)
 
     def class_counts(self) -> dict[Any, np.ndarray]:
-        """How many rows of each task have each value of the target."""
+        """Number of rows of each task that have each value of the target."""
         counts: dict[Any, np.ndarray] = {}
-        for codes, table in _batches(self, [self.target]):
+        for observation_task, table in _batches(self, [self.target]):
             column = table.column(self.target)
             if column.null_count:
                 raise ValueError(f"The target column {self.target!r} has missing values: drop those rows.")
             values = np.array(column.to_pylist())
             for value in np.unique(values):
-                found = np.bincount(codes[values == value], minlength=self.n_tasks)
+                found = np.bincount(observation_task[values == value], minlength=self.n_tasks)
                 counts[value.item()] = counts.get(value.item(), 0) + found
         return counts
 
 
 @dataclass(frozen=True)
 class StoredPart:
-    """A run of stored tasks; `first` is the position of its first among all tasks."""
+    """A reader of consecutive stored tasks; `first` is the position of the first of them among all tasks."""
 
     stored: StoredTasks
     first: int
     compress: bool
 
     def read(self) -> Tasks:
-        """The tasks, each by its rows, or by few rows in their place; see `moments`."""
+        """Read the tasks; with `compress`, a long task becomes a few rows with the same moments."""
         stored, d = self.stored, self.stored.n_features
         few = np.array([self.compress and is_compressible(n, d) for n in stored.sizes])
         moments = {int(t): Moments(d) for t in np.flatnonzero(few)}
         offsets = offsets_of(np.where(few, 0, stored.sizes))
         X, y, weights = np.empty((offsets[-1], d)), np.empty(offsets[-1]), np.empty(offsets[-1])
         filled = offsets[:-1].copy()
-        for codes, X_new, y_new, w_new in self.batches():
-            order = np.argsort(codes, kind="stable")
-            bounds = np.searchsorted(codes[order], np.arange(stored.n_tasks + 1))
-            for t in np.unique(codes):
+        for observation_task, X_new, y_new, w_new in self.batches():
+            order = np.argsort(observation_task, kind="stable")
+            bounds = np.searchsorted(observation_task[order], np.arange(stored.n_tasks + 1))
+            for t in np.unique(observation_task):
                 rows = order[bounds[t] : bounds[t + 1]]
                 w = np.ones(len(rows)) if w_new is None else w_new[rows]
                 if few[t]:
@@ -184,28 +174,27 @@ class StoredPart:
             blocks = []
             for t in range(stored.n_tasks):
                 rows = slice(offsets[t], offsets[t + 1])
-                own = moments.pop(t, None)  # the scatter goes as its rows come
+                own = moments.pop(t, None)  # its memory is freed as soon as its rows exist
                 blocks.append((X[rows], y[rows], weights[rows]) if own is None else own.rows())
             columns = [np.concatenate(column) for column in zip(*blocks, strict=True)]
             parts = columns[0], columns[1], offsets_of([len(block[1]) for block in blocks]), columns[2]
         X, y, offsets, weights = parts
         if weights is not None:
-            index = np.repeat(np.arange(stored.n_tasks), np.diff(offsets))
-            check_task_weights(weights, task_index=index, labels=stored.labels)
+            check_task_weights(weights, observation_task=observation_task_of(offsets), labels=stored.labels)
         return Tasks(X, y, offsets, stored.labels, weights, None, stored.feature_names)
 
     def batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]]:
-        """Checked rows, some at a time: position of the task, X, y and weights (or None)."""
+        """Yield checked rows, some at a time: position of each row's task, X, y and weights (or None)."""
         stored = self.stored
         extra = [] if stored.weight is None else [stored.weight]
-        for codes, table in _batches(stored, [*stored.feature_names, stored.target, *extra]):
-            who: dict[str, Any] = {"task_index": codes, "labels": stored.labels}
+        for observation_task, table in _batches(stored, [*stored.feature_names, stored.target, *extra]):
+            who: dict[str, Any] = {"observation_task": observation_task, "labels": stored.labels}
             X = check_design(table.select(list(stored.feature_names)))[0]
             check_finite_design(X, **who, feature_names=stored.feature_names)
             y = self._targets(table.column(stored.target))
             check_finite_target(y, **who)
             w = None if stored.weight is None else check_weights(table.column(stored.weight), len(y))
-            yield codes, X, y, w
+            yield observation_task, X, y, w
 
     def _targets(self, column: Any) -> np.ndarray:
         classes = self.stored.classes
@@ -216,7 +205,7 @@ class StoredPart:
 
 
 def _batches(stored: StoredTasks, columns: Sequence[str]) -> Iterator[tuple[np.ndarray, Any]]:
-    """Tables of rows that belong to these tasks, with the position of each row's task."""
+    """Yield tables of the rows of these tasks, each with the position of every row's task."""
     pa = require("pyarrow", "dask")
     n_rows = max(1, _BATCH // len(columns))
     position = {label: t for t, label in enumerate(stored.labels.tolist())}
@@ -227,19 +216,19 @@ def _batches(stored: StoredTasks, columns: Sequence[str]) -> Iterator[tuple[np.n
         wanted = [*columns, *([stored.task] if by_column else [])]
         for table in piece.source.tables(wanted, n_rows):
             if by_column:
-                codes = codes_of(table.column(stored.task), position)
-                inside = codes >= 0
+                observation_task = locate_labels(table.column(stored.task), position)
+                inside = observation_task >= 0
                 if not inside.any():
                     continue
                 if not inside.all():
-                    table, codes = table.filter(pa.array(inside)), codes[inside]
+                    table, observation_task = table.filter(pa.array(inside)), observation_task[inside]
             else:
-                codes = np.full(table.num_rows, position[piece.label])
-            yield codes, table
+                observation_task = np.full(table.num_rows, position[piece.label])
+            yield observation_task, table
 
 
-def codes_of(column: Any, position: dict[Any, int]) -> np.ndarray:
-    """Position of each value's task, -1 where it is none of these."""
+def locate_labels(column: Any, position: dict[Any, int]) -> np.ndarray:
+    """Position of each label of an arrow column, -1 for a label that is not among them."""
     encoded = column.combine_chunks().dictionary_encode()
     if hasattr(encoded, "chunks"):
         encoded = encoded.combine_chunks()
@@ -247,12 +236,12 @@ def codes_of(column: Any, position: dict[Any, int]) -> np.ndarray:
     return of_value[encoded.indices.to_numpy(zero_copy_only=False)]
 
 
-# -- what was found ----------------------------------------------------------------------------------------
+# -- the index of the pieces -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Found:
-    """A piece as it was found: its distinct labels, and how many rows each has and what they weigh."""
+class Contents:
+    """What a piece holds: its distinct labels, and the number of rows and the sum of weights of each."""
 
     source: Any
     label: Any
@@ -261,19 +250,27 @@ class Found:
     sums: list
 
 
-def index_pieces(seen: list[Found], name: str) -> tuple[np.ndarray, list[Piece], np.ndarray, np.ndarray]:
-    """Labels in order, the pieces with the positions of theirs, and every task's rows and weight."""
-    if not seen:
+def make_stored(
+    contents: list[Contents],
+    task: str,
+    target: str,
+    weight: str | None,
+    columns: Sequence[str],
+    fingerprint: str,
+    memory_limit: int | None,
+) -> StoredTasks:
+    """Index the pieces by task."""
+    if not contents:
         raise ValueError("There are no rows: the files or partitions are all empty.")
-    labels = np.unique(
-        check_task_labels([label for group in seen for label in group.labels], None, name=name)
-    )
+    found = [label for piece in contents for label in piece.labels]
+    labels = np.unique(check_task_labels(found, None, name=f"column {task!r}"))
     position = {label: t for t, label in enumerate(labels.tolist())}
     sizes, sums = np.zeros(len(labels), dtype=np.intp), np.zeros(len(labels))
     pieces = []
-    for group in seen:
-        codes = np.array([position[label] for label in group.labels])
-        sizes[codes] += group.counts
-        sums[codes] += group.sums
-        pieces.append(Piece(group.source, group.label, np.sort(codes)))
-    return labels, pieces, sizes, sums
+    for piece in contents:
+        tasks = np.array([position[label] for label in piece.labels])
+        sizes[tasks] += piece.counts
+        sums[tasks] += piece.sums
+        pieces.append(Piece(piece.source, piece.label, np.sort(tasks)))
+    names = tuple(columns)
+    return StoredTasks(pieces, labels, sizes, sums, task, target, weight, names, fingerprint, memory_limit)

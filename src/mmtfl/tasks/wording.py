@@ -1,4 +1,4 @@
-"""Words that error messages and pictures share."""
+"""Wording that error messages, reports and plots share."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ def count(number: int, what: str) -> str:
 
 
 def not_finite_kind(value: float) -> str:
-    """Name what is not finite: NaN or infinity."""
+    """Name of a value that is not finite: NaN or infinity."""
     return "NaN" if np.isnan(value) else "infinity"
 
 
 def show(names: Any, index: Any) -> str:
-    """Show one of some labels or names as Python would write it, without numpy's type around it.
+    """Write the label or name at an index as Python would, without numpy's type; None means no names.
 
     Examples
     --------

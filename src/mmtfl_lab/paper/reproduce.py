@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from mmtfl.datasets.loaders import data_path
+from mmtfl.datasets.array_files import data_path
 from mmtfl.datasets.sources import SOURCES
 from mmtfl.persistence.files import write_text
 from mmtfl_lab.paper import table1, tables, verdicts

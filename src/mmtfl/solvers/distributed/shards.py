@@ -18,7 +18,7 @@ from mmtfl.solvers.distributed.tree_sums import partial_norms
 from mmtfl.solvers.task_step import TaskAnswer, TaskStep
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.grouping import split_rows
-from mmtfl.tasks.variation import could_use
+from mmtfl.tasks.scaling import could_use
 
 
 class Source(Protocol):

@@ -1,26 +1,24 @@
-"""All that is wrong with a table in one message, so that it is mended in one go."""
+"""Collect everything that is wrong with a table, so that one message names all of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mmtfl.tables.columns import MISSING
+from mmtfl.tables.column_encoding import MISSING
 from mmtfl.tables.reading import TableError
 from mmtfl.tasks.frames import abbreviate
 from mmtfl.tasks.wording import count
 
-__all__ = ["Problems"]
-
-MOST_SHOWN = 9  # a message that fills a screen is not read
+MOST_SHOWN = 9  # nobody reads a message that fills the screen
 
 
 class Problems:
-    """Refusals of a table, collected and raised together.
+    """Errors of a table, collected and raised together.
 
     Examples
     --------
-    >>> from mmtfl.tables.problems import Problems
+    >>> from mmtfl.tables.collected_errors import Problems
     >>> from mmtfl.tables.reading import TableError
     >>> problems = Problems()
     >>> with problems.of("age"):
@@ -42,7 +40,7 @@ class Problems:
 
     @contextmanager
     def of(self, column: str | None = None) -> Iterator[None]:
-        """Go on after a refusal; those of several columns that say the same are told as one."""
+        """Collect an error and go on; the same error of several columns is reported once."""
         try:
             yield
         except TableError as error:
@@ -51,7 +49,7 @@ class Problems:
             self._found.setdefault(alike, (text, []))[1].append(column or "")
 
     def check(self) -> None:
-        """Raise what was found: one problem as it is, several as a list."""
+        """Raise what was collected: a single error as it is, several as a list."""
         found = [_with_others(text, columns[1:]) for text, columns in self._found.values()]
         if len(found) == 1:
             raise TableError(found[0])
@@ -60,7 +58,7 @@ class Problems:
 
 
 def _listed(found: list[str]) -> list[str]:
-    """One line for each problem, up to some; what counts as missing is said once, at the end."""
+    """One line per problem, MOST_SHOWN at most; the note on missing values comes once, at the end."""
     once = f" {MISSING}."
     lines = [f"  {i}. {text.replace(once, '')}" for i, text in enumerate(found[:MOST_SHOWN], start=1)]
     if len(found) > MOST_SHOWN:

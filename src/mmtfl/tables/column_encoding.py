@@ -1,4 +1,4 @@
-"""One column of a table: what kind it is, and how it becomes numbers."""
+"""One column of a table: its kind, and its encoding as numbers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 
 from mmtfl.errors import require
-from mmtfl.tables.expect import expect
+from mmtfl.persistence.json_values import expect
 from mmtfl.tables.reading import TableError
 from mmtfl.tasks.frames import abbreviate
 from mmtfl.tasks.wording import count
 
-__all__ = ["FeatureColumn", "kind_of", "texts", "values_as_text"]
-
 MISSING = "Empty cells, NA, NaN, null and None count as missing"
-_MANY_LEVELS = 50  # above it, text that hardly repeats is taken for an identifier
+_MANY_LEVELS = 50  # with more, text that hardly repeats is taken for an identifier
 _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([ T].*)?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}([ T].*)?")
 _COMMA_NUMBER = re.compile(r"[+-]?\d+(,\d+)?")
 _GROUPED = re.compile(r"[+-]?\d{1,3}([.,' ]\d{3})+([.,]\d+)?")  # 1.000,00
@@ -28,27 +26,18 @@ _TRUTH = ("False", "True")
 
 @dataclass(frozen=True)
 class FeatureColumn:
-    """How one column becomes features: a number as it is, levels as one indicator each.
+    """How one column becomes features: numbers stay as they are, each level becomes an indicator.
 
-    Of two levels only the second has an indicator, because the first would repeat it.
-
-    Attributes
-    ----------
-    name : str
-        The column.
-    levels : tuple of str, or None
-        Its levels in order; None for a column of numbers.
-    fill : float, str or None
-        What stands in for a missing value; None where missing values are refused.
+    Of two levels only the second has an indicator, because that of the first would be redundant.
     """
 
     name: str
-    levels: tuple[str, ...] | None = None
-    fill: float | str | None = None
+    levels: tuple[str, ...] | None = None  # in order; None for a column of numbers
+    fill: float | str | None = None  # replaces missing values; None where missing values are refused
 
     @classmethod
     def learn(cls, series: Any, *, as_levels: bool = False, impute: str | None = None) -> FeatureColumn:
-        """Look at a column and say how it is coded."""
+        """Decide from a column how it is encoded."""
         name = series.name
         if series.isna().all():
             raise TableError(f"Column {name!r} has no value at all: leave it out with --drop. {MISSING}.")
@@ -56,8 +45,7 @@ class FeatureColumn:
         if kind == "date":
             raise _date(name)
         if kind == "number":
-            column = cls(name)
-            numbers = column._numbers(series)
+            numbers = cls(name)._numbers(series)
             return cls(name, fill=_statistic(numbers, impute) if impute else None)
         if kind == "text" and not as_levels:
             _check_text(series)
@@ -67,13 +55,13 @@ class FeatureColumn:
         return cls(name, levels, fill)
 
     def as_dict(self) -> dict[str, Any]:
-        """The column as plain JSON types."""
+        """Give the column as JSON types."""
         levels = None if self.levels is None else list(self.levels)
         return {"name": self.name, "levels": levels, "fill": self.fill}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> FeatureColumn:
-        """The column of `as_dict`, checked: it may come from a file."""
+        """Make the column from what `as_dict` gave; it is checked, because it may come from a file."""
         levels = plain["levels"]
         return cls(
             name=expect(plain["name"], str),
@@ -83,7 +71,7 @@ class FeatureColumn:
 
     @property
     def features(self) -> list[str]:
-        """Names of the features made of the column."""
+        """Names of the features that the column becomes."""
         if self.levels is None:
             return [self.name]
         return [f"{self.name}={level}" for level in self._coded]
@@ -109,14 +97,7 @@ class FeatureColumn:
         return (places[:, None] == np.arange(len(place))).astype(np.float64)
 
     def _numbers(self, series: Any) -> np.ndarray:
-        numbers = as_numbers(series, f"Column {self.name!r}")
-        infinite = np.isinf(numbers)
-        if infinite.any():
-            raise TableError(
-                f"Column {self.name!r} has {count(infinite.sum(), 'infinite value')} (first in data row "
-                f"{infinite.argmax() + 1}): correct them, or leave the column out with --drop."
-            )
-        return numbers
+        return finite_numbers(series, "Column", "correct them, or leave the column out with --drop")
 
     def _check_known(self, codes: np.ndarray, found: list[str]) -> None:
         assert self.levels is not None
@@ -132,7 +113,7 @@ class FeatureColumn:
 
 
 def kind_of(series: Any) -> str:
-    """What a column holds: number, boolean, text or date."""
+    """Kind of a column: number, boolean, text or date."""
     kinds = require("pandas.api.types", "frames")
     if isinstance(series.dtype, require("pandas", "frames").CategoricalDtype):
         return "boolean" if set(series.cat.categories) <= {True, False} else "text"
@@ -158,7 +139,7 @@ def kind_of(series: Any) -> str:
 
 
 def as_numbers(series: Any, what: str) -> np.ndarray:
-    """A column as float64, NaN where a value is missing."""
+    """Read a column as float64, NaN where a value is missing."""
     pandas = require("pandas", "frames")
     kinds = require("pandas.api.types", "frames")
     if kinds.is_bool_dtype(series.dtype) or kinds.is_numeric_dtype(series.dtype):
@@ -176,26 +157,38 @@ def as_numbers(series: Any, what: str) -> np.ndarray:
     return numbers
 
 
+def finite_numbers(series: Any, what: str, remedy: str = "correct them") -> np.ndarray:
+    """Read a column of finite numbers, NaN where one is missing."""
+    numbers = as_numbers(series, f"{what} {series.name!r}")
+    infinite = np.isinf(numbers)
+    if infinite.any():
+        raise TableError(
+            f"{what} {series.name!r} has {count(infinite.sum(), 'infinite value')} (first in data row "
+            f"{infinite.argmax() + 1}): {remedy}."
+        )
+    return numbers
+
+
 def _decimal_hint(value: str) -> str:
     is_comma_number = "," in value and _COMMA_NUMBER.fullmatch(value.strip())
     return ", or use --decimal ',' if the comma is the decimal mark" if is_comma_number else ""
 
 
 def values_as_text(series: Any) -> tuple[np.ndarray, list[str]]:
-    """A column as positions in a list of texts, -1 where a value is missing."""
+    """Read a column as positions in a list of its distinct texts, -1 where a value is missing."""
     codes, found = require("pandas", "frames").factorize(series)
     return codes, [_text(value) for value in found]
 
 
 def texts(series: Any) -> np.ndarray:
-    """A column without missing values as text."""
+    """Read a column without missing values as text."""
     codes, found = values_as_text(series)
     return np.array(found, dtype=object)[codes] if found else np.empty(0, dtype=object)
 
 
 def _text(value: Any) -> str:
     if isinstance(value, float | np.floating) and float(value).is_integer():
-        value = int(value)  # whole numbers become floats as soon as one value is missing
+        value = int(value)  # pandas makes floats of whole numbers if one value is missing
     return str(value)
 
 
@@ -211,7 +204,7 @@ def _statistic(values: np.ndarray, strategy: str) -> Any:
 
 
 def _check_text(series: Any) -> None:
-    """Refuse text that is something else: dates, numbers gone wrong, identifiers."""
+    """Refuse text that should not become levels: dates, numbers with typing errors, identifiers."""
     name, (codes, found) = series.name, values_as_text(series)
     seen = codes[codes >= 0]
     if all(_DATE.fullmatch(value.strip()) for value in found):
@@ -239,7 +232,7 @@ def _check_text(series: Any) -> None:
 
 
 def _check_written(name: str, found: Sequence[str]) -> None:
-    """Refuse numbers that are written as text: with a unit, or with marks between thousands."""
+    """Refuse numbers that are text because of a unit or of marks between thousands."""
     marks = {match and (match["before"], match["unit"] or "") for match in map(_QUANTITY.fullmatch, found)}
     if len(marks) == 1 and marks.isdisjoint({None, ("", "")}):
         raise TableError(
@@ -259,7 +252,7 @@ def looks_decimal(found: Sequence[str]) -> bool:
 
 
 def _all_padded(found: Sequence[str]) -> bool:
-    """Whether whole numbers were kept as text because of leading zeros, and so are names."""
+    """Whether all texts are digits: such columns stayed text because of leading zeros, so they hold names."""
     return all(re.fullmatch(r"\d+", value) for value in found)
 
 

@@ -1,4 +1,4 @@
-"""Targets and task labels: what a column of them holds, and how it reaches an estimator."""
+"""Columns of targets and of task labels: their kind, and their values as an estimator takes them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.tables.columns import MISSING, as_numbers, kind_of, looks_decimal, texts, values_as_text
+from mmtfl.tables.column_encoding import MISSING, as_numbers, kind_of, looks_decimal, texts, values_as_text
 from mmtfl.tables.reading import TableError
 from mmtfl.tasks.frames import abbreviate
 from mmtfl.tasks.wording import count
-
-__all__ = ["Class", "class_codes", "learn_classes", "read_labels", "read_numbers", "shown_kind"]
 
 Class = str | int | float | bool
 _WHOLE = re.compile(r"-?[1-9]\d{0,17}|0")  # an integer as Python prints it: 7, not 007 or +7
@@ -22,7 +20,7 @@ _WHOLE = re.compile(r"-?[1-9]\d{0,17}|0")  # an integer as Python prints it: 7, 
 def learn_classes(
     columns: Sequence[Any], classify: bool | None
 ) -> tuple[tuple[Class, Class] | None, str | None]:
-    """The two classes of the targets, or None for numbers; and a note where that was a guess."""
+    """Find the two classes of the targets, or None for numbers; and a note if this was a guess."""
     kinds = [kind_of(column) for column in columns]
     for column, kind in zip(columns, kinds, strict=True):
         if kind == "date":
@@ -48,13 +46,15 @@ def learn_classes(
             f"target {columns[0].name!r} has the values {values[0]} and {values[1]} only: taken for two "
             "classes (--regress for numbers)"
         )
-    if any(isinstance(value, float) for value in values):  # no labels to scikit-learn, but their names are
+    if any(
+        isinstance(value, float) for value in values
+    ):  # scikit-learn takes no floats as classes, but their texts
         values = sorted({value for column in columns for value in values_as_text(column)[1]})
     return (values[0], values[1]), note
 
 
 def _classes_in(column: Any) -> list[Class]:
-    """Different values of a column: whole numbers, numbers, booleans or text."""
+    """Distinct values of a column: whole numbers, numbers, booleans or text."""
     kind = kind_of(column)
     if kind == "boolean":
         return [bool(value) for value in column.dropna().unique()]
@@ -69,7 +69,7 @@ def _order(value: Class) -> tuple[bool, Any]:
 
 
 def _not_two(columns: Sequence[Any], values: list[Class]) -> str:
-    # of several targets that differ, the one with too many classes is named, if there is one
+    # of several targets, the message names the one with the most classes
     name, own = max(((c.name, _classes_in(c)) for c in columns), key=lambda found: len(found[1]))
     if not own:
         return f"Target {name!r} has no value at all. {MISSING}."
@@ -96,7 +96,7 @@ def _not_two(columns: Sequence[Any], values: list[Class]) -> str:
 
 
 def class_codes(column: Any, classes: tuple[Class, Class]) -> np.ndarray:
-    """0 and 1 for the two classes, -1 where the class is missing."""
+    """Encode the two classes as 0 and 1, -1 where the class is missing."""
     if isinstance(classes[0], str):
         codes, found = values_as_text(column)
         wanted: list[Any] = [*found]
@@ -116,20 +116,8 @@ def class_codes(column: Any, classes: tuple[Class, Class]) -> np.ndarray:
     return out
 
 
-def read_numbers(column: Any, what: str) -> np.ndarray:
-    """A column of finite numbers; NaN where one is missing."""
-    numbers = as_numbers(column, f"{what} {column.name!r}")
-    infinite = np.isinf(numbers)
-    if infinite.any():
-        raise TableError(
-            f"{what} {column.name!r} has {count(infinite.sum(), 'infinite value')} (first in data row "
-            f"{infinite.argmax() + 1}): correct them."
-        )
-    return numbers
-
-
-def shown_kind(column: Any) -> str:
-    """Kind of the labels of a task column: "int", or "str" as soon as one is not a plain whole number."""
+def label_kind(column: Any) -> str:
+    """Kind of the labels of a task column: "int" if all are plain whole numbers, else "str"."""
     kind = kind_of(column)
     if kind == "date":
         raise TableError(f"Task column {column.name!r} holds dates: put a name or a number in their place.")
@@ -147,7 +135,7 @@ def shown_kind(column: Any) -> str:
 
 
 def read_labels(column: Any, kind: str) -> np.ndarray:
-    """Task labels of the given kind, one per row."""
+    """Read task labels of the given kind, one per row."""
     missing = column.isna().to_numpy()
     if missing.any():
         raise TableError(

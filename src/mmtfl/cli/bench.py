@@ -90,8 +90,7 @@ def _command(problems: list[str] | None, libraries: list[str] | None, repeats: i
 
 def _write(results, out: Path, command: str) -> None:
     from mmtfl.persistence.files import write_text
-    from mmtfl_lab.bench.plots import draw
-    from mmtfl_lab.bench.tables import to_markdown
+    from mmtfl_lab.bench.rendering import draw, to_markdown
 
     write_text(out / "results.json", _dump(results))
     write_text(out / "results.md", to_markdown(results, command))
@@ -104,7 +103,7 @@ def _write(results, out: Path, command: str) -> None:
 
 
 def _show(results, as_json: bool) -> None:
-    from mmtfl_lab.bench.tables import print_tables
+    from mmtfl_lab.bench.rendering import print_tables
 
     if as_json:
         print(_dump(results))

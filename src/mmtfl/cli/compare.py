@@ -26,7 +26,7 @@ from mmtfl.cli.training import Training, library_words, read_training
 
 if TYPE_CHECKING:
     from mmtfl.report.paired import Paired
-    from mmtfl_lab.paper.compare import Comparison
+    from mmtfl_lab.paper.table_comparison import Comparison
 
 _METRICS = {"r2": "R²", "f1": "F1", "auc": "AUC"}
 _AVERAGES = {"mean": "mean over tasks", "pooled": "all test rows"}
@@ -95,10 +95,10 @@ def compare(
     """
     use_one_thread()
     text, talk = text or TextOptions(), talk or TalkOptions()
-    from mmtfl_lab.paper.compare import compare as run
+    from mmtfl_lab.paper.experiments import default_jobs
     from mmtfl_lab.paper.methods import COMPARED, Grid
-    from mmtfl_lab.paper.reproduce import default_jobs
     from mmtfl_lab.paper.store import OtherSettings
+    from mmtfl_lab.paper.table_comparison import compare as run
 
     names = _check(methods, list(COMPARED), repeats, fraction, folds, seed, jobs)
     if table.weights is not None:
@@ -174,7 +174,7 @@ def _check(
 def _pool(training: Training) -> Any:
     import numpy as np
 
-    from mmtfl_lab.paper.compare import pool_of_table
+    from mmtfl_lab.paper.table_comparison import pool_of_table
 
     X, y = np.asarray(training.X, dtype=float), np.asarray(training.y)
     if training.classify and y.ndim == 1:  # those of several targets are 0 and 1 already
@@ -270,8 +270,8 @@ def _title(found: Comparison) -> str:
 
 def _sentence(found: Comparison) -> str:
     """The answer in words."""
-    from mmtfl_lab.paper.compare import BEST
     from mmtfl_lab.paper.methods import COMPARED
+    from mmtfl_lab.paper.table_comparison import BEST
 
     first = COMPARED[found.standings[0].method].title
     if len(found.standings) == 1:

@@ -80,8 +80,8 @@ def reproduce(
         Print the means and the verdicts as JSON.
     """
     use_one_thread()
-    from mmtfl_lab.paper.reproduce import absent, default_jobs
-    from mmtfl_lab.paper.reproduce import reproduce as run
+    from mmtfl_lab.paper.experiments import absent, default_jobs
+    from mmtfl_lab.paper.experiments import reproduce as run
     from mmtfl_lab.paper.store import OtherSettings
 
     plan = _plan(datasets, methods, repeats, fractions, folds, seed, quick)
@@ -124,10 +124,10 @@ def _plan(
     seed: int,
     quick: bool,
 ) -> Plan:
+    from mmtfl_lab.paper.data_sets import PROBLEMS
+    from mmtfl_lab.paper.experiments import quick as make_quick
     from mmtfl_lab.paper.methods import METHODS, Grid
-    from mmtfl_lab.paper.problems import PROBLEMS
     from mmtfl_lab.paper.protocol import Plan
-    from mmtfl_lab.paper.reproduce import quick as make_quick
 
     chosen = {}
     for option, given, known in (("datasets", datasets, PROBLEMS), ("methods", methods, METHODS)):
@@ -151,7 +151,7 @@ def _plan(
 
 
 def _show(results: Results, out: Path, made: tuple[bool, bool, bool], as_json: bool) -> None:
-    from mmtfl_lab.paper import table1, tables, verdicts
+    from mmtfl_lab.paper import table1, table2, verdicts
 
     files = {
         "table1": ["table1.md"],
@@ -175,5 +175,5 @@ def _show(results: Results, out: Path, made: tuple[bool, bool, bool], as_json: b
     if made[0]:
         print(table1.to_markdown(forms))
     if made[1]:
-        print(tables.to_markdown(results))
+        print(table2.to_markdown(results))
         print(verdicts.to_markdown(found), end="")

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from mmtfl.errors import require
-from mmtfl.plots.axes import panels_for, whole_numbers
-from mmtfl.plots.colours import BLUE, GREY, Style, ink
+from mmtfl.plots.figures import BLUE, GREY, Style, ink, panels_for, whole_numbers
 from mmtfl.plots.fitted_parts import fitted
-from mmtfl.plots.label_text import SMALL, legend, name_width, plain, shown
+from mmtfl.plots.labels import SMALL, legend, name_width, plain, shown
 
 __all__ = ["PathDisplay"]
 

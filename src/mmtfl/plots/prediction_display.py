@@ -9,10 +9,9 @@ from scipy.special import expit
 from sklearn.base import is_classifier
 
 from mmtfl.estimators.inputs import matrix_values, take_task_column
-from mmtfl.plots.axes import panels_for, whole_numbers
-from mmtfl.plots.colours import BLUE, ORANGE, ink
+from mmtfl.plots.figures import BLUE, ORANGE, ink, panels_for, whole_numbers
 from mmtfl.plots.fitted_parts import fitted
-from mmtfl.plots.label_text import SMALL, legend, plain, shown, task_name
+from mmtfl.plots.labels import SMALL, legend, plain, shown, task_name
 from mmtfl.tasks.checks import check_length
 from mmtfl.tasks.wording import count
 

@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 
 from mmtfl.estimators.usage import KINDS, MEANINGS
-from mmtfl.plots.axes import axes_for, whole_numbers
-from mmtfl.plots.colours import BLUE, GREEN, VERMILLION
+from mmtfl.plots.figures import BLUE, GREEN, VERMILLION, axes_for, whole_numbers
 from mmtfl.plots.fitted_parts import learned
-from mmtfl.plots.label_placing import label_points
-from mmtfl.plots.label_text import legend, name_width, note
+from mmtfl.plots.labels import label_points, legend, name_width, note
 from mmtfl.tasks.wording import count
 
 __all__ = ["SharedPartDisplay"]

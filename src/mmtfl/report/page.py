@@ -11,7 +11,7 @@ import numpy as np
 import mmtfl
 from mmtfl.estimators.usage import KINDS, MEANINGS
 from mmtfl.plots.fitted_parts import learned
-from mmtfl.plots.ordering import order_features, order_tasks
+from mmtfl.plots.sharing_map import order_features, order_tasks
 from mmtfl.report.charts import Chart, Grid, grid_chart, history_chart, search_chart
 from mmtfl.report.evaluation import Evaluation
 from mmtfl.report.sentences import (

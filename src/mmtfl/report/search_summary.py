@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.plots.search_curves import Curve, search_curves
+from mmtfl.plots.search_display import Curve, search_curves
 
 __all__ = ["SearchCurve", "SearchGrid", "SearchSummary", "describe_search"]
 

@@ -14,7 +14,7 @@ from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
 from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.report.pooled import fit_pooled
-from mmtfl_lab.paper.problems import Part, Split
+from mmtfl_lab.paper.data_sets import Part, Split
 from mmtfl_lab.paper.single_tasks import fit_single_tasks
 
 __all__ = ["COMPARED", "METHODS", "Fitted", "Grid", "Method"]

@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 
 from mmtfl.datasets.simulate import make_tasks
-from mmtfl_lab.paper import problems
+from mmtfl_lab.paper import data_sets as problems
+from mmtfl_lab.paper.data_sets import PROBLEMS, Problem, load_pool, make_split, pool_of_rows, pool_of_targets
 from mmtfl_lab.paper.methods import COMPARED, METHODS, Grid
-from mmtfl_lab.paper.problems import PROBLEMS, Problem, load_pool, make_split, pool_of_rows, pool_of_targets
-from mmtfl_lab.paper.protocol import Plan, run_cell, run_cells
+from mmtfl_lab.paper.protocol import Plan, run_cell, run_cells, score_rows, support_f1
 from mmtfl_lab.paper.results import Results
-from mmtfl_lab.paper.scores import score_rows, support_f1
 from mmtfl_lab.paper.store import Cell, OtherSettings, Store
 
 COARSE = Grid(alphas=6, single=6, pairs=4, auto_folds=3)

@@ -9,7 +9,7 @@ from typing import Annotated
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import SEVERAL, SWITCH
 from mmtfl.cli.output import say
-from mmtfl.cli.resumable_runs import use_one_thread
+from mmtfl.cli.resumable_runs import check_counts, use_one_thread
 
 
 def bench(
@@ -49,8 +49,7 @@ def bench(
 
     _check_known("problem", problems, PROBLEMS)
     _check_known("library", libraries, NAMES)
-    if repeats < 1:
-        raise BadInput(f"--repeats must be at least 1, got {repeats}.")
+    check_counts(repeats=repeats)
     if out is not None:
         _check_folder(out, force)
     results = run(problems or PROBLEMS, libraries, repeats=repeats, quick=quick, say=say)

@@ -85,14 +85,7 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
     if not quiet:
         for line in (*file.notes, *recipe.notes, *_many_tasks(table.task, labels)):
             note(line)
-    return Training(
-        recipe,
-        recipe.matrix(frame),
-        recipe.targets(frame),
-        labels,
-        recipe.weights(frame),
-        file,
-    )
+    return Training(recipe, recipe.matrix(frame), recipe.targets(frame), labels, recipe.weights(frame), file)
 
 
 def _many_tasks(column: str | None, labels: Any) -> list[str]:
@@ -105,11 +98,7 @@ def _many_tasks(column: str | None, labels: Any) -> list[str]:
 
 def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
     """Arguments of the estimator; targets are put on one scale where they are numbers."""
-    options: dict[str, Any] = {
-        "standardize": model.standardize,
-        "max_iter": model.max_iter,
-        "tol": model.tol,
-    }
+    options: dict[str, Any] = {name: getattr(model, name) for name in ("standardize", "max_iter", "tol")}
     if training.classify:
         if model.scale_targets:
             raise BadInput("--scale-targets is for numbers, and the targets are classes: leave it out.")
@@ -234,14 +223,11 @@ def _provenance(model: Any, training: Training, data: Path, output: Path) -> dic
 
     import mmtfl
 
+    packages = {"mmtfl": mmtfl, "numpy": numpy, "scikit-learn": sklearn}
     return {
         "command": _command(data, output),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {
-            "mmtfl": mmtfl.__version__,
-            "numpy": numpy.__version__,
-            "scikit-learn": sklearn.__version__,
-        },
+        "versions": {name: package.__version__ for name, package in packages.items()},
         "data": data.name,
         **_of_data(model, training),
     }
@@ -300,7 +286,7 @@ def headlines(summary: Any) -> list[str]:
 
 def _held_out(search: Any) -> list[str]:
     """How well held-out rows were predicted, and the score asked for, if it was another one."""
-    from mmtfl.report.headline import heldout_headline
+    from mmtfl.report.sentences import heldout_headline
 
     if search is None:
         return []
@@ -314,7 +300,7 @@ def _held_out(search: Any) -> list[str]:
 
 def _in_the_fit(training: dict[str, Any]) -> list[str]:
     """Mean scores of the tasks on the rows of the fit, where they are known."""
-    from mmtfl.report.headline import accuracy_beside_base
+    from mmtfl.report.sentences import accuracy_beside_base
 
     def mean(name: str) -> float:
         known = [score for score in training.get(name) or [] if score is not None]

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from mmtfl.errors import require
 from mmtfl.persistence.files import check_target, write_text
-from mmtfl.report.embedded_json import as_json
 from mmtfl.report.evaluation import evaluate
-from mmtfl.report.page import Page, make_page
+from mmtfl.report.page import make_page
 from mmtfl.report.sentences import number
 
 __all__ = ["render_report", "write_report"]
+
+# characters that could end the element or the line that JSON stands in
+_UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
 def write_report(
@@ -106,7 +109,7 @@ def _seen(model: Any, source: dict[str, Any] | None) -> bool | None:
     return None if trained is None or given is None else trained == given
 
 
-def _render(page: Page) -> str:
+def _render(page: dict[str, Any]) -> str:
     jinja2, markup = require("jinja2", "report"), require("markupsafe", "report")
     folder = files("mmtfl.report") / "templates"
     style, script = (_text(folder / name) for name in ("report.css", "report.js"))
@@ -120,7 +123,7 @@ def _render(page: Page) -> str:
         policy=_policy(style, script),
         style=markup.Markup(style),
         script=markup.Markup(script),
-        data=markup.Markup(as_json(page.data)),
+        data=markup.Markup(as_json(page["data"])),
     )
     # lone surrogates, which a name may hold, cannot be written as UTF-8
     return text.encode("utf-8", errors="replace").decode("utf-8")
@@ -148,3 +151,9 @@ def _hash(text: str) -> str:
 def _text(resource: Any) -> str:
     # browsers hash what they have parsed, with plain line ends
     return resource.read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+def as_json(value: Any) -> str:
+    """JSON that can stand inside a script element: no character of it can end the element."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(_UNSAFE)

@@ -100,10 +100,7 @@ def fit_single_tasks(
     options = {"classify": classify, "standardize": standardize, "fit_intercept": fit_intercept}
     for p in (2, 1):
         whole = _Models(X, y, code, p, n_strengths, **options)
-        parts = (
-            (_Models(X[train], y[train], code[train], p, whole.alphas, **options), test)
-            for train, test in folds
-        )
+        parts = [(_Models(X[i], y[i], code[i], p, whole.alphas, **options), test) for i, test in folds]
         held_out[p] = sum(part.losses(X[test], y[test], code[test]) for part, test in parts)
         fitted[p] = whole
     best = {p: loss.min(axis=1) for p, loss in held_out.items()}

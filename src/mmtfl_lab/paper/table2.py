@@ -104,15 +104,9 @@ def _scores(results: Results, *, headline: bool) -> str:
         score = problem.headline if headline else {"mean": "pooled", "pooled": "mean"}[problem.headline]
         found = results.summaries(dataset, fraction, score)
         winners = _best(found)
-        return [
-            f"{problem.title} ({_score_title(problem, score)})",
-            *(
-                _cell(
-                    found.get(name), name in winners, printed(dataset, fraction, name) if headline else None
-                )
-                for name in _methods(results)
-            ),
-        ]
+        figures = {name: printed(dataset, fraction, name) if headline else None for name in _methods(results)}
+        shown = [_cell(found.get(name), name in winners, paper) for name, paper in figures.items()]
+        return [f"{problem.title} ({_score_title(problem, score)})", *shown]
 
     return _table(results, cells)
 

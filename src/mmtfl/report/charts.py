@@ -120,14 +120,13 @@ def search_chart(search: SearchSummary) -> Chart | None:
 
     lines = []
     for i, (curve, mean, error) in enumerate(zip(curves, means, errors, strict=True)):
-        at = places(curve.alphas, mean)
-        band = ""
-        points = [] if curve.chosen is None else [at[curve.chosen]]
+        line, band = places(curve.alphas, mean), ""
+        points = [] if curve.chosen is None else [line[curve.chosen]]
         if points and styled:
             above = places(curve.alphas, np.minimum(mean + error, y.high))
             band = _path([*above, *places(curve.alphas, mean - error)[::-1]]) + "Z"
-        lines.append(Line(f"s{i}" if styled else "many", _path(at), band, points))
-    lines.sort(key=lambda line: bool(line.points))  # what was chosen is drawn on top
+        lines.append(Line(f"s{i}" if styled else "many", _path(line), band, points))
+    lines.sort(key=lambda one: bool(one.points))  # what was chosen is drawn on top
     chosen = next((curve for curve in curves if curve.chosen is not None), curves[0])
     at = "" if chosen.chosen is None else f" Chosen: alpha = {number(chosen.alphas[chosen.chosen])}."
     who = f"{len(curves)} tasks" if not styled else ", ".join(curve.label for curve in curves)

@@ -59,8 +59,7 @@ def predict(
         What the names of the new columns begin with.
     """
     text, talk = text or TextOptions(), talk or FileOptions()
-    if output is not None and str(output) == "-":
-        output = None
+    output = None if str(output) == "-" else output
     if output is not None:
         check_table_output(output, force=talk.force, inputs=[model, data])
     learned = load_model(model)
@@ -153,8 +152,7 @@ def _put_out(file: Any, frame: Any, columns: dict[str, Any], output: Path | None
         return
     # text goes out as it came in: 1.50 stays 1.50, and no cell becomes something else
     as_text = output is None or output.suffix.lower() in (".csv", ".tsv")
-    out = file.verbatim() if as_text else frame
-    out = out.assign(**columns)
+    out = (file.verbatim() if as_text else frame).assign(**columns)
     if as_text and file.is_text:
         out.columns = [*file.columns, *columns]
     if output is None:

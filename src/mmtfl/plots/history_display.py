@@ -1,4 +1,4 @@
-"""How the objective fell, pass by pass."""
+"""Convergence: the objective after each pass."""
 
 from __future__ import annotations
 

@@ -175,43 +175,33 @@ class SearchDisplay:
             lines.append(f"in grey: {len(ranked) - _NAMED} more, by {self.told_apart_by}")
         note(ax, lines)
         names = [shown(curve.name, name_width(ax)) for curve in named]
-        entries = [
-            *zip(self.lines_, names, strict=True),
-            *((mark, name) for name, mark in self.marks_.items()),
-        ]
-        legend(ax, entries, title=self.told_apart_by)
+        entries = list(zip(self.lines_, names, strict=True))
+        legend(
+            ax, [*entries, *((mark, name) for name, mark in self.marks_.items())], title=self.told_apart_by
+        )
         return self
 
     def _x(self, curve: Curve) -> np.ndarray:
         return curve.strength / curve.strength.max() if self.relative else curve.strength
 
     def _draw(self, curve: Curve, style: Style, depth: float) -> None:
-        x, look = self._x(curve), {"color": style.colour, "zorder": depth}
-        strong = curve.chosen is not None
+        x, colours = self._x(curve), {"color": style.colour, "zorder": depth}
+        alpha, width = (0.1, 1.2) if curve.chosen is None else (0.25, 1.8)
         low, high = curve.mean - curve.error, curve.mean + curve.error
-        band = self.ax_.fill_between(x, low, high, alpha=0.25 if strong else 0.1, linewidth=0, **look)
-        (line,) = self.ax_.plot(x, curve.mean, linestyle=style.line, linewidth=1.8 if strong else 1.2, **look)
-        self.lines_.append(line)
-        self.bands_.append(band)
+        self.bands_.append(self.ax_.fill_between(x, low, high, alpha=alpha, linewidth=0, **colours))
+        self.lines_ += self.ax_.plot(x, curve.mean, linestyle=style.line, linewidth=width, **colours)
         if curve.chosen is None:
             return
         marks = {"best score": (curve.best, "D"), "within one s.e.": (curve.one_se, "o")}
         for name, (at, marker) in {**marks, "chosen": (curve.chosen, "o")}.items():
             if name != "chosen" and at == curve.chosen:
                 continue
-            (self.marks_[name],) = self.ax_.plot(
-                x[at],
-                curve.mean[at],
-                marker=marker,
-                markersize=7,
-                markerfacecolor=style.colour if name == "chosen" else "white",
-                markeredgecolor=ink(),
-                linestyle="none",
-                zorder=4,
-            )
+            face = style.colour if name == "chosen" else "white"
+            look = {"marker": marker, "markersize": 7, "markerfacecolor": face, "markeredgecolor": ink()}
+            (self.marks_[name],) = self.ax_.plot(x[at], curve.mean[at], linestyle="none", zorder=4, **look)
 
     def _limits(self, named: list[Curve]) -> tuple[float, float]:
-        """Room for the choice and what comes near it: an overfitted end may fall a thousand times as far."""
+        """Limits around the best scores: an overfitted end of a path may fall a thousand times as far."""
         means = np.concatenate([curve.mean[np.isfinite(curve.mean)] for curve in named])
         tops = [curve.mean[curve.best] + curve.error[curve.best] for curve in named]
         best = float(means.max())

@@ -183,12 +183,10 @@ class SharingMapDisplay:
             Drawn.
         """
         n_rows, n_columns = self.coef.shape
-        size = (
-            float(np.clip(3.4 + 0.2 * n_columns, 5.5, _WIDEST)),
-            float(np.clip(1.7 + 0.17 * n_rows, 3.2, 8.5)),
-        )
-        below = upright_length(self.tasks, (1.0 - _LABELS_TAKE) * size[0] * POINTS) / POINTS
-        ax = axes_for(ax, (size[0], size[1] + below))
+        wide = float(np.clip(3.4 + 0.2 * n_columns, 5.5, _WIDEST))
+        high = float(np.clip(1.7 + 0.17 * n_rows, 3.2, 8.5))
+        below = upright_length(self.tasks, (1.0 - _LABELS_TAKE) * wide * POINTS) / POINTS
+        ax = axes_for(ax, (wide, high + below))
         width, height = (float(points) for points in axes_points(ax))
         self.ax_, self.figure_ = ax, ax.figure
         sizes = np.abs(self.coef[self.coef != 0.0])
@@ -198,19 +196,13 @@ class SharingMapDisplay:
         pixels = (1.0 - _LABELS_TAKE) * ax.figure.dpi / POINTS
         drawn, block = largest_in_blocks(self.coef, int(height * pixels), int(width * pixels))
         if block != (1, 1):
-            what = " by ".join(
-                count(n, noun) for n, noun in zip(block, ("feature", "task"), strict=True) if n > 1
-            )
+            nouns = zip(block, ("feature", "task"), strict=True)
+            what = " by ".join(count(n, noun) for n, noun in nouns if n > 1)
             lines.append(f"each cell stands for {what} and shows the largest coefficient")
-        self.image_ = ax.imshow(
-            np.ma.masked_equal(drawn, 0.0),
-            cmap=sharing_colours(),
-            vmin=-self.limit_,
-            vmax=self.limit_,
-            extent=(-0.5, block[1] * drawn.shape[1] - 0.5, max(block[0] * drawn.shape[0], 1) - 0.5, -0.5),
-            aspect="auto",
-            interpolation="none",
-        )
+        extent = (-0.5, block[1] * drawn.shape[1] - 0.5, max(block[0] * drawn.shape[0], 1) - 0.5, -0.5)
+        colours = {"cmap": sharing_colours(), "vmin": -self.limit_, "vmax": self.limit_}
+        look = {"extent": extent, "aspect": "auto", "interpolation": "none"}
+        self.image_ = ax.imshow(np.ma.masked_equal(drawn, 0.0), **colours, **look)
         ax.set(xlim=(-0.5, n_columns - 0.5), ylim=(max(n_rows, 1) - 0.5, -0.5))
         name_rows(ax, self.features, 0.85 * height, width=name_width(ax))
         name_columns(ax, self.tasks, (1.0 - _LABELS_TAKE) * width)
@@ -271,14 +263,9 @@ class SharingMapDisplay:
 
     def _draw_colorbar(self, sizes: np.ndarray, height: float) -> Any:
         beyond = bool(np.any(sizes > self.limit_))
-        bar = self.figure_.colorbar(
-            self.image_,
-            ax=self.ax_,
-            extend="both" if beyond else "neither",
-            shrink=min(1.0, _LONG * POINTS / height),
-            aspect=35,
-            pad=0.02,
-        )
+        look = {"extend": "both" if beyond else "neither", "aspect": 35, "pad": 0.02}
+        shrink = min(1.0, _LONG * POINTS / height)
+        bar = self.figure_.colorbar(self.image_, ax=self.ax_, shrink=shrink, **look)
         bar.set_label("coefficient (white: zero)", fontsize=SMALL + 1)
         bar.ax.tick_params(labelsize=SMALL)
         return bar
@@ -286,10 +273,8 @@ class SharingMapDisplay:
 
 def largest_in_blocks(values: np.ndarray, n_rows: int, n_columns: int) -> tuple[np.ndarray, tuple[int, int]]:
     """Of each block the value largest in size, with its sign, and the size of a block."""
-    steps = [
-        max(-(-length // max(most, 1)), 1)
-        for length, most in zip(values.shape, (n_rows, n_columns), strict=True)
-    ]
+    limits = zip(values.shape, (n_rows, n_columns), strict=True)
+    steps = [max(-(-length // max(most, 1)), 1) for length, most in limits]
     for axis, step in enumerate(steps):
         if step > 1:
             starts = np.arange(0, values.shape[axis], step)

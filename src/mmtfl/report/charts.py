@@ -1,4 +1,4 @@
-"""Charts as numbers ready for SVG: places of lines, points and ticks. The template draws them."""
+"""Charts as coordinates for SVG: lines, points, cells and ticks, which the template draws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs nothing else, and lets nothing else in."""
+"""The report: one HTML file that needs no other file and allows no other source of scripts or styles."""
 
 from __future__ import annotations
 
@@ -95,10 +95,7 @@ def render_report(
         The page.
     """
     require("jinja2", "report")
-    evaluation = None
-    if data is not None:
-        X, y, task = data
-        evaluation = evaluate(model, X, y, task, seen=_seen(model, source))
+    evaluation = None if data is None else evaluate(model, *data, seen=_seen(model, source))
     return _render(make_page(model, evaluation, title=title, source=source))
 
 
@@ -130,17 +127,10 @@ def _render(page: dict[str, Any]) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """Allow this style and this script by their hashes, and nothing else at all."""
-    return "; ".join(
-        [
-            "default-src 'none'",
-            f"style-src '{_hash(style)}'",
-            f"script-src '{_hash(script)}'",
-            "base-uri 'none'",
-            "form-action 'none'",
-            "require-trusted-types-for 'script'",
-            "trusted-types 'none'",
-        ]
+    """The content security policy: this style and this script by their hashes, and nothing else."""
+    return (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; "
+        "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
 
 

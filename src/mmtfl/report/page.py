@@ -1,4 +1,4 @@
-"""What the report shows, in the shapes that its template and its script read."""
+"""The contents of the report, as its template and its script read them."""
 
 from __future__ import annotations
 
@@ -209,9 +209,8 @@ def _model_facts(summary: ModelSummary) -> list[tuple[str, str]]:
         else:
             facts.append((name, number(value)))
     if summary.classes is not None:
-        facts.append(
-            ("Classes", f"{summary.classes[0]} and {summary.classes[-1]} (scores are for the second)")
-        )
+        first, second = summary.classes
+        facts.append(("Classes", f"{first} and {second} (scores are for the second)"))
     facts.append(("Put on one scale", " and ".join(summary.scaled_in_fit) or "nothing"))
     return facts
 

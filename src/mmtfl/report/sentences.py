@@ -1,4 +1,4 @@
-"""The sentences of the report: what was found, said plainly, also when it is not what one hoped for."""
+"""The sentences of the report, each by a rule on the numbers, whether good news or bad."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def _spoken(error: OSError) -> OSError:
 
 
 def _give_up_stdout() -> None:
-    """Where stdout fails: what is left in its buffer would fail again, noisily, at the end of the process."""
+    """Point a broken stdout at the null device: what is left in its buffer would fail again at exit."""
     try:
         sys.stdout.flush()
         return

@@ -83,7 +83,7 @@ def predict(
         columns = _predictions(learned, recipe, X, labels, prefix)
     _check_free(columns, file.columns)
     _tell_class(fitted_part(learned), recipe, talk)
-    _put_out(file, frame, columns, output, talk)
+    _write(file, frame, columns, output, talk)
     return 0
 
 
@@ -146,7 +146,7 @@ def _tell_class(fitted: Any, recipe: Any, talk: FileOptions) -> None:
         note(f"probability is that of {positive!r}")
 
 
-def _put_out(file: Any, frame: Any, columns: dict[str, Any], output: Path | None, talk: FileOptions) -> None:
+def _write(file: Any, frame: Any, columns: dict[str, Any], output: Path | None, talk: FileOptions) -> None:
     if talk.json and output is None:
         print_json({"rows": len(frame), **{name: list(column) for name, column in columns.items()}})
         return

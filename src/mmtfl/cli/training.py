@@ -1,4 +1,4 @@
-"""What `fit` and `cv` have in common: from a table to a model on disk, and what is said about it."""
+"""Training for `fit` and `cv`: read a table, fit and save a model, and print what came out."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 
 from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
 from mmtfl.cli.options import FileOptions, ModelOptions, ScaleOptions, TableOptions, TextOptions
-from mmtfl.cli.output import check_output, note, number, print_json, say, told_when_full
+from mmtfl.cli.output import check_output, naming_the_file, note, number, print_json, say
 from mmtfl.cli.saved_models import fitted_part
 from mmtfl.cli.scale_options import check_scale, engine_of, open_stored
 
-# words of the library, and of the command line
+# parameters in messages of the library, and the options that set them
 _WORDS = (
     (r"The '(\w+)' parameter of \w+", r"--\1"),
     (r"set_params\(unknown_task='mean'\)", "--unknown-task mean"),
@@ -37,7 +37,7 @@ _WORDS = (
 
 @dataclass(frozen=True)
 class Training:
-    """A table as an estimator takes it, and where it came from; X may be tasks that stay in files."""
+    """The input of an estimator, and the table it came from; X may be tasks that stay in files."""
 
     recipe: Any
     X: Any
@@ -89,7 +89,7 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
 
 
 def _many_tasks(column: str | None, labels: Any) -> list[str]:
-    """A task column with few rows for each label is seldom meant."""
+    """A note where the task column has so few rows per label that it may be the wrong column."""
     n_tasks = 0 if labels is None else len(set(labels.tolist()))
     if n_tasks <= len(labels if n_tasks else ()) / 3:
         return []
@@ -129,7 +129,7 @@ def train(
     _set_known(model, engine=None, checkpoint=None, verbose=0)  # of this run, not of the model
     fitted_part(model).recipe_ = training.recipe
     model.provenance_ = _provenance(model, training, data, output)
-    with told_when_full(output):
+    with naming_the_file(output):
         model.save(output, overwrite=talk.force)
     _show(model, output, talk)
     return 0 if converged else NOT_CONVERGED
@@ -177,7 +177,7 @@ def _set_known(model: Any, **options: Any) -> None:
 
 @contextmanager
 def library_words() -> Iterator[None]:
-    """Turn refusals of the library into one line for the user, in the words of the command line."""
+    """Turn errors of the library into one line for the user, with options in place of parameters."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -277,7 +277,7 @@ def _show(model: Any, output: Path, talk: FileOptions) -> None:
 
 
 def headlines(summary: Any) -> list[str]:
-    """A model in a few lines."""
+    """The first lines about a model: what it is, which features it uses, how well it predicts."""
     named = [] if summary.member is None else [f"(p, k) = ({', '.join(map(_exponent, summary.member))})"]
     named += [f"{name} {_strength(value)}" for name, value in summary.strengths.items()]
     lines = [f"{summary.title}: {', '.join(named)}", summary.usage]

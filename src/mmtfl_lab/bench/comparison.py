@@ -1,4 +1,4 @@
-"""One case by all libraries: a certified reference, the tolerance that reaches it, alternated times."""
+"""One case solved by all libraries: a certified reference, tolerances that reach it, and times."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _certified(problem: AnyProblem, trials: list[Trial]):
 
 
 def _by_own_end(problem: AnyProblem, trials: list[Trial]):
-    """Concave members have many minima: each goes to the end of its own, and the ends are compared."""
+    """Concave members have many minima: every library runs until it stops, and the ends are compared."""
     ends = {id(trial): trial.reached(trial.library.ladder[-1]) for trial in trials}
     textbook = [ends[id(trial)] for trial in trials if trial.library.name == "textbook"]
     base = textbook[0] if textbook and np.all(np.isfinite(textbook[0])) else None

@@ -223,7 +223,7 @@ class ColdStart:
 
 @dataclass(frozen=True)
 class ImportTime:
-    """Least seconds of importing a module in a fresh process."""
+    """The least seconds that an import takes in a fresh process."""
 
     module: str
     seconds: float

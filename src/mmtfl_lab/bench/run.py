@@ -164,7 +164,7 @@ def run(
 
 @contextmanager
 def _recorded(results: Results, what: str, say: Say) -> Iterator[None]:
-    """A failure is a line of the results: the minutes spent on the other problems are not lost."""
+    """Record a failure as a line of the results, so that the other problems are not lost."""
     try:
         yield
     except Exception as error:

@@ -1,7 +1,7 @@
 """The data sets of the experiments, and how each is split.
 
-What is split are *units*: the row of a task, or the animal or image that several tasks share. A unit is in
-training or in test as a whole, and so are its rows in the folds inside training.
+Splits are made of *units*: a row of a task, or an animal or image that several tasks share. All rows of a
+unit are in training, or all in test; inside training they are in the same fold.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def seed_for(*purpose: int | float | str) -> int:
 
 
 def generator(*purpose: int | float | str) -> np.random.Generator:
-    """A generator of its own for each purpose."""
+    """The random generator of a purpose."""
     return np.random.default_rng(seed_for(*purpose))
 
 
@@ -72,7 +72,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Pool:
-    """All that may be drawn from: the rows of all tasks, and the group within which units are split."""
+    """The rows of all tasks of a data set, and the group within which each unit is split."""
 
     rows: Part
     group: np.ndarray

@@ -1,4 +1,4 @@
-"""A whole run: the cells, then everything that is made of them, in one folder."""
+"""All experiments of the paper in one folder: the cells, then the tables and the figure made of them."""
 
 from __future__ import annotations
 

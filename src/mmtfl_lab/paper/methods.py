@@ -61,7 +61,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a method learned: how it predicts rows of tasks (log odds for classes), and with what."""
+    """A fitted method: its predictions (log odds for classes), its coefficients and what it chose."""
 
     predict: Callable[[np.ndarray, np.ndarray], np.ndarray]
     coef: np.ndarray
@@ -73,7 +73,7 @@ Fit = Callable[[Split, bool, Mapping[str, Any], Grid], Fitted]
 
 @dataclass(frozen=True)
 class Method:
-    """A column of the table."""
+    """A method of the experiments, which is a column of Table 2."""
 
     name: str
     title: str

@@ -56,11 +56,11 @@ class Plan:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the numbers of a cell depend on, beside the cell."""
+        """Settings that the numbers of a cell depend on, beside the cell itself."""
         return {"format": FORMAT, "seed": self.seed, "grid": asdict(self.grid)}
 
     def cells(self) -> list[Cell]:
-        """All cells, repeat by repeat, so that an early end has a bit of everything."""
+        """All cells, repeat by repeat, so that an interrupted run has some splits of everything."""
         return [
             Cell(dataset, fraction, repeat, method)
             for repeat in range(self.repeats)
@@ -163,7 +163,7 @@ def _finished(
 
 @contextmanager
 def _deaf_to_ctrl_c() -> Iterator[None]:
-    """Processes started inside ignore Ctrl-C: answering it is for the one that started them."""
+    """Let processes that are started inside ignore Ctrl-C: the process that started them answers it."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set handlers
         return

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -29,11 +28,6 @@ class Summary:
     mean: float
     deviation: float
     n: int
-
-    @property
-    def error(self) -> float:
-        """Standard error of the mean over splits."""
-        return self.deviation / math.sqrt(self.n) if self.n > 1 else math.nan
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ VERDICTS = {  # of the best beside a method, said of the method
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a method stands.
+    """The scores of one method, and the verdict on it beside the best.
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ def standings(
 
 
 def _ranked(errors: HeldOutErrors, scores: Mapping[str, np.ndarray]) -> list[str]:
-    """Methods by how they stand to the others in the typical task; first one that no other beats."""
+    """Methods by their error in the typical task, after the first of them that no other beats."""
     if not errors.counted.any():
         return sorted(scores, key=lambda name: -scores[name].mean())
     typical = errors.standing()
@@ -161,7 +161,7 @@ def _beats(errors: HeldOutErrors, one: str, other: str) -> bool:
 
 
 def pool_of_table(X: np.ndarray, y: np.ndarray, task: np.ndarray | None, *, classify: bool) -> Pool:
-    """What a table offers to split: rows of tasks, or rows with several targets.
+    """The pool of a table: rows of tasks, or rows with several targets.
 
     Parameters
     ----------
@@ -310,7 +310,7 @@ def _errors_of_split(metric: str, pool: Pool, cell: Mapping[str, Any]) -> tuple[
 
 
 def _mean_known(values: np.ndarray) -> np.ndarray:
-    """Mean over splits of what is known."""
+    """Mean over splits, without those that have no value."""
     known = np.isfinite(values)
     total = np.where(known, values, 0.0).sum(axis=0)
     return np.divide(total, known.sum(axis=0), out=np.full(total.shape, np.nan), where=known.any(axis=0))
@@ -330,7 +330,7 @@ def _tasks(pool: Pool, errors: HeldOutErrors) -> list[dict[str, Any]]:
 
 
 def _check_scored(test: Part) -> None:
-    """A score measures how much of what varies is told: somewhere a target must vary."""
+    """Refuse test rows that cannot be scored: in some task the target must vary."""
     if not any(np.ptp(test.y[test.task == label]) > 0 for label in np.unique(test.task)):
         raise ValueError(
             f"Nothing can be scored: no task has two different targets among the {len(test.y)} test rows of "
@@ -356,7 +356,7 @@ class _TableCell:
 
 
 def _positions(rows: Part, some: Part) -> np.ndarray:
-    """Where rows of a part stand in the pool: by unit and task, of which there is one each."""
+    """Positions in the pool of the rows of a part, which unit and task identify."""
     labels, task = np.unique(rows.task, return_inverse=True)
     key = rows.unit * len(labels) + task
     order = np.argsort(key)

@@ -1,4 +1,4 @@
-"""What was expected of the results, judged on the numbers of a run."""
+"""Expectations about the results, judged by the numbers of a run."""
 
 from __future__ import annotations
 

@@ -109,9 +109,8 @@ class Trial:
         try:
             self.seconds[tolerance], answer = timed(lambda: self.run(tolerance))
         except Exception as error:  # a peer that fails is a line of the table, not the end of the run
-            self.failure = (
-                f"failed: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-            )
+            first = next(iter(str(error).splitlines()), "")
+            self.failure = f"failed: {type(error).__name__}: {first}"
             return nothing
         found = answer()
         self.kept = self.problem.rows_kept(found)

@@ -75,9 +75,8 @@ class Library:
     def missing(self) -> str | None:
         """Why the library cannot be used here, or None."""
         if self.module == "textbook":
-            return (
-                None if TEXTBOOK.exists() else "skipped: benchmarks/textbook.py is in a source checkout only"
-            )
+            absent = "skipped: benchmarks/textbook.py is in a source checkout only"
+            return None if TEXTBOOK.exists() else absent
         try:
             import_module(self.module)
         except Exception as error:  # a library that does not fit the others installed fails in its own way
@@ -241,9 +240,8 @@ def celer_groups(problem: Problem, tol: float) -> Answer:
 
     data = _ragged(problem)
     alphas = problem.alphas / data.n_tasks
-    coefs = celer_path(
-        block_columns(data), data.y, pb="grouplasso", groups=data.n_tasks, alphas=alphas, tol=tol
-    )[1]
+    options = {"pb": "grouplasso", "groups": data.n_tasks, "alphas": alphas, "tol": tol}
+    coefs = celer_path(block_columns(data), data.y, **options)[1]
     return lambda: _unstack(data, coefs[:, -1])
 
 
@@ -389,15 +387,7 @@ LIBRARIES: Sequence[Library] = (
     Library("celer", "celer_path, groups", "celer", _squared_group_lasso, celer_groups, 1e-3),
     Library("skglm", "MultiTaskLasso", "skglm", _shared_lasso, skglm, 1e-3),
     Library("skglm", "GroupLasso", "skglm", _squared_group_lasso, skglm_groups, 1e-3),
-    Library(
-        "textbook",
-        "benchmarks/textbook.py",
-        "textbook",
-        _textbook_takes,
-        textbook,
-        1e-3,
-        _COARSER,
-    ),
+    Library("textbook", "benchmarks/textbook.py", "textbook", _textbook_takes, textbook, 1e-3, _COARSER),
     Library("mmtfl", "estimator", "mmtfl", lambda problem: True, ours_additive, 1e-4, solves=AdditiveProblem),
     Library(
         "cvxpy",

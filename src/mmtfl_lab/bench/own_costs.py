@@ -63,45 +63,33 @@ class Curve:
 
 def growth_curves(sizes: dict, repeats: int) -> Iterator[Curve]:
     """A curve for each of n, d, T and the number of active rows, and the step in T of the last comparison."""
-    base = sizes["base"]
+    base, each = sizes["base"], sizes["each"]
     for size in ("n", "d", "T"):
-        fixed = ", ".join(f"{name} = {value}" for name, value in base.items() if name != size)
-        problems = ((value, _SHARE, _tasks(**{**base, size: value})) for value in sizes[size])
-        yield _curve(size, f"{fixed}, {_SHARE:g} of alpha_max", problems, repeats)
-    yield _active_rows(base, sizes["shares"], repeats)
-    each = sizes["each"]
-    problems = ((T, _SHARE, _tasks(T=T, **each)) for T in sizes["tasks"])
-    fixed = ", ".join(f"{name} = {value}" for name, value in each.items())
-    yield _curve("many T", f"{fixed}, {_SHARE:g} of alpha_max", problems, repeats)
+        fixed = {name: value for name, value in base.items() if name != size}
+        fits = ((v, *_fit(_tasks(**{**base, size: v}), _SHARE, repeats)) for v in sizes[size])
+        yield _curve(size, _title(fixed, _SHARE), fits)
+    table = _tasks(**base)
+    found = [_fit(table, share, repeats) for share in sizes["shares"]]
+    yield _curve("active rows", _title(base), ((kept, seconds, kept, gap) for seconds, kept, gap in found))
+    del table
+    many = ((T, *_fit(_tasks(T=T, **each), _SHARE, repeats)) for T in sizes["tasks"])
+    yield _curve("many T", _title(each, _SHARE), many)
+
+
+def _title(fixed: dict[str, int], share: float | None = None) -> str:
+    sizes = ", ".join(f"{name} = {value}" for name, value in fixed.items())
+    return sizes if share is None else f"{sizes}, {share:g} of alpha_max"
 
 
 def _tasks(*, n: int, d: int, T: int) -> RaggedTasks:
+    gc.collect()  # the largest tables do not fit beside each other on a small machine
     return make_ragged(n_tasks=T, least=n, most=n, n_features=d, n_true=max(2, int(_TRUE_SHARE * d)))
 
 
-def _curve(size: str, title: str, problems: Iterable, repeats: int) -> Curve:
-    values, seconds, gaps = [], [], []
-    for value, share, data in problems:
-        spent, _, gap = _fit(data, share, repeats)
-        values.append(float(value))
-        seconds.append(spent)
-        gaps.append(gap)
-        del data
-        gc.collect()  # the largest tables do not fit beside each other on a small machine
-    return Curve(size, title, values, seconds, max(gaps))
-
-
-def _active_rows(base: dict, shares: Iterable[float], repeats: int) -> Curve:
-    data = _tasks(**base)
-    points = [_fit(data, share, repeats) for share in shares]
-    title = ", ".join(f"{name} = {value}" for name, value in base.items())
-    return Curve(
-        "active rows",
-        title,
-        [float(kept) for _, kept, _ in points],
-        [spent for spent, _, _ in points],
-        max(gap for _, _, gap in points),
-    )
+def _curve(size: str, title: str, fits: Iterable[tuple[float, float, int, float]]) -> Curve:
+    """The curve of fits as (value, seconds, rows kept, gap)."""
+    values, seconds, _, gaps = zip(*fits, strict=True)
+    return Curve(size, title, [float(value) for value in values], list(seconds), max(gaps))
 
 
 def _fit(data: RaggedTasks, share: float, repeats: int) -> tuple[float, int, float]:

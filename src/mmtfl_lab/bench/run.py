@@ -174,18 +174,15 @@ def _recorded(results: Results, what: str, say: Say) -> Iterator[None]:
 
 def _present(names: Sequence[str] | None, skipped: dict[str, str]) -> list[Library]:
     """The libraries asked for and installed; the others go to `skipped` with the reason."""
-    wanted = [
-        library for library in LIBRARIES if names is None or library.name in names or library.name == "mmtfl"
-    ]
-    reasons = {name: reason for name, reason in NOT_RUN.items() if names is None}
+    skipped.update(NOT_RUN if names is None else {})
     present = []
-    for library in wanted:
-        reason = library.missing()
-        if reason is None:
-            present.append(library)
-        else:
-            reasons[library.name] = reason
-    skipped.update(reasons)
+    for library in LIBRARIES:
+        if names is None or library.name in (*names, "mmtfl"):
+            reason = library.missing()
+            if reason is None:
+                present.append(library)
+            else:
+                skipped[library.name] = reason
     return present
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from mmtfl.estimators.capped import CappedModel
 from mmtfl.plots.figures import BLUE, axes_for, whole_numbers
 from mmtfl.plots.fitted_parts import fitted
-from mmtfl.plots.labels import note
+from mmtfl.plots.text_labels import note
 
 __all__ = ["HistoryDisplay"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from mmtfl.errors import require
 from mmtfl.plots.figures import BLUE, GREY, Style, ink, panels_for, whole_numbers
 from mmtfl.plots.fitted_parts import fitted
-from mmtfl.plots.labels import legend, name_width, note, shown
+from mmtfl.plots.text_labels import legend, name_width, note, shown
 
 __all__ = ["PathDisplay"]
 

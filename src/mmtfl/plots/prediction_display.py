@@ -11,7 +11,7 @@ from sklearn.base import is_classifier
 from mmtfl.estimators.inputs import matrix_values, take_task_column
 from mmtfl.plots.figures import BLUE, ORANGE, ink, panels_for, whole_numbers
 from mmtfl.plots.fitted_parts import fitted
-from mmtfl.plots.labels import SMALL, legend, plain, shown, task_name
+from mmtfl.plots.text_labels import SMALL, legend, plain, shown, task_name
 from mmtfl.tasks.checks import check_length
 from mmtfl.tasks.wording import count
 

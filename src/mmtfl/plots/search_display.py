@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from mmtfl.estimators.search import TaskSearch
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.plots.figures import GREY, Style, axes_for, ink
-from mmtfl.plots.labels import legend, name_width, note, shown
+from mmtfl.plots.text_labels import legend, name_width, note, shown
 
 __all__ = ["SearchDisplay"]
 

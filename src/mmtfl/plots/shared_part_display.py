@@ -9,7 +9,7 @@ import numpy as np
 from mmtfl.estimators.usage import KINDS, MEANINGS
 from mmtfl.plots.figures import BLUE, GREEN, VERMILLION, axes_for, whole_numbers
 from mmtfl.plots.fitted_parts import learned
-from mmtfl.plots.labels import label_points, legend, name_width, note
+from mmtfl.plots.text_labels import label_points, legend, name_width, note
 from mmtfl.tasks.wording import count
 
 __all__ = ["SharedPartDisplay"]

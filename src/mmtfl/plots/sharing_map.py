@@ -11,7 +11,7 @@ from sklearn.base import is_classifier
 from mmtfl.estimators.usage import KINDS
 from mmtfl.plots.figures import axes_for, sharing_colours
 from mmtfl.plots.fitted_parts import Learned, learned, spreads
-from mmtfl.plots.labels import (
+from mmtfl.plots.text_labels import (
     POINTS,
     SMALL,
     axes_points,

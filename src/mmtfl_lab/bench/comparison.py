@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl_lab.bench.judged_problems import AnyProblem, Case
 from mmtfl_lab.bench.libraries import LADDER, LIBRARIES, Answer, Library
-from mmtfl_lab.bench.problems import AnyProblem, Case
 
 GOAL = 1e-6  # relative suboptimality
 CERTIFIED = 1e-9  # relative duality gap of the reference

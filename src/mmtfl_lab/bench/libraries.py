@@ -21,7 +21,7 @@ from scipy import sparse
 import mmtfl
 from mmtfl.errors import install_hint
 from mmtfl_lab.bench.benchmark_data import Data, RaggedTasks, SharedTasks
-from mmtfl_lab.bench.problems import TRACE, AdditiveProblem, AnyProblem, Coefficients, Problem
+from mmtfl_lab.bench.judged_problems import TRACE, AdditiveProblem, AnyProblem, Coefficients, Problem
 
 Answer = Callable[[], list[Coefficients]]
 LADDER = tuple(10.0**-power for power in range(2, 11))  # tolerances 1e-2 .. 1e-10

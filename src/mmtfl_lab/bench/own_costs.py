@@ -17,7 +17,7 @@ import numpy as np
 import mmtfl
 from mmtfl_lab.bench.benchmark_data import RaggedTasks, make_ragged
 from mmtfl_lab.bench.comparison import timed
-from mmtfl_lab.bench.problems import largest_alpha, relative_gap
+from mmtfl_lab.bench.judged_problems import largest_alpha, relative_gap
 
 # -- growth with rows, features, tasks and active rows -------------------------------------------------------
 

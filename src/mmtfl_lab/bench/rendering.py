@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmtfl.errors import require
 from mmtfl_lab.bench.comparison import CaseResult, Row
-from mmtfl_lab.bench.targets import Verdict, verdicts
+from mmtfl_lab.bench.speed_targets import Verdict, verdicts
 
 if TYPE_CHECKING:
     from mmtfl_lab.bench.run import Results

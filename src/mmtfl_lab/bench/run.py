@@ -27,7 +27,7 @@ from mmtfl_lab.bench.own_costs import (
     import_times,
     search_cost,
 )
-from mmtfl_lab.bench.targets import verdicts
+from mmtfl_lab.bench.speed_targets import verdicts
 
 _PATIENCE = 20.0  # seconds that the tolerances tried of one library on one case may take together
 _WARM_UP = Sizes(

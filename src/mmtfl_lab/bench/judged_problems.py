@@ -78,7 +78,7 @@ def objective(data: Data, A: np.ndarray, b: np.ndarray, *, p: float, k: float, a
     --------
     >>> import numpy as np
     >>> from mmtfl_lab.bench.benchmark_data import SharedTasks
-    >>> from mmtfl_lab.bench.problems import objective
+    >>> from mmtfl_lab.bench.judged_problems import objective
     >>> data = SharedTasks(np.eye(2), np.array([[3.0, 4.0], [0.0, 0.0]]))
     >>> objective(data, np.zeros((2, 2)), np.zeros(2), p=2, k=2, alpha=1.0)  # (9 + 16) / 2 / n
     6.25
@@ -215,7 +215,7 @@ class AdditiveProblem:
     --------
     >>> import numpy as np
     >>> from mmtfl_lab.bench.benchmark_data import RaggedTasks
-    >>> from mmtfl_lab.bench.problems import PAIRS, AdditiveProblem
+    >>> from mmtfl_lab.bench.judged_problems import PAIRS, AdditiveProblem
     >>> data = RaggedTasks(np.eye(2), np.array([3.0, 4.0]), np.array([0, 0]))
     >>> problem = AdditiveProblem(data, PAIRS[0], share=0.5)
     >>> problem.alphas.tolist()  # half of the largest |x_j . y| / n

@@ -88,11 +88,11 @@ def name_cases() -> cases.Cases:
         values = public_names(module)
         yield f"names/{module.__name__}", cases.Case(lambda _, names=list(values): {"names": names})
         for name, value in values.items():
-            if inspect.isclass(value):
+            if inspect.isclass(value) and not issubclass(value, Warning):
                 methods = {m: f for m, f in inspect.getmembers(value, callable) if is_called(m)}
                 out: cases.Outcome = {f"{m}.signature": signature(f) for m, f in methods.items()}
                 yield f"signatures/{name}", cases.Case(lambda _, out=out: out)
-            elif callable(value):
+            elif callable(value) and not inspect.isclass(value):
                 out = {"signature": signature(value)}
                 yield f"signatures/{name}", cases.Case(lambda _, out=out: out)
 

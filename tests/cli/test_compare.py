@@ -139,8 +139,8 @@ def test_every_verdict_has_its_clause():
         }
     )
     assert _sentence(found) == (
-        "STL comes first. It cannot be told apart from MMTFL(1,1); The same as it: MMTFL(2,1); About as "
-        "good: MMTFL(2,2); Slightly worse: MMTFL(1,2); Worse: Pooled, own intercepts (judged by 12 tasks)."
+        "STL comes first. It cannot be told apart from MMTFL(1,1). The same as it: MMTFL(2,1). About as "
+        "good: MMTFL(2,2). Slightly worse: MMTFL(1,2). Worse: Pooled, own intercepts (judged by 12 tasks)."
     )
 
 

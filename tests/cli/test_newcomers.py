@@ -188,6 +188,40 @@ def test_a_task_of_one_class_is_told_with_the_option_that_helps(table, capsys):
     assert (rows["prediction"] == "long").all() and rows["probability"].nunique() == 1
 
 
+def test_scores_in_the_fit_are_those_of_tasks_whose_target_varies(table, capsys):
+    run(on(table, "classes", "--drop-tasks", "one-class"), capsys)
+    known = json.loads(run(["inspect", table / "m.mmtfl", "--json"], capsys).out)["provenance"]["training"]
+    assert all([score is None for score in known[name]] == [False, False, True] for name in
+               ("scores", "auc", "base_rate"))  # fmt: skip
+    frame = visits()
+    frame.assign(stay=frame["stay"].where(frame["site"] != "Cork", 7.0)).to_csv(table / "flat.csv")
+    run(on(table, "flat", "--alpha", "0.1", output="flat.mmtfl"), capsys)
+    known = json.loads(run(["inspect", table / "flat.mmtfl", "--json"], capsys).out)["provenance"]["training"]
+    assert [score is None for score in known["scores"]] == [False, True, False]
+
+
+@pytest.mark.parametrize(("name", "line"), [("visits", r"R\^2 [\d.]+"), ("both", r"AUC [\d.]+, accuracy .*")])
+def test_one_task_has_no_mean_over_tasks(table, capsys, name, line):
+    classes().query("site != 'Delft'").to_csv(table / "both.csv", index=False)
+    tokens = ["fit", table / f"{name}.csv", "--drop", "site", "--target", "stay", "-o", table / "one.mmtfl"]
+    assert re.fullmatch(
+        rf"On the rows of the fit \(optimistic\): {line}", run(tokens, capsys).out.splitlines()[-1]
+    )
+
+
+# -- progress ----------------------------------------------------------------------------------------------
+
+
+def test_large_files_and_the_last_path_are_told(table, capsys, monkeypatch):
+    search = on(table, "visits", "--alphas", "3", "--folds", "2", "--force", command="cv")
+    err = run(search, capsys).err
+    assert "[reading]" not in err and "[all rows] 1 of 1 paths, done in" in err
+    monkeypatch.setattr("mmtfl.cli.training._LARGE_FILE", 10)
+    told = re.findall(r"^\[(\w+)\] visits.csv, 0 MB$", run(search, capsys).err, flags=re.M)
+    assert told == ["reading", "fitting"]
+    assert run([*search, "--quiet"], capsys).err == ""
+
+
 # -- tables as they come -----------------------------------------------------------------------------------
 
 

@@ -699,6 +699,7 @@ def test_columns_of_y_are_tasks_and_nan_is_not_there(shared, scales, form):
     assert model.predict(X).shape == (60, 3)
 
 
+@pytest.mark.filterwarnings("ignore::mmtfl.SmallTaskWarning")
 def test_a_target_observed_once_is_trained_and_not_tested_as_in_stacked_rows(shared):
     X, Y, _, _ = shared
     Y = np.column_stack([Y, np.full(60, np.nan)])
@@ -707,6 +708,7 @@ def test_a_target_observed_once_is_trained_and_not_tested_as_in_stacked_rows(sha
     assert model.coef_.shape == (4, 6)
 
 
+@pytest.mark.filterwarnings("ignore::mmtfl.SmallTaskWarning")
 def test_default_folds_keep_every_target_in_training(shared):
     X, Y, _, _ = shared
     for seed in range(12):
@@ -823,6 +825,7 @@ def test_a_fold_that_tests_no_weight_is_a_clear_error(rows, shared):
         regressor(cv=[(np.arange(20, 60), np.arange(20))]).fit(X, Y, sample_weight=weight[:60])
 
 
+@pytest.mark.filterwarnings("ignore::mmtfl.SmallTaskWarning")
 def test_default_folds_keep_the_weight_of_every_task_in_training(rows):
     X, y, task = rows
     south = np.flatnonzero(task == "south")
@@ -985,6 +988,7 @@ def test_constant_targets_choose_the_empty_model(rows):
     assert_allclose(model.intercept_, 0.1)
 
 
+@pytest.mark.filterwarnings("ignore::mmtfl.SmallTaskWarning")
 def test_tiny_tasks_and_tasks_of_one_row_take_part():
     rng = np.random.default_rng(6)
     task = np.repeat(np.arange(40), np.tile([1, 2, 3, 4], 10))

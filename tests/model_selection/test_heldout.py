@@ -108,6 +108,7 @@ def test_units_of_the_target_do_not_matter_however_extreme(rows):
         assert_allclose(other.heldout_scores_["r2"], plain.heldout_scores_["r2"], rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::mmtfl.SmallTaskWarning")
 def test_tasks_without_a_score_are_nan(rows):
     X, y, task = (part.copy() for part in rows)
     task[:1], y[task == "south"] = "alone", 0.1

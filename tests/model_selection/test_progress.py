@@ -238,8 +238,9 @@ def test_a_search_counts_the_paths_of_all_folds_and_members(rows, capsys, n_jobs
     MMTFLRegressorCV(((2, 2), (2, 1)), alphas=3, cv=3, n_jobs=n_jobs, verbose=1).fit(X, y, task)
     out, err = capsys.readouterr()
     assert out == ""
-    *told, fit = err.splitlines()
+    *told, last, fit = err.splitlines()
     assert re.fullmatch(r"\[cross-validation\] 6 of 6 paths, done in .*", told[-1])
+    assert re.fullmatch(r"\[all rows\] 1 of 1 paths, done in .*", last)
     assert fit.startswith("[MMTFLRegressorCV] ")
 
 

@@ -28,11 +28,11 @@ def headline(n_folds=5, **columns):
         ([0.5, 0.7, -159.4], [9, 9, 9], "median 0.50 over 3 tasks (mean -53)"),
         ([0.5], [9], "0.50"),
         ([0.5, 0.7, -30.0], [9, FEW_ROWS, FEW_ROWS - 1],
-         "median 0.60 over 2 tasks (mean 0.60), 1 task with fewer than 5 rows apart"),
+         "median 0.60 over 2 tasks (mean 0.60), 1 task with fewer than 5 held-out rows apart"),
         ([0.5, NAN, -30.0, NAN], [9, 1, 4, 9],
-         "0.50, 2 tasks with fewer than 5 rows apart, 1 task without a score apart"),
-        ([0.5, 0.7], [4, 3], "median 0.60 over 2 tasks (mean 0.60), fewer than 5 rows each"),
-        ([0.5, NAN], [4, 1], "0.50, fewer than 5 rows only, 1 task without a score apart"),
+         "0.50, 2 tasks with fewer than 5 held-out rows apart, 1 task without a score apart"),
+        ([0.5, 0.7], [4, 3], "median 0.60 over 2 tasks (mean 0.60), fewer than 5 held-out rows each"),
+        ([0.5, NAN], [4, 1], "0.50, fewer than 5 held-out rows only, 1 task without a score apart"),
         ([NAN, NAN], [1, 9], "not defined"),
     ],
 )  # fmt: skip
@@ -45,7 +45,7 @@ def test_the_line_of_classes_has_the_commoner_class_beside_accuracy():
         n_rows=[50, 60, 4], auc=[0.8, 0.9, 0.1], accuracy=[0.95, 0.96, 0.25], base_rate=[0.94, 0.95, 0.75]
     )
     assert line == (
-        "Held-out AUC: median 0.85 over 2 tasks (mean 0.85), 1 task with fewer than 5 rows apart; "
+        "Held-out AUC: median 0.85 over 2 tasks (mean 0.85), 1 task with fewer than 5 held-out rows apart; "
         "mean accuracy 0.955 (always the commoner class: 0.945); 5 folds"
     )
     alone = headline(n_rows=[50], auc=[NAN], accuracy=[1.0], base_rate=[1.0], n_folds=1)
@@ -74,7 +74,9 @@ def test_the_model_the_command_line_and_the_report_say_the_same(tmp_path, capsys
     assert line in shown.splitlines()
     for name in set(table) - {"task", "n_rows"}:
         assert all(f"{value:.4g}" in shown for value in table[name])
-    assert line.replace("R^2", "R²").replace(" -", " −") + "." in render_report(model)
+    in_report = line.replace("R^2", "R²").replace(" -", " −") + "."
+    assert in_report in render_report(model)
+    assert in_report in render_report(model, data=(data.X, data.y, data.task))
 
 
 def test_a_file_of_an_earlier_version_has_no_such_line(tmp_path, capsys):

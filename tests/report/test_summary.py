@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from mmtfl.report.words import verdict
 from numpy.testing import assert_allclose
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score, roc_auc_score
@@ -289,6 +290,16 @@ def test_a_task_of_one_class_is_left_out_and_does_not_stop_the_others():
     assert found.errors.unscored.tolist() == [task.label == 1 for task in found.tasks] or (
         found.errors.too_few.tolist() == [task.label == 1 for task in found.tasks]
     )
+
+
+def test_a_task_of_one_class_is_not_called_small():
+    data = classification()
+    y = np.where(data.task == 1, data.y.max(), data.y)
+    model = MMTFLClassifier(alpha=0.02, on_degenerate_task="base_rate")
+    with pytest.warns(UserWarning, match="left out of the fit"):
+        model.fit(data.X, y, task=data.task)
+    found = evaluate(model, data.X, y, data.task)
+    assert verdict(found)[-1] == "Left out of this comparison: 1 task with one class (1)."
 
 
 def test_accuracy_and_base_rate_are_those_of_held_out_rows():

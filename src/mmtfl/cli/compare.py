@@ -246,7 +246,7 @@ def _sentence(found: Comparison) -> str:
         answer = f"{first} wins: every other method is worse by more than chance explains"
     else:
         said = [clause.format(", ".join(groups[v])) for v, clause in _CLAUSES.items() if v in groups]
-        answer = f"{first} comes first. {'; '.join(said)}"
+        answer = f"{first} comes first. {'. '.join(said)}"
     return f"{answer} (judged by {by}).{_left_out(found)}"
 
 

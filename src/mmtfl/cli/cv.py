@@ -78,7 +78,8 @@ def cv(
     method
         What is assumed of the tasks, see above. `mmtfl compare` tells which predicts best.
     pk
-        Pairs p,k to choose from, by default 2,2 1,1 2,1 1,2; k may be inf or log.
+        Pairs p,k to choose from, by default 2,2 1,1 2,1 1,2; k may be inf or log. With p = 2 a feature is
+        kept for all tasks or for none; with p = 1 it may be kept for some.
     alphas
         How many strengths are tried (by default 100, or 10 of each where a method has two), or two and more
         strengths themselves.

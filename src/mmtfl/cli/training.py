@@ -18,6 +18,8 @@ from mmtfl.cli.output import check_output, naming_the_file, note, number, print_
 from mmtfl.cli.saved_models import fitted_part
 from mmtfl.cli.scale_options import check_scale, engine_of, open_stored
 
+_LARGE_FILE = 5_000_000  # bytes
+
 # parameters in messages of the library, and the options that set them
 _WORDS = (
     (r"The '(\w+)' parameter of \w+", r"--\1"),
@@ -120,8 +122,10 @@ def train(
     """Read the table, fit what `make` gives, save it, and say what came out."""
     check_output(output, force=talk.force, inputs=[data])
     check_scale(scale, data)
+    _say_of_large("reading", data, talk)
     with engine_of(scale, quiet=talk.quiet) as engine:  # first: reading may take long
         training = _read(data, table, text, talk, scale)
+        _say_of_large("fitting", data, talk)
         with library_words():
             model = make(training)
         _set_known(model, engine=engine, checkpoint=scale.checkpoint)
@@ -133,6 +137,13 @@ def train(
         model.save(output, overwrite=talk.force)
     _show(model, output, talk)
     return 0 if converged else NOT_CONVERGED
+
+
+def _say_of_large(what: str, data: Path, talk: FileOptions) -> None:
+    """Name what is at work on a file that takes seconds."""
+    size = data.stat().st_size if data.is_file() else 0
+    if size > _LARGE_FILE and not talk.quiet:
+        say(f"[{what}] {data.name}, {size / 1e6:.0f} MB")
 
 
 def _read(
@@ -188,11 +199,17 @@ def library_words() -> Iterator[None]:
 
 
 def training_scores(model: Any, training: Training) -> dict[str, Any]:
-    """Scores of each task on the rows of the fit: R^2, or accuracy, AUC and the commoner class alone."""
+    """Scores of each task on the rows of the fit: R^2, or accuracy, AUC and the commoner class alone.
+
+    A task whose target does not vary has none.
+    """
     from mmtfl.model_selection import per_task_scores
 
     def scores(predicted: Any, metric: Any) -> list[float]:
-        return list(per_task_scores(training.y, predicted, training.task, metric).values())
+        by_task, varies = (
+            per_task_scores(training.y, predicted, training.task, one).values() for one in (metric, _varies)
+        )
+        return [score if known == 1.0 else float("nan") for score, known in zip(by_task, varies, strict=True)]
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a task with one row has no score, which the table shows
@@ -206,6 +223,12 @@ def training_scores(model: Any, training: Training) -> dict[str, Any]:
             "auc": scores(log_odds, "roc_auc"),
             "base_rate": scores(predicted, _share_of_commoner),
         }
+
+
+def _varies(y_true: Any, y_pred: Any) -> float:
+    import numpy as np
+
+    return float(len(np.unique(y_true)) > 1)
 
 
 def _share_of_commoner(y_true: Any, y_pred: Any) -> float:
@@ -309,12 +332,14 @@ def _in_the_fit(training: dict[str, Any]) -> list[str]:
     if isnan(mean("scores")):
         return []
     if training["metric"] == "r2":
-        found = f"mean R^2 of the tasks {number(mean('scores'))}"
+        alone = len(training["scores"]) == 1
+        found = f"{'R^2' if alone else 'mean R^2 of the tasks'} {number(mean('scores'))}"
     elif training.get("base_rate") is None:  # older files
         found = f"mean accuracy of the tasks {number(mean('scores'))}"
     else:
         accuracy = accuracy_beside_base(mean("scores"), mean("base_rate"))
-        found = f"means of the tasks: AUC {number(mean('auc'))}, {accuracy}"
+        alone = len(training["scores"]) == 1
+        found = f"{'' if alone else 'means of the tasks: '}AUC {number(mean('auc'))}, {accuracy}"
     return [f"On the rows of the fit (optimistic): {found}"]
 
 

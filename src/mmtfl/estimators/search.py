@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-import os
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from numbers import Integral, Real
+from functools import partial
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError, StrOptions
+from sklearn.utils._param_validation import InvalidParameterError
 
-from mmtfl.estimators.base import CLASSIFIER_CONSTRAINTS, TaskModel, document
+from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.classification import TaskClassifier
+from mmtfl.estimators.family import ProductForm
 from mmtfl.estimators.inputs import take_task_column
+from mmtfl.estimators.parameters import CandidateParameters, FamilyParameters, SearchParameters
 from mmtfl.estimators.prepared import Prepared
-from mmtfl.estimators.regression import REGRESSOR_CONSTRAINTS, TaskRegressor
+from mmtfl.estimators.regression import TaskRegressor
 from mmtfl.model_selection.cross_validation import (
     Settings,
     choose,
@@ -29,9 +30,11 @@ from mmtfl.model_selection.cross_validation import (
 )
 from mmtfl.model_selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks
 from mmtfl.model_selection.metrics import Metric
+from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.scoring import TaskScorer, task_scorer
 from mmtfl.model_selection.splitting import TaskKFold
 from mmtfl.objective.penalties import RowPenalty, make_penalty
+from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
 from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.checkpoint import Book
@@ -47,70 +50,6 @@ __all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV", "path"]
 _POLISH = 20  # passes: the path is rough, and the last fit must forget where on it it started
 _PATH_TOL = 1e-4  # held-out scores do not see more; the final fit uses tol
 
-SEARCH_CONSTRAINTS: dict[str, list[Any]] = {
-    "pk": ["array-like"],
-    "alphas": [Interval(Integral, 1, None, closed="left"), "array-like"],
-    "cv": [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), Iterable, None],
-    "alpha_ratio": [Interval(Real, 0, 1, closed="neither"), None],
-    "scoring": [str, callable, None],
-    "selection": [StrOptions({"best", "one_se"})],
-    "eps": [Interval(Real, 0, np.inf, closed="neither")],
-    "checkpoint": [str, os.PathLike, None],
-}
-
-SEARCH_PARAMETERS = """\
-pk : (p, k) or sequence of (p, k), default=((2, 2), (1, 1), (2, 1), (1, 2))
-    Members of the family to choose from; k may be "log".
-alphas : int or array-like, default=100
-    Number of strengths, from the smallest that gives zero down to ``alpha_ratio`` times it (each member has
-    its own grid), or the strengths themselves.
-cv : int, splitter or iterable of (train, test), default=None
-    None is 5, a number n is ``TaskKFold(n, random_state=0)`` (stratified for classifiers): every task is in
-    the training part of every fold. Where tasks are columns of y, it splits rows with all their targets if
-    all are observed, and the single observations if some are not; other splitters always split rows.
-alpha_ratio : float, optional
-    Smallest over largest alpha; None is 1e-3, or 1e-2 with fewer rows than coefficients (1e-6 where no
-    alpha gives zero, as in ridge).
-scoring : str or callable, optional
-    Score of held-out rows, averaged over tasks, as in ``task_scorer``; rows count by their weight where the
-    metric takes weights. None is minus the loss of the rows.
-selection : {"best", "one_se"}, default="best"
-    Take the best mean score, or the strongest alpha whose score is within one standard error of it."""
-
-SEARCH_ATTRIBUTES = """\
-best_p_, best_k_ : float
-    The member chosen; ``best_k_`` is "log" at the log edge.
-alpha_ : float
-    The strength chosen.
-alphas_ : ndarray of shape (n_alphas,)
-    Strengths tried for that member, largest first.
-cv_results_ : dict of ndarrays
-    One row per (p, k, alpha): p, k, alpha, mean_test_score, std_test_score, rank_test_score and a column per
-    fold, ready for a frame. The score is that of ``scoring``; with None it is minus half the mean squared
-    error (in units of each task's spread with ``scale_targets``), or minus the mean logistic loss.
-best_score_ : float
-    Mean over folds of that score, of the choice. R^2, or accuracy and AUC, are in ``heldout_scores_``.
-heldout_scores_ : dict of ndarrays
-    How well the choice predicts rows that its fits have not seen, one row per task, ready for a frame: task,
-    n_rows (held-out observations) and, for regression, r2; for classes accuracy, auc and base_rate (the
-    share of the commoner class, which is the accuracy of always saying it). Each is over the rows of all
-    folds together; auc over the pairs of rows of the same fold, as fits of different folds are not on one
-    scale. NaN where it is not defined. The choice was made on these rows, which favours it a little.
-path_ : Path
-    Coefficients of the chosen member at all its alphas, on all rows."""
-
-
-def document_search(cls: type[TaskSearch]) -> type[TaskSearch]:
-    """Write the shared parameters into the docstring."""
-    if cls.__doc__:
-        text = cls.__doc__.replace("    <search parameters>", _indent(SEARCH_PARAMETERS))
-        cls.__doc__ = text.replace("    <search attributes>", _indent(SEARCH_ATTRIBUTES))
-    return document(cls)
-
-
-def _indent(text: str) -> str:
-    return "\n".join("    " + line if line else line for line in text.split("\n"))
-
 
 @dataclass(frozen=True)
 class SearchPrepared(Prepared):
@@ -125,8 +64,34 @@ class SearchPrepared(Prepared):
         return super().sizes if self.row_counts is None else self.row_counts
 
 
-class TaskSearch(TaskModel):
-    """A model that gets its solution from a search over members and strengths."""
+class TaskSearch(ProductForm, SearchParameters):
+    """A model that gets its solution from a search over members and strengths.
+
+    Attributes
+    ----------
+    best_p_, best_k_ : float
+        The member chosen; ``best_k_`` is "log" at the log edge.
+    alpha_ : float
+        The strength chosen.
+    alphas_ : ndarray of shape (n_alphas,)
+        Strengths tried for that member, largest first.
+    cv_results_ : dict of ndarrays
+        One row per (p, k, alpha): p, k, alpha, mean_test_score, std_test_score, rank_test_score and a column
+        per fold, ready for a frame. The score is that of ``scoring``; with None it is minus half the mean
+        squared error (in units of each task's spread with ``scale_targets``), or minus the mean logistic
+        loss.
+    best_score_ : float
+        Mean over folds of that score, of the choice. R^2, or accuracy and AUC, are in ``heldout_scores_``.
+    heldout_scores_ : dict of ndarrays
+        How well the choice predicts rows that its fits have not seen, one row per task, ready for a frame:
+        task, n_rows (held-out observations) and, for regression, r2; for classes accuracy, auc and base_rate
+        (the share of the commoner class, which is the accuracy of always saying it). Each is over the rows of
+        all folds together; auc over the pairs of rows of the same fold, as fits of different folds are not
+        on one scale. NaN where it is not defined. The choice was made on these rows, which favours it a
+        little.
+    path_ : Path
+        Coefficients of the chosen member at all its alphas, on all rows.
+    """
 
     _stratify: ClassVar[bool] = False
 
@@ -147,13 +112,10 @@ class TaskSearch(TaskModel):
             try:
                 # an array of pairs makes strings of numbers as soon as one k is "log"
                 p, k = float(pair[0]), pair[1] if pair[1] == "log" else float(pair[1])
-                members.append(make_penalty(p, k, 1.0, eps=self.eps))
+                members.append(make_penalty(p, k, 1.0, **self._penalty_numbers()))
             except (TypeError, ValueError) as error:
                 raise InvalidParameterError(f"pk has the pair {pair!r}: {error}") from None
         return members
-
-    def _warm_start(self, tasks, column_scale, target_scale):
-        return None
 
     def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> SearchPrepared:
         if isinstance(X, StoredTasks):
@@ -229,7 +191,7 @@ class TaskSearch(TaskModel):
             )  # fmt: skip
             scores = found.scores
             m, a = choose(scores, self.selection)
-            path = solve_path(problem, members[m], grids[m], max_iter=self.max_iter, tol=settings.tol)
+            path = self._path_on_all_rows(problem, members[m], grids[m], settings.tol)
         self.cv_results_ = results_table(members, grids, scores)
         self.heldout_scores_ = scores_by_task(
             data, folds, found.by_task(m, a), settings, row_counts=prepared.row_counts
@@ -249,6 +211,14 @@ class TaskSearch(TaskModel):
             book=None if kept is None else Book(kept, "refit"),
         )
         return solution, penalty
+
+    def _path_on_all_rows(self, problem: Problem, member: RowPenalty, alphas: np.ndarray, tol: float) -> Path:
+        with Progress("all rows", {"path": "path"}, "paths", shown=self.verbose > 0) as progress:
+            progress.begin("path")
+            report = partial(progress.reach, "path")
+            path = solve_path(problem, member, alphas, max_iter=self.max_iter, tol=tol, report=report)
+            progress.finish("path")
+        return path
 
     def _alphas(self) -> int | np.ndarray:
         if isinstance(self.alphas, Integral):
@@ -339,7 +309,7 @@ def path(
     """
     if loss not in ("squared", "logistic"):
         raise ValueError(f"loss must be 'squared' or 'logistic', got {loss!r}.")
-    options = {
+    options: dict[str, Any] = {
         "pk": (p, k),
         "alphas": alphas,
         "alpha_ratio": alpha_ratio,
@@ -375,22 +345,11 @@ def path(
     return found if prepared.left_out is None else prepared.left_out.widen_path(found)
 
 
-@document_search
-class MMTFLRegressorCV(TaskSearch, TaskRegressor):
+class MMTFLRegressorCV(TaskSearch, TaskRegressor, FamilyParameters, CandidateParameters):
     """Multitask regression that chooses its strength and its member of the family by cross-validation.
 
     For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part; the
     best (p, k, alpha) is fitted on all rows.
-
-    Parameters
-    ----------
-    <search parameters>
-    <shared parameters>
-
-    Attributes
-    ----------
-    <search attributes>
-    <shared attributes>
 
     Examples
     --------
@@ -405,75 +364,12 @@ class MMTFLRegressorCV(TaskSearch, TaskRegressor):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{name: rule for name, rule in REGRESSOR_CONSTRAINTS.items() if name != "warm_start"},
-        **SEARCH_CONSTRAINTS,
-    }
 
-    def __init__(
-        self,
-        pk=((2, 2), (1, 1), (2, 1), (1, 2)),
-        alphas=100,
-        cv=None,
-        *,
-        alpha_ratio=None,
-        scoring=None,
-        selection="best",
-        fit_intercept=True,
-        standardize=False,
-        scale_targets=False,
-        task_column=None,
-        unknown_task="error",
-        solver="auto",
-        max_iter=1000,
-        tol=1e-7,
-        n_jobs=None,
-        engine=None,
-        verbose=0,
-        eps=1e-2,
-        checkpoint=None,
-    ):
-        self.pk = pk
-        self.alphas = alphas
-        self.cv = cv
-        self.alpha_ratio = alpha_ratio
-        self.scoring = scoring
-        self.selection = selection
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.scale_targets = scale_targets
-        self.task_column = task_column
-        self.unknown_task = unknown_task
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.verbose = verbose
-        self.eps = eps
-        self.checkpoint = checkpoint
-
-
-@document_search
-class MMTFLClassifierCV(TaskSearch, TaskClassifier):
+class MMTFLClassifierCV(TaskSearch, TaskClassifier, FamilyParameters, CandidateParameters):
     """Multitask classification that chooses its strength and its member of the family by cross-validation.
 
     For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part; the
     best (p, k, alpha) is fitted on all rows.
-
-    Parameters
-    ----------
-    <search parameters>
-    <shared parameters>
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (2,)
-        The two classes, sorted; the same in every task.
-    base_rate_tasks_ : ndarray of shape (n_left_out,)
-        Labels of the tasks that have one class and are predicted by its rate; see ``on_degenerate_task``.
-    <search attributes>
-    <shared attributes>
 
     Examples
     --------
@@ -487,50 +383,3 @@ class MMTFLClassifierCV(TaskSearch, TaskClassifier):
     """
 
     _stratify = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{name: rule for name, rule in CLASSIFIER_CONSTRAINTS.items() if name != "warm_start"},
-        **SEARCH_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        pk=((2, 2), (1, 1), (2, 1), (1, 2)),
-        alphas=100,
-        cv=None,
-        *,
-        alpha_ratio=None,
-        scoring=None,
-        selection="best",
-        fit_intercept=True,
-        standardize=False,
-        task_column=None,
-        unknown_task="error",
-        on_degenerate_task="error",
-        solver="auto",
-        max_iter=1000,
-        tol=1e-7,
-        n_jobs=None,
-        engine=None,
-        verbose=0,
-        eps=1e-2,
-        checkpoint=None,
-    ):
-        self.pk = pk
-        self.alphas = alphas
-        self.cv = cv
-        self.alpha_ratio = alpha_ratio
-        self.scoring = scoring
-        self.selection = selection
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.task_column = task_column
-        self.unknown_task = unknown_task
-        self.on_degenerate_task = on_degenerate_task
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.verbose = verbose
-        self.eps = eps
-        self.checkpoint = checkpoint

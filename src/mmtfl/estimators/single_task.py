@@ -7,18 +7,17 @@ of the family, and the search per task is the same search on every task alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils._param_validation import Options
 
-from mmtfl.estimators.additive import document_parts
-from mmtfl.estimators.base import CLASSIFIER_CONSTRAINTS, Prepared
 from mmtfl.estimators.classification import TaskClassifier
-from mmtfl.estimators.regression import REGRESSOR_CONSTRAINTS, TaskRegressor
-from mmtfl.estimators.search import SEARCH_CONSTRAINTS, SearchPrepared, TaskSearch
+from mmtfl.estimators.parameters import SingleTaskParameters, ThreadParameters
+from mmtfl.estimators.prepared import Prepared
+from mmtfl.estimators.regression import TaskRegressor
+from mmtfl.estimators.search import SearchPrepared, TaskSearch
 from mmtfl.model_selection.cross_validation import by_rows
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers.solution import Solution
@@ -27,24 +26,38 @@ from mmtfl.tasks.scaling import column_spread
 
 __all__ = ["SingleTaskClassifierCV", "SingleTaskRegressorCV"]
 
-_NOT_HERE = ("warm_start", "pk", "eps", "solver", "engine", "checkpoint")
-SINGLE_CONSTRAINTS: dict[str, list[Any]] = {
-    **SEARCH_CONSTRAINTS,
-    "p": [Options(Real, {1, 2})],
-    "per_task": ["boolean"],
-}
 
+class SingleTaskSearch(TaskSearch, ThreadParameters, SingleTaskParameters):
+    """The search over strengths on the edge k = inf.
 
-def _constraints(shared: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    return {name: rule for name, rule in {**shared, **SINGLE_CONSTRAINTS}.items() if name not in _NOT_HERE}
+    Attributes
+    ----------
+    alpha_ : float, or ndarray of shape (n_tasks,) with ``per_task``
+        The strength chosen, in units of the loss of all tasks: ``MMTFLRegressor(p, inf, alpha)`` has the same
+        coefficients in the tasks of that strength.
+    alphas_ : ndarray of shape (n_alphas,), or (n_tasks, n_alphas)
+        Strengths tried, largest first.
+    cv_results_ : dict of ndarrays
+        One row per alpha, and per task with ``per_task``: alpha, mean_test_score, std_test_score,
+        rank_test_score and a column per fold.
+    best_score_ : float
+        Mean held-out score of the choice, over tasks too: of ``scoring``, or with None minus half the mean
+        squared error (in units of each task's spread with ``scale_targets``), or minus the mean logistic
+        loss.
+    heldout_scores_ : dict of ndarrays
+        Scores of each task on held-out rows, as in `MMTFLRegressorCV`: task, n_rows, and r2, or accuracy, auc
+        and base_rate.
+    best_p_, best_k_ : float
+        The member of the family: p and inf.
+    path_ : Path, or a list with one for each task
+        Coefficients at all alphas, on all rows.
+    """
 
-
-class SingleTaskSearch(TaskSearch):
-    """The search over strengths on the edge k = inf."""
-
-    path_: Any
     # the family's options that have nothing to choose here
-    solver, engine, eps, checkpoint = "auto", None, 1.0, None
+    solver, engine, checkpoint = "auto", None, None
+
+    def _penalty_numbers(self) -> dict[str, Any]:
+        return {}
 
     @property
     def pk(self) -> tuple[float, float]:
@@ -71,7 +84,7 @@ class SingleTaskSearch(TaskSearch):
         self.alpha_ = shares * np.array([search.alpha_ for search in searches])
         self.best_score_ = float(np.mean([search.best_score_ for search in searches]))
         self.best_p_, self.best_k_ = self.pk
-        self.path_ = [search.path_ for search in searches]
+        self.path_ = [search.path_ for search in searches]  # type: ignore[assignment]
         own = [task.column_scale for task, _ in alone]
         return _together(solutions, shares, own, prepared.column_scale), make_penalty(*self.pk, 1.0)
 
@@ -145,65 +158,10 @@ def _together(solutions: tuple, shares: np.ndarray, own: list, common: np.ndarra
     )
 
 
-PARAMETERS = """\
-p : {1, 2}, default=2
-    2 is ridge, 1 the lasso.
-alphas : int or array-like, default=100
-    Number of strengths, from the smallest that gives zero (or next to nothing, for ridge) down to
-    ``alpha_ratio`` times it, or the strengths themselves.
-per_task : bool, default=False
-    Whether every task has a strength of its own, chosen on its own rows, instead of one for all tasks. With
-    ``standardize`` each task is then on its own scale.
-cv : int, splitter or iterable of (train, test), default=None
-    None is 5, a number n is ``TaskKFold(n, random_state=0)`` (stratified for classifiers).
-alpha_ratio : float, optional
-    Smallest over largest alpha; None is 1e-6 for ridge, for the lasso 1e-3, or 1e-2 with fewer rows than
-    coefficients.
-scoring : str or callable, optional
-    Score of held-out rows, averaged over tasks, as in ``task_scorer``. None is minus the loss of the rows.
-selection : {"best", "one_se"}, default="best"
-    Take the best mean score, or the strongest alpha whose score is within one standard error of it."""
-
-OWN_ATTRIBUTES = """\
-alpha_ : float, or ndarray of shape (n_tasks,) with ``per_task``
-    The strength chosen, in units of the loss of all tasks: ``MMTFLRegressor(p, inf, alpha)`` has the same
-    coefficients in the tasks of that strength.
-alphas_ : ndarray of shape (n_alphas,), or (n_tasks, n_alphas)
-    Strengths tried, largest first.
-cv_results_ : dict of ndarrays
-    One row per alpha, and per task with ``per_task``: alpha, mean_test_score, std_test_score,
-    rank_test_score and a column per fold.
-best_score_ : float
-    Mean held-out score of the choice, over tasks too: of ``scoring``, or with None minus half the mean
-    squared error (in units of each task's spread with ``scale_targets``), or minus the mean logistic loss.
-heldout_scores_ : dict of ndarrays
-    Scores of each task on held-out rows, as in `MMTFLRegressorCV`: task, n_rows, and r2, or accuracy, auc and
-    base_rate.
-best_p_, best_k_ : float
-    The member of the family: p and inf.
-path_ : Path, or a list with one for each task
-    Coefficients at all alphas, on all rows."""
-
-
-def document_single(cls: type[TaskSearch]) -> type[TaskSearch]:
-    """Write the parameters into the docstring."""
-    return document_parts(OWN_ATTRIBUTES, without=_NOT_HERE, parameters=PARAMETERS)(cls)
-
-
-@document_single
 class SingleTaskRegressorCV(SingleTaskSearch, TaskRegressor):
     """One ridge or lasso per task, with strengths chosen by cross-validation.
 
     The baseline of multitask learning: tasks share nothing but, unless ``per_task``, their strength.
-
-    Parameters
-    ----------
-    <own parameters>
-    <shared parameters>
-
-    Attributes
-    ----------
-    <shared attributes>
 
     Examples
     --------
@@ -215,64 +173,11 @@ class SingleTaskRegressorCV(SingleTaskSearch, TaskRegressor):
     (3,)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = _constraints(REGRESSOR_CONSTRAINTS)
 
-    def __init__(
-        self,
-        p=2,
-        alphas=100,
-        cv=None,
-        *,
-        per_task=False,
-        alpha_ratio=None,
-        scoring=None,
-        selection="best",
-        fit_intercept=True,
-        standardize=False,
-        scale_targets=False,
-        task_column=None,
-        unknown_task="error",
-        max_iter=1000,
-        tol=1e-7,
-        n_jobs=None,
-        verbose=0,
-    ):
-        self.p = p
-        self.alphas = alphas
-        self.cv = cv
-        self.per_task = per_task
-        self.alpha_ratio = alpha_ratio
-        self.scoring = scoring
-        self.selection = selection
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.scale_targets = scale_targets
-        self.task_column = task_column
-        self.unknown_task = unknown_task
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-
-@document_single
 class SingleTaskClassifierCV(SingleTaskSearch, TaskClassifier):
     """One penalised logistic regression per task, with strengths chosen by cross-validation.
 
     The baseline of multitask learning: tasks share nothing but, unless ``per_task``, their strength.
-
-    Parameters
-    ----------
-    <own parameters>
-    <shared parameters>
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (2,)
-        The two classes, sorted; the same in every task.
-    base_rate_tasks_ : ndarray of shape (n_left_out,)
-        Labels of the tasks that have one class and are predicted by its rate; see ``on_degenerate_task``.
-    <shared attributes>
 
     Examples
     --------
@@ -286,41 +191,3 @@ class SingleTaskClassifierCV(SingleTaskSearch, TaskClassifier):
     """
 
     _stratify = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = _constraints(CLASSIFIER_CONSTRAINTS)
-
-    def __init__(
-        self,
-        p=2,
-        alphas=100,
-        cv=None,
-        *,
-        per_task=False,
-        alpha_ratio=None,
-        scoring=None,
-        selection="best",
-        fit_intercept=True,
-        standardize=False,
-        task_column=None,
-        unknown_task="error",
-        on_degenerate_task="error",
-        max_iter=1000,
-        tol=1e-7,
-        n_jobs=None,
-        verbose=0,
-    ):
-        self.p = p
-        self.alphas = alphas
-        self.cv = cv
-        self.per_task = per_task
-        self.alpha_ratio = alpha_ratio
-        self.scoring = scoring
-        self.selection = selection
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.task_column = task_column
-        self.unknown_task = unknown_task
-        self.on_degenerate_task = on_degenerate_task
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.verbose = verbose

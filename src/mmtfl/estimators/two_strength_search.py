@@ -6,28 +6,25 @@ told to the model, once, and a new pair of norms is searched without a class of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.utils import get_tags
-from sklearn.utils._param_validation import (
-    HasMethods,
-    Interval,
-    InvalidParameterError,
-    validate_parameter_constraints,
-)
+from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.additive import AdditiveModel
-from mmtfl.estimators.base import Prepared
 from mmtfl.estimators.capped import CappedModel
+from mmtfl.estimators.declaration import check_parameters, restated
 from mmtfl.estimators.notebook import ShowsSharing
+from mmtfl.estimators.parameters import CrossValidationParameters, ThreadParameters, TwoStrengthParameters
+from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.saving import Savable
 from mmtfl.estimators.search import TaskSearch, search_settings
 from mmtfl.model_selection.cross_validation import (
@@ -61,30 +58,20 @@ def _has(name: str) -> Any:
     return check
 
 
-class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
+class TwoStrengthCV(
+    CrossValidationParameters,
+    ThreadParameters,
+    TwoStrengthParameters,
+    Savable,
+    ShowsSharing,
+    MetaEstimatorMixin,
+    BaseEstimator,
+):
     """Choose the two strengths of a model by cross-validation, and fit it with them.
 
     Serves `DirtyRegressor`, `RobustRegressor`, `LowRankRegressor`, `CappedRegressor` and their classifiers.
     On each fold's training part the model is solved on a grid of both strengths, every solution started from
     its neighbour, and scored on the test part; the best pair is fitted on all rows.
-
-    Parameters
-    ----------
-    estimator : model with two strengths
-        The model to tune; its own two strengths are not used.
-    strengths : int, or pair of int or array-like, default=10
-        How many values of each strength, from the smallest that gives zero down to ``ratio`` times it; or
-        the values themselves.
-    cv : int, splitter or iterable of (train, test), default=None
-        None is 5, a number n is ``TaskKFold(n, random_state=0)`` (stratified for classifiers): every task is
-        in the training part of every fold.
-    ratio : float, optional
-        Smallest over largest value of a strength; None is 1e-3.
-    scoring : str or callable, optional
-        Score of held-out rows, averaged over tasks, as in ``task_scorer``. None is minus the loss of the
-        rows.
-    n_jobs : int, optional
-        Threads over folds; -1 for all processors. The result is the same for any number.
 
     Attributes
     ----------
@@ -128,26 +115,10 @@ class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
     __metadata_request__decision_function: ClassVar = {"task": True}
     __metadata_request__score: ClassVar = {"task": True}
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [HasMethods(["fit", "predict"])],
-        "strengths": [Interval(Integral, 1, None, closed="left"), "array-like"],
-        "cv": [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), Iterable, None],
-        "ratio": [Interval(Real, 0, 1, closed="neither"), None],
-        "scoring": [str, callable, None],
-        "n_jobs": [
-            Interval(Integral, 1, None, closed="left"),
-            Interval(Integral, None, -1, closed="right"),
-            None,
-        ],
-    }
-
-    def __init__(self, estimator, strengths=10, cv=None, *, ratio=None, scoring=None, n_jobs=None):
-        self.estimator = estimator
-        self.strengths = strengths
-        self.cv = cv
-        self.ratio = ratio
-        self.scoring = scoring
-        self.n_jobs = n_jobs
+    n_jobs: int | None = restated(
+        default=None,
+        description="Threads over folds; -1 for all processors. The result is the same for any number.",
+    )
 
     def fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> TwoStrengthCV:
         """Choose the strengths and fit the model with them.
@@ -197,9 +168,7 @@ class TwoStrengthCV(Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
 
     def _check_parameters(self) -> Any:
         """Check the parameters; an unfitted copy of the model."""
-        validate_parameter_constraints(
-            self._parameter_constraints, self.get_params(deep=False), type(self).__name__
-        )
+        check_parameters(self)
         if not isinstance(self.estimator, AdditiveModel | CappedModel):
             raise InvalidParameterError(
                 f"estimator={self.estimator!r} does not have two strengths: use a Dirty, Robust, LowRank or "

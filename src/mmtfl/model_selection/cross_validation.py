@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from scipy import sparse
-from scipy.special import expit
 
 from mmtfl.engines.base import Engine
 from mmtfl.model_selection.heldout import class_sums, heldout_scores, squared_errors
@@ -236,7 +235,8 @@ class HeldOut:
     def _sums(self, z: np.ndarray) -> np.ndarray:
         weights = np.ones_like(z) if self.rows.weights is None else self.rows.weights
         if self.settings.classes is None:
-            return squared_errors(self.rows.y, z, weights, self.task, self.unit)
+            mean = self.settings.loss.mean(z)
+            return squared_errors(self.rows.y, mean, weights, self.task, self.unit)
         return class_sums(self.rows.y, z, weights, self.task, len(self.unit))
 
     def _score(self, z: np.ndarray) -> float:
@@ -251,7 +251,9 @@ class HeldOut:
             y = settings.classes[(y > 0.0).astype(np.intp)]
             if "decision_function" not in metric.responses:
                 by_probability = "predict_proba" in metric.responses
-                z = expit(z) if by_probability else settings.classes[(z > 0.0).astype(np.intp)]
+                z = settings.loss.mean(z) if by_probability else settings.classes[(z > 0.0).astype(np.intp)]
+        else:
+            z = settings.loss.mean(z)
         labels = rows.labels[rows.observation_task]
         return score_predictions(y, z, labels, rows.weights, metric=metric, pooled=settings.pooled)
 

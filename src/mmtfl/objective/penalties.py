@@ -7,7 +7,7 @@ A row penalty is ``phi(||a_j||_p)``. `RowPower` has ``phi = alpha rho^r`` with `
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -171,11 +171,8 @@ class RowPenalty(ABC):
 
     def of_rows(self, index: np.ndarray) -> Self:
         """The penalty of some of the rows."""
-        changed = {
-            name: np.asarray(getattr(self, name))[index]
-            for name in ("alpha", "eps")
-            if np.ndim(getattr(self, name)) > 0
-        }
+        numbers = {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
+        changed = {name: values[index] for name, values in numbers.items() if values.ndim > 0}
         return replace(self, **changed) if changed else self
 
     def at(self, alpha: float | np.ndarray) -> Self:

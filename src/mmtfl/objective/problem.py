@@ -76,10 +76,20 @@ class Problem:
         """Unit of slopes: the largest gradient entry at A = 0, or the size of y where that is zero."""
         return self.steepest or float(max(1.0, np.abs(self.design.y).max()))
 
+    @cached_property
+    def loss_curvature(self) -> np.ndarray:
+        """Second derivative of a row's loss in z, by task: its bound, or its largest value at A = 0."""
+        design, loss = self.design, self.loss
+        if loss.curvature is not None:
+            return np.full(design.n_tasks, loss.curvature)
+        z = design.spread(self.null_intercept)
+        bend = loss.hessian(design.y, z, np.ones_like(z))
+        return np.maximum.reduceat(bend, design.offsets[:-1])
+
     @property
     def curvature(self) -> np.ndarray:
-        """Bound on the loss's second derivative in every entry of A."""
-        return self.loss.curvature * self.design.curvature
+        """The loss's second derivative in every entry of A: a bound, or what stands for one."""
+        return self.loss_curvature * self.design.curvature
 
     def row_violation(
         self, penalty: RowPenalty, A: np.ndarray, gradient: np.ndarray, kept_curvature=None
@@ -101,7 +111,9 @@ class Problem:
     def dual_gap(
         self, penalty: RowPenalty, primal: float, z: np.ndarray, gradient: np.ndarray
     ) -> float | None:
-        """Duality gap at an objective of `primal` and predictor z, eq. (9); None for concave members."""
+        """Duality gap at an objective of `primal` and predictor z, eq. (9); None where there is no dual."""
+        if not self.loss.has_dual:
+            return None
         return penalty.dual_gap(primal, gradient, lambda shrink: self.dual_value(z, shrink))
 
     def dual_value(self, z: np.ndarray, shrink: float) -> float:

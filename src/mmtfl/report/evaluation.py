@@ -280,12 +280,14 @@ class _Rows:
         ]
 
     def scores(self, response: np.ndarray, metric: str) -> dict[Any, float]:
-        """Score of each task over the rows that have a response; no entry for a task without a score."""
+        """Score of each task over the rows that have a response; none where the target is constant."""
         known = ~np.isnan(response)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # tasks without a score are told in the report
             scores = per_task_scores(self.y[known], response[known], self.labels[known], metric)
-        return {label: score for label, score in scores.items() if math.isfinite(score)}
+        values = set(zip(self.labels.tolist(), self.y.tolist(), strict=True))
+        varied = {label for label, n in Counter(label for label, _ in values).items() if n > 1}
+        return {label: value for label, value in scores.items() if math.isfinite(value) and label in varied}
 
     def shares(self, response: np.ndarray, second: Any) -> dict[str, dict[Any, float]]:
         """How many rows of each task the response gets right, and how many the commoner class."""

@@ -20,6 +20,7 @@ from mmtfl.report.sentences import (
     number,
     pair,
     score,
+    search_beside,
     search_headline,
     verdict,
 )
@@ -63,6 +64,7 @@ def make_page(
         "n_left_out": max(0, summary.n_features - MOST_FEATURES),
         "kinds": [(kind, summary.counts[kind], _meaning(kind, summary)) for kind in KINDS],
         "how_chosen": how_chosen(summary),
+        "search_scores": search_beside(summary) if evaluation else None,
         "search_chart": search_chart(summary.search) if summary.search else None,
         "search_grid": grid_chart(summary.search.grid) if summary.search and summary.search.grid else None,
         "history_chart": history_chart(summary.convergence.history),

@@ -199,15 +199,21 @@ def _left_out(evaluation: Evaluation) -> list[str]:
     assert errors is not None
     labels = np.array([str(task.label) for task in evaluation.tasks], dtype=object)
     no_variation = "whose target does not vary" if evaluation.metric == "R²" else "with one class"
+    alone = errors.too_few & _with_one_class(evaluation)  # never held out, however many rows they have
     parts = [
         f"{count(int(mask.sum()), 'task')} {why} ({_few(labels[mask].tolist())})"
         for mask, why in (
-            (errors.too_few, f"with fewer than {FEW_ROWS} held-out rows"),
-            (errors.unscored, no_variation),
+            (errors.too_few & ~alone, f"with fewer than {FEW_ROWS} held-out rows"),
+            (errors.unscored | alone, no_variation),
         )
         if mask.any()
     ]
     return [f"Left out of this comparison: {_list(parts)}."] if parts else []
+
+
+def _with_one_class(evaluation: Evaluation) -> np.ndarray:
+    """Tasks with rows enough, all of one class."""
+    return np.array([task.n_rows >= FEW_ROWS and task.fitted is None for task in evaluation.tasks])
 
 
 def _few(names: list[str], most: int = 5) -> str:
@@ -326,9 +332,9 @@ def _in_words(found: OverTasks) -> str:
     if found.n_tasks > 1:
         value = f"median {value} over {found.n_tasks} tasks (mean {_plain_score(found.mean)})"
     if found.only_few:
-        value += f", fewer than {FEW_ROWS} rows {'each' if found.n_tasks > 1 else 'only'}"
+        value += f", fewer than {FEW_ROWS} held-out rows {'each' if found.n_tasks > 1 else 'only'}"
     if found.n_few:
-        value += f", {count(found.n_few, 'task')} with fewer than {FEW_ROWS} rows apart"
+        value += f", {count(found.n_few, 'task')} with fewer than {FEW_ROWS} held-out rows apart"
     if found.n_undefined:
         value += f", {count(found.n_undefined, 'task')} without a score apart"
     return value
@@ -348,6 +354,12 @@ def search_headline(summary: ModelSummary) -> str | None:
         saved = 1 - search.best_score / without
         line += f": the loss is {saved:.0%} smaller than without any feature"
     return line + "."
+
+
+def search_beside(summary: ModelSummary) -> str | None:
+    """The same for a report with a table, whose scores are of other folds."""
+    line = search_headline(summary)
+    return line and f"{line} These rows chose the strength too, which favours it a little."
 
 
 def how_chosen(summary: ModelSummary) -> str:

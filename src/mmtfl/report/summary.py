@@ -190,8 +190,8 @@ class ModelSummary:
 
     @property
     def n_counted(self) -> int:
-        """Number of tasks that count when it is told how many use a feature: those not set apart."""
-        return sum(not task.set_apart for task in self.tasks)
+        """Number of tasks that count when it is told how many use a feature: all that share in the fit."""
+        return sum(not (task.set_apart or task.base_rate) for task in self.tasks)
 
     @property
     def size_label(self) -> str:
@@ -330,8 +330,10 @@ def _usage_notes(model: Any, use: FeatureUse) -> list[str]:
             )
         if not everywhere:
             notes.append("A task could use a feature only if it varies within the task's rows.")
-    if use.n_counted < len(model.tasks_):
+    if len(getattr(model, "outlier_tasks_", ())):
         notes.append("Tasks that the model sets apart are not counted.")
+    if len(getattr(model, "base_rate_tasks_", ())):
+        notes.append("Tasks with a single class, which were left out of the fit, are not counted.")
     return notes
 
 

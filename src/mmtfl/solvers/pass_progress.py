@@ -1,4 +1,4 @@
-"""Telling on stderr how far the passes of Algorithm 1 are."""
+"""Progress of Algorithm 1 on stderr, one line a second at most."""
 
 import sys
 from time import monotonic
@@ -7,7 +7,7 @@ _SECONDS = 1.0  # between two lines, at least
 
 
 class Reporter:
-    """Print the passes, the objective, how much A still moves and the features left, a line a second at most.
+    """Print the pass, the objective, how far A moved and the features left.
 
     Parameters
     ----------
@@ -19,7 +19,7 @@ class Reporter:
         self.name, self._last = name, monotonic()
 
     def __call__(self, n_passes: int, objective: float, change: float, n_kept: int) -> None:
-        """Tell of one pass, unless another was told of just now."""
+        """Print one pass, unless the last line is younger than a second."""
         if monotonic() - self._last >= _SECONDS:
             self._last = monotonic()
             print(

@@ -198,7 +198,7 @@ class RowDescent:
 
     def _kept_curvature(self, rows: np.ndarray) -> np.ndarray:
         self.working_set.add(rows)
-        return self.problem.loss.curvature * self.working_set.curvature(rows)
+        return self.problem.loss_curvature * self.working_set.curvature(rows)
 
     def _grow(self, A: np.ndarray, violations: np.ndarray, least: float) -> int:
         """Gather the kept rows and the worst of the others, twice as many as are kept; how many of those."""
@@ -237,7 +237,8 @@ class RowDescent:
         if problem.loss.is_quadratic:
             return self._step(penalty, state, self.working_set.base, rows, tolerance, **limits) or 0.0
         loss, at = problem.loss, (design.y, state.z, design.row_weight)
-        hessian = np.maximum(loss.hessian(*at), _LEAST_WEIGHT * loss.curvature * design.row_weight)
+        least = _LEAST_WEIGHT * design.spread(problem.loss_curvature) * design.row_weight
+        hessian = np.maximum(loss.hessian(*at), least)
         # Where the model is too flat the step goes too far: raise its curvature towards the majorant, where
         # the model lies above the loss and any fall of it is a fall of the objective.
         for damping in range(self._damping, len(_DAMPING)):

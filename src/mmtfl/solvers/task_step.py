@@ -160,7 +160,7 @@ class TaskStep:
             goal = tol * max(size, 1e-300) if goal is None else goal
             if size <= goal:
                 break
-            h = np.maximum(loss.hessian(y, z, row_weight), 1e-8 * loss.curvature * row_weight)
+            h = np.maximum(loss.hessian(y, z, row_weight), 1e-8 * self.problem.loss_curvature[0] * row_weight)
             response = z - slope_z / h
             centre, root_h = float(h @ response / h.sum()) if design.fit_intercept else 0.0, np.sqrt(h)
             np.copyto(x, X.T)

@@ -93,7 +93,7 @@ def _family(pk: Any, split: Split, classify: bool, options: Mapping, grid: Grid)
     search = MMTFLClassifierCV if classify else MMTFLRegressorCV
     train = split.train
     n_folds = grid.folds if np.ndim(pk) == 1 else grid.folds_to_choose(train)
-    tuning = {"alphas": grid.alphas, "alpha_ratio": grid.alpha_ratio, "tol": grid.tol}
+    tuning: dict[str, Any] = {"alphas": grid.alphas, "alpha_ratio": grid.alpha_ratio, "tol": grid.tol}
     model = search(pk=pk, cv=split.folds(n_folds), **tuning, **options)
     model.fit(train.X, train.y, task=train.task)
     chosen = {"p": model.best_p_, "k": model.best_k_, "alpha": model.alpha_}
@@ -131,7 +131,7 @@ def _pooled(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitte
         centre = np.array([y.mean() for y in own])
         unit = np.array([y.std() or 1.0 for y in own])
     y = train.y if classify else (train.y - centre[code]) / unit[code]
-    tuning = {"alphas": grid.single, "cv": folds, "tol": grid.tol, **_scaling(options)}
+    tuning: dict[str, Any] = {"alphas": grid.single, "cv": folds, "tol": grid.tol, **_scaling(options)}
     models = [search(p=p, **tuning).fit(train.X, y) for p in (2, 1)]
     model = max(models, key=lambda model: model.best_score_)
 

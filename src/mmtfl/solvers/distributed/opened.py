@@ -11,7 +11,7 @@ import numpy as np
 from mmtfl.engines.base import Engine
 from mmtfl.engines.threads import Streaming
 from mmtfl.objective.losses import Loss
-from mmtfl.solvers.distributed import shard_questions
+from mmtfl.solvers.distributed import shards
 from mmtfl.solvers.distributed.placed import Placed
 from mmtfl.solvers.distributed.placed_problem import PlacedDesign, PlacedProblem
 from mmtfl.solvers.distributed.shards import Spec
@@ -59,10 +59,8 @@ class OpenTasks:
         self.n_rows = int(stored.rows_held(compress=compress).sum())
 
     @cached_property
-    def _moments(self) -> shard_questions.ColumnMoments:
-        return shard_questions.ColumnMoments(
-            *self.placed.ask_tasks(shard_questions.column_moments, name="moments")
-        )
+    def _moments(self) -> shards.ColumnMoments:
+        return shards.ColumnMoments(*self.placed.ask_tasks(shards.column_moments, name="moments"))
 
     @property
     def could_use(self) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from mmtfl.engines.base import Engine
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers.distributed import shard_questions
+from mmtfl.solvers.distributed import shards
 from mmtfl.solvers.distributed.shards import (
     Held,
     InMemory,
@@ -118,10 +118,10 @@ class Placed:
 
     def judge(self, pairs: list) -> tuple[np.ndarray, float, float]:
         """At the coefficients held: the gradient in A, the largest slope of an intercept, and the loss."""
-        gradient, slope, loss = self.ask_tasks(shard_questions.judge, pairs, name="judge")
+        gradient, slope, loss = self.ask_tasks(shards.judge, pairs, name="judge")
         return np.ascontiguousarray(gradient.T), float(np.abs(slope).max()), float(loss.sum())
 
     def dual(self, pairs: list, shrink: float) -> float:
         """Dual value of the loss at `shrink` times the dual point of the coefficients held; eq. (9)."""
-        parts = self.ask(shard_questions.dual, pairs, [shrink] * len(self.shards), name="dual")
+        parts = self.ask(shards.dual, pairs, [shrink] * len(self.shards), name="dual")
         return float(np.concatenate(parts).sum())

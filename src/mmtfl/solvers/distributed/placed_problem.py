@@ -11,7 +11,7 @@ import numpy as np
 
 from mmtfl.objective.design import Design, is_moderate, nearest_powers_of_two
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers.distributed import shard_questions
+from mmtfl.solvers.distributed import shards
 from mmtfl.solvers.distributed.placed import Placed
 from mmtfl.tasks.grouping import offsets_of
 
@@ -53,8 +53,8 @@ class PlacedDesign(Design):
         return PlacedDesign(placed, self.n_tasks, self._n_rows, self._room)
 
     @cached_property
-    def _rows(self) -> shard_questions.Rows:
-        return shard_questions.Rows(*self.placed.ask_tasks(shard_questions.rows, name="rows"))
+    def _rows(self) -> shards.Rows:
+        return shards.Rows(*self.placed.ask_tasks(shards.rows, name="rows"))
 
     @property
     def y(self) -> np.ndarray:
@@ -75,17 +75,17 @@ class PlacedDesign(Design):
         """X_t.T @ v_t for every task, as (n_features, n_tasks)."""
         bounds = self.offsets[[*self.placed.firsts, self.n_tasks]]
         parts = [v[lo:hi] for lo, hi in pairwise(bounds)]
-        return _stacked(self.placed.ask(shard_questions.correlate, parts, name="correlate"))
+        return _stacked(self.placed.ask(shards.correlate, parts, name="correlate"))
 
     @cached_property
     def curvature(self) -> np.ndarray:
         """Weighted square sum of every (centred) column in every task, (n_features, n_tasks)."""
-        return _stacked(self.placed.ask(shard_questions.curvature, name="curvature"))
+        return _stacked(self.placed.ask(shards.curvature, name="curvature"))
 
     def gather(self, index: np.ndarray, out: np.ndarray, *, expand: bool) -> None:
         """Write some columns into the rows of out."""
         wanted = [np.asarray(index, dtype=np.intp)] * len(self.placed.shards)
-        np.concatenate(self.placed.ask(shard_questions.gather, wanted, name="gather"), axis=1, out=out)
+        np.concatenate(self.placed.ask(shards.gather, wanted, name="gather"), axis=1, out=out)
 
 
 def _stacked(parts: list[np.ndarray]) -> np.ndarray:
@@ -98,8 +98,8 @@ class PlacedProblem(Problem):
     design: PlacedDesign
 
     @cached_property
-    def _null(self) -> shard_questions.Null:
-        return shard_questions.Null(*self.design.placed.ask_tasks(shard_questions.null, name="null"))
+    def _null(self) -> shards.Null:
+        return shards.Null(*self.design.placed.ask_tasks(shards.null, name="null"))
 
     @cached_property
     def null_intercept(self) -> np.ndarray:
@@ -128,7 +128,7 @@ class PlacedProblem(Problem):
         if is_moderate(self.steepest):
             return self, None
         placed = self.design.placed
-        largest = np.max(placed.ask(shard_questions.column_maxima, name="maxima"), axis=0)
+        largest = np.max(placed.ask(shards.column_maxima, name="maxima"), axis=0)
         factor = nearest_powers_of_two(largest)
         scale = placed.spec.column_scale
         seen = placed.seen_as(column_scale=factor if scale is None else scale * factor)

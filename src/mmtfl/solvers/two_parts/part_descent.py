@@ -12,7 +12,7 @@ import numpy as np
 
 from mmtfl.objective.problem import Problem
 from mmtfl.objective.two_norms import TwoNorms
-from mmtfl.solvers.two_parts.two_part_solution import AdditiveSolution
+from mmtfl.solvers.solution import AdditiveSolution
 
 _ROUNDING = 1e-14  # an objective that rises by less has not risen
 _ALPHA_RESOLVED = 1e-10
@@ -116,7 +116,7 @@ class PassDescent:
         loss, design = self.problem.loss, self.problem.design
         if loss.is_quadratic:
             return self._step(norms, state, slope_z, design.row_weight, tolerance)
-        bound = loss.curvature * design.row_weight
+        bound = design.spread(self.problem.loss_curvature) * design.row_weight
         hessian = loss.hessian(design.y, state.z, design.row_weight)
         # Where the model is too flat the step goes too far: raise its curvature towards the bound, where the
         # model lies above the loss and any fall of it is a fall of the objective.
@@ -178,9 +178,8 @@ def best_shifts(problem: Problem, z: np.ndarray) -> np.ndarray:
     design, loss = problem.design, problem.loss
     if loss.is_quadratic:
         return design.task_means(design.y - z, design.row_weight)
-    # beyond these shifts the slope of a task's loss has the sign of the shift
-    high = np.maximum.reduceat(np.abs(z), design.offsets[:-1]) + 60.0
-    low = -high
+    low, high = loss.shift_range(design.y, z)
+    low, high = np.minimum.reduceat(low, design.offsets[:-1]), np.maximum.reduceat(high, design.offsets[:-1])
     shift = np.zeros(design.n_tasks)
     for _ in range(60):
         moved = z + design.spread(shift)

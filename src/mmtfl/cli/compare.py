@@ -97,6 +97,7 @@ def compare(
     text, talk = text or TextOptions(), talk or TalkOptions()
     from mmtfl_lab.paper.experiments import default_jobs
     from mmtfl_lab.paper.methods import COMPARED, Grid
+    from mmtfl_lab.paper.store import OtherSettings
     from mmtfl_lab.paper.table_comparison import compare as run
 
     names = choose("methods", methods, COMPARED)
@@ -109,7 +110,7 @@ def compare(
         raise BadInput("compare needs tasks: name their column with --task, or give several --target.")
     training = read_training(data, table, text, quiet=talk.quiet)
     pool, chosen = _pool(training), _metric(metric, training)
-    with resumable(is_kept=output is not None), library_words():
+    with resumable(OtherSettings, is_kept=output is not None), library_words():
         found = run(
             pool,
             metric=chosen,

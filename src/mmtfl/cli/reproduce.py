@@ -82,6 +82,7 @@ def reproduce(
     use_one_thread()
     from mmtfl_lab.paper.experiments import absent, default_jobs
     from mmtfl_lab.paper.experiments import reproduce as run
+    from mmtfl_lab.paper.store import OtherSettings
 
     check_counts(repeats=repeats, folds=folds, seed=seed, jobs=jobs)
     plan = _plan(datasets, methods, repeats, fractions, folds, seed, quick)
@@ -93,7 +94,7 @@ def reproduce(
     plan = replace(plan, datasets=[name for name in plan.datasets if name not in absent(plan)])
     if table2 and not plan.datasets:
         raise BadInput("None of the data sets asked for is on this machine: name D1 or D2, which are drawn.")
-    with resumable():
+    with resumable(OtherSettings):
         results = run(
             plan,
             out,

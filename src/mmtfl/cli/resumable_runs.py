@@ -37,13 +37,11 @@ def choose(option: str, given: list[str] | None, known: Iterable[str]) -> list[s
 
 
 @contextmanager
-def resumable(*, is_kept: bool = True) -> Iterator[None]:
-    """Word what ends a run of cells early: settings that differ from those of the folder, or Ctrl-C."""
-    from mmtfl_lab.paper.store import OtherSettings
-
+def resumable(other_settings: type[Exception], *, is_kept: bool = True) -> Iterator[None]:
+    """Word what ends a run of cells early: `other_settings` than those of the folder, or Ctrl-C."""
     try:
         yield
-    except OtherSettings as error:
+    except other_settings as error:
         raise BadInput(str(error)) from None
     except KeyboardInterrupt:
         words = [word for word in command_words.get() if word != "--fresh"]

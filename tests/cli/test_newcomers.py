@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import mmtfl
+from mmtfl.cli.cv import TWO_STRENGTHS
 from mmtfl.cli.main import COMMANDS, main
-from mmtfl.cli.methods import TWO_STRENGTHS
 
 METHODS = ("mmtfl", *TWO_STRENGTHS, "single")
 

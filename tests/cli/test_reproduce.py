@@ -11,9 +11,9 @@ import pytest
 
 from mmtfl.cli.main import main
 from mmtfl.datasets.simulate import make_tasks
-from mmtfl_lab.paper import reproduce as runs
+from mmtfl_lab.paper import experiments as runs
+from mmtfl_lab.paper.data_sets import PROBLEMS, Problem, load_pool, pool_of_rows
 from mmtfl_lab.paper.methods import Grid
-from mmtfl_lab.paper.problems import PROBLEMS, Problem, load_pool, pool_of_rows
 
 
 def small_pool(seed):

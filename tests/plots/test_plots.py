@@ -32,11 +32,11 @@ from mmtfl.plots import (
     SearchDisplay,
     SharedPartDisplay,
     SharingMapDisplay,
-    fonts,
+    text_labels,
 )
-from mmtfl.plots.colours import Style
-from mmtfl.plots.label_text import shown
-from mmtfl.plots.search_curves import Curve
+from mmtfl.plots.figures import Style
+from mmtfl.plots.search_display import Curve
+from mmtfl.plots.text_labels import shown
 from mmtfl.report.charts import history_chart
 from report.fitted import HOSTILE, mixed, model_of
 
@@ -310,7 +310,7 @@ def test_a_path_is_drawn_on_the_scale_of_the_penalty(data):
 
 
 def test_every_letter_has_a_glyph_or_is_written_as_its_number(monkeypatch):
-    monkeypatch.setattr(fonts, "_other_font", lambda letter: None)  # whatever is installed here
+    monkeypatch.setattr(text_labels, "_other_font", lambda letter: None)  # whatever is installed here
     assert shown("\u4e2d a\U0001f3e5") == r"\u4e2d a\U0001f3e5"
     assert shown("na\u00efve \u03b2") == "na\u00efve \u03b2"
     assert shown("\u4e2d" * 30, 24) == r"\u4e2d\u4e2d" + "\u2026" + r"\u4e2d"
@@ -318,10 +318,12 @@ def test_every_letter_has_a_glyph_or_is_written_as_its_number(monkeypatch):
 
 
 def test_another_font_steps_in_for_letters_it_has(monkeypatch):
-    monkeypatch.setattr(fonts, "_other_font", lambda letter: "Some Font" if letter == "\u4e2d" else None)
+    monkeypatch.setattr(
+        text_labels, "_other_font", lambda letter: "Some Font" if letter == "\u4e2d" else None
+    )
     assert shown("\u4e2d\u56fd") == "\u4e2d" + r"\u56fd"
-    assert fonts.families("a\u4e2d") == [*plt.rcParams["font.family"], "Some Font"]
-    assert fonts.families("abc") == plt.rcParams["font.family"]
+    assert text_labels.font_families("a\u4e2d") == [*plt.rcParams["font.family"], "Some Font"]
+    assert text_labels.font_families("abc") == plt.rcParams["font.family"]
 
 
 def test_names_in_other_scripts_are_drawn_without_a_warning(data):

@@ -15,9 +15,8 @@ from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, RobustRegre
 from mmtfl.datasets import make_tasks
 from mmtfl.plots import SharingMapDisplay
 from mmtfl.report import evaluation
-from mmtfl.report.embedded_json import as_json
 from mmtfl.report.evaluation import Evaluation
-from mmtfl.report.html import render_report, write_report
+from mmtfl.report.html import as_json, render_report, write_report
 from mmtfl.report.sentences import caution, number
 from mmtfl.tables.recipe import TableRecipe
 from report.reports import HOSTILE, hostile_model, hostile_problem, large_model

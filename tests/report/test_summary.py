@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from mmtfl.report.words import verdict
 from numpy.testing import assert_allclose
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score, roc_auc_score
@@ -27,6 +26,7 @@ from mmtfl.datasets import make_tasks
 from mmtfl.persistence.json_values import plain
 from mmtfl.report import evaluation as evaluation_module
 from mmtfl.report.evaluation import evaluate
+from mmtfl.report.sentences import verdict
 from mmtfl.report.summary import describe
 
 

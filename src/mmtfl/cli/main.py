@@ -85,8 +85,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         return _run(sys.argv[1:] if tokens is None else list(tokens))
-    except KeyboardInterrupt:
-        print("mmtfl: interrupted.", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print("mmtfl: interrupted.", *stop.args, file=sys.stderr)
         return INTERRUPTED
 
 

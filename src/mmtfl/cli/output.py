@@ -1,4 +1,4 @@
-"""What commands print and write: results on stdout, everything else on stderr, files whole or not at all."""
+"""Printing and writing: results on stdout, everything else on stderr, files whole or not at all."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def write_table(frame: Any, path: Path, *, force: bool) -> None:
         frame.to_feather(stored)
     else:
         frame.to_parquet(stored, index=False)
-    with told_when_full(path):
+    with naming_the_file(path):
         write_whole(path, [stored.getbuffer()], overwrite=force)
 
 
@@ -134,8 +134,8 @@ def _as_csv(frame: Any, separator: str) -> str:
 
 
 @contextmanager
-def told_when_full(path: Path) -> Iterator[None]:
-    """Name the file when the system refuses to write it."""
+def naming_the_file(path: Path) -> Iterator[None]:
+    """Name the file in errors of the system that writes it."""
     try:
         yield
     except FileExistsError:

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
-from mmtfl.cli.output import check_output, note, print_json, say, told_when_full
+from mmtfl.cli.output import check_output, naming_the_file, note, print_json, say
 from mmtfl.cli.saved_models import check_known_tasks, load_model
 from mmtfl.cli.training import library_words
 
@@ -70,7 +70,7 @@ def report(
         check_known_tasks(learned, parts[2], "Leave these rows out.")
     from mmtfl.report.html import write_report
 
-    with library_words(), told_when_full(output):
+    with library_words(), naming_the_file(output):
         write_report(learned, output, data=parts, source=source, title=title)
     if talk.json:
         print_json({"output": str(output), "bytes": output.stat().st_size})

@@ -1,4 +1,4 @@
-"""Saved models as commands see them: loaded, with a recipe for tables."""
+"""Saved models: loading them, the tasks they know, and the recipe that turns a table into their input."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def new_tasks(model: Any, labels: Any) -> dict[Any, int]:
 
 
 def recipe_for(model: Any, task: str | None) -> Any:
-    """How a table becomes what the model takes: as it was fitted, or by the names of its features."""
+    """The recipe that turns a table into input of the model: its own, or one made of its feature names."""
     from dataclasses import replace
 
     from mmtfl.tables.column_encoding import FeatureColumn

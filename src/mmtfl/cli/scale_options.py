@@ -1,4 +1,4 @@
-"""Past one machine, its memory and its next restart: `--dask`, `--memory-limit` and `--checkpoint`."""
+"""`--dask`, `--memory-limit` and `--checkpoint`: a cluster as the engine, and rows that stay in files."""
 
 from __future__ import annotations
 
@@ -15,22 +15,19 @@ _SAMPLE = 1000  # rows from which the kinds of the columns are learned
 
 
 def check_scale(scale: ScaleOptions, data: Path) -> None:
-    """Refuse what cannot be, before anything is started or read."""
+    """Refuse options that contradict each other or the file, before anything is started or read."""
     if scale.workers is not None and scale.dask != "local":
         raise BadInput("--workers goes with --dask local: a scheduler has the workers it has.")
     if scale.workers is not None and scale.workers < 1:
         raise BadInput(f"--workers must be at least 1, got {scale.workers}.")
-    if (
-        scale.memory_limit is not None
-        and not data.is_dir()
-        and data.suffix.lower() not in (".parquet", ".pq")
-    ):
+    is_parquet = data.is_dir() or data.suffix.lower() in (".parquet", ".pq")
+    if scale.memory_limit is not None and not is_parquet:
         raise BadInput(f"--memory-limit leaves rows in parquet files, and {str(data)!r} is not one.")
 
 
 @contextmanager
 def engine_of(scale: ScaleOptions, *, quiet: bool) -> Iterator[Any]:
-    """The engine asked for, None for this process; what was started here is ended here."""
+    """The engine asked for, None for this process; a cluster started here is closed here."""
     if scale.dask is None:
         yield None
         return
@@ -54,9 +51,8 @@ def engine_of(scale: ScaleOptions, *, quiet: bool) -> Iterator[Any]:
 
 def _client(distributed: Any, scale: ScaleOptions) -> Any:
     if scale.dask == "local":
-        return distributed.Client(
-            n_workers=scale.workers, threads_per_worker=1, dashboard_address="127.0.0.1:0"
-        )
+        own = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+        return distributed.Client(n_workers=scale.workers, **own)
     try:
         return distributed.Client(scale.dask, timeout="10s")
     except (OSError, ValueError) as error:
@@ -127,7 +123,7 @@ def _features(data: Path, table: TableOptions) -> list[str] | None:
 
 
 def _sample(stored: Any, *, both_classes: bool) -> Any:
-    """Some rows as a frame, of both classes where that matters."""
+    """The first rows as a frame; with `both_classes`, as many as it takes to see both."""
     import pandas as pd
 
     columns = [*stored.feature_names, stored.target, *([] if stored.weight is None else [stored.weight])]

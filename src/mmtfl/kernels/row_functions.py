@@ -12,29 +12,32 @@ from numba import njit
 POWER, LOGARITHM = 0, 1
 TINY = 1e-150  # below this an entry is zero: powers and reciprocals of it would leave the range of floats
 
-# Sums may be reordered, but the rules of nan and inf hold.
-FAST = {"reassoc", "contract", "nsz"}
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": FAST, "no_cfunc_wrapper": True}
+_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+# Sums over rows may be reordered, but the rules of nan and inf hold.
+_FAST = {**_OPTIONS, "fastmath": {"reassoc", "contract", "nsz"}}
 # Functions that only compiled code calls need no Python wrapper; it would take longer to compile than they.
-entry = njit(**_OPTIONS)  # type: ignore[call-overload]
-inner = njit(**_OPTIONS, no_cpython_wrapper=True)  # type: ignore[call-overload]
+entry = njit(**_FAST)  # type: ignore[call-overload]
+inner = njit(**_FAST, no_cpython_wrapper=True)  # type: ignore[call-overload]
+# Scalar pieces and sorted row problems keep the arithmetic as written. Else a process that compiles them and
+# one that loads them from the cache differ in the last bit: the compiler rearranges a function by its caller.
+exact = njit(**_OPTIONS, no_cpython_wrapper=True)  # type: ignore[call-overload]
 
 
-@inner
+@exact
 def fill(out, value):
     """Set every entry to a value."""
     for t in range(out.size):
         out[t] = value
 
 
-@inner
+@exact
 def copy(source, out):
     """Copy one array into another."""
     for t in range(out.size):
         out[t] = source[t]
 
 
-@inner
+@exact
 def phi(rho, kind, p, r, alpha, eps):
     """Penalty of a row whose p-norm is rho."""
     if rho == 0.0:
@@ -44,7 +47,7 @@ def phi(rho, kind, p, r, alpha, eps):
     return alpha * math.log1p(rho**p / eps)
 
 
-@inner
+@exact
 def phi_slope(rho, kind, p, r, alpha, eps):
     """First derivative of phi at rho > 0."""
     if kind == POWER:
@@ -55,7 +58,7 @@ def phi_slope(rho, kind, p, r, alpha, eps):
     return alpha * p * power / (eps + power * rho)
 
 
-@inner
+@exact
 def phi_bend(rho, kind, p, r, alpha, eps):
     """Second derivative of phi at rho > 0."""
     if kind == POWER:
@@ -67,7 +70,7 @@ def phi_bend(rho, kind, p, r, alpha, eps):
     return alpha * p * power * ((p - 1.0) * eps - power * rho * rho) / (total * total)
 
 
-@inner
+@exact
 def norm_p(a, p):
     """p-norm of a row, scaled by its largest entry so that no power overflows."""
     largest = 0.0
@@ -91,7 +94,7 @@ def norm_p(a, p):
     return largest * total ** (1.0 / p)
 
 
-@inner
+@exact
 def row_value(a, g, L, kind, p, r, alpha, eps):
     """Value of the row problem at a."""
     total = phi(norm_p(a, p), kind, p, r, alpha, eps)
@@ -100,7 +103,7 @@ def row_value(a, g, L, kind, p, r, alpha, eps):
     return total
 
 
-@inner
+@exact
 def _positive_root(size, L, weight, exponent):
     """Root x >= 0 of L x + weight x^exponent = size, exponent > 0; Newton from the right on a convex form."""
     if size <= 0.0:
@@ -130,14 +133,14 @@ def _positive_root(size, L, weight, exponent):
     return max(u, 0.0) ** inverse
 
 
-@inner
+@exact
 def power_root(size, L, weight, exponent):
     """Root x >= 0 of L x + weight x^exponent = size; zero if it is below TINY."""
     x = _positive_root(size, L, weight, exponent)
     return x if x > TINY else 0.0
 
 
-@inner
+@exact
 def larger_root(slope, size, low, high, kind, p, r, alpha, eps):
     """Largest root in [low, high] of slope s + phi'(s) = size that is crossed upwards, or -1.
 

@@ -19,13 +19,12 @@ from numba import carray, cfunc, types
 from numba.extending import intrinsic
 
 from mmtfl.kernels.row_functions import (
-    FAST,
     LOGARITHM,
     POWER,
     copy,
     entry,
+    exact,
     fill,
-    inner,
     norm_p,
     row_value,
 )
@@ -69,7 +68,7 @@ def _call(typing_context, address, g, L, member, row, present, thorough, out):
 call: Any = intrinsic(_call)
 
 
-@inner
+@exact
 def _present_is_better(g, L, kind, p, r, alpha, eps, present, out):
     """Replace `out` by zero if zero is as good, and tell whether the present row is better than both."""
     value = row_value(out, g, L, kind, p, r, alpha, eps)
@@ -154,7 +153,7 @@ def _logarithm_row(g_at, L_at, n, member, row, present_at, thorough, out_at):
 @cache
 def compiled_row_solver(function):
     """Compile a row solver of the signature above."""
-    return cfunc(_SIGNATURE, cache=True, error_model="numpy", fastmath=FAST)(function)
+    return cfunc(_SIGNATURE, cache=True, error_model="numpy")(function)
 
 
 def row_solver(kind, p, r):

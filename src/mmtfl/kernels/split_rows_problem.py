@@ -11,11 +11,11 @@ import math
 import numpy as np
 from numba import carray
 
-from mmtfl.kernels.row_functions import entry, inner
+from mmtfl.kernels.row_functions import entry, exact
 from mmtfl.kernels.row_problem import compiled_row_solver
 
 
-@inner
+@exact
 def euclidean_size(g, L, first, last, alpha, eps, start):
     """||p||_2: the root of sum_t min(|g_t| / (L_t rho + alpha), eps / alpha)^2 = 1, or 0.
 
@@ -58,7 +58,7 @@ def euclidean_size(g, L, first, last, alpha, eps, start):
     return rho
 
 
-@inner
+@exact
 def _largest_size(g, L, alpha, eps, start):
     """max |p_t|: the root m of sum_t min((|g_t| - L_t m)+, eps) = alpha, or 0."""
     held, top = 0.0, 0.0
@@ -95,14 +95,14 @@ def _largest_size(g, L, alpha, eps, start):
     return m
 
 
-@inner
+@exact
 def _set_row(g, L, t, shared, eps, out):
     """a_t = p_t + q_t, where q_t is the soft threshold of what p_t leaves."""
     rest = max(abs(g[t]) - L[t] * shared - eps, 0.0) / L[t]
     out[t] = math.copysign(shared + rest, g[t])
 
 
-@inner
+@exact
 def _euclidean(g, L, alpha, eps, present, out):
     """The row for p = 2."""
     start = 0.0
@@ -118,7 +118,7 @@ def _euclidean(g, L, alpha, eps, present, out):
             _set_row(g, L, t, shared, eps, out)
 
 
-@inner
+@exact
 def _largest(g, L, alpha, eps, present, out):
     """The row for p = inf."""
     start = 0.0

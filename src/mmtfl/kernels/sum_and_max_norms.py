@@ -9,8 +9,8 @@ import numpy as np
 
 from mmtfl.kernels.row_functions import (
     POWER,
+    exact,
     fill,
-    inner,
     larger_root,
     norm_p,
     phi,
@@ -21,7 +21,7 @@ from mmtfl.kernels.row_functions import (
 )
 
 
-@inner
+@exact
 def solve_separable(g, L, p, alpha, out):
     """k = inf: phi = alpha sum_t |a_t|^p, so every task is solved on its own."""
     for t in range(g.size):
@@ -36,7 +36,7 @@ def solve_separable(g, L, p, alpha, out):
             out[t] = -out[t]
 
 
-@inner
+@exact
 def set_soft(g, L, threshold, out):
     """Soft threshold of g, divided by the curvatures."""
     for t in range(g.size):
@@ -44,14 +44,14 @@ def set_soft(g, L, threshold, out):
         out[t] = 0.0 if kept <= 0.0 or L[t] <= 0.0 else math.copysign(kept / L[t], g[t])
 
 
-@inner
+@exact
 def _set_clip(g, L, bound, out):
     """g / L, clipped at the bound."""
     for t in range(g.size):
         out[t] = 0.0 if L[t] <= 0.0 else math.copysign(min(abs(g[t]) / L[t], bound), g[t])
 
 
-@inner
+@exact
 def _sift(keys, order, root, n):
     """Restore the heap below `root`, the smallest key on top."""
     while 2 * root + 1 < n:
@@ -64,7 +64,7 @@ def _sift(keys, order, root, n):
         root = child
 
 
-@inner
+@exact
 def _sort_falling(keys, order, n):
     """Heapsort the first n of `order` by falling key; numpy's sort would take seconds to compile."""
     for root in range(n // 2 - 1, -1, -1):
@@ -74,7 +74,7 @@ def _sort_falling(keys, order, n):
         _sift(keys, order, 0, last)
 
 
-@inner
+@exact
 def _near_sum_norm(g, L, kind, r, alpha, eps, start, out):
     """p = 1: Newton on the norm s from a start; False if it does not reach a local minimum."""
     s = start
@@ -100,13 +100,13 @@ def _near_sum_norm(g, L, kind, r, alpha, eps, start, out):
     return False
 
 
-@inner
+@exact
 def _slope_inverse(slope, r, alpha):
     """The size at which the slope of the power alpha s^r, r < 1, has fallen to `slope`."""
     return (slope / (alpha * r)) ** (1.0 / (r - 1.0)) if slope > 0.0 else np.inf
 
 
-@inner
+@exact
 def _best_sum_norm(g, L, kind, r, alpha, eps, out):
     """p = 1: the kept tasks are the largest |g|; each number of kept tasks has at most one local minimum."""
     size, order = np.empty(g.size), np.empty(g.size, np.intp)
@@ -151,7 +151,7 @@ def _best_sum_norm(g, L, kind, r, alpha, eps, out):
         set_soft(g, L, phi_slope(best, kind, 1.0, r, alpha, eps), out)
 
 
-@inner
+@exact
 def solve_sum_norm(g, L, kind, r, alpha, eps, present, thorough, out):
     """p = 1: the best local minimum if thorough, else the one next to the present row."""
     start = 0.0 if thorough else norm_p(present, 1.0)
@@ -159,7 +159,7 @@ def solve_sum_norm(g, L, kind, r, alpha, eps, present, thorough, out):
         _best_sum_norm(g, L, kind, r, alpha, eps, out)
 
 
-@inner
+@exact
 def solve_max_norm(g, L, kind, r, alpha, eps, out):
     """p = inf: entries are clipped at m with phi'(m) = sum_t (|g_t| - L_t m)+; r = 1 is the l1,inf norm."""
     limit, order = np.empty(g.size), np.empty(g.size, np.intp)  # limit: where task t leaves the clipped set

@@ -1,4 +1,4 @@
-"""What the displays read of a fitted model: the same names whatever the kind of model."""
+"""A fitted model as arrays, under the same names for every kind of model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Learned:
     features, tasks : ndarray
         Names of the features, labels of the tasks.
     counts : ndarray of shape (n_tasks,)
-        Which tasks count when it is told how many use a feature: all but those that a model sets apart.
+        Which tasks count as users of a feature: all but those that the model sets apart.
     n_using : ndarray of shape (n_features,)
         How many of these tasks use each feature.
     kind : ndarray of shape (n_features,)
@@ -66,8 +66,8 @@ def learned(model: Any) -> Learned:
     sizes = model._sizes()
     size = np.sum(list(sizes.values()), axis=0)
     label = _SIZES.get(" + ".join(sizes), f"size of the {' + '.join(sizes)} parts")
-    if "c" in sizes and _exponent_k(model) == np.inf:
-        # c is one for every feature that is kept: the tasks' models do not meet
+    if "c" in sizes and getattr(model, "best_k_", getattr(model, "k", None)) == np.inf:
+        # tasks are fitted apart, and c is one for every feature that is kept
         size, label = np.linalg.norm(model.coef_, axis=0), "size of the coefficients (norm over tasks)"
     return Learned(model.coef_.T, names, model.tasks_, model._counted(), use.n_tasks, kind, size, label)
 
@@ -86,10 +86,6 @@ def fitted(model: Any) -> TaskModel:
         )
     check_is_fitted(inner)
     return inner
-
-
-def _exponent_k(model: Any) -> Any:
-    return model.best_k_ if hasattr(model, "best_k_") else model.k
 
 
 def spreads(model: Any, X: Any, y: Any = None, task: Any = None) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""How the objective fell, pass by pass."""
+"""Convergence: the objective after each pass."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from mmtfl.estimators.capped import CappedModel
-from mmtfl.plots.axes import axes_for, whole_numbers
-from mmtfl.plots.colours import BLUE
+from mmtfl.plots.figures import BLUE, axes_for, whole_numbers
 from mmtfl.plots.fitted_parts import fitted
-from mmtfl.plots.label_text import note
+from mmtfl.plots.text_labels import note
 
 __all__ = ["HistoryDisplay"]
 

@@ -1,4 +1,4 @@
-"""The path: sizes of features, and their number, along the strengths."""
+"""The regularisation path: sizes of the features, and their number, against alpha."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from mmtfl.errors import require
-from mmtfl.plots.axes import panels_for, whole_numbers
-from mmtfl.plots.colours import BLUE, GREY, Style, ink
+from mmtfl.plots.figures import BLUE, GREY, Style, ink, panels_for, whole_numbers
 from mmtfl.plots.fitted_parts import fitted
-from mmtfl.plots.label_text import SMALL, legend, name_width, plain, shown
+from mmtfl.plots.text_labels import legend, name_width, note, shown
 
 __all__ = ["PathDisplay"]
 
@@ -182,9 +181,7 @@ class PathDisplay:
         lower.yaxis.set_major_locator(whole_numbers(4))
         self.figure_.align_ylabels(self.axes_)
         if self.alpha is not None:
-            upper.set_title(
-                f"dotted line: the chosen alpha, {self.alpha:.3g}", loc="left", fontsize=SMALL + 1, **plain()
-            )
+            note(upper, [f"dotted line: the chosen alpha, {self.alpha:.3g}"])
         if self.lines_:
             names = [shown(self.features[j], name_width(upper)) for j in named]
             legend(upper, list(zip(self.lines_, names, strict=True)), title="largest features")
@@ -201,21 +198,11 @@ class PathDisplay:
 
     def _draw_named(self, i: int, j: int) -> Any:
         style = Style.of(i)
-        (line,) = self.ax_.plot(
-            self.alphas,
-            self.sizes[:, j],
-            color=style.colour,
-            linestyle=style.line,
-            linewidth=1.6,
-        )
-        return line
+        look = {"color": style.colour, "linestyle": style.line, "linewidth": 1.6}
+        return self.ax_.plot(self.alphas, self.sizes[:, j], **look)[0]
 
     def _draw_others(self, others: np.ndarray) -> None:
-        lines = require("matplotlib.collections", "plots").LineCollection(
-            [np.column_stack([self.alphas, self.sizes[:, j]]) for j in others],
-            colors=GREY,
-            linewidths=0.6,
-            alpha=0.7,
-            rasterized=len(others) > 500,
-        )
-        self.ax_.add_collection(lines)
+        collections = require("matplotlib.collections", "plots")
+        curves = [np.column_stack([self.alphas, self.sizes[:, j]]) for j in others]
+        look = {"colors": GREY, "linewidths": 0.6, "alpha": 0.7, "rasterized": len(others) > 500}
+        self.ax_.add_collection(collections.LineCollection(curves, **look))

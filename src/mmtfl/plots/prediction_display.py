@@ -1,4 +1,4 @@
-"""Predictions beside what was observed, task by task."""
+"""Predicted against observed values, task by task."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from scipy.special import expit
 from sklearn.base import is_classifier
 
 from mmtfl.estimators.inputs import matrix_values, take_task_column
-from mmtfl.plots.axes import panels_for, whole_numbers
-from mmtfl.plots.colours import BLUE, ORANGE, ink
+from mmtfl.plots.figures import BLUE, ORANGE, ink, panels_for, whole_numbers
 from mmtfl.plots.fitted_parts import fitted
-from mmtfl.plots.label_text import SMALL, legend, plain, shown, task_name
+from mmtfl.plots.text_labels import SMALL, legend, plain, shown, task_name
 from mmtfl.tasks.checks import check_length
 from mmtfl.tasks.wording import count
 
@@ -211,10 +210,8 @@ class PredictionDisplay:
         for panel, label, part, limit in zip(self.axes_, self.labels_, rows, limits, strict=True):
             panel.plot(limit, limit, color=ink(), linewidth=0.8, linestyle="--", zorder=1)
             if len(part) > _CROWDED:
-                panel.hexbin(
-                    y_true[part], y_pred[part], gridsize=40, extent=(*limit, *limit), mincnt=1, bins="log",
-                    cmap="cividis_r", linewidths=0.1,
-                )  # fmt: skip
+                look = {"gridsize": 40, "mincnt": 1, "bins": "log", "cmap": "cividis_r", "linewidths": 0.1}
+                panel.hexbin(y_true[part], y_pred[part], extent=(*limit, *limit), **look)
             else:
                 see = float(np.clip(60.0 / np.sqrt(max(len(part), 1)) / 6.0, 0.25, 0.8))
                 panel.scatter(y_true[part], y_pred[part], s=9, color=BLUE, alpha=see, linewidths=0, zorder=2)
@@ -255,9 +252,8 @@ class PredictionDisplay:
             is_second = self.y_true[part] == second
             probability = self.y_pred[part]
             filled = panel.hist(probability[is_second], _BINS, color=ORANGE, edgecolor="none")[2]
-            outline = panel.hist(probability[~is_second], _BINS, histtype="step", color=BLUE, linewidth=1.4)[
-                2
-            ]
+            look = {"histtype": "step", "color": BLUE, "linewidth": 1.4}
+            outline = panel.hist(probability[~is_second], _BINS, **look)[2]
             panel.axvline(0.5, color=ink(), linewidth=0.8, linestyle="--")
             panel.set_xlim(0.0, 1.0)
             panel.yaxis.set_major_locator(whole_numbers(5))

@@ -1,4 +1,4 @@
-"""How large each feature is against how many tasks use it."""
+"""The shared part of each feature against the number of tasks that use it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 
 from mmtfl.estimators.usage import KINDS, MEANINGS
-from mmtfl.plots.axes import axes_for, whole_numbers
-from mmtfl.plots.colours import BLUE, GREEN, VERMILLION
+from mmtfl.plots.figures import BLUE, GREEN, VERMILLION, axes_for, whole_numbers
 from mmtfl.plots.fitted_parts import learned
-from mmtfl.plots.label_placing import label_points
-from mmtfl.plots.label_text import legend, name_width, note
+from mmtfl.plots.text_labels import label_points, legend, name_width, note
 from mmtfl.tasks.wording import count
 
 __all__ = ["SharedPartDisplay"]
@@ -137,16 +135,9 @@ class SharedPartDisplay:
         for kind, chosen in kinds.items():
             if chosen.any():
                 colour, marker = _LOOKS[kind]
-                self.points_[kind] = ax.scatter(
-                    x[chosen],
-                    self.size[chosen],
-                    s=12 if crowded else 22,
-                    marker=marker,
-                    facecolor=colour,
-                    alpha=0.5 if crowded else 1.0,
-                    linewidth=0,
-                    rasterized=crowded,
-                )
+                look = {"marker": marker, "facecolor": colour, "linewidth": 0, "rasterized": crowded}
+                look |= {"s": 12, "alpha": 0.5} if crowded else {"s": 22, "alpha": 1.0}
+                self.points_[kind] = ax.scatter(x[chosen], self.size[chosen], **look)
         ax.set(
             xlabel=f"number of tasks that use the feature (of {self.n_tasks})",
             ylabel=self.size_label,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.cluster.hierarchy import leaves_list, linkage
 from sklearn.base import is_classifier
 
 from mmtfl.estimators.usage import KINDS
-from mmtfl.plots.axes import axes_for
-from mmtfl.plots.colours import sharing_colours
-from mmtfl.plots.fitted_parts import learned, spreads
-from mmtfl.plots.label_text import (
+from mmtfl.plots.figures import axes_for, sharing_colours
+from mmtfl.plots.fitted_parts import Learned, learned, spreads
+from mmtfl.plots.text_labels import (
     POINTS,
     SMALL,
     axes_points,
@@ -22,7 +22,6 @@ from mmtfl.plots.label_text import (
     plain,
     upright_length,
 )
-from mmtfl.plots.ordering import order_features, order_tasks
 from mmtfl.tasks.wording import count
 
 __all__ = ["SharingMapDisplay"]
@@ -33,6 +32,7 @@ _GROUPS = (*KINDS[:3], "apart")  # features of none of the tasks that count are 
 _NAMES = {"shared": "by all tasks", "partial": "by some", "single": "by one", "apart": "set apart"}
 _LONG = 4.5  # inches: a longer colour bar is no easier to read
 _WIDEST = 6.5  # inches: wider figures are shrunk in print, and their text with them
+_EXACT = 600  # tasks; beyond, turning every branch of the tree the best way takes seconds
 _LABELS_TAKE = 0.3  # share of the axes that names and colour bar take once they are laid out
 
 
@@ -183,12 +183,10 @@ class SharingMapDisplay:
             Drawn.
         """
         n_rows, n_columns = self.coef.shape
-        size = (
-            float(np.clip(3.4 + 0.2 * n_columns, 5.5, _WIDEST)),
-            float(np.clip(1.7 + 0.17 * n_rows, 3.2, 8.5)),
-        )
-        below = upright_length(self.tasks, (1.0 - _LABELS_TAKE) * size[0] * POINTS) / POINTS
-        ax = axes_for(ax, (size[0], size[1] + below))
+        wide = float(np.clip(3.4 + 0.2 * n_columns, 5.5, _WIDEST))
+        high = float(np.clip(1.7 + 0.17 * n_rows, 3.2, 8.5))
+        below = upright_length(self.tasks, (1.0 - _LABELS_TAKE) * wide * POINTS) / POINTS
+        ax = axes_for(ax, (wide, high + below))
         width, height = (float(points) for points in axes_points(ax))
         self.ax_, self.figure_ = ax, ax.figure
         sizes = np.abs(self.coef[self.coef != 0.0])
@@ -198,19 +196,13 @@ class SharingMapDisplay:
         pixels = (1.0 - _LABELS_TAKE) * ax.figure.dpi / POINTS
         drawn, block = largest_in_blocks(self.coef, int(height * pixels), int(width * pixels))
         if block != (1, 1):
-            what = " by ".join(
-                count(n, noun) for n, noun in zip(block, ("feature", "task"), strict=True) if n > 1
-            )
+            nouns = zip(block, ("feature", "task"), strict=True)
+            what = " by ".join(count(n, noun) for n, noun in nouns if n > 1)
             lines.append(f"each cell stands for {what} and shows the largest coefficient")
-        self.image_ = ax.imshow(
-            np.ma.masked_equal(drawn, 0.0),
-            cmap=sharing_colours(),
-            vmin=-self.limit_,
-            vmax=self.limit_,
-            extent=(-0.5, block[1] * drawn.shape[1] - 0.5, max(block[0] * drawn.shape[0], 1) - 0.5, -0.5),
-            aspect="auto",
-            interpolation="none",
-        )
+        extent = (-0.5, block[1] * drawn.shape[1] - 0.5, max(block[0] * drawn.shape[0], 1) - 0.5, -0.5)
+        colours = {"cmap": sharing_colours(), "vmin": -self.limit_, "vmax": self.limit_}
+        look = {"extent": extent, "aspect": "auto", "interpolation": "none"}
+        self.image_ = ax.imshow(np.ma.masked_equal(drawn, 0.0), **colours, **look)
         ax.set(xlim=(-0.5, n_columns - 0.5), ylim=(max(n_rows, 1) - 0.5, -0.5))
         name_rows(ax, self.features, 0.85 * height, width=name_width(ax))
         name_columns(ax, self.tasks, (1.0 - _LABELS_TAKE) * width)
@@ -271,14 +263,9 @@ class SharingMapDisplay:
 
     def _draw_colorbar(self, sizes: np.ndarray, height: float) -> Any:
         beyond = bool(np.any(sizes > self.limit_))
-        bar = self.figure_.colorbar(
-            self.image_,
-            ax=self.ax_,
-            extend="both" if beyond else "neither",
-            shrink=min(1.0, _LONG * POINTS / height),
-            aspect=35,
-            pad=0.02,
-        )
+        look = {"extend": "both" if beyond else "neither", "aspect": 35, "pad": 0.02}
+        shrink = min(1.0, _LONG * POINTS / height)
+        bar = self.figure_.colorbar(self.image_, ax=self.ax_, shrink=shrink, **look)
         bar.set_label("coefficient (white: zero)", fontsize=SMALL + 1)
         bar.ax.tick_params(labelsize=SMALL)
         return bar
@@ -286,10 +273,8 @@ class SharingMapDisplay:
 
 def largest_in_blocks(values: np.ndarray, n_rows: int, n_columns: int) -> tuple[np.ndarray, tuple[int, int]]:
     """Of each block the value largest in size, with its sign, and the size of a block."""
-    steps = [
-        max(-(-length // max(most, 1)), 1)
-        for length, most in zip(values.shape, (n_rows, n_columns), strict=True)
-    ]
+    limits = zip(values.shape, (n_rows, n_columns), strict=True)
+    steps = [max(-(-length // max(most, 1)), 1) for length, most in limits]
     for axis, step in enumerate(steps):
         if step > 1:
             starts = np.arange(0, values.shape[axis], step)
@@ -297,3 +282,56 @@ def largest_in_blocks(values: np.ndarray, n_rows: int, n_columns: int) -> tuple[
             low = np.minimum.reduceat(values, starts, axis=axis)
             values = np.where(high >= -low, high, low)
     return values, (steps[0], steps[1])
+
+
+# -- the order of features and tasks ------------------------------------------------------------------------
+
+
+def order_tasks(model: Learned) -> np.ndarray:
+    """Tasks that use features alike side by side; tasks set apart, then tasks without features, at the end.
+
+    Starting from sorted labels and names makes the answer that of the model, not of the order of its rows.
+    """
+    by_label = np.argsort(model.tasks, kind="stable")
+    A = model.A[np.argsort(model.features.astype(str), kind="stable")]
+    A = A[A.any(axis=1)]
+    A = A / np.abs(A).max(axis=1, keepdims=True)  # features count alike, whatever their units
+    empty = ~A.any(axis=0)
+    group = np.where(empty, 2, np.where(model.counts, 0, 1))[by_label]
+    joining, apart, without = (by_label[group == g] for g in range(3))
+    return np.concatenate([_by_likeness(A, joining), _by_likeness(A, apart), without])
+
+
+def _by_likeness(A: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+    """Leaves of a tree of average cosine distances, its branches turned so that neighbours are close."""
+    if len(tasks) < 3:
+        return tasks
+    # which features count most, then their signs: tasks may share a feature and differ in its sign
+    profile = np.vstack([np.abs(A[:, tasks]), 0.5 * A[:, tasks]]).T
+    tree = linkage(profile, "average", metric="cosine", optimal_ordering=len(tasks) <= _EXACT)
+    leaves = leaves_list(tree)
+    # a tree reads both ways: the end with more coefficients comes first
+    weight = np.abs(A[:, tasks[leaves]]).sum(axis=0)
+    half = len(tasks) // 2
+    return tasks[leaves[::-1] if weight[-half:].sum() > weight[:half].sum() else leaves]
+
+
+def order_features(model: Learned, tasks: np.ndarray) -> np.ndarray:
+    """Used features: of all tasks, of some, of one, then those of tasks set apart alone.
+
+    Shared ones have the largest first. The others follow the tasks that use them, by the mean position of
+    these tasks weighted by their coefficients, so that a staircase comes out as one.
+    """
+    used = np.flatnonzero(model.uses.any(axis=1))
+    if not used.size:
+        return used
+    uses = model.uses[used][:, tasks]
+    weight = np.abs(model.A[used][:, tasks])
+    weight = weight / weight.max(axis=1, keepdims=True)
+    position = weight @ np.arange(len(tasks)) / weight.sum(axis=1)
+    pattern = np.unique(np.packbits(uses, axis=1), axis=0, return_inverse=True)[1].ravel()
+    kind = model.kind[used]
+    shared = kind == 0
+    names = np.argsort(np.argsort(model.features[used].astype(str), kind="stable"))
+    keys = (names, -model.size[used], np.where(shared, 0, -pattern), np.where(shared, 0.0, position), kind)
+    return used[np.lexsort(keys)]

@@ -1,4 +1,4 @@
-"""Which of two models predicts better on the same held-out rows, by a rule that no outlier can break.
+"""Which of two models predicts better on the same held-out rows, by a rule that is robust to outliers.
 
 Every task has an error: the mean squared error relative to the variance of its target (1 minus R²), or 1
 minus the area under the ROC curve, or 1 minus F1. Two models are judged by the tasks, with a signed-rank

@@ -1,9 +1,9 @@
-"""One model for the rows of all tasks, with an intercept of each task's own: ridge or lasso.
+"""One ridge or lasso for the rows of all tasks, with an intercept for each task.
 
 For the squared loss, features and targets measured from the means of their task make the intercepts vanish
 from the problem. For the logistic loss the intercepts are the coefficients of the tasks' indicator columns,
-which are made so long that the penalty on them is next to nothing; so they are where a sparse X forbids to
-take means off.
+which are scaled up so far that the penalty on them is next to nothing. The same is done where X is sparse,
+because subtracting means would make it dense.
 """
 
 from __future__ import annotations
@@ -117,17 +117,11 @@ def fit_pooled(
     """
     n_tasks = int(observation_task.max()) + 1
 
+    options = {"classify": classify, "standardize": standardize}
+    options |= {"fit_intercept": fit_intercept, "scale_tasks": scale_tasks}
+
     def part(rows: Any) -> _Part:
-        return _Part(
-            X[rows],
-            np.asarray(y, dtype=float)[rows],
-            observation_task[rows],
-            n_tasks,
-            classify=classify,
-            standardize=standardize,
-            fit_intercept=fit_intercept,
-            scale_tasks=scale_tasks,
-        )
+        return _Part(X[rows], np.asarray(y, dtype=float)[rows], observation_task[rows], n_tasks, **options)
 
     whole, parts = part(np.arange(len(y))), [(part(train), test) for train, test in folds]
 
@@ -143,7 +137,7 @@ def fit_pooled(
 
 
 class _Part:
-    """Some rows, without what belongs to their task alone: the means, where there are intercepts."""
+    """Some rows, measured from the means of their task where there are intercepts."""
 
     def __init__(self, X, y, observation_task, n_tasks, *, classify, standardize, fit_intercept, scale_tasks):
         is_sparse = sparse.issparse(X)
@@ -158,7 +152,7 @@ class _Part:
             self.x_mean = _means(X, observation_task, n_tasks)
             X = X - self.x_mean[observation_task]
         spread = StandardScaler(with_mean=False).fit(X).var_ ** 0.5
-        # nothing divided by infinity is left of a column that does not vary within tasks
+        # a column that does not vary within tasks is divided by infinity: it becomes zero
         self.scale = np.where(spread > ROUNDING * largest, spread if standardize else 1.0, np.inf)
         self.X = X @ sparse.diags(1.0 / self.scale) if is_sparse else X / self.scale
         self.residual = y - (0.5 if classify and not fit_intercept else self.y_mean[observation_task])
@@ -175,9 +169,8 @@ class _Part:
         """The model at every strength."""
         loss = "logistic" if self.classify else "squared"
         X = self._with_indicators() if self.has_indicators else self.X
-        found = path(
-            X, self.target, p=p, k=np.inf, alphas=alphas, loss=loss, fit_intercept=False, tol=TOL
-        )  # fmt: skip
+        options: dict[str, Any] = {"loss": loss, "fit_intercept": False, "tol": TOL}
+        found = path(X, self.target, p=p, k=np.inf, alphas=alphas, **options)
         return [self._model(found.coef(i)[0], p, float(alpha)) for i, alpha in enumerate(found.alphas)]
 
     def losses(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.plots.search_curves import Curve, search_curves
+from mmtfl.plots.search_display import Curve, search_curves
 
 __all__ = ["SearchCurve", "SearchGrid", "SearchSummary", "describe_search"]
 
@@ -99,28 +99,17 @@ def _held_out(model: Any) -> dict[str, list[Any]] | None:
 def _plain(curve: Curve, n_folds: int) -> SearchCurve:
     # one fold says nothing of the error
     error = curve.error if n_folds > 1 else np.full(len(curve.error), np.nan)
-    return SearchCurve(
-        label=curve.name,
-        alphas=curve.strength.tolist(),
-        mean=curve.mean.tolist(),
-        error=error.tolist(),
-        best=curve.best,
-        chosen=curve.chosen,
-    )
+    alphas, mean = curve.strength.tolist(), curve.mean.tolist()
+    return SearchCurve(curve.name, alphas, mean, error.tolist(), curve.best, curve.chosen)
 
 
 def _grid(model: Any, table: dict[str, Any]) -> SearchGrid:
     first, second = model.strengths_
     names = tuple(model.best_params_)
     mean = np.reshape(table["mean_test_score"], (len(first), len(second)))
-    chosen = np.unravel_index(model.best_index_, mean.shape)
-    return SearchGrid(
-        names=(names[0], names[1]),
-        first=np.asarray(first).tolist(),
-        second=np.asarray(second).tolist(),
-        mean=mean.tolist(),
-        chosen=(int(chosen[0]), int(chosen[1])),
-    )
+    i, j = (int(at) for at in np.unravel_index(model.best_index_, mean.shape))
+    first, second = np.asarray(first).tolist(), np.asarray(second).tolist()
+    return SearchGrid((names[0], names[1]), first, second, mean.tolist(), (i, j))
 
 
 def _score_name(model: Any) -> str:

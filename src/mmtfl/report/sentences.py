@@ -1,15 +1,16 @@
-"""The sentences of the report: what was found, said plainly, also when it is not what one hoped for."""
+"""The sentences of the report, each by a rule on the numbers, whether good news or bad."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mmtfl.model_selection.metrics import FEW_ROWS
 from mmtfl.report.evaluation import ALTERNATIVES, Evaluation
-from mmtfl.report.headline import heldout_headline
 from mmtfl.report.paired import (
     BETTER,
     EQUAL,
@@ -48,10 +49,14 @@ def number(value: Any, digits: int = 3) -> str:
 
 
 def score(value: float | None) -> str:
-    """A score with two decimals."""
+    """A score with two decimals, or none where it is far below zero."""
     if value is None:
         return MISSING
-    return (f"{value:.2f}" if value > -10 else f"{value:.0f}").replace("-", "−")
+    return _plain_score(value).replace("-", "−")
+
+
+def _plain_score(value: float) -> str:
+    return f"{value:.2f}" if value > -10 else f"{value:.0f}"
 
 
 def gain(value: float) -> str:
@@ -243,14 +248,106 @@ def caution(evaluation: Evaluation) -> list[str]:
     ]
 
 
+# -- the search ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OverTasks:
+    """One score over the tasks that count.
+
+    Attributes
+    ----------
+    median, mean : float
+        Over these tasks; NaN with none.
+    n_tasks : int
+        How many count: those that have a score and at least `FEW_ROWS` rows, or, where there is none, those
+        that have a score.
+    n_few, n_undefined : int
+        How many are left out because they have fewer rows, or no score.
+    only_few : bool
+        Whether all that count have fewer rows.
+    """
+
+    median: float
+    mean: float
+    n_tasks: int
+    n_few: int
+    n_undefined: int
+    only_few: bool
+
+
+def over_tasks(scores: Sequence[float | None], n_rows: Sequence[int]) -> OverTasks:
+    """Median and mean of the scores of tasks, those with a handful of rows apart.
+
+    Examples
+    --------
+    >>> from mmtfl.report.sentences import over_tasks
+    >>> found = over_tasks([0.5, 0.75, 1.0, -30.0, None], [40, 50, 60, 2, 10])
+    >>> found.median, found.n_tasks, found.n_few, found.n_undefined
+    (0.75, 3, 1, 1)
+    """
+    values = np.array([math.nan if score is None else score for score in scores], dtype=float)
+    known, few = ~np.isnan(values), np.asarray(n_rows) < FEW_ROWS
+    only_few = not np.any(known & ~few)
+    if only_few:
+        few = np.zeros_like(few)
+    counted = values[known & ~few]
+    return OverTasks(
+        median=float(np.median(counted)) if len(counted) else math.nan,
+        mean=float(np.mean(counted)) if len(counted) else math.nan,
+        n_tasks=len(counted),
+        n_few=int(few.sum()),
+        n_undefined=int(np.count_nonzero(~known & ~few)),
+        only_few=only_few,
+    )
+
+
+def heldout_headline(search: Any) -> str | None:
+    """How well the held-out rows of a `SearchSummary` were predicted, in one line; None if it is not known.
+
+    The command line and the report show the same numbers: those of ``heldout_scores_``.
+    """
+    if search.held_out is None:
+        return None
+    table = search.held_out
+    folds = count(search.n_folds, "fold")
+    if "r2" in table:
+        return f"Held-out R^2: {_in_words(over_tasks(table['r2'], table['n_rows']))}; {folds}"
+    accuracy, base = (over_tasks(table[name], table["n_rows"]).mean for name in ("accuracy", "base_rate"))
+    return (
+        f"Held-out AUC: {_in_words(over_tasks(table['auc'], table['n_rows']))}; "
+        f"{'mean ' if len(table['task']) > 1 else ''}{accuracy_beside_base(accuracy, base)}; {folds}"
+    )
+
+
+def accuracy_beside_base(accuracy: float, base_rate: float) -> str:
+    """An accuracy, and that of a model that always says the commoner class of each task."""
+    return f"accuracy {accuracy:.3f} (always the commoner class: {base_rate:.3f})"
+
+
+def _in_words(found: OverTasks) -> str:
+    if found.n_tasks == 0:
+        return "not defined"
+    value = _plain_score(found.median)
+    if found.n_tasks > 1:
+        value = f"median {value} over {found.n_tasks} tasks (mean {_plain_score(found.mean)})"
+    if found.only_few:
+        value += f", fewer than {FEW_ROWS} held-out rows {'each' if found.n_tasks > 1 else 'only'}"
+    if found.n_few:
+        value += f", {count(found.n_few, 'task')} with fewer than {FEW_ROWS} held-out rows apart"
+    if found.n_undefined:
+        value += f", {count(found.n_undefined, 'task')} without a score apart"
+    return value
+
+
 def search_headline(summary: ModelSummary) -> str | None:
     """What the search says of predictions, for a report without a table."""
     search = summary.search
     if search is None:
         return None
-    headline = heldout_headline(search, r2="R²", show=score)
+    headline = heldout_headline(search)
     if headline is not None:
-        return headline + "."
+        return headline.replace("R^2", "R²").replace(" -", " −") + "."
     line = f"In the search, the score on held-out rows was {number(search.best_score)} ({search.score_name})"
     without = search.score_without_features
     if without is not None and without < 0 and search.best_score < 0:
@@ -272,11 +369,10 @@ def how_chosen(summary: ModelSummary) -> str:
     if search is None:
         return f"The strength was given, not chosen: {strengths}."
     folds = f"{search.n_folds}-fold cross-validation over {search.n_candidates} candidates"
-    member = (
-        "" if summary.member is None or len(search.curves) < 2 else f"(p, k) = {pair(summary.member)} and "
-    )
-    if isinstance(next(iter(summary.strengths.values())), list):
-        member = ""
+    by_task = isinstance(next(iter(summary.strengths.values())), list)
+    member = ""
+    if summary.member is not None and len(search.curves) > 1 and not by_task:
+        member = f"(p, k) = {pair(summary.member)} and "
     rule = "the best mean score"
     if search.selection == "one_se":
         rule = "the strongest penalty within one standard error of the best mean score"

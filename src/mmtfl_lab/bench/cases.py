@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl_lab.bench.additive import PAIRS, AdditiveProblem
-from mmtfl_lab.bench.cold_start import MODELS
-from mmtfl_lab.bench.judge import largest_alpha
-from mmtfl_lab.bench.libraries import AnyProblem, Problem
-from mmtfl_lab.bench.problems import Data, RaggedTasks, make_ragged, make_shared
+from mmtfl_lab.bench.benchmark_data import Data, RaggedTasks, make_ragged, make_shared
+from mmtfl_lab.bench.judged_problems import PAIRS, AdditiveProblem, Case, Problem, largest_alpha
+from mmtfl_lab.bench.own_costs import MODELS
 
 COMPARED = ("ragged", "shared", "path", "logistic", "concave", "additive")
 EXPERIMENTS = ("cv", "growth", "cold")
@@ -35,7 +33,7 @@ class Sizes:
         For each of n, d and T the values tried, ``base`` for the other two, the ``shares`` of alpha_max that
         make more and more rows active, and the ``tasks`` of the last comparison.
     cold : tuple of str
-        Models whose first fit is timed, among those of `mmtfl_lab.bench.cold_start`.
+        Models whose first fit is timed, among those of `mmtfl_lab.bench.own_costs.MODELS`.
     """
 
     ragged: dict[str, Any]
@@ -81,15 +79,6 @@ QUICK = Sizes(
     },
     cold=("squared (2,2)",),
 )
-
-
-@dataclass(frozen=True)
-class Case:
-    """One line of the comparison: a problem with a key for the targets and a title for people."""
-
-    key: str
-    title: str
-    problem: AnyProblem
 
 
 def make_cases(names: Sequence[str], sizes: Sizes) -> Iterator[Case]:

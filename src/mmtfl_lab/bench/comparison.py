@@ -1,18 +1,19 @@
-"""One case by all libraries: a certified reference, the tolerance that reaches it, alternated times."""
+"""One case solved by all libraries: a certified reference, tolerances that reach it, and times."""
 
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from mmtfl_lab.bench.cases import Case
-from mmtfl_lab.bench.libraries import LIBRARIES, Answer, AnyProblem, Library
-from mmtfl_lab.bench.timing import alternate, loosest, timed
+from mmtfl_lab.bench.judged_problems import AnyProblem, Case
+from mmtfl_lab.bench.libraries import LADDER, LIBRARIES, Answer, Library
 
 GOAL = 1e-6  # relative suboptimality
 CERTIFIED = 1e-9  # relative duality gap of the reference
@@ -69,9 +70,9 @@ class CaseResult:
         done = [row for row in rows if row.seconds is not None]
         return min(done, key=lambda row: row.seconds or math.inf) if done else (rows[0] if rows else None)
 
-    def ratio(self, name: str) -> float | None:
-        """Time of a library over ours."""
-        other, mine = self.best(name), self.best("mmtfl")
+    def ratio(self, name: str, ours: str = "mmtfl") -> float | None:
+        """Time of a library over that of ours."""
+        other, mine = self.best(name), self.best(ours)
         if other is None or mine is None or not other.seconds or not mine.seconds:
             return None
         return other.seconds / mine.seconds
@@ -108,9 +109,8 @@ class Trial:
         try:
             self.seconds[tolerance], answer = timed(lambda: self.run(tolerance))
         except Exception as error:  # a peer that fails is a line of the table, not the end of the run
-            self.failure = (
-                f"failed: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-            )
+            first = next(iter(str(error).splitlines()), "")
+            self.failure = f"failed: {type(error).__name__}: {first}"
             return nothing
         found = answer()
         self.kept = self.problem.rows_kept(found)
@@ -159,7 +159,7 @@ def _certified(problem: AnyProblem, trials: list[Trial]):
 
 
 def _by_own_end(problem: AnyProblem, trials: list[Trial]):
-    """Concave members have many minima: each goes to the end of its own, and the ends are compared."""
+    """Concave members have many minima: every library runs until it stops, and the ends are compared."""
     ends = {id(trial): trial.reached(trial.library.ladder[-1]) for trial in trials}
     textbook = [ends[id(trial)] for trial in trials if trial.library.name == "textbook"]
     base = textbook[0] if textbook and np.all(np.isfinite(textbook[0])) else None
@@ -206,3 +206,50 @@ def _spoken(trial: Trial, tolerance: float | None) -> str:
     if tolerance is None:
         return trial.failure or "goal not reached"
     return f"{1e3 * trial.seconds[tolerance]:.0f} ms at tolerance {tolerance:g}"
+
+
+# -- timing --------------------------------------------------------------------------------------------------
+
+
+def loosest(suffices: Callable[[float], bool], ladder: Sequence[float] = LADDER, hint: float | None = None):
+    """The loosest tolerance that suffices, or None; the ladder runs from loose to tight.
+
+    The search begins at `hint` (else at the loosest) and walks away from it, so that few tolerances are tried
+    where the answer is about known; a tighter tolerance is taken to be at least as good.
+
+    Examples
+    --------
+    >>> from mmtfl_lab.bench.comparison import loosest
+    >>> loosest(lambda tolerance: tolerance < 5e-5)
+    1e-05
+    >>> loosest(lambda tolerance: tolerance < 5e-5, hint=1e-8)
+    1e-05
+    >>> loosest(lambda tolerance: False) is None
+    True
+    """
+    place = 0 if hint is None else min(range(len(ladder)), key=lambda i: abs(ladder[i] / hint - 1.0))
+    if suffices(ladder[place]):
+        while place > 0 and suffices(ladder[place - 1]):
+            place -= 1
+        return ladder[place]
+    return next((tolerance for tolerance in ladder[place + 1 :] if suffices(tolerance)), None)
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds a call takes, and what it returns."""
+    begin = time.perf_counter()
+    value = call()
+    return time.perf_counter() - begin, value
+
+
+def alternate(calls: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """Least seconds of every call over rounds in which each is called once.
+
+    One round after another, and not one call after another: a machine that slows down for a while then slows
+    all of them.
+    """
+    best = dict.fromkeys(calls, float("inf"))
+    for _ in range(repeats):
+        for name, call in calls.items():
+            best[name] = min(best[name], timed(call)[0])
+    return best

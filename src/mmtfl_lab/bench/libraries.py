@@ -20,13 +20,11 @@ from scipy import sparse
 
 import mmtfl
 from mmtfl.errors import install_hint
-from mmtfl_lab.bench import judge
-from mmtfl_lab.bench.additive import TRACE, AdditiveProblem
-from mmtfl_lab.bench.problems import Data, RaggedTasks, SharedTasks
-from mmtfl_lab.bench.timing import LADDER
+from mmtfl_lab.bench.benchmark_data import Data, RaggedTasks, SharedTasks
+from mmtfl_lab.bench.judged_problems import TRACE, AdditiveProblem, AnyProblem, Coefficients, Problem
 
-Coefficients = tuple[np.ndarray, np.ndarray]  # A (d, T), or P and Q (2, d, T); and the intercepts (T,)
 Answer = Callable[[], list[Coefficients]]
+LADDER = tuple(10.0**-power for power in range(2, 11))  # tolerances 1e-2 .. 1e-10
 TEXTBOOK = Path(__file__).resolve().parents[3] / "benchmarks" / "textbook.py"
 
 # what the targets name and this benchmark cannot run, with the reason it gives
@@ -34,60 +32,6 @@ NOT_RUN = {
     "mutar": "skipped: not installable (its build fails with current tools)",
     "MALSAR": "skipped: a MATLAB toolbox, not installable from Python",
 }
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What a library is asked: one member at one or several strengths, largest first.
-
-    Attributes
-    ----------
-    data : RaggedTasks or SharedTasks
-        The tasks.
-    p, k : float
-        The member.
-    shares : ndarray
-        Strengths as shares of `top`.
-    top : float
-        The smallest alpha at which (2, 2) gives zero.
-    """
-
-    data: Data
-    p: float
-    k: float
-    shares: np.ndarray
-    top: float
-
-    @property
-    def alphas(self) -> np.ndarray:
-        """The strengths."""
-        return self.top * self.shares
-
-    @property
-    def is_convex(self) -> bool:
-        """Whether 1/p + 1/k <= 1, and so the minimum can be certified."""
-        return 1.0 / self.p + 1.0 / self.k <= 1.0
-
-    def objectives(self, found: Sequence[Coefficients]) -> np.ndarray:
-        """The judge's objective at every strength."""
-        return np.array(
-            [
-                judge.objective(self.data, A, b, p=self.p, k=self.k, alpha=alpha)
-                for (A, b), alpha in zip(found, self.alphas, strict=True)
-            ]
-        )
-
-    def relative_gap(self, found: Sequence[Coefficients]) -> float:
-        """The judge's duality gap, the largest over the strengths; (2, 2) only."""
-        pairs = zip(found, self.alphas, strict=True)
-        return max(judge.relative_gap(self.data, A, b, alpha=alpha) for (A, b), alpha in pairs)
-
-    def rows_kept(self, found: Sequence[Coefficients]) -> int:
-        """Rows of A that are not zero, at the smallest strength."""
-        return int(np.count_nonzero(found[-1][0].any(axis=1)))
-
-
-AnyProblem = Problem | AdditiveProblem
 
 
 @dataclass(frozen=True)
@@ -131,9 +75,8 @@ class Library:
     def missing(self) -> str | None:
         """Why the library cannot be used here, or None."""
         if self.module == "textbook":
-            return (
-                None if TEXTBOOK.exists() else "skipped: benchmarks/textbook.py is in a source checkout only"
-            )
+            absent = "skipped: benchmarks/textbook.py is in a source checkout only"
+            return None if TEXTBOOK.exists() else absent
         try:
             import_module(self.module)
         except Exception as error:  # a library that does not fit the others installed fails in its own way
@@ -297,9 +240,8 @@ def celer_groups(problem: Problem, tol: float) -> Answer:
 
     data = _ragged(problem)
     alphas = problem.alphas / data.n_tasks
-    coefs = celer_path(
-        block_columns(data), data.y, pb="grouplasso", groups=data.n_tasks, alphas=alphas, tol=tol
-    )[1]
+    options = {"pb": "grouplasso", "groups": data.n_tasks, "alphas": alphas, "tol": tol}
+    coefs = celer_path(block_columns(data), data.y, **options)[1]
     return lambda: _unstack(data, coefs[:, -1])
 
 
@@ -325,8 +267,8 @@ def block_columns(data: RaggedTasks) -> sparse.csc_matrix:
     Examples
     --------
     >>> import numpy as np
+    >>> from mmtfl_lab.bench.benchmark_data import RaggedTasks
     >>> from mmtfl_lab.bench.libraries import block_columns
-    >>> from mmtfl_lab.bench.problems import RaggedTasks
     >>> data = RaggedTasks(np.array([[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]]), np.zeros(3), np.array([0, 0, 1]))
     >>> block_columns(data).toarray()
     array([[1., 0., 4., 0.],
@@ -445,15 +387,7 @@ LIBRARIES: Sequence[Library] = (
     Library("celer", "celer_path, groups", "celer", _squared_group_lasso, celer_groups, 1e-3),
     Library("skglm", "MultiTaskLasso", "skglm", _shared_lasso, skglm, 1e-3),
     Library("skglm", "GroupLasso", "skglm", _squared_group_lasso, skglm_groups, 1e-3),
-    Library(
-        "textbook",
-        "benchmarks/textbook.py",
-        "textbook",
-        _textbook_takes,
-        textbook,
-        1e-3,
-        _COARSER,
-    ),
+    Library("textbook", "benchmarks/textbook.py", "textbook", _textbook_takes, textbook, 1e-3, _COARSER),
     Library("mmtfl", "estimator", "mmtfl", lambda problem: True, ours_additive, 1e-4, solves=AdditiveProblem),
     Library(
         "cvxpy",

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import platform
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+import mmtfl
 from mmtfl_lab.bench.cases import EXPERIMENTS, FULL, PROBLEMS, QUICK, Sizes, make_cases
-from mmtfl_lab.bench.cold_start import ColdStart, ImportTime, cold_starts, import_times
 from mmtfl_lab.bench.comparison import CaseResult, Say, Trial, compare
-from mmtfl_lab.bench.growth import Curve, growth_curves
 from mmtfl_lab.bench.libraries import LIBRARIES, NOT_RUN, Library
-from mmtfl_lab.bench.machine import processor, versions
-from mmtfl_lab.bench.search_cost import SearchCost, search_cost
-from mmtfl_lab.bench.targets import verdicts
+from mmtfl_lab.bench.own_costs import (
+    ColdStart,
+    Curve,
+    ImportTime,
+    SearchCost,
+    cold_starts,
+    growth_curves,
+    import_times,
+    search_cost,
+)
+from mmtfl_lab.bench.speed_targets import verdicts
 
 _PATIENCE = 20.0  # seconds that the tolerances tried of one library on one case may take together
 _WARM_UP = Sizes(
@@ -28,6 +39,34 @@ _WARM_UP = Sizes(
     growth={},
     cold=(),
 )
+
+
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "adelie", "skglm", "celer", "cvxpy", "clarabel")
+
+
+def processor() -> str:
+    """Name of the processor, as far as the system tells.
+
+    Examples
+    --------
+    >>> from mmtfl_lab.bench.run import processor
+    >>> len(processor()) > 0
+    True
+    """
+    cpuinfo = Path("/proc/cpuinfo")
+    found = re.search(r"^model name\s*:\s*(.+)$", cpuinfo.read_text(), re.M) if cpuinfo.exists() else None
+    return found.group(1).strip() if found else platform.processor() or platform.machine()
+
+
+def versions() -> dict[str, str]:
+    """Python and the installed packages that take part."""
+    found = {"mmtfl": mmtfl.__version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 @dataclass
@@ -125,7 +164,7 @@ def run(
 
 @contextmanager
 def _recorded(results: Results, what: str, say: Say) -> Iterator[None]:
-    """A failure is a line of the results: the minutes spent on the other problems are not lost."""
+    """Record a failure as a line of the results, so that the other problems are not lost."""
     try:
         yield
     except Exception as error:
@@ -135,18 +174,15 @@ def _recorded(results: Results, what: str, say: Say) -> Iterator[None]:
 
 def _present(names: Sequence[str] | None, skipped: dict[str, str]) -> list[Library]:
     """The libraries asked for and installed; the others go to `skipped` with the reason."""
-    wanted = [
-        library for library in LIBRARIES if names is None or library.name in names or library.name == "mmtfl"
-    ]
-    reasons = {name: reason for name, reason in NOT_RUN.items() if names is None}
+    skipped.update(NOT_RUN if names is None else {})
     present = []
-    for library in wanted:
-        reason = library.missing()
-        if reason is None:
-            present.append(library)
-        else:
-            reasons[library.name] = reason
-    skipped.update(reasons)
+    for library in LIBRARIES:
+        if names is None or library.name in (*names, "mmtfl"):
+            reason = library.missing()
+            if reason is None:
+                present.append(library)
+            else:
+                skipped[library.name] = reason
     return present
 
 

@@ -1,1 +1,1 @@
-"""The paper's experiments, rerun, and the same protocol for anybody's table."""
+"""The experiments of the paper, and the same protocol on a user's table."""

@@ -14,7 +14,7 @@ from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
 from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.report.pooled import fit_pooled
-from mmtfl_lab.paper.problems import Part, Split
+from mmtfl_lab.paper.data_sets import Part, Split
 from mmtfl_lab.paper.single_tasks import fit_single_tasks
 
 __all__ = ["COMPARED", "METHODS", "Fitted", "Grid", "Method"]
@@ -61,7 +61,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a method learned: how it predicts rows of tasks (log odds for classes), and with what."""
+    """A fitted method: its predictions (log odds for classes), its coefficients and what it chose."""
 
     predict: Callable[[np.ndarray, np.ndarray], np.ndarray]
     coef: np.ndarray
@@ -73,7 +73,7 @@ Fit = Callable[[Split, bool, Mapping[str, Any], Grid], Fitted]
 
 @dataclass(frozen=True)
 class Method:
-    """A column of the table."""
+    """A method of the experiments, which is a column of Table 2."""
 
     name: str
     title: str
@@ -82,6 +82,11 @@ class Method:
 
 def _response(model: Any, classify: bool) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     return lambda X, task: (model.decision_function if classify else model.predict)(X, task=task)
+
+
+def _scaling(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that models of single tasks and of pooled rows have too."""
+    return {name: options[name] for name in ("standardize", "fit_intercept") if name in options}
 
 
 def _family(pk: Any, split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
@@ -106,17 +111,8 @@ def _two_strengths(
 
 def _single_tasks(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
     """Ridge or lasso per task, each with its own strength."""
-    train = split.train
-    model = fit_single_tasks(
-        train.X,
-        train.y,
-        train.task,
-        split.folds(grid.folds),
-        classify=classify,
-        standardize=options.get("standardize", False),
-        fit_intercept=options.get("fit_intercept", True),
-        n_strengths=grid.single,
-    )
+    train, known = split.train, {"classify": classify, "n_strengths": grid.single, **_scaling(options)}
+    model = fit_single_tasks(train.X, train.y, train.task, split.folds(grid.folds), **known)
     n_ridge = int(np.count_nonzero(model.p == 2))
     return Fitted(model.decision, model.coef, {"ridge": n_ridge, "lasso": len(model.p) - n_ridge})
 
@@ -135,9 +131,8 @@ def _pooled(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitte
         centre = np.array([y.mean() for y in own])
         unit = np.array([y.std() or 1.0 for y in own])
     y = train.y if classify else (train.y - centre[code]) / unit[code]
-    kept = {name: options[name] for name in ("standardize", "fit_intercept") if name in options}
-    tuning: dict[str, Any] = {"alphas": grid.single, "cv": folds, "tol": grid.tol}
-    models = [search(p=p, **tuning, **kept).fit(train.X, y) for p in (2, 1)]
+    tuning: dict[str, Any] = {"alphas": grid.single, "cv": folds, "tol": grid.tol, **_scaling(options)}
+    models = [search(p=p, **tuning).fit(train.X, y) for p in (2, 1)]
     model = max(models, key=lambda model: model.best_score_)
 
     def predict(X: np.ndarray, task: np.ndarray) -> np.ndarray:
@@ -154,17 +149,9 @@ def _pooled_with_intercepts(split: Split, classify: bool, options: Mapping, grid
     """One ridge or lasso for the rows of all tasks, with an intercept for each."""
     train = split.train
     labels, code = np.unique(train.task, return_inverse=True)
-    model = fit_pooled(
-        train.X,
-        train.y,
-        code,
-        split.folds(grid.folds),
-        classify=classify,
-        standardize=options.get("standardize", False),
-        fit_intercept=options.get("fit_intercept", True),
-        scale_tasks=bool(options.get("scale_targets")) and not split.one_unit,
-        n_strengths=grid.single,
-    )
+    known = {"classify": classify, "n_strengths": grid.single, **_scaling(options)}
+    scaled = bool(options.get("scale_targets")) and not split.one_unit
+    model = fit_pooled(train.X, train.y, code, split.folds(grid.folds), scale_tasks=scaled, **known)
 
     def predict(X: np.ndarray, task: np.ndarray) -> np.ndarray:
         return model.decision(X, np.searchsorted(labels, task))

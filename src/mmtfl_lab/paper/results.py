@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from mmtfl_lab.paper.problems import PROBLEMS
+from mmtfl_lab.paper.data_sets import PROBLEMS
 from mmtfl_lab.paper.protocol import Plan
 from mmtfl_lab.paper.store import Cell, Store
 
@@ -24,29 +23,16 @@ _FIELDS = ("dataset", "fraction", "repeat", "method", "metric", *SCORES, "chosen
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean over splits, their standard deviation, and the standard error of the mean."""
+    """Mean over splits, their standard deviation, and their number."""
 
     mean: float
     deviation: float
     n: int
 
-    @property
-    def error(self) -> float:
-        """Standard error of the mean over splits."""
-        return self.deviation / math.sqrt(self.n) if self.n > 1 else math.nan
-
 
 @dataclass(frozen=True)
 class Results:
-    """All finished cells of a plan.
-
-    Attributes
-    ----------
-    plan : Plan
-        What was asked for.
-    cells : dict of Cell to dict
-        What was found, as `mmtfl_lab.paper.protocol.run_cell` gives it.
-    """
+    """All finished cells of a plan, each with what `mmtfl_lab.paper.protocol.run_cell` found."""
 
     plan: Plan
     cells: dict[Cell, dict[str, Any]]
@@ -59,32 +45,26 @@ class Results:
 
     @property
     def rows(self) -> list[tuple[str, float]]:
-        """Data set and fraction of every row that has a cell."""
+        """Data set and fraction of every row of Table 2 that has a cell."""
         have = {(cell.dataset, cell.fraction) for cell in self.cells}
-        return [
-            (dataset, fraction)
-            for dataset in self.plan.datasets
-            for fraction in self.plan.fractions
-            if (dataset, fraction) in have
-        ]
+        every = [(dataset, fraction) for dataset in self.plan.datasets for fraction in self.plan.fractions]
+        return [row for row in every if row in have]
 
     def values(self, dataset: str, fraction: float, method: str, score: str) -> np.ndarray:
         """A score at every repeat; NaN where the cell is missing or has no such score."""
         cells = [Cell(dataset, fraction, repeat, method) for repeat in range(self.plan.repeats)]
         return np.array([self.cells.get(cell, {}).get(score, np.nan) for cell in cells], dtype=float)
 
-    def summary(self, dataset: str, fraction: float, method: str, score: str) -> Summary | None:
-        """Mean and deviation over the repeats that are there; None without any."""
-        values = self.values(dataset, fraction, method, score)
-        values = values[np.isfinite(values)]
-        if not len(values):
-            return None
-        deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-        return Summary(float(values.mean()), deviation, len(values))
-
-    def headline(self, dataset: str, fraction: float, method: str) -> Summary | None:
-        """Summary of the score that stands in the table."""
-        return self.summary(dataset, fraction, method, PROBLEMS[dataset].headline)
+    def summaries(self, dataset: str, fraction: float, score: str) -> dict[str, Summary]:
+        """Mean and deviation of a score over the repeats that are there, for the methods that have it."""
+        found = {}
+        for method in self.plan.methods:
+            values = self.values(dataset, fraction, method, score)
+            values = values[np.isfinite(values)]
+            if len(values):
+                deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+                found[method] = Summary(float(values.mean()), deviation, len(values))
+        return found
 
     def means(self) -> list[dict[str, Any]]:
         """One row per data set, fraction, method and score: mean, deviation and number of splits."""
@@ -100,17 +80,14 @@ class Results:
             }
             for dataset, fraction in self.rows
             for score in SCORES
-            for method, found in summaries(self, (dataset, fraction), self.plan.methods, score).items()
+            for method, found in self.summaries(dataset, fraction, score).items()
         ]
 
     def tidy(self) -> list[dict[str, Any]]:
         """One row per cell, with plain values."""
         return [
             {
-                "dataset": cell.dataset,
-                "fraction": cell.fraction,
-                "repeat": cell.repeat,
-                "method": cell.method,
+                **asdict(cell),
                 "metric": PROBLEMS[cell.dataset].metric,
                 **{name: result.get(name) for name in (*SCORES, "chosen", "warnings")},
             }
@@ -118,7 +95,7 @@ class Results:
         ]
 
     def to_csv(self) -> str:
-        """The tidy table as CSV; what was chosen is JSON in its column."""
+        """The tidy table as CSV."""
         return csv_of_cells(self.tidy(), _FIELDS)
 
     def to_json(self) -> str:
@@ -128,7 +105,7 @@ class Results:
 
 
 def csv_of_cells(rows: Sequence[dict[str, Any]], fields: Sequence[str]) -> str:
-    """Some fields of finished cells as CSV; what was chosen is JSON in its column."""
+    """Some fields of finished cells as CSV; what a method chose is JSON in its column."""
     out = io.StringIO()
     writer = csv.DictWriter(out, fields, lineterminator="\n", extrasaction="ignore")
     writer.writeheader()
@@ -136,20 +113,3 @@ def csv_of_cells(rows: Sequence[dict[str, Any]], fields: Sequence[str]) -> str:
         texts = {"chosen": json.dumps(row["chosen"]), "warnings": "; ".join(row["warnings"])}
         writer.writerow({**row, **texts})
     return out.getvalue()
-
-
-def best(summaries: dict[str, Summary], digits: int | None = None) -> list[str]:
-    """Methods with the largest mean; to so many digits if given, as a table prints it."""
-    means = {name: summary.mean for name, summary in summaries.items()}
-    if digits is not None:
-        means = {name: round(mean, digits) for name, mean in means.items()}
-    top = max(means.values(), default=math.nan)
-    return [name for name, mean in means.items() if mean == top]
-
-
-def summaries(
-    results: Results, row: tuple[str, float], methods: Sequence[str], score: str
-) -> dict[str, Summary]:
-    """The methods of a row that have the score."""
-    found = {method: results.summary(*row, method, score) for method in methods}
-    return {method: summary for method, summary in found.items() if summary is not None}

@@ -99,56 +99,40 @@ def fit_single_tasks(
     held_out, fitted = {}, {}
     options = {"classify": classify, "standardize": standardize, "fit_intercept": fit_intercept}
     for p in (2, 1):
-        whole = _Models(X, y, code, labels, p, n_strengths, **options)
-        held_out[p] = np.zeros((len(labels), len(whole.alphas)))
-        for train, test in folds:
-            part = _Models(X[train], y[train], code[train], labels, p, whole.alphas, **options)
-            held_out[p] += part.losses(X[test], y[test], code[test], len(labels))
+        whole = _Models(X, y, code, p, n_strengths, **options)
+        parts = [(_Models(X[i], y[i], code[i], p, whole.alphas, **options), test) for i, test in folds]
+        held_out[p] = sum(part.losses(X[test], y[test], code[test]) for part, test in parts)
         fitted[p] = whole
     best = {p: loss.min(axis=1) for p, loss in held_out.items()}
     chosen = np.where(best[2] <= best[1], 2, 1)
-    parts = [fitted[p].of_task(t, int(held_out[p][t].argmin())) for t, p in enumerate(chosen.tolist())]
-    coef, intercept = (np.array(part) for part in zip(*parts, strict=True))
+    models = [fitted[p].of_task(t, int(held_out[p][t].argmin())) for t, p in enumerate(chosen.tolist())]
+    coef, intercept = (np.array(part) for part in zip(*models, strict=True))
     return SingleTasks(labels, coef, intercept, chosen)
 
 
 class _Models:
-    """All tasks' ridge or lasso at all strengths, from some rows; in units of each task's own."""
+    """Ridge or lasso of all tasks at all strengths, fitted on some rows, each task on its own scale."""
 
-    def __init__(self, X, y, code, labels, p, strengths, *, classify, standardize, fit_intercept):
-        n_tasks = int(code.max()) + 1
-        self.x_scale = np.ones((n_tasks, X.shape[1]))
-        self.y_scale = np.ones(n_tasks)
-        for t in range(n_tasks):
-            rows = code == t
-            if standardize:
-                self.x_scale[t] = _spread(X[rows])
-            if not classify:  # so that one grid of strengths suits all tasks
-                self.y_scale[t] = _spread(y[rows])
-        self.classify = classify
-        target = y if classify else y / self.y_scale[code]
-        loss = "logistic" if classify else "squared"
-        self.path = path(
-            X / self.x_scale[code],
-            target,
-            labels[code],
-            p=p,
-            k=np.inf,
-            alphas=strengths,
-            loss=loss,
-            fit_intercept=fit_intercept,
-            tol=_TOL,
-        )
+    def __init__(self, X, y, code, p, strengths, *, classify, standardize, fit_intercept):
+        rows = [code == t for t in range(int(code.max()) + 1)]
+        self.n_tasks, self.classify = len(rows), classify
+        one = np.ones(X.shape[1])
+        self.x_scale = np.array([_spread(X[mine]) if standardize else one for mine in rows])
+        # targets on one scale, so that one grid of strengths suits all tasks
+        self.y_scale = np.array([1.0 if classify else _spread(y[mine]) for mine in rows])
+        X, y = X / self.x_scale[code], y if classify else y / self.y_scale[code]
+        options = {"loss": "logistic" if classify else "squared", "fit_intercept": fit_intercept, "tol": _TOL}
+        self.path = path(X, y, code, p=p, k=np.inf, alphas=strengths, **options)
         self.alphas = self.path.alphas
 
-    def losses(self, X, y, code, n_tasks):
+    def losses(self, X, y, code):
         """Summed loss of each task's rows at every strength, (n_tasks, n_strengths)."""
         X, y = X / self.x_scale[code], y / self.y_scale[code]
-        out = np.zeros((n_tasks, len(self.alphas)))
+        out = np.zeros((self.n_tasks, len(self.alphas)))
         for i in range(len(self.alphas)):
             z = np.einsum("ij,ij->i", X, self.path.coef(i)[code]) + self.path.intercepts[i][code]
             loss = np.logaddexp(0.0, np.where(y > 0, -z, z)) if self.classify else 0.5 * (y - z) ** 2
-            out[:, i] = np.bincount(code, loss, minlength=n_tasks)
+            out[:, i] = np.bincount(code, loss, minlength=self.n_tasks)
         return out
 
     def of_task(self, t, i):

@@ -22,7 +22,7 @@ class OtherSettings(ValueError):
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """What is computed at once: one method on one split of one data set."""
+    """The unit of work: one method on one split of one data set."""
 
     dataset: str
     fraction: float
@@ -36,7 +36,7 @@ class Cell:
 
 
 class Store:
-    """The folder of one run, which goes on where it stopped.
+    """The folder of one run, from which an interrupted run is resumed.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class Store:
         write_text(self.path(cell), _dump({"cell": asdict(cell), **result}))
 
     def missing(self, cells: Iterable[Cell]) -> list[Cell]:
-        """Those of the cells that are still to be computed."""
+        """The cells that are not finished yet."""
         return [cell for cell in cells if self.read(cell) is None]
 
 

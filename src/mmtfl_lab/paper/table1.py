@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from mmtfl.objective.product import alpha_from_gammas
-from mmtfl_lab.paper.randomness import generator
+from mmtfl_lab.paper.data_sets import generator
 
 __all__ = ["ClosedForm", "check_closed_forms", "to_markdown"]
 

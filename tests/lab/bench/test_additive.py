@@ -7,14 +7,24 @@ import numpy as np
 import pytest
 
 import mmtfl
-from mmtfl_lab.bench.additive import COLUMNS, ENTRIES, PAIRS, PEAKS, ROWS, TRACE, AdditiveProblem
-from mmtfl_lab.bench.cases import FULL, Case, make_cases
+from mmtfl_lab.bench.benchmark_data import make_ragged
+from mmtfl_lab.bench.cases import FULL, make_cases
 from mmtfl_lab.bench.comparison import CERTIFIED, GOAL, CaseResult, Row, compare, reference
-from mmtfl_lab.bench.libraries import LIBRARIES, Problem, conic, ours_additive
-from mmtfl_lab.bench.problems import make_ragged
+from mmtfl_lab.bench.judged_problems import (
+    COLUMNS,
+    ENTRIES,
+    PAIRS,
+    PEAKS,
+    ROWS,
+    TRACE,
+    AdditiveProblem,
+    Case,
+    Problem,
+)
+from mmtfl_lab.bench.libraries import LIBRARIES, conic, ours_additive
+from mmtfl_lab.bench.rendering import make_tables
 from mmtfl_lab.bench.run import _WARM_UP, Results
-from mmtfl_lab.bench.tables import make_tables
-from mmtfl_lab.bench.targets import verdicts
+from mmtfl_lab.bench.speed_targets import verdicts
 
 DATA = replace(make_ragged(n_tasks=3, least=9, most=14, n_features=6, n_true=3), fit_intercept=True)
 NORMS = {"rows": ROWS, "peaks": PEAKS, "entries": ENTRIES, "columns": COLUMNS, "trace": TRACE}

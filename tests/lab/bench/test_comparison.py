@@ -3,15 +3,16 @@
 import numpy as np
 import pytest
 
-from mmtfl_lab.bench import judge
-from mmtfl_lab.bench.cases import Case, make_cases
+from mmtfl_lab.bench import judged_problems
+from mmtfl_lab.bench.benchmark_data import make_ragged
+from mmtfl_lab.bench.cases import make_cases
 from mmtfl_lab.bench.comparison import CERTIFIED, GOAL, CaseResult, Row, Trial, compare, reference
-from mmtfl_lab.bench.libraries import LIBRARIES, Library, Problem, ours
-from mmtfl_lab.bench.problems import make_ragged
+from mmtfl_lab.bench.judged_problems import Case, Problem
+from mmtfl_lab.bench.libraries import LIBRARIES, Library, ours
 from mmtfl_lab.bench.run import _WARM_UP
 
 DATA = make_ragged(n_tasks=3, least=10, most=14, n_features=8, n_true=2)
-PROBLEM = Problem(DATA, 2, 2, np.array([0.2]), judge.largest_alpha(DATA))
+PROBLEM = Problem(DATA, 2, 2, np.array([0.2]), judged_problems.largest_alpha(DATA))
 CASE = Case("ragged 0.2", "small", PROBLEM)
 
 
@@ -26,7 +27,7 @@ def blurred(relative):
     alpha = float(PROBLEM.alphas[0])
 
     def value(step):
-        return judge.objective(DATA, A + step, b, p=2, k=2, alpha=alpha)
+        return judged_problems.objective(DATA, A + step, b, p=2, k=2, alpha=alpha)
 
     def solve(problem, tolerance):
         low, high = 0.0, 1.0
@@ -45,7 +46,9 @@ def test_reference_is_certified_and_no_worse_than_any_answer():
     assert gap < CERTIFIED
     assert 0 < kept < 8
     A, b = ours(PROBLEM, 1e-6)()[0]
-    assert judge.objective(DATA, A, b, p=2, k=2, alpha=float(PROBLEM.alphas[0])) >= best[0] * (1 - 1e-9)
+    assert judged_problems.objective(DATA, A, b, p=2, k=2, alpha=float(PROBLEM.alphas[0])) >= best[0] * (
+        1 - 1e-9
+    )
 
 
 def test_each_library_gets_the_loosest_tolerance_that_suffices():

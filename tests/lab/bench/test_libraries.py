@@ -8,10 +8,11 @@ import pytest
 import mmtfl_lab.bench.libraries as libraries
 from mmtfl import MMTFLRegressor
 from mmtfl.errors import install_hint
-from mmtfl_lab.bench import judge
+from mmtfl_lab.bench import judged_problems
+from mmtfl_lab.bench.benchmark_data import RaggedTasks, make_ragged
 from mmtfl_lab.bench.cases import COMPARED, make_cases
-from mmtfl_lab.bench.libraries import LIBRARIES, NAMES, Library, Problem, block_columns, textbook
-from mmtfl_lab.bench.problems import RaggedTasks, make_ragged
+from mmtfl_lab.bench.judged_problems import Problem
+from mmtfl_lab.bench.libraries import LIBRARIES, NAMES, Library, block_columns, textbook
 from mmtfl_lab.bench.run import _WARM_UP
 from oracles import Problem as ListedTasks
 from oracles import algorithm1 as slow_algorithm1
@@ -40,7 +41,7 @@ def test_all_that_take_a_convex_problem_reach_the_same_objective(case):
 @pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 1), (1, 2)])
 def test_textbook_ends_where_a_slow_algorithm_1_does(p, k):
     data = make_ragged(n_tasks=3, least=8, most=14, n_features=10, n_true=3)
-    problem = Problem(data, p, k, np.array([0.1]), judge.largest_alpha(data))
+    problem = Problem(data, p, k, np.array([0.1]), judged_problems.largest_alpha(data))
     assert libraries.TEXTBOOK.exists()
     A, b = textbook(problem, 1e-8)()[0]
     assert 0 < np.count_nonzero(np.abs(A).max(axis=1) > 1e-4) < len(A)
@@ -50,8 +51,8 @@ def test_textbook_ends_where_a_slow_algorithm_1_does(p, k):
     alpha = float(problem.alphas[0])
     ours = MMTFLRegressor(p, k, alpha, fit_intercept=False, solver="alternating", tol=1e-9)
     ours.fit(data.X, data.y, data.task)
-    expected = judge.objective(data, ours.coef_.T, b, p=p, k=k, alpha=alpha)
-    assert judge.objective(data, A, b, p=p, k=k, alpha=alpha) == pytest.approx(expected, rel=1e-6)
+    expected = judged_problems.objective(data, ours.coef_.T, b, p=p, k=k, alpha=alpha)
+    assert judged_problems.objective(data, A, b, p=p, k=k, alpha=alpha) == pytest.approx(expected, rel=1e-6)
 
 
 def test_textbook_works_in_the_smaller_space_either_way():

@@ -12,18 +12,15 @@ from rich.console import Console
 import mmtfl
 import mmtfl_lab.bench.libraries as libraries
 import mmtfl_lab.bench.run as bench_run
-from mmtfl_lab.bench.additive import PAIRS
+from mmtfl_lab.bench.benchmark_data import make_ragged, make_shared
 from mmtfl_lab.bench.cases import COMPARED, EXPERIMENTS, FULL, PROBLEMS, QUICK, make_cases
-from mmtfl_lab.bench.cold_start import ColdStart, ImportTime
 from mmtfl_lab.bench.comparison import CaseResult, Row
-from mmtfl_lab.bench.growth import Curve, growth_curves
+from mmtfl_lab.bench.judged_problems import PAIRS
 from mmtfl_lab.bench.libraries import NOT_RUN, Library
-from mmtfl_lab.bench.plots import draw
-from mmtfl_lab.bench.problems import make_ragged, make_shared
+from mmtfl_lab.bench.own_costs import ColdStart, Curve, ImportTime, SearchCost, growth_curves, search_cost
+from mmtfl_lab.bench.rendering import draw, make_tables, print_tables, to_markdown
 from mmtfl_lab.bench.run import _WARM_UP, Results, run
-from mmtfl_lab.bench.search_cost import SearchCost, search_cost
-from mmtfl_lab.bench.tables import make_tables, print_tables, to_markdown
-from mmtfl_lab.bench.targets import TARGETS, verdicts
+from mmtfl_lab.bench.speed_targets import TARGETS, verdicts
 
 GROWTH = {
     "base": {"n": 10, "d": 12, "T": 3},

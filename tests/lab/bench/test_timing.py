@@ -2,7 +2,8 @@
 
 import pytest
 
-from mmtfl_lab.bench.timing import LADDER, alternate, loosest
+from mmtfl_lab.bench.comparison import alternate, loosest
+from mmtfl_lab.bench.libraries import LADDER
 
 
 @pytest.mark.parametrize("hint", [None, 1e-2, 1e-5, 1e-10, 3e-7])

@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 
 from mmtfl.datasets.simulate import make_tasks
-from mmtfl_lab.paper import problems
+from mmtfl_lab.paper import data_sets
+from mmtfl_lab.paper.data_sets import PROBLEMS, Problem, load_pool, make_split, pool_of_rows, pool_of_targets
 from mmtfl_lab.paper.methods import COMPARED, METHODS, Grid
-from mmtfl_lab.paper.problems import PROBLEMS, Problem, load_pool, make_split, pool_of_rows, pool_of_targets
-from mmtfl_lab.paper.protocol import Plan, run_cell, run_cells
+from mmtfl_lab.paper.protocol import Plan, run_cell, run_cells, score_rows, support_f1
 from mmtfl_lab.paper.results import Results
-from mmtfl_lab.paper.scores import score_rows, support_f1
 from mmtfl_lab.paper.store import Cell, OtherSettings, Store
 
 COARSE = Grid(alphas=6, single=6, pairs=4, auto_folds=3)
@@ -104,9 +103,9 @@ def test_digits_are_balanced_tasks_and_components_come_from_training_alone(monke
     label = np.repeat(np.arange(10), 30)
     images = rng.normal(size=(300, 100)) + label[:, None]
     monkeypatch.setattr(
-        problems, "load_usps", lambda subset: type("Digits", (), {"X": images, "label": label})
+        data_sets, "load_usps", lambda subset: type("Digits", (), {"X": images, "label": label})
     )
-    problem, pool = PROBLEMS["usps"], problems._usps(0, n_images=300)
+    problem, pool = PROBLEMS["usps"], data_sets._usps(0, n_images=300)
     split = make_split(problem, pool, 0.5, "here")
     assert split.train.X.shape == (300, 87)
     for t in range(10):

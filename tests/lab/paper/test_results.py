@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from mmtfl.report.paired import HeldOutErrors
-from mmtfl_lab.paper import table1, tables, verdicts
-from mmtfl_lab.paper.compare import standings
-from mmtfl_lab.paper.figure import draw_figure1, figure_cells
-from mmtfl_lab.paper.problems import load_pool
+from mmtfl_lab.paper import table1, table2, verdicts
+from mmtfl_lab.paper.data_sets import load_pool
+from mmtfl_lab.paper.figure1 import draw_figure1, figure_cells
 from mmtfl_lab.paper.protocol import Plan
 from mmtfl_lab.paper.results import Results
 from mmtfl_lab.paper.single_tasks import fit_single_tasks
 from mmtfl_lab.paper.store import Cell, Store
+from mmtfl_lab.paper.table_comparison import standings
 
 
 def made_up(means, dataset="D1", repeats=3, fraction=0.33, **more):
@@ -36,7 +36,7 @@ def made_up(means, dataset="D1", repeats=3, fraction=0.33, **more):
 
 
 def test_the_table_has_means_deviations_winners_and_the_printed_figures():
-    text = tables.to_markdown(made_up({"stl": 0.6, "mmtfl21": 0.88}, support_f1=0.5))
+    text = table2.to_markdown(made_up({"stl": 0.6, "mmtfl21": 0.88}, support_f1=0.5))
     row = next(line for line in text.splitlines() if line.startswith("| D1 ("))
     assert "0.600 ± 0.010 [0.55, +0.05]" in row
     assert "**0.880** ± 0.010 [0.86, +0.02]" in row
@@ -44,7 +44,7 @@ def test_the_table_has_means_deviations_winners_and_the_printed_figures():
 
 
 def test_the_latex_table_is_balanced_and_has_the_same_numbers():
-    text = tables.to_latex(made_up({"stl": 0.6, "mmtfl21": 0.88}))
+    text = table2.to_latex(made_up({"stl": 0.6, "mmtfl21": 0.88}))
     assert r"\textbf{0.880$\pm$0.010}" in text
     assert r"0.86 ($+0.02$)" in text
     body = [line for line in text.splitlines() if line.endswith(r"\\")]

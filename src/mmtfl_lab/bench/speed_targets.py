@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mmtfl_lab.bench.comparison import Row
 from mmtfl_lab.bench.libraries import NOT_RUN
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ class Target:
     against: str
     measure: Measure
     at_least: float | None = None
-    at_most: float | None = None
+    at_most: float = math.inf
     unit: str = "x"
     indicative: str = ""
 
@@ -44,51 +46,39 @@ class Verdict:
     note: str = ""
 
 
-def _ratio(key: str, library: str) -> Measure:
+def _ratio(key: str, library: str, ours: str = "mmtfl") -> Measure:
+    """Seconds of a library over ours on a case."""
+
     def measure(results: Results) -> float | None:
         case = results.case(key)
-        return None if case is None else case.ratio(library)
+        return None if case is None else case.ratio(library, ours)
+
+    return measure
+
+
+def _own(key: str, value: Callable[[Row], float | None]) -> Measure:
+    """A number of our best row on a case."""
+
+    def measure(results: Results) -> float | None:
+        case = results.case(key)
+        row = None if case is None else case.best("mmtfl")
+        return None if row is None else value(row)
 
     return measure
 
 
 def _elsewhere(key: str, seconds: float) -> Measure:
-    """Ratio of a time from elsewhere to ours."""
-
-    def measure(results: Results) -> float | None:
-        case = results.case(key)
-        row = None if case is None else case.best("mmtfl")
-        return None if row is None or not row.seconds else seconds / row.seconds
-
-    return measure
+    """Ratio of a time measured elsewhere to ours."""
+    return _own(key, lambda row: seconds / row.seconds if row.seconds else None)
 
 
 def _passes(key: str) -> Measure:
-    def measure(results: Results) -> float | None:
-        case = results.case(key)
-        row = None if case is None else case.best("mmtfl")
-        return None if row is None else row.passes
-
-    return measure
+    return _own(key, lambda row: row.passes)
 
 
 def _excess(key: str) -> Measure:
-    def measure(results: Results) -> float | None:
-        case = results.case(key)
-        row = None if case is None else case.best("mmtfl")
-        return None if row is None or row.suboptimality is None else 100.0 * row.suboptimality
-
-    return measure
-
-
-def _alternating(key: str) -> Measure:
-    def measure(results: Results) -> float | None:
-        case = results.case(key)
-        rows = [] if case is None else [case.best("textbook"), case.best("mmtfl-alternating")]
-        seconds = [row.seconds for row in rows if row is not None and row.seconds]
-        return seconds[0] / seconds[1] if len(seconds) == 2 else None
-
-    return measure
+    """Suboptimality in per cent."""
+    return _own(key, lambda row: None if row.suboptimality is None else 100.0 * row.suboptimality)
 
 
 def _search(results: Results) -> float | None:
@@ -136,7 +126,9 @@ def _targets() -> Iterator[Target]:
         yield Target(f"ragged {member}", "textbook", _ratio(key, "textbook"), at_least=20.0)
         yield Target(f"ragged {member}", "one pass", _passes(key), at_most=passes, unit="passes")
         yield Target(f"ragged {member}", "textbook objective", _excess(key), at_most=0.3, unit="%")
-        yield Target(f"{member} alternating", "textbook", _alternating(key), at_least=5.0)
+        yield Target(
+            f"{member} alternating", "textbook", _ratio(key, "textbook", "mmtfl-alternating"), at_least=5.0
+        )
     for pair, library, seconds, wanted in _ELSEWHERE:
         for share, spent in zip(("0.3", "0.1"), seconds, strict=True):
             key = f"additive {pair} {share}"
@@ -168,10 +160,9 @@ def verdicts(results: Results) -> list[Verdict]:
 
 
 def _verdict(target: Target, measured: float | None) -> Verdict:
+    side, bound, sign = "most", target.at_most, -1.0
     if target.at_least is not None:
-        wanted, met = f"at least {target.at_least:g} {target.unit}", lambda value: value >= target.at_least
-    else:
-        wanted, met = f"at most {target.at_most:g} {target.unit}", lambda value: value <= target.at_most
-    reached = None if measured is None or target.indicative else bool(met(measured))
-    note = target.indicative
-    return Verdict(target.problem, target.against, wanted, measured, target.unit, reached, note)
+        side, bound, sign = "least", target.at_least, 1.0
+    wanted = f"at {side} {bound:g} {target.unit}"
+    met = None if measured is None or target.indicative else sign * measured >= sign * bound
+    return Verdict(target.problem, target.against, wanted, measured, target.unit, met, target.indicative)

@@ -10,8 +10,8 @@ import numpy as np
 
 from mmtfl.errors import require
 from mmtfl.persistence.files import write_whole
+from mmtfl_lab.paper.data_sets import load_pool
 from mmtfl_lab.paper.methods import METHODS
-from mmtfl_lab.paper.problems import load_pool
 from mmtfl_lab.paper.protocol import Plan
 from mmtfl_lab.paper.store import Cell, Store
 

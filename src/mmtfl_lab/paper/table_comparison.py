@@ -1,4 +1,4 @@
-"""The protocol on anybody's table: which method wins, and whether the others can be told apart from it."""
+"""The methods compared on a user's table: which predicts best, and which cannot be told apart from it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,8 @@ from mmtfl.report.paired import (
     task_spread,
 )
 from mmtfl.report.paired import SAME as THE_SAME
+from mmtfl_lab.paper.data_sets import Part, Pool, Problem, make_split, pool_of_rows, pool_of_targets
 from mmtfl_lab.paper.methods import COMPARED, Grid
-from mmtfl_lab.paper.problems import Part, Pool, Problem, make_split, pool_of_rows, pool_of_targets
 from mmtfl_lab.paper.protocol import measure, run_cells
 from mmtfl_lab.paper.store import Cell, Store
 
@@ -44,7 +43,7 @@ VERDICTS = {  # of the best beside a method, said of the method
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a method stands.
+    """The scores of one method, and the verdict on it beside the best.
 
     Attributes
     ----------
@@ -125,7 +124,7 @@ def standings(
     Examples
     --------
     >>> import numpy as np
-    >>> from mmtfl_lab.paper.compare import standings
+    >>> from mmtfl_lab.paper.table_comparison import standings
     >>> from mmtfl.report.paired import HeldOutErrors
     >>> errors = {"a": np.linspace(0.5, 0.9, 8), "b": np.linspace(0.2, 0.3, 8)}
     >>> found = standings(HeldOutErrors("r2", errors, np.full(8, 20)), {"a": np.ones(2), "b": np.ones(2)})
@@ -145,16 +144,15 @@ def standings(
 
 
 def _ranked(errors: HeldOutErrors, scores: Mapping[str, np.ndarray]) -> list[str]:
-    """Methods by how they stand to the others in the typical task; first one that no other beats."""
+    """Methods by their error in the typical task, after the first of them that no other beats."""
     if not errors.counted.any():
         return sorted(scores, key=lambda name: -scores[name].mean())
     typical = errors.standing()
     order = sorted(scores, key=lambda name: typical[name])
-    beaten = (
-        name for name in order if not any(_beats(errors, other, name) for other in order if other != name)
-    )
-    best = next(beaten, order[0])
-    return [best, *(name for name in order if name != best)]
+    rivals = {name: [other for other in order if other != name] for name in order}
+    unbeaten = (name for name in order if not any(_beats(errors, other, name) for other in rivals[name]))
+    best = next(unbeaten, order[0])
+    return [best, *rivals[best]]
 
 
 def _beats(errors: HeldOutErrors, one: str, other: str) -> bool:
@@ -163,7 +161,7 @@ def _beats(errors: HeldOutErrors, one: str, other: str) -> bool:
 
 
 def pool_of_table(X: np.ndarray, y: np.ndarray, task: np.ndarray | None, *, classify: bool) -> Pool:
-    """What a table offers to split: rows of tasks, or rows with several targets.
+    """The pool of a table: rows of tasks, or rows with several targets.
 
     Parameters
     ----------
@@ -179,7 +177,7 @@ def pool_of_table(X: np.ndarray, y: np.ndarray, task: np.ndarray | None, *, clas
     Returns
     -------
     Pool
-        For `mmtfl_lab.paper.problems.make_split`.
+        For `mmtfl_lab.paper.data_sets.make_split`.
     """
     if task is None:
         return pool_of_targets(X, y)
@@ -244,7 +242,7 @@ def compare(
     Examples
     --------
     >>> from mmtfl.datasets import make_tasks
-    >>> from mmtfl_lab.paper.compare import compare, pool_of_table
+    >>> from mmtfl_lab.paper.table_comparison import compare, pool_of_table
     >>> data = make_tasks(4, 40, 10, n_informative=3, noise=0.5, random_state=0)
     >>> pool = pool_of_table(data.X, data.y, data.task, classify=False)
     >>> found = compare(pool, metric="r2", methods=["stl", "mmtfl21", "pooled"], repeats=3)
@@ -253,49 +251,37 @@ def compare(
     """
     grid = grid or Grid()
     problem = Problem("table", "table", lambda seed: pool, metric, average, options or {})
-    settings = {
-        "format": FORMAT,
-        "seed": seed,
-        "grid": asdict(grid),
-        "metric": metric,
-        "options": dict(problem.options),
-        **(identity or {}),
-    }
+    settings = {"format": FORMAT, "seed": seed, "grid": asdict(grid), "metric": metric}
+    settings |= {"options": dict(problem.options), **(identity or {})}
     cells = [Cell("table", fraction, repeat, method) for repeat in range(repeats) for method in methods]
     with tempfile.TemporaryDirectory() as temporary:
         store = Store(folder or Path(temporary) / "run", settings)
         store.open(fresh=fresh)
         run_cells(cells, _TableCell(problem, seed, grid), store, jobs=jobs, shown=shown)
         found = {cell: store.read(cell) or {} for cell in cells}
-    left_out = ("cell", "rows", "predictions")
-    splits = [
-        {
-            "repeat": cell.repeat,
-            "method": cell.method,
-            **{k: v for k, v in result.items() if k not in left_out},
-        }
-        for cell, result in found.items()
-    ]
-    scores = {name: np.array([row[average] for row in splits if row["method"] == name]) for name in methods}
-    took = {
-        name: float(np.mean([row["seconds"] for row in splits if row["method"] == name])) for name in methods
-    }
     results = {name: [found[cell] for cell in cells if cell.method == name] for name in methods}
+    scores = {name: np.array([cell[average] for cell in results[name]]) for name in methods}
+    seconds = {name: float(np.mean([cell["seconds"] for cell in results[name]])) for name in methods}
     errors = _errors(metric, pool, results)
-    ranks = standings(errors, scores, took)
-    return Comparison(metric, average, fraction, splits, ranks, _tasks(pool, errors))
+    ranks = standings(errors, scores, seconds)
+    return Comparison(metric, average, fraction, _splits(found), ranks, _tasks(pool, errors))
+
+
+def _splits(found: Mapping[Cell, dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row per method and split, without what is kept for the tests alone."""
+    left_out = ("cell", "rows", "predictions")
+    kept = {cell: {k: v for k, v in result.items() if k not in left_out} for cell, result in found.items()}
+    return [{"repeat": cell.repeat, "method": cell.method, **result} for cell, result in kept.items()]
 
 
 def _errors(metric: str, pool: Pool, results: Mapping[str, list[dict[str, Any]]]) -> HeldOutErrors:
     """Errors of every method by task and by row, averaged over the splits that held the row out."""
     task = np.unique(pool.rows.task, return_inverse=True)[1]
     second = pool.rows.y > 0
-    averaged = {
-        name: [
-            _mean_known(np.array(part)) for part in zip(*map(partial(_one, metric, pool), cells), strict=True)
-        ]
-        for name, cells in results.items()
-    }
+    averaged = {}
+    for name, cells in results.items():
+        by_split = (_errors_of_split(metric, pool, cell) for cell in cells)
+        averaged[name] = [_mean_known(np.array(part)) for part in zip(*by_split, strict=True)]
     held_out = np.unique(np.concatenate([cell["rows"] for cells in results.values() for cell in cells]))
     known = np.logical_and.reduce([np.isfinite(rows) for _, rows in averaged.values()])
     return HeldOutErrors(
@@ -308,7 +294,7 @@ def _errors(metric: str, pool: Pool, results: Mapping[str, list[dict[str, Any]]]
     )
 
 
-def _one(metric: str, pool: Pool, cell: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+def _errors_of_split(metric: str, pool: Pool, cell: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Errors of the tasks and of the rows of the pool in one split; NaN of what was not held out."""
     labels, task = np.unique(pool.rows.task, return_inverse=True)
     at, z = np.array(cell["rows"]), np.array(cell["predictions"])
@@ -324,7 +310,7 @@ def _one(metric: str, pool: Pool, cell: Mapping[str, Any]) -> tuple[np.ndarray, 
 
 
 def _mean_known(values: np.ndarray) -> np.ndarray:
-    """Mean over splits of what is known."""
+    """Mean over splits, without those that have no value."""
     known = np.isfinite(values)
     total = np.where(known, values, 0.0).sum(axis=0)
     return np.divide(total, known.sum(axis=0), out=np.full(total.shape, np.nan), where=known.any(axis=0))
@@ -344,7 +330,7 @@ def _tasks(pool: Pool, errors: HeldOutErrors) -> list[dict[str, Any]]:
 
 
 def _check_scored(test: Part) -> None:
-    """A score measures how much of what varies is told: somewhere a target must vary."""
+    """Refuse test rows that cannot be scored: in some task the target must vary."""
     if not any(np.ptp(test.y[test.task == label]) > 0 for label in np.unique(test.task)):
         raise ValueError(
             f"Nothing can be scored: no task has two different targets among the {len(test.y)} test rows of "
@@ -370,7 +356,7 @@ class _TableCell:
 
 
 def _positions(rows: Part, some: Part) -> np.ndarray:
-    """Where rows of a part stand in the pool: by unit and task, of which there is one each."""
+    """Positions in the pool of the rows of a part, which unit and task identify."""
     labels, task = np.unique(rows.task, return_inverse=True)
     key = rows.unit * len(labels) + task
     order = np.argsort(key)

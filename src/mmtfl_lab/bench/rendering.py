@@ -1,13 +1,15 @@
-"""The results as tables: one description, rendered as Markdown or on a terminal."""
+"""The results of a run as tables, in Markdown or on a terminal, and as pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mmtfl.errors import require
 from mmtfl_lab.bench.comparison import CaseResult, Row
-from mmtfl_lab.bench.targets import Verdict, verdicts
+from mmtfl_lab.bench.speed_targets import Verdict, verdicts
 
 if TYPE_CHECKING:
     from mmtfl_lab.bench.run import Results
@@ -27,7 +29,7 @@ class Table:
 
         Examples
         --------
-        >>> from mmtfl_lab.bench.tables import Table
+        >>> from mmtfl_lab.bench.rendering import Table
         >>> print(Table("Times", ("library", "ms"), [("mmtfl", "3")]).to_markdown())
         ### Times
         <BLANKLINE>
@@ -164,3 +166,51 @@ def _cold_table(results: Results) -> Table:
     ]
     header = ("model", "first fit ever, s", "first fit of a later process, s", "steady state, s")
     return Table("Cold start", header, rows)
+
+
+# -- pictures ------------------------------------------------------------------------------------------------
+
+
+def draw(results: Results, folder: Path) -> list[Path]:
+    """Write `times.png` and `growth.png`, each if there is something to show; returns the paths."""
+    figure_module = require("matplotlib.figure", "bench")
+    written = []
+    for name, wanted, plot in (("times", results.cases, _times), ("growth", results.growth, _growth)):
+        if wanted:
+            figure = figure_module.Figure(figsize=(9.0, 5.0), layout="constrained")
+            plot(results, figure)
+            written.append(folder / f"{name}.png")
+            figure.savefig(written[-1], dpi=120)
+    return written
+
+
+def _times(results: Results, figure) -> None:
+    axes = figure.subplots()
+    names = dict.fromkeys(row.library for case in results.cases for row in case.rows)
+    for name in names:
+        found = [(i, case.best(name)) for i, case in enumerate(results.cases)]
+        points = [(i, 1e3 * row.seconds) for i, row in found if row is not None and row.seconds]
+        if points:
+            ours = name == "mmtfl"
+            style = {"marker": "o" if ours else "x", "zorder": 3 if ours else 2, "s": 60 if ours else 35}
+            axes.scatter(*zip(*points, strict=True), label=name, **style)
+    passes = [1e3 * case.pass_seconds for case in results.cases]
+    axes.scatter(range(len(passes)), passes, marker="_", color="black", s=120, label="one pass")
+    axes.set_yscale("log")
+    axes.set_ylabel("ms to a relative suboptimality of 1e-6")
+    axes.set_xticks(range(len(results.cases)), [case.key for case in results.cases], rotation=35, ha="right")
+    axes.grid(axis="y", alpha=0.3)
+    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+
+
+def _growth(results: Results, figure) -> None:
+    axes = figure.subplots()
+    for curve in results.growth:
+        label = f"{curve.size}: exponent {curve.exponent:.2f} ({curve.title})"
+        axes.plot(curve.values, [1e3 * seconds for seconds in curve.seconds], marker="o", label=label)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("size")
+    axes.set_ylabel("ms of one fit")
+    axes.grid(which="both", alpha=0.3)
+    axes.legend(fontsize="small", title="time against")

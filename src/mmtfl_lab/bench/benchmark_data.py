@@ -115,7 +115,7 @@ def make_ragged(
 
     Examples
     --------
-    >>> from mmtfl_lab.bench.problems import make_ragged
+    >>> from mmtfl_lab.bench.benchmark_data import make_ragged
     >>> data = make_ragged(n_tasks=3, least=5, most=9, n_features=4, n_true=2)
     >>> data.X.shape == (len(data.task), 4), data.n_tasks
     (True, 3)
@@ -134,7 +134,7 @@ def make_shared(*, n_rows: int, n_features: int, n_tasks: int, n_true: int, seed
 
     Examples
     --------
-    >>> from mmtfl_lab.bench.problems import make_shared
+    >>> from mmtfl_lab.bench.benchmark_data import make_shared
     >>> make_shared(n_rows=6, n_features=4, n_tasks=3, n_true=2).y.shape
     (6, 3)
     """

@@ -1,11 +1,12 @@
 """The data sets of the experiments, and how each is split.
 
-What is split are *units*: the row of a task, or the animal or image that several tasks share. A unit is in
-training or in test as a whole, and so are its rows in the folds inside training.
+Splits are made of *units*: a row of a task, or an animal or image that several tasks share. All rows of a
+unit are in training, or all in test; inside training they are in the same fold.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -22,12 +23,41 @@ from mmtfl.datasets.loaders import (
 )
 from mmtfl.datasets.simulate import make_d1, make_d2
 from mmtfl.model_selection.splitting import TaskKFold, tasks_train_test_split
-from mmtfl_lab.paper.randomness import generator, seed_for
 
 __all__ = ["PROBLEMS", "Part", "Pool", "Problem", "Split", "load_pool", "make_split"]
 
 USPS_DIMENSIONS = 87
 Fold = tuple[np.ndarray, np.ndarray]
+
+
+def seed_for(*purpose: int | float | str) -> int:
+    """A seed below 2**32 made of the words and numbers that say what it is for.
+
+    Parameters
+    ----------
+    *purpose : int, float or str
+        For example a seed of the user, a dataset, a fraction and a repeat.
+
+    Returns
+    -------
+    int
+        The same for the same purpose, on every machine and in every process.
+
+    Examples
+    --------
+    >>> from mmtfl_lab.paper.data_sets import seed_for
+    >>> seed_for(0, "D1", 0.25, 3) == seed_for(0, "D1", 0.25, 3)
+    True
+    >>> seed_for(0, "D1", 0.25, 3) == seed_for(0, "D1", 0.25, 4)
+    False
+    """
+    text = "\n".join(repr(part) for part in purpose)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
+
+
+def generator(*purpose: int | float | str) -> np.random.Generator:
+    """The random generator of a purpose."""
+    return np.random.default_rng(seed_for(*purpose))
 
 
 @dataclass(frozen=True)
@@ -42,7 +72,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Pool:
-    """All that may be drawn from: the rows of all tasks, and the group within which units are split."""
+    """The rows of all tasks of a data set, and the group within which each unit is split."""
 
     rows: Part
     group: np.ndarray
@@ -148,7 +178,7 @@ def make_split(problem: Problem, pool: Pool, fraction: float, *purpose: int | fl
 
     Examples
     --------
-    >>> from mmtfl_lab.paper.problems import PROBLEMS, load_pool, make_split
+    >>> from mmtfl_lab.paper.data_sets import PROBLEMS, load_pool, make_split
     >>> problem = PROBLEMS["D1"]
     >>> split = make_split(problem, load_pool("D1", 0), 0.25, 0, "D1", 0.25, 3)
     >>> len(split.train.y), len(split.test.y), len(split.folds(3))

@@ -4,8 +4,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from mmtfl_lab.bench import judge
-from mmtfl_lab.bench.problems import SharedTasks, make_ragged, make_shared
+from mmtfl_lab.bench import judged_problems
+from mmtfl_lab.bench.benchmark_data import SharedTasks, make_ragged, make_shared
 
 SMALL = {"n_tasks": 3, "least": 6, "most": 9, "n_features": 5, "n_true": 2}
 
@@ -44,7 +44,7 @@ def test_objective_is_the_sum_written_out(kind, p, k):
     n = len(losses) / data.n_tasks
     penalty = sum(sum(abs(a) ** p for a in row) ** (k / (p + k)) for row in A)
     expected = sum(losses) / n + 0.3 * penalty
-    assert judge.objective(data, A, b, p=p, k=k, alpha=0.3) == pytest.approx(expected, rel=1e-12)
+    assert judged_problems.objective(data, A, b, p=p, k=k, alpha=0.3) == pytest.approx(expected, rel=1e-12)
 
 
 def conic(data, alpha):
@@ -64,29 +64,31 @@ def conic(data, alpha):
 @pytest.mark.parametrize("kind", ["ragged", "logistic", "shared"])
 def test_gap_bounds_the_excess_and_closes_at_the_minimum(kind):
     data = make(kind)
-    alpha = 0.2 * judge.largest_alpha(data)
+    alpha = 0.2 * judged_problems.largest_alpha(data)
     A, b, least = conic(data, alpha)
     assert np.linalg.norm(A, axis=1).max() > 1e-3  # not the case of a zero solution
-    assert judge.objective(data, A, b, p=2, k=2, alpha=alpha) == pytest.approx(least, rel=1e-7)
-    assert abs(judge.relative_gap(data, A, b, alpha=alpha)) < 1e-5  # the conic solver's own accuracy
+    assert judged_problems.objective(data, A, b, p=2, k=2, alpha=alpha) == pytest.approx(least, rel=1e-7)
+    assert (
+        abs(judged_problems.relative_gap(data, A, b, alpha=alpha)) < 1e-5
+    )  # the conic solver's own accuracy
     for seed in range(5):
         far, b = coefficients(data, seed)
         b = b if data.fit_intercept else np.zeros(data.n_tasks)
-        value = judge.objective(data, far, b, p=2, k=2, alpha=alpha)
-        assert judge.relative_gap(data, far, b, alpha=alpha) * value >= value - least > 0.0
+        value = judged_problems.objective(data, far, b, p=2, k=2, alpha=alpha)
+        assert judged_problems.relative_gap(data, far, b, alpha=alpha) * value >= value - least > 0.0
 
 
 @pytest.mark.parametrize("kind", ["ragged", "logistic", "shared"])
 def test_zero_is_the_minimum_from_the_largest_alpha_up(kind):
     data = make(kind)
     b = data.y.mean(axis=0) if data.fit_intercept else np.zeros(data.n_tasks)
-    zero, top = np.zeros((data.X.shape[1], data.n_tasks)), judge.largest_alpha(data)
-    assert abs(judge.relative_gap(data, zero, b, alpha=top)) < 1e-12
-    assert judge.relative_gap(data, zero, b, alpha=0.9 * top) > 1e-4
+    zero, top = np.zeros((data.X.shape[1], data.n_tasks)), judged_problems.largest_alpha(data)
+    assert abs(judged_problems.relative_gap(data, zero, b, alpha=top)) < 1e-12
+    assert judged_problems.relative_gap(data, zero, b, alpha=0.9 * top) > 1e-4
 
 
 def test_a_certificate_that_is_not_written_is_refused():
     data = make("logistic")
     data = type(data)(data.X, data.y, data.task, loss="logistic", fit_intercept=True)
     with pytest.raises(ValueError, match="No certificate"):
-        judge.relative_gap(data, np.zeros((5, 3)), np.zeros(3), alpha=0.1)
+        judged_problems.relative_gap(data, np.zeros((5, 3)), np.zeros(3), alpha=0.1)

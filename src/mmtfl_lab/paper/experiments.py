@@ -1,4 +1,4 @@
-"""A whole run: the cells, then everything that is made of them, in one folder."""
+"""All experiments of the paper in one folder: the cells, then the tables and the figure made of them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from mmtfl.datasets.array_files import data_path
 from mmtfl.datasets.sources import SOURCES
 from mmtfl.persistence.files import write_text
-from mmtfl_lab.paper import table1, tables, verdicts
-from mmtfl_lab.paper.figure import DATASETS, FRACTION, draw_figure1, figure_cells
+from mmtfl_lab.paper import table1, table2, verdicts
+from mmtfl_lab.paper.data_sets import PROBLEMS
+from mmtfl_lab.paper.figure1 import DATASETS, FRACTION, draw_figure1, figure_cells
 from mmtfl_lab.paper.methods import Grid
-from mmtfl_lab.paper.problems import PROBLEMS
 from mmtfl_lab.paper.protocol import Plan, run_cell, run_cells
 from mmtfl_lab.paper.results import Results
 from mmtfl_lab.paper.store import Store
@@ -88,8 +88,8 @@ def render(plan: Plan, store: Store, *, table_1: bool, table_2: bool, figure_1: 
         found = verdicts.verdicts(results)
         write_text(folder / "results.csv", results.to_csv())
         write_text(folder / "results.json", results.to_json())
-        write_text(folder / "table2.md", tables.to_markdown(results))
-        write_text(folder / "table2.tex", tables.to_latex(results))
+        write_text(folder / "table2.md", table2.to_markdown(results))
+        write_text(folder / "table2.tex", table2.to_latex(results))
         write_text(folder / "verdicts.md", verdicts.to_markdown(found))
     if figure_1 and any(dataset in plan.datasets for dataset in DATASETS):
         draw_figure1(plan, store, folder)

@@ -11,21 +11,22 @@ import time
 import numpy as np
 from starts import random_problem
 
-from mmtfl.engine.threads import Threads
+from mmtfl.engines.threads import Threads
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Squared
-from mmtfl.objective.objective import Objective
-from mmtfl.objective.penalties import make_penalty
-from mmtfl.solvers.alternating import run_passes
+from mmtfl.objective.penalties import RowPenalty, make_penalty
+from mmtfl.objective.problem import Problem
+from mmtfl.solvers.algorithm1 import run_passes
+from mmtfl.solvers.path import alpha_max
 from mmtfl.solvers.solve import one_blas_thread
 
 MEMBERS = ((2, 1), (1, 1), (1, 2), (1.5, 1))
 
 
-def measure(objective: Objective, *, accelerate: bool) -> tuple[int, float, float]:
+def measure(problem: Problem, penalty: RowPenalty, *, accelerate: bool) -> tuple[int, float, float]:
     """Passes, seconds and the objective reached."""
     start = time.perf_counter()
-    history = run_passes(objective, Threads(), max_iter=10_000, tol=1e-6, accelerate=accelerate)[2]
+    history = run_passes(problem, penalty, Threads(), max_iter=10_000, tol=1e-6, accelerate=accelerate)[2]
     return len(history), time.perf_counter() - start, float(history[-1])
 
 
@@ -39,11 +40,9 @@ def main(n_problems: int) -> None:
             rows = []
             for seed in range(n_problems):
                 tasks, share = random_problem(seed)
-                design = Design(tasks)
-                convex = Objective(design, Squared(), make_penalty(2, 2, 1.0))
-                alpha = share * float(convex.penalty.dual_norm(convex.null_gradient).max())
-                objective = Objective(design, Squared(), make_penalty(*member, alpha))
-                rows.append([measure(objective, accelerate=quick) for quick in (False, True)])
+                problem = Problem(Design(tasks), Squared())
+                penalty = make_penalty(*member, share * alpha_max(problem, make_penalty(2, 2, 1.0)))
+                rows.append([measure(problem, penalty, accelerate=quick) for quick in (False, True)])
             values = np.array(rows)
             passes, seconds = values[:, :, 0].sum(axis=0), values[:, :, 1].sum(axis=0)
             excess = 100.0 * (values[:, 1, 2] / values[:, 0, 2] - 1.0)

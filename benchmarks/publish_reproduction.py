@@ -11,7 +11,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from mmtfl.bench.machine import processor
+from mmtfl_lab.bench.run import processor
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 MARK = "<!-- below: results of mmtfl reproduce, copied by benchmarks/publish_reproduction.py -->"

@@ -23,11 +23,13 @@ import pyarrow.parquet as parquet
 from distributed import Client, LocalCluster
 
 from mmtfl import DaskEngine, Tasks
-from mmtfl.engine.threads import Threads
+from mmtfl.engines.threads import Threads
+from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.objective.penalties import make_penalty
+from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
-from mmtfl.solvers.stored import OpenTasks, resident_bytes
+from mmtfl.solvers.distributed.opened import OpenTasks, resident_bytes
 
 MEMBER = (2, 1)
 TOL = 1e-5
@@ -77,11 +79,11 @@ def fit(tasks: Tasks, loss: str, engine: Any, *, max_iter: int = 1000) -> Fit:
     """A second fit: compiled code and imports are there by then."""
     formula, alpha = LOSSES[loss]
     penalty = make_penalty(*MEMBER, alpha)
-    solve(tasks, formula, penalty, solver="alternating", engine=engine, max_iter=2, tol=1e-5)
+    solve(Problem(Design(tasks), formula), penalty, solver="alternating", engine=engine, max_iter=2, tol=1e-5)
     passes: list[float] = []
     start = time.perf_counter()
     found = solve(
-        tasks, formula, penalty, solver="alternating", engine=engine,
+        Problem(Design(tasks), formula), penalty, solver="alternating", engine=engine,
         report=lambda *_: passes.append(time.perf_counter()), max_iter=max_iter, tol=TOL,
     )  # fmt: skip
     later = (passes[-1] - passes[0]) / max(1, len(passes) - 1)
@@ -115,13 +117,12 @@ def overhead(n_tasks: int) -> float:
 def _bytes_per_pass(tasks: Tasks, engine: DaskEngine) -> tuple[float, float]:
     """Bytes out and back at the first passes, where all features are there: what two passes add to one."""
     formula, alpha = LOSSES["squared"]
+    penalty = make_penalty(*MEMBER, alpha)
     totals = []
     for n_passes in (1, 2):
         before = engine.bytes_sent, engine.bytes_received
-        solve(
-            tasks, formula, make_penalty(*MEMBER, alpha), solver="alternating", engine=engine, tol=1e-12,
-            max_iter=n_passes,
-        )  # fmt: skip
+        problem = Problem(Design(tasks), formula)
+        solve(problem, penalty, solver="alternating", engine=engine, tol=1e-12, max_iter=n_passes)
         totals.append((engine.bytes_sent - before[0], engine.bytes_received - before[1]))
     return tuple((two - one) / 1e3 for one, two in zip(*totals, strict=True))  # type: ignore[return-value]
 
@@ -190,9 +191,10 @@ def out_of_core(n_tasks: int, n_rows: int, d: int) -> tuple[float, float]:
                 opened = OpenTasks(stored, formula, fit_intercept=True)
                 read = time.perf_counter() - start
                 start, passes = time.perf_counter(), []
-                opened.solve(
-                    penalty, report=lambda *_, p=passes: p.append(time.perf_counter()), max_iter=1000, tol=TOL
-                )
+                solve(
+                    opened.problem(), penalty, tol=TOL,
+                    report=lambda *_, p=passes: p.append(time.perf_counter()),
+                )  # fmt: skip
                 seconds = passes[-1] - start
                 held_mb = 8 * d * int(stored.rows_held(compress=loss == "squared").sum()) / 1e6
                 if limit is not None:

@@ -11,13 +11,14 @@ import sys
 import numpy as np
 
 from mmtfl import Tasks
-from mmtfl.engine.threads import Threads
+from mmtfl.engines.threads import Threads
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Squared
-from mmtfl.objective.objective import Objective
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.solvers.alternating import alternate
-from mmtfl.solvers.block import RowDescent
+from mmtfl.objective.problem import Problem
+from mmtfl.solvers.algorithm1 import run_algorithm1
+from mmtfl.solvers.path import alpha_max
+from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solve import one_blas_thread
 from mmtfl.solvers.starts import best_of_starts, convex_start, rising_start
 
@@ -45,22 +46,21 @@ def random_problem(seed: int) -> tuple[Tasks, float]:
 
 def objectives(tasks: Tasks, share: float, member: tuple[float, float]) -> dict[str, float]:
     """Objective reached from every start, at `share` of the largest alpha of (2, 2)."""
-    design, engine = Design(tasks), Threads()
-    convex = Objective(design, Squared(), make_penalty(2, 2, 1.0))
-    alpha = share * float(convex.penalty.dual_norm(convex.null_gradient).max())
-    objective = Objective(design, Squared(), make_penalty(*member, alpha))
-    descent = RowDescent(objective)
-    descent.working_set.add(np.arange(design.n_features))
+    problem = Problem(Design(tasks), Squared())
+    penalty = make_penalty(*member, share * alpha_max(problem, make_penalty(2, 2, 1.0)))
+    descent = RowDescent(problem)
+    descent.working_set.add(np.arange(tasks.n_features))
     starts = {
         "zero": (None, None),
-        "convex (2,2) solution": convex_start(objective, descent),
-        "one rough pass of Algorithm 1": descent.rough_passes(1),
-        "twenty rough passes of Algorithm 1": descent.rough_passes(20),
-        "rising alpha": rising_start(objective, descent),
+        "convex (2,2) solution": convex_start(descent, penalty),
+        "one rough pass of Algorithm 1": descent.rough_passes(penalty, 1),
+        "twenty rough passes of Algorithm 1": descent.rough_passes(penalty, 20),
+        "rising alpha": rising_start(descent, penalty),
     }
-    reached = {name: descent.solve(*start, **OPTIONS).objective for name, start in starts.items()}
-    reached["auto: best of convex, twenty passes, rising"] = best_of_starts(objective, **OPTIONS).objective
-    reached["Algorithm 1"] = alternate(objective, engine, **OPTIONS).objective
+    reached = {name: descent.solve(penalty, *start, **OPTIONS).objective for name, start in starts.items()}
+    best = best_of_starts(problem, penalty, **OPTIONS)
+    reached["auto: best of convex, twenty passes, rising"] = best.objective
+    reached["Algorithm 1"] = run_algorithm1(problem, penalty, Threads(), **OPTIONS).objective
     return reached
 
 

@@ -1,4 +1,4 @@
-"""Second opinions for the tests, from the formulas alone: nothing here calls our objective or solvers.
+"""Second opinions for the tests, from the formulas alone; only `problem_of` and `solve` call our own code.
 
 Letters and equation numbers are those of docs/model.md: A (features by tasks), c, B, S_j = sum_t |a_jt|^p,
 e = k / (p + k), and n the mean task size (with weights: their sum over the number of tasks).
@@ -15,8 +15,11 @@ import numpy as np
 from scipy import optimize
 from scipy.special import expit
 
-from mmtfl.data import Tasks
+from mmtfl import solvers
+from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Logistic, Squared
+from mmtfl.objective.problem import Problem as OurProblem
+from mmtfl.tasks import Tasks
 
 INF = math.inf
 LOSSES = {"squared": Squared(), "logistic": Logistic()}
@@ -69,6 +72,20 @@ def make_problem(seed, *, loss="squared", sizes=(14, 9, 21), d=10, weighted=Fals
         y = tuple(np.where(v > np.median(v) + 1e-9, 1.0, -1.0) for v in z)
     weights = tuple(rng.uniform(0.3, 2.5, size=n) for n in sizes) if weighted else None
     return Problem(X, y, loss, weights, fit_intercept)
+
+
+# -- our own code, from tasks to a solution --------------------------------------------------------------
+
+
+def problem_of(tasks, loss, *, fit_intercept=True, column_scale=None):
+    """What our solvers are given: tasks and a loss of `LOSSES`, with X / column_scale."""
+    return OurProblem(Design(tasks, column_scale=column_scale, fit_intercept=fit_intercept), loss)
+
+
+def solve(tasks, loss, penalty, *, fit_intercept=True, column_scale=None, **options):
+    """Our solver's answer."""
+    problem = problem_of(tasks, loss, fit_intercept=fit_intercept, column_scale=column_scale)
+    return solvers.solve(problem, penalty, **options)
 
 
 # -- the objective, written out --------------------------------------------------------------------------

@@ -7,8 +7,7 @@ if TYPE_CHECKING:
     from mmtfl import datasets as datasets
     from mmtfl import model_selection as model_selection
     from mmtfl import plots as plots
-    from mmtfl.data.tasks import Tasks
-    from mmtfl.engine.dask import DaskEngine
+    from mmtfl.engines.dask import DaskEngine
     from mmtfl.errors import SmallTaskWarning, UnitsWarning
     from mmtfl.estimators.additive import (
         DirtyClassifier,
@@ -21,11 +20,12 @@ if TYPE_CHECKING:
     from mmtfl.estimators.capped import CappedClassifier, CappedRegressor
     from mmtfl.estimators.classification import MMTFLClassifier
     from mmtfl.estimators.regression import MMTFLRegressor
+    from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV, path
+    from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
+    from mmtfl.estimators.two_strength_search import TwoStrengthCV
     from mmtfl.objective.product import alpha_from_gammas, gammas_from_alpha
-    from mmtfl.selection.additive_search import TwoStrengthCV
-    from mmtfl.selection.search import MMTFLClassifierCV, MMTFLRegressorCV, path
-    from mmtfl.selection.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
     from mmtfl.tables.loading import load
+    from mmtfl.tasks.container import Tasks
 
 __version__ = "0.1.0"
 
@@ -58,8 +58,8 @@ __all__ = [
 # Names are looked up when first asked for (PEP 562): `mmtfl --help` then needs no scikit-learn, and a script
 # pays for what it uses.
 _HOMES = {
-    "mmtfl.data.tasks": ("Tasks",),
-    "mmtfl.engine.dask": ("DaskEngine",),
+    "mmtfl.tasks.container": ("Tasks",),
+    "mmtfl.engines.dask": ("DaskEngine",),
     "mmtfl.errors": ("SmallTaskWarning", "UnitsWarning"),
     "mmtfl.estimators.additive": (
         "DirtyClassifier",
@@ -73,9 +73,9 @@ _HOMES = {
     "mmtfl.estimators.classification": ("MMTFLClassifier",),
     "mmtfl.estimators.regression": ("MMTFLRegressor",),
     "mmtfl.objective.product": ("alpha_from_gammas", "gammas_from_alpha"),
-    "mmtfl.selection.additive_search": ("TwoStrengthCV",),
-    "mmtfl.selection.search": ("MMTFLClassifierCV", "MMTFLRegressorCV", "path"),
-    "mmtfl.selection.single_task": ("SingleTaskClassifierCV", "SingleTaskRegressorCV"),
+    "mmtfl.estimators.two_strength_search": ("TwoStrengthCV",),
+    "mmtfl.estimators.search": ("MMTFLClassifierCV", "MMTFLRegressorCV", "path"),
+    "mmtfl.estimators.single_task": ("SingleTaskClassifierCV", "SingleTaskRegressorCV"),
     "mmtfl.tables.loading": ("load",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-import mmtfl.bench.run as bench_run
-from mmtfl.bench.run import _WARM_UP
+import mmtfl_lab.bench.run as bench_run
 from mmtfl.cli.main import main
+from mmtfl_lab.bench.run import _WARM_UP
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_help_and_version_are_exit_code_0(tokens, capsys):
 def test_help_loads_no_compiler_and_no_plots():
     code = (
         "import sys; from mmtfl.cli.main import main; main(['--help']); main(['bench', '--help']);"
-        "print(*sorted(set(sys.modules) & {'numba', 'matplotlib', 'mmtfl.bench.run'}), 'end')"
+        "print(*sorted(set(sys.modules) & {'numba', 'matplotlib', 'mmtfl_lab.bench.run'}), 'end')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "end"

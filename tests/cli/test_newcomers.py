@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import mmtfl
-from mmtfl.cli.main import COMMANDS, USAGES, main
-from mmtfl.cli.methods import TWO_STRENGTHS
+from mmtfl.cli.cv import TWO_STRENGTHS
+from mmtfl.cli.main import COMMANDS, main
 
 METHODS = ("mmtfl", *TWO_STRENGTHS, "single")
 
@@ -91,7 +91,7 @@ def test_both_names_of_jobs_are_taken(table, capsys):
 def test_the_usage_names_real_arguments_and_all_that_are_needed(capsys, command):
     shown = run([command, "--help"], capsys).out
     first = shown.splitlines()[0]
-    assert first == f"Usage: mmtfl {command} {USAGES[command]}" and "[ARGS]" not in shown
+    assert first == f"Usage: mmtfl {command} {COMMANDS[command][1]}" and "[ARGS]" not in shown
     options = re.findall(r"(?<!\w)--?\w[\w-]*", first.partition(" [OPTIONS]")[0].partition(command)[2])
     assert all(re.search(rf"(^|\s){re.escape(option)}\b", shown.partition("\n")[2]) for option in options)
     # a row that begins with a star is required

@@ -10,10 +10,10 @@ import time
 import pytest
 
 from mmtfl.cli.main import main
-from mmtfl.data.simulate import make_tasks
-from mmtfl.paper import reproduce as runs
-from mmtfl.paper.methods import Grid
-from mmtfl.paper.problems import PROBLEMS, Problem, load_pool, pool_of_rows
+from mmtfl.datasets.simulate import make_tasks
+from mmtfl_lab.paper import experiments as runs
+from mmtfl_lab.paper.data_sets import PROBLEMS, Problem, load_pool, pool_of_rows
+from mmtfl_lab.paper.methods import Grid
 
 
 def small_pool(seed):

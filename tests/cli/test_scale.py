@@ -59,14 +59,23 @@ def test_rows_that_stay_in_files_give_the_same_model(folder, data, capsys):
     np.testing.assert_array_equal(found["prediction"], stored.predict(X, task=found["task"]))
 
 
-def test_a_search_over_rows_that_stay_in_files(folder, capsys):
+def test_a_search_over_rows_that_stay_in_files(folder):
     search = ["--memory-limit", "2GB", "--drop", "won", "--pk", "2,1", "--alphas", "8"]
     assert main(command(folder, "search.mmtfl", *search, name="cv")) == 0
     found = model(folder, "search.mmtfl")
     assert np.flatnonzero(found.coef_.any(axis=0)).tolist()[:2] == [0, 1]
-    tokens = command(folder, "none.mmtfl", "--memory-limit", "2GB", "--classify", "--drop", "y", name="cv")
-    assert main(["won" if word == "y" and place == 5 else word for place, word in enumerate(tokens)]) == 2
-    assert "Only MMTFLRegressorCV searches over stored tasks" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("limit", ["2GB", "1MB"])
+@pytest.mark.parametrize("method", ["mmtfl", "single", "capped"])
+def test_a_search_that_needs_all_rows_loads_those_that_fit(folder, method, limit, capsys):
+    search = ["--memory-limit", limit, "--classify", "--drop", "y", "--method", method, "--alphas", "3"]
+    tokens = command(folder, f"{method}.mmtfl", *search, "--folds", "2", name="cv")
+    code = main(["won" if word == "y" and place == 5 else word for place, word in enumerate(tokens)])
+    if limit == "1MB":
+        assert code != 0 and "needs all rows in memory, needs about 0.1 MB, and" in capsys.readouterr().err
+    else:
+        assert code == 0 and model(folder, f"{method}.mmtfl").coef_.any()
 
 
 def test_classes_that_stay_in_files(folder):

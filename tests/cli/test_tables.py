@@ -431,7 +431,7 @@ def test_datasets_are_listed_and_written(tmp_path, capsys):
 
 
 def test_real_datasets_have_the_sizes_listed(capsys):
-    from mmtfl.tables.catalogue import CATALOGUE, as_table
+    from mmtfl.datasets.catalogue import CATALOGUE, as_table
 
     here = [entry for entry in CATALOGUE.values() if entry.file and entry.is_here]
     if not here:

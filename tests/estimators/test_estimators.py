@@ -15,7 +15,8 @@ from sklearn.linear_model import Lasso, LogisticRegression, MultiTaskLasso
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.preprocessing import StandardScaler
 
-from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor, prediction, scaling
+from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor, prediction
+from mmtfl.tasks import scaling
 
 MEMBERS = [(2, 2), (1, 1), (2, 1), (1, 2), (1, np.inf), (2, np.inf), (np.inf, 1), (1.5, 3), (2, "log")]
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
@@ -270,7 +271,7 @@ def test_refitting_forgets_names(rows):
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array, sparse.csc_array])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_column_spread_is_that_of_the_standard_scaler(rows, monkeypatch, layout, dtype):
-    from mmtfl.data.tasks import Tasks
+    from mmtfl.tasks.container import Tasks
 
     monkeypatch.setattr(scaling, "CHUNK", 35)  # seven rows at a time
     X, y, task = rows
@@ -285,7 +286,7 @@ def test_column_spread_is_that_of_the_standard_scaler(rows, monkeypatch, layout,
 
 
 def test_column_spread_counts_a_shared_row_once_per_observation(rows):
-    from mmtfl.data.tasks import Tasks
+    from mmtfl.tasks.container import Tasks
 
     X, y, _ = rows
     Y = np.column_stack([y, y, y])
@@ -296,7 +297,7 @@ def test_column_spread_counts_a_shared_row_once_per_observation(rows):
 
 @pytest.mark.parametrize("factor", [1e150, 1e-150, 1e300, 1e-300])
 def test_spreads_neither_overflow_nor_vanish(rows, factor):
-    from mmtfl.data.tasks import Tasks
+    from mmtfl.tasks.container import Tasks
 
     X, y, task = rows
     plain, far = (Tasks.from_rows(X * s, y * s, task) for s in (1.0, factor))

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from mmtfl.data import Tasks
 from mmtfl.objective.design import CONSTANT, Design
+from mmtfl.tasks import Tasks
 
 SIZES = (6, 1, 9)
 N, D, T = sum(SIZES), 5, len(SIZES)
@@ -177,7 +177,7 @@ def test_ordinary_columns_are_left_alone():
 
 
 def test_centring_gives_weighted_means_and_kills_constant_columns():
-    from mmtfl.objective import columns
+    from mmtfl.kernels import columns
 
     rng = np.random.default_rng(0)
     x, weight = rng.normal(size=(3, 7)) + 5.0, rng.uniform(0.1, 2.0, size=7)

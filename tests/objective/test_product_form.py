@@ -16,7 +16,6 @@ from mmtfl.objective.product import (
     shared_part,
     task_part,
 )
-from mmtfl.solvers import solve
 from oracles import (
     INF,
     LOSSES,
@@ -25,6 +24,7 @@ from oracles import (
     make_problem,
     product_objective,
     row_sums,
+    solve,
 )
 
 FINITE = [(2, 2), (1, 1), (2, 1), (1, 2), (3, 1.5), (1.5, 1), (4, 0.5), (1, 7)]

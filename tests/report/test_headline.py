@@ -8,9 +8,9 @@ import pytest
 from mmtfl import MMTFLClassifierCV, MMTFLRegressorCV
 from mmtfl.cli.main import main
 from mmtfl.datasets import make_tasks
-from mmtfl.estimators.metrics import FEW_ROWS
-from mmtfl.report.headline import heldout_headline, over_tasks
+from mmtfl.model_selection.metrics import FEW_ROWS
 from mmtfl.report.html import render_report
+from mmtfl.report.sentences import heldout_headline, over_tasks
 from mmtfl.report.summary import describe
 
 NAN = float("nan")

@@ -16,9 +16,8 @@ from mmtfl.datasets import make_tasks
 from mmtfl.plots import SharingMapDisplay
 from mmtfl.report import evaluation
 from mmtfl.report.evaluation import Evaluation
-from mmtfl.report.html import render_report, write_report
-from mmtfl.report.plain import as_json
-from mmtfl.report.words import caution, number
+from mmtfl.report.html import as_json, render_report, write_report
+from mmtfl.report.sentences import caution, number
 from mmtfl.tables.recipe import TableRecipe
 from report.reports import HOSTILE, hostile_model, hostile_problem, large_model
 

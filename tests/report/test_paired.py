@@ -15,7 +15,7 @@ from mmtfl.report.paired import (
     relative_errors,
     task_spread,
 )
-from mmtfl.report.words import clear_winner, verdict
+from mmtfl.report.sentences import clear_winner, verdict
 
 
 def evaluation(own, pooled, separate, *, n_rows=20, metric="R²", strength="tuned", seen=True, **more):
@@ -36,7 +36,7 @@ def rows_of(n_rows, gains, seed=0):
     rng = np.random.default_rng(seed)
     size = 1.0 + rng.random(2 * n_rows)
     rows = {who: size + gain for who, gain in gains.items()}
-    return {"rows": rows, "row_task": np.repeat([0, 1], n_rows)}
+    return {"rows": rows, "observation_task": np.repeat([0, 1], n_rows)}
 
 
 LEVEL = np.linspace(0.5, 0.8, 12)
@@ -131,7 +131,7 @@ def test_two_tasks_whose_rows_disagree_cannot_be_told_apart():
 
 def test_one_task_has_no_median():
     more = rows_of(10, {"own": 0.0, "pooled": 0.3, "separate": 0.3})
-    more["row_task"][:] = 0
+    more["observation_task"][:] = 0
     lines = verdict(evaluation([0.7], [0.4], [0.4], **more))
     assert lines[0].endswith(": R² 0.70, against 0.40 for one pooled model and 0.40 for separate models.")
     assert "typical" not in lines[1] and "tasks, and" not in lines[1]

@@ -22,12 +22,12 @@ from mmtfl import (
     SingleTaskRegressorCV,
     TwoStrengthCV,
 )
-from mmtfl.data.plain import plain
 from mmtfl.datasets import make_tasks
+from mmtfl.persistence.json_values import plain
 from mmtfl.report import evaluation as evaluation_module
 from mmtfl.report.evaluation import evaluate
+from mmtfl.report.sentences import verdict
 from mmtfl.report.summary import describe
-from mmtfl.report.words import verdict
 
 
 def regression(**options):

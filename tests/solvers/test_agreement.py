@@ -6,10 +6,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.linear_model import Lasso, MultiTaskLasso, Ridge
 
-from mmtfl.data import Tasks
-from mmtfl.engine.threads import Threads
+from mmtfl.engines.threads import Threads
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.solvers import solve
+from mmtfl.tasks import Tasks
 from oracles import (
     INF,
     LOSSES,
@@ -19,6 +18,7 @@ from oracles import (
     largest_null_slope,
     loss_part,
     make_problem,
+    solve,
 )
 
 SOLVERS = ["auto", "alternating", "block"]

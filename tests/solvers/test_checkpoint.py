@@ -11,20 +11,18 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV
-from mmtfl.data.fingerprint import fingerprint
 from mmtfl.model_selection import task_scorer
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.solvers import solve
+from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers.checkpoint import Book, Checkpoint
-from oracles import LOSSES, largest_null_slope, make_problem
+from oracles import LOSSES, largest_null_slope, make_problem, solve
 
 FIT = """
 import os, signal, sys
 import numpy as np
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book, Checkpoint
-from oracles import LOSSES, make_problem
+from oracles import LOSSES, make_problem, solve
 
 def report(n_passes, *_):
     if n_passes == 20 and len(sys.argv) > 2:
@@ -75,7 +73,7 @@ def test_a_killed_fit_goes_on_and_ends_with_the_same_bits(how, tmp_path):
 
 @pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 1), (2, 2), (1.5, 1), (2, float("inf")), (1, "log")])
 def test_going_on_from_any_pass_ends_with_the_same_bits(p, k, tmp_path, monkeypatch):
-    monkeypatch.setattr("mmtfl.solvers.alternating._KEEP_PASSES", 1)
+    monkeypatch.setattr("mmtfl.solvers.algorithm1._KEEP_PASSES", 1)
     problem = make_problem(3, sizes=(14, 9, 21, 30), d=16)
     penalty = make_penalty(p, k, (0.02 if k == "log" else 0.2) * largest_null_slope(problem))
 
@@ -259,7 +257,7 @@ def test_columns_of_frames_have_fingerprints_of_their_values():
 
 
 def test_passes_are_told_on_stderr(rows, capsys, monkeypatch):
-    monkeypatch.setattr("mmtfl.solvers.reporter._SECONDS", 0.0)
+    monkeypatch.setattr("mmtfl.solvers.pass_progress._SECONDS", 0.0)
     model = MMTFLRegressor(2, 1, 0.2, solver="alternating", verbose=1).fit(*rows)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("[MMTFLRegressor] pass 1: objective ")

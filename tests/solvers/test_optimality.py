@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from mmtfl.objective.design import Design
-from mmtfl.objective.objective import Objective
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.solvers import solve
 from oracles import (
     INF,
     LOSSES,
@@ -17,8 +14,10 @@ from oracles import (
     largest_null_slope,
     loss_gradient,
     make_problem,
+    problem_of,
     row_objective,
     row_sums,
+    solve,
     stationary_curve,
 )
 
@@ -206,18 +205,18 @@ def test_concave_members_leave_zero_when_alpha_is_small(p, k, loss, solver):
     null_value = joint_objective(problem, zero, np.zeros(3), p, k, alpha)
     assert np.any(solution.A) and solution.objective < 0.8 * null_value
     # and the measure that stops the solvers knows that zero was no answer
-    objective = Objective(Design(tasks, fit_intercept=False), LOSSES[loss], penalty)
+    ours = problem_of(tasks, LOSSES[loss], fit_intercept=False)
     G, _ = loss_gradient(problem, zero, np.zeros(3))
-    assert objective.row_violation(zero, G).max() > 0.3 * largest_null_slope(problem)
+    assert ours.row_violation(penalty, zero, G).max() > 0.3 * largest_null_slope(problem)
     G, _ = loss_gradient(problem, solution.A, solution.intercept)
-    assert objective.row_violation(solution.A, G).max() <= 2e-6 * largest_null_slope(problem)
+    assert ours.row_violation(penalty, solution.A, G).max() <= 2e-6 * largest_null_slope(problem)
 
 
 def critical_alpha(problem, p, k):
     """Largest dual norm of a row's slope at A = 0 with the best intercepts."""
-    objective = Objective(Design(problem.tasks), LOSSES[problem.loss], make_penalty(p, k, 1.0))
     zero = np.zeros((problem.n_features, problem.n_tasks))
-    G, slope_b = loss_gradient(problem, zero, objective.null_intercept)
+    intercept = problem_of(problem.tasks, LOSSES[problem.loss]).null_intercept
+    G, slope_b = loss_gradient(problem, zero, intercept)
     assert np.abs(slope_b).max() < 1e-12
     return np.linalg.norm(G, ord=p / (p - 1), axis=1).max()
 

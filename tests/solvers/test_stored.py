@@ -3,28 +3,36 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone, is_classifier
 
 from mmtfl import (
     CappedRegressor,
+    DirtyClassifier,
     DirtyRegressor,
+    LowRankRegressor,
     MMTFLClassifier,
     MMTFLClassifierCV,
     MMTFLRegressor,
+    RobustRegressor,
+    SingleTaskClassifierCV,
     SingleTaskRegressorCV,
     Tasks,
+    TwoStrengthCV,
 )
-from mmtfl.engine.threads import Streaming
+from mmtfl.engines.threads import Streaming
+from mmtfl.model_selection import TaskKFold
 from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.solvers import solve
-from mmtfl.solvers.placed_design import PlacedDesign
-from mmtfl.solvers.stored import OpenTasks, plan
-from oracles import make_problem
+from mmtfl.solvers import solve as solve_problem
+from mmtfl.solvers.distributed.opened import OpenTasks, plan
+from mmtfl.solvers.distributed.placed_problem import PlacedDesign
+from oracles import make_problem, solve
 
 MEMBERS = [(2, 1), (1, 1), (2, 2), (1.5, 1), (2, float("inf")), (1, float("inf")), (1, "log")]
 SIZES = (60, 7, 45, 90, 33)
@@ -90,12 +98,12 @@ def test_classification_is_that_of_the_rows_in_memory(p, k, classes, frame):
 def test_parts_that_come_and_go_have_the_bits_of_the_whole(loss, stored, classes):
     data = stored if loss.is_quadratic else classes
     if not loss.is_quadratic:
-        from mmtfl.estimators.stored import with_two_classes
+        from mmtfl.estimators.stored_input import with_two_classes
 
         data = with_two_classes(classes)
     penalty = make_penalty(1.5, 1, 0.1 if loss.is_quadratic else 0.03)
     found = [
-        OpenTasks(data, loss, fit_intercept=True, engine=engine).solve(penalty, max_iter=1000, tol=1e-7)
+        solve_problem(OpenTasks(data, loss, fit_intercept=True, engine=engine).problem(), penalty)
         for engine in (None, Streaming(1, 1), Streaming(3, 1), Streaming(5, 0))
     ]
     assert found[0].A.any()
@@ -108,10 +116,10 @@ def test_parts_that_come_and_go_have_the_bits_of_the_whole(loss, stored, classes
 @pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 1), (2, 2), (2, float("inf"))])
 def test_without_the_finish_the_passes_go_on_and_are_judged_honestly(p, k, stored, monkeypatch):
     penalty = make_penalty(p, k, 0.2)
-    opened = OpenTasks(stored, Squared(), fit_intercept=True)
-    finished = opened.solve(penalty, max_iter=1000, tol=1e-7)
+    problem = OpenTasks(stored, Squared(), fit_intercept=True).problem()
+    finished = solve_problem(problem, penalty, max_iter=1000, tol=1e-7)
     monkeypatch.setattr(PlacedDesign, "can_gather", lambda self, n_columns: False)
-    passes = opened.solve(penalty, max_iter=3000, tol=1e-7)
+    passes = solve_problem(problem, penalty, max_iter=3000, tol=1e-7)
     in_memory = stored.load()
     exact = solve(in_memory, Squared(), penalty, solver="alternating", start=passes.A, max_iter=1)
     assert_allclose(passes.objective, finished.objective, rtol=1e-4)
@@ -160,21 +168,99 @@ def test_a_checkpoint_knows_stored_tasks(stored, frame, tmp_path):
         MMTFLRegressor(2, 1, 0.2, checkpoint=path).fit(other)
 
 
+# -- what needs all rows loads them --------------------------------------------------------------------------
+
+
+BOTH = TwoStrengthCV(CappedRegressor(), 3, 2)
+LOADING = [
+    MMTFLRegressor(2, 1, 0.2, solver="block"),
+    MMTFLRegressor(np.inf, 1, 0.2, standardize=True),
+    DirtyRegressor(0.2, 0.1, scale_targets=True),
+    RobustRegressor(0.2, 0.2),
+    LowRankRegressor(0.2, 0.2),
+    CappedRegressor(0.2, 0.5),
+    SingleTaskRegressorCV(1, 4, 2),
+    SingleTaskRegressorCV(2, 4, 2, per_task=True),
+    BOTH,
+    MMTFLClassifier(2, 1, 0.03, solver="block"),
+    DirtyClassifier(0.03, 0.02),
+    MMTFLClassifierCV(((2, 2), (2, 1)), 4, 2),
+    SingleTaskClassifierCV(1, 4, TaskKFold(2, random_state=3, stratify=True)),
+    TwoStrengthCV(DirtyClassifier(), 3, 2),
+]
+
+
+@pytest.mark.filterwarnings("ignore::mmtfl.errors.SmallTaskWarning")  # one task has 7 rows
+@pytest.mark.parametrize("model", LOADING, ids=lambda model: type(model).__name__)
+def test_a_model_that_needs_all_rows_loads_them(model, stored, classes, frame):
+    data, y = (classes, frame["class"]) if is_classifier(model) else (stored, frame.y)
+    X = np.ascontiguousarray(features(frame))  # the layout of a loaded X: another has other last bits
+    there, here = clone(model).fit(data), clone(model).fit(X, y, frame.task)
+    assert here.coef_.any() and there.feature_names_in_.tolist() == list(features(frame).columns)
+    for name in ("coef_", "intercept_", "tasks_", "task_sizes_"):
+        assert_array_equal(getattr(there, name), getattr(here, name), err_msg=name)
+    for name, column in vars(here).get("cv_results_", {}).items():
+        assert_array_equal(there.cv_results_[name], column, err_msg=name)
+    assert len(there.predict(features(frame), frame.task)) == len(frame)
+
+
+@pytest.mark.filterwarnings("ignore:1 task left out")
+def test_a_loaded_task_of_one_class_may_be_left_out(frame, tmp_path):
+    frame = frame.assign(**{"class": np.where(frame.task == 2, "no", frame["class"])})
+    frame.drop(columns="y").to_parquet(tmp_path / "a.parquet")
+    stored = Tasks.from_parquet(tmp_path, task="task", target="class")
+    model = MMTFLClassifierCV((2, 2), 3, 2, on_degenerate_task="base_rate")
+    X = np.ascontiguousarray(features(frame))
+    there, here = clone(model).fit(stored), clone(model).fit(X, frame["class"], frame.task)
+    assert there.base_rate_tasks_.tolist() == [2] and np.isnan(there.heldout_scores_["auc"][2])
+    assert_array_equal(there.coef_, here.coef_)
+    with pytest.raises(ValueError, match="Task 2"):
+        MMTFLClassifierCV().fit(stored)
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (DirtyRegressor(), "DirtyRegressor"),
+        (MMTFLRegressor(solver="block"), "MMTFLRegressor"),
+        (MMTFLRegressor(np.inf), "MMTFLRegressor"),
+        (SingleTaskRegressorCV(), "SingleTaskRegressorCV"),
+        (BOTH, "CappedRegressor"),
+    ],
+)
+def test_rows_that_do_not_fit_are_told_before_they_are_read(model, name, stored):
+    n_bytes = 8 * 9 * 4 * sum(SIZES)  # eight features and the target, four times over
+    small = replace(stored, pieces=[], memory_limit=1_000_000)
+    needed = rf"{name}, which needs all rows in memory, needs about {n_bytes / 1e6:.1f} MB"
+    given = r"memory_limit=1\.0 MB leaves 0\.0 MB for data"
+    with pytest.raises(MemoryError, match=rf"{needed}, and {given} .* Raise memory_limit, or fit a sample"):
+        clone(model).fit(small)
+
+
+def test_a_frame_of_dask_is_loaded_too(frame):
+    dask = pytest.importorskip("dask.dataframe")
+    parts = dask.from_pandas(frame.drop(columns="class"), npartitions=3)
+    there = DirtyRegressor(0.2, 0.1).fit(Tasks.from_dask(parts, task="task", target="y"))
+    here = DirtyRegressor(0.2, 0.1).fit(np.ascontiguousarray(features(frame)), frame.y, frame.task)
+    assert_array_equal(there.coef_, here.coef_)
+
+
 # -- what cannot be done is told -----------------------------------------------------------------------------
 
 
 def test_what_stored_tasks_cannot_do_is_told(stored, frame):
     with pytest.raises(ValueError, match="nothing else"):
         MMTFLRegressor().fit(stored, frame.y)
-    with pytest.raises(ValueError, match="solver='block' needs all rows"):
-        MMTFLRegressor(solver="block").fit(stored)
-    with pytest.raises(ValueError, match="p=inf"):
-        MMTFLRegressor(p=np.inf).fit(stored)
-    for Model in (MMTFLClassifierCV, DirtyRegressor, CappedRegressor, SingleTaskRegressorCV):
-        with pytest.raises(TypeError, match=rf"{Model.__name__} needs all rows in memory"):
+    with pytest.raises(ValueError, match="nothing else"):
+        DirtyRegressor(task_column="task").fit(stored)
+    for Model in (MMTFLClassifier, DirtyClassifier):
+        with pytest.raises(ValueError, match="Only binary"):
             Model().fit(stored)
-    with pytest.raises(ValueError, match="Only binary"):
-        MMTFLClassifier().fit(stored)
+    problem = OpenTasks(stored, Squared(), fit_intercept=True).problem()
+    with pytest.raises(ValueError, match="solver='block' needs all rows"):
+        solve_problem(problem, make_penalty(2, 2, 0.1), solver="block")
+    with pytest.raises(ValueError, match="p=inf"):
+        solve_problem(problem, make_penalty(np.inf, 1, 0.1))
 
 
 def test_a_task_without_one_class_is_named(frame, tmp_path):

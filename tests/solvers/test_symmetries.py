@@ -6,10 +6,9 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from sklearn.linear_model import Lasso
 
-from mmtfl.data import Tasks
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.solvers import solve
-from oracles import INF, LOSSES, Problem, joint_objective, largest_null_slope, make_problem
+from mmtfl.tasks import Tasks
+from oracles import INF, LOSSES, Problem, joint_objective, largest_null_slope, make_problem, solve
 
 MEMBERS = [(2, 2), (INF, 1), (3, 1.5), (2, INF), (1, INF), (2, 1), (1, 1), (1, 2), (1.5, 1)]
 TOL = 1e-8

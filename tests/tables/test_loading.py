@@ -16,11 +16,11 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import mmtfl
-from mmtfl.data.archive import ModelFileError
 from mmtfl.datasets import make_tasks
-from mmtfl.engine.threads import Threads
+from mmtfl.engines.threads import Threads
 from mmtfl.model_selection import TaskKFold, task_scorer
-from mmtfl.selection.path import Path
+from mmtfl.persistence.archive import ModelFileError
+from mmtfl.solvers.path import Path
 from mmtfl.tables.loading import ESTIMATORS
 
 HEAD = struct.Struct("<8sIIQ")

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-from mmtfl.cli.long_runs import use_one_thread
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import SEVERAL, SWITCH
 from mmtfl.cli.output import say
+from mmtfl.cli.resumable_runs import check_counts, use_one_thread
 
 
 def bench(
@@ -43,14 +43,13 @@ def bench(
         Write over the results of an earlier run in the folder.
     """
     use_one_thread()
-    from mmtfl.bench.cases import PROBLEMS
-    from mmtfl.bench.libraries import NAMES
-    from mmtfl.bench.run import run
+    from mmtfl_lab.bench.cases import PROBLEMS
+    from mmtfl_lab.bench.libraries import NAMES
+    from mmtfl_lab.bench.run import run
 
     _check_known("problem", problems, PROBLEMS)
     _check_known("library", libraries, NAMES)
-    if repeats < 1:
-        raise BadInput(f"--repeats must be at least 1, got {repeats}.")
+    check_counts(repeats=repeats)
     if out is not None:
         _check_folder(out, force)
     results = run(problems or PROBLEMS, libraries, repeats=repeats, quick=quick, say=say)
@@ -89,9 +88,8 @@ def _command(problems: list[str] | None, libraries: list[str] | None, repeats: i
 
 
 def _write(results, out: Path, command: str) -> None:
-    from mmtfl.bench.plots import draw
-    from mmtfl.bench.tables import to_markdown
-    from mmtfl.data.files import write_text
+    from mmtfl.persistence.files import write_text
+    from mmtfl_lab.bench.rendering import draw, to_markdown
 
     write_text(out / "results.json", _dump(results))
     write_text(out / "results.md", to_markdown(results, command))
@@ -104,7 +102,7 @@ def _write(results, out: Path, command: str) -> None:
 
 
 def _show(results, as_json: bool) -> None:
-    from mmtfl.bench.tables import print_tables
+    from mmtfl_lab.bench.rendering import print_tables
 
     if as_json:
         print(_dump(results))

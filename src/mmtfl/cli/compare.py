@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from mmtfl.cli.long_runs import tell_how_to_go_on, use_one_thread
-from mmtfl.cli.main import INTERRUPTED, BadInput
+from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import (
     JOBS,
     MODEL,
@@ -22,11 +21,12 @@ from mmtfl.cli.options import (
     TextOptions,
 )
 from mmtfl.cli.output import note, number, print_json, print_table, say
+from mmtfl.cli.resumable_runs import check_counts, choose, resumable, use_one_thread
 from mmtfl.cli.training import Training, library_words, read_training
 
 if TYPE_CHECKING:
-    from mmtfl.paper.compare import Comparison
     from mmtfl.report.paired import Paired
+    from mmtfl_lab.paper.table_comparison import Comparison, Standing
 
 _METRICS = {"r2": "R²", "f1": "F1", "auc": "AUC"}
 _AVERAGES = {"mean": "mean over tasks", "pooled": "all test rows"}
@@ -95,86 +95,58 @@ def compare(
     """
     use_one_thread()
     text, talk = text or TextOptions(), talk or TalkOptions()
-    from mmtfl.paper.compare import compare as run
-    from mmtfl.paper.methods import COMPARED, Grid
-    from mmtfl.paper.reproduce import default_jobs
-    from mmtfl.paper.store import OtherSettings
+    from mmtfl_lab.paper.experiments import default_jobs
+    from mmtfl_lab.paper.methods import COMPARED, Grid
+    from mmtfl_lab.paper.store import OtherSettings
+    from mmtfl_lab.paper.table_comparison import compare as run
 
-    names = _check(methods, list(COMPARED), repeats, fraction, folds, seed, jobs)
+    names = choose("methods", methods, COMPARED)
+    check_counts(repeats=repeats, folds=folds, seed=seed, jobs=jobs)
+    if not 0.0 < fraction < 1.0:
+        raise BadInput(f"--fraction must lie between 0 and 1, got {fraction:g}.")
     if table.weights is not None:
         raise BadInput("compare does not use row weights: leave --weights out, or put the column in --drop.")
     if table.task is None and len(table.target) == 1:
         raise BadInput("compare needs tasks: name their column with --task, or give several --target.")
     training = read_training(data, table, text, quiet=talk.quiet)
     pool, chosen = _pool(training), _metric(metric, training)
-    try:
-        with library_words():
-            found = run(
-                pool,
-                metric=chosen,
-                average=average,
-                options=_options(training, standardize, scale_targets),
-                methods=names,
-                repeats=repeats,
-                fraction=fraction,
-                seed=seed,
-                grid=Grid(folds=folds),
-                jobs=jobs or default_jobs(),
-                folder=output,
-                identity=_identity(training),
-                fresh=fresh,
-                shown=not talk.quiet,
-            )
-    except OtherSettings as error:
-        raise BadInput(str(error)) from None
-    except KeyboardInterrupt:
-        if output is None:
-            say("mmtfl: interrupted. With -o FOLDER finished cells would be kept, and the run could go on.")
-        else:
-            tell_how_to_go_on()
-        return INTERRUPTED
+    with resumable(OtherSettings, is_kept=output is not None), library_words():
+        found = run(
+            pool,
+            metric=chosen,
+            average=average,
+            options=_options(training, standardize, scale_targets),
+            methods=names,
+            repeats=repeats,
+            fraction=fraction,
+            seed=seed,
+            grid=Grid(folds=folds),
+            jobs=jobs or default_jobs(),
+            folder=output,
+            identity=_identity(training),
+            fresh=fresh,
+            shown=not talk.quiet,
+        )
     if output is not None:
         _write(found, output)
-        if not talk.quiet:
-            say(f"Written: {', '.join(str(output / name) for name in _FILES)}")
+    if output is not None and not talk.quiet:
+        say(f"Written: {', '.join(str(output / name) for name in _FILES)}")
     if not talk.quiet:
-        _notes(found)
+        met = {(row["method"], words) for row in found.splits for words in row["warnings"]}
+        for method, words in sorted(met):
+            note(f"{method}: {words}")
     if talk.json:
         print_json(found.as_dict())
     else:
-        _show(found)
+        print_table(_title(found), _columns(found), _rows(found))
+        print(_sentence(found))
     return 0
-
-
-def _check(
-    methods: list[str] | None,
-    known: list[str],
-    repeats: int,
-    fraction: float,
-    folds: int,
-    seed: int,
-    jobs: int | None,
-) -> list[str]:
-    unknown = [name for name in methods or () if name not in known]
-    if unknown:
-        raise BadInput(f"--methods has no {unknown[0]!r}: use {', '.join(known)}.")
-    if repeats < 1:
-        raise BadInput(f"--repeats must be at least 1, got {repeats}.")
-    if not 0.0 < fraction < 1.0:
-        raise BadInput(f"--fraction must lie between 0 and 1, got {fraction:g}.")
-    if folds < 2:
-        raise BadInput(f"--folds must be at least 2, got {folds}.")
-    if seed < 0:
-        raise BadInput(f"--seed must be 0 or more, got {seed}.")
-    if jobs is not None and jobs < 1:
-        raise BadInput(f"--jobs must be at least 1, got {jobs}.")
-    return [name for name in known if methods is None or name in methods]
 
 
 def _pool(training: Training) -> Any:
     import numpy as np
 
-    from mmtfl.paper.compare import pool_of_table
+    from mmtfl_lab.paper.table_comparison import pool_of_table
 
     X, y = np.asarray(training.X, dtype=float), np.asarray(training.y)
     if training.classify and y.ndim == 1:  # those of several targets are 0 and 1 already
@@ -202,15 +174,9 @@ def _options(training: Training, standardize: bool, scale_targets: bool) -> dict
 
 def _identity(training: Training) -> dict[str, Any]:
     """What tells the table from others: the bytes of the file, and how its columns are used."""
-    from mmtfl.data.plain import plain
+    from mmtfl.persistence.json_values import plain
 
     return {"sha256": training.file.sha256, "recipe": plain(training.recipe.as_dict())}
-
-
-def _notes(found: Comparison) -> None:
-    met = {(row["method"], text) for row in found.splits for text in row["warnings"]}
-    for method, text in sorted(met):
-        note(f"{method}: {text}")
 
 
 _FILES = ("comparison.md", "results.csv", "results.json")
@@ -226,24 +192,16 @@ def _columns(found: Comparison) -> tuple[str, ...]:
 
 
 def _rows(found: Comparison) -> list[tuple[str, ...]]:
-    from mmtfl.paper.methods import COMPARED
+    return [_cells(standing) for standing in found.standings]
 
-    return [
-        (
-            COMPARED[s.method].title,
-            "-" if s.median is None else _score(s.median),
-            _score(s.mean),
-            _score(s.deviation),
-            *(
-                ("-", "-")
-                if s.beside is None
-                else (_behind(s.beside), f"{s.beside.n_better}/{s.beside.n_tasks}")
-            ),
-            s.verdict,
-            number(s.seconds),
-        )
-        for s in found.standings
-    ]
+
+def _cells(standing: Standing) -> tuple[str, ...]:
+    from mmtfl_lab.paper.methods import COMPARED
+
+    beside, median = standing.beside, standing.median
+    wins = ("-", "-") if beside is None else (_behind(beside), f"{beside.n_better}/{beside.n_tasks}")
+    scores = "-" if median is None else _score(median), _score(standing.mean), _score(standing.deviation)
+    return (COMPARED[standing.method].title, *scores, *wins, standing.verdict, number(standing.seconds))
 
 
 def _score(value: float) -> str:
@@ -259,7 +217,7 @@ def _behind(beside: Paired) -> str:
 
 
 def _title(found: Comparison) -> str:
-    from mmtfl.data.words import count
+    from mmtfl.tasks.wording import count
 
     n_splits = len({row["repeat"] for row in found.splits})
     return (
@@ -270,8 +228,8 @@ def _title(found: Comparison) -> str:
 
 def _sentence(found: Comparison) -> str:
     """The answer in words."""
-    from mmtfl.paper.compare import BEST
-    from mmtfl.paper.methods import COMPARED
+    from mmtfl_lab.paper.methods import COMPARED
+    from mmtfl_lab.paper.table_comparison import BEST
 
     first = COMPARED[found.standings[0].method].title
     if len(found.standings) == 1:
@@ -282,19 +240,14 @@ def _sentence(found: Comparison) -> str:
     groups: dict[str, list[str]] = {}
     for standing in found.standings:
         groups.setdefault(standing.verdict, []).append(COMPARED[standing.method].title)
-    others = [verdict for verdict in groups if verdict != BEST]
-    by = (
-        f"{judged.n_tasks} tasks"
-        if judged.unit == "task"
-        else f"{judged.n_units} rows, as six tasks are needed"
-    )
-    if others == ["worse"]:
+    by = f"{judged.n_tasks} tasks"
+    if judged.unit != "task":
+        by = f"{judged.n_units} rows, as six tasks are needed"
+    if set(groups) == {BEST, "worse"}:
         answer = f"{first} wins: every other method is worse by more than chance explains"
     else:
-        clauses = [
-            _CLAUSES[verdict].format(", ".join(groups[verdict])) for verdict in _CLAUSES if verdict in groups
-        ]
-        answer = f"{first} comes first. {'. '.join(clauses)}"
+        said = [clause.format(", ".join(groups[v])) for v, clause in _CLAUSES.items() if v in groups]
+        answer = f"{first} comes first. {'. '.join(said)}"
     return f"{answer} (judged by {by}).{_left_out(found)}"
 
 
@@ -308,7 +261,7 @@ _CLAUSES = {  # in the order in which they are said
 
 
 def _left_out(found: Comparison) -> str:
-    from mmtfl.data.words import count
+    from mmtfl.tasks.wording import count
 
     n_left_out = sum(not task["judged"] for task in found.tasks)
     if not n_left_out:
@@ -319,15 +272,10 @@ def _left_out(found: Comparison) -> str:
     )
 
 
-def _show(found: Comparison) -> None:
-    print_table(_title(found), _columns(found), _rows(found))
-    print(_sentence(found))
-
-
 def _write(found: Comparison, folder: Path) -> None:
-    from mmtfl.data.files import write_text
-    from mmtfl.data.plain import plain
-    from mmtfl.paper.results import csv_of_cells
+    from mmtfl.persistence.files import write_text
+    from mmtfl.persistence.json_values import plain
+    from mmtfl_lab.paper.results import csv_of_cells
 
     lines = [f"# {_title(found)}", "", _sentence(found), ""]
     columns = _columns(found)

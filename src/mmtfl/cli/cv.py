@@ -9,7 +9,6 @@ from cyclopts import Parameter
 
 from mmtfl.cli.fit import exponent
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.methods import check_method, make_search
 from mmtfl.cli.options import (
     JOBS,
     MODEL,
@@ -24,6 +23,9 @@ from mmtfl.cli.options import (
     TextOptions,
 )
 from mmtfl.cli.training import Training, library_words, model_options, train
+
+TWO_STRENGTHS = {"dirty": "Dirty", "robust": "Robust", "lowrank": "LowRank", "capped": "Capped"}
+_PAIRS = 10  # values of each of two strengths
 
 
 def cv(
@@ -105,7 +107,8 @@ def cv(
     suits = None if scoring is None else _targets_of(scoring)  # first: reading may take long
 
     tried = _alphas(alphas)
-    check_method(method, pk=pk, alphas=tried, one_se=one_se, scale=scale)
+    if method != "mmtfl":
+        _check_method(method, pk, tried, one_se, scale or ScaleOptions())
 
     def make(training: Training) -> Any:
         targets = "classes" if training.classify else "numbers"
@@ -124,14 +127,14 @@ def cv(
             "verbose": 0 if talk.quiet else 1,
         }
         options = model_options(model, training)
-        return make_search(method, classify=training.classify, options=options, tuning=tuning)
+        return _make_search(method, training.classify, options, tuning)
 
     return train(data, output, table, text or TextOptions(), talk, scale or ScaleOptions(), make)
 
 
 def _targets_of(scoring: str) -> str | None:
     """The kind of targets a score is for, if it is known."""
-    from mmtfl.estimators.metrics import as_metric
+    from mmtfl.model_selection.metrics import as_metric
 
     with library_words():
         return as_metric(scoring).kind
@@ -163,3 +166,37 @@ def _alphas(given: list[float] | None) -> int | list[float] | None:
     if any(not 0 < alpha < float("inf") for alpha in given):
         raise BadInput("--alphas must be a number of strengths such as 50, or positive strengths.")
     return given
+
+
+def _check_method(
+    method: str, pk: Any, alphas: int | list[float] | None, one_se: bool, scale: ScaleOptions
+) -> None:
+    """Refuse options that only the method mmtfl has."""
+    given = {
+        "--pk": pk is not None,
+        "--dask": scale.dask is not None,
+        "--checkpoint": scale.checkpoint is not None,
+        "--one-se": one_se and method in TWO_STRENGTHS,
+    }
+    if method in TWO_STRENGTHS and isinstance(alphas, list):
+        raise BadInput(
+            f"--method {method} has two strengths: --alphas takes how many of each are tried, such as 10."
+        )
+    wrong = next((name for name, is_given in given.items() if is_given), None)
+    if wrong is not None:
+        others = "mmtfl and single" if wrong == "--one-se" else "mmtfl"
+        raise BadInput(f"{wrong} does not go with --method {method}: it is for {others} only.")
+
+
+def _make_search(method: str, classify: bool, options: dict[str, Any], tuning: dict[str, Any]) -> Any:
+    """The search of a method, not fitted yet: `options` are of the model, `tuning` of the search."""
+    import mmtfl
+
+    kind = "Classifier" if classify else "Regressor"
+    given = {name: value for name, value in tuning.items() if value is not None}
+    if method not in TWO_STRENGTHS:
+        single = {"p": 1} if method == "single" else {}
+        return getattr(mmtfl, f"{'SingleTask' if single else 'MMTFL'}{kind}CV")(**single, **given, **options)
+    model = getattr(mmtfl, f"{TWO_STRENGTHS[method]}{kind}")(**options)
+    kept = {name: given[name] for name in ("cv", "scoring", "n_jobs") if name in given}
+    return mmtfl.TwoStrengthCV(model, strengths=given.get("alphas", _PAIRS), **kept)

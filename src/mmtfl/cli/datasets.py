@@ -64,26 +64,28 @@ def datasets(
         The table: .csv, .tsv, .parquet or .feather; without it, CSV on stdout.
     """
     talk = talk or FileOptions()
-    given = {
+    given: dict[str, Any] = {
         "seed": seed,
         "samples": samples,
         "noise": noise,
         "tasks": tasks,
         "features": features,
-        "pattern": pattern,
-        "classification": classify or None,
     }
+    given |= {"pattern": pattern, "classification": classify or None}
     options = {option: value for option, value in given.items() if value is not None}
     if name is None:
         if output is not None or options:
             raise BadInput("Name the dataset to write: `mmtfl datasets` lists them.")
         return _list(talk)
-    output = None if output is None or str(output) == "-" else output
+    output = None if str(output) == "-" else output
     if output is not None:
         check_table_output(output, force=talk.force)
     frame, task, targets = _make(name, options)
     if output is None:
-        _print(frame, talk)
+        if talk.json:
+            print_json(frame.to_dict(orient="list"))
+        else:
+            print_csv(frame)
         return 0
     write_table(frame, output, force=talk.force)
     if talk.json:
@@ -96,7 +98,7 @@ def datasets(
 
 
 def _list(talk: FileOptions) -> int:
-    from mmtfl.tables.catalogue import CATALOGUE
+    from mmtfl.datasets.catalogue import CATALOGUE
 
     entries = list(CATALOGUE.values())
     if talk.json:
@@ -104,18 +106,10 @@ def _list(talk: FileOptions) -> int:
         print_json([{field: getattr(entry, field) for field in fields} for entry in entries])
         return 0
     for title, simulated in (("Simulated", True), ("Real, from files of your own", False)):
+        shown = [entry for entry in entries if (entry.file is None) is simulated]
         rows = [
-            [
-                e.name,
-                e.title,
-                e.kind,
-                "yes" if e.is_here else "no",
-                str(e.tasks),
-                str(e.rows),
-                str(e.features),
-            ]
-            for e in entries
-            if (e.file is None) is simulated
+            [e.name, e.title, e.kind, "yes" if e.is_here else "no", *map(str, (e.tasks, e.rows, e.features))]
+            for e in shown
         ]
         columns = ["name", "what it is", "kind", "here", "tasks", "rows", "features"]
         print_table(title, columns, rows, left=4)
@@ -125,7 +119,7 @@ def _list(talk: FileOptions) -> int:
 def _make(name: str, options: dict[str, Any]) -> tuple[Any, str | None, list[str]]:
     from difflib import get_close_matches
 
-    from mmtfl.tables.catalogue import CATALOGUE, as_table
+    from mmtfl.datasets.catalogue import CATALOGUE, as_table
 
     if name not in CATALOGUE:
         close = get_close_matches(name, CATALOGUE, n=1)
@@ -142,13 +136,6 @@ def _make(name: str, options: dict[str, Any]) -> tuple[Any, str | None, list[str
         return as_table(entry.bunch(**options))
     except (FileNotFoundError, ValueError, TypeError) as error:
         raise BadInput(str(error)) from None
-
-
-def _print(frame: Any, talk: FileOptions) -> None:
-    if talk.json:
-        print_json(frame.to_dict(orient="list"))
-    else:
-        print_csv(frame)
 
 
 def _next(output: Path, task: str | None, targets: list[str]) -> str:

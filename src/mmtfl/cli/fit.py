@@ -101,7 +101,7 @@ def _drops_features(p: float, k: float | str) -> bool:
 
 def _default_alpha(training: Training, options: dict[str, Any], talk: FileOptions) -> float:
     """A tenth of the strength at which nothing is left."""
-    from mmtfl.selection.search import path
+    from mmtfl.estimators.search import path
 
     drops = _drops_features(options["p"], options["k"])
     with warnings.catch_warnings():

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.models import load_model
 from mmtfl.cli.options import OUTPUT, TalkOptions
 from mmtfl.cli.output import number, print_json, print_table
+from mmtfl.cli.saved_models import load_model
 from mmtfl.cli.training import headlines
 
 
@@ -72,7 +72,7 @@ def inspect(
 def _place(summary: Any, task: str) -> int:
     labels = [str(one.label) for one in summary.tasks]
     if task not in labels:
-        from mmtfl.data.conversion import abbreviate
+        from mmtfl.tasks.frames import abbreviate
 
         raise BadInput(f"The model has no task {task!r}: its tasks are {abbreviate(labels)}.")
     return labels.index(task)
@@ -82,28 +82,16 @@ def _print_features(summary: Any, top: int) -> None:
     shown = [feature for feature in summary.features if feature.n_tasks][:top]
     used = summary.n_features - summary.counts["none"]
     per_sd = summary.spread is not None
-    rows = [
-        [
-            feature.name,
-            feature.used_by,
-            number(feature.size),
-            "-" if feature.agreement is None else f"{feature.agreement:.0%}",
-            _with_range(feature.mean_coef, feature.min_coef, feature.max_coef),
-            *(
-                [_with_range(feature.mean_coef_per_sd, feature.min_coef_per_sd, feature.max_coef_per_sd)]
-                if per_sd
-                else []
-            ),
-        ]
-        for feature in shown
-    ]
     columns = ["feature", "used by", summary.size_name, "same sign", "mean coef (range)"]
-    print_table(
-        f"Features in use ({_of(len(shown), used)})",
-        [*columns, *(["per s.d. (range)"] if per_sd else [])],
-        rows,
-        left=2,
-    )
+    columns += ["per s.d. (range)"] if per_sd else []
+    rows = []
+    for f in shown:
+        sign = "-" if f.agreement is None else f"{f.agreement:.0%}"
+        row = [f.name, f.used_by, number(f.size), sign, _with_range(f.mean_coef, f.min_coef, f.max_coef)]
+        if per_sd:
+            row.append(_with_range(f.mean_coef_per_sd, f.min_coef_per_sd, f.max_coef_per_sd))
+        rows.append(row)
+    print_table(f"Features in use ({_of(len(shown), used)})", columns, rows, left=2)
     for line in summary.usage_notes:
         print(line)
     if summary.usage_notes:
@@ -148,20 +136,16 @@ def _task_scores(summary: Any) -> dict[str, list[float | None]]:
 
 
 def _print_coefficients(summary: Any, place: int, top: int) -> None:
-    one, spread = summary.tasks[place], summary.spread
-    per_sd = spread is not None
-    used = [f for f in summary.features if summary.coef[place, f.position]]
-    rows = [
-        [
-            feature.name,
-            feature.used_by,
-            number(summary.coef[place, feature.position]),
-            *([number(summary.coef[place, feature.position] * spread[feature.position])] if per_sd else []),
-        ]
-        for feature in used[:top]
-    ]
+    one, coef, spread = summary.tasks[place], summary.coef[place], summary.spread
+    used = [feature for feature in summary.features if coef[feature.position]]
+    columns = ["feature", "used by", "coefficient", *(["per s.d."] if spread is not None else [])]
+    rows = []
+    for feature in used[:top]:
+        values = [coef[feature.position]]
+        if spread is not None:
+            values.append(coef[feature.position] * spread[feature.position])
+        rows.append([feature.name, feature.used_by, *map(number, values)])
     title = f"Task {one.label}: intercept {number(one.intercept)}, features ({_of(len(rows), len(used))})"
-    columns = ["feature", "used by", "coefficient", *(["per s.d."] if per_sd else [])]
     print_table(title, columns, rows, left=2)
 
 
@@ -180,28 +164,22 @@ def _coefficients(summary: Any, place: int | None) -> list[dict[str, Any]]:
 
 
 def _closing(summary: Any, *, verbose: bool) -> list[str]:
-    from mmtfl.data.conversion import abbreviate
-    from mmtfl.data.words import count
+    from mmtfl.tasks.frames import abbreviate
+    from mmtfl.tasks.wording import count
 
-    found = summary.convergence
-    verdict = "Converged" if found.converged else "Did not converge"
     lines = []
     if summary.spread is not None:
         lines.append("Per s.d.: per standard deviation of the feature over all rows.")
     rated = [str(one.label) for one in summary.tasks if one.base_rate]
     if rated:
-        lines.append(
-            f"Base rate: {count(len(rated), 'task')} with a single class, left out of the fit "
-            f"({abbreviate(rated)})."
-        )
+        n_tasks = count(len(rated), "task")
+        lines.append(f"Base rate: {n_tasks} with a single class, left out of the fit ({abbreviate(rated)}).")
     if summary.classes is not None:
-        lines.append(
-            f"Positive coefficients speak for {summary.classes[1]!r} against {summary.classes[0]!r}."
-        )
-    lines.append(
-        f"{verdict}: {found.n_iter} passes, objective {found.objective:.6g}, violation {found.violation:.1e}."
-    )
-    record = summary.provenance
+        first, second = summary.classes
+        lines.append(f"Positive coefficients speak for {second!r} against {first!r}.")
+    c, record = summary.convergence, summary.provenance
+    verdict = "Converged" if c.converged else "Did not converge"
+    lines.append(f"{verdict}: {c.n_iter} passes, objective {c.objective:.6g}, violation {c.violation:.1e}.")
     if record:
         lines.append(f"Made by: {record.get('command')}, {record.get('time')}")
     if record and verbose:

@@ -15,29 +15,26 @@ import mmtfl
 from mmtfl.errors import require
 from mmtfl.tables.reading import TableError
 
-# name: what it does; the function of that name lives in the module of that name
+# name: what it does, and its usage; the function of that name lives in the module of that name
 COMMANDS = {
-    "fit": "Fit one model to a table.",
-    "cv": "Fit a model to a table, tuned by cross-validation.",
-    "predict": "Add the predictions of a model to a table.",
-    "inspect": "Show what a model has learned: what is shared, partial, single.",
-    "report": "Write a model, and how well it predicts, as one HTML page.",
-    "datasets": "List datasets, or write one as a table.",
-    "compare": "Compare methods on a table: which predicts best.",
-    "reproduce": "Rerun the paper's experiments.",
-    "bench": "Time mmtfl beside other libraries.",
-}
-
-USAGES = {
-    "fit": "DATA --task COLUMN --target COLUMN -o MODEL [OPTIONS]",
-    "cv": "DATA --task COLUMN --target COLUMN -o MODEL [OPTIONS]",
-    "predict": "MODEL DATA [-o TABLE] [OPTIONS]",
-    "inspect": "MODEL [OPTIONS]",
-    "report": "MODEL [DATA] -o PAGE [OPTIONS]",
-    "datasets": "[NAME] [-o TABLE] [OPTIONS]",
-    "compare": "DATA --task COLUMN --target COLUMN [-o FOLDER] [OPTIONS]",
-    "reproduce": "[OPTIONS]",
-    "bench": "[OPTIONS]",
+    "fit": ("Fit one model to a table.", "DATA --task COLUMN --target COLUMN -o MODEL [OPTIONS]"),
+    "cv": (
+        "Fit a model to a table, tuned by cross-validation.",
+        "DATA --task COLUMN --target COLUMN -o MODEL [OPTIONS]",
+    ),
+    "predict": ("Add the predictions of a model to a table.", "MODEL DATA [-o TABLE] [OPTIONS]"),
+    "inspect": ("Show what a model has learned: what is shared, partial, single.", "MODEL [OPTIONS]"),
+    "report": (
+        "Write a model, and how well it predicts, as one HTML page.",
+        "MODEL [DATA] -o PAGE [OPTIONS]",
+    ),
+    "datasets": ("List datasets, or write one as a table.", "[NAME] [-o TABLE] [OPTIONS]"),
+    "compare": (
+        "Compare methods on a table: which predicts best.",
+        "DATA --task COLUMN --target COLUMN [-o FOLDER] [OPTIONS]",
+    ),
+    "reproduce": ("Rerun the paper's experiments.", "[OPTIONS]"),
+    "bench": ("Time mmtfl beside other libraries.", "[OPTIONS]"),
 }
 
 FAILED, BAD_INPUT, NOT_CONVERGED = 1, 2, 3
@@ -88,8 +85,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         return _run(sys.argv[1:] if tokens is None else list(tokens))
-    except KeyboardInterrupt:
-        print("mmtfl: interrupted.", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print("mmtfl: interrupted.", *stop.args, file=sys.stderr)
         return INTERRUPTED
 
 
@@ -117,8 +114,9 @@ def _run(words: list[str]) -> int:
     except OSError as error:
         _give_up_stdout()
         return _refuse(_spoken(error), FAILED)
-    except MemoryError:
-        return _refuse(MemoryError("not enough memory for this table and model."), FAILED)
+    except MemoryError as error:
+        ours = "memory_limit" in str(error)  # which has the figures
+        return _refuse(error if ours else MemoryError("not enough memory for this table and model."), FAILED)
     return code or 0  # help and version have none
 
 
@@ -132,10 +130,10 @@ def _app(cyclopts: ModuleType, words: Sequence[str]) -> Any:
         help_format="plaintext",
         suppress_keyboard_interrupt=False,
     )
-    for place, (name, purpose) in enumerate(COMMANDS.items()):
+    for place, (name, (purpose, usage)) in enumerate(COMMANDS.items()):
         # a list of commands imports none of them; the help of one comes from its docstring
         known = {} if name in words[:1] else {"help": purpose}
-        usage = f"Usage: mmtfl {name} {USAGES[name]}"
+        usage = f"Usage: mmtfl {name} {usage}"
         app.command(f"mmtfl.cli.{name}:{name}", name=name, sort_key=place, usage=usage, **known)
     return app
 
@@ -166,7 +164,7 @@ def _spoken(error: OSError) -> OSError:
 
 
 def _give_up_stdout() -> None:
-    """Where stdout fails: what is left in its buffer would fail again, noisily, at the end of the process."""
+    """Point a broken stdout at the null device: what is left in its buffer would fail again at exit."""
     try:
         sys.stdout.flush()
         return

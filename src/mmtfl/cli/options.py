@@ -68,7 +68,7 @@ class TextOptions:
 @Parameter(name="*", group=MODEL)
 @dataclass(frozen=True)
 class ModelOptions:
-    """What all models have."""
+    """Options of all models."""
 
     standardize: bool = True
     "Put the features on one scale, so that the penalty treats them alike."
@@ -89,7 +89,7 @@ class ModelOptions:
 @Parameter(name="*", group=SCALE)
 @dataclass(frozen=True)
 class ScaleOptions:
-    """Where the work is done, and what survives it."""
+    """Clusters, checkpoints and limits of memory."""
 
     dask: str | None = None
     "Work on a Dask cluster: the address of its scheduler, or local for workers on this machine."

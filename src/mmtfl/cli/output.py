@@ -1,4 +1,4 @@
-"""What commands print and write: results on stdout, everything else on stderr, files whole or not at all."""
+"""Printing and writing: results on stdout, everything else on stderr, files whole or not at all."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def note(line: str) -> None:
 
 def print_json(value: Any) -> None:
     """Strict JSON on stdout: what is not a number is null, infinities are text."""
-    from mmtfl.data.plain import plain
+    from mmtfl.persistence.json_values import plain
 
     print(json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False))
 
@@ -81,7 +81,7 @@ def number(value: float | None) -> str:
 
 def check_output(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> None:
     """Refuse a place where the result cannot be put, before any work is done."""
-    from mmtfl.data.files import check_target
+    from mmtfl.persistence.files import check_target
 
     if str(path).startswith("-"):
         raise BadInput(f"-o needs the name of a file, and got {str(path)!r}: put ./ before it if it is one.")
@@ -109,7 +109,7 @@ def check_table_output(path: Path, *, force: bool, inputs: Sequence[Path] = ()) 
 
 def write_table(frame: Any, path: Path, *, force: bool) -> None:
     """Write a table by the suffix of its name."""
-    from mmtfl.data.files import write_whole
+    from mmtfl.persistence.files import write_whole
 
     suffix, stored = path.suffix.lower(), io.BytesIO()
     if suffix in (".csv", ".tsv"):
@@ -118,7 +118,7 @@ def write_table(frame: Any, path: Path, *, force: bool) -> None:
         frame.to_feather(stored)
     else:
         frame.to_parquet(stored, index=False)
-    with told_when_full(path):
+    with naming_the_file(path):
         write_whole(path, [stored.getbuffer()], overwrite=force)
 
 
@@ -134,8 +134,8 @@ def _as_csv(frame: Any, separator: str) -> str:
 
 
 @contextmanager
-def told_when_full(path: Path) -> Iterator[None]:
-    """Name the file when the system refuses to write it."""
+def naming_the_file(path: Path) -> Iterator[None]:
+    """Name the file in errors of the system that writes it."""
     try:
         yield
     except FileExistsError:

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.models import check_known_tasks, fitted_part, load_model, new_tasks, recipe_for
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_table_output, note, print_csv, print_json, say, write_table
+from mmtfl.cli.saved_models import check_known_tasks, fitted_part, load_model, new_tasks, recipe_for
 from mmtfl.cli.training import library_words
 
 
@@ -59,8 +59,7 @@ def predict(
         What the names of the new columns begin with.
     """
     text, talk = text or TextOptions(), talk or FileOptions()
-    if output is not None and str(output) == "-":
-        output = None
+    output = None if str(output) == "-" else output
     if output is not None:
         check_table_output(output, force=talk.force, inputs=[model, data])
     learned = load_model(model)
@@ -84,12 +83,12 @@ def predict(
         columns = _predictions(learned, recipe, X, labels, prefix)
     _check_free(columns, file.columns)
     _tell_class(fitted_part(learned), recipe, talk)
-    _put_out(file, frame, columns, output, talk)
+    _write(file, frame, columns, output, talk)
     return 0
 
 
 def _absent(columns: list[str]) -> list[str]:
-    from mmtfl.data.conversion import abbreviate
+    from mmtfl.tasks.frames import abbreviate
 
     if not columns:
         return []
@@ -99,8 +98,8 @@ def _absent(columns: list[str]) -> list[str]:
 
 def _by_mean(model: Any, labels: Any) -> list[str]:
     """How many rows are of tasks that the model does not know, and of which."""
-    from mmtfl.data.words import count
     from mmtfl.estimators.inputs import meant
+    from mmtfl.tasks.wording import count
 
     new = new_tasks(model, labels)
     if not new:
@@ -147,14 +146,13 @@ def _tell_class(fitted: Any, recipe: Any, talk: FileOptions) -> None:
         note(f"probability is that of {positive!r}")
 
 
-def _put_out(file: Any, frame: Any, columns: dict[str, Any], output: Path | None, talk: FileOptions) -> None:
+def _write(file: Any, frame: Any, columns: dict[str, Any], output: Path | None, talk: FileOptions) -> None:
     if talk.json and output is None:
         print_json({"rows": len(frame), **{name: list(column) for name, column in columns.items()}})
         return
     # text goes out as it came in: 1.50 stays 1.50, and no cell becomes something else
     as_text = output is None or output.suffix.lower() in (".csv", ".tsv")
-    out = file.verbatim() if as_text else frame
-    out = out.assign(**columns)
+    out = (file.verbatim() if as_text else frame).assign(**columns)
     if as_text and file.is_text:
         out.columns = [*file.columns, *columns]
     if output is None:

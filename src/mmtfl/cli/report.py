@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.models import check_known_tasks, load_model
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
-from mmtfl.cli.output import check_output, note, print_json, say, told_when_full
+from mmtfl.cli.output import check_output, naming_the_file, note, print_json, say
+from mmtfl.cli.saved_models import check_known_tasks, load_model
 from mmtfl.cli.training import library_words
 
 
@@ -70,7 +70,7 @@ def report(
         check_known_tasks(learned, parts[2], "Leave these rows out.")
     from mmtfl.report.html import write_report
 
-    with library_words(), told_when_full(output):
+    with library_words(), naming_the_file(output):
         write_report(learned, output, data=parts, source=source, title=title)
     if talk.json:
         print_json({"output": str(output), "bytes": output.stat().st_size})
@@ -80,8 +80,8 @@ def report(
 
 
 def _labelled(frame: Any, recipe: Any, *, quiet: bool) -> Any:
-    from mmtfl.data.words import count
     from mmtfl.tables.recipe import drop_unlabelled
+    from mmtfl.tasks.wording import count
 
     several = len(recipe.target_columns) > 1  # each of them may have gaps
     frame, n_dropped = drop_unlabelled(

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from mmtfl.cli.long_runs import tell_how_to_go_on, use_one_thread
-from mmtfl.cli.main import INTERRUPTED, BadInput
+from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import JOBS, SEVERAL, SWITCH
 from mmtfl.cli.output import note, print_json, say
+from mmtfl.cli.resumable_runs import check_counts, choose, resumable, use_one_thread
 
 if TYPE_CHECKING:
-    from mmtfl.paper.protocol import Plan
-    from mmtfl.paper.results import Results
+    from mmtfl_lab.paper.protocol import Plan
+    from mmtfl_lab.paper.results import Results
 
 _Output = Parameter(name=["--out", "-o", "--output"])
 
@@ -80,13 +80,12 @@ def reproduce(
         Print the means and the verdicts as JSON.
     """
     use_one_thread()
-    from mmtfl.paper.reproduce import absent, default_jobs
-    from mmtfl.paper.reproduce import reproduce as run
-    from mmtfl.paper.store import OtherSettings
+    from mmtfl_lab.paper.experiments import absent, default_jobs
+    from mmtfl_lab.paper.experiments import reproduce as run
+    from mmtfl_lab.paper.store import OtherSettings
 
+    check_counts(repeats=repeats, folds=folds, seed=seed, jobs=jobs)
     plan = _plan(datasets, methods, repeats, fractions, folds, seed, quick)
-    if jobs is not None and jobs < 1:
-        raise BadInput(f"--jobs must be at least 1, got {jobs}.")
     wanted = table1, table2, figure1
     table1, table2, figure1 = wanted if any(wanted) else (True, True, True)
     if table2:
@@ -95,7 +94,7 @@ def reproduce(
     plan = replace(plan, datasets=[name for name in plan.datasets if name not in absent(plan)])
     if table2 and not plan.datasets:
         raise BadInput("None of the data sets asked for is on this machine: name D1 or D2, which are drawn.")
-    try:
+    with resumable(OtherSettings):
         results = run(
             plan,
             out,
@@ -106,11 +105,6 @@ def reproduce(
             fresh=fresh,
             shown=True,
         )
-    except OtherSettings as error:
-        raise BadInput(str(error)) from None
-    except KeyboardInterrupt:
-        tell_how_to_go_on()
-        return INTERRUPTED
     _show(results, out, (table1, table2, figure1), json)
     return 0
 
@@ -124,25 +118,15 @@ def _plan(
     seed: int,
     quick: bool,
 ) -> Plan:
-    from mmtfl.paper.methods import METHODS, Grid
-    from mmtfl.paper.problems import PROBLEMS
-    from mmtfl.paper.protocol import Plan
-    from mmtfl.paper.reproduce import quick as make_quick
+    from mmtfl_lab.paper.data_sets import PROBLEMS
+    from mmtfl_lab.paper.experiments import quick as make_quick
+    from mmtfl_lab.paper.methods import METHODS, Grid
+    from mmtfl_lab.paper.protocol import Plan
 
-    chosen = {}
-    for option, given, known in (("datasets", datasets, PROBLEMS), ("methods", methods, METHODS)):
-        names = {name.lower(): name for name in known}
-        unknown = [name for name in given or () if name.lower() not in names]
-        if unknown:
-            raise BadInput(f"--{option} has no {unknown[0]!r}: use {', '.join(known)}.")
-        wanted = [names[name.lower()] for name in given or known]
-        chosen[option] = [name for name in known if name in wanted]
-    if repeats < 1:
-        raise BadInput(f"--repeats must be at least 1, got {repeats}.")
-    if folds < 2:
-        raise BadInput(f"--folds must be at least 2, got {folds}.")
-    if seed < 0:
-        raise BadInput(f"--seed must be 0 or more, got {seed}.")
+    spelled = {name.lower(): name for name in PROBLEMS}  # d1 is D1
+    given = None if datasets is None else [spelled.get(name.lower(), name) for name in datasets]
+    lower = None if methods is None else [name.lower() for name in methods]
+    chosen = {"datasets": choose("datasets", given, PROBLEMS), "methods": choose("methods", lower, METHODS)}
     shares = sorted(set(fractions or (0.25, 0.33, 0.5)))
     if not all(0.0 < share < 1.0 for share in shares):
         raise BadInput(f"--fractions must lie between 0 and 1, got {', '.join(map(str, shares))}.")
@@ -151,7 +135,7 @@ def _plan(
 
 
 def _show(results: Results, out: Path, made: tuple[bool, bool, bool], as_json: bool) -> None:
-    from mmtfl.paper import table1, tables, verdicts
+    from mmtfl_lab.paper import table1, table2, verdicts
 
     files = {
         "table1": ["table1.md"],
@@ -175,5 +159,5 @@ def _show(results: Results, out: Path, made: tuple[bool, bool, bool], as_json: b
     if made[0]:
         print(table1.to_markdown(forms))
     if made[1]:
-        print(tables.to_markdown(results))
+        print(table2.to_markdown(results))
         print(verdicts.to_markdown(found), end="")

@@ -1,4 +1,4 @@
-"""What `fit` and `cv` have in common: from a table to a model on disk, and what is said about it."""
+"""Training for `fit` and `cv`: read a table, fit and save a model, and print what came out."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
-from mmtfl.cli.models import fitted_part
 from mmtfl.cli.options import FileOptions, ModelOptions, ScaleOptions, TableOptions, TextOptions
-from mmtfl.cli.output import check_output, note, number, print_json, say, told_when_full
-from mmtfl.cli.scale import check_scale, engine_of, open_stored
+from mmtfl.cli.output import check_output, naming_the_file, note, number, print_json, say
+from mmtfl.cli.saved_models import fitted_part
+from mmtfl.cli.scale_options import check_scale, engine_of, open_stored
 
 _LARGE_FILE = 5_000_000  # bytes
 
-# words of the library, and of the command line
+# parameters in messages of the library, and the options that set them
 _WORDS = (
     (r"The '(\w+)' parameter of \w+", r"--\1"),
     (r"set_params\(unknown_task='mean'\)", "--unknown-task mean"),
@@ -39,7 +39,7 @@ _WORDS = (
 
 @dataclass(frozen=True)
 class Training:
-    """A table as an estimator takes it, and where it came from; X may be tasks that stay in files."""
+    """The input of an estimator, and the table it came from; X may be tasks that stay in files."""
 
     recipe: Any
     X: Any
@@ -87,18 +87,11 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
     if not quiet:
         for line in (*file.notes, *recipe.notes, *_many_tasks(table.task, labels)):
             note(line)
-    return Training(
-        recipe,
-        recipe.matrix(frame),
-        recipe.targets(frame),
-        labels,
-        recipe.weights(frame),
-        file,
-    )
+    return Training(recipe, recipe.matrix(frame), recipe.targets(frame), labels, recipe.weights(frame), file)
 
 
 def _many_tasks(column: str | None, labels: Any) -> list[str]:
-    """A task column with few rows for each label is seldom meant."""
+    """A note where the task column has so few rows per label that it may be the wrong column."""
     n_tasks = 0 if labels is None else len(set(labels.tolist()))
     if n_tasks <= len(labels if n_tasks else ()) / 3:
         return []
@@ -107,11 +100,7 @@ def _many_tasks(column: str | None, labels: Any) -> list[str]:
 
 def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
     """Arguments of the estimator; targets are put on one scale where they are numbers."""
-    options: dict[str, Any] = {
-        "standardize": model.standardize,
-        "max_iter": model.max_iter,
-        "tol": model.tol,
-    }
+    options: dict[str, Any] = {name: getattr(model, name) for name in ("standardize", "max_iter", "tol")}
     if training.classify:
         if model.scale_targets:
             raise BadInput("--scale-targets is for numbers, and the targets are classes: leave it out.")
@@ -144,7 +133,7 @@ def train(
     _set_known(model, engine=None, checkpoint=None, verbose=0)  # of this run, not of the model
     fitted_part(model).recipe_ = training.recipe
     model.provenance_ = _provenance(model, training, data, output)
-    with told_when_full(output):
+    with naming_the_file(output):
         model.save(output, overwrite=talk.force)
     _show(model, output, talk)
     return 0 if converged else NOT_CONVERGED
@@ -199,7 +188,7 @@ def _set_known(model: Any, **options: Any) -> None:
 
 @contextmanager
 def library_words() -> Iterator[None]:
-    """Turn refusals of the library into one line for the user, in the words of the command line."""
+    """Turn errors of the library into one line for the user, with options in place of parameters."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -257,21 +246,18 @@ def _provenance(model: Any, training: Training, data: Path, output: Path) -> dic
 
     import mmtfl
 
+    packages = {"mmtfl": mmtfl, "numpy": numpy, "scikit-learn": sklearn}
     return {
         "command": _command(data, output),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {
-            "mmtfl": mmtfl.__version__,
-            "numpy": numpy.__version__,
-            "scikit-learn": sklearn.__version__,
-        },
+        "versions": {name: package.__version__ for name, package in packages.items()},
         "data": data.name,
         **_of_data(model, training),
     }
 
 
 def _of_data(model: Any, training: Training) -> dict[str, Any]:
-    from mmtfl.data.plain import plain
+    from mmtfl.persistence.json_values import plain
 
     if training.is_stored:  # reading all rows once more, for a hash or a score, could take hours
         stored = training.X
@@ -314,7 +300,7 @@ def _show(model: Any, output: Path, talk: FileOptions) -> None:
 
 
 def headlines(summary: Any) -> list[str]:
-    """A model in a few lines."""
+    """The first lines about a model: what it is, which features it uses, how well it predicts."""
     named = [] if summary.member is None else [f"(p, k) = ({', '.join(map(_exponent, summary.member))})"]
     named += [f"{name} {_strength(value)}" for name, value in summary.strengths.items()]
     lines = [f"{summary.title}: {', '.join(named)}", summary.usage]
@@ -323,7 +309,7 @@ def headlines(summary: Any) -> list[str]:
 
 def _held_out(search: Any) -> list[str]:
     """How well held-out rows were predicted, and the score asked for, if it was another one."""
-    from mmtfl.report.headline import heldout_headline
+    from mmtfl.report.sentences import heldout_headline
 
     if search is None:
         return []
@@ -337,7 +323,7 @@ def _held_out(search: Any) -> list[str]:
 
 def _in_the_fit(training: dict[str, Any]) -> list[str]:
     """Mean scores of the tasks on the rows of the fit, where they are known."""
-    from mmtfl.report.headline import accuracy_beside_base
+    from mmtfl.report.sentences import accuracy_beside_base
 
     def mean(name: str) -> float:
         known = [score for score in training.get(name) or [] if score is not None]

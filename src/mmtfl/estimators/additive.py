@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
-import math
-import re
-from numbers import Real
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, Options
 
-from mmtfl.data.tasks import Tasks
-from mmtfl.estimators.base import (
-    ATTRIBUTES,
-    CLASSIFIER_CONSTRAINTS,
-    SHARED_PARAMETERS,
-    Prepared,
-    TaskModel,
-    own_parameters,
-)
+from mmtfl.estimators.base import WarmModel
 from mmtfl.estimators.classification import TaskClassifier
-from mmtfl.estimators.regression import REGRESSOR_CONSTRAINTS, TaskRegressor
-from mmtfl.objective.additive import ColumnNorm, EntryNorm, Norm, RowNorm, TraceNorm
-from mmtfl.objective.design import Design
-from mmtfl.solvers.additive import AdditiveGrid, solve_additive
+from mmtfl.estimators.declaration import restated
+from mmtfl.estimators.parameters import DirtyParameters, OutlierParameters
+from mmtfl.estimators.prepared import Prepared
+from mmtfl.estimators.regression import TaskRegressor
+from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, TraceNorm
+from mmtfl.objective.problem import Problem
+from mmtfl.objective.two_norms import TwoNorms
+from mmtfl.solvers.two_parts import AdditiveGrid, solve_additive
+from mmtfl.tasks.container import Tasks
 
 __all__ = [
     "DirtyClassifier",
@@ -35,74 +27,16 @@ __all__ = [
     "RobustRegressor",
 ]
 
-# -- parameters and docs -----------------------------------------------------------------------------------
-
-NOT_FOR_PARTS = ("solver", "n_jobs", "engine")  # one solver each, which runs here
-STRENGTH = [Interval(Real, 0, np.inf, closed="neither")]
-PARTS_CLASSIFIER_CONSTRAINTS: dict[str, list[Any]] = {
-    name: rule for name, rule in CLASSIFIER_CONSTRAINTS.items() if name not in NOT_FOR_PARTS
-}
-PARTS_REGRESSOR_CONSTRAINTS: dict[str, list[Any]] = {
-    name: rule for name, rule in REGRESSOR_CONSTRAINTS.items() if name not in NOT_FOR_PARTS
-}
-DIRTY_CONSTRAINTS: dict[str, list[Any]] = {
-    "alpha_shared": STRENGTH,
-    "alpha_specific": STRENGTH,
-    "p": [Options(Real, {2, math.inf})],
-}
-OUTLIER_CONSTRAINTS: dict[str, list[Any]] = {"alpha_shared": STRENGTH, "alpha_outlier": STRENGTH}
-
-SPECIFIC_ATTRIBUTES = """\
-shared_ : ndarray of shape (n_tasks, n_features)
-    The part of ``coef_`` that features share over tasks.
-specific_ : ndarray of shape (n_tasks, n_features)
-    The part of single entries: ``coef_ == shared_ + specific_``."""
-
-OUTLIER_ATTRIBUTES = """\
-shared_ : ndarray of shape (n_tasks, n_features)
-    The part of ``coef_`` that the tasks share.
-outlier_ : ndarray of shape (n_tasks, n_features)
-    The part of tasks that are set apart: ``coef_ == shared_ + outlier_``.
-outlier_tasks_ : ndarray of shape (n_outliers,)
-    Labels of the tasks with an outlier part."""
-
-Model = TypeVar("Model", bound=TaskModel)
-
-
-def document_parts(
-    attributes: str, *, parameters: str = "", without: tuple[str, ...] = (*NOT_FOR_PARTS, "c_", "B_")
-) -> Any:
-    """Write what models share into a docstring: all but some of it, and these attributes and parameters."""
-
-    def write(cls: type[Model]) -> type[Model]:
-        if cls.__doc__:  # python -OO drops docstrings
-            shared = _without(SHARED_PARAMETERS.format(**own_parameters(cls), eps=""), without)
-            text = inspect.cleandoc(cls.__doc__).replace("<own parameters>", parameters)
-            text = text.replace("<shared parameters>", shared)
-            cls.__doc__ = text.replace(
-                "<shared attributes>", f"{attributes}\n{_without(ATTRIBUTES, without)}"
-            )
-        return cls
-
-    return write
-
-
-def _without(text: str, names: tuple[str, ...]) -> str:
-    """A numpydoc section without some of its entries."""
-    entries = re.split(r"\n(?=\S)", text)
-    return "\n".join(entry for entry in entries if entry.partition(" :")[0] not in names)
-
-
 # -- what the models share ---------------------------------------------------------------------------------
 
 
-class AdditiveModel(TaskModel):
+class AdditiveModel(WarmModel):
     """A model whose coefficients are P + Q. A kind of model names its two norms and its second part."""
 
     strength_names: ClassVar[tuple[str, str]]
     _second_part: ClassVar[str]
 
-    def _norms(self) -> tuple[Norm, Norm]:
+    def _norms(self) -> TwoNorms:
         raise TypeError("a kind of model says which norms its parts have")
 
     def _warm_start(
@@ -116,22 +50,14 @@ class AdditiveModel(TaskModel):
         return parts if target_scale is None else parts / target_scale
 
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
-        shared, specific = self._norms()
+        problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
         solution = solve_additive(
-            prepared.tasks,
-            self._loss,
-            shared,
-            specific,
-            column_scale=prepared.column_scale,
-            start=prepared.start,
-            fit_intercept=self.fit_intercept,
-            max_iter=self.max_iter,
-            tol=self.tol,
+            problem, self._norms(), start=prepared.start, max_iter=self.max_iter, tol=self.tol
         )
         return solution, None
 
-    def _grid(self, design: Design) -> AdditiveGrid:
-        return AdditiveGrid(design, self._loss, *self._norms())
+    def _grid(self, problem: Problem) -> AdditiveGrid:
+        return AdditiveGrid(problem, self._norms())
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
         # adding zero turns -0 into 0
@@ -151,25 +77,43 @@ class AdditiveModel(TaskModel):
         }
 
 
-class DirtyModel(AdditiveModel):
-    """Rows for P, entries for Q."""
+class DirtyModel(AdditiveModel, DirtyParameters):
+    """Rows for P, entries for Q.
+
+    Attributes
+    ----------
+    shared_ : ndarray of shape (n_tasks, n_features)
+        The part of ``coef_`` that features share over tasks.
+    specific_ : ndarray of shape (n_tasks, n_features)
+        The part of single entries: ``coef_ == shared_ + specific_``.
+    """
 
     strength_names = ("alpha_shared", "alpha_specific")
     _second_part = "specific_"
 
-    def _norms(self) -> tuple[Norm, Norm]:
-        return RowNorm(self.alpha_shared, float(self.p)), EntryNorm(self.alpha_specific)
+    def _norms(self) -> TwoNorms:
+        return TwoNorms(RowNorm(self.alpha_shared, float(self.p)), EntryNorm(self.alpha_specific))
 
 
-class OutlierModel(AdditiveModel):
-    """Columns for Q: tasks that are set apart."""
+class OutlierModel(AdditiveModel, OutlierParameters):
+    """Columns for Q: tasks that are set apart.
+
+    Attributes
+    ----------
+    shared_ : ndarray of shape (n_tasks, n_features)
+        The part of ``coef_`` that the tasks share.
+    outlier_ : ndarray of shape (n_tasks, n_features)
+        The part of tasks that are set apart: ``coef_ == shared_ + outlier_``.
+    outlier_tasks_ : ndarray of shape (n_outliers,)
+        Labels of the tasks with an outlier part.
+    """
 
     strength_names = ("alpha_shared", "alpha_outlier")
     _second_part = "outlier_"
     _shared_norm: ClassVar[type]
 
-    def _norms(self) -> tuple[Norm, Norm]:
-        return self._shared_norm(self.alpha_shared), ColumnNorm(self.alpha_outlier)
+    def _norms(self) -> TwoNorms:
+        return TwoNorms(self._shared_norm(self.alpha_shared), ColumnNorm(self.alpha_outlier))
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
         super()._name_parts(prepared, solution, penalty)
@@ -182,82 +126,9 @@ class OutlierModel(AdditiveModel):
         return alike if alike.any() else fitted
 
 
-class OutlierRegressor(OutlierModel, TaskRegressor):
-    """Parameters of the regressors that set tasks apart."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PARTS_REGRESSOR_CONSTRAINTS,
-        **OUTLIER_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        alpha_shared=0.1,
-        alpha_outlier=0.5,
-        *,
-        fit_intercept=True,
-        standardize=False,
-        scale_targets=False,
-        task_column=None,
-        unknown_task="error",
-        max_iter=1000,
-        tol=1e-7,
-        warm_start=False,
-        verbose=0,
-    ):
-        self.alpha_shared = alpha_shared
-        self.alpha_outlier = alpha_outlier
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.scale_targets = scale_targets
-        self.task_column = task_column
-        self.unknown_task = unknown_task
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.verbose = verbose
-
-
-class OutlierClassifier(OutlierModel, TaskClassifier):
-    """Parameters of the classifiers that set tasks apart."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PARTS_CLASSIFIER_CONSTRAINTS,
-        **OUTLIER_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        alpha_shared=0.02,
-        alpha_outlier=0.1,
-        *,
-        fit_intercept=True,
-        standardize=False,
-        task_column=None,
-        unknown_task="error",
-        on_degenerate_task="error",
-        max_iter=1000,
-        tol=1e-7,
-        warm_start=False,
-        verbose=0,
-    ):
-        self.alpha_shared = alpha_shared
-        self.alpha_outlier = alpha_outlier
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.task_column = task_column
-        self.unknown_task = unknown_task
-        self.on_degenerate_task = on_degenerate_task
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.verbose = verbose
-
-
 # -- the models --------------------------------------------------------------------------------------------
 
 
-@document_parts(SPECIFIC_ATTRIBUTES)
 class DirtyRegressor(DirtyModel, TaskRegressor):
     r"""Dirty multitask regression: features for all tasks, and exceptions for single ones.
 
@@ -269,20 +140,6 @@ class DirtyRegressor(DirtyModel, TaskRegressor):
     where n is the mean number of rows of a task (Jalali, Ravikumar, Sanghavi and Ruan 2010). Both parts are
     used while alpha_specific < alpha_shared < n_tasks * alpha_specific; below, Q is zero and this is the
     l1,inf norm, above, P is zero and this is one lasso per task.
-
-    Parameters
-    ----------
-    alpha_shared : float > 0, default=0.1
-        Strength of the penalty on P.
-    alpha_specific : float > 0, default=0.05
-        Strength of the penalty on Q.
-    p : {2, inf}, default=inf
-        Norm of a row of P: inf is the dirty model, 2 its variant with the l2,1 norm.
-    <shared parameters>
-
-    Attributes
-    ----------
-    <shared attributes>
 
     Examples
     --------
@@ -300,42 +157,7 @@ class DirtyRegressor(DirtyModel, TaskRegressor):
     [[2, 1]]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PARTS_REGRESSOR_CONSTRAINTS,
-        **DIRTY_CONSTRAINTS,
-    }
 
-    def __init__(
-        self,
-        alpha_shared=0.1,
-        alpha_specific=0.05,
-        *,
-        p=math.inf,
-        fit_intercept=True,
-        standardize=False,
-        scale_targets=False,
-        task_column=None,
-        unknown_task="error",
-        max_iter=1000,
-        tol=1e-7,
-        warm_start=False,
-        verbose=0,
-    ):
-        self.alpha_shared = alpha_shared
-        self.alpha_specific = alpha_specific
-        self.p = p
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.scale_targets = scale_targets
-        self.task_column = task_column
-        self.unknown_task = unknown_task
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.verbose = verbose
-
-
-@document_parts(SPECIFIC_ATTRIBUTES)
 class DirtyClassifier(DirtyModel, TaskClassifier):
     r"""Dirty multitask classification: features for all tasks, and exceptions for single ones.
 
@@ -345,24 +167,6 @@ class DirtyClassifier(DirtyModel, TaskClassifier):
               + \alpha_1 \sum_j \|p_j\|_\infty + \alpha_2 \sum_{j,t} |q_{jt}|,
 
     where n is the mean number of rows of a task and y is -1 or +1; see `DirtyRegressor`.
-
-    Parameters
-    ----------
-    alpha_shared : float > 0, default=0.02
-        Strength of the penalty on P.
-    alpha_specific : float > 0, default=0.01
-        Strength of the penalty on Q.
-    p : {2, inf}, default=inf
-        Norm of a row of P: inf is the dirty model, 2 its variant with the l2,1 norm.
-    <shared parameters>
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (2,)
-        The two classes, sorted; the same in every task.
-    base_rate_tasks_ : ndarray of shape (n_left_out,)
-        Labels of the tasks that have one class and are predicted by its rate; see ``on_degenerate_task``.
-    <shared attributes>
 
     Examples
     --------
@@ -378,43 +182,11 @@ class DirtyClassifier(DirtyModel, TaskClassifier):
     [1]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PARTS_CLASSIFIER_CONSTRAINTS,
-        **DIRTY_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        alpha_shared=0.02,
-        alpha_specific=0.01,
-        *,
-        p=math.inf,
-        fit_intercept=True,
-        standardize=False,
-        task_column=None,
-        unknown_task="error",
-        on_degenerate_task="error",
-        max_iter=1000,
-        tol=1e-7,
-        warm_start=False,
-        verbose=0,
-    ):
-        self.alpha_shared = alpha_shared
-        self.alpha_specific = alpha_specific
-        self.p = p
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.task_column = task_column
-        self.unknown_task = unknown_task
-        self.on_degenerate_task = on_degenerate_task
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.verbose = verbose
+    alpha_shared: float = restated(default=0.02, kw_only=False)
+    alpha_specific: float = restated(default=0.01, kw_only=False)
 
 
-@document_parts(OUTLIER_ATTRIBUTES)
-class RobustRegressor(OutlierRegressor):
+class RobustRegressor(OutlierModel, TaskRegressor):
     r"""Robust multitask feature learning (rMTFL): shared features, and tasks that do not join in.
 
     Minimises over P, Q (features by tasks) and one intercept per task
@@ -425,18 +197,6 @@ class RobustRegressor(OutlierRegressor):
     where p_j is a row of P, q_t a column of Q and n the mean number of rows of a task (Gong, Ye and Zhang
     2012). A task with a column of its own is an outlier. Both parts can be used only while
     alpha_shared / sqrt(n_tasks) < alpha_outlier < sqrt(n_features) * alpha_shared.
-
-    Parameters
-    ----------
-    alpha_shared : float > 0, default=0.1
-        Strength of the penalty on P.
-    alpha_outlier : float > 0, default=0.5
-        Strength of the penalty on Q.
-    <shared parameters>
-
-    Attributes
-    ----------
-    <shared attributes>
 
     Examples
     --------
@@ -457,8 +217,7 @@ class RobustRegressor(OutlierRegressor):
     _shared_norm = RowNorm
 
 
-@document_parts(OUTLIER_ATTRIBUTES)
-class RobustClassifier(OutlierClassifier):
+class RobustClassifier(OutlierModel, TaskClassifier):
     r"""Robust multitask classification: shared features, and tasks that do not join in.
 
     Minimises over P, Q (features by tasks) and one intercept per task
@@ -467,22 +226,6 @@ class RobustClassifier(OutlierClassifier):
               + \alpha_1 \sum_j \|p_j\|_2 + \alpha_2 \sum_t \|q_t\|_2,
 
     where n is the mean number of rows of a task and y is -1 or +1; see `RobustRegressor`.
-
-    Parameters
-    ----------
-    alpha_shared : float > 0, default=0.02
-        Strength of the penalty on P.
-    alpha_outlier : float > 0, default=0.1
-        Strength of the penalty on Q.
-    <shared parameters>
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (2,)
-        The two classes, sorted; the same in every task.
-    base_rate_tasks_ : ndarray of shape (n_left_out,)
-        Labels of the tasks that have one class and are predicted by its rate; see ``on_degenerate_task``.
-    <shared attributes>
 
     Examples
     --------
@@ -496,11 +239,13 @@ class RobustClassifier(OutlierClassifier):
     ['e']
     """
 
+    alpha_shared: float = restated(default=0.02, kw_only=False)
+    alpha_outlier: float = restated(default=0.1, kw_only=False)
+
     _shared_norm = RowNorm
 
 
-@document_parts(OUTLIER_ATTRIBUTES)
-class LowRankRegressor(OutlierRegressor):
+class LowRankRegressor(OutlierModel, TaskRegressor):
     r"""Robust low-rank multitask regression: a few shared directions, and tasks that do not join in.
 
     Minimises over P, Q (features by tasks) and one intercept per task
@@ -511,18 +256,6 @@ class LowRankRegressor(OutlierRegressor):
     where the trace norm sums the singular values and n is the mean number of rows of a task (Chen, Zhou and
     Ye 2011). The coefficients of the tasks that join in lie in a space of few dimensions; no feature is
     dropped. Both parts can be used only while alpha_shared / sqrt(n_tasks) < alpha_outlier < alpha_shared.
-
-    Parameters
-    ----------
-    alpha_shared : float > 0, default=0.1
-        Strength of the penalty on P.
-    alpha_outlier : float > 0, default=0.08
-        Strength of the penalty on Q.
-    <shared parameters>
-
-    Attributes
-    ----------
-    <shared attributes>
 
     Examples
     --------
@@ -540,40 +273,12 @@ class LowRankRegressor(OutlierRegressor):
     (['f'], 1)
     """
 
+    alpha_outlier: float = restated(default=0.08, kw_only=False)
+
     _shared_norm = TraceNorm
 
-    def __init__(
-        self,
-        alpha_shared=0.1,
-        alpha_outlier=0.08,
-        *,
-        fit_intercept=True,
-        standardize=False,
-        scale_targets=False,
-        task_column=None,
-        unknown_task="error",
-        max_iter=1000,
-        tol=1e-7,
-        warm_start=False,
-        verbose=0,
-    ):
-        super().__init__(
-            alpha_shared,
-            alpha_outlier,
-            fit_intercept=fit_intercept,
-            standardize=standardize,
-            scale_targets=scale_targets,
-            task_column=task_column,
-            unknown_task=unknown_task,
-            max_iter=max_iter,
-            tol=tol,
-            warm_start=warm_start,
-            verbose=verbose,
-        )
 
-
-@document_parts(OUTLIER_ATTRIBUTES)
-class LowRankClassifier(OutlierClassifier):
+class LowRankClassifier(OutlierModel, TaskClassifier):
     r"""Robust low-rank multitask classification: a few shared directions, and tasks that do not join in.
 
     Minimises over P, Q (features by tasks) and one intercept per task
@@ -582,22 +287,6 @@ class LowRankClassifier(OutlierClassifier):
               + \alpha_1 \|P\|_* + \alpha_2 \sum_t \|q_t\|_2,
 
     where n is the mean number of rows of a task and y is -1 or +1; see `LowRankRegressor`.
-
-    Parameters
-    ----------
-    alpha_shared : float > 0, default=0.02
-        Strength of the penalty on P.
-    alpha_outlier : float > 0, default=0.016
-        Strength of the penalty on Q.
-    <shared parameters>
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (2,)
-        The two classes, sorted; the same in every task.
-    base_rate_tasks_ : ndarray of shape (n_left_out,)
-        Labels of the tasks that have one class and are predicted by its rate; see ``on_degenerate_task``.
-    <shared attributes>
 
     Examples
     --------
@@ -612,33 +301,7 @@ class LowRankClassifier(OutlierClassifier):
     1
     """
 
-    _shared_norm = TraceNorm
+    alpha_shared: float = restated(default=0.02, kw_only=False)
+    alpha_outlier: float = restated(default=0.016, kw_only=False)
 
-    def __init__(
-        self,
-        alpha_shared=0.02,
-        alpha_outlier=0.016,
-        *,
-        fit_intercept=True,
-        standardize=False,
-        task_column=None,
-        unknown_task="error",
-        on_degenerate_task="error",
-        max_iter=1000,
-        tol=1e-7,
-        warm_start=False,
-        verbose=0,
-    ):
-        super().__init__(
-            alpha_shared,
-            alpha_outlier,
-            fit_intercept=fit_intercept,
-            standardize=standardize,
-            task_column=task_column,
-            unknown_task=unknown_task,
-            on_degenerate_task=on_degenerate_task,
-            max_iter=max_iter,
-            tol=tol,
-            warm_start=warm_start,
-            verbose=verbose,
-        )
+    _shared_norm = TraceNorm

@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
-import os
-import re
 import sys
 import warnings
-from numbers import Integral, Real
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import narwhals as nw
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import (
-    HasMethods,
-    Interval,
-    InvalidParameterError,
-    StrOptions,
-    validate_parameter_constraints,
-)
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mmtfl.data.fingerprint import fingerprint
-from mmtfl.data.finite import check_finite_design
-from mmtfl.data.labels import check_task_labels
-from mmtfl.data.stored import StoredTasks
-from mmtfl.data.tasks import Tasks
-from mmtfl.data.validation import check_design
 from mmtfl.estimators.base_rates import BaseRates
 from mmtfl.estimators.cautions import cautions
+from mmtfl.estimators.declaration import check_parameters
 from mmtfl.estimators.inputs import (
+    check_targets,
     column_names,
     first_few,
     frame_backend,
@@ -45,203 +30,65 @@ from mmtfl.estimators.inputs import (
     stack_observed,
     take_task_column,
 )
-from mmtfl.estimators.metrics import Metric, mean_task_score
 from mmtfl.estimators.notebook import ShowsSharing
+from mmtfl.estimators.parameters import CommonParameters, WarmStart
 from mmtfl.estimators.prediction import predict_all, predict_rows
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.saving import Savable
-from mmtfl.estimators.scaling import column_spread
-from mmtfl.estimators.stored import prepare_stored
+from mmtfl.estimators.stored_input import check_nothing_else, load_tasks
 from mmtfl.estimators.usage import feature_use
-from mmtfl.objective.penalties import make_penalty
-from mmtfl.solvers.checkpoint import Book, Checkpoint
-from mmtfl.solvers.reporter import Reporter
+from mmtfl.model_selection.metrics import Metric, mean_task_score
+from mmtfl.objective.losses import Loss
+from mmtfl.tasks.checks import check_design, check_finite_design, check_task_labels
+from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.converters import group_checked_rows, observe_checked_rows
+from mmtfl.tasks.stored import StoredTasks
 
-# -- parameters: valid values as data, and one remedy each -------------------------------------------------
-
-SHARED_CONSTRAINTS: dict[str, list[Any]] = {
-    "fit_intercept": ["boolean"],
-    "standardize": ["boolean"],
-    "task_column": [str, None],
-    "unknown_task": [StrOptions({"error", "mean"})],
-    "solver": [StrOptions({"auto", "alternating", "block"})],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "tol": [Interval(Real, 0, np.inf, closed="neither")],
-    "warm_start": ["boolean"],
-    "n_jobs": [
-        Interval(Integral, 1, None, closed="left"),
-        Interval(Integral, None, -1, closed="right"),
-        None,
-    ],
-    "engine": [HasMethods(["place", "map"]), None],
-    "verbose": ["verbose"],
-}
-
-CLASSIFIER_CONSTRAINTS: dict[str, list[Any]] = {
-    **SHARED_CONSTRAINTS,
-    "on_degenerate_task": [StrOptions({"error", "base_rate"})],
-}
-
-MEMBER_CONSTRAINTS: dict[str, list[Any]] = {
-    "p": [Interval(Real, 1, np.inf, closed="both")],
-    "k": [Interval(Real, 0, np.inf, closed="right"), StrOptions({"log"})],
-    "alpha": [Interval(Real, 0, np.inf, closed="neither")],
-    "eps": [Interval(Real, 0, np.inf, closed="neither")],
-    "checkpoint": [str, os.PathLike, None],
-}
-
-REMEDIES = {
-    "p": "Use p=1 for few tasks per feature, p=2 for all tasks alike, or float('inf') for l1,inf with k=1.",
-    "k": "Use k=1 or k=2, float('inf') for one model per task, or 'log' for the edge at k = 0.",
-    "alpha": "Use a small positive alpha, such as 1e-6, for almost no penalty.",
-    "eps": "Use a small positive number, such as 1e-2.",
-    "alpha_shared": "Use a large alpha_shared, such as 1e6, to drop the shared part.",
-    "alpha_specific": "Use a large alpha_specific, such as 1e6, to drop the task-specific part.",
-    "alpha_outlier": "Use a large alpha_outlier, such as 1e6, to set no task apart.",
-    "cap": "Use the size from which a feature counts as found, such as 1; a large one gives the lasso.",
-    "task_column": "Name a column of the frame; labels of an array are passed as task= instead.",
-    "unknown_task": "Use 'error' to be told of new tasks, 'mean' to predict them by the mean over tasks.",
-    "on_degenerate_task": "Use 'error' to be told of tasks with one class, 'base_rate' to fit the others.",
-    "solver": "Use 'auto' unless you compare solvers.",
-    "max_iter": "Use a positive number of passes, such as 1000.",
-    "tol": "Use a small positive number, such as 1e-7.",
-    "n_jobs": "Use None, a number of threads, or -1 for all processors.",
-    "engine": "Use None to run here, or DaskEngine(client).",
-    "checkpoint": "Name a file, such as 'fit.checkpoint', or use None.",
-}
-
-PARAMETERS = """\
-p : float >= 1 or inf, default=2
-    Norm within a row of task parts: 2 shares a feature among all tasks, 1 lets each task choose.
-k : float > 0, inf or "log", default=1
-    Power of the shared part c: the smaller, the fewer features are kept. The model is convex where
-    1/p + 1/k <= 1. ``inf`` gives one model per task (the lasso for p = 1, ridge for p = 2), "log" the edge
-    of the plane at k = 0."""
-
-SHARED_PARAMETERS = """\
-fit_intercept : bool, default=True
-    Whether each task has an intercept, which is not penalised.
-standardize : bool, default=False
-    Whether the penalty sees features divided by their standard deviation over all tasks. Coefficients come
-    back on the original scale.
-{scale_targets}task_column : str, optional
-    The column of the frame X that holds the task labels, for tools that cannot pass ``task``. It is not
-    a feature.
-unknown_task : {{"error", "mean"}}, default="error"
-    What `predict` does with a label not seen in `fit`: refuse, or use the mean of all tasks' coefficients.
-{on_degenerate_task}solver : {{"auto", "alternating", "block"}}, default="auto"
-    "alternating" is Algorithm 1 of the paper, "block" descends on rows of coefficients, "auto" picks.
-max_iter : int, default=1000
-    Most passes over the data.
-tol : float, default=1e-7
-    Stop when the distance to stationarity, relative to the largest gradient at zero, is below.
-warm_start : bool, default=False
-    Whether `fit` starts from the coefficients of the last `fit`, if tasks and features are the same.
-n_jobs : int, optional
-    Threads over tasks; -1 for all processors. The result is the same for any number.
-engine : engine, optional
-    Where the tasks are kept and worked on, such as ``DaskEngine(client)``; None for this process. Elsewhere
-    "auto" is "alternating".
-verbose : int, default=0
-    Whether to tell on stderr how the fit went, in one line; searches also show how far they are, and
-    Algorithm 1 its passes.{eps}"""
-
-DEGENERATE_PARAMETER = """\
-on_degenerate_task : {"error", "base_rate"}, default="error"
-    What `fit` does with a task whose rows (those with weight) are all of one class: refuse, or leave it out
-    of the fit with a warning. It then has no feature, and its intercept gives the share of ``classes_[1]``
-    in its rows and one more row at the rate of all tasks. Stored tasks are always refused.
-"""
-
-EPS_PARAMETER = """
-eps : float, default=1e-2
-    Only for k="log": the penalty is alpha log(1 + S / eps)."""
-
-CHECKPOINT_PARAMETER = """
-checkpoint : str or path, optional
-    A file in which the fit keeps what it has reached: passes of Algorithm 1, finished parts of a search, and
-    the solution. The same fit on the same data goes on from it and ends with the same bits; another one
-    refuses it."""
-
-SCALE_TARGETS_PARAMETER = """\
-scale_targets : bool, default=False
-    Whether each task's target is divided by its standard deviation, so that tasks in different units do not
-    compete. Coefficients and intercepts come back on the original scale; `objective_` does not.
-"""
-
-ATTRIBUTES = """\
-coef_ : ndarray of shape (n_tasks, n_features)
-    Coefficients of each task, on the original scale.
-intercept_ : ndarray of shape (n_tasks,)
-    Intercept of each task.
-tasks_ : ndarray of shape (n_tasks,)
-    Task labels, in the order of the rows of ``coef_``.
-c_ : ndarray of shape (n_features,)
-    What the tasks share: zero for a feature that no task uses.
-B_ : ndarray of shape (n_features, n_tasks)
-    What is each task's own: ``coef_.T == c_[:, None] * B_``.
-objective_ : float
-    Value of the objective, in the units the penalty sees.
-violation_ : float
-    Distance to stationarity, relative to the largest gradient at zero.
-dual_gap_ : float or None
-    Bound on how far ``objective_`` is from its minimum; None where the model is not convex.
-n_iter_ : int
-    Passes over the data.
-history_ : ndarray
-    Objective after each pass.
-converged_ : bool
-    Whether the fit came below ``tol``.
-column_scale_ : ndarray of shape (n_features,), or None
-    What the columns of X were divided by before the penalty saw them.
-target_scale_ : ndarray of shape (n_tasks,), or None
-    What each task's targets were divided by before the penalty saw them.
-task_sizes_ : ndarray of shape (n_tasks,)
-    Number of observations of each task.
-feature_spread_ : ndarray of shape (n_features,)
-    Standard deviation over all rows of each feature that some task uses, 0 for the others.
-usable_ : ndarray of bool, shape (n_tasks, n_features), or None
-    Whether a task could use a feature: not where it is constant within the task's rows. None if all could.
-n_features_in_ : int
-    Number of features, the task column not counted.
-feature_names_in_ : ndarray of shape (n_features,)
-    Names of the features, if X was a frame with names."""
-
-Model = TypeVar("Model", bound="TaskModel")
+__all__ = ["TaskModel", "WarmModel"]
 
 
-def own_parameters(cls: type[TaskModel]) -> dict[str, str]:
-    """Descriptions of the parameters that regressors or classifiers alone have."""
-    known = {"scale_targets": SCALE_TARGETS_PARAMETER, "on_degenerate_task": DEGENERATE_PARAMETER}
-    return {name: text if name in cls._parameter_constraints else "" for name, text in known.items()}
+class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
+    """A linear model per task, learned together.
 
+    A kind of model says how it gets from data to a solution (`_solve`), and what its coefficients are made of
+    (`_name_parts`, `_sizes`). A kind of target says which loss it has (`_loss`), and how targets are read
+    (`_read_targets`, `_encode_targets`).
 
-def document(cls: type[Model]) -> type[Model]:
-    """Write the shared parameters into the docstring of an estimator: they are described once, here."""
-    if cls.__doc__:  # python -OO drops docstrings
-        eps = EPS_PARAMETER if "eps" in cls._parameter_constraints else ""
-        eps += CHECKPOINT_PARAMETER if "checkpoint" in cls._parameter_constraints else ""
-        text = inspect.cleandoc(cls.__doc__).replace("<p and k>", PARAMETERS)
-        shared = SHARED_PARAMETERS.format(**own_parameters(cls), eps=eps)
-        text = text.replace("<shared parameters>", _of_signature(shared, cls))
-        cls.__doc__ = text.replace("<shared attributes>", ATTRIBUTES)
-    return cls
-
-
-def _of_signature(section: str, cls: type[Model]) -> str:
-    """The entries of a numpydoc section that are parameters of the class."""
-    entries = re.split(r"\n(?=\S)", section)
-    return "\n".join(entry for entry in entries if entry.partition(" :")[0] in cls._parameter_constraints)
-
-
-# -- the estimator -----------------------------------------------------------------------------------------
-
-
-class TaskModel(Savable, ShowsSharing, BaseEstimator):
-    """A linear model per task, learned together. A kind of model says how it gets from data to a solution.
-
-    Subclasses with another way to a solution (a path, a search) override `_solve` and nothing else; kinds of
-    target override `_read_targets`, `_encode_targets` and `_loss`.
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_tasks, n_features)
+        Coefficients of each task, on the original scale.
+    intercept_ : ndarray of shape (n_tasks,)
+        Intercept of each task.
+    tasks_ : ndarray of shape (n_tasks,)
+        Task labels, in the order of the rows of ``coef_``.
+    objective_ : float
+        Value of the objective, in the units the penalty sees.
+    violation_ : float
+        Distance to stationarity, relative to the largest gradient at zero.
+    dual_gap_ : float or None
+        Bound on how far ``objective_`` is from its minimum; None where the model is not convex.
+    n_iter_ : int
+        Passes over the data.
+    history_ : ndarray
+        Objective after each pass.
+    converged_ : bool
+        Whether the fit came below ``tol``.
+    column_scale_ : ndarray of shape (n_features,), or None
+        What the columns of X were divided by before the penalty saw them.
+    target_scale_ : ndarray of shape (n_tasks,), or None
+        What each task's targets were divided by before the penalty saw them.
+    task_sizes_ : ndarray of shape (n_tasks,)
+        Number of observations of each task.
+    feature_spread_ : ndarray of shape (n_features,)
+        Standard deviation over all rows of each feature that some task uses, 0 for the others.
+    usable_ : ndarray of bool, shape (n_tasks, n_features), or None
+        Whether a task could use a feature: not where it is constant within the task's rows. None if all
+        could.
+    n_features_in_ : int
+        Number of features, the task column not counted.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, if X was a frame with names.
     """
 
     # metadata routing: labels go wherever rows go, without set_*_request
@@ -249,9 +96,12 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
     __metadata_request__predict: ClassVar = {"task": True}
     __metadata_request__score: ClassVar = {"task": True}
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = SHARED_CONSTRAINTS
-    _loss: ClassVar[Any]
     _metric: ClassVar[str]
+
+    @property
+    def _loss(self) -> Loss:
+        """The loss that the parameters ask for."""
+        raise TypeError("a kind of target says which loss it has")
 
     def fit(self, X: Any, y: Any = None, task: Any = None, sample_weight: Any = None):
         """Fit all tasks together.
@@ -260,7 +110,7 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
         ----------
         X : array-like, sparse matrix or frame of shape (n_rows, n_features)
             Rows of all tasks; a frame may hold the labels too, see ``task_column``. Or what
-            ``Tasks.from_parquet`` gives, and nothing else.
+            ``Tasks.from_parquet`` or ``Tasks.from_dask`` gives, and nothing else.
         y : array-like of shape (n_rows,) or (n_rows, n_tasks)
             Targets. With two dimensions each column is a task on the same rows, NaN where it was
             not observed.
@@ -283,43 +133,34 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
     # -- the steps of fit ------------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
-        """Check one parameter after the other, so that the error can end in its remedy."""
-        params = self.get_params(deep=False)
-        for name, value in params.items():
-            try:
-                validate_parameter_constraints(
-                    self._parameter_constraints, {name: value}, type(self).__name__
-                )
-            except InvalidParameterError as error:
-                raise InvalidParameterError(f"{error} {REMEDIES.get(name, '')}".rstrip()) from None
-        if params.get("p") == np.inf and params.get("k") == np.inf:
-            raise InvalidParameterError(
-                "p and k are both infinite: the penalty degenerates to a box. Make one of them finite: "
-                "p=inf, k=1 is the l1,inf norm, p=2, k=inf is one ridge model per task."
-            )
+        check_parameters(self)
 
     def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Prepared:
         if isinstance(X, StoredTasks):
-            return self._prepare_stored(X, y, task, sample_weight)
-        tasks, left_out = self._leave_out(self._read_tasks(X, y, task, sample_weight))
-        column_scale = column_spread(tasks) if self.standardize else None
-        target_scale = self._target_scale(tasks)
-        if target_scale is not None:
-            tasks = tasks.with_y(tasks.y / target_scale[tasks.observation_task])
-        start = self._warm_start(tasks, column_scale, target_scale)
-        return Prepared(tasks, column_scale, target_scale, start, left_out)
+            check_nothing_else(y, task, sample_weight, self.task_column)
+            self._know_columns_of(X)
+            return self._prepare_stored(X)
+        return Prepared.of(self, *self._leave_out(self._read_tasks(X, y, task, sample_weight)))
 
-    def _prepare_stored(self, stored: StoredTasks, *others: Any) -> Prepared:
-        if not {"p", "k", "alpha"} <= self.get_params(deep=False).keys():
-            raise TypeError(
-                f"{type(self).__name__} needs all rows in memory: load them with X, y, task = "
-                "stored.load().to_rows(). MMTFLRegressor and MMTFLClassifier fit stored tasks."
-            )
-        return prepare_stored(self, stored, *others)
+    def _prepare_stored(self, stored: StoredTasks) -> Prepared:
+        """All stored rows in memory, unless a kind of model works on some tasks at a time."""
+        tasks = self._load_targets(stored)
+        check_targets(tasks, self._loss)
+        return Prepared.of(self, *self._leave_out(tasks))
+
+    def _know_columns_of(self, stored: StoredTasks) -> None:
+        self.n_features_in_ = stored.n_features
+        self.feature_names_in_ = np.array(stored.feature_names, dtype=object)
+        self._predicts_matrix = False
+        self._backend: str | None = None
 
     def _encode_stored(self, stored: StoredTasks) -> StoredTasks:
         """Stored targets as the loss wants them."""
         return stored
+
+    def _load_targets(self, stored: StoredTasks) -> Tasks:
+        """All stored rows in memory, with targets as the loss wants them."""
+        return load_tasks(stored, type(self).__name__)
 
     def _read_tasks(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Tasks:
         if y is None:
@@ -340,11 +181,13 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
         columns = column_names(y)
         y, names = self._read_targets(y, labels, n_rows)
         if is_matrix:
-            tasks = Tasks.from_shared(X, y, sample_weight, labels=columns, feature_names=feature_names)
+            tasks = Tasks(*observe_checked_rows(X, y, sample_weight, columns, feature_names))
         else:
-            tasks = Tasks.from_rows(X, y, labels, sample_weight, feature_names=feature_names)
+            tasks = Tasks(*group_checked_rows(X, y, labels, sample_weight, feature_names))
         self._predicts_matrix, self._backend = is_matrix, backend
-        return self._encode_targets(tasks, names)
+        tasks = self._encode_targets(tasks, names)
+        check_targets(tasks, self._loss)
+        return tasks
 
     def _read_design(self, X: Any, *, reset: bool) -> tuple[Any, tuple[str, ...] | None]:
         named = is_frame(X)
@@ -367,47 +210,15 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
         """The tasks that are fitted, and what predicts the others."""
         return tasks, None
 
-    def _target_scale(self, tasks: Tasks) -> np.ndarray | None:
-        return None
-
     def _warm_start(
         self, tasks: Tasks, column_scale: np.ndarray | None, target_scale: np.ndarray | None
     ) -> np.ndarray | None:
-        """The last coefficients in the units of this fit, if they are of the same tasks and features."""
-        if not (self.warm_start and hasattr(self, "coef_")):
-            return None
-        if self.coef_.shape != (tasks.n_tasks, tasks.n_features) or not np.array_equal(
-            self.tasks_, tasks.labels
-        ):
-            return None
-        A = self.coef_.T if column_scale is None else self.coef_.T * column_scale[:, None]
-        return np.array(A if target_scale is None else A / target_scale)
-
-    def _solver_options(self) -> dict[str, Any]:
-        """The options that go to the solver as they are."""
-        names = ("solver", "fit_intercept", "max_iter", "tol", "engine", "n_jobs")
-        options = {name: getattr(self, name) for name in names}
-        return {**options, "report": Reporter(type(self).__name__) if self.verbose else None}
+        """Coefficients to begin from, in the units of this fit."""
+        return None
 
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
         """From prepared data to a `Solution` and the penalty it minimises."""
-        penalty = make_penalty(self.p, self.k, self.alpha, eps=self.eps)
-        kept = self._open_checkpoint(prepared, penalty)
-        book = None if kept is None else Book(kept)
-        return prepared.solve(self._loss, penalty, {**self._solver_options(), "book": book}), penalty
-
-    def _open_checkpoint(self, prepared: Prepared, *others: Any) -> Checkpoint | None:
-        """The file that this fit of these data goes on from, if one is asked for."""
-        if self.checkpoint is None:
-            return None
-        # where the work is done, and what is told of it, do not change the answer
-        aside = ("checkpoint", "n_jobs", "verbose", "unknown_task", "engine", "warm_start", "cv")
-        params = {name: value for name, value in self.get_params(deep=False).items() if name not in aside}
-        elsewhere = self.engine is not None and not self.engine.is_here
-        if self.solver == "auto" and (elsewhere or not isinstance(prepared.tasks, Tasks)):
-            params["solver"] = "alternating"
-        data = prepared.tasks, prepared.column_scale, prepared.target_scale, prepared.start
-        return Checkpoint(self.checkpoint, fingerprint(type(self).__name__, params, *data, *others))
+        raise TypeError("a kind of model says how it is solved")
 
     def _learn(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
         A = prepared.to_original(solution.A)
@@ -447,11 +258,8 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
         self.feature_spread_[used] = prepared.spread(used)
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
-        """What the coefficients are made of: here c and B of the product form."""
-        A = prepared.to_original(solution.A)
-        self.c_ = penalty.shared_part(solution.A)
-        # a row with c = 0 is a feature that no task uses: 0 * B would be NaN if B were 0 / 0
-        self.B_ = np.divide(A, self.c_[:, None], out=np.zeros_like(A), where=self.c_[:, None] > 0)
+        """Learn what the coefficients are made of."""
+        raise TypeError("a kind of model says what its coefficients are made of")
 
     def _warn_not_converged(self) -> None:
         gap = "" if self.dual_gap_ is None else f" and a dual gap of {self.dual_gap_:.2e}"
@@ -475,16 +283,18 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
         X, task = self._encoded(X, task)
         X, labels, name = take_task_column(X, task, self.task_column)
         X, feature_names = self._read_design(X, reset=False)
-        index = None
+        observation_task = None
         if labels is not None:
             labels = check_task_labels(labels, X.shape[0], name=name)
-            index = locate_tasks(labels, self.tasks_, unknown=self.unknown_task)
+            observation_task = locate_tasks(labels, self.tasks_, unknown=self.unknown_task)
         elif not self._predicts_matrix:
-            index = self._only_task(X.shape[0])
+            observation_task = self._only_task(X.shape[0])
         names = feature_names or getattr(self, "feature_names_in_", None)
-        known = index is not None and (index < len(self.tasks_)).all()  # an unknown task has no place here
-        check_finite_design(X, task_index=index if known else None, labels=self.tasks_, feature_names=names)
-        return X, index, labels
+        # an unknown task has no label
+        known = observation_task is not None and (observation_task < len(self.tasks_)).all()
+        who = {"observation_task": observation_task if known else None, "labels": self.tasks_}
+        check_finite_design(X, **who, feature_names=names)
+        return X, observation_task, labels
 
     def _encoded(self, X: Any, task: Any) -> tuple[Any, Any]:
         """A table as it was before the fit, by the recipe that a model of the command line keeps."""
@@ -509,17 +319,17 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
             )
         return np.zeros(n_rows, dtype=np.intp)
 
-    def _predict_at(self, X: Any, index: np.ndarray | None) -> np.ndarray:
-        if index is None:
+    def _predict_at(self, X: Any, observation_task: np.ndarray | None) -> np.ndarray:
+        if observation_task is None:
             return predict_all(X, self.coef_, self.intercept_)
         if len(self.tasks_) == 1:  # the mean over one task is that task
             return predict_all(X, self.coef_, self.intercept_)[:, 0]
         coef, intercept = self.coef_, self.intercept_
-        if (index == len(self.tasks_)).any():
+        if (observation_task == len(self.tasks_)).any():
             fitted = self._has_part()
             coef = np.vstack([coef, coef[fitted].mean(axis=0)])
             intercept = np.append(intercept, intercept[fitted].mean())
-        return predict_rows(X, coef, intercept, index)
+        return predict_rows(X, coef, intercept, observation_task)
 
     def _mean_score(self, y: Any, y_pred: np.ndarray, labels: np.ndarray | None, weights: Any) -> float:
         if n_dimensions(y) == 2:
@@ -581,7 +391,7 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
 
     def _sizes(self) -> dict[str, np.ndarray]:
         """Columns of the summary that say how large a feature is; the first one orders it."""
-        return {"c": self.c_}
+        raise TypeError("a kind of model says how large a feature is")
 
     def _counted(self) -> np.ndarray:
         """Which tasks count when it is told how many use a feature, (n_tasks,)."""
@@ -610,3 +420,20 @@ class TaskModel(Savable, ShowsSharing, BaseEstimator):
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
         return tags
+
+
+class WarmModel(WarmStart, TaskModel):
+    """A model that can start from its last coefficients."""
+
+    def _warm_start(
+        self, tasks: Tasks, column_scale: np.ndarray | None, target_scale: np.ndarray | None
+    ) -> np.ndarray | None:
+        """The last coefficients in the units of this fit, if they are of the same tasks and features."""
+        if not (self.warm_start and hasattr(self, "coef_")):
+            return None
+        if self.coef_.shape != (tasks.n_tasks, tasks.n_features) or not np.array_equal(
+            self.tasks_, tasks.labels
+        ):
+            return None
+        A = self.coef_.T if column_scale is None else self.coef_.T * column_scale[:, None]
+        return np.array(A if target_scale is None else A / target_scale)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.data.tasks import Tasks
-from mmtfl.data.validation import class_counts
-from mmtfl.data.words import count, show
+from mmtfl.tasks.checks import class_counts
+from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.wording import count, show
 
 # what a fitted model has for each task, and along which axis
 PER_TASK = {
@@ -101,8 +101,8 @@ def leave_out_one_class(tasks: Tasks, classes: np.ndarray) -> tuple[Tasks, BaseR
     neither 0 nor 1.
     """
     weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
-    index, positive = tasks.observation_task, tasks.y > 0
-    counts = class_counts(positive[weights > 0], index[weights > 0], tasks.n_tasks)
+    observation_task, positive = tasks.observation_task, tasks.y > 0
+    counts = class_counts(positive[weights > 0], observation_task[weights > 0], tasks.n_tasks)
     left_out = (counts > 0).sum(axis=1) < 2
     if not left_out.any():
         return tasks, None
@@ -111,12 +111,14 @@ def leave_out_one_class(tasks: Tasks, classes: np.ndarray) -> tuple[Tasks, BaseR
             "Every task has a single class, so that no task tells the classes apart: nothing is left to fit. "
             "Add rows of the other class, or check the task labels."
         )
-    both = np.array([np.bincount(index, weights * part, tasks.n_tasks) for part in (~positive, positive)])
+    both = np.array(
+        [np.bincount(observation_task, weights * part, tasks.n_tasks) for part in (~positive, positive)]
+    )
     prior = both.sum(axis=1) / both.sum()
     negative, of_second = both[:, left_out] + prior[:, None]
     found = BaseRates(tasks.labels, left_out, np.log(of_second / negative), tasks.sizes[left_out])
     _tell(found, classes[(both[1] > 0)[left_out].astype(np.intp)])
-    return tasks.select(~left_out[index]), found
+    return tasks.select(~left_out[observation_task]), found
 
 
 def _tell(found: BaseRates, classes: np.ndarray) -> None:

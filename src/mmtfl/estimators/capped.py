@@ -2,52 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.additive import (
-    PARTS_CLASSIFIER_CONSTRAINTS,
-    PARTS_REGRESSOR_CONSTRAINTS,
-    STRENGTH,
-    document_parts,
-)
-from mmtfl.estimators.base import Prepared, TaskModel
+from mmtfl.estimators.base import WarmModel
 from mmtfl.estimators.classification import TaskClassifier
+from mmtfl.estimators.declaration import restated
+from mmtfl.estimators.parameters import CappedParameters
+from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
-from mmtfl.objective.design import Design
+from mmtfl.objective.problem import Problem
 from mmtfl.solvers.capped import CappedGrid, CappedRows, solve_capped
 
 __all__ = ["CappedClassifier", "CappedRegressor"]
 
-CAPPED_CONSTRAINTS: dict[str, list[Any]] = {"alpha": STRENGTH, "cap": STRENGTH}
 
-CAPPED_ATTRIBUTES = """\
-capped_ : ndarray of shape (n_features,)
-    Whether a feature has passed the cap, so that its coefficients are not shrunk."""
+class CappedModel(WarmModel, CappedParameters):
+    """A model with the penalty alpha sum_j min(||a_j||_1, cap).
 
-
-class CappedModel(TaskModel):
-    """A model with the penalty alpha sum_j min(||a_j||_1, cap)."""
+    Attributes
+    ----------
+    capped_ : ndarray of shape (n_features,)
+        Whether a feature has passed the cap, so that its coefficients are not shrunk.
+    """
 
     strength_names = ("alpha", "cap")
 
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
         penalty = CappedRows(float(self.alpha), float(self.cap))
-        solution = solve_capped(
-            prepared.tasks,
-            self._loss,
-            penalty,
-            column_scale=prepared.column_scale,
-            start=prepared.start,
-            fit_intercept=self.fit_intercept,
-            max_iter=self.max_iter,
-            tol=self.tol,
-        )
+        problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
+        solution = solve_capped(problem, penalty, start=prepared.start, max_iter=self.max_iter, tol=self.tol)
         return solution, penalty
 
-    def _grid(self, design: Design) -> CappedGrid:
-        return CappedGrid(design, self._loss)
+    def _grid(self, problem: Problem) -> CappedGrid:
+        return CappedGrid(problem)
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
         self.capped_ = penalty.past_cap(solution.A)
@@ -56,7 +45,6 @@ class CappedModel(TaskModel):
         return {"size": np.abs(self.coef_).sum(axis=0)}
 
 
-@document_parts(CAPPED_ATTRIBUTES)
 class CappedRegressor(CappedModel, TaskRegressor):
     r"""Multi-stage multitask regression: a feature whose coefficients are large is no longer shrunk.
 
@@ -69,18 +57,6 @@ class CappedRegressor(CappedModel, TaskRegressor):
     2012, multi-stage multi-task feature learning). Each stage is a lasso that leaves the features past the
     cap without penalty, and never raises the objective; the problem is not convex, and the answer is a
     stationary point.
-
-    Parameters
-    ----------
-    alpha : float > 0, default=0.1
-        Strength of the penalty on features below the cap.
-    cap : float > 0, default=1.0
-        Sum of a feature's absolute coefficients over tasks from which it costs no more.
-    <shared parameters>
-
-    Attributes
-    ----------
-    <shared attributes>
 
     Examples
     --------
@@ -99,40 +75,7 @@ class CappedRegressor(CappedModel, TaskRegressor):
     [True, False, False, False, False]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PARTS_REGRESSOR_CONSTRAINTS,
-        **CAPPED_CONSTRAINTS,
-    }
 
-    def __init__(
-        self,
-        alpha=0.1,
-        cap=1.0,
-        *,
-        fit_intercept=True,
-        standardize=False,
-        scale_targets=False,
-        task_column=None,
-        unknown_task="error",
-        max_iter=1000,
-        tol=1e-7,
-        warm_start=False,
-        verbose=0,
-    ):
-        self.alpha = alpha
-        self.cap = cap
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.scale_targets = scale_targets
-        self.task_column = task_column
-        self.unknown_task = unknown_task
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.verbose = verbose
-
-
-@document_parts(CAPPED_ATTRIBUTES)
 class CappedClassifier(CappedModel, TaskClassifier):
     r"""Multi-stage multitask classification: a feature whose coefficients are large is no longer shrunk.
 
@@ -142,23 +85,6 @@ class CappedClassifier(CappedModel, TaskClassifier):
               + \alpha \sum_j \min(\|a_j\|_1, \theta),
 
     where n is the mean number of rows of a task and y is -1 or +1; see `CappedRegressor`.
-
-    Parameters
-    ----------
-    alpha : float > 0, default=0.02
-        Strength of the penalty on features below the cap.
-    cap : float > 0, default=5.0
-        Sum of a feature's absolute coefficients over tasks from which it costs no more. Without a penalty
-        classes that features separate have no finite coefficients: prefer a large cap.
-    <shared parameters>
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (2,)
-        The two classes, sorted; the same in every task.
-    base_rate_tasks_ : ndarray of shape (n_left_out,)
-        Labels of the tasks that have one class and are predicted by its rate; see ``on_degenerate_task``.
-    <shared attributes>
 
     Examples
     --------
@@ -172,34 +98,10 @@ class CappedClassifier(CappedModel, TaskClassifier):
     [True, False, False, False]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PARTS_CLASSIFIER_CONSTRAINTS,
-        **CAPPED_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        alpha=0.02,
-        cap=5.0,
-        *,
-        fit_intercept=True,
-        standardize=False,
-        task_column=None,
-        unknown_task="error",
-        on_degenerate_task="error",
-        max_iter=1000,
-        tol=1e-7,
-        warm_start=False,
-        verbose=0,
-    ):
-        self.alpha = alpha
-        self.cap = cap
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.task_column = task_column
-        self.unknown_task = unknown_task
-        self.on_degenerate_task = on_degenerate_task
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.verbose = verbose
+    alpha: float = restated(default=0.02, kw_only=False)
+    cap: float = restated(
+        default=5.0,
+        description="Sum of a feature's absolute coefficients over tasks from which it costs no more. "
+        "Without a penalty classes that features separate have no finite coefficients: prefer a large cap.",
+        kw_only=False,
+    )

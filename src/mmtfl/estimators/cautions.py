@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.data.words import count, show
 from mmtfl.errors import SmallTaskWarning, UnitsWarning
+from mmtfl.tasks.wording import count, show
 
 __all__ = ["cautions"]
 

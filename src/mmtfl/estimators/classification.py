@@ -10,29 +10,41 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from mmtfl.data.finite import check_finite_target
-from mmtfl.data.labels import missing_labels
-from mmtfl.data.stored import StoredTasks
-from mmtfl.data.tasks import Tasks
-from mmtfl.data.validation import check_length, check_two_classes
-from mmtfl.estimators.base import CLASSIFIER_CONSTRAINTS, MEMBER_CONSTRAINTS, TaskModel, document
+from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.base_rates import BaseRates, leave_out_one_class
+from mmtfl.estimators.declaration import restated
+from mmtfl.estimators.family import FamilyMember
 from mmtfl.estimators.inputs import first_few, matrix_values, n_dimensions
-from mmtfl.estimators.stored import with_two_classes
-from mmtfl.objective.losses import Logistic
+from mmtfl.estimators.parameters import DegenerateTasks
+from mmtfl.estimators.stored_input import as_classes, load_tasks, with_two_classes
+from mmtfl.objective.losses import Logistic, Loss
+from mmtfl.tasks.checks import check_finite_target, check_length, check_two_classes, missing_labels
+from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.stored import StoredTasks
 
 __all__ = ["MMTFLClassifier", "TaskClassifier"]
 
 
-class TaskClassifier(ClassifierMixin, TaskModel):
-    """Models whose targets are two classes, the same two in every task."""
+class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
+    """Models whose targets are two classes, the same two in every task.
 
-    _loss = Logistic()
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        The two classes, sorted; the same in every task.
+    base_rate_tasks_ : ndarray of shape (n_left_out,)
+        Labels of the tasks that have one class and are predicted by its rate; see ``on_degenerate_task``.
+    """
+
     _metric = "accuracy"
 
     __metadata_request__predict_proba: ClassVar = {"task": True}
     __metadata_request__predict_log_proba: ClassVar = {"task": True}
     __metadata_request__decision_function: ClassVar = {"task": True}
+
+    @property
+    def _loss(self) -> Loss:
+        return Logistic()
 
     def decision_function(self, X: Any, task: Any = None) -> np.ndarray:
         """Log odds of the second class, ``classes_[1]``.
@@ -117,8 +129,8 @@ class TaskClassifier(ClassifierMixin, TaskModel):
         score : float
             Share of rows that are right, averaged over tasks.
         """
-        X, index, labels = self._locate(X, task)
-        y_pred = self._class_of(self._predict_at(X, index))
+        X, observation_task, labels = self._locate(X, task)
+        y_pred = self._class_of(self._predict_at(X, observation_task))
         if n_dimensions(y) == 1:
             y = _plain_classes(y, labels, len(y_pred))
         return self._mean_score(y, y_pred, labels, sample_weight)
@@ -155,7 +167,7 @@ class TaskClassifier(ClassifierMixin, TaskModel):
         if self.on_degenerate_task == "error" or len(codes) < 2:
             check_two_classes(
                 classes[positive.astype(np.intp)],
-                task_index=tasks.observation_task,
+                observation_task=tasks.observation_task,
                 labels=tasks.labels,
                 weights=tasks.weights,
             )
@@ -174,6 +186,11 @@ class TaskClassifier(ClassifierMixin, TaskModel):
         self.base_rate_tasks_ = stored.labels[:0]
         return stored
 
+    def _load_targets(self, stored: StoredTasks) -> Tasks:
+        stored = as_classes(stored)
+        tasks = load_tasks(stored, type(self).__name__)
+        return self._encode_targets(tasks.with_y((tasks.y > 0).astype(float)), np.array(stored.classes))
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
@@ -191,7 +208,7 @@ def _plain_classes(y: Any, labels: np.ndarray | None, n_rows: int) -> np.ndarray
     check_length("y", len(y), n_rows)
     who: dict[str, Any] = {}
     if labels is not None:
-        who["labels"], who["task_index"] = np.unique(labels, return_inverse=True)
+        who["labels"], who["observation_task"] = np.unique(labels, return_inverse=True)
     if y.dtype.kind == "f":
         check_finite_target(y, **who)
     if y.dtype.kind != "O":
@@ -214,8 +231,7 @@ def _read_class_columns(y: Any) -> tuple[np.ndarray, np.ndarray]:
     return Y, names
 
 
-@document
-class MMTFLClassifier(TaskClassifier):
+class MMTFLClassifier(FamilyMember, TaskClassifier):
     r"""Multitask classification that tells which features are shared.
 
     Minimises over the coefficients A (features by tasks) and one intercept per task
@@ -226,22 +242,6 @@ class MMTFLClassifier(TaskClassifier):
     where n is the mean number of rows of a task and y is -1 for ``classes_[0]`` and +1 for ``classes_[1]``.
     It is the product form A = diag(c) B with the penalties ||B||_p^p and ||c||_k^k, after c has been
     eliminated: ``c_`` is what the tasks share, ``B_`` what is their own.
-
-    Parameters
-    ----------
-    <p and k>
-    alpha : float > 0, default=0.1
-        Strength of the penalty. The gradient of the logistic loss never exceeds the mean size of a feature,
-        so useful values are smaller than in regression.
-    <shared parameters>
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (2,)
-        The two classes, sorted; the same in every task.
-    base_rate_tasks_ : ndarray of shape (n_left_out,)
-        Labels of the tasks that have one class and are predicted by its rate; see ``on_degenerate_task``.
-    <shared attributes>
 
     Examples
     --------
@@ -259,43 +259,9 @@ class MMTFLClassifier(TaskClassifier):
     ['yes', 'no']
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**CLASSIFIER_CONSTRAINTS, **MEMBER_CONSTRAINTS}
-
-    def __init__(
-        self,
-        p=2,
-        k=1,
-        alpha=0.1,
-        *,
-        fit_intercept=True,
-        standardize=False,
-        task_column=None,
-        unknown_task="error",
-        on_degenerate_task="error",
-        solver="auto",
-        max_iter=1000,
-        tol=1e-7,
-        warm_start=False,
-        n_jobs=None,
-        engine=None,
-        verbose=0,
-        eps=1e-2,
-        checkpoint=None,
-    ):
-        self.p = p
-        self.k = k
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.task_column = task_column
-        self.unknown_task = unknown_task
-        self.on_degenerate_task = on_degenerate_task
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.verbose = verbose
-        self.eps = eps
-        self.checkpoint = checkpoint
+    alpha: float = restated(
+        default=0.1,
+        description="Strength of the penalty. The gradient of the logistic loss never exceeds the mean size "
+        "of a feature, so useful values are smaller than in regression.",
+        kw_only=False,
+    )

@@ -10,10 +10,12 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 
-from mmtfl.data.conversion import suggest
-from mmtfl.data.validation import check_design, check_length, check_weights
-from mmtfl.data.words import show
 from mmtfl.errors import install_hint, require
+from mmtfl.objective.losses import Loss
+from mmtfl.tasks.checks import check_design, check_length, check_weights
+from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.frames import suggest
+from mmtfl.tasks.wording import show
 
 FRAME_MAKERS = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
 
@@ -200,3 +202,20 @@ def stack_observed(
     weights = np.broadcast_to(weights, y.shape)
     rows, columns = np.nonzero((y == y) & (weights > 0))
     return y[rows, columns], y_pred[rows, columns], columns, weights[rows, columns]
+
+
+# -- targets -----------------------------------------------------------------------------------------------
+
+
+def check_targets(tasks: Tasks, loss: Loss) -> None:
+    """Refuse targets that the loss is not defined for."""
+    valid = loss.is_valid(tasks.y)
+    if valid.all():
+        return
+    i = int(np.argmin(valid))
+    t = int(tasks.observation_task[i])
+    label, place, name = tasks.labels[t].item(), i - tasks.offsets[t] + 1, type(loss).__name__.lower()
+    raise ValueError(
+        f"Task {label!r} has the target {tasks.y[i]:g} in its row {place}, but the {name} loss needs "
+        f"{loss.targets}: mend the target, or choose another loss."
+    )

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.data.words import count
 from mmtfl.estimators.usage import FeatureUse, feature_use, used_by, used_by_how_many
+from mmtfl.tasks.wording import count
 
 __all__ = ["ShowsSharing"]
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from mmtfl.data.archive import can_store
+from mmtfl.persistence.archive import can_store
 
 DEEPEST = 40  # far beyond any model, far below what Python's recursion allows
 NONFINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}

@@ -20,16 +20,16 @@ def predict_all(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
     return z + intercept
 
 
-def predict_rows(X: Any, coef: np.ndarray, intercept: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """Predict row i with the coefficients of task index[i]: (n_rows,)."""
+def predict_rows(X: Any, coef: np.ndarray, intercept: np.ndarray, observation_task: np.ndarray) -> np.ndarray:
+    """Predict row i with the coefficients of task observation_task[i]: (n_rows,)."""
     z = np.empty(X.shape[0])
     if sparse.issparse(X):
         entries = X.tocoo()
-        terms = entries.data * coef[index[entries.row], entries.col]
-        return np.bincount(entries.row, terms, minlength=X.shape[0]) + intercept[index]
+        terms = entries.data * coef[observation_task[entries.row], entries.col]
+        return np.bincount(entries.row, terms, minlength=X.shape[0]) + intercept[observation_task]
     for part in _parts(*X.shape):
-        z[part] = np.einsum("ij,ij->i", X[part], coef[index[part]])
-    return z + intercept[index]
+        z[part] = np.einsum("ij,ij->i", X[part], coef[observation_task[part]])
+    return z + intercept[observation_task]
 
 
 def _parts(n_rows: int, n_features: int) -> list[slice]:

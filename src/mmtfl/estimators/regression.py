@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
-from mmtfl.data.tasks import Tasks
-from mmtfl.estimators.base import MEMBER_CONSTRAINTS, SHARED_CONSTRAINTS, TaskModel, document
-from mmtfl.estimators.scaling import target_spread
-from mmtfl.objective.losses import Squared
+from mmtfl.estimators.base import TaskModel
+from mmtfl.estimators.family import FamilyMember
+from mmtfl.estimators.parameters import TargetScaling
+from mmtfl.objective.losses import Loss, Squared
 
 __all__ = ["MMTFLRegressor", "TaskRegressor"]
 
-REGRESSOR_CONSTRAINTS: dict[str, list[Any]] = {**SHARED_CONSTRAINTS, "scale_targets": ["boolean"]}
 
-
-class TaskRegressor(RegressorMixin, TaskModel):
+class TaskRegressor(RegressorMixin, TargetScaling, TaskModel):
     """Models whose targets are numbers."""
 
-    _loss = Squared()
     _metric = "r2"
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = REGRESSOR_CONSTRAINTS
+
+    @property
+    def _loss(self) -> Loss:
+        return Squared()
 
     def predict(self, X: Any, task: Any = None) -> np.ndarray:
         """Predict the target of each row.
@@ -40,7 +40,7 @@ class TaskRegressor(RegressorMixin, TaskModel):
         y : ndarray of shape (n_rows,)
             Predictions; after a fit with a 2-D y and without labels of shape (n_rows, n_tasks).
         """
-        return self._linear_predictor(X, task)
+        return self._loss.mean(self._linear_predictor(X, task))
 
     def score(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> float:
         """Mean over tasks of each task's R^2; tasks with a single row are left out with a warning.
@@ -61,19 +61,16 @@ class TaskRegressor(RegressorMixin, TaskModel):
         score : float
             1 is perfect, 0 is as good as predicting each task's mean.
         """
-        X, index, labels = self._locate(X, task)
-        return self._mean_score(y, self._predict_at(X, index), labels, sample_weight)
+        X, observation_task, labels = self._locate(X, task)
+        y_pred = self._loss.mean(self._predict_at(X, observation_task))
+        return self._mean_score(y, y_pred, labels, sample_weight)
 
     @staticmethod
     def _weighted_metric(y: np.ndarray, y_pred: np.ndarray, weights: np.ndarray) -> float:
         return float(r2_score(y, y_pred, sample_weight=weights))
 
-    def _target_scale(self, tasks: Tasks) -> np.ndarray | None:
-        return target_spread(tasks) if self.scale_targets else None
 
-
-@document
-class MMTFLRegressor(TaskRegressor):
+class MMTFLRegressor(FamilyMember, TaskRegressor):
     r"""Multitask regression that tells which features are shared.
 
     Minimises over the coefficients A (features by tasks) and one intercept per task
@@ -84,17 +81,6 @@ class MMTFLRegressor(TaskRegressor):
     where n is the mean number of rows of a task. It is the product form A = diag(c) B with the penalties
     ||B||_p^p and ||c||_k^k, after c has been eliminated: ``c_`` is what the tasks share, ``B_`` what is their
     own. (2, 2) is scikit-learn's MultiTaskLasso for tasks with their own rows.
-
-    Parameters
-    ----------
-    <p and k>
-    alpha : float > 0, default=1.0
-        Strength of the penalty.
-    <shared parameters>
-
-    Attributes
-    ----------
-    <shared attributes>
 
     Examples
     --------
@@ -114,44 +100,3 @@ class MMTFLRegressor(TaskRegressor):
     >>> model.predict([[1.0, 0.0, 0.0]], task=["south"]).round(1)
     array([-3.])
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**REGRESSOR_CONSTRAINTS, **MEMBER_CONSTRAINTS}
-
-    def __init__(
-        self,
-        p=2,
-        k=1,
-        alpha=1.0,
-        *,
-        fit_intercept=True,
-        standardize=False,
-        scale_targets=False,
-        task_column=None,
-        unknown_task="error",
-        solver="auto",
-        max_iter=1000,
-        tol=1e-7,
-        warm_start=False,
-        n_jobs=None,
-        engine=None,
-        verbose=0,
-        eps=1e-2,
-        checkpoint=None,
-    ):
-        self.p = p
-        self.k = k
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.scale_targets = scale_targets
-        self.task_column = task_column
-        self.unknown_task = unknown_task
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.verbose = verbose
-        self.eps = eps
-        self.checkpoint = checkpoint

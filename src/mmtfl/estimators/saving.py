@@ -12,10 +12,10 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.data.archive import write_archive
-from mmtfl.data.files import check_target, write_whole
-from mmtfl.data.plain import plain
 from mmtfl.estimators.packing import Packer, Unpacker, Unsound
+from mmtfl.persistence.archive import write_archive
+from mmtfl.persistence.files import check_target, write_whole
+from mmtfl.persistence.json_values import plain
 
 __all__ = ["Savable", "model_from_state", "state_of_model"]
 

@@ -9,6 +9,14 @@ import numpy as np
 
 __all__ = ["FeatureUse", "Range", "feature_use", "used_by", "used_by_how_many"]
 
+KINDS = ("shared", "partial", "single", "none")
+MEANINGS = {  # what a kind is called where people read it
+    "shared": "used by all tasks",
+    "partial": "used by some tasks",
+    "single": "used by one task",
+    "none": "not used",
+}
+
 
 @dataclass(frozen=True)
 class Range:

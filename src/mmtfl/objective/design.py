@@ -11,10 +11,10 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg.blas import dgemm
 
-from mmtfl.data.tasks import Tasks
+from mmtfl.tasks.container import Tasks
 
 _CHUNK = 1 << 21  # elements converted at once when X is not float64
-MODERATE = 1e90  # beyond this, squares of the columns may leave the range of floats
+_MODERATE = 1e90  # beyond this, squares of the columns may leave the range of floats
 CONSTANT = 1e-20  # a column whose centred square sum is below this share of its raw one is constant
 
 
@@ -125,7 +125,7 @@ class Design:
             squares = (_squared(X, self.inverse_scale).T @ W).toarray()
             sums = (X.T @ W).toarray()
         else:
-            from mmtfl.objective import columns
+            from mmtfl.kernels import columns
 
             squares, sums = np.empty((2, self.n_tasks, self.n_features))
             by_column = X.flags.f_contiguous and not X.flags.c_contiguous
@@ -151,7 +151,7 @@ class Design:
 
     def gather(self, index: np.ndarray, out: np.ndarray, *, expand: bool) -> None:
         """Write some columns into the rows of out; see `columns`."""
-        from mmtfl.objective import columns
+        from mmtfl.kernels import columns
 
         X, rows = self.tasks.X, np.empty(0, dtype=np.intp)
         if self.tasks.rows is not None and (expand or not self.is_complete):
@@ -178,11 +178,9 @@ class Design:
 
         Also the factors f with (columns here) = f * (columns there), powers of two, or None.
         """
-        size = np.abs(null_gradient).max(initial=0.0)
-        if size < MODERATE and (size == 0.0 or size > 1.0 / MODERATE):
+        if is_moderate(float(np.abs(null_gradient).max(initial=0.0))):
             return self, None
-        largest = _column_maxima(self.tasks.X) * self.inverse_scale
-        factor = np.exp2(np.round(np.log2(np.where(largest > 0.0, largest, 1.0))))
+        factor = nearest_powers_of_two(_column_maxima(self.tasks.X) * self.inverse_scale)
         design = Design(
             self.tasks,
             column_scale=factor / self.inverse_scale,
@@ -190,6 +188,16 @@ class Design:
             mean_size=self.mean_size,
         )
         return design, factor
+
+
+def is_moderate(steepest: float) -> bool:
+    """Whether columns whose largest slope is this can be squared without leaving the floats."""
+    return steepest == 0.0 or 1.0 / _MODERATE < steepest < _MODERATE
+
+
+def nearest_powers_of_two(sizes: np.ndarray) -> np.ndarray:
+    """A power of two near each size; 1 for zero. Dividing by them is exact."""
+    return np.exp2(np.round(np.log2(np.where(sizes > 0.0, sizes, 1.0))))
 
 
 def _transpose_times(X, v: np.ndarray) -> np.ndarray:

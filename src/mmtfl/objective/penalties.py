@@ -1,11 +1,13 @@
 """Penalties on the rows of A (features by tasks): the joint form of the family; docs/model.md section 3.
 
 A row penalty is ``phi(||a_j||_p)``. `RowPower` has ``phi = alpha rho^r`` with ``1/r = 1/p + 1/k``: that is
-``alpha S_j^e`` of eq. (2). `LogRows` is its edge at k -> 0. The compiled row problem is in `row_prox`.
+``alpha S_j^e`` of eq. (2). `LogRows` is its edge at k -> 0. The compiled row problem is in `kernels`.
 """
 
 import math
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -31,7 +33,7 @@ def row_norms(A: np.ndarray, p: float) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class RowPenalty:
+class RowPenalty(ABC):
     """What all row penalties share; `alpha` is one strength, or one per row (inf: the row is gone)."""
 
     p: float
@@ -42,6 +44,9 @@ class RowPenalty:
     kind: ClassVar[int] = 0
     power: ClassVar = 1.0
     eps: ClassVar[Any] = 1.0
+    is_convex: ClassVar = False
+    is_norm: ClassVar = False  # of each row: the dual norm then tells whether a row is zero
+    is_separable: ClassVar = False  # every entry for itself, so the weights of Algorithm 1 never change
 
     def value(self, A: np.ndarray) -> float:
         """The penalty of A."""
@@ -52,41 +57,98 @@ class RowPenalty:
         kept = norms > 0.0  # 0 * inf: a dropped row costs nothing
         return float(np.sum(np.broadcast_to(self.alpha, norms.shape)[kept] * self.shape(norms, kept)))
 
-    def shape(self, norms, kept):
-        raise TypeError("RowPenalty is abstract: use RowPower or LogRows.")
+    @abstractmethod
+    def shape(self, norms: np.ndarray, kept: np.ndarray) -> np.ndarray:
+        """phi / alpha on the kept rows."""
 
-    def strengths(self, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-        """alpha and eps with one entry per row, for the compiled code."""
-        return (
-            np.array(np.broadcast_to(np.asarray(self.alpha, dtype=float), n_rows)),
-            np.array(np.broadcast_to(np.asarray(self.eps, dtype=float), n_rows)),
-        )
+    @abstractmethod
+    def weights_at(self, norms: np.ndarray) -> np.ndarray:
+        """Weights w_j of the majoriser sum_jt w_j |a_jt|^p at rows of given p-norms; inf for a zero row.
+
+        This is gamma1 c_j^-p of the product form, so it is the c-step of Algorithm 1; eq. (7).
+        """
+
+    @abstractmethod
+    def start_weight(self) -> float | np.ndarray:
+        """The weight at which Algorithm 1 starts."""
+
+    @abstractmethod
+    def shared_part(self, A: np.ndarray, ratio: float = 1.0) -> np.ndarray:
+        """c of the product form."""
+
+    @abstractmethod
+    def rescaled(self, factor: np.ndarray) -> Self:
+        """The same penalty for rows measured in other units: A = factor * A_new."""
+
+    def weights(self, A: np.ndarray) -> np.ndarray:
+        """The weights at A."""
+        return self.weights_at(row_norms(A, self.p))
 
     @property
-    def shape_numbers(self) -> tuple[int, float, float]:
-        """(kind, p, r): what the compiled code knows a member by."""
-        return self.kind, float(self.p), float(self.power)
+    def power_near_zero(self) -> float:
+        """The power of a small row's norm that the penalty grows with; above 1 no row is ever zero."""
+        return self.power
+
+    @property
+    def is_ridge_like(self) -> bool:
+        """Whether no row is ever dropped and each task's own problem is a weighted ridge."""
+        return self.is_convex and self.p == 2.0 and self.power > 1.0
+
+    def dual_norm(self, U: np.ndarray) -> np.ndarray:
+        """Dual of the p-norm of each row: the smallest alpha at which a norm penalty makes the row zero."""
+        if self.p == 1.0:
+            return row_norms(U, math.inf)
+        return row_norms(U, 1.0 if math.isinf(self.p) else self.p / (self.p - 1.0))
+
+    def dual_gap(
+        self, primal: float, gradient: np.ndarray, dual_loss: Callable[[float], float]
+    ) -> float | None:
+        """Duality gap, eq. (9), given the loss's dual value at a share of its dual point.
+
+        None for the concave members, which have no dual.
+        """
+        return None
+
+    def small_alpha(self, gradient: np.ndarray, size: np.ndarray) -> float:
+        """The alpha, in units of this one's, at which rows of these sizes balance the gradient."""
+        power = self.power_near_zero
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # told by the caller
+            slope = self.alpha * power * size ** (power - 1.0) / self.eps
+            norms = self.dual_norm(gradient)
+            return float(np.max(np.divide(norms, slope, out=np.zeros_like(norms), where=slope > 0.0)))
+
+    @property
+    def member_numbers(self) -> np.ndarray:
+        """(p, r): what the compiled row solver knows of all rows."""
+        return np.array([self.p, self.power], dtype=float)
+
+    def row_numbers(self, n_rows: int) -> np.ndarray:
+        """(alpha, eps) of each row: what the compiled row solver knows of one row, its strength first."""
+        out = np.empty((n_rows, 2))
+        out[:, 0], out[:, 1] = self.alpha, self.eps
+        return out
 
     @property
     def has_short_cut(self) -> bool:
-        """Whether the row solver can look for the nearest local minimum only; see `row_prox.row_solver`."""
-        return self.p == 1.0 and (self.kind != 0 or self.power < 1.0)
+        """Whether the row solver can look for the nearest local minimum only; see `kernels`."""
+        return self.p == 1.0 and not self.is_convex
 
     def row_solver(self) -> Any:
         """Compiled solver of this member's row problem."""
-        from mmtfl.objective import row_prox
+        from mmtfl.kernels import row_problem
 
-        return row_prox.row_solver(*self.shape_numbers)
+        return row_problem.row_solver(self.kind, float(self.p), float(self.power))
 
     def solve_rows(self, slope: np.ndarray, curvature: np.ndarray) -> np.ndarray:
-        """Minimiser of each row's problem ``L/2 a^2 - g a + phi``; see `row_prox`."""
-        from mmtfl.objective import row_prox
+        """Minimiser of each row's problem ``L/2 a^2 - g a + phi``; see `mmtfl.kernels.row_problem`."""
+        from mmtfl.kernels import row_problem
 
-        alpha, eps = self.strengths(len(slope))
         out = np.empty(slope.shape)
         slope = np.array(slope, dtype=float, order="C")  # the row solver may change it
-        curvature = np.ascontiguousarray(curvature)
-        row_prox.solve_rows(self.row_solver(), slope, curvature, *self.shape_numbers, alpha, eps, out)
+        row_problem.solve_rows(
+            self.row_solver(), slope, np.ascontiguousarray(curvature), self.member_numbers,
+            self.row_numbers(len(slope)), out,
+        )  # fmt: skip
         return out
 
     def prox(self, Z: np.ndarray, step: float) -> np.ndarray:
@@ -100,22 +162,17 @@ class RowPenalty:
         Zero exactly at the fixed points of the row problem. For the concave members that is the right
         question: at a zero row their subgradient is everything, and would call any row optimal.
         """
-        from mmtfl.objective import row_prox
+        from mmtfl.kernels import row_problem
 
-        alpha, eps = self.strengths(len(A))
-        A, gradient = np.ascontiguousarray(A), np.ascontiguousarray(gradient)
-        curvature = np.ascontiguousarray(curvature)
-        return row_prox.row_violations(
-            self.row_solver(), A, gradient, curvature, *self.shape_numbers, alpha, eps
+        arrays = (np.ascontiguousarray(part) for part in (A, gradient, curvature))
+        return row_problem.row_violations(
+            self.row_solver(), *arrays, self.member_numbers, self.row_numbers(len(A))
         )
 
     def of_rows(self, index: np.ndarray) -> Self:
         """The penalty of some of the rows."""
-        changed = {
-            name: np.asarray(getattr(self, name))[index]
-            for name in ("alpha", "eps")
-            if np.ndim(getattr(self, name)) > 0
-        }
+        numbers = {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
+        changed = {name: values[index] for name, values in numbers.items() if values.ndim > 0}
         return replace(self, **changed) if changed else self
 
     def at(self, alpha: float | np.ndarray) -> Self:
@@ -155,23 +212,26 @@ class RowPower(RowPenalty):
         return 1.0 if abs(power - 1.0) < 1e-12 else power
 
     @property
-    def is_convex(self) -> bool:
+    def is_convex(self) -> bool:  # type: ignore[override]
         """1/p + 1/k <= 1."""
         return self.power >= 1.0
+
+    @property
+    def is_norm(self) -> bool:  # type: ignore[override]
+        """1/p + 1/k = 1."""
+        return self.power == 1.0
+
+    @property
+    def is_separable(self) -> bool:  # type: ignore[override]
+        """k = inf."""
+        return self.power == self.p
 
     def shape(self, norms, kept):
         """phi / alpha on the kept rows."""
         return norms[kept] ** self.power
 
-    def weights(self, A: np.ndarray) -> np.ndarray:
-        """Weights w_j of the majoriser sum_jt w_j |a_jt|^p at A: alpha e S_j^(e-1); inf where S_j = 0.
-
-        This is gamma1 c_j^-p of the product form, so it is the c-step of Algorithm 1; eq. (7).
-        """
-        return self.weights_at(row_norms(A, self.p))
-
     def weights_at(self, norms: np.ndarray) -> np.ndarray:
-        """The weights for rows of given p-norms."""
+        """alpha e S_j^(e-1)."""
         if self.power == self.p:
             return np.broadcast_to(np.asarray(self.alpha, dtype=float), norms.shape).copy()
         with np.errstate(divide="ignore", over="ignore"):
@@ -190,11 +250,25 @@ class RowPower(RowPenalty):
         with np.errstate(over="ignore", under="ignore"):
             return replace(self, alpha=self.alpha * factor**self.power)
 
-    def dual_norm(self, U: np.ndarray) -> np.ndarray:
-        """Dual of the p-norm of each row."""
-        if self.p == 1.0:
-            return row_norms(U, math.inf)
-        return row_norms(U, 1.0 if math.isinf(self.p) else self.p / (self.p - 1.0))
+    def dual_gap(self, primal, gradient, dual_loss):
+        """Duality gap, eq. (9); None for the concave members."""
+        if not self.is_convex:
+            return None
+        norms = self.dual_norm(gradient)
+        best = -math.inf
+        for shrink in self._dual_scales(norms):
+            best = max(best, dual_loss(shrink) - self.conjugate(shrink * norms))
+        return max(primal - best, 0.0)
+
+    def _dual_scales(self, norms: np.ndarray) -> list[float]:
+        """By how much to shrink a dual point whose rows have these dual norms: a few that may be best."""
+        with np.errstate(divide="ignore", over="ignore"):
+            ratio = np.divide(self.alpha, norms, out=np.full(len(norms), np.inf), where=norms > 0.0)
+        if self.power == 1.0:
+            return [min(1.0, float(ratio.min(initial=1.0)))]
+        if self.power < 1.5:
+            return [1.0, min(1.0, float(ratio.min(initial=1.0)) * self.power)]
+        return [1.0]
 
     def conjugate(self, dual_norms: np.ndarray) -> float:
         """Convex conjugate summed over rows of given dual norms (convex members only); inf if infeasible."""
@@ -229,18 +303,17 @@ class LogRows(RowPenalty):
         if math.isinf(self.p):
             raise ValueError("k='log' needs a finite p: the sum S_j has no limit at p = inf. Try p = 1 or 2.")
 
-    is_convex = False
+    @property
+    def power_near_zero(self) -> float:
+        """p: for small rows the logarithm is S / eps."""
+        return self.p
 
     def shape(self, norms, kept):
         """phi / alpha on the kept rows."""
         return np.log1p(norms[kept] ** self.p / np.broadcast_to(self.eps, norms.shape)[kept])
 
-    def weights(self, A: np.ndarray) -> np.ndarray:
-        """Weights alpha / (eps + S_j) of the majoriser."""
-        return self.weights_at(row_norms(A, self.p))
-
     def weights_at(self, norms: np.ndarray) -> np.ndarray:
-        """The weights for rows of given p-norms."""
+        """alpha / (eps + S_j)."""
         return self.alpha / (self.eps + norms**self.p)
 
     def start_weight(self) -> float | np.ndarray:

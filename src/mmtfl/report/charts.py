@@ -1,4 +1,4 @@
-"""Charts as numbers ready for SVG: places of lines, points and ticks. The template draws them."""
+"""Charts as coordinates for SVG: lines, points, cells and ticks, which the template draws."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mmtfl.report.searches import SearchGrid, SearchSummary
-from mmtfl.report.words import number
+from mmtfl.plots.history_display import above_last
+from mmtfl.report.search_summary import SearchGrid, SearchSummary
+from mmtfl.report.sentences import number
 
 WIDTH, HEIGHT = 520.0, 270.0
 LEFT, RIGHT, TOP, BOTTOM = 76.0, 14.0, 14.0, 46.0
-_ROUNDING = 1e-12  # of the objective: smaller steps are not steps
 MOST_STYLES = 5  # curves that get a colour and a line style of their own
 
 
@@ -34,23 +34,29 @@ class Line:
     points: list[tuple[float, float]] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Chart:
-    """One picture: axes, lines, a legend of (style, label), and a sentence that says what it shows."""
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """The axes of a picture, and a sentence that says what it shows."""
 
     alt: str
     x_label: str
     y_label: str
     x_ticks: list[Tick]
     y_ticks: list[Tick]
-    lines: list[Line]
-    legend: list[tuple[str, str]]
     width: float = WIDTH
     height: float = HEIGHT
     left: float = LEFT
     right: float = WIDTH - RIGHT
     top: float = TOP
     bottom: float = HEIGHT - BOTTOM
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart(Frame):
+    """Lines, and a legend of (style, label)."""
+
+    lines: list[Line]
+    legend: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -107,19 +113,20 @@ def search_chart(search: SearchSummary) -> Chart | None:
     spans = [part for mean, error in zip(means, errors, strict=True) for part in (mean - error, mean + error)]
     y = _Axis.around(_without_far_below(np.concatenate(spans), means), HEIGHT - BOTTOM, TOP)
     styled = len(curves) <= MOST_STYLES
+
+    def places(alphas: list[float], scores: np.ndarray) -> list[tuple[float, float]]:
+        inside = np.clip(scores, y.low, None)
+        return [(x.at(alpha), y.at(score)) for alpha, score in zip(alphas, inside, strict=True)]
+
     lines = []
     for i, (curve, mean, error) in enumerate(zip(curves, means, errors, strict=True)):
-        places = [(x.at(a), y.at(max(m, y.low))) for a, m in zip(curve.alphas, mean, strict=True)]
-        points = [] if curve.chosen is None else [places[curve.chosen]]
-        above = [
-            (px, y.at(max(m, y.low)))
-            for (px, _), m in zip(places, np.minimum(mean + error, y.high), strict=True)
-        ]
-        below = [(px, y.at(max(m, y.low))) for (px, _), m in zip(places, mean - error, strict=True)]
-        has_band = curve.chosen is not None and styled
-        band = _path([*above, *below[::-1]]) + "Z" if has_band else ""
-        lines.append(Line(f"s{i}" if styled else "many", _path(places), band, points))
-    lines.sort(key=lambda line: bool(line.points))  # what was chosen is drawn on top
+        line, band = places(curve.alphas, mean), ""
+        points = [] if curve.chosen is None else [line[curve.chosen]]
+        if points and styled:
+            above = places(curve.alphas, np.minimum(mean + error, y.high))
+            band = _path([*above, *places(curve.alphas, mean - error)[::-1]]) + "Z"
+        lines.append(Line(f"s{i}" if styled else "many", _path(line), band, points))
+    lines.sort(key=lambda one: bool(one.points))  # what was chosen is drawn on top
     chosen = next((curve for curve in curves if curve.chosen is not None), curves[0])
     at = "" if chosen.chosen is None else f" Chosen: alpha = {number(chosen.alphas[chosen.chosen])}."
     who = f"{len(curves)} tasks" if not styled else ", ".join(curve.label for curve in curves)
@@ -140,20 +147,6 @@ def _without_far_below(values: np.ndarray, means: list[np.ndarray]) -> np.ndarra
     best, middle = every.max(), np.median(every)
     floor = best - 4 * (best - middle) if best > middle else values.min()
     return np.maximum(values, floor)
-
-
-def above_last(history: np.ndarray) -> np.ndarray:
-    """How far an objective was above its last value after each pass; zero where that is rounding.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mmtfl.report.charts import above_last
-    >>> above_last(np.array([3.0, 2.0, 2.0 + 4e-16, 2.0])).tolist()
-    [1.0, 0.0, 0.0, 0.0]
-    """
-    distance = history - history[-1] if len(history) else history
-    return np.where(distance > _ROUNDING * np.abs(history), distance, 0.0)
 
 
 def history_chart(history: list[float]) -> Chart | None:
@@ -177,7 +170,6 @@ def history_chart(history: list[float]) -> Chart | None:
         x_ticks=[tick for tick in x.ticks() if "." not in tick.label],
         y_ticks=y.ticks(),
         lines=[Line("s0", _path(places), points=places if len(places) <= 40 else [])],
-        legend=[],
     )
 
 
@@ -192,24 +184,13 @@ class Cell:
     is_chosen: bool
 
 
-@dataclass(frozen=True)
-class Grid:
+@dataclass(frozen=True, kw_only=True)
+class Grid(Frame):
     """Scores of pairs of strengths as shaded cells."""
 
-    alt: str
-    x_label: str
-    y_label: str
-    x_ticks: list[Tick]
-    y_ticks: list[Tick]
     cells: list[Cell]
     cell_width: float
     cell_height: float
-    width: float = WIDTH
-    height: float = HEIGHT
-    left: float = LEFT
-    right: float = WIDTH - RIGHT
-    top: float = TOP
-    bottom: float = HEIGHT - BOTTOM
 
 
 def grid_chart(grid: SearchGrid) -> Grid:
@@ -221,32 +202,27 @@ def grid_chart(grid: SearchGrid) -> Grid:
     n, m = mean.shape
     width, height = (WIDTH - RIGHT - LEFT) / n, (HEIGHT - BOTTOM - TOP) / m
     first, second = grid.names
+
+    def name(i: int, j: int) -> str:
+        return f"{first} = {number(grid.first[i])}, {second} = {number(grid.second[j])}"
+
     cells = [
         Cell(
             x=round(LEFT + (n - 1 - i) * width, 2),  # strengths fall: the smallest stands left
             y=round(TOP + j * height, 2),
             shade=int(rank[i, j] * 9),
-            title=f"{first} = {number(grid.first[i])}, {second} = {number(grid.second[j])}: "
-            f"{number(mean[i, j])}",
+            title=f"{name(i, j)}: {number(mean[i, j])}",
             is_chosen=(i, j) == tuple(grid.chosen),
         )
-        for i in range(n)
-        for j in range(m)
+        for i, j in np.ndindex(n, m)
     ]
-    i, j = grid.chosen
-    every = max(1, math.ceil(n / 5))
+    across, down = (range(0, size, max(1, math.ceil(size / 5))) for size in (n, m))
     return Grid(
-        alt=f"Held-out score of {n * m} pairs of strengths. Best: {first} = {number(grid.first[i])}, "
-        f"{second} = {number(grid.second[j])}.",
+        alt=f"Held-out score of {n * m} pairs of strengths. Best: {name(*grid.chosen)}.",
         x_label=first,
         y_label=second,
-        x_ticks=[
-            Tick(round(LEFT + (n - 0.5 - i) * width, 2), number(grid.first[i], 2)) for i in range(0, n, every)
-        ],
-        y_ticks=[
-            Tick(round(TOP + (j + 0.5) * height, 2), number(grid.second[j], 2))
-            for j in range(0, m, max(1, math.ceil(m / 5)))
-        ],
+        x_ticks=[Tick(round(LEFT + (n - 0.5 - i) * width, 2), number(grid.first[i], 2)) for i in across],
+        y_ticks=[Tick(round(TOP + (j + 0.5) * height, 2), number(grid.second[j], 2)) for j in down],
         cells=cells,
         cell_width=round(width, 2),
         cell_height=round(height, 2),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -19,9 +19,6 @@ from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.data.finite import check_finite_design
-from mmtfl.data.labels import check_task_labels
-from mmtfl.data.validation import check_length
 from mmtfl.estimators.classification import MMTFLClassifier
 from mmtfl.estimators.inputs import (
     locate_tasks,
@@ -30,8 +27,17 @@ from mmtfl.estimators.inputs import (
     single_column,
     take_task_column,
 )
-from mmtfl.estimators.metrics import per_task_scores
 from mmtfl.estimators.regression import MMTFLRegressor
+from mmtfl.estimators.search import Search, TaskSearch
+from mmtfl.estimators.single_task import (
+    SingleTaskClassifierCV,
+    SingleTaskRegressorCV,
+    SingleTaskSearch,
+    better_of_ridge_and_lasso,
+)
+from mmtfl.estimators.two_strength_search import TwoStrengthCV
+from mmtfl.model_selection.metrics import per_task_scores
+from mmtfl.model_selection.splitting import TaskKFold
 from mmtfl.report.paired import (
     HeldOutErrors,
     Paired,
@@ -41,10 +47,7 @@ from mmtfl.report.paired import (
     task_spread,
 )
 from mmtfl.report.pooled import Fold, fit_pooled
-from mmtfl.selection.additive_search import TwoStrengthCV
-from mmtfl.selection.search import TaskSearch
-from mmtfl.selection.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV, SingleTaskSearch
-from mmtfl.selection.splitting import TaskKFold
+from mmtfl.tasks.checks import check_finite_design, check_length, check_task_labels
 
 __all__ = ["Evaluation", "TaskScores", "evaluate"]
 
@@ -54,15 +57,11 @@ MOST_TUNED = 200_000  # of X that a search is made again on: about half a minute
 MOST_TUNED_CLASSES = 80_000  # and of a classifier's, which takes longer
 N_STRENGTHS, N_PAIRS = 20, 6  # that such a search goes over
 ALTERNATIVES = ("pooled", "separate")
+# whether targets are classes: the score, its name as a metric, and what its values mean
 METRICS = {
-    "regression": (
-        "R²",
-        "r2",
-        "1 is perfect, 0 is no better than each task's mean, below 0 is worse than that",
-    ),
-    "classification": (
-        "AUC",
-        "roc_auc",
+    False: ("R²", "r2", "1 is perfect, 0 is no better than each task's mean, below 0 is worse than that"),
+    True: (
+        *("AUC", "roc_auc"),
         "the chance that a row of the second class is ranked above one of the first: "
         "1 is perfect, 0.5 is a coin",
     ),
@@ -199,8 +198,8 @@ def evaluate(model: Any, X: Any, y: Any, task: Any = None, *, seen: bool | None 
     check_is_fitted(model)
     inner = getattr(model, "best_estimator_", model)
     rows = _Rows.read(inner, X, y, task)
-    kind = "classification" if is_classifier(inner) else "regression"
-    name, metric, meaning = METRICS[kind]
+    classify = is_classifier(inner)
+    name, metric, meaning = METRICS[classify]
     fitted = _respond(inner, rows.X, rows.labels)
     responses, reason, strength = {"own": fitted}, _too_large(rows), _strength(model, rows)
     if reason is None:
@@ -211,26 +210,17 @@ def evaluate(model: Any, X: Any, y: Any, task: Any = None, *, seen: bool | None 
     columns = {"fitted": rows.scores(fitted, metric)}
     if reason is None:
         columns |= {who: rows.scores(response, metric) for who, response in responses.items()}
-    if kind == "classification":
+    if classify:
         columns |= rows.shares(responses["own"], inner.classes_[1])
     labels, sizes = np.unique(rows.labels, return_counts=True)
     tasks = [
         TaskScores(label, int(n), **{who: scores.get(label) for who, scores in columns.items()})
         for label, n in zip(labels.tolist(), sizes, strict=True)
     ]
-    overall = rows.overall(responses["own"], inner.classes_[1]) if kind == "classification" else (None, None)
-    return Evaluation(
-        name,
-        meaning,
-        tasks,
-        len(rows.y),
-        N_FOLDS if reason is None else None,
-        reason,
-        seen,
-        strength,
-        rows.errors(responses, inner) if reason is None else None,
-        *overall,
-    )
+    overall = rows.overall(responses["own"], inner.classes_[1]) if classify else (None, None)
+    n_folds, errors = (N_FOLDS, rows.errors(responses, inner)) if reason is None else (None, None)
+    n_rows = len(rows.y)
+    return Evaluation(name, meaning, tasks, n_rows, n_folds, reason, seen, strength, errors, *overall)
 
 
 # -- rows ----------------------------------------------------------------------------------------------------
@@ -238,7 +228,7 @@ def evaluate(model: Any, X: Any, y: Any, task: Any = None, *, seen: bool | None 
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Observations one below the other, whichever way they came, and the row of the table behind each."""
+    """Observations of all tasks as one list, and the row of the table that each comes from."""
 
     X: Any
     y: np.ndarray
@@ -275,19 +265,17 @@ class _Rows:
 
     def select(self, rows: np.ndarray) -> _Rows:
         """Some of the rows."""
-        return replace(
-            self, X=self.X[rows], y=self.y[rows], labels=self.labels[rows], source=self.source[rows]
-        )
+        return _Rows(self.X[rows], self.y[rows], self.labels[rows], self.source[rows])
 
     def folds(self, stratify: bool) -> list[Fold]:
-        """Parts of the table: several targets of one row are held out together."""
+        """Folds of the table: several targets of one row are held out together."""
         splitter = TaskKFold(N_FOLDS, random_state=0, stratify=stratify)
         if not self.has_several_targets:
             return list(splitter.split(self.y, self.y, self.labels))
         units, source = np.unique(self.source, return_inverse=True)
-        columns, task = np.unique(self.labels, return_inverse=True)
+        columns, observation_task = np.unique(self.labels, return_inverse=True)
         matrix = np.full((len(units), len(columns)), np.nan)
-        matrix[source, task] = np.unique(self.y, return_inverse=True)[1]
+        matrix[source, observation_task] = np.unique(self.y, return_inverse=True)[1]
         splits = splitter.split(matrix, matrix)
         return [
             (np.flatnonzero(np.isin(source, train)), np.flatnonzero(np.isin(source, test)))
@@ -316,20 +304,18 @@ class _Rows:
         return found
 
     def overall(self, response: np.ndarray, second: Any) -> tuple[float, float]:
-        """The same over the rows of all tasks, where each task says its own commoner class."""
+        """The same over the rows of all tasks, each task with its own commoner class."""
         sizes = Counter(self.labels[~np.isnan(response)].tolist())
-        shares = self.shares(response, second)
+        accuracy, base_rate = self.shares(response, second).values()
         total = sum(sizes.values())
-        accuracy, base_rate = (
-            sum(n * share[label] for label, n in sizes.items()) / total for share in shares.values()
-        )
-        return accuracy, base_rate
+        accurate, common = (sum(n * share[t] for t, n in sizes.items()) for share in (accuracy, base_rate))
+        return accurate / total, common / total
 
     def errors(self, responses: dict[str, np.ndarray], model: Any) -> HeldOutErrors:
         """Errors of held-out rows and their tasks, by model."""
-        labels, code = np.unique(self.labels, return_inverse=True)
+        labels, observation_task = np.unique(self.labels, return_inverse=True)
         known = ~np.isnan(responses["own"])
-        task, n_tasks = code[known], len(labels)
+        task, n_tasks = observation_task[known], len(labels)
         second = (self.y == model.classes_[1])[known] if is_classifier(model) else None
         rows = {who: self._row_errors(response, known, task, second) for who, response in responses.items()}
         return HeldOutErrors(
@@ -368,7 +354,7 @@ def _too_large(rows: _Rows) -> str | None:
 
 
 def _respond(model: Any, X: Any, labels: np.ndarray | None) -> np.ndarray:
-    """What the metric is fed with: predictions, or log odds."""
+    """Predictions, or log odds for classes: what the metric scores."""
     if labels is None:
         return model._predict_at(X, np.zeros(X.shape[0], dtype=np.intp))
     return model._predict_at(X, locate_tasks(labels, model.tasks_, unknown=model.unknown_task))
@@ -405,14 +391,14 @@ def _in_tasks_of_two_classes(rows: _Rows) -> np.ndarray:
 
 def _strength(model: Any, rows: _Rows) -> str:
     """What becomes of the strength in a training part: "tuned" again, "kept" as chosen, or as "given"."""
-    if not isinstance(model, TaskSearch | TwoStrengthCV):
+    if not isinstance(model, Search):
         return "given"
     most = MOST_TUNED_CLASSES if is_classifier(model) else MOST_TUNED
     return "tuned" if _n_entries(rows.X) <= most else "kept"
 
 
 def _searched_again(model: Any) -> Any:
-    """The search with a coarser grid and fewer folds, on its own."""
+    """The unfitted search with a coarser grid, in this process and without output."""
     search = clone(model)
     if isinstance(model, TwoStrengthCV):
         quiet = {"estimator__task_column": None, "estimator__verbose": 0}
@@ -423,7 +409,7 @@ def _searched_again(model: Any) -> Any:
 
 
 def _coarse(values: Any, most: int) -> Any:
-    """At most so many values: of a number of them, of a list, or of each of a pair of these."""
+    """At most `most` strengths, from a number of them, a list, or a pair of either."""
     if isinstance(values, Integral):
         return min(int(values), most)
     if len(values) == 2 and most == N_PAIRS and not all(isinstance(value, float) for value in values):
@@ -445,22 +431,24 @@ def _best_single(model: Any, rows: _Rows, folds: list[Fold]) -> Any:
     Search = SingleTaskClassifierCV if is_classifier(model) else SingleTaskRegressorCV
     names = ("fit_intercept", "standardize", "scale_targets", "on_degenerate_task")
     options = {name: getattr(model, name) for name in names if hasattr(model, name)}
-    searches = [
-        Search(p, alphas=12, alpha_ratio=ratio, cv=folds, tol=1e-4, **options)
-        for p, ratio in ((2, 1e-5), (1, 1e-2))
-    ]
-    fitted = [search.fit(rows.X, rows.y, task=rows.labels) for search in searches]
-    return max(fitted, key=lambda search: search.best_score_)
+
+    def search(p: int) -> tuple[float, Any]:
+        ratio = {2: 1e-5, 1: 1e-2}[p]
+        found = Search(p, alphas=12, alpha_ratio=ratio, cv=folds, tol=1e-4, **options)
+        found.fit(rows.X, rows.y, task=rows.labels)
+        return found.best_score_, found
+
+    return better_of_ridge_and_lasso(search)
 
 
 def _pooled_response(model: Any, rows: _Rows, folds: list[Fold], asked: _Rows) -> np.ndarray:
     """What one model for all tasks, fitted on some rows, says of others."""
     classify = is_classifier(model)
-    labels, code = np.unique(rows.labels, return_inverse=True)
+    labels, observation_task = np.unique(rows.labels, return_inverse=True)
     pooled = fit_pooled(
         rows.X,
         rows.y == model.classes_[1] if classify else rows.y,
-        code,
+        observation_task,
         folds,
         classify=classify,
         standardize=model.standardize,

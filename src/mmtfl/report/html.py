@@ -1,21 +1,24 @@
-"""The report: one HTML file that needs nothing else, and lets nothing else in."""
+"""The report: one HTML file that needs no other file and allows no other source of scripts or styles."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from mmtfl.data.files import check_target, write_text
 from mmtfl.errors import require
+from mmtfl.persistence.files import check_target, write_text
 from mmtfl.report.evaluation import evaluate
-from mmtfl.report.page import Page, make_page
-from mmtfl.report.plain import as_json
-from mmtfl.report.words import number
+from mmtfl.report.page import make_page
+from mmtfl.report.sentences import number
 
 __all__ = ["render_report", "write_report"]
+
+# characters that could end the element or the line that JSON stands in
+_UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
 def write_report(
@@ -92,10 +95,7 @@ def render_report(
         The page.
     """
     require("jinja2", "report")
-    evaluation = None
-    if data is not None:
-        X, y, task = data
-        evaluation = evaluate(model, X, y, task, seen=_seen(model, source))
+    evaluation = None if data is None else evaluate(model, *data, seen=_seen(model, source))
     return _render(make_page(model, evaluation, title=title, source=source))
 
 
@@ -106,7 +106,7 @@ def _seen(model: Any, source: dict[str, Any] | None) -> bool | None:
     return None if trained is None or given is None else trained == given
 
 
-def _render(page: Page) -> str:
+def _render(page: dict[str, Any]) -> str:
     jinja2, markup = require("jinja2", "report"), require("markupsafe", "report")
     folder = files("mmtfl.report") / "templates"
     style, script = (_text(folder / name) for name in ("report.css", "report.js"))
@@ -120,24 +120,17 @@ def _render(page: Page) -> str:
         policy=_policy(style, script),
         style=markup.Markup(style),
         script=markup.Markup(script),
-        data=markup.Markup(as_json(page.data)),
+        data=markup.Markup(as_json(page["data"])),
     )
     # lone surrogates, which a name may hold, cannot be written as UTF-8
     return text.encode("utf-8", errors="replace").decode("utf-8")
 
 
 def _policy(style: str, script: str) -> str:
-    """Allow this style and this script by their hashes, and nothing else at all."""
-    return "; ".join(
-        [
-            "default-src 'none'",
-            f"style-src '{_hash(style)}'",
-            f"script-src '{_hash(script)}'",
-            "base-uri 'none'",
-            "form-action 'none'",
-            "require-trusted-types-for 'script'",
-            "trusted-types 'none'",
-        ]
+    """The content security policy: this style and this script by their hashes, and nothing else."""
+    return (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; "
+        "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
 
 
@@ -148,3 +141,9 @@ def _hash(text: str) -> str:
 def _text(resource: Any) -> str:
     # browsers hash what they have parsed, with plain line ends
     return resource.read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+def as_json(value: Any) -> str:
+    """JSON that can stand inside a script element: no character of it can end the element."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(_UNSAFE)

@@ -1,20 +1,19 @@
-"""What the report shows, in the shapes that its template and its script read."""
+"""The contents of the report, as its template and its script read them."""
 
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import mmtfl
-from mmtfl.report.charts import Chart, Grid, grid_chart, history_chart, search_chart
+from mmtfl.estimators.usage import KINDS, MEANINGS
+from mmtfl.plots.fitted_parts import learned
+from mmtfl.plots.sharing_map import order_features, order_tasks
+from mmtfl.report.charts import grid_chart, history_chart, search_chart
 from mmtfl.report.evaluation import Evaluation
-from mmtfl.report.plots.learned import learned
-from mmtfl.report.plots.ordering import order_features, order_tasks
-from mmtfl.report.summary import KINDS, MEANINGS, ModelSummary, describe
-from mmtfl.report.words import (
+from mmtfl.report.sentences import (
     caution,
     clear_winner,
     how_chosen,
@@ -25,6 +24,7 @@ from mmtfl.report.words import (
     search_headline,
     verdict,
 )
+from mmtfl.report.summary import FeatureSummary, ModelSummary, describe
 
 MOST_FEATURES = 2000  # rows of the table and of the map: the page stays small and quick
 STRIP = 150.0  # width of the picture of a task's scores
@@ -35,124 +35,44 @@ MOST_TARGETS = 4  # that a title names
 STEPS = 32767  # of the coefficients' quantisation, each feature on its own scale
 
 
-@dataclass(frozen=True)
-class Mark:
-    """A task's score by one model: where it stands on the strip, and whether it is off to the left."""
-
-    who: str
-    x: float
-    is_off: bool
-
-
-@dataclass(frozen=True)
-class TaskRow:
-    """One row of the table of tasks, numbers as text."""
-
-    label: str
-    n_rows: str
-    n_features: str
-    intercept: str
-    set_apart: bool
-    scores: list[str]
-    shares: list[str]
-    fitted: str
-    marks: list[Mark]
-
-
-@dataclass(frozen=True)
-class FeatureRow:
-    """One row of the table of features, numbers as text."""
-
-    name: str
-    kind: str
-    used_by: str
-    n_tasks: int
-    size: str
-    coef: str
-    per_sd: str
-    agreement: str
-
-
-@dataclass(frozen=True)
-class Tile:
-    """The median score of one of the models compared, and the width of its bar from 0 to 100."""
-
-    who: str
-    name: str
-    score: str
-    width: float
-    is_best: bool
-
-
-@dataclass(frozen=True)
-class Page:
-    """Everything the template needs."""
-
-    title: str
-    summary: ModelSummary
-    evaluation: Evaluation | None
-    headline: str
-    verdict: list[str]
-    caution: list[str]
-    tiles: list[Tile]
-    metric: str
-    score_name: str
-    fitted_name: str
-    fitted_median: str
-    compared: list[str]
-    share_names: list[str]
-    strip_axis: list[tuple[float, str]]
-    task_rows: list[TaskRow]
-    feature_rows: list[FeatureRow]
-    n_left_out: int
-    kinds: list[tuple[str, int, str]]
-    how_chosen: str
-    search_scores: str | None
-    search_chart: Chart | None
-    search_grid: Grid | None
-    history_chart: Chart | None
-    model_facts: list[tuple[str, str]]
-    run_facts: list[tuple[str, str]]
-    data: dict[str, Any]
-    version: str = mmtfl.__version__
-
-
 def make_page(
     model: Any, evaluation: Evaluation | None, *, title: str | None, source: dict[str, Any] | None
-) -> Page:
-    """Gather the page of a fitted model."""
+) -> dict[str, Any]:
+    """Everything that the template of a fitted model's page needs, by name; numbers are text already."""
     summary = describe(model)
     fitted, fitted_name, metric = _fitted_scores(summary, evaluation)
     low = _strip_start(evaluation)
     compared = [who for who in SCORES if evaluation is not None and evaluation.mean(who) is not None]
-    return Page(
-        title=title or title_of_table(model) or summary.title,
-        summary=summary,
-        evaluation=evaluation,
-        headline=summary.usage,
-        verdict=verdict(evaluation) if evaluation else [line for line in [search_headline(summary)] if line],
-        caution=caution(evaluation) if evaluation else [],
-        tiles=_tiles(evaluation, compared),
-        metric=metric,
-        score_name=metric if summary.n_tasks == 1 else f"Median {metric} over tasks",
-        fitted_name=fitted_name,
-        fitted_median=score(evaluation.median("fitted")) if evaluation else "",
-        compared=[SCORE_NAMES[who] for who in compared],
-        share_names=["Accuracy", "Base rate"] if evaluation and evaluation.accuracy is not None else [],
-        strip_axis=[(_place(value, low), score(value)) for value in (low, (1 + low) / 2, 1.0)],
-        task_rows=_task_rows(summary, evaluation, fitted, compared, low),
-        feature_rows=[_feature_row(feature, summary) for feature in summary.features[:MOST_FEATURES]],
-        n_left_out=max(0, summary.n_features - MOST_FEATURES),
-        kinds=[(kind, summary.counts[kind], _meaning(kind, summary)) for kind in KINDS],
-        how_chosen=how_chosen(summary),
-        search_scores=search_beside(summary) if evaluation else None,
-        search_chart=search_chart(summary.search) if summary.search else None,
-        search_grid=grid_chart(summary.search.grid) if summary.search and summary.search.grid else None,
-        history_chart=history_chart(summary.convergence.history),
-        model_facts=_model_facts(summary),
-        run_facts=_run_facts(summary, source),
-        data=embedded(model, summary),
-    )
+    return {
+        "title": title or title_of_table(model) or summary.title,
+        "summary": summary,
+        "evaluation": evaluation,
+        "headline": summary.usage,
+        "verdict": verdict(evaluation)
+        if evaluation
+        else [line for line in [search_headline(summary)] if line],
+        "caution": caution(evaluation) if evaluation else [],
+        "tiles": _tiles(evaluation, compared),
+        "score_name": metric if summary.n_tasks == 1 else f"Median {metric} over tasks",
+        "fitted_name": fitted_name,
+        "fitted_median": score(evaluation.median("fitted")) if evaluation else "",
+        "compared": [SCORE_NAMES[who] for who in compared],
+        "share_names": ["Accuracy", "Base rate"] if evaluation and evaluation.accuracy is not None else [],
+        "strip_axis": [(_place(value, low), score(value)) for value in (low, (1 + low) / 2, 1.0)],
+        "task_rows": _task_rows(summary, evaluation, fitted, compared, low),
+        "feature_rows": [_feature_row(feature) for feature in summary.features[:MOST_FEATURES]],
+        "n_left_out": max(0, summary.n_features - MOST_FEATURES),
+        "kinds": [(kind, summary.counts[kind], _meaning(kind, summary)) for kind in KINDS],
+        "how_chosen": how_chosen(summary),
+        "search_scores": search_beside(summary) if evaluation else None,
+        "search_chart": search_chart(summary.search) if summary.search else None,
+        "search_grid": grid_chart(summary.search.grid) if summary.search and summary.search.grid else None,
+        "history_chart": history_chart(summary.convergence.history),
+        "model_facts": _model_facts(summary),
+        "run_facts": _run_facts(summary, source),
+        "data": embedded(model, summary),
+        "version": mmtfl.__version__,
+    }
 
 
 def title_of_table(model: Any) -> str | None:
@@ -200,13 +120,20 @@ def _place(value: float, low: float) -> float:
     return round(6 + (value - low) / (1 - low) * (STRIP - 12), 1)
 
 
-def _tiles(evaluation: Evaluation | None, compared: list[str]) -> list[Tile]:
+def _tiles(evaluation: Evaluation | None, compared: list[str]) -> list[dict[str, Any]]:
+    """The median score of each of the models compared, with the width of its bar from 0 to 100."""
     if evaluation is None or not compared:
         return []
     medians = {who: median for who in compared if (median := evaluation.median(who)) is not None}
     winner = clear_winner(evaluation)
     return [
-        Tile(who, TILE_NAMES[who], score(median), round(100 * min(max(median, 0.0), 1.0), 1), who == winner)
+        {
+            "who": who,
+            "name": TILE_NAMES[who],
+            "score": score(median),
+            "is_best": who == winner,
+            "width": round(100 * min(max(median, 0.0), 1.0), 1),
+        }
         for who, median in medians.items()
     ]
 
@@ -217,30 +144,30 @@ def _task_rows(
     fitted: dict[Any, float],
     compared: list[str],
     low: float,
-) -> list[TaskRow]:
+) -> list[dict[str, Any]]:
+    """The table of tasks; a mark is a score on the strip, or an arrow where it is off to the left."""
     scored = {task.label: task for task in evaluation.tasks} if evaluation else {}
     rows = []
     for task in summary.tasks:
         found = scored.get(task.label)
         scores = {who: getattr(found, who, None) for who in compared}
-        n_rows = task.n_rows if evaluation is None else found.n_rows if found is not None else 0
         marks = [
-            Mark(who, _place(max(value, low), low), value < low)
+            {"who": who, "x": _place(max(value, low), low), "is_off": value < low}
             for who, value in scores.items()
             if value is not None
         ]
         rows.append(
-            TaskRow(
-                label=str(task.label),
-                n_rows=number(n_rows),
-                n_features=number(task.n_features),
-                intercept=number(task.intercept),
-                set_apart=task.set_apart,
-                scores=[score(value) for value in scores.values()],
-                shares=[score(getattr(found, name, None)) for name in ("accuracy", "base_rate")],
-                fitted=score(fitted.get(task.label)),
-                marks=marks[::-1],  # the model itself is drawn last, on top
-            )
+            {
+                "label": str(task.label),
+                "n_rows": number(task.n_rows if evaluation is None else getattr(found, "n_rows", 0)),
+                "n_features": number(task.n_features),
+                "intercept": number(task.intercept),
+                "set_apart": task.set_apart,
+                "scores": [score(value) for value in scores.values()],
+                "shares": [score(getattr(found, name, None)) for name in ("accuracy", "base_rate")],
+                "fitted": score(fitted.get(task.label)),
+                "marks": marks[::-1],  # the model itself is drawn last, on top
+            }
         )
     return rows
 
@@ -255,17 +182,18 @@ def _meaning(kind: str, summary: ModelSummary) -> str:
     return MEANINGS[kind] if everywhere else f"{MEANINGS[kind]} that could use them"
 
 
-def _feature_row(feature: Any, summary: ModelSummary) -> FeatureRow:
-    return FeatureRow(
-        name=feature.name,
-        kind=feature.kind,
-        used_by=feature.used_by,
-        n_tasks=feature.n_tasks,
-        size=number(feature.size),
-        coef=_spread_out(feature.mean_coef, feature.min_coef, feature.max_coef),
-        per_sd=_spread_out(feature.mean_coef_per_sd, feature.min_coef_per_sd, feature.max_coef_per_sd),
-        agreement=number(None) if feature.agreement is None else f"{feature.agreement:.0%}",
-    )
+def _feature_row(f: FeatureSummary) -> dict[str, Any]:
+    """One row of the table of features."""
+    return {
+        "name": f.name,
+        "kind": f.kind,
+        "used_by": f.used_by,
+        "n_tasks": f.n_tasks,
+        "size": number(f.size),
+        "coef": _spread_out(f.mean_coef, f.min_coef, f.max_coef),
+        "per_sd": _spread_out(f.mean_coef_per_sd, f.min_coef_per_sd, f.max_coef_per_sd),
+        "agreement": number(None) if f.agreement is None else f"{f.agreement:.0%}",
+    }
 
 
 def _spread_out(mean: float | None, low: float | None, high: float | None) -> str:
@@ -283,9 +211,8 @@ def _model_facts(summary: ModelSummary) -> list[tuple[str, str]]:
         else:
             facts.append((name, number(value)))
     if summary.classes is not None:
-        facts.append(
-            ("Classes", f"{summary.classes[0]} and {summary.classes[-1]} (scores are for the second)")
-        )
+        first, second = summary.classes
+        facts.append(("Classes", f"{first} and {second} (scores are for the second)"))
     facts.append(("Put on one scale", " and ".join(summary.scaled_in_fit) or "nothing"))
     return facts
 

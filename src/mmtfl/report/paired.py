@@ -1,4 +1,4 @@
-"""Which of two models predicts better on the same held-out rows, by a rule that no outlier can break.
+"""Which of two models predicts better on the same held-out rows, by a rule that is robust to outliers.
 
 Every task has an error: the mean squared error relative to the variance of its target (1 minus R²), or 1
 minus the area under the ROC curve, or 1 minus F1. Two models are judged by the tasks, with a signed-rank
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import binom, norm, rankdata, wilcoxon
 
-from mmtfl.estimators.metrics import FEW_ROWS
+from mmtfl.model_selection.metrics import FEW_ROWS
 
 __all__ = [
     "HeldOutErrors",
@@ -91,7 +91,7 @@ class HeldOutErrors:
         Held-out rows of each task.
     rows : mapping of str to ndarray (n_rows,)
         Errors of each model by row; needed where tasks are few.
-    row_task : ndarray (n_rows,)
+    observation_task : ndarray (n_rows,)
         Task of each row, as a position.
     row_class : ndarray (n_rows,) of bool
         Whether the row is of the second class, for the area under the curve.
@@ -110,7 +110,7 @@ class HeldOutErrors:
     tasks: Mapping[str, np.ndarray]
     n_rows: np.ndarray
     rows: Mapping[str, np.ndarray] = field(default_factory=dict)
-    row_task: np.ndarray | None = None
+    observation_task: np.ndarray | None = None
     row_class: np.ndarray | None = None
 
     @property
@@ -187,13 +187,13 @@ class HeldOutErrors:
         return -most < low and high < most
 
     def _by_rows(self, one: str, other: str, kept: np.ndarray) -> tuple[int, float | None, float]:
-        if self.row_task is None or one not in self.rows:
+        if self.observation_task is None or one not in self.rows:
             return 0, None, 0.0
-        known = kept[self.row_task]
+        known = kept[self.observation_task]
         gains = (np.asarray(self.rows[other]) - np.asarray(self.rows[one]))[known]
         if self.row_class is None:
             return len(gains), *_signed_rank(gains)
-        return len(gains), *_delong(gains, self.row_task[known], self.row_class[known])
+        return len(gains), *_delong(gains, self.observation_task[known], self.row_class[known])
 
 
 def _named(sign: float, small: bool) -> str:
@@ -214,11 +214,11 @@ def _signed_rank(gains: np.ndarray) -> tuple[float, float]:
     return float(wilcoxon(gains).pvalue), sign
 
 
-def _delong(gains: np.ndarray, task: np.ndarray, second_class: np.ndarray) -> tuple[float, float]:
+def _delong(gains: np.ndarray, observation_task: np.ndarray, second_class: np.ndarray) -> tuple[float, float]:
     """DeLong's test of the mean over tasks of the difference of areas, from the rows' shares of it."""
     difference, variance = 0.0, 0.0
-    for t in np.unique(task):
-        parts = [gains[(task == t) & (second_class == side)] for side in (True, False)]
+    for t in np.unique(observation_task):
+        parts = [gains[(observation_task == t) & (second_class == side)] for side in (True, False)]
         difference += float(parts[0].mean())
         variance += sum(float(part.var(ddof=1)) / len(part) for part in parts if len(part) > 1)
     if abs(difference) < ROUNDING or variance <= 0.0:
@@ -237,14 +237,16 @@ def _interval_of_median(values: np.ndarray) -> tuple[float, float]:
 # -- errors --------------------------------------------------------------------------------------------------
 
 
-def relative_errors(y: np.ndarray, z: np.ndarray, task: np.ndarray, spread: np.ndarray) -> np.ndarray:
+def relative_errors(
+    y: np.ndarray, z: np.ndarray, observation_task: np.ndarray, spread: np.ndarray
+) -> np.ndarray:
     """Absolute errors of rows, each relative to the spread of its task; NaN where that does not vary.
 
     Parameters
     ----------
     y, z : ndarray (n,)
         Targets and predictions.
-    task : ndarray (n,) of int
+    observation_task : ndarray (n,) of int
         Position of the task of each row.
     spread : ndarray (n_tasks,)
         Standard deviation of each task's targets.
@@ -255,16 +257,16 @@ def relative_errors(y: np.ndarray, z: np.ndarray, task: np.ndarray, spread: np.n
         Errors.
     """
     with np.errstate(over="ignore"):
-        return np.abs(y - z) / np.where(spread > 0, spread, np.nan)[task]
+        return np.abs(y - z) / np.where(spread > 0, spread, np.nan)[observation_task]
 
 
-def task_spread(y: np.ndarray, task: np.ndarray) -> np.ndarray:
+def task_spread(y: np.ndarray, observation_task: np.ndarray) -> np.ndarray:
     """Standard deviation of each task's targets; 0 where they do not vary."""
-    groups = [y[task == t] for t in range(int(task.max(initial=-1)) + 1)]
+    groups = [y[observation_task == t] for t in range(int(observation_task.max(initial=-1)) + 1)]
     return np.array([group.std() if len(group) and np.ptp(group) > 0 else 0.0 for group in groups])
 
 
-def class_errors(y: np.ndarray, z: np.ndarray, task: np.ndarray) -> np.ndarray:
+def class_errors(y: np.ndarray, z: np.ndarray, observation_task: np.ndarray) -> np.ndarray:
     """For each row the share of its task's rows of the other class that are ranked wrongly against it.
 
     Parameters
@@ -273,7 +275,7 @@ def class_errors(y: np.ndarray, z: np.ndarray, task: np.ndarray) -> np.ndarray:
         Whether the row is of the second class.
     z : ndarray (n,)
         Log odds of the second class.
-    task : ndarray (n,) of int
+    observation_task : ndarray (n,) of int
         Position of the task of each row.
 
     Returns
@@ -291,8 +293,8 @@ def class_errors(y: np.ndarray, z: np.ndarray, task: np.ndarray) -> np.ndarray:
     [0.5, 0.0, 0.5, 0.0]
     """
     out = np.full(len(y), np.nan)
-    for t in np.unique(task):
-        mine = np.flatnonzero(task == t)
+    for t in np.unique(observation_task):
+        mine = np.flatnonzero(observation_task == t)
         ranks = rankdata(z[mine])
         for side in (True, False):
             own = y[mine] == side
@@ -304,16 +306,19 @@ def class_errors(y: np.ndarray, z: np.ndarray, task: np.ndarray) -> np.ndarray:
     return out
 
 
-def f1_errors(y: np.ndarray, z: np.ndarray, task: np.ndarray, n_tasks: int) -> np.ndarray:
+def f1_errors(y: np.ndarray, z: np.ndarray, observation_task: np.ndarray, n_tasks: int) -> np.ndarray:
     """1 minus F1 of the second class in each task; NaN in tasks of one class."""
     said = z > 0
-    count = [np.bincount(task, values, minlength=n_tasks) for values in (y & said, y.astype(float), said)]
-    both = (count[1] > 0) & (count[1] < np.bincount(task, minlength=n_tasks))
+    count = [
+        np.bincount(observation_task, values, minlength=n_tasks)
+        for values in (y & said, y.astype(float), said)
+    ]
+    both = (count[1] > 0) & (count[1] < np.bincount(observation_task, minlength=n_tasks))
     return np.where(both, 1.0 - 2.0 * count[0] / np.maximum(count[1] + count[2], 1.0), np.nan)
 
 
 def errors_by_task(
-    rows: np.ndarray, task: np.ndarray, n_tasks: int, second_class: np.ndarray | None = None
+    rows: np.ndarray, observation_task: np.ndarray, n_tasks: int, second_class: np.ndarray | None = None
 ) -> np.ndarray:
     """Error of each task from those of its rows; NaN where there is none.
 
@@ -321,7 +326,7 @@ def errors_by_task(
     ----------
     rows : ndarray (n,)
         Errors of `relative_errors`, or of `class_errors` if ``second_class`` is given.
-    task : ndarray (n,) of int
+    observation_task : ndarray (n,) of int
         Position of the task of each row.
     n_tasks : int
         How many tasks.
@@ -336,6 +341,6 @@ def errors_by_task(
     with np.errstate(over="ignore"):
         values = rows**2 if second_class is None else rows
     kept = np.ones(len(rows), dtype=bool) if second_class is None else second_class
-    n_rows = np.bincount(task[kept], minlength=n_tasks)
-    total = np.bincount(task[kept], values[kept], minlength=n_tasks)
+    n_rows = np.bincount(observation_task[kept], minlength=n_tasks)
+    total = np.bincount(observation_task[kept], values[kept], minlength=n_tasks)
     return np.divide(total, n_rows, out=np.full(n_tasks, np.nan), where=n_rows > 0)

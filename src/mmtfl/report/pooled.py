@@ -1,9 +1,9 @@
-"""One model for the rows of all tasks, with an intercept of each task's own: ridge or lasso.
+"""One ridge or lasso for the rows of all tasks, with an intercept for each task.
 
 For the squared loss, features and targets measured from the means of their task make the intercepts vanish
 from the problem. For the logistic loss the intercepts are the coefficients of the tasks' indicator columns,
-which are made so long that the penalty on them is next to nothing; so they are where a sparse X forbids to
-take means off.
+which are scaled up so far that the penalty on them is next to nothing. The same is done where X is sparse,
+because subtracting means would make it dense.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
-from mmtfl.data.tasks import Tasks
+from mmtfl.estimators.search import path
+from mmtfl.estimators.single_task import better_of_ridge_and_lasso
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Squared
-from mmtfl.objective.objective import Objective
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.selection.path import alpha_grid
-from mmtfl.selection.search import path
+from mmtfl.objective.problem import Problem
+from mmtfl.solvers.path import alpha_grid
+from mmtfl.tasks.container import Tasks
 
 __all__ = ["Pooled", "fit_pooled"]
 
@@ -58,15 +59,15 @@ class Pooled:
     p: int
     alpha: float
 
-    def decision(self, X: Any, task: np.ndarray) -> np.ndarray:
+    def decision(self, X: Any, observation_task: np.ndarray) -> np.ndarray:
         """Predicted values, or log odds, of rows of tasks given by position."""
-        return (X @ self.coef + self.intercept[task]) * self.unit[task]
+        return (X @ self.coef + self.intercept[observation_task]) * self.unit[observation_task]
 
 
 def fit_pooled(
     X: Any,
     y: np.ndarray,
-    task: np.ndarray,
+    observation_task: np.ndarray,
     folds: Sequence[Fold],
     *,
     classify: bool = False,
@@ -83,7 +84,7 @@ def fit_pooled(
         Rows of all tasks.
     y : ndarray of shape (n,)
         Targets; 0 and 1 for classes.
-    task : ndarray of shape (n,) of int
+    observation_task : ndarray of shape (n,) of int
         Position of the task of each row.
     folds : sequence of (train, test)
         Row numbers, by which the strength is chosen.
@@ -114,79 +115,76 @@ def fit_pooled(
     >>> model.coef.round(2).tolist(), model.intercept.round().tolist()
     ([2.0], [10.0, -10.0])
     """
-    n_tasks = int(task.max()) + 1
+    n_tasks = int(observation_task.max()) + 1
+
+    options = {"classify": classify, "standardize": standardize}
+    options |= {"fit_intercept": fit_intercept, "scale_tasks": scale_tasks}
 
     def part(rows: Any) -> _Part:
-        return _Part(
-            X[rows],
-            np.asarray(y, dtype=float)[rows],
-            task[rows],
-            n_tasks,
-            classify=classify,
-            standardize=standardize,
-            fit_intercept=fit_intercept,
-            scale_tasks=scale_tasks,
-        )
+        return _Part(X[rows], np.asarray(y, dtype=float)[rows], observation_task[rows], n_tasks, **options)
 
     whole, parts = part(np.arange(len(y))), [(part(train), test) for train, test in folds]
-    found: list[tuple[float, int, np.ndarray, int]] = []
-    for p, ratio in RATIOS.items():
-        alphas = whole.strengths(p, n_strengths, ratio)
-        held_out = [fitted.losses(p, alphas, X[test], y[test], task[test]) for fitted, test in parts]
+
+    def search(p: int) -> tuple[float, tuple[int, np.ndarray]]:
+        alphas = whole.strengths(p, n_strengths, RATIOS[p])
+        held_out = [
+            fitted.losses(p, alphas, X[test], y[test], observation_task[test]) for fitted, test in parts
+        ]
         loss = np.sum(held_out, axis=0)
-        found.append((float(loss.min()), p, alphas, int(loss.argmin())))
-    _, p, alphas, i = min(found, key=lambda entry: entry[0])
-    return whole.models(p, alphas[: i + 1])[i]
+        return -float(loss.min()), (p, alphas[: int(loss.argmin()) + 1])
+
+    return whole.models(*better_of_ridge_and_lasso(search))[-1]
 
 
 class _Part:
-    """Some rows, without what belongs to their task alone: the means, where there are intercepts."""
+    """Some rows, measured from the means of their task where there are intercepts."""
 
-    def __init__(self, X, y, task, n_tasks, *, classify, standardize, fit_intercept, scale_tasks):
+    def __init__(self, X, y, observation_task, n_tasks, *, classify, standardize, fit_intercept, scale_tasks):
         is_sparse = sparse.issparse(X)
-        self.task, self.n_tasks, self.classify = task, n_tasks, classify
-        self.unit = _units(y, task, n_tasks) if scale_tasks and not classify else np.ones(n_tasks)
-        y = y / self.unit[task]
+        self.observation_task, self.n_tasks, self.classify = observation_task, n_tasks, classify
+        self.unit = _units(y, observation_task, n_tasks) if scale_tasks and not classify else np.ones(n_tasks)
+        y = y / self.unit[observation_task]
         self.x_mean, self.y_mean = np.zeros((n_tasks, X.shape[1])), np.zeros(n_tasks)
         largest = _largest(X)
         if fit_intercept:
-            self.y_mean = _means(y, task, n_tasks)
+            self.y_mean = _means(y, observation_task, n_tasks)
         if fit_intercept and not is_sparse:
-            self.x_mean = _means(X, task, n_tasks)
-            X = X - self.x_mean[task]
+            self.x_mean = _means(X, observation_task, n_tasks)
+            X = X - self.x_mean[observation_task]
         spread = StandardScaler(with_mean=False).fit(X).var_ ** 0.5
-        # nothing divided by infinity is left of a column that does not vary within tasks
+        # a column that does not vary within tasks is divided by infinity: it becomes zero
         self.scale = np.where(spread > ROUNDING * largest, spread if standardize else 1.0, np.inf)
         self.X = X @ sparse.diags(1.0 / self.scale) if is_sparse else X / self.scale
-        self.residual = y - (0.5 if classify and not fit_intercept else self.y_mean[task])
+        self.residual = y - (0.5 if classify and not fit_intercept else self.y_mean[observation_task])
         self.target = y if classify else self.residual
         self.has_indicators = fit_intercept and (classify or is_sparse)
 
     def strengths(self, p: int, n_strengths: int, ratio: float | None) -> np.ndarray:
         """From a strength that gives next to nothing down: by the gradient of the model without features."""
         design = Design(Tasks.from_rows(self.X, self.residual), fit_intercept=False)
-        objective = Objective(design, Squared(), make_penalty(float(p), np.inf, 1.0))
-        return alpha_grid(objective, n_strengths, ratio)
+        penalty = make_penalty(float(p), np.inf, 1.0)
+        return alpha_grid(Problem(design, Squared()), penalty, n_strengths, ratio)
 
     def models(self, p: int, alphas: np.ndarray) -> list[Pooled]:
         """The model at every strength."""
         loss = "logistic" if self.classify else "squared"
         X = self._with_indicators() if self.has_indicators else self.X
-        found = path(
-            X, self.target, p=p, k=np.inf, alphas=alphas, loss=loss, fit_intercept=False, tol=TOL
-        )  # fmt: skip
+        options: dict[str, Any] = {"loss": loss, "fit_intercept": False, "tol": TOL}
+        found = path(X, self.target, p=p, k=np.inf, alphas=alphas, **options)
         return [self._model(found.coef(i)[0], p, float(alpha)) for i, alpha in enumerate(found.alphas)]
 
-    def losses(self, p: int, alphas: np.ndarray, X: Any, y: np.ndarray, task: np.ndarray) -> np.ndarray:
+    def losses(
+        self, p: int, alphas: np.ndarray, X: Any, y: np.ndarray, observation_task: np.ndarray
+    ) -> np.ndarray:
         """Loss of other rows at every strength, in units of each task."""
-        z = np.array([model.decision(X, task) for model in self.models(p, alphas)])
+        z = np.array([model.decision(X, observation_task) for model in self.models(p, alphas)])
         if self.classify:
             return np.logaddexp(0.0, np.where(y > 0, -z, z)).sum(axis=1)
-        return (((y - z) / self.unit[task]) ** 2).sum(axis=1)
+        return (((y - z) / self.unit[observation_task]) ** 2).sum(axis=1)
 
     def _with_indicators(self) -> Any:
-        n_rows = len(self.task)
-        place = (np.full(n_rows, LENGTH), (np.arange(n_rows), self.task))
+        n_rows = len(self.observation_task)
+        place = (np.full(n_rows, LENGTH), (np.arange(n_rows), self.observation_task))
         columns = sparse.csr_matrix(place, shape=(n_rows, self.n_tasks))
         if sparse.issparse(self.X) or n_rows * self.n_tasks > MOST_DENSE:
             return sparse.hstack([sparse.csr_matrix(self.X), columns], format="csr")
@@ -200,15 +198,15 @@ class _Part:
         return Pooled(coef, intercept, self.unit, p, alpha)
 
 
-def _means(values: np.ndarray, task: np.ndarray, n_tasks: int) -> np.ndarray:
+def _means(values: np.ndarray, observation_task: np.ndarray, n_tasks: int) -> np.ndarray:
     """Mean of each task; that of all rows for a task that has none."""
     mean = values.mean(axis=0)
-    groups = [values[task == t] for t in range(n_tasks)]
+    groups = [values[observation_task == t] for t in range(n_tasks)]
     return np.array([group.mean(axis=0) if len(group) else mean for group in groups])
 
 
-def _units(y: np.ndarray, task: np.ndarray, n_tasks: int) -> np.ndarray:
-    groups = [y[task == t] for t in range(n_tasks)]
+def _units(y: np.ndarray, observation_task: np.ndarray, n_tasks: int) -> np.ndarray:
+    groups = [y[observation_task == t] for t in range(n_tasks)]
     return np.array([group.std() if len(group) and np.ptp(group) > 0 else 1.0 for group in groups])
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.data.plain import plain
-from mmtfl.estimators.usage import FeatureUse, feature_use, used_by, used_by_how_many
+from mmtfl.estimators.usage import KINDS, FeatureUse, Range, feature_use, used_by, used_by_how_many
+from mmtfl.persistence.json_values import plain
 from mmtfl.report.evaluation import Evaluation, TaskScores, evaluate
-from mmtfl.report.searches import SearchCurve, SearchGrid, SearchSummary, describe_search
+from mmtfl.report.search_summary import SearchCurve, SearchGrid, SearchSummary, describe_search
 
 __all__ = [
     "Convergence",
@@ -29,13 +29,6 @@ __all__ = [
     "evaluate",
 ]
 
-KINDS = ("shared", "partial", "single", "none")
-MEANINGS = {  # what a kind is called where people read it
-    "shared": "used by all tasks",
-    "partial": "used by some tasks",
-    "single": "used by one task",
-    "none": "not used",
-}
 SIZES = {  # how the size of a feature is called in tables, and what it measures
     "c": ("c", "what the tasks share: how large a feature is over all tasks"),
     "shared": ("shared part", "norm over tasks of the part of the coefficients that the tasks share"),
@@ -213,11 +206,8 @@ class ModelSummary:
     def as_dict(self) -> dict[str, Any]:
         """Everything but the coefficient matrices, as strict JSON types: infinities are text, NaN is None."""
         left_out = ("coef", "spread", "scaled_coef")
-        return {
-            field.name: plain(getattr(self, field.name))
-            for field in fields(self)
-            if field.name not in left_out
-        }
+        names = [field.name for field in fields(self) if field.name not in left_out]
+        return {name: plain(getattr(self, name)) for name in names}
 
 
 def describe(model: Any) -> ModelSummary:
@@ -253,13 +243,11 @@ def describe(model: Any) -> ModelSummary:
     fitted = getattr(model, "best_estimator_", model)  # a search around a model has the model inside
     use, spread, in_fit = feature_use(fitted), fitted._feature_spread(), _scaled_in_fit(fitted)
     kind = "classification" if is_classifier(fitted) else "regression"
-    features = _features(fitted, use)
+    features, inner = _features(fitted, use), type(fitted).__name__
     n_tasks, n_features = fitted.coef_.shape
     return ModelSummary(
         title=f"{kind.capitalize()} of {_count(n_tasks, 'task')} on {_count(n_features, 'feature')}",
-        model=type(fitted).__name__
-        if fitted is model
-        else f"{type(model).__name__}({type(fitted).__name__})",
+        model=inner if fitted is model else f"{type(model).__name__}({inner})",
         kind=kind,
         classes=_classes(model, fitted) if kind == "classification" else None,
         member=_member(fitted),
@@ -295,26 +283,28 @@ def _classes(model: Any, fitted: Any) -> list[Any]:
 
 def _features(model: Any, use: FeatureUse) -> list[FeatureSummary]:
     names, size = model._feature_names(), _size(model)[1]
-    per_sd = use.per_sd
     return [
         FeatureSummary(
-            name=names[j],
-            position=j,
-            size=float(size[j]),
-            n_tasks=int(use.n_tasks[j]),
-            n_possible=int(use.n_possible[j]),
-            kind=str(use.kind[j]),
-            used_by=used_by(use, j),
-            mean_coef=float(use.coef.mean[j]),
-            min_coef=float(use.coef.low[j]),
-            max_coef=float(use.coef.high[j]),
-            mean_coef_per_sd=None if per_sd is None else float(per_sd.mean[j]),
-            min_coef_per_sd=None if per_sd is None else float(per_sd.low[j]),
-            max_coef_per_sd=None if per_sd is None else float(per_sd.high[j]),
+            names[j],
+            j,
+            float(size[j]),
+            int(use.n_tasks[j]),
+            int(use.n_possible[j]),
+            str(use.kind[j]),
+            used_by(use, j),
+            *_range(use.coef, j),
+            *_range(use.per_sd, j),
             agreement=float(use.agreement[j]) if use.n_tasks[j] else None,
         )
         for j in np.argsort(-size, kind="stable").tolist()
     ]
+
+
+def _range(found: Range | None, j: int) -> tuple[Any, Any, Any]:
+    """Mean, smallest and largest coefficient of a feature; None where they are not known."""
+    if found is None:
+        return None, None, None
+    return float(found.mean[j]), float(found.low[j]), float(found.high[j])
 
 
 def _usage(use: FeatureUse) -> str:

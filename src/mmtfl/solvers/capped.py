@@ -10,15 +10,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mmtfl.data.tasks import Tasks
-from mmtfl.objective.design import Design
-from mmtfl.objective.losses import Loss
-from mmtfl.objective.objective import Objective
 from mmtfl.objective.penalties import RowPower
-from mmtfl.solvers.additive.solve import check_range
+from mmtfl.objective.problem import Problem
 from mmtfl.solvers.blas import one_blas_thread
-from mmtfl.solvers.block import RowDescent
+from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
+from mmtfl.solvers.two_parts.solve_two_parts import check_range
 
 _MOST_STAGES = 100
 _GRID_PASSES = 100  # classes that free features separate have no minimum, and would take all passes
@@ -49,41 +46,33 @@ class CappedRows:
 
 
 class CappedDescent:
-    """Solve stages on one design; keeps what it has gathered for the next call.
+    """Solve stages on one problem; keeps what it has gathered for the next call."""
 
-    Parameters
-    ----------
-    design : Design
-        The data.
-    loss : Loss
-        The loss of a row.
-    """
-
-    def __init__(self, design: Design, loss: Loss):
-        self.objective = Objective(design, loss, RowPower(1.0, 1.0, np.inf))
-        check_range(self.objective)
-        self._rows = RowDescent(self.objective)
+    def __init__(self, problem: Problem):
+        check_range(problem)
+        self.problem = problem
+        self._rows = RowDescent(problem)
 
     def solve(self, penalty: CappedRows, start=None, *, max_iter: int, tol: float) -> Solution:
         """Stages from the rows of `start` past the cap, or from the lasso, until no row changes side.
 
         The history is the objective after each stage, `n_iter` the passes over the data of all stages.
         """
-        design = self.objective.design
+        design = self.problem.design
         A = np.zeros((design.n_features, design.n_tasks)) if start is None else np.asarray(start, dtype=float)
         history: list[float] = []
         n_iter, intercept, stage = 0, None, None
         free = penalty.past_cap(A)
         for _ in range(_MOST_STAGES):
-            self.objective.penalty = RowPower(1.0, np.where(free, 0.0, penalty.alpha), np.inf)
-            stage = self._rows.solve(A, intercept, max_iter=max_iter - n_iter, tol=tol)
-            value = stage.objective - self.objective.penalty.value(stage.A) + penalty.value(stage.A)
+            entries = RowPower(1.0, np.where(free, 0.0, penalty.alpha), np.inf)
+            stage = self._rows.solve(entries, A, intercept, max_iter=max_iter - n_iter, tol=tol)
+            value = stage.objective - entries.value(stage.A) + penalty.value(stage.A)
             n_iter += stage.n_iter
             history.append(value)
             A, intercept, was_free = stage.A, stage.intercept, free
             free = penalty.past_cap(A)
             settled = np.array_equal(free, was_free)
-            stalled = len(history) > 1 and history[-2] - value <= _STALLED * self.objective.null_value
+            stalled = len(history) > 1 and history[-2] - value <= _STALLED * self.problem.null_value
             if settled or stalled or n_iter >= max_iter:
                 break
         assert stage is not None
@@ -101,14 +90,14 @@ class CappedDescent:
 class CappedGrid:
     """Solutions at many strengths and caps: stages from the lasso of each strength, which its caps share."""
 
-    def __init__(self, design: Design, loss: Loss):
-        self._descent = CappedDescent(design, loss)
+    def __init__(self, problem: Problem):
+        self._descent = CappedDescent(problem)
         self._lasso: tuple[float, np.ndarray | None] = (0.0, None)
 
     def largest(self) -> tuple[float, float]:
         """The smallest strength that leaves nothing, and a cap that no row reaches."""
-        objective = self._descent.objective
-        gradient, curvature = np.abs(objective.null_gradient), objective.curvature
+        problem = self._descent.problem
+        gradient, curvature = np.abs(problem.null_gradient), problem.curvature
         if not gradient.any():
             return 1.0, 1.0
         alone = np.divide(gradient, curvature, out=np.zeros_like(gradient), where=curvature > 0.0)
@@ -128,50 +117,33 @@ class CappedGrid:
 
 
 def solve_capped(
-    tasks: Tasks,
-    loss: Loss,
+    problem: Problem,
     penalty: CappedRows,
     *,
-    fit_intercept: bool = True,
-    column_scale: np.ndarray | None = None,
     start: np.ndarray | None = None,
     max_iter: int = 1000,
     tol: float = 1e-7,
 ) -> Solution:
     """Descend by stages on the loss plus capped-l1 rows, from the lasso or from `start`.
 
-    Parameters
-    ----------
-    tasks : Tasks
-        The data.
-    loss : Squared or Logistic
-        The loss of a row.
-    penalty : CappedRows
-        Strength and cap.
-    fit_intercept : bool
-        Whether each task has an unpenalised constant.
-    column_scale : ndarray (n_features,), optional
-        Work on X / column_scale, without copying X; A comes back in those units.
-    start : ndarray (n_features, n_tasks), optional
-        Where to begin.
-    max_iter : int
-        Passes over the data at most, over all stages.
-    tol : float
-        Stop a stage when its violation is below this share of the largest gradient entry at A = 0.
+    `max_iter` counts the passes over the data of all stages; a stage stops when its violation is below `tol`
+    of the largest gradient entry at A = 0.
 
     Examples
     --------
     Beyond the cap nothing is shrunk: the lasso would give 3 and 0.5.
 
     >>> import numpy as np
-    >>> from mmtfl.data import Tasks
+    >>> from mmtfl.tasks import Tasks
+    >>> from mmtfl.objective.design import Design
     >>> from mmtfl.objective.losses import Squared
+    >>> from mmtfl.objective.problem import Problem
     >>> from mmtfl.solvers.capped import CappedRows, solve_capped
     >>> tasks = Tasks.from_rows(np.eye(2), [4.0, 1.5], [0, 0])
-    >>> found = solve_capped(tasks, Squared(), CappedRows(alpha=0.5, cap=1.0), fit_intercept=False)
+    >>> problem = Problem(Design(tasks, fit_intercept=False), Squared())
+    >>> found = solve_capped(problem, CappedRows(alpha=0.5, cap=1.0))
     >>> found.A.round(6).ravel(), len(found.history)
     (array([4. , 0.5]), 2)
     """
     with one_blas_thread():
-        design = Design(tasks, column_scale=column_scale, fit_intercept=fit_intercept)
-        return CappedDescent(design, loss).solve(penalty, start, max_iter=max_iter, tol=tol)
+        return CappedDescent(problem).solve(penalty, start, max_iter=max_iter, tol=tol)

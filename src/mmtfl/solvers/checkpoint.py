@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.data.archive import ModelFileError, read_archive, write_archive
-from mmtfl.data.files import check_target
+from mmtfl.persistence.archive import ModelFileError, read_archive, write_archive
+from mmtfl.persistence.files import check_target
 from mmtfl.solvers.solution import Solution
 
 Arrays = dict[str, np.ndarray]

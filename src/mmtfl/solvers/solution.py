@@ -40,3 +40,20 @@ class Solution:
     history: np.ndarray = field(repr=False)
     converged: bool
     solver: str
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveSolution(Solution):
+    """A minimum of the additive objective: ``A = shared + specific``.
+
+    Attributes
+    ----------
+    shared, specific : ndarray (n_features, n_tasks)
+        P and Q, in the units the penalties see.
+    loss : float
+        The objective without the penalties.
+    """
+
+    shared: np.ndarray
+    specific: np.ndarray
+    loss: float

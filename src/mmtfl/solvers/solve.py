@@ -5,17 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from mmtfl.data.tasks import Tasks
-from mmtfl.engine.base import Engine
-from mmtfl.engine.threads import Threads
-from mmtfl.objective.design import Design
-from mmtfl.objective.losses import Loss
-from mmtfl.objective.objective import Objective
-from mmtfl.objective.penalties import LogRows, RowPower
-from mmtfl.solvers.alternating import Report, alternate
+from mmtfl.engines.base import Engine
+from mmtfl.engines.threads import Threads
+from mmtfl.objective.penalties import RowPenalty
+from mmtfl.objective.problem import Problem
+from mmtfl.solvers.algorithm1 import Report, run_algorithm1
 from mmtfl.solvers.blas import one_blas_thread
-from mmtfl.solvers.block import RowDescent
 from mmtfl.solvers.checkpoint import Book
+from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.starts import best_of_starts
 
@@ -24,13 +21,10 @@ _POLISH_TOL = 1e-13  # next to the rounding of a gradient
 
 
 def solve(
-    tasks: Tasks,
-    loss: Loss,
-    penalty: RowPower | LogRows,
+    problem: Problem,
+    penalty: RowPenalty,
     *,
     solver: str = "auto",
-    fit_intercept: bool = True,
-    column_scale: np.ndarray | None = None,
     start: np.ndarray | None = None,
     max_iter: int = 1000,
     tol: float = 1e-7,
@@ -40,23 +34,17 @@ def solve(
     report: Report | None = None,
     book: Book | None = None,
 ) -> Solution:
-    """Minimise the joint form (2) over tasks.
+    """Minimise the joint form (2).
 
     Parameters
     ----------
-    tasks : Tasks
-        The data.
-    loss : Squared or Logistic
-        The loss of a row.
-    penalty : RowPower or LogRows
+    problem : Problem
+        Data, here or elsewhere, and loss.
+    penalty : RowPenalty
         The member of the family, with its strength.
     solver : {"auto", "alternating", "block"}
         "alternating" is Algorithm 1 from c = 1, finished by rows; "block" is row descent, for the concave
         members from several starts of which the lowest objective is kept; "auto" picks.
-    fit_intercept : bool
-        Whether each task has an unpenalised constant.
-    column_scale : ndarray (n_features,), optional
-        Work on X / column_scale, without copying X; A comes back in those units.
     start : ndarray (n_features, n_tasks), optional
         Where to begin.
     max_iter : int
@@ -79,13 +67,15 @@ def solve(
     Examples
     --------
     >>> import numpy as np
-    >>> from mmtfl.data import Tasks
+    >>> from mmtfl.tasks import Tasks
+    >>> from mmtfl.objective.design import Design
     >>> from mmtfl.objective.losses import Squared
     >>> from mmtfl.objective.penalties import make_penalty
+    >>> from mmtfl.objective.problem import Problem
     >>> from mmtfl.solvers import solve
     >>> tasks = Tasks.from_rows(np.eye(4), [4.0, 0.0, 2.0, 0.0], [0, 0, 1, 1])
-    >>> solution = solve(tasks, Squared(), make_penalty(2, 2, 0.5), fit_intercept=False)
-    >>> solution.A.round(6)
+    >>> problem = Problem(Design(tasks, fit_intercept=False), Squared())
+    >>> solve(problem, make_penalty(2, 2, 0.5)).A.round(6)
     array([[3., 0.],
            [0., 0.],
            [0., 1.],
@@ -97,18 +87,16 @@ def solve(
     if known is not None:
         return known
     with one_blas_thread():
-        objective = Objective(
-            Design(tasks, column_scale=column_scale, fit_intercept=fit_intercept), loss, penalty
-        )
-        objective, factor = moderate(objective)
-        if factor is not None and start is not None:
-            start = start * factor[:, None]
+        problem, factor = problem.moderated()
+        if factor is not None:
+            penalty = penalty.rescaled(1.0 / factor)
+            start = None if start is None else start * factor[:, None]
         solution = _dispatch(
-            objective, solver, engine or Threads(n_jobs), start=start, max_iter=max_iter, tol=tol,
+            problem, penalty, solver, engine or Threads(n_jobs), start=start, max_iter=max_iter, tol=tol,
             passes={"report": report, "book": book},
         )  # fmt: skip
         if polish and solution.converged:
-            solution = _polished(objective, solution, polish)
+            solution = _polished(problem, penalty, solution, polish)
         if factor is not None:
             solution = replace(solution, A=solution.A / factor[:, None])
     if book is not None:
@@ -116,32 +104,40 @@ def solve(
     return solution
 
 
-def _polished(objective: Objective, solution: Solution, max_iter: int) -> Solution:
+def _polished(problem: Problem, penalty: RowPenalty, solution: Solution, max_iter: int) -> Solution:
     """The solution after a few more passes of row descent; the objective does not rise."""
-    found = RowDescent(objective).solve(solution.A, solution.intercept, max_iter=max_iter, tol=_POLISH_TOL)
+    found = RowDescent(problem).solve(
+        penalty, solution.A, solution.intercept, max_iter=max_iter, tol=_POLISH_TOL
+    )
     history = np.concatenate([solution.history, found.history])
     return replace(found, history=history, n_iter=len(history), converged=True, solver=solution.solver)
 
 
-def moderate(objective: Objective) -> tuple[Objective, np.ndarray | None]:
-    """The same problem in columns of moderate size, if squares of the given ones could leave the floats."""
-    design, factor = objective.design.moderated(objective.null_gradient)
-    if factor is None:
-        return objective, None
-    return Objective(design, objective.loss, objective.penalty.rescaled(1.0 / factor)), factor
-
-
-def _dispatch(objective, solver, engine, *, start, passes, **options) -> Solution:
-    penalty = objective.penalty
-    # what runs elsewhere is Algorithm 1; the others need all rows in one place
-    if solver == "auto" and not engine.is_here:
-        solver = "alternating"
+def _dispatch(problem, penalty, solver, engine, *, start, passes, **options) -> Solution:
+    is_elsewhere = problem.design.placed is not None
+    _check_reach(penalty, solver, is_elsewhere)
     # At p = inf Algorithm 1 stands still (docs/model.md section 4): rows do its work.
-    if solver == "alternating" and not math.isinf(penalty.p):
-        return alternate(objective, engine, start=start, **options, **passes)
+    passes_move = not math.isinf(penalty.p)
+    # what runs elsewhere is Algorithm 1; the others need all rows in one place
+    by_tasks = is_elsewhere or not engine.is_here or penalty.is_ridge_like
+    if passes_move and (solver == "alternating" or (solver == "auto" and by_tasks)):
+        return run_algorithm1(problem, penalty, engine, start=start, **options, **passes)
     if not penalty.is_convex:
-        return best_of_starts(objective, start=start, **options)
-    if solver == "auto" and penalty.p == 2.0 and penalty.power > 1.0:
-        # no row is ever dropped, and the tasks' own ridge problems are solved directly
-        return alternate(objective, engine, start=start, **options, **passes)
-    return RowDescent(objective).solve(start, **options)
+        return best_of_starts(problem, penalty, start=start, **options)
+    return RowDescent(problem).solve(penalty, start, **options)
+
+
+def _check_reach(penalty: RowPenalty, solver: str, is_elsewhere: bool) -> None:
+    """Row descent needs all rows in memory."""
+    if not is_elsewhere:
+        return
+    if solver == "block":
+        raise ValueError(
+            "solver='block' needs all rows in memory: use 'auto' for stored tasks, or load them with "
+            "stored.load()."
+        )
+    if math.isinf(penalty.p):
+        raise ValueError(
+            "p=inf is solved by rows, which need all data in memory: load them with stored.load(), or "
+            "choose a finite p."
+        )

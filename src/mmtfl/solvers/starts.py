@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.objective.objective import Objective
-from mmtfl.objective.penalties import RowPower
-from mmtfl.solvers.block import RowDescent
+from mmtfl.objective.penalties import RowPenalty, RowPower
+from mmtfl.objective.problem import Problem
+from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
 
 _FEW_PASSES = 20
@@ -26,74 +26,66 @@ _MOST = 0.5  # share of the features above which leaving the others out saves no
 Place = tuple[Any, Any]  # A and intercepts, either of which may be None
 
 
-def best_of_starts(objective: Objective, *, start=None, max_iter: int, tol: float) -> Solution:
+def best_of_starts(
+    problem: Problem, penalty: RowPenalty, *, start=None, max_iter: int, tol: float
+) -> Solution:
     """The lowest of what row descent reaches from every start.
 
     The starts are weighed on the features that the convex problem meets on its way, which are few where
     features are many; the last descent looks at all of them.
     """
-    descent = RowDescent(objective)
-    convex = convex_start(objective, descent)
-    descent.working_set.add(_promising(objective, descent, start))
-    places = _starts(objective, descent, convex, start)
-    best = min((descent.settle(*place, tol=_ROUGH) for place in places), key=lambda at: at.objective)
-    solution = descent.solve(best.A, best.intercept, max_iter=max_iter, tol=tol)
+    descent = RowDescent(problem)
+    convex = convex_start(descent, penalty)
+    descent.working_set.add(_promising(descent, penalty, start))
+    places = _starts(descent, penalty, convex, start)
+    best = min((descent.settle(penalty, *place, tol=_ROUGH) for place in places), key=lambda at: at.objective)
+    solution = descent.solve(penalty, best.A, best.intercept, max_iter=max_iter, tol=tol)
     history = np.concatenate([[best.objective_before], solution.history])
     return replace(solution, history=history, n_iter=len(history))
 
 
-def _promising(objective: Objective, descent: RowDescent, start) -> np.ndarray:
+def _promising(descent: RowDescent, penalty: RowPenalty, start) -> np.ndarray:
     """Features to weigh starts on: those of `start`, and the steepest at zero if few were gathered so far."""
-    n_features, n_gathered = objective.design.n_features, descent.working_set.size
+    problem = descent.problem
+    n_features, n_gathered = problem.design.n_features, descent.working_set.size
     if n_features <= _FEWEST or n_gathered > _MOST * n_features:
         return np.arange(n_features)
-    steepness = RowPower(objective.penalty.p, 1.0, 1.0).dual_norm(objective.null_gradient)
+    steepness = penalty.dual_norm(problem.null_gradient)
     chosen = np.argsort(-steepness, kind="stable")[: max(0, _FEWEST - n_gathered)]
     return chosen if start is None else np.union1d(chosen, np.flatnonzero(np.any(start != 0.0, axis=1)))
 
 
-def _starts(objective: Objective, descent: RowDescent, convex: Place, start) -> Iterator[Place]:
+def _starts(descent: RowDescent, penalty: RowPenalty, convex: Place, start) -> Iterator[Place]:
     if start is not None:
         yield start, None
     yield convex
-    if math.isinf(objective.penalty.p):
+    if math.isinf(penalty.p):
         # Algorithm 1 says nothing here: given c it asks for |a| <= c, and that a gives the same c back
         yield None, None
         return
-    yield descent.rough_passes(_FEW_PASSES)
+    yield descent.rough_passes(penalty, _FEW_PASSES)
     # rising is the dearest of the three: not where features are many, nor where there is a better guess
-    if start is None and descent.working_set.size == objective.design.n_features:
-        yield rising_start(objective, descent)
+    if start is None and descent.working_set.size == descent.problem.design.n_features:
+        yield rising_start(descent, penalty)
 
 
-def convex_start(objective: Objective, descent: RowDescent, max_iter: int = _CONVEX_STEPS) -> Place:
+def convex_start(descent: RowDescent, penalty: RowPenalty) -> Place:
     """The (2, 2) solution at the same alpha, roughly."""
-    descent.objective = Objective(objective.design, objective.loss, RowPower(2, objective.penalty.alpha, 2))
-    descent.objective.__dict__["null_gradient"] = objective.null_gradient
-    try:
-        solution = descent.solve(max_iter=max_iter, tol=10 * _ROUGH)
-        return solution.A, solution.intercept
-    finally:
-        descent.objective = objective
+    convex = RowPower(2, penalty.alpha, 2)
+    solution = descent.solve(convex, max_iter=_CONVEX_STEPS, tol=10 * _ROUGH)
+    return solution.A, solution.intercept
 
 
-def dense_start(objective: Objective, descent: RowDescent) -> Place:
+def dense_start(descent: RowDescent, penalty: RowPenalty) -> Place:
     """The first pass of Algorithm 1 (one well-posed problem per task); at p = inf the convex solution."""
-    if math.isinf(objective.penalty.p):
-        return convex_start(objective, descent)
-    return descent.rough_passes(1)
+    if math.isinf(penalty.p):
+        return convex_start(descent, penalty)
+    return descent.rough_passes(penalty, 1)
 
 
-def rising_start(objective: Objective, descent: RowDescent) -> Place:
+def rising_start(descent: RowDescent, penalty: RowPenalty) -> Place:
     """From a dense start at a small alpha up towards the one asked for."""
-    penalty = objective.penalty
-    place: Place = (None, None)
-    try:
-        for share in _RISING:
-            objective.penalty = penalty.at(share * penalty.alpha)
-            if share == _RISING[0]:
-                place = dense_start(objective, descent)
-            place = descent.settle(*place, tol=_ROUGH)[:2]
-    finally:
-        objective.penalty = penalty
+    place = dense_start(descent, penalty.at(_RISING[0] * penalty.alpha))
+    for share in _RISING:
+        place = descent.settle(penalty.at(share * penalty.alpha), *place, tol=_ROUGH)[:2]
     return place

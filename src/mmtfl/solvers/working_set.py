@@ -7,7 +7,7 @@ import numpy as np
 from mmtfl.objective.design import CONSTANT, Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import RowPenalty
-from mmtfl.solvers.extrapolation import Track
+from mmtfl.solvers.anderson import Track
 
 _ROOM = 4  # growth of the arrays: room that is never written to costs no memory
 _NOTHING = np.empty(0)
@@ -84,8 +84,7 @@ class WorkingSet:
         self._prepare(part)
 
     def _prepare(self, part: slice) -> None:
-        from mmtfl.objective import columns
-        from mmtfl.solvers import kernels
+        from mmtfl.kernels import columns, sweeps
 
         design, x = self.design, self.x[part]
         if self.prepared:
@@ -96,18 +95,18 @@ class WorkingSet:
             )
             self.base.means[part], self.base.curvature[part] = means, curvature  # shared: equal for all tasks
         else:
-            kernels.weighted_moments(
+            sweeps.weighted_moments(
                 x, np.arange(len(x)), self.start, self.length, self.begin, self.base.weight,
                 design.fit_intercept, CONSTANT, self.base.means[part], self.base.curvature[part],
             )  # fmt: skip
 
     def reweighted(self, weight: np.ndarray, rows: np.ndarray) -> Model:
         """The model with other row weights, for sweeps over `rows` alone."""
-        from mmtfl.solvers import kernels
+        from mmtfl.kernels import sweeps
 
         design = self.design
         means, curvature = np.zeros((2, self.size, design.n_tasks))
-        kernels.weighted_moments(
+        sweeps.weighted_moments(
             self.x, rows, self.start, self.length, self.begin, weight, design.fit_intercept, CONSTANT,
             means, curvature,
         )  # fmt: skip
@@ -125,7 +124,7 @@ class WorkingSet:
 
         Returns how much the first sweep moved a slope at most.
         """
-        from mmtfl.solvers import kernels
+        from mmtfl.kernels import sweeps
 
         begin, state, h = self.begin, -slope_z, _NOTHING
         use_gram = self.prepared and self._prefers_gram
@@ -140,14 +139,14 @@ class WorkingSet:
             if self.design.fit_intercept:
                 share = self.design.task_sums(state) / model.task_weight
                 state = state - h * self.design.spread(share)
-        alpha, eps = (part[self.features] for part in penalty.strengths(self.design.n_features))
-        solve, member = penalty.row_solver(), (*penalty.shape_numbers, alpha, eps)
+        solve, member = penalty.row_solver(), penalty.member_numbers
+        strengths = penalty.of_rows(self.features).row_numbers(self.size)
         track = Track(A, state.ravel(), rows, penalty.of_rows(self.features[rows]), h, use_gram, begin)
         done, first, thorough = 0, 0.0, True
         while done < max_sweeps:
-            n = kernels.sweeps(
+            n = sweeps.sweeps(
                 solve, use_gram, self.x, self.start, self.length, h, model.means, self.gram,
-                model.curvature, track.state, begin, rows, A, *member, thorough, tolerance,
+                model.curvature, track.state, begin, rows, A, member, strengths, thorough, tolerance,
                 track.iterates, track.states, track.moves,
             )  # fmt: skip
             if done == 0:
@@ -166,11 +165,11 @@ class WorkingSet:
 
     def image(self, change: np.ndarray) -> np.ndarray:
         """Change of the linear predictor (with optimal intercepts where columns are centred)."""
-        from mmtfl.solvers import kernels
+        from mmtfl.kernels import sweeps
 
         out = np.empty(len(self.root))
         rows = np.flatnonzero(np.any(change != 0.0, axis=1))
-        kernels.image(self.x, self.start, self.length, self.begin, rows, change, out)
+        sweeps.image(self.x, self.start, self.length, self.begin, rows, change, out)
         return out / self.root if self.prepared else out
 
     def centre(self, A: np.ndarray) -> np.ndarray:

@@ -1,11 +1,10 @@
-"""Loading a saved model: the one place that knows every class a file may name."""
+"""Load a saved model: the only module that knows every class a file may name."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
-from mmtfl.data.archive import ModelFileError, read_archive
 from mmtfl.estimators.additive import (
     DirtyClassifier,
     DirtyRegressor,
@@ -19,42 +18,29 @@ from mmtfl.estimators.classification import MMTFLClassifier
 from mmtfl.estimators.packing import Unsound
 from mmtfl.estimators.regression import MMTFLRegressor
 from mmtfl.estimators.saving import model_from_state
-from mmtfl.selection.additive_search import TwoStrengthCV
-from mmtfl.selection.path import Path
-from mmtfl.selection.search import MMTFLClassifierCV, MMTFLRegressorCV
-from mmtfl.selection.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
-from mmtfl.selection.splitting import TaskKFold
+from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
+from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
+from mmtfl.estimators.two_strength_search import TwoStrengthCV
+from mmtfl.model_selection.splitting import TaskKFold
+from mmtfl.persistence.archive import ModelFileError, read_archive
+from mmtfl.solvers.path import Path
 from mmtfl.tables.recipe import TableRecipe
-
-__all__ = ["load"]
 
 _PRODUCT = ("c_", "B_")
 _SEARCHED = ("alpha_", "alphas_", "best_p_", "best_k_", "best_score_", "cv_results_", "path_")
+_OUTLIERS = ("shared_", "outlier_", "outlier_tasks_")
 _PAIRS = (
-    "best_estimator_",
-    "best_params_",
-    "best_score_",
-    "best_index_",
-    "strengths_",
-    "cv_results_",
-    "n_splits_",
+    *("best_estimator_", "best_params_", "best_score_", "best_index_"),
+    *("strengths_", "cv_results_", "n_splits_"),
 )
-# every estimator a file may hold, and what it has learned beyond what all have
+# every estimator a file may hold, and the learned attributes it has beyond those of all estimators
 ESTIMATORS: dict[type, tuple[str, ...]] = {
-    MMTFLRegressor: _PRODUCT,
-    MMTFLClassifier: _PRODUCT,
-    MMTFLRegressorCV: _PRODUCT + _SEARCHED,
-    MMTFLClassifierCV: _PRODUCT + _SEARCHED,
-    SingleTaskRegressorCV: _PRODUCT + _SEARCHED,
-    SingleTaskClassifierCV: _PRODUCT + _SEARCHED,
-    DirtyRegressor: ("shared_", "specific_"),
-    DirtyClassifier: ("shared_", "specific_"),
-    RobustRegressor: ("shared_", "outlier_", "outlier_tasks_"),
-    RobustClassifier: ("shared_", "outlier_", "outlier_tasks_"),
-    LowRankRegressor: ("shared_", "outlier_", "outlier_tasks_"),
-    LowRankClassifier: ("shared_", "outlier_", "outlier_tasks_"),
-    CappedRegressor: ("capped_",),
-    CappedClassifier: ("capped_",),
+    **dict.fromkeys((MMTFLRegressor, MMTFLClassifier), _PRODUCT),
+    **dict.fromkeys((MMTFLRegressorCV, MMTFLClassifierCV), _PRODUCT + _SEARCHED),
+    **dict.fromkeys((SingleTaskRegressorCV, SingleTaskClassifierCV), _PRODUCT + _SEARCHED),
+    **dict.fromkeys((DirtyRegressor, DirtyClassifier), ("shared_", "specific_")),
+    **dict.fromkeys((RobustRegressor, RobustClassifier, LowRankRegressor, LowRankClassifier), _OUTLIERS),
+    **dict.fromkeys((CappedRegressor, CappedClassifier), ("capped_",)),
     TwoStrengthCV: _PAIRS,
 }
 _NEEDED = {cls.__name__: needed for cls, needed in ESTIMATORS.items()}
@@ -106,6 +92,6 @@ def load(path: str | os.PathLike[str]) -> Any:
         return model
     except MemoryError:
         raise
-    except Exception as error:  # a forged file may go wrong anywhere: it is the file that is wrong
+    except Exception as error:  # a forged file may fail anywhere, and the file is to blame
         why = str(error).partition("\n")[0].rstrip(".")
         raise ModelFileError(f"{os.fspath(path)!r} is not a sound model file: {why}.") from error

@@ -1,4 +1,4 @@
-"""Tables from disk: CSV, TSV, parquet and feather, with one clear line where a file cannot be used."""
+"""Read tables from CSV, TSV, parquet and feather files; an error is one clear line."""
 
 from __future__ import annotations
 
@@ -17,16 +17,14 @@ from typing import Any
 
 from mmtfl.errors import require
 
-__all__ = ["TableError", "TableFile", "read_table", "unnamed", "without_spaces"]
-
-TEXT = {".csv": ",", ".tsv": "\t", ".txt": None}  # suffix: separator, None to look at the header
+TEXT = {".csv": ",", ".tsv": "\t", ".txt": None}  # suffix: separator, None to find it in the header
 BINARY = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather"}
 _SEPARATORS = {"\t": "tab", ";": "';'", ",": "','", "|": "'|'"}
 _UNNAMED = re.compile(r"Unnamed: \d+")  # what pandas calls a column whose header is empty
 
 
 class TableError(ValueError):
-    """A table cannot be used as it is; the message has the remedy, in one line for each problem."""
+    """A table cannot be used as it is; the message has one line with a remedy for each problem."""
 
 
 def read_table(
@@ -43,7 +41,7 @@ def read_table(
     path : str or path
         The file. Text is UTF-8 (with or without a byte order mark) or UTF-16 with one.
     separator : str, optional
-        What stands between the cells of a text file; by default a comma in .csv, a tab in .tsv, and in .txt
+        Separator between the cells of a text file; by default a comma in .csv, a tab in .tsv, and in .txt
         whichever the header has.
     decimal : str, default="."
         The decimal mark of a text file.
@@ -71,12 +69,12 @@ def read_table(
 
 
 def unnamed(column: str) -> bool:
-    """Whether a column has no name in the file, as the row numbers that pandas and R write."""
+    """Whether a column has no name in the file, such as the row numbers that pandas and R write."""
     return _UNNAMED.fullmatch(column) is not None
 
 
 class TableFile:
-    """A table on disk, read once: as values, as the text that stands in it, and by its hash.
+    """A table on disk, read once; it gives the values, the original text of the cells, and a hash.
 
     Parameters
     ----------
@@ -88,7 +86,7 @@ class TableFile:
     sha256 : str
         Hash of the file.
     notes : list of str
-        What `frame` has mended, for the reader.
+        What `frame` has changed, for the reader.
 
     Examples
     --------
@@ -106,7 +104,7 @@ class TableFile:
         self.decimal = decimal
         self.notes: list[str] = []
         self._separator = separator
-        self._is_empty: Any = None  # by row of the file, once `frame` has met empty rows
+        self._is_empty: Any = None  # mask over the rows of the file, set once `frame` has found empty rows
         if decimal not in (".", ","):
             raise TableError(f"The decimal mark {decimal!r} is unknown: use '.' or ','.")
         if separator is not None and (len(separator) != 1 or separator in '"\n\r'):
@@ -115,7 +113,7 @@ class TableFile:
         self.sha256 = hashlib.sha256(self._stored).hexdigest()
 
     def frame(self, text: Iterable[str] = ()) -> Any:
-        """The values: numbers, booleans and text; columns named in `text` stay text."""
+        """Give the values: numbers, booleans and text; columns named in `text` stay text."""
         frame, padded = without_spaces(self._values(text), text)
         self.notes = _spaces_note(padded)
         if self.is_text:
@@ -123,7 +121,9 @@ class TableFile:
         return frame
 
     def _without_empty_rows(self, frame: Any) -> Any:
-        from mmtfl.data.words import count  # here: the command line knows TableError before it loads numpy
+        from mmtfl.tasks.wording import (
+            count,  # imported late: the command line needs TableError before it loads numpy
+        )
 
         empty = frame.isna().all(axis=1)
         if not empty.any():
@@ -146,12 +146,12 @@ class TableFile:
         return frame
 
     def _has_leading_zeros(self) -> bool:
-        """Whether some cell may be a number such as 001, at a glance: most tables have none."""
+        """Whether some cell may be a number such as 001; a quick test, because most tables have none."""
         before = (self.separator.encode(), b"\n", b'"')
         return any(re.search(re.escape(mark) + rb"0\d", self._utf8) for mark in before)
 
     def verbatim(self) -> Any:
-        """The cells as they stand in a text file, all of them strings; the values of a binary one."""
+        """Give the cells of a text file as strings, unchanged; of a binary file, the values."""
         if not self.is_text:
             return self._binary_frame
         cells = self._parse(dtype=str, keep_default_na=False, na_filter=False)
@@ -164,7 +164,7 @@ class TableFile:
 
     @cached_property
     def header(self) -> list[str]:
-        """Names of the columns as they stand in a text file."""
+        """Names of the columns of a text file, unchanged."""
         try:
             lines = io.TextIOWrapper(io.BytesIO(self._utf8), encoding="utf-8", newline="")
             return next(csv.reader(lines, delimiter=self.separator))
@@ -173,7 +173,7 @@ class TableFile:
 
     @cached_property
     def separator(self) -> str:
-        """What stands between the cells of a text file."""
+        """Separator between the cells of a text file."""
         known = self._separator or TEXT[self.suffix]
         if known is not None:
             return known
@@ -186,7 +186,7 @@ class TableFile:
 
     @cached_property
     def _utf8(self) -> bytes:
-        """The text in one encoding, without a byte order mark."""
+        """The text in UTF-8, without a byte order mark."""
         stored = self._stored
         if self.path.suffix.lower() == ".gz":
             try:
@@ -215,7 +215,7 @@ class TableFile:
         pandas = require("pandas", "frames")
         self._check_header()
         with warnings.catch_warnings():
-            # told when cells would be lost, because rows are longer than the header
+            # pandas warns if cells would be lost, because rows are longer than the header
             warnings.simplefilter("error", pandas.errors.ParserWarning)
             try:
                 frame = pandas.read_csv(
@@ -258,16 +258,16 @@ class TableFile:
         except (ValueError, OSError, KeyError) as error:
             raise TableError(f"{self._name} is not a whole {self.suffix} file: {_plain(error)}") from None
         if any(name is not None for name in frame.index.names):
-            frame = frame.reset_index()  # an index with a name is a column of the file
+            frame = frame.reset_index()  # a named index is a column of the file
         frame.columns = [str(name) for name in frame.columns]
         _check_distinct(list(frame.columns), self._name)
         return _check_rows(frame, self._name)
 
 
 def without_spaces(frame: Any, text: Iterable[str] = ()) -> tuple[Any, dict[str, int]]:
-    """Text without the spaces around it, missing where there is nothing else; and how many cells had them.
+    """Strip the spaces around text, and count the stripped cells by column; a cell of spaces becomes missing.
 
-    Numbers among cells of spaces become numbers again, but for columns named in `text`.
+    A column of numbers that was text only because of such cells becomes numbers, unless `text` names it.
     """
     pandas, kinds = require("pandas", "frames"), require("pandas.api.types", "frames")
     tidy, padded = frame.copy(deep=False), {}
@@ -288,13 +288,13 @@ def without_spaces(frame: Any, text: Iterable[str] = ()) -> tuple[Any, dict[str,
 
 
 def _numbers_again(values: Any) -> Any:
-    """A column of text as numbers, if that is what all of it is."""
+    """Convert a column of text to numbers, if all of it is numbers."""
     numbers = require("pandas", "frames").to_numeric(values, errors="coerce")
     return numbers if numbers.isna().equals(values.isna()) else values
 
 
 def _spaces_note(padded: dict[str, int]) -> list[str]:
-    from mmtfl.data.words import count
+    from mmtfl.tasks.wording import count
 
     if not padded:
         return []
@@ -304,7 +304,7 @@ def _spaces_note(padded: dict[str, int]) -> list[str]:
 
 
 def _exact_floats(version: str) -> dict[str, str]:
-    """Numbers as they are written, to the last bit: what pandas does by itself from 3.1 on."""
+    """Option to read numbers exactly to the last bit, which is the default of pandas from 3.1 on."""
     major, minor = (int(part) for part in version.split(".")[:2])
     return {} if (major, minor) >= (3, 1) else {"float_precision": "round_trip"}
 
@@ -335,14 +335,14 @@ def _stored_bytes(path: Path) -> bytes:
 
 
 def _typed(separator: str) -> str:
-    """The separator as it is typed in a shell."""
+    """Write the separator as it is typed in a shell."""
     return "$'\\t'" if separator == "\t" else f"'{separator}'"
 
 
 def _check_distinct(names: list[str], where: str) -> None:
     repeated = [name for name, uses in Counter(names).items() if uses > 1]
     if repeated:
-        from mmtfl.data.conversion import abbreviate
+        from mmtfl.tasks.frames import abbreviate
 
         raise TableError(
             f"{where} has more than one column {abbreviate(repeated)}: rename or remove the others."
@@ -356,7 +356,7 @@ def _check_rows(frame: Any, where: str) -> Any:
 
 
 def _plain(error: Exception | Warning) -> str:
-    """The message of another library as one sentence."""
+    """Write the message of another library as one sentence."""
     message = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
     return message if message.endswith(".") else message + "."
 

@@ -1,4 +1,4 @@
-"""How a table becomes features, targets, task labels and weights: learned once, kept with the model."""
+"""How a table becomes features, targets, task labels and weights; learned once and saved with the model."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from mmtfl.data.conversion import abbreviate, feature_columns, suggest
-from mmtfl.data.words import count
 from mmtfl.errors import require
-from mmtfl.tables.columns import MISSING, FeatureColumn
-from mmtfl.tables.plain import expect
-from mmtfl.tables.problems import Problems
+from mmtfl.persistence.json_values import expect
+from mmtfl.tables.collected_errors import Problems
+from mmtfl.tables.column_encoding import MISSING, FeatureColumn, finite_numbers
 from mmtfl.tables.reading import TableError, unnamed, without_spaces
-from mmtfl.tables.targets import Class, class_codes, learn_classes, read_labels, read_numbers, shown_kind
-
-__all__ = ["IMPUTE", "TableRecipe", "drop_unlabelled"]
+from mmtfl.tables.targets_and_labels import Class, class_codes, label_kind, learn_classes, read_labels
+from mmtfl.tasks.frames import abbreviate, feature_columns, suggest
+from mmtfl.tasks.wording import count
 
 IMPUTE = ("mean", "median", "most_frequent")
-_MANY_LEVELS = 30  # more are told, in case the column was not meant
+_MANY_LEVELS = 30  # more levels make a note, in case the column was not meant to be a feature
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class TableRecipe:
     """How the columns of a table become what an estimator takes.
 
     Text and booleans become indicators of their levels; of two levels only the second has one. Everything
-    learned from the table (levels, classes, what stands in for missing values) is kept as plain values.
+    learned from the table (levels, classes, replacements of missing values) is kept as plain values.
 
     Attributes
     ----------
@@ -40,13 +38,13 @@ class TableRecipe:
     task_column, weight_column : str or None
         Columns of task labels and of row weights.
     task_kind : {"str", "int", None}
-        What task labels are.
+        Type of the task labels.
     classes : tuple of two values, or None
         The two classes of the targets, sorted; None for regression.
     impute : str or None
         How missing values of features are filled in.
     notes : tuple of str
-        What `learn` noticed, for the reader; it is not kept.
+        Remarks of `learn` for the reader; they are not saved.
 
     Examples
     --------
@@ -89,7 +87,7 @@ class TableRecipe:
         drop: Sequence[str] = (),
         categories: Sequence[str] = (),
     ) -> TableRecipe:
-        """Look at a table and say how its columns are used.
+        """Decide from a table how its columns are used.
 
         Parameters
         ----------
@@ -148,11 +146,11 @@ class TableRecipe:
     def _with_answers(
         self, frame: Any, classify: bool | None, problems: Problems
     ) -> tuple[TableRecipe, list[str]]:
-        """The recipe with the kinds of its targets and labels, which are checked row by row; and a note."""
+        """Add the kinds of targets and labels, whose values are checked; returns the recipe and notes."""
         recipe, note = self, None
         if self.task_column is not None:
             with problems.of():
-                recipe = replace(recipe, task_kind=shown_kind(frame[self.task_column]))
+                recipe = replace(recipe, task_kind=label_kind(frame[self.task_column]))
                 recipe.labels(frame)
         with problems.of():
             classes, note = learn_classes([frame[name] for name in self.target_columns], classify)
@@ -171,21 +169,21 @@ class TableRecipe:
 
     @property
     def text_columns(self) -> list[str]:
-        """Columns that are read as text, so that 1.0 and 1 stay what they are in the file."""
+        """Columns that are read as text, so that 1.0 and 1 stay as they are in the file."""
         named = [c.name for c in self.features if c.levels is not None and c.levels != ("False", "True")]
         return named if self.task_column is None else [*named, self.task_column]
 
     def matrix(self, frame: Any, *, unknown_level: str = "error", used: Collection[str] | None = None) -> Any:
-        """Features as named columns of numbers.
+        """Encode the features as named columns of numbers.
 
         Parameters
         ----------
         frame : pandas.DataFrame
             The table.
         unknown_level : {"error", "ignore"}
-            Whether a level that was not in the fit is refused, or has no indicator.
+            Whether an unknown level is refused, or encoded as zeros.
         used : collection of str, optional
-            The features that matter to a model; columns without any are not looked at, and zero.
+            The features that a model uses; columns without any of them are not read, and become zero.
 
         Returns
         -------
@@ -213,7 +211,7 @@ class TableRecipe:
     def rows(
         self, frame: Any, *, used: Collection[str] | None = None, unknown_level: str = "error"
     ) -> tuple[Any, np.ndarray | None]:
-        """Features and task labels of a pandas, polars or pyarrow table as people have it, for predictions.
+        """Read features and task labels of a pandas, polars or pyarrow table that is not encoded, to predict.
 
         Parameters
         ----------
@@ -234,29 +232,31 @@ class TableRecipe:
         return self.matrix(frame, used=used, unknown_level=unknown_level), self.labels(frame)
 
     def labels(self, frame: Any) -> np.ndarray | None:
-        """Task label of each row, or None where no column holds them."""
+        """Read the task label of each row; None where no column holds them."""
         if self.task_column is None:
             return None
         self._check_present(frame, [self.task_column])
         return read_labels(frame[self.task_column], self.task_kind or "str")
 
     def targets(self, frame: Any) -> Any:
-        """Targets: one per row, or for several target columns a frame, NaN where one was not observed.
+        """Read the targets: one per row, or a frame of several columns, NaN where one was not observed.
 
         Classes of a single target come as they are; those of several targets as 0 and 1, see ``classes``.
         """
         self._check_present(frame, self.target_columns)
-        if len(self.target_columns) == 1:
-            return self._single_target(frame[self.target_columns[0]])
-        columns = {name: self._one_of_several(frame[name]) for name in self.target_columns}
-        return require("pandas", "frames").DataFrame(columns, index=frame.index)
+        columns = {name: self._target(frame[name]) for name in self.target_columns}
+        if len(columns) > 1:
+            return require("pandas", "frames").DataFrame(columns, index=frame.index)
+        ((name, values),) = columns.items()
+        _check_none_missing(values, "Target", name)
+        return values if self.classes is None else np.array(self.classes)[values.astype(np.intp)]
 
     def weights(self, frame: Any) -> np.ndarray | None:
-        """Weight of each row, or None where no column holds them."""
+        """Read the weight of each row; None where no column holds them."""
         if self.weight_column is None:
             return None
         self._check_present(frame, [self.weight_column])
-        weights = read_numbers(frame[self.weight_column], "Weight")
+        weights = finite_numbers(frame[self.weight_column], "Weight")
         _check_none_missing(weights, "Weight", self.weight_column)
         if (weights < 0).any():
             row = int((weights < 0).argmax())
@@ -266,25 +266,17 @@ class TableRecipe:
             )
         return weights
 
-    def _single_target(self, column: Any) -> np.ndarray:
+    def _target(self, column: Any) -> np.ndarray:
+        """Numbers, or 0 and 1 for classes; NaN where one is missing."""
         if self.classes is None:
-            numbers = read_numbers(column, "Target")
-            _check_none_missing(numbers, "Target", column.name)
-            return numbers
-        codes = class_codes(column, self.classes)
-        _check_none_missing(np.where(codes < 0, np.nan, 0.0), "Target", column.name)
-        return np.array(self.classes)[codes]
-
-    def _one_of_several(self, column: Any) -> np.ndarray:
-        if self.classes is None:
-            return read_numbers(column, "Target")
+            return finite_numbers(column, "Target")
         codes = class_codes(column, self.classes)
         return np.where(codes < 0, np.nan, codes)
 
     # -- plain values ----------------------------------------------------------------------------------------
 
     def as_dict(self) -> dict[str, Any]:
-        """The recipe as plain JSON types."""
+        """Give the recipe as JSON types."""
         return {
             "features": [column.as_dict() for column in self.features],
             "target_columns": list(self.target_columns),
@@ -297,7 +289,7 @@ class TableRecipe:
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> TableRecipe:
-        """The recipe of `as_dict`, checked: it may come from a file."""
+        """Make the recipe from what `as_dict` gave; it is checked, because it may come from a file."""
         try:
             recipe = cls(
                 features=tuple(FeatureColumn.from_dict(c) for c in expect(plain["features"], list)),
@@ -348,7 +340,7 @@ def drop_unlabelled(frame: Any, columns: Sequence[str | None]) -> tuple[Any, int
 
 
 def _choose(frame, special, features, drop, categories, problems) -> tuple[list[str], list[str]]:
-    """Names of the columns that become features, and what to tell about those left out."""
+    """Choose the columns that become features; returns their names, and notes about those left out."""
     names, notes = list(frame.columns), []
     for name in dict.fromkeys([*special, *drop, *categories, *(features or ())]):
         if name not in names:
@@ -376,7 +368,7 @@ def _choose(frame, special, features, drop, categories, problems) -> tuple[list[
 
 
 def _features_among(names: list[str], special: list[str], features: Sequence[str] | None) -> list[str]:
-    """The columns asked for, or all that are nothing else; those that do not exist are told elsewhere."""
+    """The features asked for that exist, or all columns without another role."""
     known = [name for name in special if name in names]
     try:
         return feature_columns(

@@ -1,0 +1,376 @@
+"""Simulated multitask problems with a known truth: the paper's D1 and D2, and `make_tasks`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch, check_random_state
+
+Law = str | Callable[[np.random.RandomState, tuple[int, int]], Any]
+Sizes = int | Sequence[int] | np.ndarray
+
+# D2 of the paper: 10 common features, a staircase of 6 steps, 5 unused features; 10 + 85 + 5 = 100
+D2_COMMON, D2_UNUSED = 10, 5
+D2_GROUPS, D2_STEP, D2_OVERLAP = 6, 20, 7
+
+
+def make_d1(
+    n_samples: Sizes = 200, noise: float = 1.0, *, law: Law = "normal", random_state: Any = None
+) -> Bunch:
+    """Draw the paper's D1: ten tasks that all use the same 60 of 100 features.
+
+    Rows are drawn from N(0, I) and ``y = X_t a_t + noise * N(0, 1)``, anew for every task.
+
+    Parameters
+    ----------
+    n_samples : int, (low, high) tuple or sequence of 10 ints, default=200
+        Rows per task: one number for all, a tuple from which each task's number is drawn (both ends
+        included), or a list with one number per task.
+    noise : float, default=1.0
+        Standard deviation of the noise.
+    law : "normal" or callable, default="normal"
+        Law of the coefficients on the support, which the paper does not print: N(0, 1), or
+        ``law(rng, shape)`` with a ``numpy.random.RandomState``, returning an array of that shape.
+    random_state : int, RandomState or None, default=None
+        Seed of everything random.
+
+    Returns
+    -------
+    Bunch
+        ``X`` (n, 100), ``y`` (n,), ``task`` (n,) stacked rows; ``coef`` (10, 100) and ``support`` (10, 100)
+        the truth; ``feature_names``, ``task_names``, ``DESCR``.
+
+    Examples
+    --------
+    >>> from mmtfl.datasets import make_d1
+    >>> data = make_d1(random_state=0)
+    >>> data.X.shape, data.coef.shape
+    ((2000, 100), (10, 100))
+    >>> data.support.sum(axis=1)
+    array([60, 60, 60, 60, 60, 60, 60, 60, 60, 60])
+    """
+    support = np.zeros((10, 100), dtype=bool)
+    support[:, :60] = True
+    rng = check_random_state(random_state)
+    return _regression(
+        rng, support, n_samples, noise, law, "D1: 10 tasks, features 0-59 used by all, 60-99 by none."
+    )
+
+
+def make_d2(
+    n_samples: Sizes = 200, noise: float = 1.0, *, law: Law = "normal", random_state: Any = None
+) -> Bunch:
+    """Draw the paper's D2: twenty tasks in six groups, whose features form a staircase.
+
+    Features 0-9 are used by all tasks and 95-99 by none. In between, each group uses 20 consecutive
+    features, of which it shares 7 with each neighbouring group and none with any other. Every task thus
+    uses 30 features, and all but 5 features are used by some task.
+
+    Parameters
+    ----------
+    n_samples : int, (low, high) tuple or sequence of 20 ints, default=200
+        Rows per task, as in :func:`make_d1`.
+    noise : float, default=1.0
+        Standard deviation of the noise.
+    law : "normal" or callable, default="normal"
+        Law of the coefficients on the support, as in :func:`make_d1`.
+    random_state : int, RandomState or None, default=None
+        Seed of everything random.
+
+    Returns
+    -------
+    Bunch
+        As :func:`make_d1`, with ``coef`` and ``support`` (20, 100), and the ``group`` (20,) of each task.
+
+    Examples
+    --------
+    >>> from mmtfl.datasets import make_d2
+    >>> data = make_d2(random_state=0)
+    >>> data.group
+    array([0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5])
+    >>> int((data.support[0] & data.support[4]).sum())  # 10 common features and an overlap of 7
+    17
+    """
+    # array_split: six groups of twenty tasks, as equal as possible
+    group = np.concatenate([np.full(len(g), i) for i, g in enumerate(np.array_split(range(20), D2_GROUPS))])
+    support = np.zeros((20, 100), dtype=bool)
+    support[:, :D2_COMMON] = True
+    for t, g in enumerate(group):
+        first = D2_COMMON + g * (D2_STEP - D2_OVERLAP)
+        support[t, first : first + D2_STEP] = True
+    rng = check_random_state(random_state)
+    data = _regression(
+        rng, support, n_samples, noise, law, "D2: 20 tasks in 6 groups, a staircase of shared features."
+    )
+    data["group"] = group
+    return data
+
+
+def make_tasks(
+    n_tasks: int = 10,
+    n_samples: Sizes = 100,
+    n_features: int = 50,
+    *,
+    pattern: str = "shared",
+    n_informative: int = 10,
+    noise: float | None = None,
+    snr: float | None = None,
+    correlation: float = 0.0,
+    law: Law = "normal",
+    classification: bool = False,
+    random_state: Any = None,
+) -> Bunch:
+    """Draw a multitask problem with a chosen pattern of sharing.
+
+    Every task uses ``n_informative`` of the features; the pattern says which:
+
+    - ``"shared"``: the first ones, the same for all tasks;
+    - ``"partial"``: the first half of them is common to all, the rest is drawn for each task on its own;
+    - ``"staircase"``: consecutive ones, moving in equal steps from the first feature to the last;
+    - ``"outlier"``: as shared, but the last tenth of the tasks (at least one) uses other features, drawn
+      for each of them on its own.
+
+    Parameters
+    ----------
+    n_tasks : int, default=10
+        Number of tasks.
+    n_samples : int, (low, high) tuple or sequence of n_tasks ints, default=100
+        Rows per task: one number for all, a tuple from which each task's number is drawn (both ends
+        included), or a list with one number per task.
+    n_features : int, default=50
+        Number of features.
+    pattern : {"shared", "partial", "staircase", "outlier"}, default="shared"
+        Which features each task uses.
+    n_informative : int, default=10
+        Number of features each task uses.
+    noise : float, default=None
+        Scale of the noise: of N(0, 1) in regression, and of the standard logistic law in
+        classification, where 1 gives exactly the logistic model. None means 1, unless ``snr`` is given.
+    snr : float, default=None
+        Instead of ``noise``: ratio of the variances of signal and noise, the same in every task.
+    correlation : float, default=0.0
+        Correlation of neighbouring features; it falls off as ``correlation ** |i - j|``.
+    law : "normal" or callable, default="normal"
+        Law of the coefficients on the support: N(0, 1), or ``law(rng, shape)``.
+    classification : bool, default=False
+        Draw labels 0 and 1 in place of a continuous target. A task with at least two rows has both
+        labels: should all be equal, the row nearest the boundary gets the other one.
+    random_state : int, RandomState or None, default=None
+        Seed of everything random.
+
+    Returns
+    -------
+    Bunch
+        ``X``, ``y``, ``task`` stacked rows; ``coef`` and ``support`` (n_tasks, n_features) the truth;
+        ``noise`` (n_tasks,) the scale used; ``feature_names``, ``task_names``, ``DESCR``; for the
+        outlier pattern also ``outlier`` (n_tasks,), True for the odd ones.
+
+    Examples
+    --------
+    >>> from mmtfl.datasets import make_tasks
+    >>> data = make_tasks(4, (5, 20), 30, pattern="partial", n_informative=8, random_state=0)
+    >>> data.support.sum(axis=1)
+    array([8, 8, 8, 8])
+    >>> bool(data.support[:, :4].all())
+    True
+    """
+    _check_count("n_tasks", n_tasks, 1)
+    _check_count("n_features", n_features, 1)
+    _check_count("n_informative", n_informative, 0)
+    if n_informative > n_features:
+        raise ValueError(f"n_informative={n_informative} is more than n_features={n_features}: lower it.")
+    if pattern not in PATTERNS:
+        raise ValueError(f"pattern={pattern!r} is unknown: choose one of {', '.join(map(repr, PATTERNS))}.")
+    if noise is not None and snr is not None:
+        raise ValueError(f"noise={noise} and snr={snr} are both given: give one of them.")
+
+    rng = check_random_state(random_state)
+    support = PATTERNS[pattern](rng, n_tasks, n_features, n_informative)
+    sizes = _sizes(n_samples, n_tasks, rng)
+    coef = _coefficients(rng, support, law)
+    X = _design(rng, sizes.sum(), n_features, correlation)
+    task = np.repeat(np.arange(n_tasks), sizes)
+    signal = _signal(X, coef, sizes)
+    unit_variance = np.pi**2 / 3 if classification else 1.0
+    scale = _noise_scale(signal, task, n_tasks, noise, snr, unit_variance)
+    if classification:
+        latent = signal + scale[task] * rng.logistic(size=len(signal))
+        y = _labels(latent, sizes)
+    else:
+        y = signal + scale[task] * rng.standard_normal(len(signal))
+    kind = "classification" if classification else "regression"
+    data = _bunch(X, y, task, coef, support, f"Simulated {kind}, {pattern} pattern, {n_tasks} tasks.")
+    data["noise"] = scale
+    if pattern == "outlier":
+        data["outlier"] = np.arange(n_tasks) >= n_tasks - _n_outliers(n_tasks)
+    return data
+
+
+def _shared(rng, n_tasks, n_features, n_informative):
+    support = np.zeros((n_tasks, n_features), dtype=bool)
+    support[:, :n_informative] = True
+    return support
+
+
+def _partial(rng, n_tasks, n_features, n_informative):
+    n_common = n_informative // 2
+    support = _shared(rng, n_tasks, n_features, n_common)
+    return _add_own(rng, support, range(n_tasks), n_common, n_informative - n_common)
+
+
+def _staircase(rng, n_tasks, n_features, n_informative):
+    support = np.zeros((n_tasks, n_features), dtype=bool)
+    firsts = np.linspace(0, n_features - n_informative, n_tasks).round().astype(int)
+    for t, first in enumerate(firsts):
+        support[t, first : first + n_informative] = True
+    return support
+
+
+def _outlier(rng, n_tasks, n_features, n_informative):
+    if n_tasks < 2:
+        raise ValueError("pattern='outlier' has one task and nothing to differ from: use n_tasks=2 or more.")
+    if 2 * n_informative > n_features:
+        raise ValueError(
+            f"pattern='outlier' needs {n_informative} features for the outlying tasks beside as many "
+            f"shared ones, but n_features={n_features}: raise it to {2 * n_informative} or more."
+        )
+    odd = range(n_tasks - _n_outliers(n_tasks), n_tasks)
+    support = _shared(rng, n_tasks, n_features, n_informative)
+    support[odd.start :] = False
+    return _add_own(rng, support, odd, n_informative, n_informative)
+
+
+def _n_outliers(n_tasks):
+    return max(1, n_tasks // 10)
+
+
+def _add_own(rng, support, tasks, first, n_own):
+    """Give each of these tasks n_own features of its own, drawn from feature ``first`` onwards."""
+    for t in tasks:
+        support[t, first + rng.permutation(support.shape[1] - first)[:n_own]] = True
+    return support
+
+
+PATTERNS = {"shared": _shared, "partial": _partial, "staircase": _staircase, "outlier": _outlier}
+
+
+def _regression(rng, support, n_samples, noise, law, description):
+    """Draw a problem with independent normal features and normal noise, as the paper's D1 and D2."""
+    n_tasks, n_features = support.shape
+    sizes = _sizes(n_samples, n_tasks, rng)
+    coef = _coefficients(rng, support, law)
+    X = _design(rng, sizes.sum(), n_features, 0.0)
+    scale = _check_scale("noise", noise)
+    y = _signal(X, coef, sizes) + scale * rng.standard_normal(len(X))
+    return _bunch(X, y, np.repeat(np.arange(n_tasks), sizes), coef, support, description)
+
+
+def _bunch(X, y, task, coef, support, description):
+    return Bunch(
+        X=X,
+        y=y,
+        task=task,
+        coef=coef,
+        support=support,
+        feature_names=[f"x{j}" for j in range(X.shape[1])],
+        task_names=[f"task{t}" for t in range(len(coef))],
+        DESCR=description,
+    )
+
+
+def _sizes(n_samples, n_tasks, rng):
+    """Number of rows of each task: a tuple of two is a range, any other sequence has one number per task."""
+    if isinstance(n_samples, Integral):
+        _check_count("n_samples", n_samples, 1)
+        return np.full(n_tasks, n_samples, dtype=int)
+    if isinstance(n_samples, tuple) and len(n_samples) == 2:
+        low, high = n_samples
+        _check_count("the low end of n_samples", low, 1)
+        _check_count("the high end of n_samples", high, low)
+        return rng.randint(low, high + 1, size=n_tasks)
+    sizes = np.asarray(n_samples)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu":
+        raise TypeError(
+            f"n_samples={n_samples!r} is not understood: give one int, a (low, high) tuple of ints, "
+            f"or a list of {n_tasks} ints."
+        )
+    if len(sizes) != n_tasks or sizes.min() < 1:
+        raise ValueError(f"n_samples={n_samples!r}: expected {n_tasks} numbers, each 1 or more.")
+    return sizes.astype(int)
+
+
+def _coefficients(rng, support, law):
+    if isinstance(law, str):
+        if law != "normal":
+            raise ValueError(f"law={law!r} is unknown: use 'normal' or a function law(rng, shape).")
+        values = rng.standard_normal(support.shape)
+    elif callable(law):
+        values = np.asarray(law(rng, support.shape), dtype=float)
+    else:
+        raise TypeError(f"law={law!r} is neither 'normal' nor a function law(rng, shape).")
+    if values.shape != support.shape:
+        raise ValueError(f"law gave an array of shape {values.shape}, expected {support.shape}.")
+    return np.where(support, values, 0.0)
+
+
+def _design(rng, n_rows, n_features, correlation):
+    """Draw normal features of unit variance and correlation ** |i - j|, an AR(1) process along each row."""
+    rho = _number("correlation", correlation)
+    if not -1 < rho < 1:
+        raise ValueError(f"correlation={correlation!r}: expected a number between -1 and 1, both excluded.")
+    X = rng.standard_normal((n_rows, n_features))
+    if rho:
+        innovation = np.sqrt(1.0 - rho**2)
+        for j in range(1, n_features):
+            X[:, j] = rho * X[:, j - 1] + innovation * X[:, j]
+    return X
+
+
+def _signal(X, coef, sizes):
+    ends = np.cumsum(sizes)
+    return np.concatenate([X[end - size : end] @ a for end, size, a in zip(ends, sizes, coef, strict=True)])
+
+
+def _noise_scale(signal, task, n_tasks, noise, snr, unit_variance):
+    """Scale of the noise of each task; ``unit_variance`` is the variance of its law at scale one."""
+    if snr is None:
+        return np.full(n_tasks, _check_scale("noise", 1.0 if noise is None else noise))
+    if not 0 < _number("snr", snr) < np.inf:
+        raise ValueError(f"snr={snr!r}: expected a positive number.")
+    # the mean square, because the variance within a task of one row is zero
+    power = np.bincount(task, signal**2, minlength=n_tasks) / np.bincount(task, minlength=n_tasks)
+    return np.sqrt(power / snr / unit_variance)
+
+
+def _labels(latent, sizes):
+    y = (latent > 0).astype(int)
+    ends = np.cumsum(sizes)
+    for end, size in zip(ends, sizes, strict=True):
+        rows = slice(end - size, end)
+        if size > 1 and y[rows].min() == y[rows].max():
+            nearest = end - size + np.argmin(np.abs(latent[rows]))
+            y[nearest] = 1 - y[nearest]
+    return y
+
+
+def _check_scale(name, value):
+    scale = _number(name, value)
+    if not 0 <= scale < np.inf:
+        raise ValueError(f"{name}={value!r}: expected a finite number that is 0 or more.")
+    return scale
+
+
+def _number(name, value) -> float:
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r}: expected a number, got {type(value).__name__}.")
+    return float(value)
+
+
+def _check_count(name, value, least):
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r}: expected an int, got {type(value).__name__}.")
+    if value < least:
+        raise ValueError(f"{name}={value}: expected {least} or more.")

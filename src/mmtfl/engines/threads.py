@@ -1,0 +1,98 @@
+"""The engines of one machine: threads over the parts of the data, or one part in memory at a time."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from joblib import Parallel, delayed, effective_n_jobs
+
+
+class Threads:
+    """Run the work in threads of this process.
+
+    Every result depends on its own arguments alone and comes back in order, so the answer has the same bits
+    for any number of threads.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        Threads, as in joblib; None means 1.
+
+    Examples
+    --------
+    >>> from mmtfl.engines.threads import Threads
+    >>> engine = Threads(n_jobs=2)
+    >>> engine.map(pow, engine.place(int, ["2", "3"]), [3, 2])
+    [8, 9]
+    """
+
+    is_here = True
+
+    def __init__(self, n_jobs: int | None = None):
+        self.n_jobs = n_jobs
+
+    @property
+    def n_slots(self) -> int:
+        """Number of threads."""
+        return int(effective_n_jobs(self.n_jobs))
+
+    def place(self, load: Callable, sources: Sequence[Any], *, name: str = "load") -> list:
+        """Load everything into memory."""
+        return self.map(load, sources)
+
+    def map(self, function: Callable, *columns: Sequence[Any], keep: bool = False, name: str = "map") -> list:
+        """Apply the function to every tuple of arguments."""
+        calls = list(zip(*columns, strict=True))
+        n_threads = min(self.n_slots, len(calls))
+        if n_threads <= 1:
+            return [function(*call) for call in calls]
+        return Parallel(n_jobs=n_threads, backend="threading")(delayed(function)(*call) for call in calls)
+
+
+class Streaming:
+    """Hold one part of the data in memory at a time, and load it again whenever it is needed.
+
+    The first parts stay in memory as far as there is room. Since every pass goes over all parts in the same
+    order, keeping the parts used last would help less.
+
+    Parameters
+    ----------
+    n_slots : int
+        Number of parts.
+    n_kept : int
+        How many of them stay in memory.
+
+    Examples
+    --------
+    >>> from mmtfl.engines.threads import Streaming
+    >>> engine = Streaming(n_slots=3, n_kept=1)
+    >>> engine.map(pow, engine.place(int, ["2", "3", "4"]), [3, 2, 1])
+    [8, 9, 4]
+    """
+
+    is_here = False
+
+    def __init__(self, n_slots: int, n_kept: int = 0):
+        self.n_slots, self.n_kept = n_slots, n_kept
+
+    def place(self, load: Callable, sources: Sequence[Any], *, name: str = "load") -> list:
+        """Load the parts that stay in memory; the others are loaded when `map` needs them."""
+        room = self.n_kept if len(sources) == self.n_slots else len(sources)
+        loaded = [load(source) for source in sources[:room]]
+        return [*loaded, *(_Later(load, source) for source in sources[room:])]
+
+    def map(self, function: Callable, *columns: Sequence[Any], keep: bool = False, name: str = "map") -> list:
+        """Apply the function to every tuple of arguments, one after the other."""
+        return [
+            function(*(argument.load() if isinstance(argument, _Later) else argument for argument in call))
+            for call in zip(*columns, strict=True)
+        ]
+
+
+class _Later:
+    """A part that is loaded when it is needed."""
+
+    def __init__(self, load: Callable, source: Any):
+        self._load, self._source = load, source
+
+    def load(self) -> Any:
+        return self._load(self._source)

@@ -1,0 +1,389 @@
+"""The parameters of all estimators, each declared once, in the order of the signatures.
+
+An estimator has the parameters of the groups among its bases. To add one to all estimators, declare it in a
+group of `CommonParameters`, at the place where signatures are to show it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
+
+from mmtfl.estimators.declaration import Declared, Valid, choice, parameter, restated
+
+FLAG = Valid("bool", ["boolean"])
+COUNT = Valid("int", [Interval(Integral, 1, None, closed="left")])
+POSITIVE = Valid("float > 0", [Interval(Real, 0, math.inf, closed="neither")])
+RATIO = Valid("float", [Interval(Real, 0, 1, closed="neither")])
+
+# -- strengths -----------------------------------------------------------------------------------------------
+
+
+class ExponentParameters(Declared):
+    """The place of a member in the family."""
+
+    p: float = parameter(
+        Valid("float >= 1 or inf", [Interval(Real, 1, math.inf, closed="both")]),
+        "Norm within a row of task parts: 2 shares a feature among all tasks, 1 lets each task choose.",
+        default=2,
+        remedy="Use p=1 for few tasks per feature, p=2 for all tasks alike, or float('inf') for l1,inf with "
+        "k=1.",
+        kw_only=False,
+    )
+    k: float | str = parameter(
+        Valid('float > 0, inf or "log"', [Interval(Real, 0, math.inf, closed="right"), StrOptions({"log"})]),
+        "Power of the shared part c: the smaller, the fewer features are kept. The model is convex where "
+        "1/p + 1/k <= 1. ``inf`` gives one model per task (the lasso for p = 1, ridge for p = 2), "
+        '"log" the edge of the plane at k = 0.',
+        default=1,
+        remedy="Use k=1 or k=2, float('inf') for one model per task, or 'log' for the edge at k = 0.",
+        kw_only=False,
+    )
+
+
+class StrengthParameters(Declared):
+    """One strength."""
+
+    alpha: float = parameter(
+        POSITIVE,
+        "Strength of the penalty.",
+        default=1.0,
+        remedy="Use a small positive alpha, such as 1e-6, for almost no penalty.",
+        kw_only=False,
+    )
+
+
+class MemberParameters(StrengthParameters, ExponentParameters):
+    """One member of the family."""
+
+
+class SharedStrength(Declared):
+    """The first part of the additive models."""
+
+    alpha_shared: float = parameter(
+        POSITIVE,
+        "Strength of the penalty on P.",
+        default=0.1,
+        remedy="Use a large alpha_shared, such as 1e6, to drop the shared part.",
+        kw_only=False,
+    )
+
+
+class DirtyParameters(SharedStrength):
+    """Rows and single entries."""
+
+    alpha_specific: float = parameter(
+        POSITIVE,
+        "Strength of the penalty on Q.",
+        default=0.05,
+        remedy="Use a large alpha_specific, such as 1e6, to drop the task-specific part.",
+        kw_only=False,
+    )
+    p: float = parameter(
+        Valid("{2, inf}", [Options(Real, {2, math.inf})]),
+        "Norm of a row of P: inf is the dirty model, 2 its variant with the l2,1 norm.",
+        default=math.inf,
+        remedy="Use p=float('inf') for the dirty model, or p=2.",
+    )
+
+
+class OutlierParameters(SharedStrength):
+    """A shared part, and tasks that are set apart."""
+
+    alpha_outlier: float = parameter(
+        POSITIVE,
+        "Strength of the penalty on Q.",
+        default=0.5,
+        remedy="Use a large alpha_outlier, such as 1e6, to set no task apart.",
+        kw_only=False,
+    )
+
+
+class CappedParameters(StrengthParameters):
+    """The l1 norm of rows up to a cap."""
+
+    alpha: float = restated(
+        description="Strength of the penalty on features below the cap.", default=0.1, kw_only=False
+    )
+    cap: float = parameter(
+        POSITIVE,
+        "Sum of a feature's absolute coefficients over tasks from which it costs no more.",
+        default=1.0,
+        remedy="Use the size from which a feature counts as found, such as 1; a large one gives the lasso.",
+        kw_only=False,
+    )
+
+
+# -- searches ------------------------------------------------------------------------------------------------
+
+
+class CandidateParameters(Declared):
+    """The members that a search chooses from."""
+
+    pk: Any = parameter(
+        Valid("(p, k) or sequence of (p, k)", ["array-like"]),
+        'Members of the family to choose from; k may be "log".',
+        default=((2, 2), (1, 1), (2, 1), (1, 2)),
+        kw_only=False,
+    )
+
+
+class SingleTaskParameters(Declared):
+    """The models of single tasks."""
+
+    p: float = parameter(
+        Valid("{1, 2}", [Options(Real, {1, 2})]),
+        "2 is ridge, 1 the lasso.",
+        default=2,
+        remedy="Use p=2 for ridge, or p=1 for the lasso.",
+        kw_only=False,
+    )
+    per_task: bool = parameter(
+        FLAG,
+        "Whether every task has a strength of its own, chosen on its own rows, instead of one for all tasks. "
+        "With ``standardize`` each task is then on its own scale.",
+        default=False,
+    )
+
+
+class TwoStrengthParameters(Declared):
+    """The pairs of strengths that a search chooses from, and the model that has them."""
+
+    estimator: Any = parameter(
+        Valid("model with two strengths", [HasMethods(["fit", "predict"])]),
+        "The model to tune; its own two strengths are not used.",
+        kw_only=False,
+    )
+    strengths: Any = parameter(
+        Valid("int, or pair of int or array-like", [*COUNT.constraints, "array-like"]),
+        "How many values of each strength, from the smallest that gives zero down to ``ratio`` times it; or "
+        "the values themselves.",
+        default=10,
+        kw_only=False,
+    )
+    ratio: float | None = parameter(
+        RATIO, "Smallest over largest value of a strength; None is 1e-3.", default=None
+    )
+
+
+class GridParameters(Declared):
+    """The strengths that a search chooses from."""
+
+    alphas: Any = parameter(
+        Valid("int or array-like", [*COUNT.constraints, "array-like"]),
+        "Number of strengths, from the smallest that gives zero (or next to nothing, for ridge) down to "
+        "``alpha_ratio`` times it, each (p, k) with its own grid; or the strengths themselves.",
+        default=100,
+        kw_only=False,
+    )
+    alpha_ratio: float | None = parameter(
+        RATIO,
+        "Smallest over largest alpha; None is 1e-3, or 1e-2 with fewer rows than coefficients (1e-6 where no "
+        "alpha gives zero, as in ridge).",
+        default=None,
+    )
+
+
+class CrossValidationParameters(Declared):
+    """Folds and scores."""
+
+    cv: Any = parameter(
+        Valid(
+            "int, splitter or iterable of (train, test)",
+            [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), Iterable],
+        ),
+        "None is 5, a number n is ``TaskKFold(n, random_state=0)`` (stratified for classifiers): every task "
+        "is in the training part of every fold. Where tasks are columns of y, it splits rows with all their "
+        "targets if all are observed, and the single observations if some are not; other splitters always "
+        "split rows.",
+        default=None,
+        kw_only=False,
+    )
+    scoring: Any = parameter(
+        Valid("str or callable", [str, callable]),
+        "Score of held-out rows, averaged over tasks, as in ``task_scorer``; rows count by their weight "
+        "where the metric takes weights. None is minus the loss of the rows.",
+        default=None,
+    )
+
+
+class SearchParameters(CrossValidationParameters, GridParameters):
+    """A search over strengths, and what it takes of them."""
+
+    selection: str = parameter(
+        choice("best", "one_se"),
+        "Take the best mean score, or the strongest alpha whose score is within one standard error of it.",
+        default="best",
+    )
+
+
+# -- data ----------------------------------------------------------------------------------------------------
+
+
+class DesignParameters(Declared):
+    """Intercepts and scales."""
+
+    fit_intercept: bool = parameter(
+        FLAG, "Whether each task has an intercept, which is not penalised.", default=True
+    )
+    standardize: bool = parameter(
+        FLAG,
+        "Whether the penalty sees features divided by their standard deviation over all tasks. Coefficients "
+        "come back on the original scale.",
+        default=False,
+    )
+
+
+class TargetScaling(Declared):
+    """What regressors alone have."""
+
+    scale_targets: bool = parameter(
+        FLAG,
+        "Whether each task's target is divided by its standard deviation, so that tasks in different units "
+        "do not compete. Coefficients and intercepts come back on the original scale; `objective_` does not.",
+        default=False,
+    )
+
+
+class LabelParameters(Declared):
+    """Labels of tasks."""
+
+    task_column: str | None = parameter(
+        Valid("str", [str]),
+        "The column of the frame X that holds the task labels, for tools that cannot pass ``task``. It is "
+        "not a feature.",
+        default=None,
+        remedy="Name a column of the frame; labels of an array are passed as task= instead.",
+    )
+    unknown_task: str = parameter(
+        choice("error", "mean"),
+        "What `predict` does with a label not seen in `fit`: refuse, or use the mean of all tasks' "
+        "coefficients.",
+        default="error",
+        remedy="Use 'error' to be told of new tasks, 'mean' to predict them by the mean over tasks.",
+    )
+
+
+class DegenerateTasks(Declared):
+    """What classifiers alone have."""
+
+    on_degenerate_task: str = parameter(
+        choice("error", "base_rate"),
+        "What `fit` does with a task whose rows (those with weight) are all of one class: refuse, or leave "
+        "it out of the fit with a warning. It then has no feature, and its intercept gives the share of "
+        "``classes_[1]`` in its rows and one more row at the rate of all tasks. Stored tasks that stay in "
+        "their files are refused.",
+        default="error",
+        remedy="Use 'error' to be told of tasks with one class, 'base_rate' to fit the others.",
+    )
+
+
+# -- solvers -------------------------------------------------------------------------------------------------
+
+
+class SolverParameters(Declared):
+    """The choice between Algorithm 1 and descent on rows."""
+
+    solver: str = parameter(
+        choice("auto", "alternating", "block"),
+        '"alternating" is Algorithm 1 of the paper, "block" descends on rows of coefficients, "auto" picks.',
+        default="auto",
+        remedy="Use 'auto' unless you compare solvers.",
+    )
+
+
+class StoppingParameters(Declared):
+    """When a fit ends."""
+
+    max_iter: int = parameter(
+        COUNT,
+        "Most passes over the data.",
+        default=1000,
+        remedy="Use a positive number of passes, such as 1000.",
+    )
+    tol: float = parameter(
+        POSITIVE,
+        "Stop when the distance to stationarity, relative to the largest gradient at zero, is below.",
+        default=1e-7,
+        remedy="Use a small positive number, such as 1e-7.",
+    )
+
+
+class WarmStart(Declared):
+    """What searches do not have."""
+
+    warm_start: bool = parameter(
+        FLAG,
+        "Whether `fit` starts from the coefficients of the last `fit`, if tasks and features are the same.",
+        default=False,
+    )
+
+
+class ThreadParameters(Declared):
+    """Threads of this process."""
+
+    n_jobs: int | None = parameter(
+        Valid("int", [*COUNT.constraints, Interval(Integral, None, -1, closed="right")]),
+        "Threads over tasks; -1 for all processors. The result is the same for any number.",
+        default=None,
+        remedy="Use None, a number of threads, or -1 for all processors.",
+    )
+
+
+class EngineParameters(Declared):
+    """Work in other processes."""
+
+    engine: Any = parameter(
+        Valid("engine", [HasMethods(["place", "map"])]),
+        "Where the tasks are kept and worked on, such as ``DaskEngine(client)``; None for this process. "
+        'Elsewhere "auto" is "alternating".',
+        default=None,
+        remedy="Use None to run here, or DaskEngine(client).",
+    )
+
+
+class VerboseParameters(Declared):
+    """What a fit tells while it runs."""
+
+    verbose: int = parameter(
+        Valid("int", ["verbose"]),
+        "Whether to tell on stderr how the fit went, in one line; searches also show how far they are, and "
+        "Algorithm 1 its passes.",
+        default=0,
+    )
+
+
+class PenaltyNumbers(Declared):
+    """What a penalty needs to know beside p, k and alpha; names are those of `make_penalty`."""
+
+    eps: float = parameter(
+        POSITIVE,
+        'Only for k="log": the penalty is alpha log(1 + S / eps).',
+        default=1e-2,
+        remedy="Use a small positive number, such as 1e-2.",
+    )
+
+    def _penalty_numbers(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in PenaltyNumbers._parameters}
+
+
+class FamilyParameters(SolverParameters, ThreadParameters, EngineParameters, PenaltyNumbers):
+    """What the members of the family have, and searches over them."""
+
+    checkpoint: str | os.PathLike[str] | None = parameter(
+        Valid("str or path", [str, os.PathLike]),
+        "A file in which the fit keeps what it has reached: passes of Algorithm 1, finished parts of a "
+        "search, and the solution. The same fit on the same data goes on from it and ends with the same "
+        "bits; another one refuses it.",
+        default=None,
+        remedy="Name a file, such as 'fit.checkpoint', or use None.",
+    )
+
+
+class CommonParameters(DesignParameters, LabelParameters, StoppingParameters, VerboseParameters):
+    """What all models have."""

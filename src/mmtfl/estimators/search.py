@@ -1,0 +1,402 @@
+"""The estimators that choose alpha, and (p, k) among candidates, by themselves."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import InvalidParameterError
+
+from mmtfl.estimators.base import TaskModel
+from mmtfl.estimators.classification import TaskClassifier
+from mmtfl.estimators.family import ProductForm
+from mmtfl.estimators.inputs import take_task_column
+from mmtfl.estimators.parameters import (
+    CandidateParameters,
+    CrossValidationParameters,
+    FamilyParameters,
+    SearchParameters,
+    ThreadParameters,
+)
+from mmtfl.estimators.prepared import Prepared
+from mmtfl.estimators.regression import TaskRegressor
+from mmtfl.estimators.stored_input import check_nothing_else
+from mmtfl.model_selection.cross_validation import (
+    Candidates,
+    Settings,
+    choose,
+    fold_scores,
+    member_paths,
+    results_table,
+    scores_by_task,
+)
+from mmtfl.model_selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks
+from mmtfl.model_selection.metrics import Metric
+from mmtfl.model_selection.progress import Progress
+from mmtfl.model_selection.scoring import TaskScorer, task_scorer
+from mmtfl.model_selection.splitting import TaskKFold
+from mmtfl.objective.penalties import RowPenalty, make_penalty
+from mmtfl.objective.problem import Problem
+from mmtfl.solvers import solve
+from mmtfl.solvers.blas import one_blas_thread
+from mmtfl.solvers.checkpoint import Book
+from mmtfl.solvers.distributed.opened import check_room
+from mmtfl.solvers.path import Path, solve_path
+from mmtfl.tasks.checks import check_task_labels
+from mmtfl.tasks.moments import bytes_folded, fold_rows
+from mmtfl.tasks.stored import StoredTasks
+
+__all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV", "path"]
+
+_POLISH = 20  # passes: the path is rough, and the last fit must forget where on it it started
+_PATH_TOL = 1e-4  # held-out scores do not see more; the final fit uses tol
+
+
+@dataclass(frozen=True)
+class SearchPrepared(Prepared):
+    """Prepared data, and the folds as rows of its tasks (of X, where the tasks share it)."""
+
+    folds: list[Fold] = field(default_factory=list)
+    row_counts: np.ndarray | None = None  # where few rows stand for many
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of rows of each task."""
+        return super().sizes if self.row_counts is None else self.row_counts
+
+
+class Search(CrossValidationParameters, ThreadParameters):
+    """What every search does: split the rows, score all candidates on every fold, and choose one.
+
+    A kind of search lists its candidates and makes the last fit, on all rows.
+    """
+
+    selection = "best"
+
+    def _with_folds(self, model: Any, prepared: Prepared, X: Any, y: Any, task: Any) -> SearchPrepared:
+        """Prepared data of a model, and their folds as positions in the tasks.
+
+        They are rows of a complete shared X, and observations otherwise.
+        """
+        tasks, with_classes = prepared.tasks, is_classifier(model)
+        n_rows = tasks.X.shape[0]
+        if n_rows < 2:
+            raise ValueError(f"Cross-validation needs at least two rows, found n_samples = {n_rows}.")
+        cv = self._splitter(with_classes)
+        if isinstance(cv, TaskKFold):
+            folds = folds_of_tasks(cv, tasks)
+        elif isinstance(X, StoredTasks):
+            raise ValueError(self._not_for_stored("TaskKFold"))
+        else:
+            labels = take_task_column(X, task, model.task_column)[1]
+            labels = None if labels is None else check_task_labels(labels, None)
+            folds = folds_of_rows(cv, y, labels, tasks)
+        folds = check_folds(folds, tasks, with_classes=with_classes)
+        return SearchPrepared(**vars(prepared), folds=folds)
+
+    def _splitter(self, stratify: bool) -> Any:
+        """What cv stands for: a splitter, or a list of folds."""
+        if isinstance(self.cv, str):
+            raise InvalidParameterError(f"cv={self.cv!r} is a string: give a number of folds, or a splitter.")
+        cv = 5 if self.cv is None else self.cv
+        return TaskKFold(int(cv), random_state=0, stratify=stratify) if isinstance(cv, Integral) else cv
+
+    def _not_for_stored(self, splitter: str) -> str:
+        return f"cv={self.cv!r} does not go with stored tasks: give a number of folds, or {splitter}."
+
+    def _choose(
+        self, prepared: SearchPrepared, candidates: Sequence[Candidates], settings: Settings, **options: Any
+    ) -> tuple[int, int]:
+        """Score the candidates on every fold, and choose: the position of a list and of a model in it."""
+        tasks, folds = prepared.original_tasks(), prepared.folds
+        found = fold_scores(tasks, folds, candidates, settings, self.n_jobs, **options)
+        scores = found.scores
+        m, i = choose(scores, self.selection)
+        self.cv_results_ = results_table(candidates, scores)
+        self.heldout_scores_ = scores_by_task(
+            tasks, folds, found.by_task(m, i), settings, row_counts=prepared.row_counts
+        )
+        self.best_score_ = float(scores[m][i].mean())
+        return m, i
+
+
+class TaskSearch(Search, ProductForm, SearchParameters):
+    """A model that gets its solution from a search over members and strengths.
+
+    Attributes
+    ----------
+    best_p_, best_k_ : float
+        The member chosen; ``best_k_`` is "log" at the log edge.
+    alpha_ : float
+        The strength chosen.
+    alphas_ : ndarray of shape (n_alphas,)
+        Strengths tried for that member, largest first.
+    cv_results_ : dict of ndarrays
+        One row per (p, k, alpha): p, k, alpha, mean_test_score, std_test_score, rank_test_score and a column
+        per fold, ready for a frame. The score is that of ``scoring``; with None it is minus half the mean
+        squared error (in units of each task's spread with ``scale_targets``), or minus the mean logistic
+        loss.
+    best_score_ : float
+        Mean over folds of that score, of the choice. R^2, or accuracy and AUC, are in ``heldout_scores_``.
+    heldout_scores_ : dict of ndarrays
+        How well the choice predicts rows that its fits have not seen, one row per task, ready for a frame:
+        task, n_rows (held-out observations) and, for regression, r2; for classes accuracy, auc and base_rate
+        (the share of the commoner class, which is the accuracy of always saying it). Each is over the rows of
+        all folds together; auc over the pairs of rows of the same fold, as fits of different folds are not
+        on one scale. NaN where it is not defined. The choice was made on these rows, which favours it a
+        little.
+    path_ : Path
+        Coefficients of the chosen member at all its alphas, on all rows.
+    """
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._members()
+
+    def _members(self) -> list[RowPenalty]:
+        pairs = list(self.pk)
+        if len(pairs) == 2 and not any(np.ndim(pair) for pair in pairs):
+            pairs = [tuple(pairs)]
+        if not pairs:
+            raise InvalidParameterError("pk is empty: give at least one pair (p, k), such as (2, 1).")
+        members: list[RowPenalty] = []
+        for pair in pairs:
+            if np.ndim(pair) != 1 or len(pair) != 2:
+                raise InvalidParameterError(f"pk must hold pairs (p, k), but {pair!r} is not one.")
+            try:
+                # an array of pairs makes strings of numbers as soon as one k is "log"
+                p, k = float(pair[0]), pair[1] if pair[1] == "log" else float(pair[1])
+                members.append(make_penalty(p, k, 1.0, **self._penalty_numbers()))
+            except (TypeError, ValueError) as error:
+                raise InvalidParameterError(f"pk has the pair {pair!r}: {error}") from None
+        return members
+
+    def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> SearchPrepared:
+        few_rows_do = self._loss.is_quadratic and "pk" in self.get_params(deep=False)
+        if isinstance(X, StoredTasks) and few_rows_do:
+            check_nothing_else(y, task, sample_weight, self.task_column)
+            return self._prepare_few_rows(X)
+        return self._with_folds(self, super()._prepare(X, y, task, sample_weight), X, y, task)
+
+    def _prepare_few_rows(self, stored: StoredTasks) -> SearchPrepared:
+        """Rows of files as few rows of every fold, on which the search is the same."""
+        n_folds, seed = self._plain_folds()
+        remedy = "Raise memory_limit, use fewer folds, or search on a sample of the rows."
+        check_room(stored, bytes_folded(stored, n_folds), f"A search with {n_folds} folds", remedy)
+        rows = fold_rows(stored, n_folds, seed)
+        prepared = super()._prepare(rows.X, rows.y, rows.task, rows.weights)
+        self._know_columns_of(stored)
+        folds = check_folds(rows.folds(), prepared.tasks, with_classes=False)
+        return SearchPrepared(**vars(prepared), folds=folds, row_counts=stored.sizes)
+
+    def _plain_folds(self) -> tuple[int, int]:
+        """Number of folds and their seed, where rows are read one after the other."""
+        cv = self._splitter(False)
+        if not isinstance(cv, TaskKFold) or not isinstance(cv.random_state, Integral):
+            raise ValueError(self._not_for_stored("TaskKFold with a number as random_state"))
+        return cv.n_splits, int(cv.random_state)
+
+    def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
+        assert isinstance(prepared, SearchPrepared)
+        settings = search_settings(self, prepared, self.scoring)
+        kept = self._open_checkpoint(prepared, prepared.folds, settings)
+        # BLAS is held to one thread here, for all threads of the search: its limit is the process's
+        with one_blas_thread():
+            problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
+            paths = member_paths(problem, self._members(), self._alphas(), self.alpha_ratio)
+            m, i = self._choose(
+                prepared, paths, settings, verbose=self.verbose, engine=self.engine, kept=kept
+            )
+            member, self.alphas_ = paths[m].member, paths[m].alphas
+            path = self._path_on_all_rows(problem, member, self.alphas_, settings.tol)
+        self.alpha_ = float(self.alphas_[i])
+        self.best_p_ = float(member.p)
+        self.best_k_ = "log" if member.kind else float(member.k)
+        self.path_ = path.scaled(prepared.column_scale, prepared.target_scale)
+        penalty = member.at(self.alpha_)
+        solution = solve(
+            problem,
+            penalty,
+            start=path.coef(i).T,
+            **self._solver_options(),
+            polish=_POLISH,
+            book=None if kept is None else Book(kept, "refit"),
+        )
+        return solution, penalty
+
+    def _path_on_all_rows(self, problem: Problem, member: RowPenalty, alphas: np.ndarray, tol: float) -> Path:
+        with Progress("all rows", {"path": "path"}, "paths", shown=self.verbose > 0) as progress:
+            progress.begin("path")
+            report = partial(progress.reach, "path")
+            path = solve_path(problem, member, alphas, max_iter=self.max_iter, tol=tol, report=report)
+            progress.finish("path")
+        return path
+
+    def _alphas(self) -> int | np.ndarray:
+        if isinstance(self.alphas, Integral):
+            return int(self.alphas)
+        try:
+            alphas = np.asarray(self.alphas, dtype=float)
+        except (TypeError, ValueError):
+            alphas = np.empty(0)
+        if alphas.ndim != 1 or alphas.size == 0 or not np.all((alphas > 0) & (alphas < math.inf)):
+            raise InvalidParameterError(
+                f"alphas must be a number of strengths or positive finite strengths, got {self.alphas!r}."
+            )
+        return alphas
+
+
+def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
+    """What a search over a model asks of every fold."""
+    classes = getattr(model, "classes_", None)
+    scorer = scoring if scoring is None or isinstance(scoring, TaskScorer) else task_scorer(scoring)
+    return Settings(
+        loss=model._loss,
+        fit_intercept=model.fit_intercept,
+        standardize=model.standardize,
+        scale_targets=prepared.target_scale is not None,
+        max_iter=model.max_iter,
+        tol=max(model.tol, _PATH_TOL),
+        metric=None if scorer is None else _metric_of(scorer, classes),
+        pooled=scorer is not None and scorer.average == "pooled",
+        classes=classes,
+    )
+
+
+def _metric_of(scorer: TaskScorer, classes: np.ndarray | None) -> Metric:
+    """The metric of a search: of the second class, where it is of one."""
+    return scorer.metric if classes is None else scorer.metric.about(classes[1])
+
+
+def path(
+    X: Any,
+    y: Any,
+    task: Any = None,
+    *,
+    p: float = 2,
+    k: float | str = 1,
+    alphas: int | np.ndarray = 100,
+    loss: str = "squared",
+    sample_weight: Any = None,
+    alpha_ratio: float | None = None,
+    fit_intercept: bool = True,
+    standardize: bool = False,
+    scale_targets: bool = False,
+    task_column: str | None = None,
+    on_degenerate_task: str = "error",
+    max_iter: int = 1000,
+    tol: float = 1e-7,
+    eps: float = 1e-2,
+) -> Path:
+    """Coefficients of one member of the family along a grid of strengths.
+
+    Parameters
+    ----------
+    X, y, task, sample_weight
+        Data, as in ``MMTFLRegressor.fit``.
+    p, k, fit_intercept, standardize, scale_targets, task_column, max_iter, tol, eps
+        As in ``MMTFLRegressor``.
+    alphas, alpha_ratio
+        As in ``MMTFLRegressorCV``.
+    loss : {"squared", "logistic"}
+        Regression or classification (then ``scale_targets`` must be False).
+    on_degenerate_task
+        As in ``MMTFLClassifier``; of no meaning in regression.
+
+    Returns
+    -------
+    path : Path
+        ``alphas`` (largest first), ``coef(i)`` of shape (n_tasks, n_features), ``intercepts``, ``n_kept``.
+
+    Examples
+    --------
+    >>> from mmtfl import path
+    >>> from mmtfl.datasets import make_tasks
+    >>> data = make_tasks(n_tasks=3, n_samples=30, n_features=8, n_informative=2, noise=0.1, random_state=0)
+    >>> found = path(data.X, data.y, data.task, p=2, k=2, alphas=5)
+    >>> found.n_kept.tolist()
+    [0, 2, 2, 7, 8]
+    >>> found.coef(4).shape
+    (3, 8)
+    """
+    if loss not in ("squared", "logistic"):
+        raise ValueError(f"loss must be 'squared' or 'logistic', got {loss!r}.")
+    options: dict[str, Any] = {
+        "pk": (p, k),
+        "alphas": alphas,
+        "alpha_ratio": alpha_ratio,
+        "fit_intercept": fit_intercept,
+        "standardize": standardize,
+        "task_column": task_column,
+        "max_iter": max_iter,
+        "tol": tol,
+        "eps": eps,
+    }
+    if loss == "squared":
+        model: Any = MMTFLRegressorCV(scale_targets=scale_targets, **options)
+    elif scale_targets:
+        raise ValueError("scale_targets=True needs loss='squared': classes have no scale.")
+    else:
+        model = MMTFLClassifierCV(on_degenerate_task=on_degenerate_task, **options)
+    model._check_parameters()
+    prepared = TaskModel._prepare(model, X, y, task, sample_weight)
+    with one_blas_thread():
+        problem = prepared.problem(model._loss, fit_intercept=fit_intercept)
+        (of_member,) = member_paths(problem, model._members(), model._alphas(), alpha_ratio)
+        found = solve_path(problem, of_member.member, of_member.alphas, max_iter=max_iter, tol=tol)
+    short = int(np.count_nonzero(~found.converged))
+    if short:
+        warnings.warn(
+            f"path stopped short of tol={tol:g} at {short} of {len(found)} strengths. Raise max_iter (now "
+            f"{max_iter}), loosen tol, or put the features on one scale with standardize=True.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    found = found.scaled(prepared.column_scale, prepared.target_scale)
+    return found if prepared.left_out is None else prepared.left_out.widen_path(found)
+
+
+class MMTFLRegressorCV(TaskSearch, TaskRegressor, FamilyParameters, CandidateParameters):
+    """Multitask regression that chooses its strength and its member of the family by cross-validation.
+
+    For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part; the
+    best (p, k, alpha) is fitted on all rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl import MMTFLRegressorCV
+    >>> from mmtfl.datasets import make_tasks
+    >>> data = make_tasks(n_tasks=4, n_samples=40, n_features=12, n_informative=3, noise=0.5, random_state=0)
+    >>> model = MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=20, cv=3).fit(data.X, data.y, task=data.task)
+    >>> model.best_p_, model.best_k_
+    (2.0, 1.0)
+    >>> bool(np.array_equal(np.flatnonzero(model.c_), np.flatnonzero(data.support.any(axis=0))))
+    True
+    """
+
+
+class MMTFLClassifierCV(TaskSearch, TaskClassifier, FamilyParameters, CandidateParameters):
+    """Multitask classification that chooses its strength and its member of the family by cross-validation.
+
+    For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part; the
+    best (p, k, alpha) is fitted on all rows.
+
+    Examples
+    --------
+    >>> from mmtfl import MMTFLClassifierCV
+    >>> from mmtfl.datasets import make_tasks
+    >>> data = make_tasks(n_tasks=3, n_samples=200, n_features=10, n_informative=3, classification=True,
+    ...                   noise=0.5, random_state=0)
+    >>> model = MMTFLClassifierCV(pk=(2, 1), alphas=15, cv=3).fit(data.X, data.y, task=data.task)
+    >>> model.score(data.X, data.y, task=data.task) > 0.8
+    True
+    """

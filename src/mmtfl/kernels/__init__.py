@@ -1,0 +1,1 @@
+"""Everything compiled: the row problem, sweeps over rows, and passes over columns."""

@@ -1,0 +1,182 @@
+"""Scalar pieces of the row problem, compiled: the penalty of a row, its slope, norms and roots.
+
+``phi`` is a power ``alpha rho^r`` or the logarithm ``alpha log(1 + rho^p / eps)``; docs/model.md section 5.
+`mmtfl.objective.penalties` has the same functions in numpy.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+POWER, LOGARITHM = 0, 1
+TINY = 1e-150  # below this an entry is zero: powers and reciprocals of it would leave the range of floats
+
+_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+# Sums over rows may be reordered, but the rules of nan and inf hold.
+_FAST = {**_OPTIONS, "fastmath": {"reassoc", "contract", "nsz"}}
+# Functions that only compiled code calls need no Python wrapper; it would take longer to compile than they.
+entry = njit(**_FAST)  # type: ignore[call-overload]
+inner = njit(**_FAST, no_cpython_wrapper=True)  # type: ignore[call-overload]
+# Scalar pieces and sorted row problems keep the arithmetic as written. Else a process that compiles them and
+# one that loads them from the cache differ in the last bit: the compiler rearranges a function by its caller.
+exact = njit(**_OPTIONS, no_cpython_wrapper=True)  # type: ignore[call-overload]
+
+
+@exact
+def fill(out, value):
+    """Set every entry to a value."""
+    for t in range(out.size):
+        out[t] = value
+
+
+@exact
+def copy(source, out):
+    """Copy one array into another."""
+    for t in range(out.size):
+        out[t] = source[t]
+
+
+@exact
+def phi(rho, kind, p, r, alpha, eps):
+    """Penalty of a row whose p-norm is rho."""
+    if rho == 0.0:
+        return 0.0
+    if kind == POWER:
+        return alpha * rho**r
+    return alpha * math.log1p(rho**p / eps)
+
+
+@exact
+def phi_slope(rho, kind, p, r, alpha, eps):
+    """First derivative of phi at rho > 0."""
+    if kind == POWER:
+        if r == 1.0:
+            return alpha
+        return alpha * r * rho ** (r - 1.0)
+    power = rho ** (p - 1.0)
+    return alpha * p * power / (eps + power * rho)
+
+
+@exact
+def phi_bend(rho, kind, p, r, alpha, eps):
+    """Second derivative of phi at rho > 0."""
+    if kind == POWER:
+        if r == 1.0:
+            return 0.0
+        return alpha * r * (r - 1.0) * rho ** (r - 2.0)
+    power = rho ** (p - 2.0)
+    total = eps + power * rho * rho
+    return alpha * p * power * ((p - 1.0) * eps - power * rho * rho) / (total * total)
+
+
+@exact
+def norm_p(a, p):
+    """p-norm of a row, scaled by its largest entry so that no power overflows."""
+    largest = 0.0
+    for t in range(a.size):
+        largest = max(largest, abs(a[t]))
+    if largest < TINY:
+        return 0.0
+    if p == np.inf:
+        return largest
+    total = 0.0
+    if p == 1.0:
+        for t in range(a.size):
+            total += abs(a[t])
+        return total
+    if p == 2.0:
+        for t in range(a.size):
+            total += (a[t] / largest) ** 2
+        return largest * math.sqrt(total)
+    for t in range(a.size):
+        total += (abs(a[t]) / largest) ** p
+    return largest * total ** (1.0 / p)
+
+
+@exact
+def row_value(a, g, L, kind, p, r, alpha, eps):
+    """Value of the row problem at a."""
+    total = phi(norm_p(a, p), kind, p, r, alpha, eps)
+    for t in range(a.size):
+        total += (0.5 * L[t] * a[t] - g[t]) * a[t]
+    return total
+
+
+@exact
+def _positive_root(size, L, weight, exponent):
+    """Root x >= 0 of L x + weight x^exponent = size, exponent > 0; Newton from the right on a convex form."""
+    if size <= 0.0:
+        return 0.0
+    if exponent == 1.0:
+        return size / (L + weight)
+    bound = (size / weight) ** (1.0 / exponent) if weight > 0.0 else np.inf
+    x = min(size / L, bound) if L > 0.0 else bound
+    if x == np.inf or weight == 0.0 or L == 0.0 or x == 0.0:
+        return x if x < np.inf else 0.0
+    if exponent > 1.0:
+        for _ in range(60):
+            power = weight * x ** (exponent - 1.0)
+            step = (L * x + power * x - size) / (L + exponent * power)
+            x -= step
+            if step <= 1e-15 * x:
+                break
+        return max(x, 0.0)
+    # exponent < 1: in u = x^exponent the equation is convex again
+    u, inverse = x**exponent, 1.0 / exponent
+    for _ in range(60):
+        power = L * u ** (inverse - 1.0)
+        step = (power * u + weight * u - size) / (inverse * power + weight)
+        u -= step
+        if step <= 1e-15 * u:
+            break
+    return max(u, 0.0) ** inverse
+
+
+@exact
+def power_root(size, L, weight, exponent):
+    """Root x >= 0 of L x + weight x^exponent = size; zero if it is below TINY."""
+    x = _positive_root(size, L, weight, exponent)
+    return x if x > TINY else 0.0
+
+
+@exact
+def larger_root(slope, size, low, high, kind, p, r, alpha, eps):
+    """Largest root in [low, high] of slope s + phi'(s) = size that is crossed upwards, or -1.
+
+    Such a root is a local minimum of the row problem along the row's norm s. Newton's method comes from the
+    right, inside a bracket.
+    """
+    excess = slope * high + phi_slope(high, kind, p, r, alpha, eps) - size
+    if excess < -1e-13 * size:
+        return -1.0
+    s, below = high, -1.0
+    for _ in range(100):
+        bend = slope + phi_bend(s, kind, p, r, alpha, eps)
+        if bend > 0.0:
+            trial = s - excess / bend
+        elif below >= 0.0:
+            trial = 0.5 * (below + high)
+        else:
+            return -1.0  # rising to the left of here: no crossing below
+        if below >= 0.0 and not below < trial < high:
+            trial = 0.5 * (below + high)
+        if trial <= low:
+            if low <= 0.0:
+                trial = 0.5 * s if s > 1e-300 else 0.0
+                if trial == 0.0:
+                    return -1.0
+            else:
+                edge = slope * low + phi_slope(low, kind, p, r, alpha, eps) - size
+                if edge > 0.0:
+                    return -1.0
+                trial = low
+        if abs(trial - s) <= 1e-15 * s:
+            return trial
+        s = trial
+        excess = slope * s + phi_slope(s, kind, p, r, alpha, eps) - size
+        if excess >= 0.0:
+            high = s
+        else:
+            below = s
+    return s

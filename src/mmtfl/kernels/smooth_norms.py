@@ -1,0 +1,272 @@
+"""Rows of the Euclidean norm and of any other p-norm with 1 < p < inf; docs/model.md section 5.
+
+Once the norm rho of the row is known, every task obeys a scalar equation: the solvers search for rho.
+"""
+
+import math
+
+import numpy as np
+
+from mmtfl.kernels.row_functions import (
+    LOGARITHM,
+    POWER,
+    fill,
+    inner,
+    norm_p,
+    phi_bend,
+    phi_slope,
+    power_root,
+    row_value,
+)
+from mmtfl.kernels.sum_and_max_norms import set_soft
+
+_GRID, _GRID_STEP = 60, 0.75  # sizes tried for the concave members, down to 3e-8 of the largest
+
+
+@inner
+def _set_euclidean(g, L, ratio, out):
+    """p = 2 with phi'(rho) / rho = ratio."""
+    for t in range(g.size):
+        out[t] = 0.0 if L[t] <= 0.0 else g[t] / (L[t] + ratio)
+
+
+@inner
+def _reciprocal_norm(g, slope, intercept, rho):
+    """1 / ||g / (slope rho + intercept)|| - 1, concave in rho; -1 where a denominator is not positive."""
+    total = 0.0
+    for t in range(g.size):
+        if g[t] != 0.0:
+            below = slope[t] * rho + intercept[t]
+            if below <= 0.0:
+                return -1.0
+            total += (g[t] / below) ** 2
+    return 1.0 / math.sqrt(total) - 1.0
+
+
+@inner
+def _largest_euclidean_root(g, L, r, alpha, top):
+    """p = 2, r < 1: largest rho with ||g / (L rho + phi'(rho))|| = 1, or 0.
+
+    The iterates come from the right and never pass a root. phi' is convex, so its tangent at rho bounds it
+    from below; with the tangent in place of phi', 1 / ||.|| is concave in rho, and a chord of a concave
+    function meets zero to the right of its root. With equal curvatures this is Newton's method.
+    """
+    slope, intercept = np.empty(g.size), np.empty(g.size)
+    rho = top
+    for _ in range(500):
+        first, bend = alpha * r * rho ** (r - 1.0), alpha * r * (r - 1.0) * rho ** (r - 2.0)
+        left, change, total = 0.0, 0.0, 0.0
+        for t in range(g.size):
+            if g[t] == 0.0:
+                continue
+            slope[t], intercept[t] = L[t] + bend, first - bend * rho
+            below = L[t] * rho + first
+            share = (g[t] / below) ** 2
+            total += share
+            change += share * slope[t] / below
+            if slope[t] > 0.0:
+                left = max(left, -intercept[t] / slope[t])  # where the denominator of task t would vanish
+        if total < 1e-300:
+            return 0.0  # ||a(rho)|| is negligible against rho, here and for every smaller rho
+        here = 1.0 / math.sqrt(total) - 1.0
+        if here <= 0.0:
+            return rho
+        derivative = change / (total * math.sqrt(total))
+        if derivative > 0.0:
+            left = max(left, rho - here / derivative)
+        there = _reciprocal_norm(g, slope, intercept, left)
+        trial = left if there > 0.0 else rho - here * (rho - left) / (here - there)
+        if trial >= rho * (1.0 - 1e-15):
+            return rho
+        rho = trial
+        if rho <= 1e-14 * top:
+            return 0.0
+    return rho
+
+
+@inner
+def solve_concave_euclidean(g, L, r, alpha, out):
+    """p = 2, r < 1: the largest stationary row, or zero."""
+    top = 0.0
+    for t in range(g.size):
+        if L[t] > 0.0:
+            top += (g[t] / L[t]) ** 2
+        else:
+            g[t] = 0.0  # the feature is constant in this task
+    rho = _largest_euclidean_root(g, L, r, alpha, math.sqrt(top)) if top > 0.0 else 0.0
+    if rho == 0.0:
+        fill(out, 0.0)
+    else:
+        _set_euclidean(g, L, alpha * r * rho ** (r - 2.0), out)
+
+
+@inner
+def solve_euclidean(g, L, kind, r, alpha, eps, start, out):
+    """p = 2: a = g / (L + phi'(rho) / rho); rho solves ||g / (L rho + phi'(rho))|| = 1.
+
+    1 / ||.|| is nearly linear in rho, and exactly linear if all L are equal: Newton takes a few steps.
+    """
+    n_tasks = g.size
+    top, norm_g, equal = 0.0, 0.0, True
+    for t in range(n_tasks):
+        equal = equal and L[t] == L[0]
+        if L[t] > 0.0:
+            top += (g[t] / L[t]) ** 2
+            norm_g += g[t] * g[t]
+        else:
+            g[t] = 0.0  # the feature is constant in this task
+    top, norm_g = math.sqrt(top), math.sqrt(norm_g)
+    if top == 0.0 or (kind == POWER and r == 1.0 and norm_g <= alpha):
+        fill(out, 0.0)
+        return
+    if equal and kind == POWER and r == 1.0:  # the group lasso's own shrinkage
+        _set_euclidean(g, L, alpha * L[0] / (norm_g - alpha), out)
+        return
+    high, low = top, 0.0
+    rho = start if 0.0 < start < top else top
+    for _ in range(200):
+        slope = phi_slope(rho, kind, 2.0, r, alpha, eps)
+        bend = phi_bend(rho, kind, 2.0, r, alpha, eps)
+        total, change = 0.0, 0.0
+        for t in range(n_tasks):
+            if L[t] > 0.0:
+                share = g[t] / (L[t] * rho + slope)
+                total += share * share
+                change += share * share * (L[t] + bend) / (L[t] * rho + slope)
+        size = math.sqrt(total)
+        if size > 1.0:
+            low = rho
+        else:
+            high = rho
+        # Newton on 1/size - 1, inside the bracket
+        derivative = change / (total * size)
+        trial = rho - (1.0 / size - 1.0) / derivative if derivative > 0.0 else -1.0
+        if not low < trial < high:
+            # the logarithm may have several roots: the map rho -> ||a(rho)|| passes none of them
+            trial = 0.5 * (low + high) if low > 0.0 or kind == POWER else rho * size
+        if abs(trial - rho) <= 1e-15 * rho:
+            rho = trial
+            break
+        rho = trial
+        if rho <= 1e-14 * top:
+            fill(out, 0.0)
+            return
+    _set_euclidean(g, L, phi_slope(rho, kind, 2.0, r, alpha, eps) / rho, out)
+
+
+@inner
+def step_euclidean(g, L, kind, r, alpha, eps, present, out):
+    """p = 2: minimise with phi replaced by its quadratic majoriser at the present row."""
+    rho = norm_p(present, 2.0)
+    _set_euclidean(g, L, phi_slope(rho, kind, 2.0, r, alpha, eps) / rho, out)
+
+
+@inner
+def _set_general(g, L, rho, p, slope, out):
+    """Other p: L x + phi'(rho) (x / rho)^(p-1) = |g|, in units of rho so that no power overflows."""
+    for t in range(g.size):
+        out[t] = 0.0
+        if L[t] > 0.0 and g[t] != 0.0:
+            out[t] = math.copysign(rho * power_root(abs(g[t]), L[t] * rho, slope, p - 1.0), g[t])
+
+
+@inner
+def _general_excess(g, L, kind, p, r, alpha, eps, rho, out):
+    """rho - ||a(rho)||_p: negative where a stationary row is larger than rho."""
+    _set_general(g, L, rho, p, phi_slope(rho, kind, p, r, alpha, eps), out)
+    return rho - norm_p(out, p)
+
+
+@inner
+def _general_root(g, L, kind, p, r, alpha, eps, low, high, out):
+    """The rho in (low, high] where the excess turns positive: secant steps inside a bracket."""
+    rho = high
+    excess = _general_excess(g, L, kind, p, r, alpha, eps, rho, out)
+    last_rho, last_excess = -1.0, 0.0
+    for _ in range(200):
+        if abs(excess) <= 1e-14 * rho or high - low <= 1e-15 * high:
+            break
+        if excess > 0.0:
+            high = rho
+        else:
+            low = rho
+        trial = -1.0
+        if last_rho > 0.0 and excess != last_excess:
+            trial = rho - excess * (rho - last_rho) / (excess - last_excess)
+        last_rho, last_excess = rho, excess
+        if not low < trial < high:
+            trial = 0.5 * (low + high)
+        rho = trial
+        excess = _general_excess(g, L, kind, p, r, alpha, eps, rho, out)
+    return rho
+
+
+@inner
+def solve_general(g, L, kind, p, r, alpha, eps, out):
+    """Other p: fixed points of rho -> ||a(rho)||_p, by secant steps inside brackets."""
+    n_tasks = g.size
+    dual = p / (p - 1.0)
+    for t in range(n_tasks):
+        out[t] = g[t] / L[t] if L[t] > 0.0 else 0.0
+    top = norm_p(out, p)
+    if top == 0.0:
+        return
+    if kind == POWER and r == 1.0:
+        for t in range(n_tasks):
+            out[t] = g[t] if L[t] > 0.0 else 0.0
+        if norm_p(out, dual) <= alpha:
+            fill(out, 0.0)
+            return
+    if kind == POWER and r >= 1.0:
+        rho = _general_root(g, L, kind, p, r, alpha, eps, 0.0, top, out)
+        _set_general(g, L, rho, p, phi_slope(rho, kind, p, r, alpha, eps), out)
+        return
+    # there may be several stationary rows: find every upward crossing on a grid of sizes, and keep the best
+    best, best_value = 0.0, 0.0
+    high, excess_high = top, 0.0  # the excess at the top is not negative, but for rounding
+    for _ in range(_GRID):
+        low = _GRID_STEP * high
+        excess_low = _general_excess(g, L, kind, p, r, alpha, eps, low, out)
+        if excess_low < 0.0 <= excess_high:
+            rho = _general_root(g, L, kind, p, r, alpha, eps, low, high, out)
+            _set_general(g, L, rho, p, phi_slope(rho, kind, p, r, alpha, eps), out)
+            value = row_value(out, g, L, kind, p, r, alpha, eps)
+            if value < best_value:
+                best, best_value = rho, value
+        high, excess_high = low, excess_low
+    if best == 0.0:
+        fill(out, 0.0)
+    else:
+        _set_general(g, L, best, p, phi_slope(best, kind, p, r, alpha, eps), out)
+
+
+@inner
+def step_general(g, L, kind, p, r, alpha, eps, present, out):
+    """Other p: minimise with phi replaced by its majoriser at the present row."""
+    rho = norm_p(present, p)
+    _set_general(g, L, rho, p, phi_slope(rho, kind, p, r, alpha, eps), out)
+
+
+@inner
+def smallest_root(g, L, p, alpha, eps, out):
+    """Logarithm: iterate rho -> ||a(rho)||_p upwards from zero; the limit is the smallest stationary row."""
+    rho = 0.0
+    for t in range(g.size):
+        out[t] = 0.0
+        if L[t] > 0.0:
+            if p == 1.0:
+                out[t] = max(abs(g[t]) - alpha / eps, 0.0) / L[t]
+            else:
+                out[t] = power_root(abs(g[t]), L[t], alpha * p / eps, p - 1.0)
+    for _ in range(500):
+        size = norm_p(out, p)
+        if size == 0.0 or abs(size - rho) <= 1e-14 * size:
+            break
+        rho = size
+        slope = phi_slope(rho, LOGARITHM, p, 1.0, alpha, eps)
+        if p == 1.0:
+            set_soft(g, L, slope, out)
+        else:
+            _set_general(g, L, rho, p, slope, out)
+    for t in range(g.size):
+        out[t] = math.copysign(out[t], g[t])

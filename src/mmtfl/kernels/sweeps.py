@@ -1,0 +1,172 @@
+"""Compiled row descent on a least-squares model of a few columns; docs/model.md section 6.
+
+    minimise over A (m, T)   sum_t 1/2 ||r_t - X_t (a_t - a0_t)||_h^2 + sum_j phi_j(||a_j||_p)
+
+The state of the model is one vector that is affine in A: the slopes X_t.T r_t if Gram matrices are given (a
+row update costs m T), the residuals otherwise (2 N). There are two kinds of residuals. If `h` is empty, the
+columns are centred and scaled by the root of the weights. If `h` holds weights, which change from one model
+to the next, the columns are left as they are and the state is h r, centred by the columns' weighted means.
+
+The code has plain loops and no array expressions, because a first fit waits for this file to compile.
+"""
+
+import numpy as np
+
+from mmtfl.kernels.row_functions import copy, entry, inner
+from mmtfl.kernels.row_problem import call
+
+# The functions take slices: the compiler vectorises `column[i]`, but not `x[j, start + i]`.
+
+
+@inner
+def _product(column, state):
+    total = 0.0
+    for i in range(state.size):
+        total += column[i] * state[i]
+    return total
+
+
+@inner
+def _subtract(state, column, change):
+    for i in range(state.size):
+        state[i] -= change * column[i]
+
+
+@inner
+def _subtract_then_product(state, column, change, following):
+    """Subtract a column from the state and multiply the result with the next column, in one pass."""
+    total = 0.0
+    for i in range(state.size):
+        value = state[i] - change * column[i]
+        state[i] = value
+        total += value * following[i]
+    return total
+
+
+@inner
+def _subtract_weighted(state, column, change, following, h, mean):
+    """The same for columns that are weighted by h and centred on the way."""
+    total = 0.0
+    for i in range(state.size):
+        value = state[i] - change * h[i] * (column[i] - mean)
+        state[i] = value
+        total += value * following[i]
+    return total
+
+
+@inner
+def _keep(A, rows, iterate):
+    """Store these rows of A, one after the other."""
+    n_tasks = A.shape[1]
+    for index in range(rows.size):
+        for t in range(n_tasks):
+            iterate[index * n_tasks + t] = A[rows[index], t]
+
+
+@entry
+def sweeps(
+    solve, use_gram, x, start, length, h, means, gram, curvature, state, begin, rows, A,
+    member, strengths, thorough, tolerance, iterates, states, moves,
+):  # fmt: skip
+    """Sweep over `rows` until no slope moves by more than tolerance, and return the number of sweeps.
+
+    At most moves.size sweeps are made. A and state change in place. iterates and states receive both before
+    the first and after every sweep, and moves the largest move of a slope in each sweep. Task t's part of the
+    state begins at begin[t], and its columns at start[t] of x; both have length[t] entries. Only the first
+    m = A.shape[0] entries of x, gram, curvature and means are used. Only the first sweep may be thorough.
+    """
+    m, n_tasks = A.shape
+    g, L, new = np.empty(n_tasks), np.empty(n_tasks), np.empty(n_tasks)
+    for sweep in range(moves.size):
+        _keep(A, rows, iterates[sweep])
+        copy(state, states[sweep])
+        largest = 0.0
+        if not use_gram and rows.size > 0:
+            for t in range(n_tasks):
+                own = state[begin[t] : begin[t] + length[t]]
+                g[t] = _product(x[rows[0], start[t] : start[t] + length[t]], own)
+        for index in range(rows.size):
+            j = rows[index]
+            following = rows[index + 1] if index + 1 < rows.size else rows[0]
+            for t in range(n_tasks):
+                L[t] = curvature[j, t]
+                if use_gram:
+                    g[t] = state[begin[t] + j]
+                g[t] += L[t] * A[j, t]
+            if strengths[j, 0] < np.inf:
+                call(solve, g, L, member, strengths[j], A[j], thorough and sweep == 0, new)
+            else:
+                for t in range(n_tasks):
+                    new[t] = 0.0
+            for t in range(n_tasks):
+                change = new[t] - A[j, t]
+                A[j, t] = new[t]
+                largest = max(largest, L[t] * abs(change))
+                if use_gram:
+                    if change != 0.0:
+                        own = state[begin[t] : begin[t] + m]
+                        _subtract(own, gram[t if gram.shape[0] > 1 else 0, j], change)
+                    continue
+                own = state[begin[t] : begin[t] + length[t]]
+                column = x[j, start[t] : start[t] + length[t]]
+                next_column = x[following, start[t] : start[t] + length[t]]
+                if change == 0.0:
+                    g[t] = _product(next_column, own)
+                elif h.size > 0:
+                    weight = h[begin[t] : begin[t] + length[t]]
+                    g[t] = _subtract_weighted(own, column, change, next_column, weight, means[j, t])
+                else:
+                    g[t] = _subtract_then_product(own, column, change, next_column)
+        moves[sweep] = largest
+        if moves[sweep] <= tolerance:
+            return sweep + 1
+    _keep(A, rows, iterates[-1])
+    copy(state, states[-1])
+    return moves.size
+
+
+@entry
+def image(x, start, length, begin, rows, change, out):
+    """out = X_t @ change_t, task by task."""
+    for i in range(out.size):
+        out[i] = 0.0
+    for index in range(rows.size):
+        j = rows[index]
+        for t in range(change.shape[1]):
+            if change[j, t] != 0.0:
+                column = x[j, start[t] : start[t] + length[t]]
+                _subtract(out[begin[t] : begin[t] + length[t]], column, -change[j, t])
+
+
+@inner
+def _weighted_mean(column, h):
+    total, weight = 0.0, 0.0
+    for i in range(h.size):
+        total += h[i] * column[i]
+        weight += h[i]
+    return total / weight
+
+
+@inner
+def _weighted_square(column, h, mean):
+    total = 0.0
+    for i in range(h.size):
+        total += h[i] * (column[i] - mean) * (column[i] - mean)
+    return total
+
+
+@entry
+def weighted_moments(x, rows, start, length, begin, h, centred, constant, means, curvature):
+    """Weighted mean (0 if not centred) of the columns `rows` in every task, and the square sum about it.
+
+    A centred square sum below `constant` times the raw one is rounding, and is set to zero.
+    """
+    for index in range(rows.size):
+        j = rows[index]
+        for t in range(begin.size):
+            weight = h[begin[t] : begin[t] + length[t]]
+            column = x[j, start[t] : start[t] + length[t]]
+            means[j, t] = _weighted_mean(column, weight) if centred else 0.0
+            curvature[j, t] = _weighted_square(column, weight, means[j, t])
+            if centred and curvature[j, t] <= constant * _weighted_square(column, weight, 0.0):
+                curvature[j, t] = 0.0

@@ -1,0 +1,6 @@
+"""Splitting and scoring with tasks, for scikit-learn's searches and cross-validation."""
+
+from mmtfl.model_selection.scoring import per_task_scores, task_scorer
+from mmtfl.model_selection.splitting import TaskKFold, tasks_train_test_split
+
+__all__ = ["TaskKFold", "per_task_scores", "task_scorer", "tasks_train_test_split"]

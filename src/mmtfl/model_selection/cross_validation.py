@@ -1,0 +1,359 @@
+"""Cross-validation: candidates are solved and scored on every fold, then one of them is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from time import monotonic
+from typing import Any, Protocol
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from scipy import sparse
+
+from mmtfl.engines.base import Engine
+from mmtfl.model_selection.folds import Fold, observations, take
+from mmtfl.model_selection.heldout import class_sums, heldout_scores, squared_errors
+from mmtfl.model_selection.metrics import Metric
+from mmtfl.model_selection.progress import Progress
+from mmtfl.model_selection.scoring import score_predictions
+from mmtfl.objective.design import Design
+from mmtfl.objective.losses import Loss
+from mmtfl.objective.penalties import RowPenalty
+from mmtfl.objective.problem import Problem
+from mmtfl.solvers.blas import one_blas_thread
+from mmtfl.solvers.checkpoint import Checkpoint
+from mmtfl.solvers.distributed.shards import as_is, in_order
+from mmtfl.solvers.path import alpha_grid, solve_path
+from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.scaling import column_spread, target_spread
+
+ListScores = dict[str, np.ndarray]  # of a list of candidates on one fold: scores, and sums by_task
+Linear = tuple[np.ndarray, np.ndarray, np.ndarray]  # features kept, their coefficients, the intercepts
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all folds and candidates of one search have in common."""
+
+    loss: Loss
+    fit_intercept: bool
+    standardize: bool
+    scale_targets: bool
+    max_iter: int
+    tol: float
+    metric: Metric | None
+    pooled: bool
+    classes: np.ndarray | None
+
+
+# -- candidates --------------------------------------------------------------------------------------------
+
+
+class Candidates(Protocol):
+    """A list of models to choose from, which are solved one after the other on the same rows."""
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """What tells the models apart: the first columns of ``cv_results_``."""
+
+    def solve(
+        self, problem: Problem, *, max_iter: int, tol: float, report: Callable[[float], None] | None = None
+    ) -> Iterable[Linear]:
+        """The model of every candidate, in the units of the problem."""
+
+
+@dataclass(frozen=True)
+class MemberPath:
+    """A member of the family at every alpha, largest first."""
+
+    member: RowPenalty
+    alphas: np.ndarray
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """p, k (0 at the log edge) and alpha."""
+        p, k = (np.full(len(self.alphas), float(value)) for value in (self.member.p, self.member.k))
+        return {"p": p, "k": k, "alpha": self.alphas}
+
+    def solve(self, problem: Problem, **options: Any) -> Iterable[Linear]:
+        """Coefficients and intercepts along the path."""
+        path = solve_path(problem, self.member, self.alphas, **options)
+        return zip(path.features, path.values, path.intercepts, strict=True)
+
+
+def member_paths(
+    problem: Problem, members: Sequence[RowPenalty], alphas: int | np.ndarray, ratio: float | None
+) -> list[MemberPath]:
+    """Each member with the alphas that are tried for it."""
+    if isinstance(alphas, int | np.integer):
+        return [MemberPath(member, alpha_grid(problem, member, int(alphas), ratio)) for member in members]
+    given = np.sort(np.asarray(alphas, dtype=float))[::-1]
+    return [MemberPath(member, given) for member in members]
+
+
+# -- scores on folds ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FoldScores:
+    """What was found on every fold, for each list of candidates."""
+
+    found: list[list[ListScores]]
+
+    @property
+    def scores(self) -> list[np.ndarray]:
+        """Held-out scores of each list, (n_candidates, n_folds)."""
+        return [np.column_stack([fold["scores"] for fold in folds]) for folds in self.found]
+
+    def by_task(self, m: int, i: int) -> np.ndarray:
+        """Sums by task of the i-th candidate of a list, (n_folds, n_sums, n_tasks)."""
+        return np.array([fold["by_task"][i] for fold in self.found[m]])
+
+
+def fold_scores(
+    tasks: Tasks,
+    folds: Sequence[Fold],
+    candidates: Sequence[Candidates],
+    settings: Settings,
+    n_jobs: int | None,
+    *,
+    verbose: int = 0,
+    engine: Engine | None = None,
+    kept: Checkpoint | None = None,
+) -> FoldScores:
+    """Score every list of candidates on every fold.
+
+    All lists share what is made of a fold: its rows, the first pass over them and the curvatures. The
+    columns gathered on a path are not shared: they suit the member that asked for them. An engine whose data
+    are elsewhere gets whole lists to work on; finished ones are kept in a checkpoint.
+    """
+    every = [(f, m) for f in range(len(folds)) for m in range(len(candidates))]
+    known = {step: found for step in every if (found := _known_scores(kept, step)) is not None}
+    left = [step for step in every if step not in known]
+    elsewhere = None if engine is None or engine.is_here else engine
+    n_slots = min(effective_n_jobs(n_jobs), len(left)) if elsewhere is None else elsewhere.n_slots
+    # a list takes about as long on one fold as on another, and lists differ widely
+    progress = Progress(
+        "cross-validation", {(f, m): m for f, m in every}, "paths",
+        shown=verbose > 0, n_slots=n_slots, in_batches=elsewhere is not None,
+    )  # fmt: skip
+
+    def done(step: tuple[int, int], found: ListScores, seconds: float | None = None) -> None:
+        known[step] = found
+        if kept is not None:
+            kept.write(_name(step), found)
+        progress.finish(step, seconds)
+
+    with progress:
+        for step in known:
+            progress.finish(step)
+        if elsewhere is None:
+            _score_here(tasks, folds, candidates, settings, n_slots, left, done, progress)
+        else:
+            _score_elsewhere(tasks, folds, candidates, settings, elsewhere, left, done, progress)
+    return FoldScores([[known[f, m] for f in range(len(folds))] for m in range(len(candidates))])
+
+
+def _name(step: tuple[int, int]) -> str:
+    return f"fold-{step[0]}-member-{step[1]}"
+
+
+def _known_scores(kept: Checkpoint | None, step: tuple[int, int]) -> ListScores | None:
+    known = None if kept is None else kept.read(_name(step))
+    return known if known is not None and "by_task" in known else None
+
+
+def _score_here(tasks, folds, candidates, settings, n_threads, left, done, progress: Progress) -> None:
+    """Score what is left, as pairs (fold, list), in threads."""
+
+    def work(fold: _Fold, step: tuple[int, int]) -> None:
+        progress.begin(step)
+        done(step, fold.scores(candidates[step[1]], lambda share: progress.reach(step, share)))
+
+    def calls() -> Iterator[Any]:
+        # fold by fold, made when their turn comes: only those at work are in memory
+        for f, steps in groupby(left, key=itemgetter(0)):
+            fold = _Fold.of(tasks, folds[f], settings)
+            for step in steps:
+                yield delayed(work)(fold, step)
+
+    if n_threads > 1:
+        Parallel(n_jobs=n_threads, backend="threading")(calls())
+    else:
+        for function, arguments, keywords in calls():
+            function(*arguments, **keywords)
+
+
+def _score_elsewhere(tasks, folds, candidates, settings, engine: Engine, left, done, progress) -> None:
+    """Score what is left where an engine has the data, as many lists at a time as it has places."""
+    data = engine.place(as_is, [tasks], name="data")
+    for first in range(0, len(left), engine.n_slots):
+        batch = left[first : first + engine.n_slots]
+        for step in batch:
+            progress.begin(step)
+        scored = engine.map(
+            _timed_scores,
+            data * len(batch),
+            [folds[f] for f, _ in batch],
+            [candidates[m] for _, m in batch],
+            [settings] * len(batch),
+            name=f"paths-{first}",
+        )
+        for step, (found, seconds) in zip(batch, scored, strict=True):
+            done(step, found, seconds)
+
+
+def _timed_scores(
+    tasks: Tasks, fold: Fold, candidates: Candidates, settings: Settings
+) -> tuple[ListScores, float]:
+    """Scores of one list on one fold, and the seconds that it took."""
+    began = monotonic()
+    with one_blas_thread():
+        scores = _Fold.of(in_order(tasks), fold, settings).scores(candidates)
+    return scores, monotonic() - began
+
+
+@dataclass(frozen=True)
+class _Fold:
+    """Training rows as a problem in scales of their own, and the rows held out with what judges them."""
+
+    problem: Problem
+    column_scale: np.ndarray | None
+    target_scale: np.ndarray | None
+    rows: Tasks
+    trained_task: np.ndarray  # position of each held-out row's task among those trained
+    observation_task: np.ndarray  # and among all tasks
+    unit: np.ndarray  # of the squared errors of each task
+    settings: Settings
+
+    @classmethod
+    def of(cls, tasks: Tasks, fold: Fold, settings: Settings) -> _Fold:
+        fitted, rows = (take(tasks, part) for part in fold)
+        column_scale = column_spread(fitted) if settings.standardize else None
+        target_scale = target_spread(fitted) if settings.scale_targets else None
+        if target_scale is not None:
+            fitted = fitted.with_y(fitted.y / target_scale[fitted.observation_task])
+        design = Design(fitted, column_scale=column_scale, fit_intercept=settings.fit_intercept)
+        problem = Problem(design, settings.loss)
+        _ = problem.scale  # the first pass over the data is made here, for all candidates
+        trained, among_all = (
+            _places(labels, rows.labels)[rows.observation_task] for labels in (fitted.labels, tasks.labels)
+        )
+        unit = error_unit(tasks, settings)
+        return cls(problem, column_scale, target_scale, rows, trained, among_all, unit, settings)
+
+    def scores(self, candidates: Candidates, report: Callable[[float], None] | None = None) -> ListScores:
+        """Score of every candidate on the held-out rows, and its sums by task."""
+        settings = self.settings
+        found = candidates.solve(self.problem, max_iter=settings.max_iter, tol=settings.tol, report=report)
+        predicted = (self._predict(*linear) for linear in found)
+        scores, sums = zip(*((self._score(z), self._sums(z)) for z in predicted), strict=True)
+        return {"scores": np.array(scores), "by_task": np.array(sums)}
+
+    def _predict(self, features: np.ndarray, values: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+        """Linear predictor of every held-out row, in the units of its target."""
+        if self.column_scale is not None:
+            values = values / self.column_scale[features, None]
+        if self.target_scale is not None:
+            values, intercept = values * self.target_scale, intercept * self.target_scale
+        block = self.rows.X[:, features]
+        block = block.toarray() if sparse.issparse(block) else np.asarray(block)
+        if self.rows.rows is not None:
+            block = block[self.rows.rows]
+        own = self.trained_task
+        return np.einsum("ij,ji->i", block, values[:, own]) + intercept[own]
+
+    def _sums(self, z: np.ndarray) -> np.ndarray:
+        y, weights = self.rows.y, self._weights()
+        if self.settings.classes is None:
+            return squared_errors(y, self.settings.loss.mean(z), weights, self.observation_task, self.unit)
+        return class_sums(y, z, weights, self.observation_task, len(self.unit))
+
+    def _score(self, z: np.ndarray) -> float:
+        settings, rows, y = self.settings, self.rows, self.rows.y
+        if settings.metric is None:
+            weight = self._weights()
+            scale = 1.0 if self.target_scale is None else self.target_scale[self.trained_task]
+            # the loss part of the objective, for the same reason that the fit weighs rows and tasks with it
+            return -settings.loss.value(y / scale, z / scale, weight / weight.sum())
+        metric = settings.metric
+        if settings.classes is not None:
+            y = settings.classes[(y > 0.0).astype(np.intp)]
+            if "decision_function" not in metric.responses:
+                by_probability = "predict_proba" in metric.responses
+                z = settings.loss.mean(z) if by_probability else settings.classes[(z > 0.0).astype(np.intp)]
+        else:
+            z = settings.loss.mean(z)
+        labels = rows.labels[rows.observation_task]
+        return score_predictions(y, z, labels, rows.weights, metric=metric, pooled=settings.pooled)
+
+    def _weights(self) -> np.ndarray:
+        return np.ones_like(self.rows.y) if self.rows.weights is None else self.rows.weights
+
+
+def _places(labels: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Position of each wanted label."""
+    where = {label: t for t, label in enumerate(labels.tolist())}
+    return np.array([where[label] for label in wanted.tolist()], dtype=np.intp)
+
+
+def scores_by_task(
+    tasks: Tasks, folds: Sequence[Fold], sums: np.ndarray, settings: Settings, **options: Any
+) -> dict[str, Any]:
+    """``heldout_scores_`` from the sums by task of the choice."""
+    tested = [observations(tasks, test) for _, test in folds]
+    unit, classify = error_unit(tasks, settings), settings.classes is not None
+    return heldout_scores(tasks, tested, sums, unit=unit, classify=classify, **options)
+
+
+def error_unit(tasks: Tasks, settings: Settings) -> np.ndarray:
+    """The unit of each task's errors: its spread over all rows, so that no square overflows."""
+    return np.ones(tasks.n_tasks) if settings.classes is not None else target_spread(tasks)
+
+
+# -- the table and the choice ------------------------------------------------------------------------------
+
+
+def results_table(candidates: Sequence[Candidates], scores: Sequence[np.ndarray]) -> dict[str, Any]:
+    """One row per candidate: the columns of ``cv_results_``."""
+    columns = [part.columns() for part in candidates]
+    table = {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
+    return {**table, **score_columns(np.concatenate(scores))}
+
+
+def score_columns(scores: np.ndarray) -> dict[str, np.ndarray]:
+    """Mean, spread and rank of scores (n_candidates, n_folds), and a column per fold."""
+    mean = scores.mean(axis=1)
+    table = {
+        "mean_test_score": mean,
+        "std_test_score": _deviation(scores, ddof=0),
+        "rank_test_score": np.argsort(np.argsort(-mean, kind="stable"), kind="stable") + 1,
+    }
+    return {**table, **{f"split{fold}_test_score": column for fold, column in enumerate(scores.T)}}
+
+
+def _deviation(scores: np.ndarray, *, ddof: int) -> np.ndarray:
+    """Standard deviation over folds, in units of the largest score so that no square overflows."""
+    size = np.abs(scores).max(axis=-1)
+    unit = np.where((size > 0.0) & np.isfinite(size), size, 1.0)
+    with np.errstate(invalid="ignore"):  # a score of minus infinity has no deviation
+        return unit * np.std(scores / unit[..., None], axis=-1, ddof=ddof)
+
+
+def choose(scores: Sequence[np.ndarray], selection: str) -> tuple[int, int]:
+    """Position (list, candidate) of the choice: the best mean, or the first in its list within an error."""
+    means = [np.nan_to_num(part.mean(axis=1), nan=-np.inf) for part in scores]
+    if all(np.isneginf(mean).all() for mean in means):
+        raise ValueError(
+            "No candidate has a score on every fold: the metric is not defined on the test rows. "
+            "Use fewer folds (more rows of each task in each), scoring=None, or a pooled task_scorer."
+        )
+    m = int(np.argmax([mean.max() for mean in means]))
+    mean = means[m]
+    best = int(np.argmax(mean))
+    if selection == "best":
+        return m, best
+    folds = scores[m][best]
+    error = _deviation(folds, ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else 0.0
+    return m, int(np.flatnonzero(mean >= mean[best] - error)[0])  # alphas fall: the first is strongest

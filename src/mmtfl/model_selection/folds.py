@@ -1,0 +1,140 @@
+"""The folds of a search, as positions in `Tasks`: made, translated from rows as given, and checked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection._split import GroupsConsumerMixin
+
+from mmtfl.model_selection.splitting import TaskKFold
+from mmtfl.tasks.container import Tasks
+
+Fold = tuple[np.ndarray, np.ndarray]
+
+
+def folds_of_tasks(splitter: TaskKFold, tasks: Tasks) -> list[Fold]:
+    """Folds of a splitter that knows tasks: of rows with all their targets, or of observations.
+
+    Every task, and with classes every class of every task, stays in every training part. Observations of no
+    weight are in neither part.
+    """
+    if by_rows(tasks):
+        columns = tasks.y.reshape(tasks.n_tasks, -1).T
+        return list(splitter.split(columns, columns))
+    kept = np.arange(tasks.n_samples) if tasks.weights is None else np.flatnonzero(tasks.weights)
+    splits = splitter.split(kept, tasks.y[kept], tasks.observation_task[kept])
+    return [(kept[train], kept[test]) for train, test in splits]
+
+
+def folds_of_rows(cv: Any, y: Any, labels: np.ndarray | None, tasks: Tasks) -> list[Fold]:
+    """Folds of another splitter, or a list of them, from rows as they were given to positions in tasks."""
+    n_rows = tasks.X.shape[0] if labels is None else len(labels)
+    splits = cv
+    if hasattr(cv, "split"):
+        # scikit-learn's own splitters warn of labels they have no use for
+        ignores = type(cv).__module__.startswith("sklearn.") and not isinstance(cv, GroupsConsumerMixin)
+        splits = cv.split(np.zeros(n_rows), y, None if ignores else labels)
+    place = np.arange(n_rows)
+    if labels is not None:
+        known = np.flatnonzero(np.isin(labels, tasks.labels))  # some tasks may have no part in the fit
+        place[:] = -1
+        place[known[np.argsort(labels[known], kind="stable")]] = np.arange(len(known))
+    parts = [[place[part] for part in _check_split(f, split, n_rows)] for f, split in enumerate(splits)]
+    folds = [[part[part >= 0] for part in fold] for fold in parts]
+    if tasks.rows is not None and not by_rows(tasks):
+        folds = [[np.flatnonzero(np.isin(tasks.rows, part)) for part in fold] for fold in folds]
+    return [(np.sort(train), np.sort(test)) for train, test in folds]
+
+
+def _check_split(fold: int, split: Any, n_rows: int) -> list[np.ndarray]:
+    """The training and the test rows of one fold, as indices."""
+    try:
+        parts = [_as_row_numbers(np.asarray(part), n_rows) for part in split]
+    except TypeError:
+        parts = []
+    if len(parts) != 2 or any(part.ndim != 1 for part in parts):
+        raise ValueError(f"Fold {fold} of cv is not a pair (train, test) of row numbers.")
+    for name, part in zip(("training", "test"), parts, strict=True):
+        if part.size == 0:
+            raise ValueError(f"Fold {fold} of cv has no {name} row: use fewer folds.")
+        if part.dtype.kind not in "iu" or part.min() < 0 or part.max() >= n_rows:
+            raise ValueError(f"Fold {fold} of cv has {name} rows that are not row numbers below {n_rows}.")
+    return parts
+
+
+def _as_row_numbers(part: np.ndarray, n_rows: int) -> np.ndarray:
+    return np.flatnonzero(part) if part.dtype == bool and part.shape == (n_rows,) else part
+
+
+def check_folds(folds: list[Fold], tasks: Tasks, *, with_classes: bool) -> list[Fold]:
+    """Leave out what has no weight; every tested task must have been trained, with both classes."""
+    if not folds:
+        raise ValueError("cv has no folds: give a number, a splitter, or a list of (train, test) rows.")
+    check = _check_rows if by_rows(tasks) else _check_observations
+    checked = [check(f, tasks, *fold) for f, fold in enumerate(folds)]
+    if with_classes:
+        for f, (train, _) in enumerate(checked):
+            _check_classes(f, tasks, train)
+    return checked
+
+
+def _check_rows(fold: int, tasks: Tasks, train: np.ndarray, test: np.ndarray) -> Fold:
+    if test.size == 0 or train.size == 0:
+        raise ValueError(f"Fold {fold} of cv has no row to test, or none to train: use fewer folds.")
+    return train, test
+
+
+def _check_observations(fold: int, tasks: Tasks, train: np.ndarray, test: np.ndarray) -> Fold:
+    if tasks.weights is not None:
+        train, test = train[tasks.weights[train] > 0], test[tasks.weights[test] > 0]
+    if test.size == 0:
+        raise ValueError(f"Fold {fold} of cv has no row of positive weight to test: use fewer folds.")
+    missing = np.setdiff1d(tasks.observation_task[test], tasks.observation_task[train])
+    if missing.size:
+        label = tasks.labels[missing[0]].item()
+        raise ValueError(
+            f"Fold {fold} of cv tests task {label!r}, but trains no row of it. Use cv=TaskKFold(), "
+            "which keeps every task in every training part."
+        )
+    return train, test
+
+
+def _check_classes(fold: int, tasks: Tasks, train: np.ndarray) -> None:
+    if by_rows(tasks):
+        train = np.flatnonzero(np.isin(np.asarray(tasks.rows), train))
+    classes = np.zeros((tasks.n_tasks, 2), dtype=bool)
+    classes[tasks.observation_task[train], (tasks.y[train] > 0).astype(int)] = True
+    alone = np.flatnonzero(classes[:, 0] != classes[:, 1])
+    if alone.size:
+        raise ValueError(
+            f"Fold {fold} of cv has one class only of task {tasks.labels[alone[0]].item()!r} in its "
+            "training part. Use fewer folds, TaskKFold(stratify=True), or more rows of that task."
+        )
+
+
+# -- parts of the tasks -------------------------------------------------------------------------------------
+
+
+def by_rows(tasks: Tasks) -> bool:
+    """Whether folds split the rows of X (several targets, all observed) and not the observations."""
+    if not tasks.is_complete or tasks.n_tasks == 1:
+        return False
+    weights = None if tasks.weights is None else tasks.weights.reshape(tasks.n_tasks, -1)
+    return weights is None or bool(np.all(weights > 0.0))
+
+
+def take(tasks: Tasks, part: np.ndarray) -> Tasks:
+    """The observations of a fold; where folds split rows, those rows with all their targets."""
+    chosen = tasks.select(observations(tasks, part))
+    if not by_rows(tasks):
+        return chosen
+    return replace(chosen, X=tasks.X[part], rows=np.tile(np.arange(len(part)), tasks.n_tasks))
+
+
+def observations(tasks: Tasks, part: np.ndarray) -> np.ndarray:
+    """The part of a fold as positions of observations."""
+    if not by_rows(tasks):
+        return part
+    return (np.arange(tasks.n_tasks)[:, None] * tasks.X.shape[0] + part).ravel()

@@ -1,0 +1,426 @@
+"""Scores task by task, and their mean: what ``score`` of the estimators and ``task_scorer`` stand on.
+
+Whether a task is scored depends on its true targets alone, never on the predictions, so that models
+compared on the same rows are averaged over the same tasks.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from sklearn import metrics as skm
+
+from mmtfl.tasks.checks import check_length, check_task_labels
+
+__all__ = ["FEW_ROWS", "Metric", "as_metric", "mean_task_score", "per_task_scores", "pooled_score"]
+
+FEW_ROWS = 5  # tasks with fewer held-out rows have scores that say little: they stay out of headlines
+ALIASES = {"auc": "roc_auc"}
+
+# undefined, or a mere convention, where the truth has one class only
+_NEED_BOTH_CLASSES = (
+    skm.average_precision_score,
+    skm.balanced_accuracy_score,
+    skm.f1_score,
+    skm.fbeta_score,
+    skm.jaccard_score,
+    skm.matthews_corrcoef,
+    skm.precision_score,
+    skm.recall_score,
+    skm.roc_auc_score,
+)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A score of predictions, greater is better, and the estimator methods that can feed it."""
+
+    name: str
+    function: Callable[..., Any]
+    sign: int = 1
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    responses: tuple[str, ...] = ("predict",)
+
+    def value(self, y_true: np.ndarray, y_pred: np.ndarray) -> float:
+        """Score of one task."""
+        return self.sign * float(self.function(y_true, y_pred, **self.kwargs))
+
+    @property
+    def needs_both_classes(self) -> bool:
+        """Whether the score means nothing where the truth has one class."""
+        return any(self.function is function for function in _NEED_BOTH_CLASSES)
+
+    @property
+    def kind(self) -> str | None:
+        """What scikit-learn's own metrics are for, "numbers" or "classes"; None for others."""
+        module = str(getattr(self.function, "__module__", ""))
+        kinds = {"_regression": "numbers", "_classification": "classes", "_ranking": "classes"}
+        return kinds.get(module.removeprefix("sklearn.metrics."))
+
+    def about(self, label: Any) -> Metric:
+        """The same metric of one class, unless it names a class itself or is not about one."""
+        of_one = self.kwargs.get("average", "binary") == "binary" and _takes(self.function, "pos_label")
+        if self.kind != "classes" or "pos_label" in self.kwargs or not of_one:
+            return self
+        return replace(self, kwargs={**self.kwargs, "pos_label": label})
+
+    def with_classes(self, classes: Any) -> Metric:
+        """The same metric, told all classes: log loss cannot guess them from a task that has one."""
+        if (
+            "predict_proba" not in self.responses
+            or not _takes(self.function, "labels")
+            or "labels" in self.kwargs
+        ):
+            return self
+        return replace(self, kwargs={**self.kwargs, "labels": classes})
+
+
+def as_metric(metric: Any) -> Metric:
+    """Turn a name, a function or a scorer into a `Metric`.
+
+    Parameters
+    ----------
+    metric : str, callable or Metric
+        A name of scikit-learn's scorers (``"r2"``, ``"neg_mean_squared_error"``, ...; ``"auc"`` is
+        ``"roc_auc"``), a function
+        ``metric(y_true, y_pred)``, or what ``sklearn.metrics.make_scorer`` returns.
+
+    Returns
+    -------
+    Metric
+        Its function, sign and options, and the estimator methods it wants.
+
+    Examples
+    --------
+    >>> from mmtfl.model_selection.metrics import as_metric
+    >>> as_metric("neg_mean_squared_error").value([1.0, 3.0], [1.0, 1.0])
+    -2.0
+    """
+    if isinstance(metric, Metric):
+        return metric
+    if isinstance(metric, str):
+        name = ALIASES.get(metric, metric)
+        return _from_scorer(_named_scorer(name), name)
+    if hasattr(metric, "_score_func"):
+        return _from_scorer(metric, getattr(metric._score_func, "__name__", repr(metric)))
+    if callable(metric):
+        return Metric(getattr(metric, "__name__", repr(metric)), metric)
+    raise TypeError(
+        f"metric={metric!r} is neither a name nor a function: give a name of "
+        "sklearn.metrics.get_scorer_names(), or a function metric(y_true, y_pred)."
+    )
+
+
+def per_task_scores(y_true: Any, y_pred: Any, task: Any = None, metric: Any = "r2") -> dict[Any, float]:
+    """Score of each task.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,) or (n, T)
+        True targets. With two dimensions each column is a task, and NaN was not observed.
+    y_pred : array-like of the shape of y_true
+        What the metric is made for: predictions, decision values, or probabilities of the second class.
+    task : array-like of shape (n,), default=None
+        Task label of each row. None: one task labelled 0, or one for each column.
+    metric : str or callable, default="r2"
+        A name of scikit-learn's scorers, a function ``metric(y_true, y_pred)``, or what ``make_scorer``
+        returns.
+
+    Returns
+    -------
+    dict
+        Label of the task (or name or number of the column) to score. A task with fewer than two rows, or
+        with one class where the metric compares two, has no score: it is NaN, and a warning names it.
+
+    Examples
+    --------
+    >>> from mmtfl.model_selection import per_task_scores
+    >>> task = ["a", "a", "b", "b"]
+    >>> per_task_scores([1.0, 2.0, 3.0, 5.0], [1.0, 2.0, 4.0, 4.0], task)
+    {'a': 1.0, 'b': 0.0}
+    >>> per_task_scores([0, 1, 1, 0], [0, 1, 1, 1], task, metric="accuracy")
+    {'a': 1.0, 'b': 0.5}
+    """
+    metric = as_metric(metric)
+    groups = _group(y_true, y_pred, task)
+    if groups.is_single:
+        return {0: _single_score(groups, metric)}
+    scores, _ = _scores(groups, metric)
+    return dict(zip(groups.labels, scores.tolist(), strict=True))
+
+
+def mean_task_score(y_true: Any, y_pred: Any, task: Any = None, metric: Any = "r2") -> float:
+    """Mean over tasks of each task's score.
+
+    Tasks with fewer than two rows, or with one class where the metric compares two, are left out, and a
+    warning names them; NaN if none is left. Without labels and with one column it is the plain metric.
+
+    Parameters
+    ----------
+    y_true, y_pred, task, metric
+        As in :func:`per_task_scores`.
+
+    Returns
+    -------
+    float
+        The mean.
+
+    Examples
+    --------
+    >>> from mmtfl.model_selection.metrics import mean_task_score
+    >>> mean_task_score([1.0, 2.0, 3.0, 5.0], [1.0, 2.0, 4.0, 4.0], ["a", "a", "b", "b"])
+    0.5
+    """
+    metric = as_metric(metric)
+    groups = _group(y_true, y_pred, task)
+    if groups.is_single:
+        return _single_score(groups, metric)
+    scores, scored = _scores(groups, metric)
+    return float(scores[scored].mean()) if scored.any() else float("nan")
+
+
+def pooled_score(y_true: Any, y_pred: Any, metric: Any = "r2") -> float:
+    """Score over all rows (and all observed entries of all columns) at once, whatever their task.
+
+    Parameters
+    ----------
+    y_true, y_pred, metric
+        As in :func:`per_task_scores`.
+
+    Returns
+    -------
+    float
+        The score.
+
+    Examples
+    --------
+    >>> from mmtfl.model_selection.metrics import pooled_score
+    >>> round(pooled_score([1.0, 2.0, 3.0, 5.0], [1.0, 2.0, 4.0, 4.0]), 3)
+    0.771
+    """
+    groups = _group(y_true, y_pred, None)
+    return _single_score(groups, as_metric(metric))
+
+
+# -- metrics ---------------------------------------------------------------------------------------------
+
+
+def _named_scorer(name: str) -> Any:
+    known = skm.get_scorer_names()
+    if name not in known:
+        near = get_close_matches(name.lower(), [*known, *ALIASES], n=3)
+        hint = (
+            f"did you mean {' or '.join(map(repr, near))}?"
+            if near
+            else "the usual ones are r2, neg_mean_absolute_error, auc, accuracy, average_precision and f1."
+        )
+        raise ValueError(f"metric={name!r} is not a name of scikit-learn's scorers: {hint}")
+    return skm.get_scorer(name)
+
+
+def _from_scorer(scorer: Any, name: str) -> Metric:
+    responses = scorer._response_method
+    kwargs = dict(scorer._kwargs)
+    if _takes(scorer._score_func, "zero_division"):
+        # the value scikit-learn falls back to, without one warning per task
+        kwargs.setdefault("zero_division", 0.0)
+    return Metric(
+        name,
+        scorer._score_func,
+        scorer._sign,
+        kwargs,
+        (responses,) if isinstance(responses, str) else tuple(responses),
+    )
+
+
+def _takes(function: Callable[..., Any], parameter: str) -> bool:
+    try:
+        return parameter in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some compiled functions have no signature
+        return False
+
+
+# -- tasks -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Groups:
+    """Observations; the task of entry i of y_true and y_pred is ``labels[observation_task[i]]``."""
+
+    y_true: np.ndarray
+    y_pred: np.ndarray
+    observation_task: np.ndarray
+    labels: list[Any]
+    is_single: bool
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return np.bincount(self.observation_task, minlength=len(self.labels))
+
+
+def _group(y_true: Any, y_pred: Any, task: Any) -> _Groups:
+    names = _column_names(y_true)
+    y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
+    check_length("y_pred", len(y_pred), len(y_true), of="y_true")
+    if y_true.ndim == 2:
+        return _group_columns(y_true, y_pred, task, names)
+    if y_true.ndim != 1:
+        raise ValueError(f"y_true has shape {y_true.shape}: expected one or two dimensions.")
+    if y_pred.ndim == 2 and y_pred.shape[1] == 1:
+        y_pred = y_pred[:, 0]
+    if task is None:
+        return _Groups(y_true, y_pred, np.zeros(len(y_true), dtype=np.intp), [0], True)
+    labels, observation_task = np.unique(check_task_labels(task, len(y_true)), return_inverse=True)
+    return _Groups(y_true, y_pred, observation_task, labels.tolist(), False)
+
+
+def _group_columns(y_true, y_pred, task, names) -> _Groups:
+    if task is not None:
+        raise ValueError(
+            f"y_true has {y_true.shape[1]} columns, one for each task, and task is given too: "
+            "pass task=None, or stack the columns and pass one label per row."
+        )
+    if y_pred.size != y_true.size:
+        raise ValueError(f"y_pred has shape {y_pred.shape}, but y_true {y_true.shape}: they must be equal.")
+    y_pred = y_pred.reshape(y_true.shape)
+    observed = y_true.T == y_true.T  # NaN differs from itself
+    columns, rows = np.nonzero(observed)
+    return _Groups(
+        y_true[rows, columns], y_pred[rows, columns], columns, names or list(range(y_true.shape[1])), False
+    )
+
+
+def _column_names(y: Any) -> list[Any] | None:
+    frame = nw.from_native(y, eager_only=True, pass_through=True)
+    return list(frame.columns) if isinstance(frame, nw.DataFrame) else None
+
+
+# -- scores ----------------------------------------------------------------------------------------------
+
+
+def _scores(groups: _Groups, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
+    """Score of each task, NaN where it has none, and whether it has one."""
+    few = groups.sizes < 2
+    alone = _one_class(groups) & ~few if metric.needs_both_classes else np.zeros_like(few)
+    _warn_left_out(groups.labels, few, alone, metric.name)
+    scored = ~(few | alone)
+    at_once = next((formula for function, formula in _AT_ONCE if function is metric.function), None)
+    if at_once is not None and not metric.kwargs and _plain(groups, metric):
+        scores = metric.sign * at_once(groups)
+    else:
+        scores = _one_by_one(groups, metric, scored)
+    return np.where(scored, scores, np.nan), scored
+
+
+def _single_score(groups: _Groups, metric: Metric) -> float:
+    return metric.with_classes(np.unique(groups.y_true)).value(groups.y_true, groups.y_pred)
+
+
+def _one_by_one(groups: _Groups, metric: Metric, scored: np.ndarray) -> np.ndarray:
+    metric = metric.with_classes(np.unique(groups.y_true)) if "predict_proba" in metric.responses else metric
+    order = np.argsort(groups.observation_task, kind="stable")
+    parts = np.split(order, np.cumsum(groups.sizes)[:-1])
+    scores = np.full(len(groups.labels), np.nan)
+    for t in np.flatnonzero(scored):
+        try:
+            scores[t] = metric.value(groups.y_true[parts[t]], groups.y_pred[parts[t]])
+        except ValueError as error:
+            message = f"metric {metric.name!r} failed on task {groups.labels[t]!r}: {error}"
+            raise ValueError(message) from error
+    return scores
+
+
+def _one_class(groups: _Groups) -> np.ndarray:
+    classes, y = np.unique(groups.y_true, return_inverse=True)
+    seen = np.zeros((len(groups.labels), len(classes)), dtype=bool)
+    seen[groups.observation_task, y] = True
+    return seen.sum(axis=1) < 2
+
+
+def _warn_left_out(labels: list[Any], few: np.ndarray, alone: np.ndarray, name: str) -> None:
+    reasons = [
+        f"{_list(labels, mask)} ({reason})"
+        for mask, reason in ((few, "fewer than two rows"), (alone, "one class only"))
+        if mask.any()
+    ]
+    if reasons:
+        warnings.warn(
+            f"Left out of the {name!r} scores by task: {'; '.join(reasons)}. "
+            "Score on more rows of these tasks, or pool the rows of all tasks.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _list(labels: list[Any], mask: np.ndarray) -> str:
+    names = [repr(labels[t]) for t in np.flatnonzero(mask)]
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"task{'s' if len(names) > 1 else ''} {', '.join(names[:5])}{more}"
+
+
+# -- all tasks at once: the usual metrics, for the sake of thousands of small tasks ------------------------
+
+
+def _plain(groups: _Groups, metric: Metric) -> bool:
+    """Whether the fast formulas apply; otherwise scikit-learn's function checks, and words the error."""
+    y_true, y_pred = groups.y_true, groups.y_pred
+    if y_pred.ndim != 1:
+        return False
+    numbers = y_true.dtype.kind in "biuf" and y_pred.dtype.kind in "biuf"
+    if metric.function is skm.accuracy_score:
+        # of fractions, surely a regression target, accuracy_score complains
+        whole = numbers and (y_true.dtype.kind != "f" or bool((y_true == np.floor(y_true)).all()))
+        return whole or y_true.dtype.kind == y_pred.dtype.kind == "U"
+    return numbers and bool(np.isfinite(y_true).all() and np.isfinite(y_pred).all())
+
+
+def _mean_by_task(values: np.ndarray, groups: _Groups) -> np.ndarray:
+    total = np.bincount(groups.observation_task, values, minlength=len(groups.labels))
+    return total / np.maximum(groups.sizes, 1)
+
+
+def _r2(groups: _Groups) -> np.ndarray:
+    y, own = groups.y_true.astype(np.float64), groups.observation_task
+    first = np.zeros(len(groups.labels))
+    first[own] = y
+    # measured from one of its own values, a constant task is exactly zero, whatever rounding does to its mean
+    y_from = y - first[own]
+    centred = y_from - _mean_by_task(y_from, groups)[own]
+    spread = np.zeros(len(groups.labels))
+    np.maximum.at(spread, own, np.abs(centred))
+    constant = spread == 0
+    spread[constant] = np.inf
+    with np.errstate(over="ignore"):  # predictions beyond all measure: minus infinity is the answer
+        # on the scale of each task, so that squares of its targets neither overflow nor vanish
+        residual = _mean_by_task(((y - groups.y_pred) / spread[own]) ** 2, groups)
+    total = _mean_by_task((centred / spread[own]) ** 2, groups)
+    # scikit-learn's convention for a constant target: 1 if it is met exactly, else 0
+    met = _mean_by_task((y != groups.y_pred).astype(float), groups) == 0
+    return np.where(constant, met, 1.0 - residual / np.where(constant, 1.0, total))
+
+
+def _accuracy(groups: _Groups) -> np.ndarray:
+    return _mean_by_task((groups.y_true == groups.y_pred).astype(float), groups)
+
+
+def _squared_error(groups: _Groups) -> np.ndarray:
+    return _mean_by_task((groups.y_true - groups.y_pred.astype(np.float64)) ** 2, groups)
+
+
+def _absolute_error(groups: _Groups) -> np.ndarray:
+    return _mean_by_task(np.abs(groups.y_true - groups.y_pred.astype(np.float64)), groups)
+
+
+_AT_ONCE: list[tuple[Callable[..., Any], Callable[[_Groups], np.ndarray]]] = [
+    (skm.r2_score, _r2),
+    (skm.accuracy_score, _accuracy),
+    (skm.mean_squared_error, _squared_error),
+    (skm.mean_absolute_error, _absolute_error),
+]

@@ -1,0 +1,250 @@
+"""A scorer that knows tasks, for every scikit-learn tool that takes ``scoring=``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
+
+from mmtfl.model_selection.metrics import Metric, as_metric, mean_task_score, per_task_scores, pooled_score
+
+__all__ = ["per_task_scores", "task_scorer"]
+
+AVERAGES = ("macro", "pooled")
+
+
+def task_scorer(metric: Any = "r2", *, average: str = "macro") -> TaskScorer:
+    """Make a scorer that scores task by task.
+
+    The scorer is called as ``scorer(estimator, X, y, task=None)`` and returns a float. It asks for ``task``
+    by itself, so with metadata routing enabled it can be passed as ``scoring=`` without further ado. It
+    finds the tasks in ``task``; else in the column that the estimator's ``task_column`` names; else in the
+    columns of a two-dimensional ``y``. Estimators that know no tasks can be scored too: each row's
+    prediction counts for the task of that row.
+
+    Parameters
+    ----------
+    metric : str or callable, default="r2"
+        A name of scikit-learn's scorers such as ``"r2"``, ``"accuracy"``, ``"roc_auc"`` (or ``"auc"``),
+        ``"f1"``, ``"neg_log_loss"``; a function ``metric(y_true, y_pred)`` of the predictions where greater
+        is better; or what ``sklearn.metrics.make_scorer`` returns.
+    average : {"macro", "pooled"}, default="macro"
+        ``"macro"``: the mean of the scores of the tasks. Tasks with fewer than two rows, or with one class
+        where the metric compares two, are left out with a warning that names them; NaN if none is left.
+        ``"pooled"``: the score of all rows at once, whatever their task.
+
+    Returns
+    -------
+    callable
+        ``scorer(estimator, X, y, task=None) -> float``.
+
+    See Also
+    --------
+    per_task_scores : The scores of the single tasks.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from mmtfl.datasets import make_tasks
+    >>> from mmtfl.model_selection import task_scorer
+    >>> data = make_tasks(3, 50, 10, n_informative=5, random_state=0)
+    >>> pooled_model = Ridge().fit(data.X, data.y)
+    >>> scorer = task_scorer("r2")
+    >>> scorer
+    task_scorer('r2', average='macro')
+    >>> round(scorer(pooled_model, data.X, data.y, task=data.task), 2)
+    0.37
+    """
+    if average not in AVERAGES:
+        raise ValueError(
+            f"average={average!r} is unknown: choose 'macro' or 'pooled'; "
+            "for the scores of the single tasks call per_task_scores."
+        )
+    _check_arguments(metric)
+    resolved = as_metric(metric)
+    _check_direction(metric, resolved)
+    return TaskScorer(resolved, average)
+
+
+def _check_arguments(metric: Any) -> None:
+    """A scorer of an estimator does not say what it would make of predictions."""
+    if not callable(metric) or hasattr(metric, "_score_func"):
+        return
+    parameters = _parameters(metric)
+    if parameters and (_n_required(parameters) > 2 or next(iter(parameters)) == "estimator"):
+        raise TypeError(
+            f"{getattr(metric, '__name__', repr(metric))}({', '.join(parameters)}) is not a metric of two "
+            "arguments: a search predicts held-out rows itself. Give a name such as 'r2', a function "
+            "metric(y_true, y_pred), or task_scorer(metric, average='pooled') of one."
+        )
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter] | None:
+    try:
+        return dict(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # some compiled functions have no signature
+        return None
+
+
+def _n_required(parameters: dict[str, inspect.Parameter]) -> int:
+    return sum(
+        p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        for p in parameters.values()
+    )
+
+
+def _check_direction(metric: Any, resolved: Metric) -> None:
+    """A scikit-learn loss given as a function would make a search choose the worst model."""
+    bare = inspect.isfunction(metric) and metric.__module__.startswith("sklearn.metrics")
+    if bare and resolved.name.endswith(("_error", "_loss", "_deviance")):
+        raise ValueError(
+            f"metric={resolved.name} is a loss, smaller is better, but scorers are maximised: use its 'neg_' "
+            f"name, or sklearn.metrics.make_scorer({resolved.name}, greater_is_better=False)."
+        )
+
+
+class TaskScorer:
+    """What `task_scorer` makes: a metric, and how the tasks' scores become one."""
+
+    def __init__(self, metric: Metric, average: str) -> None:
+        self.metric, self.average = metric, average
+
+    def __repr__(self) -> str:
+        return f"task_scorer({self.metric.name!r}, average={self.average!r})"
+
+    def __call__(self, estimator: Any, X: Any, y: Any, task: Any = None) -> float:
+        estimator = getattr(estimator, "best_estimator_", estimator)
+        metric, y_pred = _respond(estimator, X, y, task, self.metric)
+        if self.average == "pooled":
+            return pooled_score(y, y_pred, metric)
+        return mean_task_score(y, y_pred, _labels(estimator, X, task), metric)
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Ask for ``task``, so that nobody has to call ``set_score_request``."""
+        request = MetadataRequest(owner=self)
+        request.score.add_request(param="task", alias=True)
+        return request
+
+    def _accept_sample_weight(self) -> bool:  # asked by scikit-learn's searches
+        return False
+
+
+# -- scores of predictions, by their weights ---------------------------------------------------------------
+
+
+def score_predictions(
+    y: np.ndarray,
+    y_pred: np.ndarray,
+    task: np.ndarray,
+    weights: np.ndarray | None,
+    *,
+    metric: Metric,
+    pooled: bool,
+) -> float:
+    """Mean over tasks (or the score of all rows at once) in which rows count by their weights.
+
+    A metric that takes no ``sample_weight`` sees all rows alike.
+    """
+    if weights is not None and "sample_weight" in (_parameters(metric.function) or {}):
+        metric, y_pred = _WeightedMetric.of(metric, y_pred, weights), np.arange(len(y))
+    return pooled_score(y, y_pred, metric) if pooled else mean_task_score(y, y_pred, task, metric)
+
+
+@dataclass(frozen=True)
+class _WeightedMetric(Metric):
+    """A metric that is fed with row numbers in place of predictions, so that their weights come along."""
+
+    y_pred: np.ndarray = field(kw_only=True)
+    weights: np.ndarray = field(kw_only=True)
+
+    @classmethod
+    def of(cls, metric: Metric, y_pred: np.ndarray, weights: np.ndarray) -> _WeightedMetric:
+        """The metric with weights; naming them among its options keeps it from the unweighted formulas."""
+        options = {**metric.kwargs, "sample_weight": None}
+        return cls(
+            metric.name,
+            metric.function,
+            metric.sign,
+            options,
+            metric.responses,
+            y_pred=y_pred,
+            weights=weights,
+        )
+
+    def value(self, y_true: np.ndarray, y_pred: np.ndarray) -> float:
+        """Score of one task, whose rows stand in place of its predictions."""
+        options = {**self.kwargs, "sample_weight": self.weights[y_pred]}
+        return self.sign * float(self.function(y_true, self.y_pred[y_pred], **options))
+
+
+# -- what the estimator says about X ---------------------------------------------------------------------
+
+
+def _labels(estimator: Any, X: Any, task: Any) -> Any:
+    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    column = getattr(last, "task_column", None)
+    if task is not None or column is None:
+        return task
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame) or column not in frame.columns:
+        raise ValueError(
+            f"task_column={column!r} names no column of X ({type(X).__name__}): pass a frame that has it."
+        )
+    return frame.get_column(column).to_native()
+
+
+def _respond(estimator: Any, X: Any, y: Any, task: Any, metric: Metric) -> tuple[Metric, Any]:
+    """The metric, told the estimator's classes, and what it is fed with."""
+    response = next((name for name in metric.responses if hasattr(estimator, name)), None)
+    if response is None:
+        raise TypeError(
+            f"metric {metric.name!r} needs {' or '.join(metric.responses)}, which {type(estimator).__name__} "
+            "does not have: choose another metric, or another estimator."
+        )
+    method = getattr(estimator, response)
+    values = (
+        method(X, task=task) if task is not None and _wants_task(estimator, method, response) else method(X)
+    )
+    if response == "predict":
+        return metric, values
+    classes = _classes(estimator)
+    if response == "predict_proba":
+        metric = metric if classes is None else metric.with_classes(classes)
+        return metric, _positive_probability(values, y, classes, metric)
+    return metric, -values if _positive_class(classes, metric) == 0 else values
+
+
+def _wants_task(estimator: Any, method: Any, name: str) -> bool:
+    parameters = inspect.signature(method).parameters
+    if "task" in parameters:
+        return True
+    forwards = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    return forwards and "task" in get_routing_for_object(estimator).consumes(name, ["task"])
+
+
+def _classes(estimator: Any) -> np.ndarray | None:
+    """The classes of a classifier, unless each task has its own."""
+    classes = getattr(estimator, "classes_", None)
+    return classes if isinstance(classes, np.ndarray) and classes.ndim == 1 else None
+
+
+def _positive_class(classes: np.ndarray | None, metric: Metric) -> int:
+    """Position of the class the metric is about: the last one, unless it names another."""
+    wanted = metric.kwargs.get("pos_label")
+    if wanted is None or classes is None:
+        return -1
+    return classes.tolist().index(wanted) if len(classes) == 2 else -1
+
+
+def _positive_probability(values: Any, y: Any, classes: np.ndarray | None, metric: Metric) -> np.ndarray:
+    """Probability of the positive class, one column per task where y has several."""
+    if np.ndim(y) == 2:
+        if isinstance(values, list):  # scikit-learn's way with several targets
+            return np.column_stack([column[:, -1] for column in values])
+        return values[..., -1] if values.ndim == 3 else values
+    return values[:, _positive_class(classes, metric)] if values.shape[1] == 2 else values

@@ -1,0 +1,129 @@
+"""The smooth part of the objective (2): data and a loss. The penalty is an argument wherever it matters."""
+
+from functools import cached_property
+
+import numpy as np
+
+from mmtfl.objective.design import Design
+from mmtfl.objective.losses import Loss
+from mmtfl.objective.penalties import RowPenalty
+
+_EXACT = 1e-26  # share of the loss, about the square of the rounding of floats
+
+
+class Problem:
+    """(1/n) sum of losses with an unpenalised intercept per task; docs/model.md eq. (2).
+
+    What is known at A = 0 is computed once and kept here: it depends on the data and the loss alone.
+
+    Parameters
+    ----------
+    design : Design
+        The data.
+    loss : Loss
+        The loss of a row.
+    """
+
+    def __init__(self, design: Design, loss: Loss):
+        self.design, self.loss = design, loss
+
+    def predict(self, A: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+        """Linear predictor of every observation."""
+        return self.design.predict(A) + self.design.spread(intercept)
+
+    def loss_value(self, z: np.ndarray) -> float:
+        """Loss at linear predictor z."""
+        return self.loss.value(self.design.y, z, self.design.row_weight)
+
+    def loss_gradient(self, z: np.ndarray) -> np.ndarray:
+        """Derivative of the loss in z."""
+        return self.loss.gradient(self.design.y, z, self.design.row_weight)
+
+    def value(self, penalty: RowPenalty, A: np.ndarray, intercept: np.ndarray) -> float:
+        """The objective at (A, intercept)."""
+        return self.loss_value(self.predict(A, intercept)) + penalty.value(A)
+
+    @cached_property
+    def null_intercept(self) -> np.ndarray:
+        """Best intercepts when A = 0."""
+        design = self.design
+        if not design.fit_intercept:
+            return np.zeros(design.n_tasks)
+        rows = (rows for _, rows in design.segments())
+        return np.array([self.loss.null_intercept(design.y[part], design.row_weight[part]) for part in rows])
+
+    @cached_property
+    def null_value(self) -> float:
+        """The objective at A = 0, with the best intercepts."""
+        return self.loss_value(self.design.spread(self.null_intercept))
+
+    @cached_property
+    def null_gradient(self) -> np.ndarray:
+        """Gradient of the loss in A, at A = 0: the first pass over the data."""
+        design = self.design
+        if self.null_value <= _EXACT * self.loss_value(np.zeros_like(design.y)):
+            # the intercepts explain y: the rest is rounding
+            return np.zeros((design.n_features, design.n_tasks))
+        return design.correlate(self.loss_gradient(design.spread(self.null_intercept)))
+
+    @cached_property
+    def steepest(self) -> float:
+        """The largest gradient entry at A = 0."""
+        return float(np.abs(self.null_gradient).max(initial=0.0))
+
+    @cached_property
+    def scale(self) -> float:
+        """Unit of slopes: the largest gradient entry at A = 0, or the size of y where that is zero."""
+        return self.steepest or float(max(1.0, np.abs(self.design.y).max()))
+
+    @cached_property
+    def loss_curvature(self) -> np.ndarray:
+        """Second derivative of a row's loss in z, by task: its bound, or its largest value at A = 0."""
+        design, loss = self.design, self.loss
+        if loss.curvature is not None:
+            return np.full(design.n_tasks, loss.curvature)
+        z = design.spread(self.null_intercept)
+        bend = loss.hessian(design.y, z, np.ones_like(z))
+        return np.maximum.reduceat(bend, design.offsets[:-1])
+
+    @property
+    def curvature(self) -> np.ndarray:
+        """The loss's second derivative in every entry of A: a bound, or what stands for one."""
+        return self.loss_curvature * self.design.curvature
+
+    def row_violation(
+        self, penalty: RowPenalty, A: np.ndarray, gradient: np.ndarray, kept_curvature=None
+    ) -> np.ndarray:
+        """Distance of every row to stationarity, in units of the gradient; eq. (8).
+
+        Where a norm penalises the rows, a zero row needs no curvature: the dual norm tells. Then only the
+        kept rows' curvature is used, and `kept_curvature(rows)` may bring it without a pass over the data.
+        """
+        if not penalty.is_norm:
+            return penalty.row_violation(A, gradient, self.curvature)
+        out = np.maximum(penalty.dual_norm(gradient) - penalty.alpha, 0.0)
+        kept = np.flatnonzero(np.any(A != 0.0, axis=1))
+        if kept.size:
+            curvature = self.curvature[kept] if kept_curvature is None else kept_curvature(kept)
+            out[kept] = penalty.of_rows(kept).row_violation(A[kept], gradient[kept], curvature)
+        return out
+
+    def dual_gap(
+        self, penalty: RowPenalty, primal: float, z: np.ndarray, gradient: np.ndarray
+    ) -> float | None:
+        """Duality gap at an objective of `primal` and predictor z, eq. (9); None where there is no dual."""
+        if not self.loss.has_dual:
+            return None
+        return penalty.dual_gap(primal, gradient, lambda shrink: self.dual_value(z, shrink))
+
+    def dual_value(self, z: np.ndarray, shrink: float) -> float:
+        """Dual value of the loss at `shrink` times the dual point of z; eq. (9)."""
+        return self.loss.dual(self.design.y, z, self.design.row_weight, shrink)
+
+    def moderated(self) -> "tuple[Problem, np.ndarray | None]":
+        """This problem, or the same in columns of moderate size if squares of these could leave the floats.
+
+        Also the factors f with (columns here) = f * (columns there), or None.
+        """
+        design, factor = self.design.moderated(self.null_gradient)
+        return (self, None) if factor is None else (Problem(design, self.loss), factor)

@@ -1,1 +1,0 @@
-"""The paper's experiments, rerun, and the same protocol for anybody's table."""

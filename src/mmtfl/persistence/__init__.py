@@ -1,0 +1,1 @@
+"""Atomic file writing, archives without pickle, JSON values, and content hashes."""

@@ -1,0 +1,17 @@
+"""Pictures of fitted models, as scikit-learn's Display objects."""
+
+from mmtfl.plots.history_display import HistoryDisplay
+from mmtfl.plots.path_display import PathDisplay
+from mmtfl.plots.prediction_display import PredictionDisplay
+from mmtfl.plots.search_display import SearchDisplay
+from mmtfl.plots.shared_part_display import SharedPartDisplay
+from mmtfl.plots.sharing_map import SharingMapDisplay
+
+__all__ = [
+    "HistoryDisplay",
+    "PathDisplay",
+    "PredictionDisplay",
+    "SearchDisplay",
+    "SharedPartDisplay",
+    "SharingMapDisplay",
+]

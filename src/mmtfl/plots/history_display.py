@@ -1,0 +1,129 @@
+"""Convergence: the objective after each pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mmtfl.estimators.capped import CappedModel
+from mmtfl.plots.figures import BLUE, axes_for, whole_numbers
+from mmtfl.plots.fitted_parts import fitted
+from mmtfl.plots.text_labels import note
+
+__all__ = ["HistoryDisplay"]
+
+_MANY = 60  # passes; beyond, a marker on each hides the line
+
+_ROUNDING = 1e-12  # of the objective: smaller steps are not steps
+
+
+def above_last(history: np.ndarray) -> np.ndarray:
+    """How far an objective was above its last value after each pass; zero where that is rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.plots.history_display import above_last
+    >>> above_last(np.array([3.0, 2.0, 2.0 + 4e-16, 2.0])).tolist()
+    [1.0, 0.0, 0.0, 0.0]
+    """
+    distance = history - history[-1] if len(history) else history
+    return np.where(distance > _ROUNDING * np.abs(history), distance, 0.0)
+
+
+class HistoryDisplay:
+    """Distance of the objective to the value reached, after each pass, on a log scale.
+
+    A straight line down is convergence at a steady rate. The last pass has distance zero and is not drawn,
+    nor are passes that had reached its value already, but for rounding. The last fit of a search starts close
+    to its end.
+
+    Parameters
+    ----------
+    history : ndarray of shape (n_passes,)
+        Objective after each pass.
+    step : str, default="pass"
+        What one entry is: a pass over the data, or a stage.
+    violation : float, optional
+        Distance to stationarity at the end.
+
+    Attributes
+    ----------
+    line_ : matplotlib line
+        The distances.
+    ax_, figure_ : matplotlib axes and figure
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> from mmtfl import MMTFLRegressor
+    >>> from mmtfl.datasets import make_tasks
+    >>> from mmtfl.plots import HistoryDisplay
+    >>> data = make_tasks(n_tasks=4, n_features=20, n_informative=4, random_state=0)
+    >>> model = MMTFLRegressor(p=2, k=2, alpha=0.1).fit(data.X, data.y, task=data.task)
+    >>> HistoryDisplay.from_estimator(model).ax_.get_yscale()
+    'log'
+    """
+
+    def __init__(self, history: np.ndarray, *, step: str = "pass", violation: float | None = None):
+        self.history = np.asarray(history, dtype=float)
+        self.step = step
+        self.violation = violation
+
+    @classmethod
+    def from_estimator(cls, model: Any, *, ax: Any = None) -> HistoryDisplay:
+        """Draw the history of a fitted model.
+
+        Parameters
+        ----------
+        model : fitted estimator of mmtfl
+            Any of them; of a search, the last fit on all rows.
+        ax : matplotlib axes, optional
+            Where to draw; None makes a figure.
+
+        Returns
+        -------
+        display : HistoryDisplay
+            Drawn.
+        """
+        model = fitted(model)
+        step = "stage" if isinstance(model, CappedModel) else "pass"
+        return cls(model.history_, step=step, violation=model.violation_).plot(ax)
+
+    def plot(self, ax: Any = None) -> HistoryDisplay:
+        """Draw the line.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; None makes a figure.
+
+        Returns
+        -------
+        self : HistoryDisplay
+            Drawn.
+        """
+        ax = axes_for(ax, (6.0, 3.5))
+        self.ax_, self.figure_ = ax, ax.figure
+        distance = above_last(self.history)
+        ahead = np.flatnonzero(distance)
+        marker = "o" if len(ahead) <= _MANY else None
+        (self.line_,) = ax.plot(ahead + 1, distance[ahead], color=BLUE, marker=marker, markersize=4)
+        if len(ahead):
+            ax.set_yscale("log")
+        n = len(self.history)
+        ax.set(
+            xlabel="pass over the data" if self.step == "pass" else self.step,
+            ylabel="objective above its last value",
+            xlim=(0.5, n + 0.5),
+        )
+        ax.xaxis.set_major_locator(whole_numbers())
+        ax.grid(alpha=0.3)
+        spent = f"{n} {self.step}" + ("" if n == 1 else "es" if self.step.endswith("s") else "s")
+        lines = [f"objective {self.history[-1]:.6g} after {spent}"]
+        lines += [] if self.violation is None else [f"violation {self.violation:.1e}"]
+        note(
+            ax, lines if ahead.size else [*lines, f"flat: the first {self.step} reached it, but for rounding"]
+        )
+        return self

@@ -1,0 +1,208 @@
+"""The regularisation path: sizes of the features, and their number, against alpha."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mmtfl.errors import require
+from mmtfl.plots.figures import BLUE, GREY, Style, ink, panels_for, whole_numbers
+from mmtfl.plots.fitted_parts import fitted
+from mmtfl.plots.text_labels import legend, name_width, note, shown
+
+__all__ = ["PathDisplay"]
+
+
+class PathDisplay:
+    """Sizes of the features' coefficients, and the number of features kept, against alpha.
+
+    The size of a feature is the Euclidean norm of its coefficients over tasks, on the scale that the penalty
+    saw: with ``standardize`` for one standard deviation of the feature, with ``scale_targets`` in standard
+    deviations of each task's target. The largest ones at the chosen alpha are drawn in colour and named, the
+    others in grey.
+
+    Parameters
+    ----------
+    alphas : ndarray of shape (n_alphas,)
+        Strengths.
+    sizes : ndarray of shape (n_alphas, n_features)
+        Size of each feature at each alpha.
+    features : ndarray of shape (n_features,)
+        Names of the features.
+    alpha : float, optional
+        The strength chosen.
+    scaled : str, default=""
+        On which scale the sizes are, such as "per s.d. of the feature"; empty for the units of the data.
+
+    Attributes
+    ----------
+    lines_ : list of matplotlib lines
+        Those of the named features, largest first.
+    axes_ : ndarray of two matplotlib axes
+        Sizes above, number of features below.
+    ax_, figure_ : matplotlib axes and figure
+        The upper axes, and the figure.
+
+    Examples
+    --------
+    >>> from mmtfl import path
+    >>> from mmtfl.datasets import make_tasks
+    >>> from mmtfl.plots import PathDisplay
+    >>> data = make_tasks(n_tasks=3, n_samples=30, n_features=8, n_informative=2, noise=0.1, random_state=0)
+    >>> found = path(data.X, data.y, data.task, p=2, k=2, alphas=20)
+    >>> display = PathDisplay.from_path(found, alpha=0.1)
+    >>> display.sizes.shape
+    (20, 8)
+    """
+
+    def __init__(
+        self,
+        alphas: np.ndarray,
+        sizes: np.ndarray,
+        *,
+        features: np.ndarray,
+        alpha: float | None = None,
+        scaled: str = "",
+    ):
+        self.alphas = alphas
+        self.sizes = sizes
+        self.features = features
+        self.alpha = alpha
+        self.scaled = scaled
+
+    @classmethod
+    def from_estimator(cls, model: Any, *, n_labels: int = 8, ax: Any = None) -> PathDisplay:
+        """Draw the path of the member that a search chose.
+
+        Parameters
+        ----------
+        model : fitted MMTFLRegressorCV, MMTFLClassifierCV or SingleTask model
+            With a path on all rows.
+        n_labels : int, default=8
+            Number of features to name.
+        ax : matplotlib axes, optional
+            Where to draw, split in two; None makes a figure.
+
+        Returns
+        -------
+        display : PathDisplay
+            Drawn.
+        """
+        model = fitted(model)
+        found = getattr(model, "path_", None)
+        if found is None:
+            raise TypeError(
+                f"{type(model).__name__} has no path: fit MMTFLRegressorCV or MMTFLClassifierCV, or draw "
+                "what mmtfl.path returns with PathDisplay.from_path."
+            )
+        if isinstance(found, list):
+            raise TypeError(
+                f"{type(model).__name__}(per_task=True) has one path per task: draw one of them with "
+                "PathDisplay.from_path(model.path_[0])."
+            )
+        # a path of an earlier version does not know its scales
+        found = replace(found, column_scale=model.column_scale_, target_scale=model.target_scale_)
+        names = getattr(model, "feature_names_in_", None)
+        return cls.from_path(found, alpha=model.alpha_, features=names, n_labels=n_labels, ax=ax)
+
+    @classmethod
+    def from_path(
+        cls, path: Any, *, alpha: float | None = None, features: Any = None, n_labels: int = 8, ax: Any = None
+    ) -> PathDisplay:
+        """Draw what ``mmtfl.path`` returns.
+
+        Parameters
+        ----------
+        path : Path
+            Coefficients along a grid of strengths.
+        alpha : float, optional
+            The strength to mark.
+        features : array-like of shape (n_features,), optional
+            Names of the features.
+        n_labels : int, default=8
+            Number of features to name.
+        ax : matplotlib axes, optional
+            Where to draw, split in two; None makes a figure.
+
+        Returns
+        -------
+        display : PathDisplay
+            Drawn.
+        """
+        sizes = np.zeros((len(path), path.n_features))
+        for i, kept in enumerate(path.features):
+            sizes[i, kept] = np.linalg.norm(path.penalised(i), axis=1)
+        if features is None:
+            features = [f"x{j}" for j in range(path.n_features)]
+        if len(features) != path.n_features:
+            raise ValueError(
+                f"{len(features)} names were given for {path.n_features} features: pass one name per feature."
+            )
+        names = np.array([str(name) for name in features], dtype=object)
+        scales = {"per s.d. of the feature": path.column_scale, "in s.d. of the target": path.target_scale}
+        scaled = ", ".join(words for words, scale in scales.items() if scale is not None)
+        return cls(path.alphas, sizes, features=names, alpha=alpha, scaled=scaled).plot(ax, n_labels=n_labels)
+
+    def plot(self, ax: Any = None, *, n_labels: int = 8) -> PathDisplay:
+        """Draw sizes above, numbers of features below.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw, split in two; None makes a figure.
+        n_labels : int, default=8
+            Number of features to name.
+
+        Returns
+        -------
+        self : PathDisplay
+            Drawn.
+        """
+        self.axes_ = panels_for(ax, (2, 1), (6.5, 5.0), heights=[3.0, 1.0])[:, 0]
+        upper, lower = self.axes_
+        self.ax_, self.figure_ = upper, upper.figure
+        named = self._largest(n_labels)
+        self._draw_others(np.setdiff1d(np.flatnonzero(self.sizes.any(axis=0)), named))
+        self.lines_ = [self._draw_named(i, j) for i, j in enumerate(named)]
+        lower.step(self.alphas, np.count_nonzero(self.sizes, axis=1), where="mid", color=BLUE)
+        for one in self.axes_:
+            one.set_xscale("log")
+            one.grid(alpha=0.3)
+            one.set_ylim(bottom=0.0)
+            if self.alpha is not None:
+                one.axvline(self.alpha, color=ink(), linestyle=(0, (1, 2)), linewidth=1.2)
+        upper.sharex(lower)
+        upper.tick_params(labelbottom=False)
+        scaled = f"\n{self.scaled}" if self.scaled else ""
+        upper.set_ylabel(f"size of a feature's coefficients\n(norm over tasks){scaled}")
+        lower.set(xlabel="alpha, the strength of the penalty", ylabel="features\nkept")
+        lower.yaxis.set_major_locator(whole_numbers(4))
+        self.figure_.align_ylabels(self.axes_)
+        if self.alpha is not None:
+            note(upper, [f"dotted line: the chosen alpha, {self.alpha:.3g}"])
+        if self.lines_:
+            names = [shown(self.features[j], name_width(upper)) for j in named]
+            legend(upper, list(zip(self.lines_, names, strict=True)), title="largest features")
+        return self
+
+    def _largest(self, most: int) -> np.ndarray:
+        """Features that are largest at the chosen alpha; then, or without one, along the whole path."""
+        here = np.zeros(self.sizes.shape[1])
+        if self.alpha is not None:
+            here = self.sizes[np.argmin(np.abs(np.log(self.alphas / self.alpha)))]
+        overall = self.sizes.max(axis=0)
+        order = np.lexsort((self.features.astype(str), -overall, -here))
+        return order[overall[order] > 0.0][:most]
+
+    def _draw_named(self, i: int, j: int) -> Any:
+        style = Style.of(i)
+        look = {"color": style.colour, "linestyle": style.line, "linewidth": 1.6}
+        return self.ax_.plot(self.alphas, self.sizes[:, j], **look)[0]
+
+    def _draw_others(self, others: np.ndarray) -> None:
+        collections = require("matplotlib.collections", "plots")
+        curves = [np.column_stack([self.alphas, self.sizes[:, j]]) for j in others]
+        look = {"colors": GREY, "linewidths": 0.6, "alpha": 0.7, "rasterized": len(others) > 500}
+        self.ax_.add_collection(collections.LineCollection(curves, **look))

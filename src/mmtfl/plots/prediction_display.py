@@ -1,0 +1,294 @@
+"""Predicted against observed values, task by task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import is_classifier
+
+from mmtfl.estimators.inputs import matrix_values, take_task_column
+from mmtfl.plots.figures import BLUE, ORANGE, ink, panels_for, whole_numbers
+from mmtfl.plots.fitted_parts import fitted
+from mmtfl.plots.text_labels import SMALL, legend, plain, shown, task_name
+from mmtfl.tasks.checks import check_length
+from mmtfl.tasks.wording import count
+
+__all__ = ["PredictionDisplay"]
+
+_PANELS = 12  # tasks with a panel of their own
+_CROWDED = 3000  # points of a panel; beyond, hexagons show how many
+_ALIKE = 4.0  # ranges of targets that differ by less share their limits
+_BINS = np.linspace(0.0, 1.0, 21)
+
+
+class PredictionDisplay:
+    """Predicted against observed values, in one panel per task; all tasks in one if they are many.
+
+    For a classifier, a panel shows how the predicted probability is spread over rows of each class: apart
+    for a good model, on their own side of one half for a calibrated one. It needs no minimal number of rows,
+    which a ROC or a calibration curve of a small task does.
+
+    Parameters
+    ----------
+    y_true : ndarray of shape (n_rows,)
+        Observed targets, or classes.
+    y_pred : ndarray of shape (n_rows,)
+        Predictions, or probabilities of the second class.
+    task : ndarray of shape (n_rows,)
+        Task label of each row.
+    classes : pair, optional
+        The two classes; None for regression.
+
+    Attributes
+    ----------
+    labels_ : list
+        Label of the task of each panel; None where one panel has all of them.
+    axes_ : ndarray of matplotlib axes
+        The panels.
+    ax_, figure_ : matplotlib axes and figure
+        The first panel, and the figure.
+
+    Examples
+    --------
+    >>> from mmtfl import MMTFLRegressor
+    >>> from mmtfl.datasets import make_tasks
+    >>> from mmtfl.plots import PredictionDisplay
+    >>> data = make_tasks(n_tasks=4, n_features=20, n_informative=4, random_state=0)
+    >>> model = MMTFLRegressor(alpha=0.1).fit(data.X, data.y, task=data.task)
+    >>> display = PredictionDisplay.from_estimator(model, data.X, data.y, data.task)
+    >>> len(display.axes_)
+    4
+    """
+
+    def __init__(
+        self,
+        y_true: np.ndarray,
+        y_pred: np.ndarray,
+        *,
+        task: np.ndarray,
+        classes: tuple[Any, Any] | None = None,
+    ):
+        self.y_true = y_true
+        self.y_pred = y_pred
+        self.task = task
+        self.classes = classes
+
+    @classmethod
+    def from_estimator(
+        cls, model: Any, X: Any, y: Any, task: Any = None, *, tasks: Any = None, ax: Any = None
+    ) -> PredictionDisplay:
+        """Predict rows, best ones that were not in the fit, and draw them.
+
+        Parameters
+        ----------
+        model : fitted estimator of mmtfl
+            Any of them.
+        X : array-like, sparse matrix or frame of shape (n_rows, n_features)
+            Rows.
+        y : array-like of shape (n_rows,) or (n_rows, n_tasks)
+            What was observed; NaN in two dimensions was not.
+        task : array-like of shape (n_rows,), optional
+            Task label of each row, as in ``predict``.
+        tasks : sequence of labels, optional
+            Tasks to draw; None draws all.
+        ax : matplotlib axes, optional
+            Where to draw, split into panels; None makes a figure.
+
+        Returns
+        -------
+        display : PredictionDisplay
+            Drawn.
+        """
+        inner = fitted(model)
+        if is_classifier(inner):
+            y_pred, classes = expit(inner.decision_function(X, task=task)), inner.classes_.tolist()
+        else:
+            y_pred, classes = inner.predict(X, task=task), None
+        labels = take_task_column(X, task, inner.task_column)[1]
+        if y_pred.ndim == 2:
+            labels = inner.tasks_
+        elif labels is None:
+            labels = np.repeat(inner.tasks_[:1], len(y_pred))
+        return cls.from_predictions(y, y_pred, labels, classes=classes, tasks=tasks, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls, y: Any, y_pred: Any, task: Any = None, *, classes: Any = None, tasks: Any = None, ax: Any = None
+    ) -> PredictionDisplay:
+        """Draw predictions of any model.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_rows,) or (n_rows, n_tasks)
+            What was observed; NaN in two dimensions was not.
+        y_pred : array-like of the same shape
+            Predictions; with classes, the probability of the second one.
+        task : array-like of shape (n_rows,), optional
+            Task label of each row; of each column if y has two dimensions. None is one task, or columns
+            numbered from 0.
+        classes : pair, optional
+            The two classes, if y holds classes.
+        tasks : sequence of labels, optional
+            Tasks to draw; None draws all.
+        ax : matplotlib axes, optional
+            Where to draw, split into panels; None makes a figure.
+
+        Returns
+        -------
+        display : PredictionDisplay
+            Drawn.
+        """
+        y_true, y_pred, task = _stacked(y, np.asarray(y_pred, dtype=float), task)
+        if classes is not None:
+            classes = tuple(classes)
+            unknown = set(np.unique(y_true).tolist()) - set(classes)
+            if len(classes) != 2 or unknown:
+                raise ValueError(
+                    f"classes must be the two values of y, got {classes!r} for {sorted(unknown)!r} too."
+                )
+        if tasks is not None:
+            wanted = list(tasks)
+            missing = [label for label in wanted if label not in set(task.tolist())]
+            if missing:
+                raise ValueError(f"Task {missing[0]!r} has no rows here: leave it out of tasks=.")
+            chosen = np.isin(task, wanted)
+            y_true, y_pred, task = y_true[chosen], y_pred[chosen], task[chosen]
+        return cls(y_true, y_pred, task=task, classes=classes).plot(ax)
+
+    def plot(self, ax: Any = None) -> PredictionDisplay:
+        """Draw the panels.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw, split into panels; None makes a figure.
+
+        Returns
+        -------
+        self : PredictionDisplay
+            Drawn.
+        """
+        labels = np.unique(self.task).tolist()
+        self.labels_ = labels if len(labels) <= _PANELS else [None]
+        n = len(self.labels_)
+        n_columns = 2 if n == 4 else min(n, 3)
+        n_rows = -(-n // n_columns)
+        figsize = (max(1.95 * n_columns + 0.6, 4.5), max(2.1 * n_rows + 0.6, 3.6 if n == 1 else 2.8))
+        panels = panels_for(ax, (n_rows, n_columns), figsize)
+        self.axes_ = panels.ravel()[:n]
+        for spare in panels.ravel()[n:]:
+            spare.remove()
+        self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
+        if self.classes is None:
+            self._draw_values(len(labels))
+            across, up = "observed", "predicted"
+        else:
+            self._draw_probabilities(len(labels), n_columns)
+            across, up = f"probability of {shown(self.classes[1], 16)}", "rows"
+        for i, panel in enumerate(self.axes_):
+            panel.tick_params(labelsize=SMALL)
+            if i + n_columns >= n:
+                panel.set_xlabel(across, **plain(across))
+            if i % n_columns == 0:
+                panel.set_ylabel(up, **plain(up))
+        return self
+
+    # -- regression ------------------------------------------------------------------------------------------
+
+    def _draw_values(self, n_tasks: int) -> None:
+        y_true, y_pred = self.y_true, self.y_pred
+        rows = [self._rows(label) for label in self.labels_]
+        differ, pooled = self._ranges_differ(), self.labels_ == [None]
+        if pooled and differ:
+            y_true, y_pred = self._in_spreads()
+        values = [np.concatenate([y_true[part], y_pred[part]]) for part in rows]
+        limits = [_limits(part) for part in values]
+        if not differ:
+            limits = [(min(low for low, _ in limits), max(high for _, high in limits))] * len(limits)
+        for panel, label, part, limit in zip(self.axes_, self.labels_, rows, limits, strict=True):
+            panel.plot(limit, limit, color=ink(), linewidth=0.8, linestyle="--", zorder=1)
+            if len(part) > _CROWDED:
+                look = {"gridsize": 40, "mincnt": 1, "bins": "log", "cmap": "cividis_r", "linewidths": 0.1}
+                panel.hexbin(y_true[part], y_pred[part], extent=(*limit, *limit), **look)
+            else:
+                see = float(np.clip(60.0 / np.sqrt(max(len(part), 1)) / 6.0, 0.25, 0.8))
+                panel.scatter(y_true[part], y_pred[part], s=9, color=BLUE, alpha=see, linewidths=0, zorder=2)
+            panel.set(xlim=limit, ylim=limit, aspect="equal")
+            if pooled:
+                lines = [f"{count(n_tasks, 'task')}, {count(len(part), 'row')}"]
+                lines += ["in s.d. of each task's observed values"] if differ else []
+            else:
+                fit = r_squared(y_true[part], y_pred[part])
+                lines = [task_name(label, 18), *([] if fit is None else [f"R² {fit:.2f}"])]
+            lines += ["darker: more rows"] if len(part) > _CROWDED else []
+            panel.set_title("\n".join(lines), fontsize=SMALL + 1, **plain(*lines))
+
+    def _rows(self, label: Any) -> np.ndarray:
+        return np.arange(len(self.task)) if label is None else np.flatnonzero(self.task == label)
+
+    def _ranges_differ(self) -> bool:
+        ranges = [np.ptp(self.y_true[self.task == label]) for label in np.unique(self.task)]
+        ranges = [size for size in ranges if size > 0.0]
+        return len(ranges) > 1 and max(ranges) > _ALIKE * min(ranges)
+
+    def _in_spreads(self) -> tuple[np.ndarray, np.ndarray]:
+        """Values around each task's mean, in units of its spread: tasks of different units in one panel."""
+        y_true, y_pred = np.array(self.y_true, dtype=float), np.array(self.y_pred)
+        for label in np.unique(self.task):
+            part = self.task == label
+            mean, spread = y_true[part].mean(), y_true[part].std() or 1.0
+            y_true[part], y_pred[part] = (y_true[part] - mean) / spread, (y_pred[part] - mean) / spread
+        return y_true, y_pred
+
+    # -- classification --------------------------------------------------------------------------------------
+
+    def _draw_probabilities(self, n_tasks: int, n_columns: int) -> None:
+        assert self.classes is not None
+        first, second = self.classes
+        for panel, label in zip(self.axes_, self.labels_, strict=True):
+            part = self._rows(label)
+            is_second = self.y_true[part] == second
+            probability = self.y_pred[part]
+            filled = panel.hist(probability[is_second], _BINS, color=ORANGE, edgecolor="none")[2]
+            look = {"histtype": "step", "color": BLUE, "linewidth": 1.4}
+            outline = panel.hist(probability[~is_second], _BINS, **look)[2]
+            panel.axvline(0.5, color=ink(), linewidth=0.8, linestyle="--")
+            panel.set_xlim(0.0, 1.0)
+            panel.yaxis.set_major_locator(whole_numbers(5))
+            panel.set_xticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
+            right = float(np.mean((probability > 0.5) == is_second))
+            name = count(n_tasks, "task") if label is None else task_name(label, 18)
+            panel.set_title(f"{name}\n{right:.0%} right", fontsize=SMALL + 1, **plain(name))
+        entries = [(filled[0], shown(second, 16)), (outline[0], shown(first, 16))]
+        legend(self.axes_[n_columns - 1], entries, title="observed")
+
+
+def _stacked(y: Any, y_pred: np.ndarray, task: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Targets, predictions and labels, one row for each that was observed."""
+    if y_pred.ndim == 2:
+        Y = matrix_values(y)
+        if Y.shape != y_pred.shape:
+            raise ValueError(f"y has shape {Y.shape} and its predictions {y_pred.shape}: pass one for each.")
+        labels = np.arange(Y.shape[1]) if task is None else np.asarray(task)
+        check_length("task", len(labels), Y.shape[1])
+        rows, columns = np.nonzero(Y == Y)
+        return Y[rows, columns], y_pred[rows, columns], labels[columns]
+    y_true = np.asarray(y).ravel()
+    check_length("y_pred", len(y_pred), len(y_true))
+    labels = np.zeros(len(y_true), dtype=int) if task is None else np.asarray(task)
+    check_length("task", len(labels), len(y_true))
+    return y_true, y_pred, labels
+
+
+def _limits(values: np.ndarray) -> tuple[float, float]:
+    low, high = float(values.min()), float(values.max())
+    margin = 0.05 * (high - low) or 0.1 * abs(low) or 1.0
+    return low - margin, high + margin
+
+
+def r_squared(y_true: np.ndarray, y_pred: np.ndarray) -> float | None:
+    """Share of the variance that is explained; None where there is none."""
+    total = float(np.sum((y_true - y_true.mean()) ** 2))
+    return 1.0 - float(np.sum((y_true - y_pred) ** 2)) / total if total > 0.0 else None

@@ -1,0 +1,275 @@
+"""Cross-validation as curves of held-out scores, with error bands and what was chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mmtfl.estimators.search import TaskSearch
+from mmtfl.estimators.two_strength_search import TwoStrengthCV
+from mmtfl.plots.figures import GREY, Style, axes_for, ink
+from mmtfl.plots.text_labels import legend, name_width, note, shown
+
+__all__ = ["SearchDisplay"]
+
+_NAMED = 8  # curves in colour; more cannot be told apart
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Held-out scores along one strength.
+
+    Attributes
+    ----------
+    name : str
+        What is the same along the curve.
+    strength : ndarray of shape (n_strengths,)
+        Strengths, largest first.
+    mean, error : ndarray of shape (n_strengths,)
+        Mean over folds, and its standard error (zero with one fold).
+    chosen : int or None
+        Position of the choice, if it is on this curve.
+    """
+
+    name: str
+    strength: np.ndarray
+    mean: np.ndarray
+    error: np.ndarray
+    chosen: int | None = None
+
+    @property
+    def best(self) -> int:
+        """Position of the best mean."""
+        return int(np.argmax(np.where(np.isfinite(self.mean), self.mean, -np.inf)))
+
+    @property
+    def one_se(self) -> int:
+        """Position of the strongest penalty within one standard error of the best mean."""
+        return int(np.flatnonzero(self.mean >= self.mean[self.best] - self.error[self.best])[0])
+
+
+class SearchDisplay:
+    """Held-out score against the strength, with a band of one standard error over folds.
+
+    One curve per (p, k); per second strength for `TwoStrengthCV`; per task where every task has its own
+    strength. The choice is a filled circle; where they are other points, the best score is an open diamond
+    and the strongest penalty within one standard error of it an open circle.
+
+    Parameters
+    ----------
+    curves : list of Curve
+        Scores along the strengths.
+    strength : str, default="alpha"
+        Name of the strength.
+    told_apart_by : str, default="(p, k)"
+        What the curves differ in.
+    score : str, default="minus the loss"
+        What the score is.
+    relative : bool, default=False
+        Whether to draw strengths as shares of the largest one of each curve.
+
+    Attributes
+    ----------
+    lines_ : list of matplotlib lines
+        The named curves, best first.
+    bands_ : list of matplotlib collections
+        Their bands.
+    marks_ : dict of matplotlib lines
+        The points "chosen", "best score" and "within one s.e.".
+    ax_, figure_ : matplotlib axes and figure
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> from mmtfl import MMTFLRegressorCV
+    >>> from mmtfl.datasets import make_tasks
+    >>> from mmtfl.plots import SearchDisplay
+    >>> data = make_tasks(n_tasks=4, n_samples=40, n_features=12, n_informative=3, noise=0.5, random_state=0)
+    >>> model = MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=20, cv=3).fit(data.X, data.y, task=data.task)
+    >>> display = SearchDisplay.from_estimator(model)
+    >>> [curve.name for curve in display.curves]
+    ['(2, 2)', '(2, 1)']
+    """
+
+    def __init__(
+        self,
+        curves: list[Curve],
+        *,
+        strength: str = "alpha",
+        told_apart_by: str = "(p, k)",
+        score: str = "minus the loss",
+        relative: bool = False,
+    ):
+        self.curves = curves
+        self.strength = strength
+        self.told_apart_by = told_apart_by
+        self.score = score
+        self.relative = relative
+
+    @classmethod
+    def from_estimator(cls, model: Any, *, relative: bool | None = None, ax: Any = None) -> SearchDisplay:
+        """Draw the scores of a fitted search.
+
+        Parameters
+        ----------
+        model : fitted MMTFLRegressorCV, MMTFLClassifierCV, TwoStrengthCV or SingleTask model
+            With ``cv_results_``.
+        relative : bool, optional
+            Whether to draw strengths as shares of the largest one of each curve. None does where curves have
+            grids of their own: alphas of different (p, k) are in different units.
+        ax : matplotlib axes, optional
+            Where to draw; None makes a figure.
+
+        Returns
+        -------
+        display : SearchDisplay
+            Drawn.
+        """
+        curves, strength, told_apart_by = search_curves(model)
+        if relative is None:
+            relative = any(not np.array_equal(curve.strength, curves[0].strength) for curve in curves)
+        display = cls(
+            curves,
+            strength=strength,
+            told_apart_by=told_apart_by,
+            score=_score_name(getattr(model, "scoring", None)),
+            relative=relative,
+        )
+        return display.plot(ax)
+
+    def plot(self, ax: Any = None) -> SearchDisplay:
+        """Draw the curves.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; None makes a figure.
+
+        Returns
+        -------
+        self : SearchDisplay
+            Drawn.
+        """
+        ax = axes_for(ax, (6.5, 4.0))
+        self.ax_, self.figure_ = ax, ax.figure
+        # the best first, whatever the order of the candidates; on top of the others, so drawn last
+        ranked = sorted(self.curves, key=lambda curve: (curve.chosen is None, -curve.mean[curve.best]))
+        named = ranked[:_NAMED]
+        for curve in ranked[_NAMED:]:
+            ax.plot(self._x(curve), curve.mean, color=GREY, linewidth=0.6, zorder=1)
+        self.lines_: list[Any] = []
+        self.bands_: list[Any] = []
+        self.marks_: dict[str, Any] = {}
+        for i, curve in enumerate(named):
+            self._draw(curve, Style.of(i), depth=2.0 + 0.1 * (len(named) - i))
+        ax.set_xscale("log")
+        of = f"as a share of the largest for each {self.told_apart_by}" if self.relative else "the strength"
+        ax.set(xlabel=f"{self.strength}, {of}", ylabel=f"held-out score: {self.score}")
+        ax.grid(alpha=0.3)
+        ax.set_ylim(*self._limits(named))
+        lines = ["band: one standard error over folds"]
+        if len(ranked) > _NAMED:
+            lines.append(f"in grey: {len(ranked) - _NAMED} more, by {self.told_apart_by}")
+        note(ax, lines)
+        names = [shown(curve.name, name_width(ax)) for curve in named]
+        entries = list(zip(self.lines_, names, strict=True))
+        legend(
+            ax, [*entries, *((mark, name) for name, mark in self.marks_.items())], title=self.told_apart_by
+        )
+        return self
+
+    def _x(self, curve: Curve) -> np.ndarray:
+        return curve.strength / curve.strength.max() if self.relative else curve.strength
+
+    def _draw(self, curve: Curve, style: Style, depth: float) -> None:
+        x, colours = self._x(curve), {"color": style.colour, "zorder": depth}
+        alpha, width = (0.1, 1.2) if curve.chosen is None else (0.25, 1.8)
+        low, high = curve.mean - curve.error, curve.mean + curve.error
+        self.bands_.append(self.ax_.fill_between(x, low, high, alpha=alpha, linewidth=0, **colours))
+        self.lines_ += self.ax_.plot(x, curve.mean, linestyle=style.line, linewidth=width, **colours)
+        if curve.chosen is None:
+            return
+        marks = {"best score": (curve.best, "D"), "within one s.e.": (curve.one_se, "o")}
+        for name, (at, marker) in {**marks, "chosen": (curve.chosen, "o")}.items():
+            if name != "chosen" and at == curve.chosen:
+                continue
+            face = style.colour if name == "chosen" else "white"
+            look = {"marker": marker, "markersize": 7, "markerfacecolor": face, "markeredgecolor": ink()}
+            (self.marks_[name],) = self.ax_.plot(x[at], curve.mean[at], linestyle="none", zorder=4, **look)
+
+    def _limits(self, named: list[Curve]) -> tuple[float, float]:
+        """Limits around the best scores: an overfitted end of a path may fall a thousand times as far."""
+        means = np.concatenate([curve.mean[np.isfinite(curve.mean)] for curve in named])
+        tops = [curve.mean[curve.best] + curve.error[curve.best] for curve in named]
+        best = float(means.max())
+        depth = best - float(np.quantile(means, 0.2))
+        low = max(best - 2.0 * depth, float(means.min()))
+        high = max(tops)
+        margin = 0.06 * (high - low) or 0.1 * abs(best) or 1.0
+        return low - margin, high + margin
+
+
+def _score_name(scoring: Any) -> str:
+    if scoring is None:
+        return "minus the loss"
+    if isinstance(scoring, str):
+        return scoring
+    named = getattr(getattr(scoring, "metric", None), "name", None)
+    return str(named or getattr(scoring, "__name__", "custom score"))
+
+
+def search_curves(model: Any) -> tuple[list[Curve], str, str]:
+    """Curves of a fitted search, the name of the strength along them, and what tells them apart."""
+    while not isinstance(model, TaskSearch | TwoStrengthCV):
+        if not hasattr(model, "best_estimator_"):
+            raise TypeError(
+                f"{type(model).__name__} did not search: fit MMTFLRegressorCV, MMTFLClassifierCV, "
+                "TwoStrengthCV or a SingleTask model, whose cv_results_ are drawn."
+            )
+        model = model.best_estimator_
+    check_is_fitted(model)
+    table = model.cv_results_
+    if isinstance(model, TwoStrengthCV):
+        first, second = model.best_estimator_.strength_names
+        names = [f"{value:.3g}" for value in table[second]]
+        chosen: dict[Any, Any] = {model.best_params_[second]: model.best_params_[first]}
+        return _curves(table, first, table[second], names, chosen), first, second
+    if "task" in table:
+        chosen = dict(zip(model.tasks_.tolist(), np.ravel(model.alpha_).tolist(), strict=True))
+        return _curves(table, "alpha", table["task"], table["task"], chosen), "alpha", "task"
+    pairs = [_pair(p, "log" if k == 0 else k) for p, k in zip(table["p"], table["k"], strict=True)]
+    chosen = {_pair(model.best_p_, model.best_k_): model.alpha_}
+    return _curves(table, "alpha", np.array(pairs), pairs, chosen), "alpha", "(p, k)"
+
+
+def _pair(p: float, k: float | str) -> str:
+    return f"({p:g}, {k if isinstance(k, str) else format(k, 'g')})"
+
+
+def _curves(
+    table: dict[str, Any], along: str, group: np.ndarray, names: Any, chosen: dict[Any, Any]
+) -> list[Curve]:
+    """One curve for each value of `group`; `chosen` maps groups to the strength chosen in them."""
+    mean, error = table["mean_test_score"], _standard_error(table)
+    curves = []
+    for value in dict.fromkeys(group.tolist()):
+        rows = np.flatnonzero(group == value)
+        rows = rows[np.argsort(-table[along][rows], kind="stable")]
+        strength = table[along][rows]
+        at = np.flatnonzero(strength == chosen.get(value))
+        place = int(at[0]) if at.size else None
+        curves.append(Curve(str(names[rows[0]]), strength, mean[rows], error[rows], place))
+    return curves
+
+
+def _standard_error(table: dict[str, Any]) -> np.ndarray:
+    """Standard error over folds of each row's mean score; folds without a finite score do not count."""
+    folds = np.column_stack([column for name, column in table.items() if name.startswith("split")])
+    finite, mean = np.isfinite(folds), table["mean_test_score"][:, None]
+    centred = np.where(finite & np.isfinite(mean), folds - np.where(np.isfinite(mean), mean, 0.0), 0.0)
+    count = np.count_nonzero(finite, axis=1)
+    variance = np.sum(centred**2, axis=1) / np.maximum(count - 1, 1)
+    return np.sqrt(variance / np.maximum(count, 1))

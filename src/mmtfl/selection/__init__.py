@@ -1,1 +1,0 @@
-"""Choosing: folds that keep every task, scores by task, paths and cross-validation."""

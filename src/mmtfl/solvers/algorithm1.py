@@ -1,0 +1,216 @@
+"""Algorithm 1: every task for itself, then c in closed form, until A stands still; docs/model.md section 4.
+
+In the joint form it is majorise-minimise: at each pass the tasks see sum_j w_j |a_jt|^p with the weights
+w_j = gamma1 c_j^-p of the last A, so the objective never rises. The weights (at most d numbers) go out and
+row norms come back; the coefficients stay with their tasks until the end.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from time import monotonic
+
+import numpy as np
+
+from mmtfl.engines.base import Engine
+from mmtfl.objective.penalties import RowPenalty
+from mmtfl.objective.problem import Problem
+from mmtfl.solvers.checkpoint import Book
+from mmtfl.solvers.distributed.placed import Placed
+from mmtfl.solvers.distributed.shards import Held, Update
+from mmtfl.solvers.row_descent import RowDescent
+from mmtfl.solvers.solution import Solution
+from mmtfl.solvers.squarem import Squarem
+
+_INNER = 0.03  # accuracy of a task's own problem, in units of tol
+_INEXACT = 0.03  # while A still moves, in units of its last move: early passes need no exact answers
+_STALLED = 1e-12  # a pass that lowers the objective by less, as a share of it at A = 0, is the last
+_CONVEX_PASSES_TOL = 1e-3  # for convex members the rows finish the work: any start gives the same answer
+_GONE = 1e-5  # a row of this share of the largest effect leaves the passes; the finish may bring it back
+_KEEP_PASSES, _KEEP_SECONDS = 16, 30.0  # how often a checkpoint is written
+_LONGEST_LINEAGE = 64  # passes that a cluster would have to repeat for a lost worker, at most
+
+Report = Callable[[int, float, float, int], None]
+
+
+def run_algorithm1(
+    problem: Problem,
+    penalty: RowPenalty,
+    engine: Engine,
+    *,
+    start=None,
+    max_iter: int,
+    tol: float,
+    report: Report | None = None,
+    book: Book | None = None,
+) -> Solution:
+    """Algorithm 1 from c = 1 (or from the c of `start`), then row descent to settle zeros exactly.
+
+    Algorithm 1 alone only approaches the zero rows of the convex members, and stops at some points that row
+    descent can still leave; the finish never raises the objective. With a `book`, passes go on from where it
+    says, and are kept in it as they go.
+    """
+    passes = Passes(problem, penalty, engine, start=start, tol=tol, report=report, book=book)
+    passes.run(max_iter, passes.early_goal)
+    if not problem.design.can_gather(passes.n_kept):
+        passes.run(max_iter, tol)
+        return passes.judged(tol)
+    A, intercept = passes.bring_home()
+    finish = RowDescent(problem).solve(penalty, A, intercept, max_iter=max_iter, tol=tol)
+    history = np.concatenate([passes.history, finish.history])
+    return replace(finish, n_iter=len(history), history=history, solver="alternating")
+
+
+def run_passes(
+    problem: Problem, penalty: RowPenalty, engine: Engine, *, start=None, max_iter: int, tol: float,
+    accelerate: bool = True,
+):  # fmt: skip
+    """The passes of Algorithm 1: A, the intercepts, and the objective after each pass."""
+    passes = Passes(problem, penalty, engine, start=start, tol=tol, accelerate=accelerate)
+    passes.run(max_iter, passes.early_goal)
+    return *passes.bring_home(), np.array(passes.history)
+
+
+class Passes:
+    """The passes of Algorithm 1, to be run until A moves no more than asked.
+
+    With `accelerate`, early passes are inexact, rows that vanish are left out, and c leaps ahead after every
+    two passes. A pass from a leap counts only if the objective does not rise; else the next one is plain.
+    Without, this is the algorithm as printed.
+    """
+
+    def __init__(
+        self, problem: Problem, penalty: RowPenalty, engine: Engine, *, tol: float, start=None,
+        accelerate: bool = True, report: Report | None = None, book: Book | None = None,
+    ):  # fmt: skip
+        self.problem, self.penalty = problem, penalty
+        self.tol, self.report, self.book = tol, report, book
+        self.placed = Placed.of(problem, engine)
+        self.squarem = Squarem() if accelerate and not penalty.is_separable else None
+        self.history: list[float] = []
+        self.size, self.change, self.leapt = 0.0, np.inf, False
+        self.unrest = np.inf  # the last change of A; 0 where more passes would change nothing
+        n_features = problem.design.n_features
+        self.norms, self.effect = np.zeros((2, n_features))  # of the rows of the last A
+        self._kept_at = 0, monotonic()
+        if start is None or not np.any(start):  # from zero weights no feature would return
+            self.weights = np.full(n_features, penalty.start_weight(), dtype=float)
+            self.held: list = [None] * len(self.placed.shards)
+        else:
+            A = np.asarray(start, dtype=float)
+            self.weights = penalty.weights(A)
+            self.held = self.placed.hold(np.ascontiguousarray(A.T), None)
+        known = None if book is None else book.passes()
+        if known is not None:
+            self._take_up(known)
+
+    @property
+    def n_kept(self) -> int:
+        """Number of features still there."""
+        return int(np.count_nonzero(self.norms))
+
+    @property
+    def early_goal(self) -> float:
+        """How still A must stand where row descent finishes the work."""
+        return max(self.tol, _CONVEX_PASSES_TOL) if self.penalty.is_convex else self.tol
+
+    def run(self, max_iter: int, goal: float) -> None:
+        """Go on until A moves by no more than this share of its size, `max_iter` passes in all."""
+        while len(self.history) < max_iter and self.unrest > goal:
+            self._pass()
+            self._keep(is_last=self.unrest <= goal)
+
+    def bring_home(self) -> tuple[np.ndarray, np.ndarray]:
+        """A (n_features, n_tasks) and the intercepts."""
+        held = self.placed.bring_home(self.held)
+        assert held.intercept is not None  # a pass finds them
+        return np.ascontiguousarray(held.A.T), held.intercept
+
+    def judged(self, tol: float) -> Solution:
+        """The solution where the passes ended, with its distance to stationarity."""
+        problem, penalty, history = self.problem, self.penalty, np.array(self.history)
+        A, intercept = self.bring_home()
+        gradient, slope, loss = self.placed.judge(self.held)
+        value = loss + penalty.value(A)
+        violation = float(problem.row_violation(penalty, A, gradient).max(initial=0.0)) / problem.scale
+        if problem.design.fit_intercept:
+            violation = max(violation, slope)
+        gap = penalty.dual_gap(value, gradient, lambda shrink: self.placed.dual(self.held, shrink))
+        converged = violation <= tol and (gap is None or gap <= tol * problem.null_value)
+        return Solution(A, intercept, value, violation, gap, len(history), history, converged, "alternating")
+
+    def _pass(self) -> None:
+        exact = _INNER * self.tol
+        inner = exact if self.squarem is None else max(exact, min(1e-3, _INEXACT * self.change))
+        kept = np.flatnonzero(np.isfinite(self.weights)).astype(np.int32)
+        update = Update(kept, self.weights[kept], float(self.penalty.p), inner)
+        held, result = self.placed.pass_over(self.held, update, len(self.history) + 1)
+        value = result.loss + self.penalty.value_at(result.norms)
+        if self.leapt and value > self.history[-1]:
+            self.history.append(self.history[-1])  # the pass is spent, and A stays where it was
+            self.weights, self.leapt = self._next_weights(), False
+            self._tell(kept)
+            return
+        before = self.history[-1] if self.history else np.inf
+        self.held, self.norms, self.effect = held, result.norms, result.effect
+        self.history.append(value)
+        self.size = max(self.size, result.largest)  # A may go to zero
+        self.change = result.moved / self.size if self.size > 0.0 else 0.0
+        stalled = abs(before - value) <= _STALLED * self.problem.null_value and inner <= exact
+        self.unrest = 0.0 if self.penalty.is_separable or stalled else self.change
+        if self.squarem is None:
+            self.weights = self.penalty.weights_at(result.norms)
+        else:
+            self.weights, self.leapt = self.squarem.next(self.weights, self._next_weights())
+        self._tell(kept)
+
+    def _next_weights(self) -> np.ndarray:
+        """The weights of the next pass; inf for rows that say next to nothing in any task, in units of y."""
+        effect = self.effect
+        with np.errstate(divide="ignore"):
+            weights = self.penalty.weights_at(self.norms)
+        return np.where(effect > _GONE * effect.max(initial=0.0), weights, np.inf)
+
+    def _keep(self, *, is_last: bool) -> None:
+        """Bring the coefficients home from time to time: for the book, and so that no lineage grows long."""
+        done, since = self._kept_at
+        n_passes, seconds = len(self.history) - done, monotonic() - since
+        if self.book is not None:
+            due = n_passes >= _KEEP_PASSES or seconds >= _KEEP_SECONDS or is_last
+        else:
+            due = n_passes >= _LONGEST_LINEAGE and not self.placed.engine.is_here
+        if not due:
+            return
+        held = self.placed.bring_home(self.held)
+        self.held = self.placed.hold(*held)
+        if self.book is not None:
+            self.book.keep_passes(self._state(held))
+        self._kept_at = len(self.history), monotonic()
+
+    def _state(self, held: Held) -> dict[str, np.ndarray]:
+        assert held.intercept is not None
+        numbers = [self.size, self.change, self.leapt, self.unrest]
+        logs = [] if self.squarem is None else self.squarem.logs
+        return {
+            "A": held.A,
+            "intercept": held.intercept,
+            "weights": self.weights,
+            "norms": self.norms,
+            "effect": self.effect,
+            "history": np.array(self.history),
+            "numbers": np.array(numbers, dtype=float),
+            "logs": np.array(logs).reshape(len(logs), len(self.weights)),
+        }
+
+    def _take_up(self, known: dict[str, np.ndarray]) -> None:
+        self.held = self.placed.hold(known["A"], known["intercept"])
+        self.weights, self.norms, self.effect = known["weights"], known["norms"], known["effect"]
+        self.history = known["history"].tolist()
+        self.size, self.change, leapt, self.unrest = known["numbers"].tolist()
+        self.leapt = bool(leapt)
+        if self.squarem is not None:
+            self.squarem = Squarem(list(known["logs"]))
+        self._kept_at = len(self.history), monotonic()
+
+    def _tell(self, kept: np.ndarray) -> None:
+        if self.report is not None:
+            self.report(len(self.history), self.history[-1], self.change, len(kept))

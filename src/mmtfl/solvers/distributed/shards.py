@@ -1,0 +1,343 @@
+"""What is done where the data are: the tasks of one place, and the questions that are put to them.
+
+A shard is a run of tasks in one memory. Its functions change nothing that counts and return small arrays, so
+an engine may run them in this process or in another one, and again elsewhere if a machine is lost.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from mmtfl.objective.design import Design
+from mmtfl.objective.losses import Loss
+from mmtfl.solvers.blas import one_blas_thread
+from mmtfl.solvers.distributed.tree_sums import partial_norms
+from mmtfl.solvers.task_step import TaskAnswer, TaskStep
+from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.grouping import split_rows
+from mmtfl.tasks.scaling import could_use
+
+
+class Source(Protocol):
+    """A run of tasks that can be read: in memory, in files."""
+
+    first: int
+
+    def read(self) -> Tasks:
+        """The tasks."""
+        ...
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """Tasks that are in memory already; `first` is the position of their first among all tasks."""
+
+    tasks: Tasks
+    first: int
+
+    def read(self) -> Tasks:
+        """The tasks."""
+        return self.tasks
+
+    @classmethod
+    def cut(cls, tasks: Tasks, cuts: np.ndarray) -> list["InMemory"]:
+        """Runs of tasks between the cuts."""
+        return [cls(_run(tasks, lo, hi), int(lo)) for lo, hi in pairwise(cuts)]
+
+
+def _run(tasks: Tasks, lo: int, hi: int) -> Tasks:
+    part = slice(int(tasks.offsets[lo]), int(tasks.offsets[hi]))
+    if part == slice(0, tasks.n_samples):
+        return tasks
+    return replace(
+        tasks,
+        X=tasks.X[part] if tasks.rows is None else tasks.X,
+        y=tasks.y[part],
+        offsets=tasks.offsets[lo : hi + 1] - tasks.offsets[lo],
+        labels=tasks.labels[lo:hi],
+        weights=None if tasks.weights is None else tasks.weights[part],
+        rows=None if tasks.rows is None else tasks.rows[part],
+    )
+
+
+@dataclass(frozen=True)
+class Spec:
+    """How the tasks are to be seen: the same for all of them, and known once all were counted."""
+
+    loss: Loss
+    fit_intercept: bool
+    mean_size: float
+    column_scale: np.ndarray | None
+    target_scale: np.ndarray | None  # of all tasks; None: targets are in the units wanted
+    name: str  # of these settings, for those who keep what they made of them
+
+
+class Shard:
+    """The tasks of one place, and what has been made of them so far."""
+
+    def __init__(self, tasks: Tasks, first: int):
+        self.tasks, self.first = tasks, first
+        self._made: tuple[str, list[TaskStep]] | None = None
+
+    def steps(self, spec: Spec) -> list[TaskStep]:
+        """Every task as step 1 of Algorithm 1 sees it."""
+        if self._made is None or self._made[0] != spec.name:
+            self._made = spec.name, [TaskStep(d, spec.loss) for d in self._designs(spec)]
+        return self._made[1]
+
+    def _designs(self, spec: Spec) -> list[Design]:
+        tasks = self.tasks
+        shared = tasks.rows is not None
+        parts = [tasks.X] * tasks.n_tasks if shared else split_rows(tasks.X, tasks.offsets)
+        out = []
+        for t, X in enumerate(parts):
+            part = slice(tasks.offsets[t], tasks.offsets[t + 1])
+            y = tasks.y[part]
+            alone = Tasks(
+                X=X,
+                y=y if spec.target_scale is None else y / spec.target_scale[self.first + t],
+                offsets=np.array([0, part.stop - part.start]),
+                labels=tasks.labels[t : t + 1],
+                weights=None if tasks.weights is None else tasks.weights[part],
+                rows=None if tasks.rows is None else tasks.rows[part],
+            )
+            out.append(
+                Design(
+                    alone,
+                    column_scale=spec.column_scale,
+                    fit_intercept=spec.fit_intercept,
+                    mean_size=spec.mean_size,
+                )
+            )
+        return out
+
+    def __getstate__(self) -> dict[str, Any]:
+        # moved to another machine: what was made of the data is cheaper to make again
+        return {"tasks": self.tasks, "first": self.first, "_made": None}
+
+
+def load_shard(source: Source) -> Shard:
+    """Bring the tasks of a source into this memory."""
+    return Shard(in_order(source.read()), source.first)
+
+
+def in_order(tasks: Tasks) -> Tasks:
+    """The tasks in arrays that are aligned and stored by rows.
+
+    Arrays that have travelled may be neither, which is slower and gives other last bits.
+    """
+    X: Any = tasks.X
+    if sparse.issparse(X):
+        parts = [_plain(part) for part in (X.data, X.indices, X.indptr)]
+        if any(new is not old for new, old in zip(parts, (X.data, X.indices, X.indptr), strict=True)):
+            X = type(X)(tuple(parts), shape=X.shape)
+    else:
+        X = _plain(X)
+    weights = None if tasks.weights is None else _plain(tasks.weights)
+    return replace(tasks, X=X, y=_plain(tasks.y), weights=weights)
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    return np.require(array, requirements=["C", "A"])
+
+
+# -- a pass of Algorithm 1 ---------------------------------------------------------------------------------
+
+
+class Held(NamedTuple):
+    """Coefficients (n_tasks, n_features) and intercepts of a shard's tasks; None: not known yet."""
+
+    A: np.ndarray
+    intercept: np.ndarray | None
+
+
+class Update(NamedTuple):
+    """What goes out at a pass: the features still there, their weights, the norm, and how exact to be."""
+
+    kept: np.ndarray
+    weights: np.ndarray
+    p: float
+    tol: float
+
+
+class Reply(NamedTuple):
+    """What comes back: numbers per task, per feature still there, and two of the whole shard."""
+
+    losses: np.ndarray  # (n_tasks,)
+    lengths: list[int]
+    norms: np.ndarray  # (n_subtrees, n_kept), see `row_sums`
+    effect: np.ndarray  # (n_kept,): the largest over tasks of |a_j| times the spread of the feature
+    largest: float
+    moved: float
+
+
+def run_pass(shard: Shard, spec: Spec, before: tuple[Held, Any] | None, update: Update) -> tuple[Held, Reply]:
+    """Step 1 of Algorithm 1 in every task, from where the tasks were before."""
+    n_tasks, n_features = shard.tasks.n_tasks, shard.tasks.n_features
+    weights = np.full(n_features, np.inf)
+    weights[update.kept] = update.weights
+    A, intercept, losses = np.zeros((n_tasks, n_features)), np.zeros(n_tasks), np.zeros(n_tasks)
+    effect = np.zeros(len(update.kept))
+    with one_blas_thread():
+        for t, step in enumerate(shard.steps(spec)):
+            found = step.minimise(weights, update.p, update.tol, _last(before, t))
+            A[t], intercept[t], losses[t] = found.a, found.intercept, found.loss
+            size = np.abs(found.a[update.kept]) * step.spread[update.kept]
+            np.maximum(effect, size, out=effect)
+    previous = 0.0 if before is None else before[0].A
+    lengths, norms = partial_norms(np.abs(A[:, update.kept]), shard.first, update.p)
+    moved = float(np.abs(A - previous).max(initial=0.0))
+    reply = Reply(losses, lengths, norms, effect, float(np.abs(A).max(initial=0.0)), moved)
+    return Held(A, intercept), reply
+
+
+def _last(before: tuple[Held, Any] | None, t: int) -> TaskAnswer | None:
+    if before is None:
+        return None
+    held = before[0]
+    return TaskAnswer(held.A[t], None if held.intercept is None else float(held.intercept[t]), np.nan)
+
+
+def reply_of(pair: tuple[Held, Reply]) -> Reply:
+    """What is sent of a pass."""
+    return pair[1]
+
+
+def held_by(pair: tuple[Held, Reply]) -> Held:
+    """What stays of a pass, brought home at the end."""
+    return pair[0]
+
+
+def as_is(source: Any) -> Any:
+    """Identity loader: what is in memory already."""
+    return source
+
+
+# -- questions about the rows, asked before the passes of Algorithm 1 and after them ----------------------
+
+
+class Null(NamedTuple):
+    """Numbers per task at A = 0: intercepts, losses (with and without them), and the largest slope and y."""
+
+    intercept: np.ndarray
+    loss: np.ndarray
+    bare_loss: np.ndarray
+    steepest: np.ndarray
+    largest_y: np.ndarray
+
+
+def null(shard: Shard, spec: Spec) -> Null:
+    """What is known of every task before any feature is used."""
+    found = []
+    with one_blas_thread():
+        for step in shard.steps(spec):
+            problem, y = step.problem, step.design.y
+            bare, largest = problem.loss_value(np.zeros_like(y)), np.abs(y).max(initial=0.0)
+            found.append((problem.null_intercept[0], problem.null_value, bare, problem.steepest, largest))
+    return Null(*(np.array(column, dtype=float) for column in zip(*found, strict=True)))
+
+
+class Rows(NamedTuple):
+    """Targets and weights of a shard's rows, and how many each task has."""
+
+    y: np.ndarray
+    row_weight: np.ndarray
+    lengths: np.ndarray
+
+
+def rows(shard: Shard, spec: Spec) -> Rows:
+    """Everything about the rows but their features."""
+    designs = [step.design for step in shard.steps(spec)]
+    return Rows(
+        np.concatenate([design.y for design in designs]),
+        np.concatenate([design.row_weight for design in designs]),
+        np.array([len(design.y) for design in designs]),
+    )
+
+
+def correlate(shard: Shard, spec: Spec, v: np.ndarray) -> np.ndarray:
+    """X_t.T @ v_t of every task, as (n_tasks, n_features)."""
+    out, done = [], 0
+    with one_blas_thread():
+        for step in shard.steps(spec):
+            n_rows = len(step.design.y)
+            out.append(step.design.correlate(v[done : done + n_rows])[:, 0])
+            done += n_rows
+    return np.array(out)
+
+
+def curvature(shard: Shard, spec: Spec) -> np.ndarray:
+    """Weighted square sum of every column in every task, as (n_tasks, n_features)."""
+    return np.array([step.design.curvature[:, 0] for step in shard.steps(spec)])
+
+
+def gather(shard: Shard, spec: Spec, index: np.ndarray) -> np.ndarray:
+    """Some columns, a row of the result each, over the rows of all tasks of the shard."""
+    blocks = [step.design.columns(index, expand=True) for step in shard.steps(spec)]
+    return np.ascontiguousarray(np.concatenate(blocks).T)
+
+
+class Judged(NamedTuple):
+    """At given coefficients: slopes (n_tasks, n_features), slopes of the intercepts, and losses."""
+
+    gradient: np.ndarray
+    intercept_slope: np.ndarray
+    loss: np.ndarray
+
+
+def judge(shard: Shard, spec: Spec, pair: tuple) -> Judged:
+    """Slopes and losses at the coefficients that the shard holds."""
+    held, found = pair[0], []
+    with one_blas_thread():
+        for t, step in enumerate(shard.steps(spec)):
+            z = _predictor(step.design, held.A[t], held.intercept[t])
+            slope = spec.loss.gradient(step.design.y, z, step.design.row_weight)
+            loss = spec.loss.value(step.design.y, z, step.design.row_weight)
+            found.append((step.design.correlate(slope)[:, 0], slope.sum(), loss))
+    return Judged(*(np.array(column) for column in zip(*found, strict=True)))
+
+
+def dual(shard: Shard, spec: Spec, pair: tuple, shrink: float) -> np.ndarray:
+    """Dual value of every task at `shrink` times the dual point of its coefficients; eq. (9)."""
+    held, found = pair[0], []
+    for t, step in enumerate(shard.steps(spec)):
+        z = _predictor(step.design, held.A[t], held.intercept[t])
+        found.append(spec.loss.dual(step.design.y, z, step.design.row_weight, shrink))
+    return np.array(found)
+
+
+def _predictor(design, a: np.ndarray, intercept: float) -> np.ndarray:
+    return design.predict(a[:, None]) + intercept
+
+
+class ColumnMoments(NamedTuple):
+    """Weight (n_tasks,), means and centred square sums (n_tasks, n_features + 1), the target last.
+
+    And which tasks could use which features, (n_tasks, n_features).
+    """
+
+    weight: np.ndarray
+    mean: np.ndarray
+    squares: np.ndarray
+    could_use: np.ndarray
+
+
+def column_moments(shard: Shard, spec: Spec) -> ColumnMoments:
+    """How wide the columns of every task are, in the units of the files."""
+    found = []
+    for view in shard.tasks:
+        Z = np.column_stack([view.X, view.y])
+        w = np.ones(len(view.y)) if view.weights is None else view.weights
+        mean = w @ Z / w.sum()
+        found.append((w.sum(), mean, w @ (Z - mean) ** 2))
+    weight, mean, squares = (np.array(column) for column in zip(*found, strict=True))
+    possible = could_use(shard.tasks, fit_intercept=spec.fit_intercept)
+    return ColumnMoments(weight, mean, squares, possible)
+
+
+def column_maxima(shard: Shard, spec: Spec) -> np.ndarray:
+    """The largest entry of every column, in the units of the files."""
+    return np.abs(shard.tasks.X).max(axis=0, initial=0.0)

@@ -1,0 +1,325 @@
+"""Solutions along a grid of alphas, each started from its neighbour; docs/model.md section 8."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mmtfl.engines.threads import Threads
+from mmtfl.objective.penalties import RowPenalty, row_norms
+from mmtfl.objective.problem import Problem
+from mmtfl.solvers.algorithm1 import run_algorithm1
+from mmtfl.solvers.row_descent import RowDescent
+from mmtfl.solvers.solution import Solution
+from mmtfl.solvers.starts import best_of_starts, dense_start
+
+_ALPHA_MAX_ACCURACY = 0.01
+_SMALL = 1e-3  # where no alpha gives zero, the grid starts where every row is this small
+_PATH_ARRAYS = (
+    *("alphas", "n_kept", "features", "values", "intercepts"),
+    *("objectives", "violations", "converged"),
+)
+
+
+@dataclass(frozen=True)
+class Path:
+    """Coefficients at every alpha, the kept rows only.
+
+    Attributes
+    ----------
+    alphas : ndarray (n_alphas,)
+        Strengths, largest first.
+    features : list of ndarray
+        Features kept at each alpha.
+    values : list of ndarray (n_kept, n_tasks)
+        Their coefficients.
+    intercepts : ndarray (n_alphas, n_tasks)
+        Intercepts.
+    objectives, violations : ndarray (n_alphas,)
+        Objective reached, and distance to stationarity.
+    converged : ndarray (n_alphas,)
+        Whether the solver came within its tolerance.
+    n_features : int
+        Number of features of the model.
+    column_scale : ndarray (n_features,), or None
+        What the columns of X were divided by before the penalty saw them; the coefficients are in units of X.
+    target_scale : ndarray (n_tasks,), or None
+        What the targets were divided by.
+    """
+
+    alphas: np.ndarray
+    features: list[np.ndarray]
+    values: list[np.ndarray]
+    intercepts: np.ndarray
+    objectives: np.ndarray
+    violations: np.ndarray
+    converged: np.ndarray
+    n_features: int
+    column_scale: np.ndarray | None = None
+    target_scale: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.alphas)
+
+    @property
+    def n_kept(self) -> np.ndarray:
+        """Number of features kept at each alpha."""
+        return np.array([len(kept) for kept in self.features])
+
+    def coef(self, i: int) -> np.ndarray:
+        """Coefficients (n_tasks, n_features) at the i-th alpha."""
+        out = np.zeros((self.intercepts.shape[1], self.n_features))
+        out[:, self.features[i]] = self.values[i].T
+        return out
+
+    def penalised(self, i: int) -> np.ndarray:
+        """Coefficients (n_kept, n_tasks) at the i-th alpha, on the scale that the penalty saw."""
+        rows = self.values[i]
+        rows = rows if self.column_scale is None else rows * self.column_scale[self.features[i], None]
+        return rows if self.target_scale is None else rows / self.target_scale
+
+    def as_dict(self) -> dict[str, Any]:
+        """The path as a few arrays: the kept rows of all alphas, one below the other."""
+        n_tasks = self.intercepts.shape[1]
+        scales = {"column_scale": self.column_scale, "target_scale": self.target_scale}
+        return {
+            "alphas": self.alphas,
+            "n_kept": self.n_kept,
+            "features": np.concatenate([np.empty(0, dtype=np.intp), *self.features]),
+            "values": np.concatenate([np.empty((0, n_tasks)), *self.values]),
+            "intercepts": self.intercepts,
+            "objectives": self.objectives,
+            "violations": self.violations,
+            "converged": self.converged,
+            "n_features": self.n_features,
+            **{name: scale for name, scale in scales.items() if scale is not None},
+        }
+
+    @classmethod
+    def from_dict(cls, parts: dict[str, Any]) -> "Path":
+        """The path of `as_dict`, checked: it may come from a file."""
+        kinds = {"n_kept": "i", "features": "i", "converged": "b"}
+        parts, n_features = dict(parts), parts["n_features"]
+        known = {name: parts.pop(name) for name in ("column_scale", "target_scale") if name in parts}
+        arrays = {name: parts[name] for name in _PATH_ARRAYS}
+        n_alphas, n_tasks = arrays["intercepts"].shape
+        total = int(arrays["n_kept"].sum())
+        shapes = {"features": (total,), "values": (total, n_tasks), "intercepts": (n_alphas, n_tasks)}
+        shapes |= {"column_scale": (n_features,), "target_scale": (n_tasks,)}
+        for name, array in (arrays | known).items():
+            if array.dtype.kind != kinds.get(name, "f") or array.shape != shapes.get(name, (n_alphas,)):
+                raise ValueError(f"{name} of a path is of a wrong kind or shape")
+        features, n_kept = arrays.pop("features"), arrays.pop("n_kept")
+        if type(n_features) is not int or len(parts) != len(_PATH_ARRAYS) + 1 or n_alphas == 0:
+            raise ValueError("a path has parts that do not belong to it")
+        if min(features.min(initial=0), n_kept.min()) < 0 or features.max(initial=-1) >= n_features:
+            raise ValueError("a path keeps features that do not exist")
+        ends = np.cumsum(n_kept)[:-1]
+        values = np.split(arrays.pop("values"), ends)
+        return cls(features=np.split(features, ends), values=values, n_features=n_features, **arrays, **known)
+
+    def scaled(self, column_scale: np.ndarray | None, target_scale: np.ndarray | None) -> "Path":
+        """The same path in the units of X and y as they were given."""
+        values, intercepts = self.values, self.intercepts
+        if column_scale is not None:
+            kept = zip(values, self.features, strict=True)
+            values = [rows / column_scale[index, None] for rows, index in kept]
+        if target_scale is not None:
+            values, intercepts = [rows * target_scale for rows in values], intercepts * target_scale
+        return replace(
+            self,
+            values=values,
+            intercepts=intercepts,
+            column_scale=column_scale,
+            target_scale=target_scale,
+        )
+
+
+class Member:
+    """One member of the family on a problem in columns of moderate size, to be solved at many alphas."""
+
+    def __init__(self, problem: Problem, penalty: RowPenalty):
+        self.problem, self._factor = problem.moderated()
+        self._penalty = penalty
+
+    def at(self, alpha: float) -> RowPenalty:
+        """The penalty at one alpha, in the units of the moderated columns."""
+        penalty = self._penalty.at(float(alpha))
+        if self._factor is None:
+            return penalty
+        with np.errstate(over="ignore", under="ignore", divide="ignore"):
+            return penalty.rescaled(1.0 / self._factor)
+
+    def kept_rows(self, solution: Solution) -> tuple[np.ndarray, Solution]:
+        """The features kept, and the solution with their rows alone, in the units of the given problem."""
+        kept = np.flatnonzero(np.any(solution.A != 0.0, axis=1))
+        A = solution.A[kept]
+        return kept, replace(solution, A=A if self._factor is None else A / self._factor[kept, None])
+
+
+def solve_path(
+    problem: Problem,
+    penalty: RowPenalty,
+    alphas: np.ndarray,
+    *,
+    max_iter: int = 1000,
+    tol: float = 1e-4,
+    report: Callable[[float], None] | None = None,
+) -> Path:
+    """Solve the problem at every alpha, whatever the strength of the penalty given.
+
+    Convex members run from the largest alpha down, where the solutions are small. Concave ones run up from
+    a dense start: coming down from zero they would stay at the poor local minima they meet first. After every
+    alpha `report` is called with the share of them that is done.
+    """
+    alphas = np.sort(np.asarray(alphas, dtype=float))[::-1]
+    member, points = Member(problem, penalty), []
+    if penalty.is_convex:
+        found = _downwards(member, alphas, max_iter, tol)
+    else:
+        found = _upwards(member, alphas[::-1], max_iter, tol)
+    for solution in found:
+        points.append(member.kept_rows(solution))
+        if report is not None:
+            report(len(points) / len(alphas))
+    if not penalty.is_convex:
+        points.reverse()
+    features, solutions = zip(*points, strict=True)
+    return Path(
+        alphas=alphas,
+        features=list(features),
+        values=[solution.A for solution in solutions],
+        intercepts=np.array([solution.intercept for solution in solutions]),
+        objectives=np.array([solution.objective for solution in solutions]),
+        violations=np.array([solution.violation for solution in solutions]),
+        converged=np.array([solution.converged for solution in solutions]),
+        n_features=problem.design.n_features,
+    )
+
+
+def _downwards(member: Member, alphas: np.ndarray, max_iter: int, tol: float) -> Iterator[Solution]:
+    descent = RowDescent(member.problem)
+    last: Solution | None = None
+    for alpha in alphas:
+        penalty, start = member.at(alpha), None if last is None else last.A
+        if penalty.is_ridge_like:  # no row is ever zero: the tasks' ridge problems are the quicker way
+            last = run_algorithm1(member.problem, penalty, Threads(), start=start, max_iter=max_iter, tol=tol)
+        else:
+            intercept = None if last is None else last.intercept
+            last = descent.solve(penalty, start, intercept, max_iter=max_iter, tol=tol)
+        yield last
+
+
+def _upwards(member: Member, alphas: np.ndarray, max_iter: int, tol: float) -> Iterator[Solution]:
+    descent = RowDescent(member.problem)
+    last = from_dense_start(descent, member.at(alphas[0]), max_iter, tol)
+    yield last
+    for alpha in alphas[1:]:
+        penalty = member.at(alpha)
+        if last.A.any():
+            last = descent.solve(penalty, last.A, last.intercept, max_iter=max_iter, tol=tol)
+        if not last.A.any() or last.objective >= member.problem.null_value:
+            # zero, once it is better, is better for every larger alpha
+            last = replace(descent.solve(penalty, None, max_iter=1, tol=tol), converged=True)
+        yield last
+
+
+def from_dense_start(descent: RowDescent, penalty: RowPenalty, max_iter: int, tol: float) -> Solution:
+    """Row descent from a dense start at the penalty's own alpha."""
+    descent.working_set.add(np.arange(descent.problem.design.n_features))
+    return descent.solve(penalty, *dense_start(descent, penalty), max_iter=max_iter, tol=tol)
+
+
+def alpha_max(problem: Problem, penalty: RowPenalty, *, max_iter: int = 1000) -> float:
+    """The smallest alpha whose solution is zero (from the solver's own start), or stands for it.
+
+    For norms (r = 1) it is the largest dual norm of a row of the null gradient. For r > 1 no alpha gives
+    zero; then every row is at most a thousandth of its unpenalised size. For the concave members zero is a
+    local minimum at *every* alpha, so the question is about the solver: from its own starts it must return
+    zero at this alpha, and not at one smaller by more than 1 %.
+    """
+    if not problem.null_gradient.any():
+        return 1.0
+    top = _alpha_max(Member(problem, penalty), max_iter)
+    if not 0.0 < top < math.inf:
+        raise ValueError(
+            f"The strength at which p={penalty.p:g}, k={penalty.k:g} gives zero is out "
+            "of the range of floats: put features on one scale with standardize=True, or y in other units."
+        )
+    return top
+
+
+def _alpha_max(member: Member, max_iter: int) -> float:
+    # once columns are rescaled, rows have strengths of their own at alpha = 1
+    unit, gradient = member.at(1.0), member.problem.null_gradient
+    if unit.is_norm:
+        return float(np.max(unit.dual_norm(gradient) / unit.alpha))
+    if unit.power_near_zero > 1.0:
+        curvature = member.problem.curvature
+        free = np.divide(gradient, curvature, out=np.zeros_like(gradient), where=curvature > 0.0)
+        top = unit.small_alpha(gradient, _SMALL * row_norms(free, unit.p))
+        return top if unit.is_convex else _next_to_nothing(member, top, max_iter)
+    return _bisect_for_zero(member, _zero_is_left_below(member), max_iter)
+
+
+def _next_to_nothing(member: Member, alpha: float, max_iter: int) -> float:
+    """The logarithm flattens, so a large row outlasts what holds small ones: double alpha until it falls."""
+    problem = member.problem
+    while 0.0 < alpha < 1e300:
+        penalty = member.at(alpha)
+        found = best_of_starts(problem, penalty, max_iter=max_iter, tol=1e-4)
+        if found.objective - penalty.value(found.A) > 0.95 * problem.null_value:
+            break
+        alpha *= 2.0
+    return alpha
+
+
+def _zero_is_left_below(member: Member) -> float:
+    """The alpha below which some row leaves zero by itself, to 0.1 %."""
+    gradient, curvature = member.problem.null_gradient, member.problem.curvature
+    zero = np.zeros_like(gradient)
+    rows = np.arange(len(gradient))
+
+    def leaving(alpha: float) -> np.ndarray:
+        penalty = member.at(alpha).of_rows(rows)
+        return rows[penalty.row_violation(zero[rows], gradient[rows], curvature[rows]) > 0.0]
+
+    high = float(np.max(np.abs(gradient).max(axis=1) / member.at(1.0).alpha))
+    while leaving(high).size == 0 and high > 1e-300:
+        high /= 2.0
+    while high < 1e300 and (left := leaving(high)).size:
+        rows, high = left, 2.0 * high  # only rows that leave at the largest alpha so far can decide
+    low = high / 2.0
+    while high > 1.001 * low:
+        middle = math.sqrt(low) * math.sqrt(high)  # their product may overflow
+        low, high = (middle, high) if leaving(middle).size else (low, middle)
+    return high
+
+
+def _bisect_for_zero(member: Member, low: float, max_iter: int) -> float:
+    def is_zero(alpha: float) -> bool:
+        return not best_of_starts(member.problem, member.at(alpha), max_iter=max_iter, tol=1e-5).A.any()
+
+    high = low
+    while high < 1e300 and not is_zero(high):
+        low, high = high, 1.25 * high
+    while high > (1.0 + _ALPHA_MAX_ACCURACY) * low:
+        middle = math.sqrt(low) * math.sqrt(high)
+        low, high = (low, middle) if is_zero(middle) else (middle, high)
+    return high
+
+
+def alpha_grid(
+    problem: Problem, penalty: RowPenalty, n_alphas: int, ratio: float | None = None
+) -> np.ndarray:
+    """n_alphas strengths from alpha_max down to ratio * alpha_max, evenly on a log scale."""
+    top, design = alpha_max(problem, penalty), problem.design
+    if ratio is None:
+        # counted by weight, so that weight 2 is a repeated row here too; twice, so that folds have more
+        # rows than features as well: below that, small alphas only interpolate, and take long to
+        ratio = 1e-3 if design.mean_size > 2.0 * design.n_features else 1e-2
+        if penalty.power_near_zero > 1.0:
+            ratio = 1e-6
+    return top * np.geomspace(1.0, ratio, n_alphas)

@@ -1,0 +1,284 @@
+"""Row descent on the joint form: working sets outside, compiled sweeps inside; docs/model.md section 6.
+
+Each outer step is one pass over the data: the gradient of all rows, their violations, and the decision
+which columns to gather next. Between passes only the gathered columns are touched. The squared loss has one
+least-squares model; other losses make a new one at every Newton step.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from mmtfl.objective.penalties import RowPenalty, RowPower, row_norms
+from mmtfl.objective.problem import Problem
+from mmtfl.solvers.solution import Solution
+from mmtfl.solvers.working_set import Model, WorkingSet
+
+MAX_SWEEPS = 200
+_LEAST_ADDED, _GROWTH = 64, 2.0  # columns gathered at a time: at least, and in units of the rows kept
+_UNSETTLED = 0.1  # accuracy, as a share of the violation, while rows are still to be found
+_NEWTON_STEPS = 8
+_INEXACT = 0.1  # a Newton step stops its sweeps when they move this share of what the first one did
+_FIRST_SWEEPS, _PASS_SWEEPS = 50, 5  # of a rough pass of Algorithm 1: the first, and the others
+_ROUGHLY = 1e-3  # its accuracy, in units of the largest slope at zero
+_NOTHING = 1e-4  # a row this small against the largest is dropped on the way to a start
+_STEADY = 1e-3  # passes end when no row changes by more than this share of the largest
+_SETTLING_ROUNDS = 50
+_ALPHA_RESOLVED = 1e-10
+_ROUNDING = 1e-14  # an objective that rises by less has not risen
+_LEAST_WEIGHT = 1e-6  # smallest Newton weight of a row, as a share of the bound on it
+_DAMPING = (0.0, 0.25, 0.5, 0.75, 1.0)  # from the second derivative (0) to the majorant (1), on a log scale
+
+
+@dataclass
+class _State:
+    """What changes: coefficients, intercepts, and the linear predictor they give."""
+
+    A: np.ndarray
+    intercept: np.ndarray
+    z: np.ndarray
+    value: float
+
+
+class Settled(NamedTuple):
+    """Where a descent over some features ended, and the objective there and where it began."""
+
+    A: np.ndarray
+    intercept: np.ndarray
+    objective: float
+    objective_before: float
+
+
+class RowDescent:
+    """Minimise a problem under any penalty from any start; keeps its gathered columns for the next call.
+
+    Parameters
+    ----------
+    problem : Problem
+        Data and loss.
+    """
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        self.working_set = WorkingSet(problem.design, problem.loss)
+        self._damping = 0  # position in _DAMPING of the last Newton step
+
+    def solve(self, penalty: RowPenalty, A=None, intercept=None, *, max_iter: int, tol: float) -> Solution:
+        """Descend from (A, intercept), or from zero."""
+        problem, design = self.problem, self.problem.design
+        scale = problem.scale
+        # a penalty below the rounding of the gradient cannot be told from none by a dual point
+        certifiable = float(np.min(penalty.alpha)) > _ALPHA_RESOLVED * scale
+        state = self._start(penalty, A, intercept)
+        history: list[float] = []
+        violation, gap, converged = np.inf, None, False
+        for _ in range(max_iter):
+            slope_z = problem.loss_gradient(state.z)
+            gradient = self._gradient(state, slope_z)
+            rows = problem.row_violation(penalty, state.A, gradient, self._kept_curvature)
+            violation = float(rows.max(initial=0.0))
+            if design.fit_intercept:
+                # an intercept's slope in units of its own: those of X do not matter to it
+                slope = float(np.abs(design.task_sums(slope_z)).max()) / self._intercept_scale
+                violation = max(violation, slope * scale)
+            history.append(state.value)
+            gap = problem.dual_gap(penalty, state.value, state.z, gradient) if certifiable else None
+            converged = violation <= tol * scale and (gap is None or gap <= tol * problem.null_value)
+            # a start may bring rows that are all but zero: they must meet a sweep, which drops them
+            unswept = len(history) == 1 and state.A.any()
+            if (converged and not unswept) or len(history) == max_iter:
+                break
+            only_gap = violation <= tol * scale
+            n_added = self._grow(state.A, rows, 0.0 if only_gap else tol * scale)
+            # while rows are still to be found the gathered ones need not be exact; when only the gap is
+            # short of its goal they must be better than the tolerance
+            goal = (
+                max(_UNSETTLED * violation, 0.3 * tol * scale)
+                if n_added and not only_gap
+                else min(0.3 * tol * scale, 0.1 * violation)
+            )
+            if not self._descend(penalty, state, rows, goal):
+                break  # at the limit of floating point
+        return Solution(
+            A=state.A,
+            intercept=state.intercept,
+            objective=state.value,
+            violation=violation / scale,
+            dual_gap=gap,
+            n_iter=len(history),
+            history=np.array(history),
+            converged=converged,
+            solver="block",
+        )
+
+    def settle(self, penalty: RowPenalty, A=None, intercept=None, *, tol: float) -> Settled:
+        """Descend over the gathered features alone: one sweep over all of them, many over those kept, again.
+
+        There is no look at the other features, and so no pass over the data.
+        """
+        state = self._start(penalty, A, intercept)
+        before = state.value
+        goal = tol * self.problem.scale
+        everything = np.arange(self.working_set.size)
+        for _ in range(_SETTLING_ROUNDS):
+            self._damping = max(self._damping - 1, 0)
+            moved = self._improve(penalty, state, everything, goal, max_sweeps=1)
+            if moved <= goal:
+                break
+            kept = np.flatnonzero(np.any(state.A[self.working_set.features] != 0.0, axis=1))
+            self._improve(penalty, state, kept, goal)
+        return Settled(state.A, state.intercept, state.value, before)
+
+    def rough_passes(self, penalty: RowPenalty, n_passes: int) -> tuple[np.ndarray, np.ndarray]:
+        """A and intercepts after some passes of Algorithm 1 over the gathered features, none solved exactly.
+
+        Every pass is a weighted problem of single entries (k = inf), followed for a few sweeps. Rows that are
+        next to nothing are dropped, as Algorithm 1 would in the end.
+        """
+        problem, features = self.problem, self.working_set.features
+        gathered, goal = penalty.of_rows(features), _ROUGHLY * problem.scale
+        weights = np.full(problem.design.n_features, np.inf)
+        weights[features] = gathered.start_weight()
+        state = self._start(RowPower(penalty.p, weights, math.inf), None, None)
+        norms, sweeps = np.zeros(len(features)), _FIRST_SWEEPS
+        for _ in range(n_passes):
+            entries = RowPower(penalty.p, weights, math.inf)
+            state.value = problem.loss_value(state.z) + self._penalty(entries, state.A)
+            rows = np.flatnonzero(np.isfinite(weights[features]))
+            self._improve(entries, state, rows, goal, max_sweeps=sweeps)
+            A = state.A[features]
+            before, norms, sweeps = norms, row_norms(A, penalty.p), _PASS_SWEEPS
+            largest = norms.max(initial=0.0)
+            kept = norms > _NOTHING * largest
+            weights = weights.copy()
+            weights[features] = np.where(kept, gathered.weights(A), np.inf)
+            if np.abs(norms - before).max(initial=0.0) <= _STEADY * largest:
+                break
+        A = np.zeros_like(state.A)
+        A[features[kept]] = state.A[features[kept]]
+        return A, state.intercept
+
+    @cached_property
+    def _intercept_scale(self) -> float:
+        problem, design = self.problem, self.problem.design
+        slope_z = problem.loss_gradient(design.spread(problem.null_intercept))
+        return float(design.task_sums(np.abs(slope_z)).max()) or 1.0
+
+    def _start(self, penalty: RowPenalty, A, intercept) -> _State:
+        problem, design, working_set = self.problem, self.problem.design, self.working_set
+        if A is None or not np.any(A):
+            A = np.zeros((design.n_features, design.n_tasks))
+            intercept = problem.null_intercept.copy()
+            z = design.spread(intercept)
+        else:
+            A = np.array(A, dtype=float)
+            working_set.add(np.flatnonzero(np.any(A != 0.0, axis=1)))
+            kept = A[working_set.features]
+            z = working_set.image(kept)
+            if working_set.prepared:  # columns are centred
+                shift = working_set.centre(kept)
+                if intercept is None:
+                    best = design.task_means(design.y - z, design.row_weight)
+                    intercept = best - shift if design.fit_intercept else problem.null_intercept
+                z = z + design.spread(intercept + shift)
+            else:
+                intercept = problem.null_intercept if intercept is None else intercept
+                z = z + design.spread(intercept)
+            intercept = np.array(intercept, dtype=float)
+        return _State(A, intercept, z, problem.loss_value(z) + self._penalty(penalty, A))
+
+    def _gradient(self, state: _State, slope_z: np.ndarray) -> np.ndarray:
+        problem = self.problem
+        if not state.A.any() and np.array_equal(state.intercept, problem.null_intercept):
+            return problem.null_gradient
+        return problem.design.correlate(slope_z)
+
+    def _kept_curvature(self, rows: np.ndarray) -> np.ndarray:
+        self.working_set.add(rows)
+        return self.problem.loss_curvature * self.working_set.curvature(rows)
+
+    def _grow(self, A: np.ndarray, violations: np.ndarray, least: float) -> int:
+        """Gather the kept rows and the worst of the others, twice as many as are kept; how many of those."""
+        kept = np.any(A != 0.0, axis=1)
+        self.working_set.add(np.flatnonzero(kept))
+        outside = np.flatnonzero((violations > least) & (self.working_set.position < 0))
+        n_added = max(_LEAST_ADDED, int(_GROWTH * kept.sum()))
+        if outside.size > n_added:
+            outside = outside[np.argpartition(-violations[outside], n_added)[:n_added]]
+        # worst first: early sweeps then do the most; ties by index, so that the order is the data's own
+        self.working_set.add(outside[np.lexsort((outside, -violations[outside]))])
+        return outside.size
+
+    def _descend(self, penalty: RowPenalty, state: _State, violations: np.ndarray, tolerance: float) -> bool:
+        """Minimise over the gathered rows that are kept or violated; False if nothing moved."""
+        features, before, intercept = self.working_set.features, state.A, state.intercept
+        open_rows = np.any(before[features] != 0.0, axis=1) | (violations[features] > 0.0)
+        rows = np.flatnonzero(open_rows)
+        self._damping = max(self._damping - 1, 0)
+        for _ in range(_NEWTON_STEPS):
+            moved = self._improve(penalty, state, rows, tolerance)
+            if self.problem.loss.is_quadratic or moved <= tolerance:
+                break
+        return not (np.array_equal(before, state.A) and np.array_equal(intercept, state.intercept))
+
+    def _penalty(self, penalty: RowPenalty, A: np.ndarray) -> float:
+        """Penalty of A, whose rows outside the working set are zero."""
+        features = self.working_set.features
+        return penalty.of_rows(features).value(A[features])
+
+    def _improve(
+        self, penalty: RowPenalty, state: _State, rows: np.ndarray, tolerance: float, **limits
+    ) -> float:
+        """Minimise the least-squares model at the state over `rows`; how much a slope moved at most."""
+        problem, design = self.problem, self.problem.design
+        if problem.loss.is_quadratic:
+            return self._step(penalty, state, self.working_set.base, rows, tolerance, **limits) or 0.0
+        loss, at = problem.loss, (design.y, state.z, design.row_weight)
+        least = _LEAST_WEIGHT * design.spread(problem.loss_curvature) * design.row_weight
+        hessian = np.maximum(loss.hessian(*at), least)
+        # Where the model is too flat the step goes too far: raise its curvature towards the majorant, where
+        # the model lies above the loss and any fall of it is a fall of the objective.
+        for damping in range(self._damping, len(_DAMPING)):
+            share = _DAMPING[damping]
+            weight = hessian ** (1.0 - share) * loss.majorant(*at) ** share if share else hessian
+            model = self.working_set.reweighted(weight, rows)
+            moved = self._step(penalty, state, model, rows, 0.1 * tolerance, relative=_INEXACT, **limits)
+            if moved is not None:
+                self._damping = damping
+                return moved
+        return 0.0
+
+    def _step(
+        self, penalty: RowPenalty, state: _State, model: Model, rows: np.ndarray, tolerance: float, *,
+        relative: float = 0.0, max_sweeps: int = MAX_SWEEPS,
+    ) -> float | None:  # fmt: skip
+        """Minimise the model over `rows`, go there as far as the objective falls; None if it does not."""
+        problem, design, working_set = self.problem, self.problem.design, self.working_set
+        features = working_set.features
+        slope_z = problem.loss_gradient(state.z)
+        A = state.A[features]
+        goal = A.copy()
+        moved = working_set.minimise(
+            model, slope_z, goal, rows, penalty,
+            max_sweeps=max_sweeps, tolerance=tolerance, relative=relative,
+        )  # fmt: skip
+        change = goal - A
+        change_z = working_set.image(change)
+        change_intercept = np.zeros(design.n_tasks)
+        if design.fit_intercept:
+            shift = -design.task_sums(slope_z) / model.task_weight
+            change_intercept = shift - np.sum(model.means[: len(change)] * change, axis=0)
+            change_z += design.spread(shift if working_set.prepared else change_intercept)
+        for step in (1.0, 0.5, 0.25):
+            trial = state.A.copy()
+            trial[features] = goal if step == 1.0 else A + step * change
+            z = state.z + step * change_z
+            value = problem.loss_value(z) + self._penalty(penalty, trial)
+            if value <= state.value + _ROUNDING * abs(state.value):
+                state.A, state.z, state.value = trial, z, value
+                state.intercept = state.intercept + step * change_intercept
+                return moved
+        return None

@@ -1,0 +1,232 @@
+"""Step 1 of Algorithm 1: one task's loss plus sum_j w_j |a_j|^p, by the means that fit its shape.
+
+In the letters of the paper this is min over beta of L(beta, X diag(c)) + gamma1 ||beta||_p^p with
+alpha = c * beta and w_j = gamma1 c_j^-p; docs/model.md section 4.
+"""
+
+import math
+import threading
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import linalg
+
+from mmtfl.objective.design import CONSTANT, Design
+from mmtfl.objective.losses import Loss
+from mmtfl.objective.penalties import RowPower
+from mmtfl.objective.problem import Problem
+from mmtfl.solvers.row_descent import RowDescent, Settled
+from mmtfl.solvers.solution import Solution
+
+_NEWTON_STEPS = 50
+_DESCENT_STEPS = 50
+_FEW = 256  # features that are all worked on; of more, those that matter are looked for
+
+
+@dataclass(frozen=True)
+class TaskAnswer:
+    """A task's coefficients, its intercept (None: not known yet), and its part of the loss."""
+
+    a: np.ndarray
+    intercept: float | None
+    loss: float
+
+
+class TaskStep:
+    """One task (a design with T = 1), kept between the passes of Algorithm 1 with what it has cached.
+
+    An answer depends on the data, the weights, the tolerance and the last answer alone. What is cached saves
+    time and changes no bit: a task may be taken up anywhere, by anyone who has its last answer.
+    """
+
+    def __init__(self, design: Design, loss: Loss):
+        self.design, self.loss = design, loss
+        self.problem = Problem(design, loss)
+        self._descent: RowDescent | None = None
+        # features, their columns and means
+        self._gathered = np.empty(0, dtype=np.intp), np.empty((0, len(design.y))), np.empty(0)
+        self._gram: np.ndarray | None = None
+
+    def minimise(
+        self, weights: np.ndarray, p: float, tol: float, last: TaskAnswer | None = None
+    ) -> TaskAnswer:
+        """Solve for the weights of this pass, from the last answer."""
+        if p != 2.0:
+            return self._by_coordinates(RowPower(p, weights, np.inf), tol, last)
+        if self.loss.is_quadratic:
+            return self._by_cholesky(weights)
+        return self._by_newton(weights, tol, last)
+
+    @cached_property
+    def spread(self) -> np.ndarray:
+        """What a coefficient of one moves the predictions by, for every feature."""
+        return np.sqrt(self.design.curvature[:, 0])
+
+    # p != 2: coordinate descent on the features that matter (one task, so rows are single coefficients)
+
+    def _by_coordinates(self, penalty: RowPower, tol: float, last: TaskAnswer | None) -> TaskAnswer:
+        weights = np.asarray(penalty.alpha)
+        start = None if last is None else np.where(np.isinf(weights), 0.0, last.a)[:, None]
+        intercept = None if last is None or last.intercept is None else np.array([last.intercept])
+        kept = np.flatnonzero(np.isfinite(weights))
+        found: Settled | Solution
+        if kept.size <= _FEW:
+            found = self._descent_over(kept).settle(penalty, start, intercept, tol=tol)
+        else:
+            found = RowDescent(self.problem).solve(
+                penalty, start, intercept, max_iter=_DESCENT_STEPS, tol=tol
+            )
+        loss = found.objective - penalty.value(found.A)
+        return TaskAnswer(found.A[:, 0], float(found.intercept[0]), loss)
+
+    def _descent_over(self, kept: np.ndarray) -> RowDescent:
+        """A descent that has gathered these features, or all where all are few."""
+        wanted = np.arange(self.design.n_features) if self.design.n_features <= _FEW else kept
+        if self._descent is None or not np.array_equal(self._descent.working_set.features, wanted):
+            self._descent = RowDescent(self.problem)
+            self._descent.working_set.add(wanted)
+        return self._descent
+
+    # p = 2: weighted ridge, in beta = a / s with s_j = w_j^-1/2, so that no weight is large
+
+    def _by_cholesky(self, weights: np.ndarray) -> TaskAnswer:
+        design, y, row_weight = self.design, self.design.y, self.design.row_weight
+        kept, scale = _kept(weights)
+        scale, root = scale[kept], np.sqrt(row_weight)
+        centre = float(row_weight @ y / row_weight.sum()) if design.fit_intercept else 0.0
+        # one Gram matrix of all features: that of a part of them may differ in its last bits
+        by_gram = design.n_features <= len(y)
+        place = self._gather(np.arange(design.n_features))[kept] if by_gram else self._gather(kept)
+        _, x, means = self._gathered
+        target = root * (y - centre)
+        if by_gram:
+            if self._gram is None:
+                self._gram = x @ x.T
+            inner = self._gram[np.ix_(place, place)] * scale[:, None] * scale
+            x = _rows(x, place)
+            kept_a = scale * _solve_shifted(inner, 2.0, scale * (x @ target))
+        else:
+            x = _rows(x, place)
+            kept_a = scale * _ridge(x * scale[:, None], target)
+        z = (kept_a @ x) / root + centre
+        a = np.zeros(design.n_features)
+        a[kept] = kept_a
+        return TaskAnswer(a, centre - float(means[place] @ kept_a), self.loss.value(y, z, row_weight))
+
+    def _gather(self, kept: np.ndarray) -> np.ndarray:
+        """Where the kept features are among the gathered ones; gathers them if they are not.
+
+        Columns are centred and scaled by the root of the weights, a row of x each. Features leave from pass
+        to pass and do not return, so those of the first pass serve the others.
+        """
+        features = self._gathered[0]
+        if not np.isin(kept, features, assume_unique=True).all():
+            from mmtfl.kernels import columns
+
+            design, features = self.design, kept
+            x = np.empty((kept.size, len(design.y)))
+            design.gather(kept, x, expand=True)
+            means, curvature = np.empty((2, kept.size, 1))
+            columns.centre(
+                x, design.offsets, design.row_weight, np.sqrt(design.row_weight), design.fit_intercept,
+                CONSTANT, means, curvature,
+            )  # fmt: skip
+            self._gathered, self._gram = (kept, x, means[:, 0]), None
+        return np.searchsorted(features, kept)
+
+    def _by_newton(self, weights: np.ndarray, tol: float, last: TaskAnswer | None) -> TaskAnswer:
+        """Newton with backtracking on a, b jointly; every step is a weighted ridge."""
+        design, loss, y, row_weight = self.design, self.loss, self.design.y, self.design.row_weight
+        from mmtfl.kernels import columns
+
+        kept, scale = _kept(weights)
+        ridge = weights[kept]
+        columns_as_rows, x = _blocks(2, kept.size, len(y))
+        design.gather(kept, columns_as_rows, expand=True)
+        X = columns_as_rows.T
+        means, curvature = np.empty((2, kept.size, 1))
+        a = np.zeros(kept.size) if last is None else last.a[kept]
+        b = None if last is None else last.intercept
+        if b is None:
+            b = loss.null_intercept(y, row_weight) if design.fit_intercept else 0.0
+        z = X @ a + b
+        value = loss.value(y, z, row_weight) + float(ridge @ a**2)
+        goal = None
+        for _ in range(_NEWTON_STEPS):
+            slope_z = loss.gradient(y, z, row_weight)
+            gradient = X.T @ slope_z + 2.0 * ridge * a
+            size = float(np.abs(gradient).max(initial=abs(slope_z.sum()) if design.fit_intercept else 0.0))
+            goal = tol * max(size, 1e-300) if goal is None else goal
+            if size <= goal:
+                break
+            h = np.maximum(loss.hessian(y, z, row_weight), 1e-8 * self.problem.loss_curvature[0] * row_weight)
+            response = z - slope_z / h
+            centre, root_h = float(h @ response / h.sum()) if design.fit_intercept else 0.0, np.sqrt(h)
+            np.copyto(x, X.T)
+            columns.centre(x, design.offsets, h, root_h, design.fit_intercept, CONSTANT, means, curvature)
+            x *= scale[kept, None]
+            new_a = scale[kept] * _ridge(x, root_h * (response - centre))
+            change_a, change_b = new_a - a, centre - float(means[:, 0] @ new_a) - b
+            if not design.fit_intercept:
+                change_b = 0.0
+            change_z = X @ change_a + change_b
+            step = 1.0
+            while step > 1e-6:
+                trial_a, trial_z = a + step * change_a, z + step * change_z
+                trial = loss.value(y, trial_z, row_weight) + float(ridge @ trial_a**2)
+                if trial <= value:
+                    break
+                step *= 0.5
+            else:
+                break
+            stalled = value - trial <= 1e-16 * abs(value)
+            a, b, z, value = trial_a, b + step * change_b, trial_z, trial
+            if stalled:
+                break
+        full = np.zeros(design.n_features)
+        full[kept] = a
+        return TaskAnswer(full, float(b), loss.value(y, z, row_weight))
+
+
+_room = threading.local()
+
+
+def _blocks(n: int, *shape: int) -> np.ndarray:
+    """Arrays to work in until the next call, whatever is in them.
+
+    Large arrays that come and go can cost as much as the work on them: under Dask's settings the system
+    takes their memory back every time.
+    """
+    size = n * math.prod(shape)
+    if getattr(_room, "block", np.empty(0)).size < size:
+        _room.block = np.empty(size)
+    return _room.block[:size].reshape(n, *shape)
+
+
+def _kept(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Features with finite weight, and the scale w^-1/2 of every feature (0 where it is gone)."""
+    scale = 1.0 / np.sqrt(weights)
+    return np.flatnonzero(scale > 0.0), scale
+
+
+def _rows(x: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """Some rows of x in order; x itself if they are all of them."""
+    return x if len(place) == len(x) else x[place]
+
+
+def _ridge(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """argmin over a of 1/2 ||y - x.T a||^2 + ||a||^2, in the smaller of two spaces."""
+    if x.shape[0] <= x.shape[1]:
+        return _solve_shifted(x @ x.T, 2.0, x @ y)
+    return x @ _solve_shifted(x.T @ x, 2.0, y)
+
+
+def _solve_shifted(H: np.ndarray, shift: float, v: np.ndarray) -> np.ndarray:
+    """(H + shift I)^-1 v for a positive semidefinite H; the diagonal of H is changed."""
+    H.flat[:: len(H) + 1] += shift
+    try:
+        return linalg.cho_solve(linalg.cho_factor(H, lower=True, check_finite=False), v, check_finite=False)
+    except linalg.LinAlgError:
+        # entries so far above the shift that rounding made H indefinite: the least-norm answer is the limit
+        return np.linalg.lstsq(H, v, rcond=None)[0]

@@ -1,0 +1,463 @@
+"""Checks of the input: each returns clean arrays, or raises an error that says what to do.
+
+Functions that can name a task take ``observation_task`` (the task of each row, as a position in ``labels``)
+and ``labels``; `name` and `of` are what the argument and the rows are called in error messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from mmtfl.tasks.frames import FLOATS, as_float, frame_design, is_missing, open_frame
+from mmtfl.tasks.wording import count, not_finite_kind, show
+
+# -- the design and its columns --------------------------------------------------------------------------
+
+
+def check_design(
+    X: Any, *, name: str = "X", feature_names: Sequence[str] | None = None
+) -> tuple[Any, tuple[str, ...] | None]:
+    """Check a design matrix and return it in float32 or float64, with the names of its columns (or None).
+
+    X may be dense, sparse, or a pandas, polars or pyarrow frame. Clean arrays and CSR or CSC matrices are
+    returned without a copy. NaN and infinity pass: see `check_finite_design`.
+
+    Examples
+    --------
+    >>> from mmtfl.tasks.checks import check_design
+    >>> check_design([[True, False]])
+    (array([[1., 0.]]), None)
+    """
+    names: Any = None
+    if sparse.issparse(X):
+        X = _sparse_design(X, name)
+    elif isinstance(X, np.ndarray):
+        X = as_float(X, name)
+    else:
+        if hasattr(X, "collect"):
+            raise TypeError(f"{name} is a lazy frame ({type(X).__name__}): call .collect() first.")
+        frame = open_frame(X, name)
+        if frame is None:
+            X = as_float(X, name)
+        else:
+            names = frame.columns
+            X = frame_design(frame, name)
+    _check_shape(X, name)
+    if feature_names is None and names is not None and not any(isinstance(column, str) for column in names):
+        names = None  # a frame with numbers for column names has no names
+    return X, check_feature_names(names if feature_names is None else feature_names, X.shape[1])
+
+
+def check_feature_names(feature_names: Any, n_features: int) -> tuple[str, ...] | None:
+    """Check that the names of the columns are distinct strings, one per column.
+
+    Examples
+    --------
+    >>> from mmtfl.tasks.checks import check_feature_names
+    >>> check_feature_names(["age", "dose"], 2)
+    ('age', 'dose')
+    """
+    if feature_names is None:
+        return None
+    if isinstance(feature_names, str):
+        raise TypeError(f"feature_names must be a sequence of strings, not the string {feature_names!r}.")
+    names = tuple(feature_names)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"Feature names must be strings, but {name!r} is of type {type(name).__name__}: "
+                "rename the columns, for example with frame.columns = frame.columns.astype(str)."
+            )
+    if len(names) != n_features:
+        raise ValueError(f"feature_names has {len(names)} names, but X has {n_features} columns.")
+    if len(set(names)) != len(names):
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(
+            f"Feature name {repeated!r} occurs more than once: rename or drop one of the columns."
+        )
+    return tuple(map(str, names))
+
+
+def _sparse_design(X: Any, name: str) -> Any:
+    if X.ndim != 2:
+        raise ValueError(f"Expected a 2D {name}, got a {X.ndim}D sparse array: reshape it.")
+    given, X = X, X if X.format in ("csr", "csc") else X.tocsr()
+    if X.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} is a sparse matrix of {X.dtype}.")
+    if X.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold numbers, but is a sparse matrix of {X.dtype}.")
+    if X.dtype not in FLOATS:
+        X = X.astype(np.float64)
+    # column norms would square duplicated entries one by one, and slicing needs sorted ones
+    if not X.has_canonical_format or X.data.size != X.nnz:
+        X = X.copy() if X is given else X
+        X.sum_duplicates()
+        X.prune()
+    return X
+
+
+def _check_shape(X: Any, name: str) -> None:
+    if X.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {X.ndim}D array instead: {name} has shape {X.shape}. Reshape your data "
+            "with reshape(-1, 1) if it is one feature, or reshape(1, -1) if it is one row."
+        )
+    if X.shape[0] == 0:
+        raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}): {name} needs at least one row.")
+    if X.shape[1] == 0:
+        raise ValueError(
+            f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required: {name} "
+            "needs at least one column."
+        )
+
+
+# -- targets, weights, lengths ---------------------------------------------------------------------------
+
+
+def check_length(name: str, found: int, n_rows: int, *, of: str = "X") -> None:
+    """Check that an argument has one entry per row.
+
+    Examples
+    --------
+    >>> from mmtfl.tasks.checks import check_length
+    >>> check_length("y", 3, 4)
+    Traceback (most recent call last):
+    ...
+    ValueError: Inconsistent numbers of samples: X has 4 rows, but y has 3. Pass one entry per row.
+    """
+    if found != n_rows:
+        raise ValueError(
+            f"Inconsistent numbers of samples: {of} has {n_rows} rows, but {name} has {found}. "
+            "Pass one entry per row."
+        )
+
+
+def check_target(y: Any, n_rows: int, *, name: str = "y", of: str = "X") -> np.ndarray:
+    """Check a target and return it in float64. NaN and infinity pass: see `check_finite_target`.
+
+    Examples
+    --------
+    >>> from mmtfl.tasks.checks import check_target
+    >>> check_target([1, 2], 2)
+    array([1., 2.])
+    """
+    return _check_column(y, n_rows, name=name, of=of, hint="for one column per task, use Tasks.from_shared")
+
+
+def check_weights(w: Any, n_rows: int, *, name: str = "sample_weight", of: str = "X") -> np.ndarray:
+    """Check that sample weights are finite, not negative and not all zero, and return them in float64.
+
+    Examples
+    --------
+    >>> from mmtfl.tasks.checks import check_weights
+    >>> check_weights([1, -2], 2)
+    Traceback (most recent call last):
+    ...
+    ValueError: sample_weight is negative, -2.0 in row 1: weights must be finite and not negative. Use ...
+    """
+    w = _check_column(w, n_rows, name=name, of=of, hint="pass one weight per row")
+    wrong = ~((w >= 0) & (w < np.inf))
+    if wrong.any():
+        row = int(wrong.argmax())
+        found = f"negative, {w[row]}" if w[row] < 0 else not_finite_kind(w[row])
+        raise ValueError(
+            f"{name} is {found} in row {row}: weights must be finite and not negative. "
+            "Use 0 to leave a row out."
+        )
+    if not (w > 0).any():
+        raise ValueError(f"{name} is zero in every row: at least one row must have a positive weight.")
+    with np.errstate(over="ignore"):
+        total = w.sum()
+    if not np.isfinite(total):
+        raise ValueError(f"The sum of {name} exceeds the largest float64: divide the weights by a constant.")
+    return w
+
+
+def check_task_weights(weights: np.ndarray, *, observation_task: np.ndarray, labels: np.ndarray) -> None:
+    """Check that every task has a positive total weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.tasks.checks import check_task_weights
+    >>> weights, position = np.array([1.0, 0.0]), np.array([0, 1])
+    >>> check_task_weights(weights, observation_task=position, labels=np.array(["a", "b"]))
+    Traceback (most recent call last):
+    ...
+    ValueError: Task 'b' has zero total weight: give one of its rows a positive weight, or leave the task out.
+    """
+    counts = np.bincount(observation_task[weights > 0], minlength=len(labels))
+    if not counts.all():
+        raise ValueError(
+            f"Task {show(labels, counts.argmin())} has zero total weight: give one of its rows a positive "
+            "weight, or leave the task out."
+        )
+
+
+def _check_column(values: Any, n_rows: int, *, name: str, of: str, hint: str) -> np.ndarray:
+    if sparse.issparse(values):
+        raise TypeError(f"{name} must be dense, but is a sparse matrix: pass {name}.toarray().ravel().")
+    if hasattr(values, "collect"):
+        raise TypeError(f"{name} is lazy ({type(values).__name__}): call .collect() first.")
+    if values is None:
+        raise ValueError(f"{name} is None, but one number per row of {of} is required.")
+    column = as_float(values, name)
+    if column.ndim != 1:
+        raise ValueError(f"{name} must be 1-D, but has shape {column.shape}: {hint}.")
+    check_length(name, column.size, n_rows, of=of)
+    return column.astype(np.float64, copy=False)
+
+
+# -- task labels and classes ---------------------------------------------------------------------------
+
+
+def check_task_labels(task: Any, n_rows: int | None, *, name: str = "task") -> np.ndarray:
+    """Check one task label per row (any number of rows if `n_rows` is None); returns strings or int64.
+
+    Examples
+    --------
+    >>> from mmtfl.tasks.checks import check_task_labels
+    >>> check_task_labels(["b", "a"], 2)
+    array(['b', 'a'], dtype='<U1')
+    >>> check_task_labels(["b", None], 2)
+    Traceback (most recent call last):
+    ...
+    ValueError: task has 1 missing label (first in row 1): every row needs a task. Drop ...
+    """
+    labels = _labels_array(task, name)
+    if labels.ndim != 1:
+        raise ValueError(
+            f"{name} must be 1-D, one label per row, but has shape {labels.shape}: pass a single column."
+        )
+    if n_rows is not None:
+        check_length(name, labels.size, n_rows)
+    if labels.dtype.kind in "OT":
+        return _labels_from_objects(labels.astype(object, copy=False), name)
+    if labels.dtype.kind == "U":
+        return labels.astype(labels.dtype.newbyteorder("="), copy=False)
+    if labels.dtype.kind in "iu":
+        return _labels_from_integers(labels, name)
+    _check_no_missing_label(labels, name)
+    raise _wrong_label_kind(name, str(labels.dtype), 0)
+
+
+def _labels_array(task: Any, name: str) -> np.ndarray:
+    if isinstance(task, np.ma.MaskedArray):
+        labels = task.data.astype(object)
+        labels[np.ma.getmaskarray(task)] = None
+        return labels
+    if isinstance(task, list | tuple):
+        # as objects: numpy would silently turn [1, "a"] and ["a", nan] into strings
+        return np.fromiter(task, dtype=object, count=len(task))
+    if hasattr(task, "collect"):
+        raise TypeError(f"{name} is lazy ({type(task).__name__}): call .collect() first.")
+    return np.asarray(task)
+
+
+def _labels_from_objects(labels: np.ndarray, name: str) -> np.ndarray:
+    kinds = set(map(type, labels.tolist()))
+    if all(issubclass(kind, str) for kind in kinds):
+        return _labels_from_strings(labels, name)
+    if all(_is_integer_kind(kind) for kind in kinds):
+        return _labels_from_integers(labels, name)
+    _check_no_missing_label(labels, name)
+    row = next(
+        (i for i, v in enumerate(labels) if not (isinstance(v, str) or _is_integer_kind(type(v)))), None
+    )
+    if row is not None:
+        raise _wrong_label_kind(name, type(labels[row]).__name__, row)
+    other = next(i for i, v in enumerate(labels) if isinstance(v, str) != isinstance(labels[0], str))
+    raise TypeError(
+        f"{name} mixes strings and integers: row 0 is {labels[0]!r} and row {other} is {labels[other]!r}. "
+        "Use one type for all labels, for example [str(label) for label in task]."
+    )
+
+
+def _labels_from_strings(labels: np.ndarray, name: str) -> np.ndarray:
+    strings = labels.tolist()
+    if "\0" in "".join(strings):  # numpy drops them at the end, which would merge two tasks
+        row = next(i for i, label in enumerate(strings) if "\0" in label)
+        raise ValueError(f"{name} label {strings[row]!r} in row {row} holds a NUL character: remove it.")
+    return labels.astype(str)
+
+
+def _labels_from_integers(labels: np.ndarray, name: str) -> np.ndarray:
+    if labels.dtype.kind != "i" and labels.size:
+        largest = max(labels.max(), -labels.min() - 1) if labels.dtype.kind == "O" else labels.max()
+        if largest > np.iinfo(np.int64).max:
+            raise ValueError(f"{name} has integer labels beyond 64 bits: use strings, or smaller integers.")
+    return labels.astype(np.int64, copy=False)
+
+
+def _is_integer_kind(kind: type) -> bool:
+    return issubclass(kind, int | np.integer) and not issubclass(kind, bool)
+
+
+def missing_labels(labels: np.ndarray) -> np.ndarray:
+    """Which labels are None, NaN or NaT."""
+    if labels.dtype.kind != "O":
+        return labels != labels  # NaN and NaT
+    return np.fromiter(map(is_missing, labels), dtype=bool, count=labels.size)
+
+
+def _check_no_missing_label(labels: np.ndarray, name: str) -> None:
+    missing = missing_labels(labels)
+    if missing.any():
+        raise ValueError(
+            f"{name} has {count(missing.sum(), 'missing label')} (first in row {missing.argmax()}): "
+            "every row needs a task. Drop these rows or fill in a label."
+        )
+
+
+def _wrong_label_kind(name: str, found: str, row: int) -> TypeError:
+    return TypeError(
+        f"{name} labels must be strings or integers, but row {row} is of type {found}. "
+        "Convert them first, for example with astype(str) or astype(int)."
+    )
+
+
+def check_two_classes(
+    y: np.ndarray, *, observation_task: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None
+) -> None:
+    """Check that every task has rows of two classes with positive weight; the classes must be sortable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.tasks.checks import check_two_classes
+    >>> y, index = np.array(["no", "yes", "no"]), np.array([0, 0, 1])
+    >>> check_two_classes(y, observation_task=index, labels=np.array(["a", "b"]))
+    Traceback (most recent call last):
+    ...
+    ValueError: Task 'b' has only one class, 'no' (1 row): a classifier needs rows of both classes ...
+    """
+    y = np.asarray(y)
+    if weights is not None:
+        y, observation_task = y[weights > 0], observation_task[weights > 0]
+    classes = np.unique(y)
+    table = class_counts(y, observation_task, len(labels))
+    single = (table > 0).sum(axis=1) < 2
+    if single.any():
+        t = int(single.argmax())
+        if not table[t].any():
+            raise ValueError(f"Task {show(labels, t)} has no row of any class with positive weight.")
+        raise ValueError(
+            f"Task {show(labels, t)} has only one class, {show(classes, table[t].argmax())} "
+            f"({count(table[t].sum(), 'row')}): a classifier needs rows of both classes in every task. "
+            "Add rows of the other class, leave the task out, or have it predicted by its base rate with "
+            "on_degenerate_task='base_rate'."
+        )
+
+
+def class_counts(y: np.ndarray, observation_task: np.ndarray, n_tasks: int) -> np.ndarray:
+    """Number of rows of each class in each task, (n_tasks, n_classes), the classes in sorted order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.tasks.checks import class_counts
+    >>> class_counts(np.array(["no", "yes", "no"]), np.array([0, 0, 1]), 2).tolist()
+    [[1, 1], [1, 0]]
+    """
+    classes, codes = np.unique(y, return_inverse=True)
+    n_classes = max(len(classes), 1)
+    counts = np.bincount(observation_task * n_classes + codes, minlength=n_tasks * n_classes)
+    return counts.reshape(n_tasks, n_classes)
+
+
+# -- finite values -------------------------------------------------------------------------------------
+
+
+def check_finite_design(
+    X: Any,
+    *,
+    observation_task: np.ndarray | None = None,
+    labels: np.ndarray | None = None,
+    feature_names: Sequence[str] | None = None,
+    offsets: np.ndarray | None = None,
+    name: str = "X",
+) -> None:
+    """Check that a design has neither NaN nor infinity; clean data cost one pass.
+
+    Without `observation_task` no task is named; with `offsets` rows are counted from their task's first row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.tasks.checks import check_finite_design
+    >>> check_finite_design(np.array([[1.0, np.nan]]), feature_names=["age", "dose"])
+    Traceback (most recent call last):
+    ...
+    ValueError: Input X contains NaN: 1 value in column 'dose' (first in row 0). Impute it, or drop ...
+    """
+    if _all_finite(X.data if sparse.issparse(X) else X):
+        return
+    rows, columns, values = _not_finite_entries(X)
+    first = np.lexsort((columns, rows))[0]
+    same = (columns == columns[first]) & (np.isnan(values) == np.isnan(values[first]))
+    column = f" in column {show(feature_names, columns[first])}"
+    found, same = _describe_first(name, values, rows, first, same, column, observation_task, labels, offsets)
+    others = "" if same.all() else f" {values.size} values of {name} are not finite."
+    it = "it" if values.size == 1 else "them"
+    raise ValueError(f"{found}{others} Impute {it}, or drop those rows or columns.")
+
+
+def check_finite_target(
+    y: np.ndarray,
+    *,
+    observation_task: np.ndarray | None = None,
+    labels: np.ndarray | None = None,
+    offsets: np.ndarray | None = None,
+    name: str = "y",
+) -> None:
+    """Check that a target has neither NaN nor infinity; arguments as in `check_finite_design`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.tasks.checks import check_finite_target
+    >>> y, position = np.array([1.0, np.inf]), np.zeros(2, int)
+    >>> check_finite_target(y, observation_task=position, labels=np.array(["a"]))
+    Traceback (most recent call last):
+    ...
+    ValueError: Input y contains infinity: 1 value of task 'a' (first in row 1). Drop those rows or ...
+    """
+    if _all_finite(y):
+        return
+    rows = np.flatnonzero(~np.isfinite(y))
+    same = np.isnan(y[rows]) == np.isnan(y[rows[0]])
+    found, _ = _describe_first(name, y[rows], rows, 0, same, "", observation_task, labels, offsets)
+    raise ValueError(f"{found} Drop those rows or fill in the target.")
+
+
+def _all_finite(values: np.ndarray) -> bool:
+    with np.errstate(all="ignore"):
+        total = values.sum()
+    # the sum of finite values may overflow: only a finite sum is proof
+    return bool(np.isfinite(total)) or bool(np.isfinite(values).all())
+
+
+def _not_finite_entries(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    if sparse.issparse(X):
+        entries = X.tocoo(copy=False)
+        bad = ~np.isfinite(entries.data)
+        return entries.row[bad], entries.col[bad], entries.data[bad]
+    rows, columns = np.nonzero(~np.isfinite(X))
+    return rows, columns, X[rows, columns]
+
+
+def _describe_first(
+    name, values, rows, first, same, where, observation_task, labels, offsets
+) -> tuple[str, np.ndarray]:
+    """Name the first value that is not finite; and which others are of its kind, column and task."""
+    row = rows[first]
+    if observation_task is not None and labels is not None:
+        t = observation_task[row]
+        same = same & (observation_task[rows] == t)
+        where, row = f"{where} of task {show(labels, t)}", row if offsets is None else row - offsets[t]
+    what = f"{not_finite_kind(values[first])}: {count(same.sum(), 'value')}"
+    return f"Input {name} contains {what}{where} (first in row {row}).", same

@@ -1,0 +1,500 @@
+"""`Tasks`, the container of several tasks that have rows of their own and the same features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from mmtfl.tasks.checks import check_finite_target, check_target, check_task_weights, check_weights
+from mmtfl.tasks.converters import read_frame, read_list, read_rows, read_shared, write_frame
+from mmtfl.tasks.grouping import check_index, group_rows, observation_task_of, split_rows, take_rows
+
+if TYPE_CHECKING:
+    from mmtfl.tasks.stored import StoredTasks
+
+__all__ = ["TaskView", "Tasks"]
+
+
+class TaskView(NamedTuple):
+    """One task: its label, rows, target and weights."""
+
+    label: str | int
+    X: Any
+    y: np.ndarray
+    weights: np.ndarray | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tasks:
+    """Observations of several tasks, grouped by task.
+
+    Make one with `from_rows`, `from_list`, `from_shared` or `from_frame`, which check the data; the plain
+    constructor checks nothing. The arrays may share memory with what was passed in, and are never written to.
+
+    Parameters
+    ----------
+    X : ndarray, CSR or CSC matrix of shape (n_rows, n_features)
+        Rows of float32 or float64, in any memory order.
+    y : ndarray of shape (n_samples,)
+        Targets, grouped by task.
+    offsets : ndarray of shape (n_tasks + 1,)
+        The observations of task t are ``offsets[t]:offsets[t + 1]``.
+    labels : ndarray of shape (n_tasks,)
+        Task labels, strings or integers.
+    weights : ndarray of shape (n_samples,), optional
+        Sample weights.
+    rows : ndarray of shape (n_samples,), optional
+        The row of X behind each observation, when tasks share X. None: the rows are the observations.
+    feature_names : tuple of str, optional
+        Names of the columns of X.
+
+    Examples
+    --------
+    >>> from mmtfl.tasks import Tasks
+    >>> tasks = Tasks.from_rows([[1.0], [2.0], [3.0]], [10, 20, 30], ["b", "a", "b"])
+    >>> tasks
+    Tasks(n_tasks=2, n_samples=3, n_features=1)
+    >>> [(view.label, view.y) for view in tasks]
+    [('a', array([20.])), ('b', array([10., 30.]))]
+    """
+
+    X: Any
+    y: np.ndarray
+    offsets: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray | None = None
+    rows: np.ndarray | None = None
+    feature_names: tuple[str, ...] | None = None
+
+    # -- what it is --------------------------------------------------------------------------------------
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return len(self.labels)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, the same for all tasks."""
+        return int(self.X.shape[1])
+
+    @property
+    def n_samples(self) -> int:
+        """Number of observations, over all tasks."""
+        return len(self.y)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of observations of each task."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def observation_task(self) -> np.ndarray:
+        """Task of each observation, as a position in ``labels``."""
+        return observation_task_of(self.offsets)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the tasks share the rows of one X."""
+        return self.rows is not None
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether every task observes every row of one shared X, in order."""
+        n_rows = self.X.shape[0]
+        if self.rows is None or not (self.sizes == n_rows).all():
+            return False
+        return bool((self.rows.reshape(self.n_tasks, n_rows) == np.arange(n_rows)).all())
+
+    def __repr__(self) -> str:
+        sizes = f"n_tasks={self.n_tasks}, n_samples={self.n_samples}, n_features={self.n_features}"
+        return f"Tasks({sizes}{', shared X' if self.is_shared else ''})"
+
+    def __len__(self) -> int:
+        return self.n_tasks
+
+    def __iter__(self) -> Iterator[TaskView]:
+        if self.rows is not None:
+            yield from map(self.task, range(self.n_tasks))
+            return
+        for t, X in enumerate(split_rows(self.X, self.offsets)):
+            yield self._view(t, X)
+
+    def task(self, t: int) -> TaskView:
+        """View one task, by its position in ``labels``; X is a view of the data where storage allows it.
+
+        Examples
+        --------
+        >>> from mmtfl import Tasks
+        >>> view = Tasks.from_rows([[1.0], [2.0], [3.0]], [1, 2, 3], ["a", "b", "b"]).task(-1)
+        >>> view.label, view.y
+        ('b', array([2., 3.]))
+        """
+        if not -self.n_tasks <= t < self.n_tasks:
+            raise IndexError(f"There is no task {t}: positions go from 0 to {self.n_tasks - 1}.")
+        t = t % self.n_tasks
+        own = slice(int(self.offsets[t]), int(self.offsets[t + 1]))
+        return self._view(t, take_rows(self.X, own if self.rows is None else self.rows[own]))
+
+    def _view(self, t: int, X: Any) -> TaskView:
+        own = slice(int(self.offsets[t]), int(self.offsets[t + 1]))
+        weights = None if self.weights is None else self.weights[own]
+        return TaskView(self.labels[t].item(), X, self.y[own], weights)
+
+    # -- from other shapes -------------------------------------------------------------------------------
+
+    @classmethod
+    def from_rows(
+        cls,
+        X: Any,
+        y: Any,
+        task: Any = None,
+        sample_weight: Any = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+    ) -> Tasks:
+        """Group stacked rows by their task label.
+
+        Tasks are in sorted order of their labels, rows of a task in the order given. X is not copied if its
+        rows are in that order already.
+
+        Parameters
+        ----------
+        X : array-like, CSR or CSC matrix, or frame of shape (n_samples, n_features)
+            The rows of all tasks.
+        y : array-like of shape (n_samples,)
+            Targets.
+        task : array-like of shape (n_samples,), optional
+            Label of each row's task, strings or integers. None: one task, labelled 0.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights, not negative, of positive sum in every task.
+        feature_names : sequence of str, optional
+            Names of the columns; by default those of a frame.
+
+        Examples
+        --------
+        >>> from mmtfl import Tasks
+        >>> tasks = Tasks.from_rows([[1.0], [2.0], [3.0]], [1, 2, 3], [7, 3, 7])
+        >>> tasks.labels, tasks.sizes
+        (array([3, 7]), array([1, 2]))
+        """
+        return cls(*read_rows(X, y, task, sample_weight, feature_names))
+
+    @classmethod
+    def from_list(
+        cls,
+        pairs: Iterable[tuple[Any, Any]],
+        *,
+        labels: Any = None,
+        sample_weight: Iterable[Any] | None = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> Tasks:
+        """Stack a list of ``(X, y)``, one pair per task, in the order of the list.
+
+        Parameters
+        ----------
+        pairs : sequence of (X, y)
+            One pair per task, all dense or all sparse, with the same columns.
+        labels : array-like of shape (n_tasks,), optional
+            Task labels, all different; by default 0, 1, 2, ...
+        sample_weight : sequence of array-like, optional
+            Weights of each task's rows.
+        feature_names : sequence of str, optional
+            Names of the columns; by default those of the frames.
+
+        Examples
+        --------
+        >>> from mmtfl import Tasks
+        >>> tasks = Tasks.from_list([([[1.0]], [1]), ([[2.0], [3.0]], [2, 3])], labels=["z", "a"])
+        >>> tasks.labels.tolist(), tasks.offsets.tolist()
+        (['z', 'a'], [0, 1, 3])
+        """
+        return cls(*read_list(pairs, labels, sample_weight, feature_names))
+
+    @classmethod
+    def from_shared(
+        cls,
+        X: Any,
+        Y: Any,
+        sample_weight: Any = None,
+        *,
+        labels: Any = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> Tasks:
+        """Take one X with a column of Y per task; NaN in Y means that the target was not observed.
+
+        Parameters
+        ----------
+        X : array-like, CSR or CSC matrix, or frame of shape (n_rows, n_features)
+            The rows, held once for all tasks.
+        Y : array-like or frame of shape (n_rows, n_tasks)
+            Targets.
+        sample_weight : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
+            Weights of the rows, or of the single observations.
+        labels : array-like of shape (n_tasks,), optional
+            Task labels, all different; by default the columns of a frame, or 0, 1, 2, ...
+        feature_names : sequence of str, optional
+            Names of the columns; by default those of a frame.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mmtfl import Tasks
+        >>> tasks = Tasks.from_shared([[1.0], [2.0]], [[1.0, 2.0], [3.0, np.nan]])
+        >>> tasks.rows.tolist(), tasks.y.tolist()
+        ([0, 1, 0], [1.0, 3.0, 2.0])
+        """
+        return cls(*read_shared(X, Y, sample_weight, labels, feature_names))
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        task: str | None = None,
+        target: str | Sequence[str],
+        features: Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> Tasks:
+        """Read a frame, as by `from_rows`, or as by `from_shared` if ``target`` is a list.
+
+        Parameters
+        ----------
+        frame : pandas, polars or pyarrow frame
+            One row per observation, or per shared row.
+        task : str, optional
+            The column of task labels. None: one task, or one per target.
+        target : str or list of str
+            The target column; or one column per task, where a missing value means not observed.
+        features : list of str, optional
+            The feature columns; by default all others.
+        weight : str, optional
+            The column of sample weights.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from mmtfl import Tasks
+        >>> frame = pd.DataFrame({"site": ["b", "a"], "age": [40, 50], "dose": [1.0, 2.0], "y": [0.1, 0.2]})
+        >>> tasks = Tasks.from_frame(frame, task="site", target="y")
+        >>> tasks.feature_names, tasks.labels.tolist()
+        (('age', 'dose'), ['a', 'b'])
+        """
+        return cls(*read_frame(frame, task, target, features, weight))
+
+    @classmethod
+    def from_parquet(
+        cls,
+        path: Any,
+        *,
+        task: str,
+        target: str,
+        features: Sequence[str] | None = None,
+        weight: str | None = None,
+        memory_limit: str | int | None = None,
+    ) -> StoredTasks:
+        """Open parquet files whose rows stay on disk: a fit reads them where and when it needs them.
+
+        Only the column of labels (and of weights) is read here. ``model.fit(stored)`` then reads some tasks
+        at a time, on the workers of a ``DaskEngine`` or in this process. For the squared loss, a task with
+        more than d + 2 rows is held as d + 2 rows with the same moments. The StoredTasks returned have
+        ``labels``, ``sizes`` and ``feature_names``, and ``load()`` reads all rows into memory.
+
+        Parameters
+        ----------
+        path : path-like
+            A parquet file, or a folder of them, which may be partitioned by task (``site=Bern``). Workers on
+            other machines need to see it under the same name.
+        task : str
+            The column of task labels, or the key in the names of the folders.
+        target : str
+            The target column.
+        features : list of str, optional
+            The feature columns; by default all others.
+        weight : str, optional
+            The column of sample weights.
+        memory_limit : str or int, optional
+            Memory that a fit in this process may take, such as "2GB". Tasks that do not fit into it together
+            are read again in every pass.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import pandas as pd
+        >>> from mmtfl import Tasks
+        >>> frame = pd.DataFrame({"site": ["b", "a", "b"], "age": [40, 50, 60], "y": [0.1, 0.2, 0.3]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     frame.to_parquet(os.path.join(folder, "visits.parquet"))
+        ...     Tasks.from_parquet(folder, task="site", target="y")
+        StoredTasks(n_tasks=2, n_samples=3, n_features=1, in 1 piece)
+        """
+        from mmtfl.tasks.parquet_and_dask import open_parquet
+
+        return open_parquet(path, task, target, features, weight, memory_limit)
+
+    @classmethod
+    def from_dask(
+        cls,
+        frame: Any,
+        *,
+        task: str,
+        target: str,
+        features: Sequence[str] | None = None,
+        weight: str | None = None,
+        memory_limit: str | int | None = None,
+    ) -> StoredTasks:
+        """Open a Dask DataFrame whose partitions are computed where and when a fit needs them.
+
+        Labels (and weights) are counted here, by whatever scheduler Dask uses. In a fit every shard computes
+        the partitions that hold its tasks, one at a time: sort the frame by task to make them few.
+
+        Parameters
+        ----------
+        frame : dask.dataframe.DataFrame
+            One row per observation, not persisted: a shard computes its partitions from their source.
+        task, target, features, weight, memory_limit
+            As in `from_parquet`.
+
+        Examples
+        --------
+        >>> import dask.dataframe as dd
+        >>> import pandas as pd
+        >>> from mmtfl import Tasks
+        >>> frame = pd.DataFrame({"site": ["b", "a", "b"], "age": [40, 50, 60], "y": [0.1, 0.2, 0.3]})
+        >>> Tasks.from_dask(dd.from_pandas(frame, npartitions=2), task="site", target="y")
+        StoredTasks(n_tasks=2, n_samples=3, n_features=1, in 2 pieces)
+        """
+        from mmtfl.tasks.parquet_and_dask import open_dask
+
+        return open_dask(frame, task, target, features, weight, memory_limit)
+
+    # -- changed copies ----------------------------------------------------------------------------------
+
+    def select(self, index: Any) -> Tasks:
+        """Keep some of the observations, and the tasks that still have any; a shared X is not copied.
+
+        Parameters
+        ----------
+        index : array-like of int, or of bool of shape (n_samples,)
+            Positions in the grouped order. They may repeat; the order given is kept within each task.
+
+        Examples
+        --------
+        >>> from mmtfl import Tasks
+        >>> tasks = Tasks.from_rows([[1.0], [2.0], [3.0]], [1, 2, 3], ["a", "b", "c"])
+        >>> tasks.select([2, 0]).labels.tolist()
+        ['a', 'c']
+        """
+        index = check_index(index, self.n_samples)
+        groups = group_rows(self.observation_task[index])
+        if groups.order is not None:
+            index = index[groups.order]
+        return replace(
+            self,
+            X=take_rows(self.X, index) if self.rows is None else self.X,
+            y=self.y[index],
+            offsets=groups.offsets,
+            labels=self.labels[groups.labels],
+            weights=None if self.weights is None else self.weights[index],
+            rows=None if self.rows is None else self.rows[index],
+        )
+
+    def with_y(self, y: Any) -> Tasks:
+        """Replace the targets, given in the grouped order; the rest is shared, not copied.
+
+        Examples
+        --------
+        >>> from mmtfl import Tasks
+        >>> Tasks.from_rows([[1.0], [2.0]], [1, 2]).with_y([3, 4]).y
+        array([3., 4.])
+        """
+        y = check_target(y, self.n_samples, of="the container")
+        check_finite_target(y, observation_task=self.observation_task, labels=self.labels)
+        return replace(self, y=y)
+
+    def with_weights(self, weights: Any) -> Tasks:
+        """Replace the sample weights, given in the grouped order; None removes them.
+
+        Examples
+        --------
+        >>> from mmtfl import Tasks
+        >>> Tasks.from_rows([[1.0], [2.0]], [1, 2]).with_weights([3, 4]).weights
+        array([3., 4.])
+        """
+        if weights is not None:
+            weights = check_weights(weights, self.n_samples, of="the container")
+            check_task_weights(weights, observation_task=self.observation_task, labels=self.labels)
+        return replace(self, weights=weights)
+
+    # -- back to other shapes ----------------------------------------------------------------------------
+
+    def to_rows(self) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Give stacked rows (X, y, task): one of each per observation, in the grouped order.
+
+        Examples
+        --------
+        >>> from mmtfl import Tasks
+        >>> X, y, task = Tasks.from_shared([[1.0]], [[5, 6]], labels=["a", "b"]).to_rows()
+        >>> X.ravel(), y, task
+        (array([1., 1.]), array([5., 6.]), array(['a', 'b'], dtype='<U1'))
+        """
+        X = self.X if self.rows is None else take_rows(self.X, self.rows)
+        return X, self.y, self.labels[self.observation_task]
+
+    def to_list(self) -> list[tuple[Any, np.ndarray]]:
+        """Give one pair ``(X, y)`` per task, as `from_list` takes them.
+
+        Examples
+        --------
+        >>> from mmtfl import Tasks
+        >>> Tasks.from_rows([[1.0], [2.0]], [1, 2], ["a", "b"]).to_list()
+        [(array([[1.]]), array([1.])), (array([[2.]]), array([2.]))]
+        """
+        return [(view.X, view.y) for view in self]
+
+    def to_shared(self) -> tuple[Any, np.ndarray]:
+        """Give one X and a Y with one column per task, NaN where a task does not observe a row.
+
+        Examples
+        --------
+        >>> from mmtfl import Tasks
+        >>> Tasks.from_rows([[1.0], [2.0]], [1, 2], ["a", "b"]).to_shared()[1]
+        array([[ 1., nan],
+               [nan,  2.]])
+        """
+        rows = np.arange(self.n_samples) if self.rows is None else self.rows
+        Y = np.full((self.X.shape[0], self.n_tasks), np.nan)
+        Y[rows, self.observation_task] = self.y
+        if np.count_nonzero(~np.isnan(Y)) < self.n_samples:
+            raise ValueError("A task observes a row of the shared X more than once: use to_rows instead.")
+        return self.X, Y
+
+    def to_frame(
+        self, backend: str = "pandas", *, task: str = "task", target: str = "y", weight: str = "weight"
+    ) -> Any:
+        """Give a frame with one row per observation: task, features, target, and weight if there are any.
+
+        Sparse X becomes dense, and features without names are called x0, x1, ...
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}, default="pandas"
+            The library of the frame.
+        task, target, weight : str
+            Names of the columns that are not features.
+
+        Examples
+        --------
+        >>> from mmtfl import Tasks
+        >>> Tasks.from_rows([[1.0], [2.0]], [3, 4], ["a", "b"]).to_frame()
+          task   x0    y
+        0    a  1.0  3.0
+        1    b  2.0  4.0
+        """
+        X, y, labels = self.to_rows()
+        special = [(task, labels), (target, y), *([] if self.weights is None else [(weight, self.weights)])]
+        return write_frame(X, self.feature_names, special, backend)

@@ -1,0 +1,307 @@
+"""Input of every layout as the fields of `Tasks`: stacked rows, lists of tasks, shared rows, frames.
+
+Each function that reads a layout returns the arguments of ``Tasks(...)``. Those with `checked` in their name
+take a design and labels that `check_design` and `check_task_labels` have returned, and check the rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from mmtfl.errors import require
+from mmtfl.tasks.checks import (
+    check_design,
+    check_feature_names,
+    check_finite_design,
+    check_finite_target,
+    check_length,
+    check_target,
+    check_task_labels,
+    check_task_weights,
+    check_weights,
+)
+from mmtfl.tasks.frames import abbreviate, feature_columns, open_frame, pick_columns
+from mmtfl.tasks.grouping import group_rows, observation_task_of, offsets_of, take_rows
+from mmtfl.tasks.wording import show
+
+Names = tuple[str, ...] | None
+# X, y, offsets, labels, weights, rows and feature_names
+Fields = tuple[Any, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None, Names]
+
+
+# -- stacked rows ----------------------------------------------------------------------------------------
+
+
+def read_rows(X: Any, y: Any, task: Any, sample_weight: Any, feature_names: Sequence[str] | None) -> Fields:
+    """Check stacked rows and group them by task; see ``Tasks.from_rows``."""
+    X, names = check_design(X, feature_names=feature_names)
+    labels = None if task is None else check_task_labels(task, X.shape[0])
+    return group_checked_rows(X, y, labels, sample_weight, names)
+
+
+def group_checked_rows(X: Any, y: Any, labels: np.ndarray | None, sample_weight: Any, names: Names) -> Fields:
+    """Group the rows of a checked design by their checked labels; without labels they are one task."""
+    n_rows = X.shape[0]
+    y = check_target(y, n_rows)
+    groups = group_rows(np.zeros(n_rows, dtype=np.int64) if labels is None else labels)
+    who: dict[str, Any] = {"observation_task": groups.observation_task, "labels": groups.labels}
+    check_finite_design(X, **who, feature_names=names)
+    check_finite_target(y, **who)
+    weights = None
+    if sample_weight is not None:
+        weights = check_weights(sample_weight, n_rows)
+        check_task_weights(weights, **who)
+    if groups.order is not None:
+        X, y = take_rows(X, groups.order), y[groups.order]
+        weights = None if weights is None else weights[groups.order]
+    return X, y, groups.offsets, groups.labels, weights, None, names
+
+
+# -- lists of pairs --------------------------------------------------------------------------------------
+
+
+def read_list(
+    pairs: Iterable[Any],
+    labels: Any,
+    sample_weight: Iterable[Any] | None,
+    feature_names: Sequence[str] | None,
+) -> Fields:
+    """Check a list of (X, y), one pair per task, and stack them; see ``Tasks.from_list``."""
+    pairs = _check_pairs(pairs)
+    labels = _check_distinct_labels(range(len(pairs)) if labels is None else labels, len(pairs))
+    shown = [show(labels, t) for t in range(len(pairs))]
+    X, sizes, names = _stack_designs([X for X, _ in pairs], shown, feature_names)
+    y = _stack_columns(check_target, [y for _, y in pairs], "y", sizes, shown)
+    weights = None
+    if sample_weight is not None:
+        weights = _stack_columns(check_weights, list(sample_weight), "sample_weight", sizes, shown)
+    offsets = offsets_of(sizes)
+    who: dict[str, Any] = {"observation_task": observation_task_of(offsets), "labels": labels}
+    check_finite_design(X, **who, feature_names=names, offsets=offsets)
+    check_finite_target(y, **who, offsets=offsets)
+    return X, y, offsets, labels, weights, None, names
+
+
+def _check_pairs(pairs: Iterable[Any]) -> list[tuple[Any, Any]]:
+    """Check that the list holds pairs (X, y)."""
+    pairs = list(pairs)
+    if not pairs:
+        raise ValueError("The list of tasks is empty: pass at least one (X, y).")
+    for t, pair in enumerate(pairs):
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise TypeError(f"Entry {t} of the list is of type {type(pair).__name__}, not a pair (X, y).")
+    return pairs
+
+
+def _check_distinct_labels(labels: Any, n_tasks: int) -> np.ndarray:
+    """Check that there is one label per task, and that they differ."""
+    labels = check_task_labels(labels, None, name="labels")
+    if len(labels) != n_tasks:
+        raise ValueError(
+            f"labels has length {len(labels)}, but there are {n_tasks} tasks: pass one label per task."
+        )
+    values, counts = np.unique(labels, return_counts=True)
+    if counts.max() > 1:
+        raise ValueError(f"Task label {show(values, counts.argmax())} occurs twice: labels must differ.")
+    return labels
+
+
+def _stack_designs(
+    designs: Sequence[Any], shown: Sequence[str], feature_names: Sequence[str] | None
+) -> tuple[Any, list[int], Names]:
+    """Stack the rows of all tasks: X, number of rows of each, names; errors call the tasks as in `shown`."""
+    checked = [check_design(X, name=f"X of task {label}") for X, label in zip(designs, shown, strict=True)]
+    parts = [X for X, _ in checked]
+    _check_same_columns(parts, shown)
+    if feature_names is None:
+        feature_names = _common_names([names for _, names in checked], shown)
+    X = _concatenate(parts)
+    return X, [part.shape[0] for part in parts], check_feature_names(feature_names, X.shape[1])
+
+
+def _concatenate(parts: Sequence[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    if not sparse.issparse(parts[0]):
+        return np.concatenate(parts)
+    all_csc = {X.format for X in parts} == {"csc"}
+    return sparse.vstack(parts, format="csc" if all_csc else "csr")
+
+
+def _check_same_columns(parts: Sequence[Any], shown: Sequence[str]) -> None:
+    first = parts[0]
+    for X, label in zip(parts, shown, strict=True):
+        if X.shape[1] != first.shape[1]:
+            raise ValueError(
+                f"Task {label} has {X.shape[1]} features, but task {shown[0]} has {first.shape[1]}. "
+                "All tasks need the same columns in the same order: align them."
+            )
+        if sparse.issparse(X) != sparse.issparse(first):
+            found, expected = ("sparse" if sparse.issparse(part) else "dense" for part in (X, first))
+            raise TypeError(
+                f"X of task {label} is {found}, but that of task {shown[0]} is {expected}: "
+                "pass all of them dense, or all sparse."
+            )
+
+
+def _common_names(names: Sequence[Names], shown: Sequence[str]) -> Names:
+    named = [(found, label) for found, label in zip(names, shown, strict=True) if found is not None]
+    for found, label in named:
+        expected, first = named[0]
+        if found != expected:
+            raise ValueError(
+                f"Task {label} has columns {abbreviate(found)}, but task {first} has {abbreviate(expected)}. "
+                "All tasks need the same columns in the same order: align them."
+            )
+    return named[0][0] if named else None
+
+
+def _stack_columns(
+    check: Callable[..., np.ndarray],
+    columns: Sequence[Any],
+    name: str,
+    sizes: Sequence[int],
+    shown: Sequence[str],
+) -> np.ndarray:
+    """Check the targets or weights of every task, and concatenate them."""
+    if len(columns) != len(sizes):
+        raise ValueError(
+            f"{name} has length {len(columns)}, but there are {len(sizes)} tasks: "
+            "pass a list with one array of weights per task."
+        )
+    checked = [
+        check(column, n_rows, name=f"{name} of task {label}", of=f"X of task {label}")
+        for column, n_rows, label in zip(columns, sizes, shown, strict=True)
+    ]
+    return np.concatenate(checked)
+
+
+# -- one X, several targets ------------------------------------------------------------------------------
+
+
+def read_shared(
+    X: Any, Y: Any, sample_weight: Any, labels: Any, feature_names: Sequence[str] | None
+) -> Fields:
+    """Check one X with a column of Y per task; see ``Tasks.from_shared``."""
+    X, names = check_design(X, feature_names=feature_names)
+    return observe_checked_rows(X, Y, sample_weight, labels, names)
+
+
+def observe_checked_rows(X: Any, Y: Any, sample_weight: Any, labels: Any, names: Names) -> Fields:
+    """The observed entries of Y, each with its row of a checked design."""
+    Y, columns = _check_shared_target(Y, X.shape[0])
+    if labels is None:
+        labels = range(Y.shape[1]) if columns is None else columns
+    labels = _check_distinct_labels(labels, Y.shape[1])
+    check_finite_design(X, feature_names=names)
+    observed = _observed_targets(Y, labels)
+    position, rows = np.nonzero(observed)
+    weights = None
+    if sample_weight is not None:
+        weights = check_weights(_observed_weights(sample_weight, observed), len(rows), of="the container")
+        check_task_weights(weights, observation_task=position, labels=labels)
+    return X, Y.T[observed], offsets_of(observed.sum(axis=1)), labels, weights, rows, names
+
+
+def _check_shared_target(Y: Any, n_rows: int) -> tuple[np.ndarray, Names]:
+    """Check a target with one column per task; returns it with the names of its columns."""
+    if sparse.issparse(Y):
+        raise TypeError(
+            "Y must be dense, with NaN for what is not observed, but is sparse: pass Y.toarray()."
+        )
+    if getattr(Y, "ndim", 2) == 1:
+        raise ValueError(
+            "Y must be 2-D, one column per task, but is 1-D: for a single target, use Tasks.from_rows."
+        )
+    Y, columns = check_design(Y, name="Y")
+    check_length("Y", Y.shape[0], n_rows)
+    return Y.astype(np.float64, copy=False), columns
+
+
+def _observed_targets(Y: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Which entries of Y are observed, as (n_tasks, n_rows)."""
+    infinite = np.argwhere(np.isinf(Y))
+    if len(infinite):
+        row, t = infinite[0]
+        raise ValueError(
+            f"Input Y contains infinity: {len(infinite)} in all, the first at task {show(labels, t)}, "
+            f"row {row}. Use NaN for a target that was not observed."
+        )
+    observed = ~np.isnan(Y.T)
+    seen = observed.any(axis=1)
+    if not seen.all():
+        raise ValueError(
+            f"Task {show(labels, seen.argmin())} has no observed target, its column of Y is all NaN: "
+            "leave the column out."
+        )
+    return observed
+
+
+def _observed_weights(sample_weight: Any, observed: np.ndarray) -> np.ndarray:
+    """Weight of each observed entry, from weights of rows or of single entries."""
+    n_rows = observed.shape[1]
+    if np.ndim(sample_weight) < 2:
+        return np.broadcast_to(check_weights(sample_weight, n_rows), observed.shape)[observed]
+    weights, _ = check_design(sample_weight, name="sample_weight")
+    if weights.shape != observed.T.shape:
+        raise ValueError(
+            f"sample_weight has shape {weights.shape}, but Y has shape {observed.T.shape}: "
+            "pass one weight per row, or one per entry of Y."
+        )
+    return weights.T[observed]
+
+
+# -- frames ----------------------------------------------------------------------------------------------
+
+_FRAME_MAKERS = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
+
+
+def read_frame(
+    frame: Any,
+    task: str | None,
+    target: str | Sequence[str],
+    features: Sequence[str] | None,
+    weight: str | None,
+) -> Fields:
+    """Read the columns of a frame; see ``Tasks.from_frame``."""
+    table = open_frame(frame, "frame")
+    if table is None:
+        raise TypeError(
+            f"frame must be a pandas, polars or pyarrow table in memory, not {type(frame).__name__}: "
+            "collect a lazy frame first, or use Tasks.from_rows for arrays."
+        )
+    single = isinstance(target, str | int)  # pandas columns may be called 0, 1, ...
+    if task is not None and not single:
+        raise ValueError(
+            f"Both a task column ({task!r}) and a list of targets were given, but a list means one task "
+            "per target: pass task=None, or a single target."
+        )
+    targets: list[Any] = [target] if single else list(target)
+    special = [*targets, *(name for name in (task, weight) if name is not None)]
+    X = pick_columns(table, feature_columns(table.columns, special, features))
+    column = {name: table.get_column(name).to_native() for name in special}
+    if single:
+        return read_rows(X, column[targets[0]], column.get(task), column.get(weight), None)
+    return read_shared(X, pick_columns(table, targets), column.get(weight), None, None)
+
+
+def write_frame(X: Any, names: Names, special: Sequence[tuple[str, np.ndarray]], backend: str) -> Any:
+    """Make a frame of the features and the special columns, the first before them; see ``Tasks.to_frame``."""
+    if backend not in _FRAME_MAKERS:
+        raise ValueError(f"backend must be one of {', '.join(_FRAME_MAKERS)}, not {backend!r}.")
+    X = X.toarray() if sparse.issparse(X) else X
+    names = names or tuple(f"x{j}" for j in range(X.shape[1]))
+    uses = Counter([*names, *(name for name, _ in special)])
+    clash = [name for name, _ in special if uses[name] > 1]
+    if clash:
+        raise ValueError(
+            f"Column name {clash[0]!r} would occur twice: pass other names for task, target, weight."
+        )
+    features = [(name, X[:, j]) for j, name in enumerate(names)]
+    module = require(backend, "frames" if backend == "pandas" else None)
+    return getattr(module, _FRAME_MAKERS[backend])(dict([special[0], *features, *special[1:]]))

@@ -1,0 +1,112 @@
+"""Group rows by task, and take rows of a dense or sparse design."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from mmtfl.tasks.checks import check_length
+
+
+class Groups(NamedTuple):
+    """Rows grouped by their task label."""
+
+    labels: np.ndarray  # the distinct labels, sorted
+    offsets: np.ndarray
+    observation_task: np.ndarray  # position of each row's label, in the order given
+    order: np.ndarray | None  # the rows in grouped order; None if they are given in it
+
+
+def group_rows(keys: np.ndarray) -> Groups:
+    """Group rows by label; labels are sorted, rows of a task stay in the order given."""
+    if (keys[1:] >= keys[:-1]).all():
+        starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+        offsets = np.append(starts, len(keys)).astype(np.intp)
+        return Groups(keys[starts], offsets, observation_task_of(offsets), None)
+    labels, index = _factorize(keys)
+    # numpy sorts small integers by radix
+    order = np.argsort(index.astype(np.min_scalar_type(len(labels))), kind="stable")
+    return Groups(labels, offsets_of(np.bincount(index)), index, order)
+
+
+def _factorize(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if keys.dtype.kind != "U":
+        labels, index = np.unique(keys, return_inverse=True)
+        return labels, index
+    # sorting every string is slower than hashing them and sorting the distinct ones
+    strings = keys.tolist()
+    distinct = sorted(set(strings))
+    position = {key: t for t, key in enumerate(distinct)}
+    index = np.fromiter(map(position.__getitem__, strings), dtype=np.intp, count=len(strings))
+    return np.array(distinct), index
+
+
+def offsets_of(sizes: Any) -> np.ndarray:
+    """First row of each task, and the end of the last one."""
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+
+
+def observation_task_of(offsets: np.ndarray) -> np.ndarray:
+    """Task of each row, as a position, for rows in grouped order."""
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+
+def take_rows(X: Any, rows: slice | np.ndarray) -> Any:
+    """Take rows of X in its own format and memory order, consecutive rows as a view where possible."""
+    if not isinstance(rows, slice) and (rows[1:] - rows[:-1] == 1).all():
+        rows = slice(int(rows[0]), int(rows[-1]) + 1)
+    if isinstance(rows, slice):
+        return X if rows == slice(0, X.shape[0]) else _slice_rows(X, rows)
+    if sparse.issparse(X):
+        taken = X[rows]
+        taken.sort_indices()  # scipy leaves the rows of CSC in the order they were asked for
+        return taken
+    if X.flags.f_contiguous and not X.flags.c_contiguous:
+        return np.take(X.T, rows, axis=1).T  # stays in column order
+    return X[rows]
+
+
+def _slice_rows(X: Any, part: slice) -> Any:
+    if not (sparse.issparse(X) and X.format == "csr"):
+        return X[part]
+    lo, hi = X.indptr[part.start], X.indptr[part.stop]
+    taken = type(X)((part.stop - part.start, X.shape[1]), dtype=X.dtype)
+    # attributes are set because slicing and the constructor copy short parts of long arrays
+    taken.data, taken.indices = X.data[lo:hi], X.indices[lo:hi]
+    taken.indptr = X.indptr[part.start : part.stop + 1] - lo
+    if X.has_canonical_format:
+        taken.has_canonical_format = True  # saves a pass over the entries
+    return taken
+
+
+def split_rows(X: Any, offsets: np.ndarray) -> Iterator[Any]:
+    """Yield the rows of each task in turn, in the format of X."""
+    parts = [slice(int(a), int(b)) for a, b in pairwise(offsets)]
+    if sparse.issparse(X) and X.format == "csc" and len(parts) > 1:
+        # taking rows of CSC costs a pass over all entries per task: convert to CSR once
+        by_rows = X.tocsr()
+        return (_slice_rows(by_rows, part).tocsc() for part in parts)
+    return (take_rows(X, part) for part in parts)
+
+
+def check_index(index: Any, n_samples: int) -> np.ndarray:
+    """Check positions of observations, or a mask, and return positions that are not negative."""
+    index = np.asarray(index)
+    if index.ndim != 1:
+        raise ValueError(f"index must be 1-D, but has shape {index.shape}.")
+    if index.dtype.kind == "b":
+        check_length("index", len(index), n_samples, of="the container")
+        index = np.flatnonzero(index)
+    if index.size == 0:
+        raise ValueError("index is empty: select at least one observation.")
+    if index.dtype.kind not in "iu":
+        raise TypeError(f"index must be integers or a boolean mask, but is of type {index.dtype}.")
+    if index.min() < -n_samples or index.max() >= n_samples:
+        raise IndexError(
+            f"index reaches from {index.min()} to {index.max()}, but there are {n_samples} observations."
+        )
+    return np.where(index < 0, index + n_samples, index).astype(np.intp, copy=False)

@@ -1,0 +1,1 @@
+"""The laboratory beside mmtfl: the experiments of the paper, and the benchmark against other libraries."""

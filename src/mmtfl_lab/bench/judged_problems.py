@@ -1,0 +1,284 @@
+"""What a library is asked to solve, and the judge of its answers: objective and duality gap.
+
+Both come from the coefficients alone: nothing here calls a library to judge, ours included. Equation numbers
+are those of docs/model.md, and of docs/additive.md for the additive models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, xlogy
+
+import mmtfl
+from mmtfl_lab.bench.benchmark_data import Data, RaggedTasks
+
+Coefficients = tuple[np.ndarray, np.ndarray]  # A (d, T), or P and Q (2, d, T); and the intercepts (T,)
+_TINY = np.finfo(float).tiny
+
+
+# -- members of the family -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One member of the family at one or several strengths, largest first.
+
+    Attributes
+    ----------
+    data : RaggedTasks or SharedTasks
+        The tasks.
+    p, k : float
+        The member.
+    shares : ndarray
+        Strengths as shares of `top`.
+    top : float
+        The smallest alpha at which (2, 2) gives zero.
+    """
+
+    data: Data
+    p: float
+    k: float
+    shares: np.ndarray
+    top: float
+
+    @property
+    def alphas(self) -> np.ndarray:
+        """The strengths."""
+        return self.top * self.shares
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether 1/p + 1/k <= 1, and so the minimum can be certified."""
+        return 1.0 / self.p + 1.0 / self.k <= 1.0
+
+    def objectives(self, found: Sequence[Coefficients]) -> np.ndarray:
+        """The objective at every strength."""
+        pairs = zip(found, self.alphas, strict=True)
+        return np.array([objective(self.data, A, b, p=self.p, k=self.k, alpha=a) for (A, b), a in pairs])
+
+    def relative_gap(self, found: Sequence[Coefficients]) -> float:
+        """The largest relative duality gap over the strengths; (2, 2) only."""
+        pairs = zip(found, self.alphas, strict=True)
+        return max(relative_gap(self.data, A, b, alpha=alpha) for (A, b), alpha in pairs)
+
+    def rows_kept(self, found: Sequence[Coefficients]) -> int:
+        """Rows of A that are not zero, at the smallest strength."""
+        return int(np.count_nonzero(found[-1][0].any(axis=1)))
+
+
+def objective(data: Data, A: np.ndarray, b: np.ndarray, *, p: float, k: float, alpha: float) -> float:
+    """Objective (2) at coefficients A (d, T) and intercepts b (T,); finite p and k.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl_lab.bench.benchmark_data import SharedTasks
+    >>> from mmtfl_lab.bench.judged_problems import objective
+    >>> data = SharedTasks(np.eye(2), np.array([[3.0, 4.0], [0.0, 0.0]]))
+    >>> objective(data, np.zeros((2, 2)), np.zeros(2), p=2, k=2, alpha=1.0)  # (9 + 16) / 2 / n
+    6.25
+    >>> objective(data, np.array([[3.0, 4.0], [0.0, 0.0]]), np.zeros(2), p=2, k=2, alpha=1.0)
+    5.0
+    """
+    S = np.sum(np.abs(A) ** p, axis=1)
+    return _loss(data, data.predict(A, b)) / data.mean_size + alpha * float(np.sum(S ** (k / (p + k))))
+
+
+def relative_gap(data: Data, A: np.ndarray, b: np.ndarray, *, alpha: float) -> float:
+    """Duality gap (9) of the member (2, 2), relative to the objective there.
+
+    The objective exceeds its minimum by at most this share: the certificate of the reference.
+    """
+    if data.fit_intercept and data.loss == "logistic":
+        raise ValueError("No certificate is written for logistic tasks with intercepts.")
+    z = data.predict(A, b)
+    slope = _null_centred(data, data.y - z if data.loss == "squared" else data.y - expit(z))
+    norms = np.linalg.norm(data.correlate(slope) / data.mean_size, axis=1)
+    theta = slope * min(1.0, alpha / max(float(norms.max()), _TINY))
+    value = objective(data, A, b, p=2, k=2, alpha=alpha)
+    return (value - _dual(data, theta) / data.mean_size) / value
+
+
+def largest_alpha(data: Data) -> float:
+    """The smallest alpha whose (2, 2) solution is zero."""
+    slope = _null_centred(data, data.y if data.loss == "squared" else data.y - 0.5)
+    return float(np.linalg.norm(data.correlate(slope), axis=1).max() / data.mean_size)
+
+
+def _null_centred(data: Data, slope: np.ndarray) -> np.ndarray:
+    """With intercepts, a dual point must not correlate with a constant."""
+    return data.centred(slope) if data.fit_intercept else slope
+
+
+def _loss(data: Data, z: np.ndarray) -> float:
+    """Sum of the losses at the linear predictor."""
+    if data.loss == "squared":
+        return 0.5 * float(np.sum((data.y - z) ** 2))
+    return float(np.sum(np.logaddexp(0.0, z) - data.y * z))  # labels 0 and 1
+
+
+def _dual(data: Data, theta: np.ndarray) -> float:
+    """The dual objective of eq. (9) at a dual point, not yet divided by n."""
+    if data.loss == "squared":
+        return float(np.sum(theta * data.y - 0.5 * theta**2))
+    size = np.abs(theta)  # the probability, under the scaled model, of the label that was not seen
+    return -float(np.sum(xlogy(size, size) + xlogy(1.0 - size, 1.0 - size)))
+
+
+# -- additive models A = P + Q -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PartNorm:
+    """A norm of a part (d, T).
+
+    Attributes
+    ----------
+    value, dual : function
+        The norm and its dual norm, written out.
+    conic : function
+        ``conic(cvxpy, part)``: the norm as an expression of cvxpy.
+    """
+
+    value: Callable[[np.ndarray], float]
+    dual: Callable[[np.ndarray], float]
+    conic: Callable[[Any, Any], Any]
+
+
+ROWS = PartNorm(
+    lambda part: np.linalg.norm(part, axis=1).sum(),
+    lambda part: np.linalg.norm(part, axis=1).max(),
+    lambda cp, part: cp.sum(cp.norm(part, 2, axis=1)),
+)
+PEAKS = PartNorm(
+    lambda part: np.abs(part).max(axis=1).sum(),
+    lambda part: np.abs(part).sum(axis=1).max(),
+    lambda cp, part: cp.sum(cp.max(cp.abs(part), axis=1)),
+)
+ENTRIES = PartNorm(
+    lambda part: np.abs(part).sum(),
+    lambda part: np.abs(part).max(),
+    lambda cp, part: cp.sum(cp.abs(part)),
+)
+COLUMNS = PartNorm(
+    lambda part: np.linalg.norm(part, axis=0).sum(),
+    lambda part: np.linalg.norm(part, axis=0).max(),
+    lambda cp, part: cp.sum(cp.norm(part, 2, axis=0)),
+)
+TRACE = PartNorm(
+    lambda part: float(np.linalg.norm(part, "nuc")),
+    lambda part: float(np.linalg.norm(part, 2)),
+    lambda cp, part: cp.normNuc(part),
+)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One model: the norms of P and Q, our estimator of two strengths, and its name for Q."""
+
+    name: str
+    shared: PartNorm
+    specific: PartNorm
+    model: Callable[..., Any]
+    second: str
+
+
+PAIRS = (
+    Pair("l2,1+l1", ROWS, ENTRIES, partial(mmtfl.DirtyRegressor, p=2), "specific_"),
+    Pair("dirty", PEAKS, ENTRIES, mmtfl.DirtyRegressor, "specific_"),
+    Pair("rMTFL", ROWS, COLUMNS, mmtfl.RobustRegressor, "outlier_"),
+    Pair("low rank", TRACE, COLUMNS, mmtfl.LowRankRegressor, "outlier_"),
+)
+
+
+@dataclass(frozen=True)
+class AdditiveProblem:
+    """A pair of norms, both strengths at a share of their critical values.
+
+    Coefficients are P and Q as one array (2, d, T), and the intercepts (T,).
+
+    Attributes
+    ----------
+    data : RaggedTasks
+        The tasks; squared loss.
+    pair : Pair
+        The model.
+    share : float
+        Of the critical strengths.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl_lab.bench.benchmark_data import RaggedTasks
+    >>> from mmtfl_lab.bench.judged_problems import PAIRS, AdditiveProblem
+    >>> data = RaggedTasks(np.eye(2), np.array([3.0, 4.0]), np.array([0, 0]))
+    >>> problem = AdditiveProblem(data, PAIRS[0], share=0.5)
+    >>> problem.alphas.tolist()  # half of the largest |x_j . y| / n
+    [[1.0, 1.0]]
+    >>> parts = np.array([[[1.0], [0.0]], [[0.0], [2.0]]])
+    >>> problem.objectives([(parts, np.zeros(1))]).tolist()  # (4 + 4) / 2 / n + 1 + 2
+    [5.0]
+    """
+
+    data: RaggedTasks
+    pair: Pair
+    share: float
+    is_convex = True
+
+    @property
+    def shares(self) -> np.ndarray:
+        """The one share."""
+        return np.array([self.share])
+
+    @cached_property
+    def alphas(self) -> np.ndarray:
+        """The two strengths, (1, 2)."""
+        gradient = self.data.correlate(_null_centred(self.data, self.data.y)) / self.data.mean_size
+        return self.share * np.array([[norm.dual(gradient) for norm in self._norms]])
+
+    @property
+    def _norms(self) -> tuple[PartNorm, PartNorm]:
+        return self.pair.shared, self.pair.specific
+
+    def objectives(self, found: Sequence[Coefficients]) -> np.ndarray:
+        """Objective (1) at the parts and intercepts."""
+        return np.array([self._objective(parts, b) for parts, b in found])
+
+    def relative_gap(self, found: Sequence[Coefficients]) -> float:
+        """Duality gap (3), relative to the objective: the minimum is below it by at most this share."""
+        ((parts, b),) = found
+        data = self.data
+        slope = _null_centred(data, data.y - data.predict(parts.sum(axis=0), b))
+        gradient = data.correlate(slope) / data.mean_size
+        norms = zip(self._norms, self.alphas[0], strict=True)
+        limits = (alpha / max(norm.dual(gradient), _TINY) for norm, alpha in norms)
+        value = self._objective(parts, b)
+        return (value - _dual(data, slope * min(1.0, *limits)) / data.mean_size) / value
+
+    def rows_kept(self, found: Sequence[Coefficients]) -> int:
+        """Rows of P that are not zero."""
+        return int(np.count_nonzero(found[-1][0][0].any(axis=1)))
+
+    def _objective(self, parts: np.ndarray, b: np.ndarray) -> float:
+        norms = zip(self._norms, self.alphas[0], parts, strict=True)
+        loss = _loss(self.data, self.data.predict(parts.sum(axis=0), b))
+        return loss / self.data.mean_size + float(
+            sum(alpha * norm.value(part) for norm, alpha, part in norms)
+        )
+
+
+AnyProblem = Problem | AdditiveProblem
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of the comparison: a problem with a key for the targets and a title for people."""
+
+    key: str
+    title: str
+    problem: AnyProblem

@@ -1,0 +1,168 @@
+"""The targets of the solver, as data, and what was measured beside each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtfl_lab.bench.comparison import Row
+from mmtfl_lab.bench.libraries import NOT_RUN
+
+if TYPE_CHECKING:
+    from mmtfl_lab.bench.run import Results
+
+Measure = Callable[["Results"], float | None]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A bound on a measured number: `at_least` (ratios in our favour) or `at_most` (passes, seconds).
+
+    A bound that is `indicative`, for the reason given, is on a ratio to a time measured elsewhere: shown, not
+    judged.
+    """
+
+    problem: str
+    against: str
+    measure: Measure
+    at_least: float | None = None
+    at_most: float = math.inf
+    unit: str = "x"
+    indicative: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A target beside what was measured; `met` is None where nothing was, or only one side of a ratio."""
+
+    problem: str
+    against: str
+    wanted: str
+    measured: float | None
+    unit: str
+    met: bool | None
+    note: str = ""
+
+
+def _ratio(key: str, library: str, ours: str = "mmtfl") -> Measure:
+    """Seconds of a library over ours on a case."""
+
+    def measure(results: Results) -> float | None:
+        case = results.case(key)
+        return None if case is None else case.ratio(library, ours)
+
+    return measure
+
+
+def _own(key: str, value: Callable[[Row], float | None]) -> Measure:
+    """A number of our best row on a case."""
+
+    def measure(results: Results) -> float | None:
+        case = results.case(key)
+        row = None if case is None else case.best("mmtfl")
+        return None if row is None else value(row)
+
+    return measure
+
+
+def _elsewhere(key: str, seconds: float) -> Measure:
+    """Ratio of a time measured elsewhere to ours."""
+    return _own(key, lambda row: seconds / row.seconds if row.seconds else None)
+
+
+def _passes(key: str) -> Measure:
+    return _own(key, lambda row: row.passes)
+
+
+def _excess(key: str) -> Measure:
+    """Suboptimality in per cent."""
+    return _own(key, lambda row: None if row.suboptimality is None else 100.0 * row.suboptimality)
+
+
+def _search(results: Results) -> float | None:
+    return None if results.search is None else results.search.cold / results.search.search
+
+
+def _many_tasks(results: Results) -> float | None:
+    curve = next((curve for curve in results.growth if curve.size == "many T"), None)
+    return None if curve is None else curve.seconds[-1] / curve.seconds[0]
+
+
+def _first_fit(which: str) -> Measure:
+    def measure(results: Results) -> float | None:
+        extra = [getattr(start, which) - start.steady for start in results.cold_starts]
+        return max(extra) if extra else None
+
+    return measure
+
+
+def _import_ratio(results: Results) -> float | None:
+    seconds = {entry.module: entry.seconds for entry in results.imports}
+    return seconds["mmtfl"] / seconds["sklearn.linear_model"] if len(seconds) == 2 else None
+
+
+# pair, library, its seconds elsewhere at 0.3 and 0.1 of the critical strengths, and the ratio wanted
+_ELSEWHERE = (
+    ("l2,1+l1", "mutar DirtyModel", (0.022, 0.073), 3.0),
+    ("dirty", "MALSAR Least_Dirty", (1.4, 6.1), 50.0),
+    ("rMTFL", "MALSAR Least_rMTFL", (2.2, 4.1), 50.0),
+)
+
+
+def _targets() -> Iterator[Target]:
+    for share in ("0.3", "0.1", "0.05"):
+        yield Target(f"ragged {share}", "adelie", _ratio(f"ragged {share}", "adelie"), at_least=3.0)
+    yield Target("ragged 0.1", "one pass", _passes("ragged 0.1"), at_most=15.0, unit="passes")
+    for share, wanted in (("0.1", 3.0), ("0.02", 1.2)):
+        measure = _ratio(f"shared {share}", "scikit-learn")
+        yield Target(f"shared {share}", "scikit-learn", measure, at_least=wanted)
+    yield Target("path", "scikit-learn", _ratio("path", "scikit-learn"), at_least=1.5)
+    for share in ("0.3", "0.1"):
+        yield Target(f"logistic {share}", "adelie", _ratio(f"logistic {share}", "adelie"), at_least=2.0)
+    for member, passes in (("(2,1)", 20.0), ("(1,1)", 40.0), ("(1,2)", 40.0)):
+        key = f"concave {member}"
+        yield Target(f"ragged {member}", "textbook", _ratio(key, "textbook"), at_least=20.0)
+        yield Target(f"ragged {member}", "one pass", _passes(key), at_most=passes, unit="passes")
+        yield Target(f"ragged {member}", "textbook objective", _excess(key), at_most=0.3, unit="%")
+        yield Target(
+            f"{member} alternating", "textbook", _ratio(key, "textbook", "mmtfl-alternating"), at_least=5.0
+        )
+    for pair, library, seconds, wanted in _ELSEWHERE:
+        for share, spent in zip(("0.3", "0.1"), seconds, strict=True):
+            key = f"additive {pair} {share}"
+            against, why = f"{library}, {spent:g} s elsewhere", "indicative: data of unknown law"
+            yield Target(key, against, _elsewhere(key, spent), at_least=wanted, indicative=why)
+    yield Target("search, 5 folds x 100 alphas x 4 (p,k)", "20 cold paths", _search, at_least=5.0)
+    yield Target("2000 tasks", "200 tasks", _many_tasks, at_most=12.0)
+    yield Target("first fit ever", "steady state", _first_fit("ever"), at_most=4.0, unit="s")
+    yield Target("first fit of a later process", "steady state", _first_fit("later"), at_most=0.5, unit="s")
+    yield Target("import mmtfl", "sklearn.linear_model", _import_ratio, at_most=1.5)
+
+
+TARGETS = tuple(_targets())
+
+
+def verdicts(results: Results) -> list[Verdict]:
+    """Every target that the run says something about, and those that cannot be measured, with the reason.
+
+    A quick run has none: its problems are not those of the targets.
+    """
+    if results.quick:
+        return []
+    found = [_verdict(target, target.measure(results)) for target in TARGETS]
+    measured = [verdict for verdict in found if verdict.measured is not None]
+    if results.case("ragged 0.1") is not None:
+        for library, wanted in (("mutar", "at least 15 x"), ("MALSAR", "at least 60 x")):
+            measured.append(Verdict("ragged (2,2)", library, wanted, None, "x", None, NOT_RUN[library]))
+    return measured
+
+
+def _verdict(target: Target, measured: float | None) -> Verdict:
+    side, bound, sign = "most", target.at_most, -1.0
+    if target.at_least is not None:
+        side, bound, sign = "least", target.at_least, 1.0
+    wanted = f"at {side} {bound:g} {target.unit}"
+    met = None if measured is None or target.indicative else sign * measured >= sign * bound
+    return Verdict(target.problem, target.against, wanted, measured, target.unit, met, target.indicative)

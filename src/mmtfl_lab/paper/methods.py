@@ -1,0 +1,176 @@
+"""The methods of the experiments: each takes training rows with folds, tunes itself, and predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mmtfl.estimators.additive import DirtyClassifier, DirtyRegressor, RobustClassifier, RobustRegressor
+from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
+from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
+from mmtfl.estimators.two_strength_search import TwoStrengthCV
+from mmtfl.report.pooled import fit_pooled
+from mmtfl_lab.paper.data_sets import Part, Split
+from mmtfl_lab.paper.single_tasks import fit_single_tasks
+
+__all__ = ["COMPARED", "METHODS", "Fitted", "Grid", "Method"]
+
+MEMBERS = {"mmtfl22": (2, 2), "mmtfl11": (1, 1), "mmtfl21": (2, 1), "mmtfl12": (1, 2)}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How finely every method is tuned.
+
+    Attributes
+    ----------
+    alphas : int
+        Strengths of a member of the family.
+    single : int
+        Strengths of ridge and of lasso, for every task alone or for the pooled rows.
+    pairs : int
+        Values of each of the two strengths of the additive methods.
+    folds : int
+        Folds inside training, the same for all methods.
+    auto_folds : int
+        Folds with which MMTFL(auto) chooses (p, k) where tasks have fewer than four rows per feature: there
+        the rows taken away can change which member is best. Elsewhere five, as MMTFLRegressorCV has.
+    tol : float
+        Tolerance of the solvers along the paths; the last fit goes a thousand times further.
+    alpha_ratio : float or None
+        Smallest over largest strength of a member; None is the library's own choice.
+    """
+
+    alphas: int = 20
+    single: int = 20
+    pairs: int = 8
+    folds: int = 3
+    auto_folds: int = 10
+    tol: float = 1e-3
+    alpha_ratio: float | None = None
+
+    def folds_to_choose(self, train: Part) -> int:
+        """Folds of MMTFL(auto) for these training rows."""
+        rows_per_task = len(train.y) / len(np.unique(train.task))
+        return max(self.folds, self.auto_folds if rows_per_task < 4 * train.X.shape[1] else 5)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted method: its predictions (log odds for classes), its coefficients and what it chose."""
+
+    predict: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    coef: np.ndarray
+    chosen: dict[str, Any]
+
+
+Fit = Callable[[Split, bool, Mapping[str, Any], Grid], Fitted]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of the experiments, which is a column of Table 2."""
+
+    name: str
+    title: str
+    fit: Fit
+
+
+def _response(model: Any, classify: bool) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    return lambda X, task: (model.decision_function if classify else model.predict)(X, task=task)
+
+
+def _scaling(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that models of single tasks and of pooled rows have too."""
+    return {name: options[name] for name in ("standardize", "fit_intercept") if name in options}
+
+
+def _family(pk: Any, split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    search = MMTFLClassifierCV if classify else MMTFLRegressorCV
+    train = split.train
+    n_folds = grid.folds if np.ndim(pk) == 1 else grid.folds_to_choose(train)
+    tuning: dict[str, Any] = {"alphas": grid.alphas, "alpha_ratio": grid.alpha_ratio, "tol": grid.tol}
+    model = search(pk=pk, cv=split.folds(n_folds), **tuning, **options)
+    model.fit(train.X, train.y, task=train.task)
+    chosen = {"p": model.best_p_, "k": model.best_k_, "alpha": model.alpha_}
+    return Fitted(_response(model, classify), model.coef_, chosen)
+
+
+def _two_strengths(
+    models: tuple[type, type], split: Split, classify: bool, options: Mapping, grid: Grid
+) -> Fitted:
+    model = models[classify](tol=grid.tol, **options)
+    search = TwoStrengthCV(model, strengths=grid.pairs, cv=split.folds(grid.folds))
+    search.fit(split.train.X, split.train.y, task=split.train.task)
+    return Fitted(_response(search, classify), search.coef_, dict(search.best_params_))
+
+
+def _single_tasks(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    """Ridge or lasso per task, each with its own strength."""
+    train, known = split.train, {"classify": classify, "n_strengths": grid.single, **_scaling(options)}
+    model = fit_single_tasks(train.X, train.y, train.task, split.folds(grid.folds), **known)
+    n_ridge = int(np.count_nonzero(model.p == 2))
+    return Fitted(model.decision, model.coef, {"ridge": n_ridge, "lasso": len(model.p) - n_ridge})
+
+
+def _pooled(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    """One ridge or lasso for the rows of all tasks, as if they were one.
+
+    Where targets may be in different units, each task's are brought to mean 0 and spread 1 first.
+    """
+    search = SingleTaskClassifierCV if classify else SingleTaskRegressorCV
+    train, folds = split.train, split.folds(grid.folds)
+    labels, code = np.unique(train.task, return_inverse=True)
+    centre, unit = np.zeros(len(labels)), np.ones(len(labels))
+    if options.get("scale_targets") and not split.one_unit:
+        own = [train.y[code == t] for t in range(len(labels))]
+        centre = np.array([y.mean() for y in own])
+        unit = np.array([y.std() or 1.0 for y in own])
+    y = train.y if classify else (train.y - centre[code]) / unit[code]
+    tuning: dict[str, Any] = {"alphas": grid.single, "cv": folds, "tol": grid.tol, **_scaling(options)}
+    models = [search(p=p, **tuning).fit(train.X, y) for p in (2, 1)]
+    model = max(models, key=lambda model: model.best_score_)
+
+    def predict(X: np.ndarray, task: np.ndarray) -> np.ndarray:
+        if classify:
+            return model.decision_function(X)
+        t = np.searchsorted(labels, task)
+        return model.predict(X) * unit[t] + centre[t]
+
+    coef = model.coef_.reshape(1, -1) * unit[:, None]
+    return Fitted(predict, coef, {"p": model.best_p_, "alpha": float(model.alpha_)})
+
+
+def _pooled_with_intercepts(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    """One ridge or lasso for the rows of all tasks, with an intercept for each."""
+    train = split.train
+    labels, code = np.unique(train.task, return_inverse=True)
+    known = {"classify": classify, "n_strengths": grid.single, **_scaling(options)}
+    scaled = bool(options.get("scale_targets")) and not split.one_unit
+    model = fit_pooled(train.X, train.y, code, split.folds(grid.folds), scale_tasks=scaled, **known)
+
+    def predict(X: np.ndarray, task: np.ndarray) -> np.ndarray:
+        return model.decision(X, np.searchsorted(labels, task))
+
+    return Fitted(predict, model.unit[:, None] * model.coef, {"p": model.p, "alpha": model.alpha})
+
+
+def _member(name: str, p: int, k: int) -> Method:
+    return Method(name, f"MMTFL({p},{k})", partial(_family, (p, k)))
+
+
+_ALL = [
+    Method("stl", "STL", _single_tasks),
+    Method("dmtl", "DMTL", partial(_two_strengths, (DirtyRegressor, DirtyClassifier))),
+    Method("rmtfl", "rMTFL", partial(_two_strengths, (RobustRegressor, RobustClassifier))),
+    *(_member(name, *pk) for name, pk in MEMBERS.items()),
+    Method("auto", "MMTFL(auto)", partial(_family, tuple(MEMBERS.values()))),
+    Method("pooled", "Pooled", _pooled),
+]
+METHODS = {method.name: method for method in _ALL}
+# on anybody's table the pooled model is given every task's intercept; the experiments' has one
+COMPARED = {**METHODS, "pooled": Method("pooled", "Pooled, own intercepts", _pooled_with_intercepts)}

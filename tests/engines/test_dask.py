@@ -1,0 +1,238 @@
+"""The Dask engine: the bits of one machine, through lost workers, and clear words if the cluster is gone."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+
+from mmtfl import DaskEngine, MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, Tasks
+from mmtfl.engines.base import EngineLostError
+from mmtfl.objective.penalties import make_penalty
+from mmtfl.solvers.checkpoint import Book, Checkpoint
+from oracles import LOSSES, largest_null_slope, make_problem, solve
+
+SIZES = (14, 9, 21, 30, 12, 17, 8)
+MEMBERS = [(2, 1), (1, 1), (2, 2), (1.5, 1), (2, float("inf")), (1, "log")]
+
+
+@pytest.fixture(scope="module")
+def client():
+    workers = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": "127.0.0.1:0"}
+    with LocalCluster(**workers, silence_logs=logging.CRITICAL) as cluster, Client(cluster) as client:
+        yield client
+
+
+def same(one, other):
+    assert_array_equal(one.A, other.A)
+    assert_array_equal(one.intercept, other.intercept)
+    assert_array_equal(one.history, other.history)
+    assert (one.objective, one.violation, one.dual_gap) == (other.objective, other.violation, other.dual_gap)
+    assert one.converged and one.solver == other.solver == "alternating"
+
+
+def a_fit(p, k, loss, **options):
+    problem = make_problem(3, loss=loss, sizes=SIZES, d=16)
+    alpha = largest_null_slope(problem) * (0.02 if k == "log" else 0.2)
+    return solve(problem.tasks, LOSSES[loss], make_penalty(p, k, alpha), solver="alternating", **options)
+
+
+# -- the same bits -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_one_and_two_workers_have_the_bits_of_this_process(client, loss):
+    with Client(
+        processes=False, n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+    ) as single:
+        engines = DaskEngine(client), DaskEngine(single)
+        assert [engine.n_slots for engine in engines] == [2, 1]
+        for p, k in MEMBERS:
+            here = a_fit(p, k, loss)
+            assert np.any(here.A)
+            for engine in engines:
+                same(a_fit(p, k, loss, engine=engine), here)
+
+
+@pytest.mark.parametrize("form", ["fortran", "float32", "csr", "csc", "shared", "weighted"])
+def test_every_way_of_storing_tasks_travels(client, form):
+    problem = make_problem(3, sizes=SIZES, d=16, weighted=form == "weighted")
+    X, y, task = problem.tasks.to_rows()
+    if form == "shared":
+        rng = np.random.default_rng(0)
+        Y = X[:, :5] * 2.0 + rng.normal(size=(len(X), 5))
+        Y[rng.random(Y.shape) < 0.3] = np.nan
+        tasks = Tasks.from_shared(X, Y)
+    else:
+        make = {
+            "fortran": np.asfortranarray,
+            "float32": lambda X: X.astype(np.float32),
+            "csr": sparse.csr_array,
+            "csc": sparse.csc_array,
+            "weighted": np.asarray,
+        }
+        X = np.where(np.abs(X) < 0.5, 0.0, X) if form.startswith("cs") else X
+        tasks = Tasks.from_rows(make[form](X), y, task, problem.tasks.weights)
+    penalty = make_penalty(1, 1, 0.3)
+    there = solve(tasks, LOSSES["squared"], penalty, solver="alternating", engine=DaskEngine(client))
+    here = solve(tasks, LOSSES["squared"], penalty, solver="alternating")
+    assert 0 < np.count_nonzero(here.A.any(axis=1)) < 16
+    same(there, here)
+
+
+def test_estimators_take_the_engine_and_auto_means_algorithm_1(client):
+    problem = make_problem(3, sizes=SIZES, d=16)
+    X, y, task = problem.tasks.to_rows()
+    there = MMTFLRegressor(2, 1, 0.2, engine=DaskEngine(client), standardize=True).fit(X, y, task)
+    here = MMTFLRegressor(2, 1, 0.2, solver="alternating", standardize=True).fit(X, y, task)
+    assert_array_equal(there.coef_, here.coef_)
+    labels = np.where(y > 1.0, "high", "low")
+    there = MMTFLClassifier(1, 1, 0.05, engine=DaskEngine(client)).fit(X, labels, task)
+    here = MMTFLClassifier(1, 1, 0.05, solver="alternating").fit(X, labels, task)
+    assert_array_equal(there.coef_, here.coef_)
+    assert there.coef_.any()
+
+
+def test_rows_are_worked_on_here_where_algorithm_1_stands_still(client):
+    X, y, task = make_problem(3, sizes=SIZES, d=16).tasks.to_rows()
+    there = MMTFLRegressor(np.inf, 1, 2.0, engine=DaskEngine(client)).fit(X, y, task)
+    assert_array_equal(there.coef_, MMTFLRegressor(np.inf, 1, 2.0).fit(X, y, task).coef_)
+    assert there.coef_.any()
+
+
+def test_a_search_has_the_scores_of_this_process(client):
+    X, y, task = make_problem(3, sizes=SIZES, d=16).tasks.to_rows()
+    options = {"pk": ((2, 2), (2, 1)), "alphas": 6, "cv": 3}
+    there = MMTFLRegressorCV(**options, engine=DaskEngine(client)).fit(X, y, task)
+    here = MMTFLRegressorCV(**options, solver="alternating").fit(X, y, task)
+    for name, column in here.cv_results_.items():
+        assert_array_equal(there.cv_results_[name], column)
+    assert_array_equal(there.coef_, here.coef_)
+
+
+def test_stored_tasks_are_read_by_the_workers(client, tmp_path):
+    import pyarrow.parquet as parquet
+
+    parquet.write_table(
+        make_problem(3, sizes=SIZES, d=5).tasks.to_frame("pyarrow"), tmp_path / "a.parquet", row_group_size=20
+    )
+    stored = Tasks.from_parquet(tmp_path, task="task", target="y")
+    for p, k in ((2, 1), (1, 1)):
+        there = MMTFLRegressor(p, k, 0.2, engine=DaskEngine(client), scale_targets=True).fit(stored)
+        here = MMTFLRegressor(p, k, 0.2, scale_targets=True).fit(stored)
+        assert_array_equal(there.coef_, here.coef_)
+        assert_array_equal(there.history_, here.history_)
+        assert there.coef_.any()
+
+
+# -- what goes over the wire ---------------------------------------------------------------------------------
+
+
+def test_a_pass_sends_the_features_left_and_brings_row_norms(client):
+    class Counting(DaskEngine):
+        log: list = []  # noqa: RUF012
+
+        def map(self, function, *columns, keep=False, name="map"):
+            before = self.bytes_sent, self.bytes_received
+            out = super().map(function, *columns, keep=keep, name=name)
+            self.log.append((name, self.bytes_sent - before[0], self.bytes_received - before[1]))
+            return out
+
+    problem = make_problem(3, sizes=(40,) * 32, d=24)
+    penalty = make_penalty(2, 1, 0.3 * largest_null_slope(problem))
+    engine = Counting(client)
+    found = solve(problem.tasks, LOSSES["squared"], penalty, engine=engine)
+    sent = [sent for name, sent, _ in engine.log if name.startswith("pass-")]
+    back = [back for name, _, back in engine.log if name.startswith("reply-")]
+    assert len(sent) == len(back) > 5
+    # index and weight of a feature go out, to two shards
+    assert sent[0] <= 2 * (24 * 12 + 64) and sent[-1] <= 2 * (found.A.any(axis=1).sum() * 12 + 64)
+    # one loss per task, one row of norms per shard and the rows' effects: not A, which has 32 columns
+    assert max(back) <= 8 * 32 + 2 * 8 * (24 * 3 + 8) < 24 * 32 * 8
+
+
+def test_names_in_the_dashboard_say_what_runs(client):
+    engine = DaskEngine(client)
+    (future,) = engine.map(abs, engine.place(int, ["-3"]), keep=True, name="pass-3")
+    assert future.key.startswith("mmtfl-pass-3-shard-0-")
+    assert future.result() == 3
+
+
+def test_copies_of_an_estimator_work_on_the_same_cluster(client):
+    model = MMTFLRegressor(engine=DaskEngine(client))
+    assert clone(model).engine is model.engine
+    assert "tcp://" in repr(model.engine)
+
+
+# -- faults --------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_killed_in_mid_fit_changes_nothing(client):
+    killed = []
+
+    def kill_one(n_passes, *_):
+        if n_passes == 4 and not killed:
+            killed.append(next(iter(client.run(os.getpid).values())))
+            os.kill(killed[0], signal.SIGKILL)
+
+    there = a_fit(1.5, 1, "squared", engine=DaskEngine(client), report=kill_one)
+    assert killed and there.n_iter > 5
+    same(there, a_fit(1.5, 1, "squared"))
+    client.wait_for_workers(2, timeout=60)
+
+
+def test_an_error_of_the_work_is_told_as_it_is(client):
+    engine = DaskEngine(client)
+    with pytest.raises(FileNotFoundError, match="no-such-file"):
+        engine.map(open, engine.place(str, ["/no-such-file"]))
+
+
+def test_a_lost_scheduler_is_told_and_the_checkpoint_goes_on(tmp_path):
+    path, here = tmp_path / "fit.checkpoint", a_fit(2, 1, "logistic")
+    assert here.n_iter > 20
+    scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
+    scheduler += ["--no-dashboard", "--scheduler-file", str(tmp_path / "scheduler.json")]
+    with subprocess.Popen(scheduler, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        client = Client(scheduler_file=str(tmp_path / "scheduler.json"), timeout="30s")
+        client._timeout = 1.0  # how long it waits for a scheduler to come back
+        worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--no-nanny", "--nthreads", "1"]
+        worker += ["--no-dashboard", "--death-timeout", "1", client.scheduler.address]
+        with subprocess.Popen(worker, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as working:
+
+            def lose(n_passes, *_):
+                if n_passes == 18:
+                    process.kill()
+
+            try:
+                client.wait_for_workers(1, timeout=60)
+                with pytest.raises(EngineLostError, match=r"scheduler was lost in .*checkpoint"):
+                    book = Book(Checkpoint(path, "mine"))
+                    a_fit(2, 1, "logistic", engine=DaskEngine(client), report=lose, book=book)
+            finally:
+                client.close(timeout=1)
+                working.kill()
+                process.kill()
+    book = Book(Checkpoint(path, "mine"))
+    assert len(book.passes()["history"]) == 16
+    same(a_fit(2, 1, "logistic", book=book), here)
+
+
+# -- the door ------------------------------------------------------------------------------------------------
+
+
+def test_something_else_than_a_client_is_refused():
+    with pytest.raises(TypeError, match=r"needs a distributed.Client, got str"):
+        DaskEngine("tcp://scheduler:8786")
+
+
+def test_the_extra_is_named_where_dask_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ImportError, match=r"\.\[dask\]"):
+        DaskEngine(None)

@@ -1,0 +1,204 @@
+"""Parameters that are declared once: signatures, checks and docstrings follow from the declarations."""
+
+import ast
+import inspect
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
+
+import mmtfl
+from mmtfl import MMTFLClassifier, MMTFLRegressor
+from mmtfl.estimators import base
+from mmtfl.estimators.declaration import Declared, check_parameters, choice, parameter, restated
+from mmtfl.estimators.parameters import COUNT, FLAG, POSITIVE
+from mmtfl.objective.losses import Logistic, Squared
+
+PUBLIC = [getattr(mmtfl, name) for name in mmtfl.__all__]
+ESTIMATORS = [value for value in PUBLIC if inspect.isclass(value) and issubclass(value, BaseEstimator)]
+
+
+class Early(Declared):
+    model: object = parameter(FLAG, "What to fit.", kw_only=False)
+    quick: bool = parameter(FLAG, "Whether it is quick.", default=False)
+    strength: float = parameter(POSITIVE, "How strong it is.", default=1.0, remedy="Use 1.", kw_only=False)
+
+
+class Late(Declared):
+    """Later.
+
+    Attributes
+    ----------
+    n_ : int
+        How many.
+    both_ : int
+        What the later one says.
+    """
+
+    mode: str = parameter(choice("a", "b"), "How it is done.", default="a")
+    n: int | None = parameter(COUNT, "How many.", default=None, kw_only=False)
+
+
+class Example(Late, Early, BaseEstimator):
+    """An example.
+
+    Attributes
+    ----------
+    both_ : int
+        What the nearest one says.
+
+    Examples
+    --------
+    >>> 1 + 1
+    2
+    """
+
+    strength: float = restated(default=0.5, kw_only=False)
+
+
+class Stronger(Example):
+    strength: float = restated(default=2.0, description="Stronger.", remedy="Use 2.", kw_only=False)
+
+
+def test_signatures_are_in_the_order_of_declarations_whatever_the_order_of_bases():
+    plain = "(model, strength=0.5, n=None, *, quick=False, mode='a')"
+    assert str(inspect.signature(Example)) == plain
+    assert str(inspect.signature(Stronger)) == plain.replace("0.5", "2.0")
+    assert inspect.signature(Early).parameters["strength"].default == 1.0  # as it was
+
+
+def test_arguments_are_stored_untouched():
+    model, n = object(), np.array([3])
+    made = Example(model, 4, n, mode="b")
+    assert (made.model, made.strength, made.quick, made.mode) == (model, 4, False, "b")
+    assert made.n is n
+    assert vars(made).keys() == {"model", "strength", "n", "quick", "mode"}
+    assert not any(hasattr(Example, name) for name in vars(made))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Example(), r"Example\.__init__\(\) missing 1 required positional argument: 'model'"),
+        (lambda: Example(1, speed=2), r"Example\.__init__\(\) got an unexpected keyword argument 'speed'"),
+        (lambda: Example(1, 2, 3, 4), r"Example\.__init__\(\) takes from 2 to 4 positional arguments"),
+    ],
+)
+def test_wrong_calls_are_told_as_those_of_any_function(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+def test_copies_have_the_same_parameters():
+    made = Example(True, 3.0, mode="b")
+    for copy in (clone(made), pickle.loads(pickle.dumps(made)), Example(**made.get_params())):
+        assert copy.get_params() == made.get_params() != Example(True).get_params()
+
+
+def test_a_class_may_write_its_own_init():
+    class Own(Example):
+        def __init__(self, strength):
+            self.strength = strength
+
+    class Inherits(Own):
+        pass
+
+    assert Own(7.0).get_params() == Inherits(7.0).get_params() == {"strength": 7.0}
+
+
+@pytest.mark.parametrize(("Model", "remedy"), [(Example, "Use 1."), (Stronger, "Use 2.")])
+def test_errors_end_in_the_remedy_of_the_nearest_declaration(Model, remedy):
+    check_parameters(Model(True, n=None))
+    with pytest.raises(
+        InvalidParameterError, match=rf"'strength' parameter of {Model.__name__} .* {remedy}$"
+    ):
+        check_parameters(Model(True, -1.0))
+
+
+def test_docstrings_name_parameters_and_attributes_before_the_examples():
+    assert Example.__doc__ == inspect.cleandoc(
+        """
+        An example.
+
+        Parameters
+        ----------
+        model : bool
+            What to fit.
+        strength : float > 0, default=0.5
+            How strong it is.
+        n : int, optional
+            How many.
+        quick : bool, default=False
+            Whether it is quick.
+        mode : {"a", "b"}, default="a"
+            How it is done.
+
+        Attributes
+        ----------
+        both_ : int
+            What the nearest one says.
+        n_ : int
+            How many.
+
+        Examples
+        --------
+        >>> 1 + 1
+        2
+        """
+    )
+
+
+# -- the estimators ------------------------------------------------------------------------------------------
+
+
+def test_no_estimator_repeats_its_parameters_in_an_init():
+    sources = list(Path(base.__file__).parent.glob("*.py"))
+    assert len(sources) > 10
+    public = {Model.__name__ for Model in ESTIMATORS}
+    classes = [
+        node
+        for path in sources
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef)
+    ]
+    estimators = [node for node in classes if node.name in public]
+    assert {node.name for node in estimators} == public
+    written = [item.name for node in estimators for item in node.body if isinstance(item, ast.FunctionDef)]
+    assert "fit" in written
+    assert "__init__" not in written
+
+
+@pytest.mark.parametrize("Model", ESTIMATORS)
+def test_every_default_is_a_valid_value_and_every_parameter_is_described(Model):
+    assert set(Model._parameters) == set(inspect.signature(Model).parameters)
+    defaults = {name: found.default for name, found in Model._parameters.items() if name != "estimator"}
+    validate_parameter_constraints(Model._parameter_constraints, defaults, Model.__name__)
+    assert all(found.description.endswith(".") for found in Model._parameters.values())
+
+
+# -- a loss with a parameter ---------------------------------------------------------------------------------
+
+
+class ChosenLoss(MMTFLRegressor):
+    """A regressor whose parameter says which loss it has."""
+
+    loss: str = parameter(choice("squared", "logistic"), "Which loss.", default="squared")
+
+    @property
+    def _loss(self):
+        return Squared() if self.loss == "squared" else Logistic()
+
+
+def test_a_parameter_of_the_estimator_can_choose_the_loss():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(80, 3)), np.repeat(["a", "b"], 40)
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=80) > 0, 1.0, -1.0)
+    options = {"p": 2, "k": 2, "alpha": 0.02}
+    chosen = ChosenLoss(loss="logistic", **options).fit(X, y, task=task)
+    assert np.count_nonzero(chosen.coef_) > 0
+    np.testing.assert_array_equal(chosen.coef_, MMTFLClassifier(**options).fit(X, y, task=task).coef_)
+    squared = clone(chosen).set_params(loss="squared").fit(X, y, task=task)
+    np.testing.assert_array_equal(squared.coef_, MMTFLRegressor(**options).fit(X, y, task=task).coef_)

@@ -1,0 +1,121 @@
+"""Searches over tasks whose rows stay in files: the same as over all rows with the same folds."""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mmtfl import (
+    CappedRegressor,
+    MMTFLRegressor,
+    MMTFLRegressorCV,
+    SingleTaskRegressorCV,
+    Tasks,
+    TwoStrengthCV,
+)
+from mmtfl.model_selection import TaskKFold
+from mmtfl.tasks import moments
+from mmtfl.tasks.moments import fold_rows
+
+N_FOLDS, FEATURES = 4, [f"x{j}" for j in range(5)]
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    task = np.repeat(["a", "b", "c"], [700, 400, 9])  # the last too short to be kept as few rows
+    frame = pd.DataFrame(rng.normal(size=(len(task), 5)) * [1, 2, 3, 1, 1] + 1.0, columns=FEATURES)
+    frame["task"], frame["weight"] = task, rng.uniform(0.5, 2.0, size=len(task))
+    frame["y"] = 5.0 + 2.0 * frame["x0"] + (task == "b") * frame["x1"] + rng.normal(size=len(task))
+    return frame.sample(frac=1.0, random_state=0, ignore_index=True)
+
+
+@pytest.fixture(scope="module", params=[None, "weight"])
+def stored(request, table, tmp_path_factory):
+    path = tmp_path_factory.mktemp("stored") / "rows.parquet"
+    table.to_parquet(path, row_group_size=300)
+    return Tasks.from_parquet(path, task="task", target="y", features=FEATURES, weight=request.param)
+
+
+def folds_of_the_table(stored, table, monkeypatch):
+    """Which fold each row of the table falls into, seen as the rows go by."""
+    seen, ours = {}, moments._rows_with_folds
+
+    def watched(*arguments):
+        for t, fold, X, y, w in ours(*arguments):
+            seen.update({tuple(row): k for row, k in zip(X, fold, strict=True)})
+            yield t, fold, X, y, w
+
+    monkeypatch.setattr(moments, "_rows_with_folds", watched)
+    rows = fold_rows(stored, N_FOLDS, 0)
+    return rows, np.array([seen[tuple(row)] for row in table[FEATURES].to_numpy()])
+
+
+def test_few_rows_stand_for_many_in_every_fold(stored, table, monkeypatch):
+    rows, fold = folds_of_the_table(stored, table, monkeypatch)
+    assert len(rows.y) <= 2 * N_FOLDS * 7 + 9
+    weight = table[stored.weight].to_numpy() if stored.weight else np.ones(len(table))
+    for label in "abc":
+        for k in range(N_FOLDS):
+            few = (rows.task == label) & (rows.fold == k)
+            many = ((table["task"] == label) & (fold == k)).to_numpy()
+            ones = [np.column_stack([np.ones(n), X, y]) for n, X, y in (
+                (few.sum(), rows.X[few], rows.y[few]),
+                (many.sum(), table.loc[many, FEATURES], table.loc[many, "y"]),
+            )]  # fmt: skip
+            found = ones[0].T @ (rows.weights[few, None] * ones[0])
+            np.testing.assert_allclose(
+                found, ones[1].T @ (weight[many, None] * ones[1]), rtol=1e-9, atol=1e-9
+            )
+    sizes = pd.crosstab(table["task"], fold).to_numpy()
+    assert np.all(sizes.max(axis=1) - sizes.min(axis=1) <= len(stored.pieces))
+
+
+@pytest.mark.parametrize("options", [{}, {"standardize": True, "scale_targets": True}, {"scoring": "r2"}])
+def test_the_search_is_that_over_all_rows(stored, table, monkeypatch, options):
+    _, fold = folds_of_the_table(stored, table, monkeypatch)
+    cv = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(N_FOLDS)]
+    settings = {"pk": ((2, 2), (2, 1)), "alphas": 8, **options}
+    found = MMTFLRegressorCV(cv=N_FOLDS, **settings).fit(stored)
+    weights = table[stored.weight] if stored.weight else None
+    wanted = MMTFLRegressorCV(cv=cv, **settings).fit(
+        table[FEATURES], table["y"], task=table["task"], sample_weight=weights
+    )
+    assert (found.best_p_, found.best_k_) == (wanted.best_p_, wanted.best_k_)
+    np.testing.assert_allclose(found.alpha_, wanted.alpha_, rtol=1e-6)
+    scores = [model.cv_results_["mean_test_score"] for model in (found, wanted)]
+    np.testing.assert_allclose(*scores, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=1e-4, atol=1e-5)
+    for name in ("n_rows", "r2"):
+        np.testing.assert_allclose(found.heldout_scores_[name], wanted.heldout_scores_[name], atol=1e-3)
+    assert np.ptp(found.heldout_scores_["r2"]) > 0.01
+    assert found.task_sizes_.tolist() == found.heldout_scores_["n_rows"].tolist() == [700, 400, 9]
+    assert found.feature_names_in_.tolist() == FEATURES
+    alone = MMTFLRegressor(
+        2, found.best_k_, found.alpha_, **{k: v for k, v in options.items() if k != "scoring"}
+    )
+    np.testing.assert_allclose(alone.fit(stored).coef_, found.coef_, rtol=1e-3, atol=1e-4)
+
+
+def test_what_a_search_over_files_cannot_do_is_said(stored):
+    with pytest.raises(ValueError, match="does not go with stored tasks"):
+        MMTFLRegressorCV(cv=[([0, 1], [2])]).fit(stored)
+    with pytest.raises(ValueError, match="does not go with stored tasks"):
+        MMTFLRegressorCV(cv=TaskKFold(3)).fit(stored)
+    with pytest.raises(ValueError, match="bring their targets"):
+        MMTFLRegressorCV().fit(stored, [1.0])
+    for model in (SingleTaskRegressorCV, partial(TwoStrengthCV, CappedRegressor())):
+        with pytest.raises(ValueError, match="does not go with stored tasks"):
+            model(cv=[([0, 1], [2])]).fit(stored)
+        with pytest.raises(ValueError, match="bring their targets"):
+            model().fit(stored, [1.0])
+
+
+def test_a_search_that_would_break_the_memory_limit_is_refused(table, tmp_path):
+    table.to_parquet(tmp_path / "rows.parquet")
+    small = Tasks.from_parquet(
+        tmp_path / "rows.parquet", task="task", target="y", features=FEATURES, memory_limit="1MB"
+    )
+    with pytest.raises(MemoryError, match="A search with 5 folds needs about"):
+        MMTFLRegressorCV().fit(small)

@@ -1,0 +1,131 @@
+"""One case: the reference is certified, tolerances are the loosest that suffice, failures are lines."""
+
+import numpy as np
+import pytest
+
+from mmtfl_lab.bench import judged_problems
+from mmtfl_lab.bench.benchmark_data import make_ragged
+from mmtfl_lab.bench.cases import make_cases
+from mmtfl_lab.bench.comparison import CERTIFIED, GOAL, CaseResult, Row, Trial, compare, reference
+from mmtfl_lab.bench.judged_problems import Case, Problem
+from mmtfl_lab.bench.libraries import LIBRARIES, Library, ours
+from mmtfl_lab.bench.run import _WARM_UP
+
+DATA = make_ragged(n_tasks=3, least=10, most=14, n_features=8, n_true=2)
+PROBLEM = Problem(DATA, 2, 2, np.array([0.2]), judged_problems.largest_alpha(DATA))
+CASE = Case("ragged 0.2", "small", PROBLEM)
+
+
+def library(name, solve, **changes):
+    options = {"hint": 1e-4, "form": "call", "module": "numpy", "suits": lambda problem: True, **changes}
+    return Library(name, solve=solve, **options)
+
+
+def blurred(relative):
+    """A library whose objective exceeds the minimum by about `relative(tolerance)`."""
+    A, b = ours(PROBLEM, 1e-11)()[0]
+    alpha = float(PROBLEM.alphas[0])
+
+    def value(step):
+        return judged_problems.objective(DATA, A + step, b, p=2, k=2, alpha=alpha)
+
+    def solve(problem, tolerance):
+        low, high = 0.0, 1.0
+        for _ in range(80):  # the step that gives the excess wanted
+            middle = 0.5 * (low + high)
+            low, high = (
+                (middle, high) if value(middle) / value(0.0) - 1 < relative(tolerance) else (low, middle)
+            )
+        return lambda: [(A + low, b)]
+
+    return solve
+
+
+def test_reference_is_certified_and_no_worse_than_any_answer():
+    best, gap, kept = reference(PROBLEM)
+    assert gap < CERTIFIED
+    assert 0 < kept < 8
+    A, b = ours(PROBLEM, 1e-6)()[0]
+    assert judged_problems.objective(DATA, A, b, p=2, k=2, alpha=float(PROBLEM.alphas[0])) >= best[0] * (
+        1 - 1e-9
+    )
+
+
+def test_each_library_gets_the_loosest_tolerance_that_suffices():
+    peers = [
+        library("sharp", blurred(lambda tolerance: 2e-3 * tolerance)),
+        library("blunt", blurred(lambda tolerance: 2e2 * tolerance)),
+    ]
+    result = compare(CASE, peers, repeats=2, patience=60.0)
+    assert result.gap is not None and result.gap < CERTIFIED
+    sharp, blunt = result.rows
+    assert sharp.tolerance == pytest.approx(1e-4)  # 1e-3 gives an excess of 2e-6
+    assert blunt.tolerance == pytest.approx(1e-9)
+    for row in result.rows:
+        assert 0 < row.suboptimality <= GOAL
+        assert row.seconds > 0
+        assert row.passes == pytest.approx(row.seconds / result.pass_seconds)
+
+
+def test_a_library_that_fails_or_never_arrives_is_a_line():
+    def fail(problem, tolerance):
+        raise RuntimeError("no convergence\nand more")
+
+    peers = [library("broken", fail), library("far", blurred(lambda tolerance: 1e-3))]
+    broken, far = compare(CASE, peers, repeats=1, patience=60.0).rows
+    assert broken.seconds is None
+    assert broken.note == "failed: RuntimeError: no convergence"
+    assert far.seconds is None
+    assert far.suboptimality == pytest.approx(1e-3, rel=1e-3)
+    assert "not within" in far.note
+
+
+def test_patience_ends_the_search():
+    trial = Trial(library("slow", blurred(lambda tolerance: 1.0)), PROBLEM, patience=0.0)
+    assert np.isfinite(trial.reached(1e-2)).all()
+    assert np.isinf(trial.reached(1e-3)).all()
+    assert trial.failure == "search for a tolerance ended after 0 s"
+
+
+def test_concave_members_are_judged_by_their_own_end_and_the_textbook():
+    cases = list(make_cases(["concave"], _WARM_UP))
+    assert [case.key for case in cases] == ["concave (2,1)", "concave (1,1)", "concave (1,2)"]
+    chosen = [entry for entry in LIBRARIES if entry.name in ("mmtfl", "textbook")]
+    for case in cases:
+        result = compare(case, chosen, repeats=1, patience=60.0)
+        assert result.gap is None
+        mine, textbook = result.rows
+        assert abs(textbook.suboptimality) <= GOAL
+        assert mine.suboptimality < 0.003
+        assert mine.seconds > 0
+
+
+def test_concave_libraries_that_fail_or_run_out_of_patience_are_lines():
+    def fail(problem, tolerance):
+        raise RuntimeError("no convergence")
+
+    case = next(make_cases(["concave"], _WARM_UP))
+    mine = next(entry for entry in LIBRARIES if entry.name == "mmtfl")
+    peers = [mine, library("textbook", fail)]
+    result = compare(case, peers, repeats=1, patience=0.0)
+    # the end of its own descent is all there was time for, and it counts
+    assert result.rows[0].tolerance == mine.ladder[-1]
+    assert result.rows[0].note == "search for a tolerance ended after 0 s"
+    assert result.rows[0].suboptimality is None  # nothing to compare with
+    assert result.rows[1].seconds is None
+    assert result.rows[1].note == "failed: RuntimeError: no convergence"
+
+
+def test_the_quickest_form_of_a_library_is_shown():
+    result = CaseResult("key", "title", 0.001, 0.0, 3)
+    result.rows = [
+        Row("mmtfl", "a", 1e-4, 0.010, 10.0, 1e-7),
+        Row("peer", "slow", 1e-4, 0.050, 50.0, 1e-7),
+        Row("peer", "failed", note="failed"),
+        Row("peer", "quick", 1e-4, 0.030, 30.0, 1e-7),
+        Row("lost", "failed", note="failed"),
+    ]
+    assert result.best("peer").form == "quick"
+    assert result.ratio("peer") == pytest.approx(3.0)
+    assert result.ratio("lost") is None
+    assert result.ratio("absent") is None

@@ -1,0 +1,94 @@
+"""The judge of the benchmark against sums written out by hand, and its certificate against a conic solver."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from mmtfl_lab.bench import judged_problems
+from mmtfl_lab.bench.benchmark_data import SharedTasks, make_ragged, make_shared
+
+SMALL = {"n_tasks": 3, "least": 6, "most": 9, "n_features": 5, "n_true": 2}
+
+
+def make(kind):
+    if kind == "shared":
+        return make_shared(n_rows=7, n_features=5, n_tasks=3, n_true=2)
+    return make_ragged(**SMALL, loss="logistic" if kind == "logistic" else "squared")
+
+
+def coefficients(data, seed=1):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(data.X.shape[1], data.n_tasks))
+    A[::2] = 0.0
+    return A, rng.normal(size=data.n_tasks)
+
+
+def rows_of(data):
+    """(task, x, y) of every observation, one by one."""
+    if isinstance(data, SharedTasks):
+        for x, targets in zip(data.X, data.y, strict=True):
+            yield from ((t, x, y) for t, y in enumerate(targets))
+    else:
+        yield from zip(data.task, data.X, data.y, strict=True)
+
+
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (2, 1), (1, 1), (1, 2)])
+@pytest.mark.parametrize("kind", ["ragged", "logistic", "shared"])
+def test_objective_is_the_sum_written_out(kind, p, k):
+    data = make(kind)
+    A, b = coefficients(data)
+    losses = []
+    for t, x, y in rows_of(data):
+        z = sum(x[j] * A[j, t] for j in range(len(x))) + b[t]
+        losses.append(0.5 * (y - z) ** 2 if kind != "logistic" else np.log(1 + np.exp(-(2 * y - 1) * z)))
+    n = len(losses) / data.n_tasks
+    penalty = sum(sum(abs(a) ** p for a in row) ** (k / (p + k)) for row in A)
+    expected = sum(losses) / n + 0.3 * penalty
+    assert judged_problems.objective(data, A, b, p=p, k=k, alpha=0.3) == pytest.approx(expected, rel=1e-12)
+
+
+def conic(data, alpha):
+    """Minimiser and minimum of the member (2, 2)."""
+    A, b = cp.Variable((data.X.shape[1], data.n_tasks)), cp.Variable(data.n_tasks)
+    terms = []
+    for t, x, y in rows_of(data):
+        z = x @ A[:, int(t)] + (b[int(t)] if data.fit_intercept else 0.0)
+        terms.append(0.5 * cp.square(y - z) if data.loss == "squared" else cp.logistic(-(2 * y - 1) * z))
+    value = sum(terms) / data.mean_size + alpha * cp.sum(cp.norm(A, 2, axis=1))
+    problem = cp.Problem(cp.Minimize(value))
+    tight = {f"tol_{name}": 1e-10 for name in ("gap_abs", "gap_rel", "feas")}
+    problem.solve(solver=cp.CLARABEL, **tight)
+    return A.value, b.value if data.fit_intercept else np.zeros(data.n_tasks), problem.value
+
+
+@pytest.mark.parametrize("kind", ["ragged", "logistic", "shared"])
+def test_gap_bounds_the_excess_and_closes_at_the_minimum(kind):
+    data = make(kind)
+    alpha = 0.2 * judged_problems.largest_alpha(data)
+    A, b, least = conic(data, alpha)
+    assert np.linalg.norm(A, axis=1).max() > 1e-3  # not the case of a zero solution
+    assert judged_problems.objective(data, A, b, p=2, k=2, alpha=alpha) == pytest.approx(least, rel=1e-7)
+    assert (
+        abs(judged_problems.relative_gap(data, A, b, alpha=alpha)) < 1e-5
+    )  # the conic solver's own accuracy
+    for seed in range(5):
+        far, b = coefficients(data, seed)
+        b = b if data.fit_intercept else np.zeros(data.n_tasks)
+        value = judged_problems.objective(data, far, b, p=2, k=2, alpha=alpha)
+        assert judged_problems.relative_gap(data, far, b, alpha=alpha) * value >= value - least > 0.0
+
+
+@pytest.mark.parametrize("kind", ["ragged", "logistic", "shared"])
+def test_zero_is_the_minimum_from_the_largest_alpha_up(kind):
+    data = make(kind)
+    b = data.y.mean(axis=0) if data.fit_intercept else np.zeros(data.n_tasks)
+    zero, top = np.zeros((data.X.shape[1], data.n_tasks)), judged_problems.largest_alpha(data)
+    assert abs(judged_problems.relative_gap(data, zero, b, alpha=top)) < 1e-12
+    assert judged_problems.relative_gap(data, zero, b, alpha=0.9 * top) > 1e-4
+
+
+def test_a_certificate_that_is_not_written_is_refused():
+    data = make("logistic")
+    data = type(data)(data.X, data.y, data.task, loss="logistic", fit_intercept=True)
+    with pytest.raises(ValueError, match="No certificate"):
+        judged_problems.relative_gap(data, np.zeros((5, 3)), np.zeros(3), alpha=0.1)

@@ -1,0 +1,205 @@
+"""A whole run on tiny problems: results, verdicts, tables, JSON and pictures."""
+
+import io
+import json
+import runpy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import mmtfl
+import mmtfl_lab.bench.libraries as libraries
+import mmtfl_lab.bench.run as bench_run
+from mmtfl_lab.bench.benchmark_data import make_ragged, make_shared
+from mmtfl_lab.bench.cases import COMPARED, EXPERIMENTS, FULL, PROBLEMS, QUICK, make_cases
+from mmtfl_lab.bench.comparison import CaseResult, Row
+from mmtfl_lab.bench.judged_problems import PAIRS
+from mmtfl_lab.bench.libraries import NOT_RUN, Library
+from mmtfl_lab.bench.own_costs import ColdStart, Curve, ImportTime, SearchCost, growth_curves, search_cost
+from mmtfl_lab.bench.rendering import draw, make_tables, print_tables, to_markdown
+from mmtfl_lab.bench.run import _WARM_UP, Results, run
+from mmtfl_lab.bench.speed_targets import TARGETS, verdicts
+
+GROWTH = {
+    "base": {"n": 10, "d": 12, "T": 3},
+    "n": (8, 16),
+    "d": (8, 16),
+    "T": (2, 4),
+    "shares": (0.5, 0.1),
+    "tasks": (3, 6),
+    "each": {"n": 8, "d": 6},
+}
+
+
+@pytest.fixture(scope="module")
+def results():
+    found = run(COMPARED, ["scikit-learn", "textbook"], repeats=1, sizes=_WARM_UP)
+    found.search = SearchCost("D2", 2.0, 4.0, 12.0, 0.1)
+    found.growth = [
+        Curve("n", "d = 3", [1.0, 2.0], [0.1, 0.2], 1e-9),
+        Curve("many T", "", [2, 20], [1, 11], 0.0),
+    ]
+    found.cold_starts = [ColdStart("squared (2,2)", 3.0, 0.4, 0.01)]
+    found.imports = [ImportTime("mmtfl", 1.2), ImportTime("sklearn.linear_model", 1.0)]
+    return found
+
+
+def test_every_problem_is_run_once(results):
+    assert [case.key for case in results.cases] == [
+        *("ragged 0.3", "ragged 0.1", "ragged 0.05", "shared 0.1", "shared 0.02", "path"),
+        *("logistic 0.3", "logistic 0.1", "concave (2,1)", "concave (1,1)", "concave (1,2)"),
+        *(f"additive {pair.name} {share}" for pair in PAIRS for share in (0.3, 0.1)),
+    ]
+    assert not results.failed
+    for case in results.cases:
+        assert case.best("mmtfl").seconds > 0
+    assert {row.library for row in results.case("path").rows} == {"mmtfl", "scikit-learn"}
+    assert {row.library for row in results.case("concave (1,1)").rows} == {"mmtfl", "textbook"}
+
+
+def test_results_are_plain_json(results):
+    plain = json.loads(json.dumps(results.as_dict(), allow_nan=False))
+    assert plain["versions"]["mmtfl"] == mmtfl.__version__
+    assert plain["growth"][0]["exponent"] == pytest.approx(1.0)
+    assert {entry["met"] for entry in plain["targets"]} <= {True, False, None}
+    assert len(plain["cases"]) == 19
+
+
+def test_tables_say_what_was_measured(results):
+    text = to_markdown(results, "mmtfl bench")
+    assert text.startswith("`mmtfl bench`\n\nProcessor: ")
+    titles = [table.title for table in make_tables(results)]
+    assert titles[0] == "Targets"
+    assert len(titles) == len(set(titles)) == 1 + 19 + 4
+    for table in make_tables(results):
+        assert all(len(row) == len(table.header) for row in table.rows)
+        assert table.title in text
+    assert "| 20 cold paths (every alpha from zero) | 12.00 | 6.00 |" in text
+
+
+def test_brackets_of_an_extra_survive_the_terminal():
+    printed = io.StringIO()
+    results = Results(["ragged"], True, 1, skipped={"ghost": "pip install 'mmtfl[bench]'"})
+    print_tables(results, Console(file=printed, width=100))
+    assert "pip install 'mmtfl[bench]'" in printed.getvalue()
+
+
+def test_verdicts_follow_from_the_numbers():
+    results = Results(["ragged"], False, 1)
+    case = CaseResult("ragged 0.1", "title", 0.001, 1e-10, 3)
+    case.rows = [Row("mmtfl", "a", 1e-4, 0.010, 10.0, 0.0), Row("adelie", "b", 1e-8, 0.029, 29.0, 0.0)]
+    results.cases = [case]
+    results.search = SearchCost("D2", 2.0, 4.0, 12.0, 0.1)
+    found = {(verdict.problem, verdict.against): verdict for verdict in verdicts(results)}
+    assert found["ragged 0.1", "adelie"].measured == pytest.approx(2.9)
+    assert found["ragged 0.1", "adelie"].met is False
+    assert found["ragged 0.1", "one pass"].met is True
+    assert found["search, 5 folds x 100 alphas x 4 (p,k)", "20 cold paths"].met is True
+    assert found["ragged (2,2)", "mutar"].met is None
+    assert found["ragged (2,2)", "mutar"].note == NOT_RUN["mutar"]
+    assert len(found) == 5  # what was not run has no verdict
+    assert verdicts(replace(results, quick=True)) == []  # small problems are not those of the targets
+
+
+def test_every_target_is_measured_by_a_full_run(results):
+    complete = replace(results, cases=[*results.cases])
+    for case in complete.cases:
+        case.rows = [
+            *case.rows,
+            *(
+                Row(name, "", 1e-4, 1.0, 1.0, 0.0)
+                for name in ("adelie", "mmtfl-alternating")
+                if case.best(name) is None
+            ),
+        ]
+    assert [target for target in TARGETS if target.measure(complete) is None] == []
+
+
+def test_missing_libraries_are_skipped_with_a_reason(monkeypatch):
+    ghost = Library("ghost", "call", "no_such_library", lambda problem: True, lambda *_: None, 1e-4)
+    monkeypatch.setattr(bench_run, "LIBRARIES", [*bench_run.LIBRARIES[:2], ghost])
+    results = run(["ragged"], repeats=1, sizes=_WARM_UP)
+    assert "not installed" in results.skipped["ghost"]
+    assert set(results.skipped) == {"ghost", *NOT_RUN}
+    assert {row.library for case in results.cases for row in case.rows} == {"mmtfl"}
+    assert "no reason" not in to_markdown(results, "x")
+    assert "| ghost | skipped: not installed" in to_markdown(results, "x")
+
+
+def test_a_problem_that_fails_does_not_lose_the_others(monkeypatch):
+    def fail(**sizes):
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr(bench_run, "search_cost", fail)
+    said = []
+    results = run(["ragged", "cv"], ["mmtfl"], repeats=1, sizes=_WARM_UP, say=said.append)
+    assert results.failed == {"cv": "RuntimeError: out of luck"}
+    assert len(results.cases) == 3
+    assert said[-1] == "cv failed: RuntimeError: out of luck"
+    assert "| cv | RuntimeError: out of luck |" in to_markdown(results, "x")
+
+
+def test_pictures_are_drawn(results, tmp_path):
+    written = draw(results, tmp_path)
+    assert [path.name for path in written] == ["times.png", "growth.png"]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in written)
+
+
+def test_growth_has_a_curve_for_every_size():
+    curves = list(growth_curves(GROWTH, repeats=1))
+    assert [curve.size for curve in curves] == ["n", "d", "T", "active rows", "many T"]
+    for curve in curves:
+        assert len(curve.values) == len(curve.seconds) == 2
+        assert 0.0 <= curve.gap < 1e-5
+    assert curves[3].values[0] < curves[3].values[1]
+
+
+def test_search_cost_times_the_three_ways():
+    cost = search_cost(n_samples=6, alphas=2, every=2)
+    assert cost.timed_share == 0.5
+    assert min(cost.search, cost.separate, cost.cold) > 0
+    assert "5 folds x 2 alphas x 4 (p,k)" in cost.title
+
+
+def test_made_data_is_the_same_every_time_and_has_the_law_stated():
+    first, second = (make_ragged(n_tasks=5, least=300, most=400, n_features=40, n_true=4) for _ in range(2))
+    np.testing.assert_array_equal(first.X, second.X)
+    np.testing.assert_array_equal(first.y, second.y)
+    assert set(np.diff(first.offsets)) <= set(range(300, 401))
+    correlations = np.corrcoef(first.X.T)
+    np.testing.assert_allclose(np.diag(correlations, 1), 0.5, atol=0.1)
+    np.testing.assert_allclose(np.diag(correlations, 2), 0.25, atol=0.1)
+    np.testing.assert_allclose(first.X.std(axis=0), 1.0, atol=0.1)
+    shared = make_shared(n_rows=4000, n_features=30, n_tasks=3, n_true=4)
+    noise = shared.y - shared.X @ np.linalg.lstsq(shared.X, shared.y, rcond=None)[0]
+    signal = np.sqrt(shared.y.var() - noise.var())
+    assert noise.std() / signal == pytest.approx(1 / 3, rel=0.05)
+
+
+def test_names_of_problems_and_sizes_agree():
+    assert (*COMPARED, *EXPERIMENTS) == PROBLEMS
+    assert FULL.ragged["n_features"] > QUICK.ragged["n_features"]
+    for name in COMPARED:
+        assert list(make_cases([name], _WARM_UP))
+
+
+def test_results_are_published_below_the_mark(tmp_path):
+    script = libraries.TEXTBOOK.with_name("publish.py")
+    module = runpy.run_path(str(script))
+    docs, measured = tmp_path / "docs", tmp_path / "measured"
+    (docs / "images").mkdir(parents=True)
+    measured.mkdir()
+    (measured / "results.md").write_text("new numbers\n", encoding="utf-8")
+    for picture in ("times.png", "growth.png"):
+        (measured / picture).write_bytes(b"picture")
+    page = docs / "benchmarks.md"
+    page.write_text(f"protocol\n{module['MARK']}\n\nold numbers\n", encoding="utf-8")
+    module["publish"](measured, docs)
+    assert page.read_text(encoding="utf-8") == f"protocol\n{module['MARK']}\n\nnew numbers\n"
+    assert (docs / "images" / "benchmark-growth.png").read_bytes() == b"picture"
+    page.write_text("no mark", encoding="utf-8")
+    with pytest.raises(SystemExit, match="has lost its line"):
+        module["publish"](measured, docs)
+    assert module["MARK"] in (module["DOCS"] / "benchmarks.md").read_text(encoding="utf-8")

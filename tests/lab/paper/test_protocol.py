@@ -1,0 +1,266 @@
+"""The protocol: splits depend on what they are for, methods share them, cells survive interruption."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from mmtfl.datasets.simulate import make_tasks
+from mmtfl_lab.paper import data_sets
+from mmtfl_lab.paper.data_sets import PROBLEMS, Problem, load_pool, make_split, pool_of_rows, pool_of_targets
+from mmtfl_lab.paper.methods import COMPARED, METHODS, Grid
+from mmtfl_lab.paper.protocol import Plan, run_cell, run_cells, score_rows, support_f1
+from mmtfl_lab.paper.results import Results
+from mmtfl_lab.paper.store import Cell, OtherSettings, Store
+
+COARSE = Grid(alphas=6, single=6, pairs=4, auto_folds=3)
+
+
+def small_pool(seed, classification=False):
+    data = make_tasks(
+        3,
+        80 if classification else 40,
+        6,
+        n_informative=2,
+        noise=0.3,
+        law=lambda rng, shape: rng.choice([1.0, 2.0], shape),  # of one sign, so that pooling learns too
+        classification=classification,
+        random_state=seed,
+    )
+    return pool_of_rows(
+        data.X, data.y, data.task, by_class=classification, support=data.support, coef=data.coef
+    )
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A small problem under the name D1."""
+    monkeypatch.setitem(PROBLEMS, "D1", Problem("D1", "D1", small_pool, "r2", "pooled"))
+    load_pool.cache_clear()
+    yield Plan(["D1"], ["stl", "mmtfl21"], [0.33, 0.5], repeats=2, grid=COARSE)
+    load_pool.cache_clear()
+
+
+def compute(plan):
+    return partial(run_cell, seed=plan.seed, grid=plan.grid)
+
+
+# -- splits ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["D1", "D2"])
+def test_a_split_has_every_task_in_proportion_and_no_row_twice(name):
+    split = make_split(PROBLEMS[name], load_pool(name, 0), 0.25, "here")
+    assert set(split.train.unit).isdisjoint(split.test.unit)
+    assert len(split.train.unit) + len(split.test.unit) == len(load_pool(name, 0).group)
+    assert set(np.bincount(split.train.task)) == {50}
+    for train, test in split.folds(3):
+        assert sorted([*train, *test]) == list(range(len(split.train.y)))
+        assert set(split.train.task[train]) == set(split.train.task)
+
+
+def test_splits_depend_on_their_purpose_alone():
+    problem, pool = PROBLEMS["D1"], load_pool("D1", 0)
+    one = make_split(problem, pool, 0.25, 0, "D1", 0.25, 1)
+    make_split(problem, pool, 0.25, 0, "D1", 0.25, 2).folds(3)
+    again = make_split(problem, pool, 0.25, 0, "D1", 0.25, 1)
+    other = make_split(problem, pool, 0.25, 0, "D1", 0.25, 2)
+    assert np.array_equal(one.train.unit, again.train.unit)
+    assert all(np.array_equal(a[1], b[1]) for a, b in zip(one.folds(3), again.folds(3), strict=True))
+    assert not np.array_equal(one.train.unit, other.train.unit)
+
+
+def test_rows_of_one_unit_stay_together_in_split_and_folds():
+    rng = np.random.default_rng(0)
+    pool = pool_of_targets(rng.normal(size=(30, 4)), rng.normal(size=(30, 3)))
+    problem = Problem("x", "x", lambda seed: pool, "r2", "mean")
+    split = make_split(problem, pool, 0.5, "here")
+    assert len(split.train.y) == 45
+    assert set(split.train.unit).isdisjoint(split.test.unit)
+    for train, test in split.folds(3):
+        assert set(split.train.unit[train]).isdisjoint(split.train.unit[test])
+
+
+def test_targets_that_were_not_observed_are_left_out():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(5, 2)), rng.normal(size=(5, 3))
+    Y[1, 0] = Y[4, 2] = np.nan
+    rows = pool_of_targets(X, Y).rows
+    assert len(rows.y) == 13
+    np.testing.assert_array_equal(rows.y, Y[rows.unit, rows.task])
+    np.testing.assert_array_equal(rows.X, X[rows.unit])
+
+
+def test_digits_are_balanced_tasks_and_components_come_from_training_alone(monkeypatch):
+    rng = np.random.default_rng(0)
+    label = np.repeat(np.arange(10), 30)
+    images = rng.normal(size=(300, 100)) + label[:, None]
+    monkeypatch.setattr(
+        data_sets, "load_usps", lambda subset: type("Digits", (), {"X": images, "label": label})
+    )
+    problem, pool = PROBLEMS["usps"], data_sets._usps(0, n_images=300)
+    split = make_split(problem, pool, 0.5, "here")
+    assert split.train.X.shape == (300, 87)
+    for t in range(10):
+        rows = split.train.task == t
+        assert split.train.y[rows].mean() == 0.5
+        assert np.array_equal(pool.group[split.train.unit[rows]] == t, split.train.y[rows] == 1)
+    assert set(split.train.unit).isdisjoint(split.test.unit)
+    # the test part has no say in the components
+    raw = pool.rows.X[split.train.unit]
+    alone = problem.features(raw, raw[:1])[0]
+    assert np.allclose(alone, split.train.X)
+
+
+# -- scores ------------------------------------------------------------------------------------------------
+
+
+def test_pooled_r2_is_about_the_means_of_the_tasks():
+    y, task = np.array([1.0, 3.0, 101.0, 103.0]), np.array([0, 0, 1, 1])
+    means = np.array([2.0, 2.0, 102.0, 102.0])
+    assert score_rows("r2", y, means, task) == {"pooled": 0.0, "mean": 0.0}
+    # halfway to the truth in one task: a quarter of its squares is left, and nothing is gained in the other
+    half = means + np.array([-0.5, 0.5, 0.0, 0.0])
+    assert score_rows("r2", y, half, task) == pytest.approx({"pooled": 0.375, "mean": 0.375})
+
+
+def test_support_f1_counts_what_is_found_and_what_is_there():
+    support = np.array([[True, True, False, False]])
+    assert support_f1(support, np.array([[1.0, 0.0, 2.0, 0.0]])) == 0.5
+    assert support_f1(support, np.array([[0.1, -3.0, 0.0, 0.0]])) == 1.0
+    assert support_f1(support, np.zeros((1, 4))) == 0.0
+
+
+# -- methods -----------------------------------------------------------------------------------------------
+
+
+EVERY = [*METHODS.values(), COMPARED["pooled"]]
+
+
+@pytest.mark.parametrize("classification", [False, True])
+@pytest.mark.parametrize("method", EVERY, ids=lambda method: method.title)
+def test_every_method_learns_more_than_nothing(method, classification):
+    pool = small_pool(0, classification)
+    metric = "auc" if classification else "r2"
+    problem = Problem("x", "x", lambda seed: pool, metric, "mean")
+    split = make_split(problem, pool, 0.5, "here")
+    fitted = method.fit(split, classification, {}, COARSE)
+    score = score_rows(metric, split.test.y, fitted.predict(split.test.X, split.test.task), split.test.task)
+    assert score["mean"] > 0.75
+    assert np.broadcast_to(fitted.coef, pool.support.shape).shape == pool.support.shape
+
+
+@pytest.mark.parametrize("method", EVERY, ids=lambda method: method.title)
+def test_on_one_scale_units_do_not_matter(method):
+    """Features and targets in other units: the same predictions, in these units."""
+    pool = small_pool(0)
+    rows, scales = pool.rows, np.geomspace(1e-2, 1e2, 6)
+    unit, shift = np.array([1.0, 50.0, 0.01])[rows.task], np.array([0.0, 300.0, -5.0])[rows.task]
+    other = pool_of_rows(rows.X * scales, rows.y * unit + shift, rows.task)
+    found = []
+    for one in (pool, other):
+        split = make_split(Problem("x", "x", lambda seed: pool, "r2", "mean"), one, 0.5, "here")
+        options = {"standardize": True, "scale_targets": True}
+        fitted = method.fit(split, False, options, COARSE)
+        z = fitted.predict(split.test.X, split.test.task)
+        found.append(score_rows("r2", split.test.y, z, split.test.task)["mean"])
+    assert found[0] > 0.75
+    assert found[1] == pytest.approx(found[0], abs=0.01)
+
+
+def test_the_pooled_model_of_a_table_has_task_intercepts_and_that_of_the_experiments_has_not():
+    pool = small_pool(0)
+    shifted = replace(pool, rows=replace(pool.rows, y=pool.rows.y + 100.0 * pool.rows.task), one_unit=True)
+    split = make_split(Problem("x", "x", lambda seed: shifted, "r2", "mean"), shifted, 0.5, "here")
+    scores = []
+    for method in (METHODS["pooled"], COMPARED["pooled"]):
+        fitted = method.fit(split, False, {}, COARSE)
+        z = fitted.predict(split.test.X, split.test.task)
+        scores.append(score_rows("r2", split.test.y, z, split.test.task)["mean"])
+    assert scores[0] < -100 and scores[1] > 0.75
+
+
+# -- cells -------------------------------------------------------------------------------------------------
+
+
+def numbers(store, plan):
+    return {
+        cell: {name: value for name, value in result.items() if name != "seconds"}
+        for cell, result in Results.of(plan, store).cells.items()
+    }
+
+
+def test_an_interrupted_run_goes_on_and_gives_the_same_numbers(small, tmp_path):
+    whole, broken = Store(tmp_path / "a", small.settings), Store(tmp_path / "b", small.settings)
+    whole.open()
+    run_cells(small.cells(), compute(small), whole)
+    broken.open()
+    run_cells(reversed(small.cells()[3:5]), compute(small), broken)
+    # a write cut short by a crash counts as not written
+    broken.path(small.cells()[4]).write_text('{"cell": {"dataset"', encoding="utf-8")
+    counted = []
+
+    def counting(cell):
+        counted.append(cell)
+        return compute(small)(cell)
+
+    broken.open()
+    run_cells(small.cells(), counting, broken)
+    assert len(counted) == len(small.cells()) - 1
+    assert numbers(whole, small) == numbers(broken, small)
+    assert len(numbers(whole, small)) == 8
+
+
+def test_cells_of_other_settings_are_refused_by_name(small, tmp_path):
+    Store(tmp_path / "run", small.settings).open()
+    other = replace(small, seed=1)
+    with pytest.raises(OtherSettings, match=r"seed 0 there, 1 here.*--fresh"):
+        Store(tmp_path / "run", other.settings).open()
+    Store(tmp_path / "run", other.settings).open(fresh=True)
+    Store(tmp_path / "run", other.settings).open()
+
+
+def test_a_folder_of_something_else_is_left_alone(small, tmp_path):
+    (tmp_path / "letter.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(OtherSettings, match="holds no run"):
+        Store(tmp_path, small.settings).open()
+    with pytest.raises(OtherSettings, match="is a file"):
+        Store(tmp_path / "letter.txt", small.settings).open()
+    assert os.listdir(tmp_path) == ["letter.txt"]
+
+
+def test_cells_are_read_back_only_under_their_own_name(small, tmp_path):
+    store = Store(tmp_path / "run", small.settings)
+    store.open()
+    one, other = Cell("D1", 0.33, 0, "stl"), Cell("D1", 0.33, 1, "stl")
+    store.write(one, {"pooled": 1.0})
+    os.replace(store.path(one), store.path(other))
+    assert store.read(one) is None
+    assert store.read(other) is None
+
+
+def test_killed_in_the_middle_it_leaves_whole_cells_only(tmp_path):
+    """SIGKILL at any moment: every file that is there is a whole cell."""
+    code = (
+        "import sys; from pathlib import Path; from mmtfl_lab.paper.store import Cell, Store\n"
+        "store = Store(Path(sys.argv[1]), {}); store.open(); print('ready', flush=True)\n"
+        "for repeat in range(10**6): store.write(Cell('D1', 0.5, repeat % 50, 'stl'), {'text': 'x' * 4000})"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "run")], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.3)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    files = list((tmp_path / "run" / "cells").glob("*.json"))
+    assert files
+    assert all(len(json.loads(file.read_text(encoding="utf-8"))["text"]) == 4000 for file in files)

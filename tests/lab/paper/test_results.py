@@ -1,0 +1,177 @@
+"""Tables, verdicts, closed forms and the figure, from cells that are made up."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+from mmtfl.report.paired import HeldOutErrors
+from mmtfl_lab.paper import table1, table2, verdicts
+from mmtfl_lab.paper.data_sets import load_pool
+from mmtfl_lab.paper.figure1 import draw_figure1, figure_cells
+from mmtfl_lab.paper.protocol import Plan
+from mmtfl_lab.paper.results import Results
+from mmtfl_lab.paper.single_tasks import fit_single_tasks
+from mmtfl_lab.paper.store import Cell, Store
+from mmtfl_lab.paper.table_comparison import standings
+
+
+def made_up(means, dataset="D1", repeats=3, fraction=0.33, **more):
+    """Results whose scores are given, the splits one hundredth apart."""
+    cells = {
+        Cell(dataset, fraction, repeat, method): {
+            "pooled": mean + 0.01 * (repeat - 1),
+            "mean": mean - 0.1,
+            "seconds": 1.0,
+            "chosen": {"alpha": 0.5},
+            "warnings": [],
+            **more,
+        }
+        for method, mean in means.items()
+        for repeat in range(repeats)
+    }
+    return Results(Plan([dataset], list(means), [fraction], repeats), cells)
+
+
+def test_the_table_has_means_deviations_winners_and_the_printed_figures():
+    text = table2.to_markdown(made_up({"stl": 0.6, "mmtfl21": 0.88}, support_f1=0.5))
+    row = next(line for line in text.splitlines() if line.startswith("| D1 ("))
+    assert "0.600 ± 0.010 [0.55, +0.05]" in row
+    assert "**0.880** ± 0.010 [0.86, +0.02]" in row
+    assert "| D1 | 33 % | 0.500 | 0.500 |" in text
+
+
+def test_the_latex_table_is_balanced_and_has_the_same_numbers():
+    text = table2.to_latex(made_up({"stl": 0.6, "mmtfl21": 0.88}))
+    assert r"\textbf{0.880$\pm$0.010}" in text
+    assert r"0.86 ($+0.02$)" in text
+    body = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert len(body) == 3
+    assert {line.count("&") for line in body} == {3}
+    assert text.count("{") == text.count("}")
+
+
+def test_the_tidy_table_has_a_row_per_cell():
+    results = made_up({"stl": 0.6, "mmtfl21": 0.88})
+    rows = list(csv.DictReader(io.StringIO(results.to_csv())))
+    assert len(rows) == 6
+    assert json.loads(rows[0]["chosen"]) == {"alpha": 0.5}
+    assert [row["pooled"] for row in json.loads(results.to_json())["cells"]] == [
+        float(row["pooled"]) for row in rows
+    ]
+
+
+@pytest.mark.parametrize(("own", "holds"), [(0.88, True), (0.5, False)])
+def test_verdicts_tell_what_holds(own, holds):
+    (found,) = verdicts.verdicts(made_up({"stl": 0.6, "mmtfl21": own}))
+    assert "MMTFL(2,1) first" in found.claim
+    assert found.holds is holds
+    assert f"{own:.3f}" in found.numbers
+
+
+def test_verdicts_on_real_data_are_by_paired_differences():
+    # one hundredth behind on every split: small beside the spread of the splits, and yet sure
+    found = verdicts.verdicts(made_up({"stl": 0.60, "mmtfl22": 0.59}, dataset="sarcos", fraction=0.5))
+    assert [verdict.holds for verdict in found] == [False]
+    assert "0.010" in found[0].numbers
+
+
+def test_a_run_that_is_not_finished_is_judged_by_the_splits_it_has():
+    results = made_up({"mmtfl22": 0.93, "mmtfl21": 0.92}, dataset="sarcos", fraction=0.25)
+    del results.cells[Cell("sarcos", 0.25, 2, "mmtfl22")]
+    first = verdicts.verdicts(results)[0]
+    assert "at least 0.91" in first.claim
+    assert first.holds and "0.9250 by MMTFL(2,2)" in first.numbers
+
+
+def test_auto_is_judged_against_the_best_member():
+    members = {"mmtfl22": 0.5, "mmtfl11": 0.6, "mmtfl21": 0.7, "mmtfl12": 0.4}
+    for auto, holds in ((0.695, True), (0.68, False)):
+        found = verdicts.verdicts(made_up({**members, "auto": auto}))
+        (verdict,) = [v for v in found if "auto" in v.claim]
+        assert verdict.holds is holds
+
+
+def test_exact_closed_forms_hold_and_printed_ones_are_off_where_p_is_not_k():
+    for form in table1.check_closed_forms(seed=3):
+        assert form.exact_error < 1e-6
+        assert form.exact_lambda_error < 1e-12
+        same = form.p == form.k
+        assert (form.printed_error < 1e-6) is same
+        assert form.printed_lambda_error == pytest.approx(0.0 if same else 2 / 1.8899 - 1, abs=1e-4)
+
+
+def test_the_figure_shows_the_truth_and_every_method(tmp_path):
+    pytest.importorskip("matplotlib")
+    plan = Plan(["D1"], ["stl", "mmtfl21"])
+    store = Store(tmp_path / "run", plan.settings)
+    store.open()
+    coef = load_pool("D1", 0).coef
+    assert len(figure_cells(plan)) == 2
+    for cell in figure_cells(plan):
+        store.write(cell, {"coef": coef.tolist(), "pooled": 0.5, "support_f1": 1.0})
+    png, svg = draw_figure1(plan, store, tmp_path)
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert svg.read_text(encoding="utf-8").count("<image") == 3 + 1  # and the colour bar
+
+
+# -- standings ---------------------------------------------------------------------------------------------
+
+
+def standing_of(errors):
+    """Verdicts of methods with these errors per task, 20 held-out rows each."""
+    n_tasks = len(next(iter(errors.values())))
+    found = standings(
+        HeldOutErrors("r2", errors, np.full(n_tasks, 20)),
+        {name: 1 - values for name, values in errors.items()},
+    )
+    return [(standing.method, standing.verdict) for standing in found]
+
+
+def test_a_steady_difference_is_told_apart_and_one_task_of_miles_is_not():
+    base = np.linspace(0.3, 0.6, 12)
+    assert standing_of({"a": 1.2 * base, "b": base}) == [("b", "best"), ("a", "worse")]
+    # level in eleven tasks of twelve, and off by miles in one
+    wild = base * np.where(np.arange(12) % 2, 1.02, 0.98)
+    wild[3] = 160.0
+    assert standing_of({"a": wild, "b": base})[1][1] == "about as good as the best"
+
+
+# -- the baseline ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sparse_truth", [True, False])
+def test_single_tasks_are_as_good_as_those_of_scikit_learn(sparse_truth):
+    from sklearn.linear_model import LassoCV, RidgeCV
+
+    rng = np.random.default_rng(1)
+    task = np.repeat([0, 1, 2], 60)
+    X = rng.normal(size=(180, 30))
+    coef = rng.normal(size=(3, 30)) * ((np.arange(30) < 3) if sparse_truth else 1.0)
+    y = np.einsum("ij,ij->i", X, coef[task]) * np.array([1.0, 50.0, 0.01])[task]
+    y += rng.normal(size=180) * 0.5 * np.array([1.0, 50.0, 0.01])[task]
+    folds = [
+        (np.flatnonzero(np.arange(180) % 3 != k), np.flatnonzero(np.arange(180) % 3 == k)) for k in range(3)
+    ]
+    model = fit_single_tasks(X, y, task, folds)
+    new = rng.normal(size=(300, 30))
+    for t in range(3):
+        rows, truth = task == t, new @ coef[t] * [1.0, 50.0, 0.01][t]
+        theirs = LassoCV(cv=3) if sparse_truth else RidgeCV(np.geomspace(1e-3, 1e3, 40))
+        error = np.mean((theirs.fit(X[rows], y[rows]).predict(new) - truth) ** 2)
+        assert np.mean((model.decision(new, np.full(300, t)) - truth) ** 2) < 1.5 * error
+    if sparse_truth:
+        assert set(model.p) == {1}
+
+
+def test_single_tasks_do_not_mind_huge_units():
+    rng = np.random.default_rng(1)
+    task, X = np.repeat([0, 1], 30), rng.normal(size=(60, 4))
+    y = X[:, 0] + 0.1 * rng.normal(size=60)
+    parts = np.arange(60) % 3
+    folds = [(np.flatnonzero(parts != k), np.flatnonzero(parts == k)) for k in range(3)]
+    plain = fit_single_tasks(X, y, task, folds, standardize=True)
+    huge = fit_single_tasks(X * 2.0**1000, y * 2.0**900, task, folds, standardize=True)
+    np.testing.assert_array_equal(huge.coef, plain.coef * 2.0**-100)

@@ -1,0 +1,228 @@
+"""Held-out scores of each task: those of fits that have not seen the rows, computed by hand."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
+
+from mmtfl import (
+    DirtyRegressor,
+    MMTFLClassifier,
+    MMTFLClassifierCV,
+    MMTFLRegressor,
+    MMTFLRegressorCV,
+    SingleTaskClassifierCV,
+    SingleTaskRegressorCV,
+    TwoStrengthCV,
+)
+from mmtfl.datasets import make_tasks
+from mmtfl.model_selection import TaskKFold
+from mmtfl.model_selection.heldout import class_sums
+
+CV = TaskKFold(3, random_state=0)
+STRATIFIED = TaskKFold(3, random_state=0, stratify=True)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Three ragged tasks in mixed order, of different levels and units."""
+    data = make_tasks(3, [24, 36, 30], 8, n_informative=3, noise=0.7, random_state=0)
+    order = np.random.default_rng(0).permutation(90)
+    X, y, task = data.X[order], data.y[order], data.task[order]
+    return X, (y + task) * 10.0**task, np.array(["north", "south", "west"])[task]
+
+
+@pytest.fixture(scope="module")
+def classes(rows):
+    X, y, task = rows
+    noise = np.random.default_rng(1).normal(size=len(y))
+    score = np.array([(v - y[task == t].mean()) / y[task == t].std() for v, t in zip(y, task, strict=True)])
+    return X, np.where(score + noise > 0.5, "yes", "no"), task
+
+
+def by_task(task, score):
+    return [score(task == label) for label in np.unique(task)]
+
+
+# -- regression ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_r2_is_that_of_predictions_by_fits_without_the_rows(rows, scaled, weighted):
+    X, y, task = rows
+    weights = np.random.default_rng(2).uniform(0.2, 2.0, len(y)) if weighted else np.ones(len(y))
+    options = {"standardize": scaled, "scale_targets": scaled}
+    search = MMTFLRegressorCV((2, 2), 10, CV, **options).fit(X, y, task, weights if weighted else None)
+    predicted = np.empty(len(y))
+    for train, test in CV.split(X, y, task):
+        model = MMTFLRegressor(2, 2, search.alpha_, **options).fit(
+            X[train], y[train], task[train], weights[train]
+        )
+        predicted[test] = model.predict(X[test], task[test])
+    expected = by_task(task, lambda t: r2_score(y[t], predicted[t], sample_weight=weights[t]))
+    found = search.heldout_scores_
+    assert list(found) == ["task", "n_rows", "r2"]
+    assert_array_equal(found["task"], search.tasks_)
+    assert found["n_rows"].tolist() == [24, 36, 30]
+    assert_allclose(found["r2"], expected, atol=1e-3)  # paths of a search are rough
+    assert np.ptp(expected) > 0.05
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_r2_of_several_targets_on_the_same_rows(gaps):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(30, 5))
+    Y = X @ rng.normal(size=(5, 3)) + rng.normal(size=(30, 3))
+    if gaps:
+        Y[rng.random(Y.shape) < 0.2] = np.nan
+    folds = [
+        (np.flatnonzero(np.arange(30) % 3 != f), np.flatnonzero(np.arange(30) % 3 == f)) for f in range(3)
+    ]
+    search = MMTFLRegressorCV((2, 2), 8, folds).fit(X, Y)
+    predicted = np.empty_like(Y)
+    for train, test in folds:
+        predicted[test] = MMTFLRegressor(2, 2, search.alpha_).fit(X[train], Y[train]).predict(X[test])
+    seen = ~np.isnan(Y)
+    assert search.heldout_scores_["n_rows"].tolist() == seen.sum(axis=0).tolist()
+    expected = [r2_score(Y[seen[:, t], t], predicted[seen[:, t], t]) for t in range(3)]
+    assert_allclose(search.heldout_scores_["r2"], expected, atol=1e-3)
+
+
+def test_the_score_of_the_choice_follows_from_r2(rows):
+    # one fold of which each task has its rows: half the mean squared error is a sum over tasks
+    X, y, task = rows
+    (train, test), *_ = CV.split(X, y, task)
+    search = MMTFLRegressorCV(((2, 2), (1, 1)), 8, [(train, test)]).fit(X, y, task)
+    squares = by_task(task[test], lambda t: np.sum((y[test][t] - y[test][t].mean()) ** 2))
+    errors = np.array(squares) * (1.0 - search.heldout_scores_["r2"])
+    assert_allclose(search.best_score_, -0.5 * errors.sum() / len(test), rtol=1e-9)
+
+
+def test_units_of_the_target_do_not_matter_however_extreme(rows):
+    X, y, task = rows
+    options = {"scale_targets": True, "standardize": True}
+    plain = MMTFLRegressorCV((2, 2), 6, CV, **options).fit(X, y, task)
+    for unit in (1e-170, 1e170):
+        other = MMTFLRegressorCV((2, 2), 6, CV, **options).fit(X, y * unit, task)
+        assert_allclose(other.heldout_scores_["r2"], plain.heldout_scores_["r2"], rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::mmtfl.SmallTaskWarning")
+def test_tasks_without_a_score_are_nan(rows):
+    X, y, task = (part.copy() for part in rows)
+    task[:1], y[task == "south"] = "alone", 0.1
+    folds = [(train, test) for train, test in CV.split(X, y, task)]
+    folds[0] = (
+        folds[0][0],
+        np.append(folds[0][1], 0),
+    )  # the only row of its task is tested where it is trained
+    folds = [(np.union1d(train, [0]), test) for train, test in folds]
+    found = MMTFLRegressorCV((2, 2), 5, folds).fit(X, y, task).heldout_scores_
+    assert dict(zip(found["task"], np.isnan(found["r2"]), strict=True)) == {
+        "alone": True, "north": False, "south": True, "west": False
+    }  # fmt: skip
+    assert found["n_rows"][0] == 1
+
+
+# -- classes -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scoring", [None, "auc"])
+def test_scores_of_classes_are_those_of_fits_without_the_rows(classes, scoring):
+    X, y, task = classes
+    search = MMTFLClassifierCV((2, 2), 8, STRATIFIED, scoring=scoring).fit(X, y, task)
+    log_odds, pairs = np.empty(len(y)), {label: [] for label in np.unique(task)}
+    for train, test in STRATIFIED.split(X, y, task):
+        model = MMTFLClassifier(2, 2, search.alpha_).fit(X[train], y[train], task[train])
+        log_odds[test] = model.decision_function(X[test], task[test])
+        for label, found in pairs.items():
+            own = test[task[test] == label]
+            yes, no = log_odds[own[y[own] == "yes"]], log_odds[own[y[own] == "no"]]
+            found += (yes[:, None] > no).ravel().tolist()
+    found = search.heldout_scores_
+    assert list(found) == ["task", "n_rows", "accuracy", "auc", "base_rate"]
+    says = np.where(log_odds > 0, "yes", "no")
+    assert_allclose(found["accuracy"], by_task(task, lambda t: accuracy_score(y[t], says[t])), atol=1e-9)
+    assert_allclose(found["auc"], [np.mean(found) for found in pairs.values()], atol=0.02)
+    base = by_task(task, lambda t: max(np.mean(y[t] == "yes"), np.mean(y[t] == "no")))
+    assert_allclose(found["base_rate"], base)
+    assert min(base) > 0.5
+
+
+def test_weight_two_is_a_repeated_row(classes):
+    X, y, task = classes
+    twice = np.random.default_rng(4).random(len(y)) < 0.3
+    fold = np.random.default_rng(5).permutation(np.arange(len(y)) % 3)
+    where = np.concatenate([np.arange(len(y)), np.flatnonzero(twice)])
+
+    def folds(fold):
+        return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(3)]
+
+    weighted = MMTFLClassifierCV((2, 2), 4, folds(fold)).fit(X, y, task, 1.0 + twice)
+    repeated = MMTFLClassifierCV((2, 2), 4, folds(fold[where])).fit(X[where], y[where], task[where])
+    for name in ("accuracy", "base_rate"):
+        assert_allclose(weighted.heldout_scores_[name], repeated.heldout_scores_[name], rtol=1e-9)
+    assert_allclose(weighted.heldout_scores_["auc"], repeated.heldout_scores_["auc"], atol=0.02)
+
+
+def test_without_any_feature_every_pair_is_a_tie(classes):
+    X, y, task = classes
+    search = MMTFLClassifierCV((2, 2), [1e6], STRATIFIED).fit(X, y, task)
+    assert not search.coef_.any()
+    assert_array_equal(search.heldout_scores_["auc"], 0.5)
+    assert_allclose(search.heldout_scores_["accuracy"], search.heldout_scores_["base_rate"])
+
+
+def test_sums_of_classes_are_those_of_all_pairs():
+    rng = np.random.default_rng(6)
+    task, y = rng.integers(0, 4, 60), rng.choice([-1.0, 1.0], 60)
+    y[task == 3] = 1.0
+    z, weights = rng.integers(-3, 4, 60) / 2.0, rng.uniform(0.5, 2.0, 60)
+    right, in_order = class_sums(y, z, weights, task, 5)
+    for t in range(5):
+        own = task == t
+        assert_allclose(right[t], weights[own & ((z > 0) == (y > 0))].sum())
+        yes, no = np.flatnonzero(own & (y > 0)), np.flatnonzero(own & (y < 0))
+        each = (z[yes][:, None] > z[no]) + 0.5 * (z[yes][:, None] == z[no])
+        assert_allclose(in_order[t], np.sum(each * weights[yes][:, None] * weights[no]), atol=1e-12)
+        if yes.size and no.size:
+            area = roc_auc_score(y[own], z[own], sample_weight=weights[own])
+            assert_allclose(in_order[t] / (weights[yes].sum() * weights[no].sum()), area)
+
+
+# -- every search --------------------------------------------------------------------------------------------
+
+
+def test_one_strength_per_task_has_the_scores_of_each_task_alone(rows, classes):
+    for Search, (X, y, task), cv in (
+        (SingleTaskRegressorCV, rows, CV),
+        (SingleTaskClassifierCV, classes, STRATIFIED),
+    ):
+        found = Search(p=1, alphas=6, cv=cv, per_task=True).fit(X, y, task).heldout_scores_
+        folds = list(cv.split(X, y, task))
+        for t, label in enumerate(np.unique(task)):
+            own = np.flatnonzero(task == label)
+            cut = [[np.flatnonzero(np.isin(own, part)) for part in fold] for fold in folds]
+            alone = Search(p=1, alphas=6, cv=cut).fit(X[own], y[own]).heldout_scores_
+            assert found["task"][t] == label
+            for name in set(found) - {"task"}:
+                assert_allclose(found[name][t], alone[name][0], rtol=1e-6, atol=1e-6, err_msg=name)
+
+
+def test_two_strengths_have_the_scores_of_fits_without_the_rows(rows):
+    X, y, task = rows
+    search = TwoStrengthCV(DirtyRegressor(scale_targets=True), strengths=4, cv=CV, n_jobs=2).fit(X, y, task)
+    predicted = np.empty(len(y))
+    for train, test in CV.split(X, y, task):
+        model = DirtyRegressor(**search.best_params_, scale_targets=True).fit(X[train], y[train], task[train])
+        predicted[test] = model.predict(X[test], task[test])
+    expected = by_task(task, lambda t: r2_score(y[t], predicted[t]))
+    assert_allclose(search.heldout_scores_["r2"], expected, atol=2e-3)
+    assert_array_equal(search.heldout_scores_["task"], search.tasks_)
+
+
+def test_scores_do_not_depend_on_the_number_of_threads(rows):
+    X, y, task = rows
+    one, two = (MMTFLRegressorCV(alphas=5, cv=CV, n_jobs=n).fit(X, y, task) for n in (1, 2))
+    assert_array_equal(one.heldout_scores_["r2"], two.heldout_scores_["r2"])

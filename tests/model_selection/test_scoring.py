@@ -1,0 +1,472 @@
+"""Scores by task agree with scikit-learn's on each task, and the scorer finds its way to the tasks."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose
+from sklearn import config_context
+from sklearn import metrics as skm
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from mmtfl.model_selection import TaskKFold, per_task_scores, task_scorer
+from mmtfl.model_selection.metrics import mean_task_score, pooled_score
+
+TASKS = np.array(["a", "b", "c"])
+
+
+@pytest.fixture
+def regression():
+    rng = np.random.default_rng(0)
+    task = rng.permutation(np.repeat(TASKS, [5, 9, 30]))
+    y = rng.standard_normal(44) + (task == "c")
+    return y, y + 0.5 * rng.standard_normal(44), task
+
+
+@pytest.fixture
+def classification():
+    rng = np.random.default_rng(1)
+    task = rng.permutation(np.repeat(TASKS, [10, 20, 30]))
+    score = rng.standard_normal(60)
+    y = (score + rng.standard_normal(60) > 0).astype(int)
+    return y, 1 / (1 + np.exp(-score)), task
+
+
+class ByTask(BaseEstimator):
+    """One model per task; the tasks come as an argument, or from a column of the frame."""
+
+    __metadata_request__fit = {"task": True}  # noqa: RUF012
+    __metadata_request__predict = {"task": True}  # noqa: RUF012
+    __metadata_request__predict_proba = {"task": True}  # noqa: RUF012
+
+    def __init__(self, model=None, task_column=None):
+        self.model, self.task_column = model, task_column
+
+    def _read(self, X, task):
+        if self.task_column is not None:
+            assert task is None
+            return np.asarray(X.drop(columns=self.task_column)), np.asarray(X[self.task_column])
+        return np.asarray(X), np.asarray(task)
+
+    def fit(self, X, y, task=None):
+        X, task = self._read(X, task)
+        self.models_ = {t: clone(self.model).fit(X[task == t], y[task == t]) for t in np.unique(task)}
+        if hasattr(self.model, "predict_proba"):
+            self.classes_ = np.unique(y)
+        return self
+
+    def _each(self, method, X, task):
+        X, task = self._read(X, task)
+        return np.array([getattr(self.models_[t], method)(x[None])[0] for x, t in zip(X, task, strict=True)])
+
+    def predict(self, X, task=None):
+        return self._each("predict", X, task)
+
+
+class RegressorByTask(RegressorMixin, ByTask):
+    pass
+
+
+class ClassifierByTask(ClassifierMixin, ByTask):
+    def predict_proba(self, X, task=None):
+        return self._each("predict_proba", X, task)
+
+
+@pytest.fixture
+def problem():
+    """Tasks with opposite slopes: a model that ignores the task predicts nothing."""
+    rng = np.random.default_rng(2)
+    task = rng.permutation(np.repeat(["up", "down"], 30))
+    X = rng.standard_normal((60, 2))
+    return X, X[:, 0] * np.where(task == "up", 1.0, -1.0) + 0.1 * rng.standard_normal(60), task
+
+
+# -- scores ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "sign"),
+    [
+        ("r2", skm.r2_score, 1),
+        ("neg_mean_squared_error", skm.mean_squared_error, -1),
+        ("neg_mean_absolute_error", skm.mean_absolute_error, -1),
+        ("explained_variance", skm.explained_variance_score, 1),
+        ("neg_median_absolute_error", skm.median_absolute_error, -1),
+    ],
+)
+def test_regression_scores_are_those_of_scikit_learn_on_each_task(regression, name, function, sign):
+    y, predicted, task = regression
+    scores = per_task_scores(y, predicted, task, name)
+    expected = {t: sign * function(y[task == t], predicted[task == t]) for t in TASKS.tolist()}
+    assert list(scores) == TASKS.tolist()
+    assert_allclose(list(scores.values()), list(expected.values()), rtol=1e-12)
+    assert_allclose(mean_task_score(y, predicted, task, name), np.mean(list(expected.values())))
+    assert_allclose(pooled_score(y, predicted, name), sign * function(y, predicted))
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "sign", "hard"),
+    [
+        ("accuracy", skm.accuracy_score, 1, True),
+        ("f1", skm.f1_score, 1, True),
+        ("balanced_accuracy", skm.balanced_accuracy_score, 1, True),
+        ("roc_auc", skm.roc_auc_score, 1, False),
+        ("average_precision", skm.average_precision_score, 1, False),
+        ("neg_log_loss", skm.log_loss, -1, False),
+        ("neg_brier_score", skm.brier_score_loss, -1, False),
+    ],
+)
+def test_classification_scores_are_those_of_scikit_learn_on_each_task(
+    classification, name, function, sign, hard
+):
+    y, probability, task = classification
+    predicted = (probability > 0.5).astype(int) if hard else probability
+    scores = per_task_scores(y, predicted, task, name)
+    expected = [sign * function(y[task == t], predicted[task == t]) for t in TASKS]
+    assert len(set(expected)) > 1
+    assert_allclose(list(scores.values()), expected, rtol=1e-12)
+
+
+def test_accuracy_takes_strings_floats_and_objects(classification):
+    y, probability, task = classification
+    predicted = (probability > 0.5).astype(int)
+    expected = mean_task_score(y, predicted, task, "accuracy")
+    names = np.array(["no", "yes"])
+    assert 0.5 < expected < 1
+    assert mean_task_score(names[y], names[predicted], task, "accuracy") == expected
+    assert mean_task_score(names[y].astype(object), names[predicted], task, "accuracy") == expected
+    assert mean_task_score(y.astype(float), predicted, task, "accuracy") == expected
+
+
+def test_macro_and_pooled_differ_where_task_sizes_do(regression):
+    y, predicted, task = regression
+    macro, pooled = mean_task_score(y, predicted, task), pooled_score(y, predicted)
+    assert abs(macro - pooled) > 0.01
+
+
+@pytest.mark.parametrize("constant", [0.1, 1e-200, 3.0, 1e200])
+def test_r2_of_a_constant_task_is_one_if_met_and_zero_otherwise(constant):
+    y = np.concatenate([np.full(7, constant), np.arange(7.0)])
+    task = np.repeat([0, 1], 7)
+    missed = y.copy()
+    missed[0] *= 2
+    assert per_task_scores(y, y, task) == {0: 1.0, 1: 1.0}
+    assert per_task_scores(y, missed, task) == {0: 0.0, 1: 1.0}
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-8, 1e200])
+def test_r2_does_not_depend_on_the_unit(regression, scale):
+    y, predicted, task = regression
+    assert_allclose(
+        mean_task_score(y * scale, predicted * scale, task), mean_task_score(y, predicted, task), rtol=1e-10
+    )
+
+
+def test_r2_stands_a_large_offset(regression):
+    y, predicted, task = regression
+    offset = 2.0**26
+    assert_allclose(
+        mean_task_score(y + offset, predicted + offset, task), mean_task_score(y, predicted, task), rtol=1e-6
+    )
+
+
+def test_columns_are_tasks_and_nan_is_not_observed():
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((12, 3))
+    predicted = Y + rng.standard_normal((12, 3))
+    Y[3, 0] = Y[5:9, 2] = np.nan
+    seen = ~np.isnan(Y)
+    expected = [skm.r2_score(Y[seen[:, t], t], predicted[seen[:, t], t]) for t in range(3)]
+    assert_allclose(list(per_task_scores(Y, predicted).values()), expected)
+    assert_allclose(mean_task_score(Y, predicted), np.mean(expected))
+    assert_allclose(pooled_score(Y, predicted), skm.r2_score(Y[seen], predicted[seen]))
+    frame = pd.DataFrame(Y, columns=["u", "v", "w"])
+    assert_allclose(list(per_task_scores(frame, predicted).values()), expected)
+    assert list(per_task_scores(frame, predicted)) == ["u", "v", "w"]
+    assert list(per_task_scores(pl.from_pandas(frame, nan_to_null=False), predicted)) == ["u", "v", "w"]
+
+
+def test_without_labels_it_is_the_plain_metric(regression):
+    y, predicted, _ = regression
+    assert mean_task_score(y, predicted) == skm.r2_score(y, predicted)
+    assert per_task_scores(y, predicted) == {0: skm.r2_score(y, predicted)}
+    assert mean_task_score([1], [1], None, "accuracy") == 1.0
+
+
+def test_own_functions_and_scorers_are_metrics(classification):
+    y, probability, task = classification
+    predicted = (probability > 0.5).astype(int)
+    worst = per_task_scores(y, predicted, task, lambda a, b: -float(np.sum(a != b)))
+    assert worst == {t: -float(np.sum(y[task == t] != predicted[task == t])) for t in TASKS.tolist()}
+    scorer = skm.make_scorer(skm.fbeta_score, beta=2, greater_is_better=False)
+    expected = [-skm.fbeta_score(y[task == t], predicted[task == t], beta=2) for t in TASKS]
+    assert_allclose(list(per_task_scores(y, predicted, task, scorer).values()), expected)
+
+
+# -- tasks left out --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", ["r2", "accuracy", "neg_mean_squared_error", "neg_log_loss"])
+def test_a_task_of_one_row_is_left_out_and_named(metric):
+    y, predicted, task = np.array([0, 1, 1]), np.array([0, 0, 1]), ["a", "a", "lone"]
+    if metric == "neg_log_loss":
+        predicted = np.array([0.2, 0.6, 0.9])
+    with pytest.warns(UserWarning, match=r"task 'lone' \(fewer than two rows\)") as caught:
+        mean = mean_task_score(y, predicted, task, metric)
+    assert len(caught) == 1
+    assert_allclose(mean, per_task_scores(y[:2], predicted[:2], task[:2], metric)["a"])
+    with pytest.warns(UserWarning, match="lone"):
+        assert np.isnan(per_task_scores(y, predicted, task, metric)["lone"])
+
+
+def test_a_task_of_one_class_is_left_out_of_auc_but_not_of_log_loss():
+    y = np.array([0, 1, 0, 1, 1, 1])
+    probability, task = np.array([0.2, 0.7, 0.4, 0.3, 0.9, 0.6]), ["a", "a", "a", "a", "b", "b"]
+    with pytest.warns(UserWarning, match=r"task 'b' \(one class only\)") as caught:
+        mean = mean_task_score(y, probability, task, "roc_auc")
+    assert len(caught) == 1
+    assert mean == skm.roc_auc_score(y[:4], probability[:4])
+    losses = per_task_scores(y, probability, task, "neg_log_loss")
+    assert_allclose(losses["b"], np.mean(np.log([0.9, 0.6])))
+
+
+def test_many_left_out_tasks_make_one_short_warning():
+    task = np.concatenate([np.zeros(5, dtype=int), np.arange(1, 101)])
+    y = np.random.default_rng(0).standard_normal(105)
+    with pytest.warns(UserWarning, match="tasks 1, 2, 3, 4, 5 and 95 more") as caught:
+        assert mean_task_score(y, y, task) == 1.0
+    assert len(caught) == 1
+
+
+def test_nothing_to_score_is_nan_with_a_warning():
+    with pytest.warns(UserWarning, match="fewer than two rows"):
+        assert np.isnan(mean_task_score([1.0, 2.0], [1.0, 2.0], [0, 1]))
+
+
+def test_a_column_without_observations_is_left_out():
+    Y = np.array([[1.0, np.nan], [2.0, np.nan], [3.0, np.nan]])
+    with pytest.warns(UserWarning, match="task 1 "):
+        assert mean_task_score(Y, np.zeros((3, 2)) + Y[:, :1]) == 1.0
+
+
+def test_whether_a_task_is_scored_does_not_depend_on_predictions(classification):
+    y, _, task = classification
+    scores = per_task_scores(y, np.zeros_like(y), task, "precision")
+    assert scores == dict.fromkeys(TASKS.tolist(), 0.0)
+
+
+def test_wrong_input_is_named(regression):
+    y, predicted, task = regression
+    with pytest.raises(ValueError, match="'neg_mean_squared_error'"):
+        per_task_scores(y, predicted, task, "neg_mean_square_error")
+    with pytest.raises(TypeError, match="metric=3"):
+        per_task_scores(y, predicted, task, 3)
+    with pytest.raises(ValueError, match="y_pred has 43"):
+        per_task_scores(y, predicted[1:], task)
+    with pytest.raises(ValueError, match="task has 43"):
+        per_task_scores(y, predicted, task[1:])
+    with pytest.raises(ValueError, match="task=None"):
+        per_task_scores(np.column_stack([y, y]), np.column_stack([y, y]), task)
+    with pytest.raises(ValueError, match=r"'r2' failed on task 'a'.*NaN"):
+        per_task_scores(y, np.full(44, np.nan), task)
+    with pytest.raises(ValueError, match=r"'accuracy' failed on task 'a'.*continuous"):
+        per_task_scores(y, predicted, task, "accuracy")
+
+
+# -- the scorer ------------------------------------------------------------------------------------------
+
+
+def test_scorer_hands_the_task_to_predict(problem):
+    X, y, task = problem
+    model = RegressorByTask(LinearRegression()).fit(X, y, task)
+    expected = mean_task_score(y, model.predict(X, task), task)
+    assert expected > 0.9
+    assert task_scorer()(model, X, y, task=task) == expected
+    pooled = task_scorer(average="pooled")(model, X, y, task=task)
+    assert pooled == skm.r2_score(y, model.predict(X, task))
+
+
+def test_scorer_finds_the_tasks_in_the_column_of_the_estimator(problem):
+    X, y, task = problem
+    frame = pd.DataFrame(X, columns=["u", "v"]).assign(site=task)
+    model = RegressorByTask(LinearRegression(), task_column="site").fit(frame, y)
+    expected = mean_task_score(y, model.predict(frame), task)
+    assert expected != pooled_score(y, model.predict(frame))
+    assert task_scorer()(model, frame, y) == expected
+    assert task_scorer()(make_pipeline("passthrough", model), frame, y) == expected
+
+
+def test_scorer_needs_the_column_to_be_there(problem):
+    X, y, _ = problem
+    model = Ridge().fit(X, y)
+    model.task_column = "site"
+    with pytest.raises(ValueError, match="task_column='site' names no column"):
+        task_scorer()(model, X, y)
+
+
+def test_scorer_scores_models_that_know_no_tasks(problem):
+    X, y, task = problem
+    for model in (Ridge(), make_pipeline(StandardScaler(), Ridge())):
+        model.fit(X, y)
+        assert task_scorer()(model, X, y, task=task) == mean_task_score(y, model.predict(X), task)
+        assert task_scorer()(model, X, y) == skm.r2_score(y, model.predict(X))
+
+
+def test_scorer_reads_two_dimensional_targets(problem):
+    X, y, _ = problem
+    Y = np.column_stack([y, X[:, 1]])
+    model = Ridge().fit(X, Y)
+    Y[4, 0] = np.nan
+    assert task_scorer()(model, X, Y) == mean_task_score(Y, model.predict(X))
+    assert task_scorer(average="pooled")(model, X, Y) == pooled_score(Y, model.predict(X))
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "roc_auc", "neg_log_loss", "neg_brier_score"])
+def test_scorer_asks_for_the_response_the_metric_needs(problem, metric):
+    X, y, task = problem
+    y = (y > 0).astype(int)
+    model = ClassifierByTask(LogisticRegression()).fit(X, y, task)
+    hard = metric in ("accuracy", "f1")
+    response = model.predict(X, task) if hard else model.predict_proba(X, task)[:, 1]
+    assert task_scorer(metric)(model, X, y, task=task) == pytest.approx(
+        np.mean(list(per_task_scores(y, response, task, metric).values()))
+    )
+
+
+def test_single_model_scores_equal_those_of_scikit_learn(problem):
+    X, y, _ = problem
+    y = np.where(y + X[:, 1] > 0, "yes", "no")
+    model = LogisticRegression().fit(X, y)
+    for metric in ("accuracy", "roc_auc", "neg_log_loss", "balanced_accuracy"):
+        assert_allclose(task_scorer(metric)(model, X, y), skm.get_scorer(metric)(model, X, y))
+    for positive in ("no", "yes"):
+        for function, response in [
+            (skm.f1_score, "predict"),
+            (skm.average_precision_score, "decision_function"),
+            (skm.brier_score_loss, "predict_proba"),
+        ]:
+            scorer = skm.make_scorer(function, response_method=response, pos_label=positive)
+            assert_allclose(task_scorer(scorer)(model, X, y), scorer(model, X, y))
+
+
+def test_log_loss_knows_the_classes_of_the_estimator(problem):
+    X, y, _ = problem
+    y = (y > 0).astype(int)
+    model = LogisticRegression().fit(X, y)
+    rows = y == 1
+    task = np.arange(rows.sum()) % 2
+    score = task_scorer("neg_log_loss")(model, X[rows], y[rows], task=task)
+    probability = model.predict_proba(X[rows])[:, 1]
+    assert_allclose(score, np.mean([np.log(probability[task == t]).mean() for t in (0, 1)]))
+
+
+def test_several_targets_with_probabilities(problem):
+    X, y, _ = problem
+    Y = np.column_stack([y > 0, X[:, 1] > 0]).astype(int)
+    model = DummyClassifier(strategy="prior").fit(X, Y)
+    expected = -np.mean([skm.log_loss(Y[:, t], np.full(60, Y[:, t].mean())) for t in range(2)])
+    assert_allclose(task_scorer("neg_log_loss")(model, X, Y), expected)
+
+
+def test_grid_search_hands_the_task_to_the_scorer(problem):
+    X, y, task = problem
+    with config_context(enable_metadata_routing=True):
+        search = GridSearchCV(
+            RegressorByTask(Ridge()),
+            {"model": [Ridge(1e-3), Ridge(1e6)]},
+            scoring=task_scorer("r2"),
+            cv=TaskKFold(3, random_state=0),
+            error_score="raise",
+        ).fit(X, y, task=task)
+        assert search.best_params_["model"].alpha == 1e-3
+        assert search.best_score_ > 0.9
+        assert search.score(X, y, task=task) == task_scorer("r2")(search, X, y, task=task)
+
+
+def test_several_scorers_at_once_and_pipelines(problem):
+    X, y, task = problem
+    with config_context(enable_metadata_routing=True):
+        model = make_pipeline(StandardScaler(), RegressorByTask(Ridge()))
+        result = cross_validate(
+            model,
+            X,
+            y,
+            scoring={"r2": task_scorer(), "pooled": task_scorer("neg_mean_squared_error", average="pooled")},
+            cv=TaskKFold(3, random_state=0),
+            params={"task": task},
+        )
+    assert result["test_r2"].min() > 0.9
+    assert result["test_pooled"].max() < 0
+
+
+def test_scorer_always_returns_a_float(problem):
+    X, y, task = problem
+    model = Ridge().fit(X, y)
+    for average in ("macro", "pooled"):
+        for metric in ("r2", "neg_mean_squared_error", skm.r2_score):
+            assert type(task_scorer(metric, average=average)(model, X, y, task=task)) is float
+
+
+def test_scorer_survives_pickle_and_shows_itself(problem):
+    X, y, task = problem
+    model = Ridge().fit(X, y)
+    scorer = task_scorer("neg_mean_squared_error", average="pooled")
+    again = pickle.loads(pickle.dumps(scorer))
+    assert repr(again) == "task_scorer('neg_mean_squared_error', average='pooled')"
+    assert again(model, X, y, task=task) == scorer(model, X, y, task=task)
+
+
+def a_scorer(estimator, X, y=None):
+    return 1.0
+
+
+@pytest.mark.parametrize(
+    "scorer",
+    [a_scorer, lambda model, X, y: 1.0, task_scorer("r2"), {"r2": "r2"}],
+    ids=["named", "three", "ours", "dict"],
+)
+def test_what_scores_an_estimator_is_no_metric(scorer):
+    with pytest.raises(TypeError, match=r"metric\(y_true, y_pred\)"):
+        task_scorer(scorer)
+
+
+@pytest.mark.parametrize("metric", [min, np.maximum, lambda *both: 1.0, lambda y, z, squared=True: 1.0])
+def test_functions_of_two_arguments_are_metrics(metric):
+    assert repr(task_scorer(metric)).startswith("task_scorer(")
+
+
+def test_wrong_options_of_the_scorer_are_named(problem):
+    X, y, _ = problem
+    with pytest.raises(ValueError, match="per_task_scores"):
+        task_scorer(average=None)
+    with pytest.raises(ValueError, match="'neg_mean_squared_error'"):
+        task_scorer("mean_squared_error")
+    with pytest.raises(ValueError, match="greater_is_better=False"):
+        task_scorer(skm.mean_squared_error)
+    with pytest.raises(TypeError, match="needs predict_proba, which Ridge does not have"):
+        task_scorer("neg_log_loss")(Ridge().fit(X, y), X, y)
+
+
+def test_of_thousands_of_small_tasks_each_counts_once():
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(5000), rng.integers(2, 6, size=5000))
+    y = rng.standard_normal(len(task))
+    predicted = y + 0.5 * rng.standard_normal(len(task))
+    expected = np.mean([skm.r2_score(y[task == t], predicted[task == t]) for t in range(50)])
+    few = task < 50
+    assert_allclose(mean_task_score(y[few], predicted[few], task[few]), expected)
+    sizes = []
+    mean_task_score(y, predicted, task, lambda a, b: sizes.append(len(a)) or 0.0)
+    assert sizes == np.bincount(task).tolist()
+
+
+def test_predictions_beyond_all_measure_score_minus_infinity():
+    y, task = np.tile([0.0, 1e-3], 2), [0, 0, 1, 1]
+    assert per_task_scores(y, [1e200, 0.0, 0.0, 1e-3], task) == {0: -np.inf, 1: 1.0}

@@ -1,0 +1,448 @@
+"""The other displays: data on the artists, limits, hostile names, and models for which they make no sense."""
+
+import time
+from itertools import pairwise
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+
+import mmtfl
+from mmtfl import (
+    CappedRegressor,
+    DirtyClassifier,
+    DirtyRegressor,
+    LowRankRegressor,
+    MMTFLClassifier,
+    MMTFLRegressor,
+    MMTFLRegressorCV,
+    RobustRegressor,
+    SingleTaskRegressorCV,
+    TwoStrengthCV,
+)
+from mmtfl.datasets import make_tasks
+from mmtfl.plots import (
+    HistoryDisplay,
+    PathDisplay,
+    PredictionDisplay,
+    SearchDisplay,
+    SharedPartDisplay,
+    SharingMapDisplay,
+    text_labels,
+)
+from mmtfl.plots.figures import Style
+from mmtfl.plots.search_display import Curve
+from mmtfl.plots.text_labels import shown
+from mmtfl.report.charts import history_chart
+from report.fitted import HOSTILE, mixed, model_of
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_tasks(n_tasks=4, n_samples=40, n_features=10, n_informative=3, noise=0.5, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def search(data):
+    return MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=15, cv=3).fit(data.X, data.y, task=data.task)
+
+
+@pytest.fixture(scope="module")
+def classes():
+    return make_tasks(
+        n_tasks=3, n_samples=60, n_features=6, n_informative=2, classification=True, random_state=0
+    )
+
+
+# -- the shared part -----------------------------------------------------------------------------------------
+
+
+def test_points_are_c_against_the_number_of_tasks():
+    A = mixed(40, 8)
+    model = model_of(A)
+    display = SharedPartDisplay.from_estimator(model)
+    n_using = np.count_nonzero(A, axis=1)
+    for kind, wanted in (
+        ("shared", n_using == 8),
+        ("partial", (n_using > 1) & (n_using < 8)),
+        ("single", n_using == 1),
+    ):
+        x, y = np.asarray(display.points_[kind].get_offsets()).T
+        assert_allclose(y, model.c_[wanted])
+        assert np.all(np.abs(x - n_using[wanted]) <= 0.3)
+    assert display.ax_.get_ylim()[0] == 0.0
+
+
+def test_the_jitter_is_the_same_each_time_and_for_any_order_of_features():
+    A, names = mixed(40, 8), np.array([f"f{j:02d}" for j in range(40)])
+    order = np.random.default_rng(0).permutation(40)
+    one = SharedPartDisplay.from_estimator(model_of(A, features=names))
+    other = SharedPartDisplay.from_estimator(model_of(A[order], features=names[order]))
+    for kind in one.points_:
+        first, second = (np.asarray(display.points_[kind].get_offsets()) for display in (one, other))
+        assert_allclose(first[np.lexsort(first.T)], second[np.lexsort(second.T)])
+
+
+@pytest.mark.parametrize(("n_features", "n_tasks"), [(5, 3), (5000, 3), (5000, 300)])
+def test_names_of_the_largest_features_do_not_overlap(n_features, n_tasks):
+    display = SharedPartDisplay.from_estimator(model_of(mixed(n_features, n_tasks)))
+    display.figure_.canvas.draw()
+    boxes = [label.get_window_extent() for label in display.labels_]
+    assert boxes
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    largest = display.features[np.argmax(display.size)]
+    assert display.labels_[0].get_text() == largest
+
+
+def test_one_model_per_task_shows_sizes_since_c_says_nothing(data):
+    model = SingleTaskRegressorCV(p=1, alphas=8, cv=3).fit(data.X, data.y, task=data.task)
+    display = SharedPartDisplay.from_estimator(model)
+    assert_allclose(display.size, np.linalg.norm(model.coef_, axis=0))
+    assert display.ax_.get_ylabel().startswith("size of the coefficients")
+
+
+# -- the path ------------------------------------------------------------------------------------------------
+
+
+def test_lines_are_norms_of_coefficients_and_the_choice_is_marked(search):
+    display = PathDisplay.from_estimator(search, n_labels=3)
+    path = search.path_
+    sizes = np.array([np.linalg.norm(path.coef(i), axis=0) for i in range(len(path))])
+    at = int(np.argmin(np.abs(path.alphas - search.alpha_)))
+    largest = np.argsort(-sizes[at])[:3]
+    for line, j in zip(display.lines_, largest, strict=True):
+        assert_allclose(line.get_xdata(), path.alphas)
+        assert_allclose(line.get_ydata(), sizes[:, j])
+    upper, lower = display.axes_
+    assert upper.get_xscale() == lower.get_xscale() == "log"
+    assert_array_equal(lower.lines[0].get_ydata(), path.n_kept)
+    assert_allclose(lower.lines[1].get_xdata(), search.alpha_)
+    assert [text.get_text() for text in upper.get_legend().get_texts()] == [f"x{j}" for j in largest]
+
+
+def test_the_path_function_can_be_drawn_with_names_and_in_axes_of_a_figure(data):
+    found = mmtfl.path(data.X, data.y, data.task, p=2, k=2, alphas=10)
+    figure, axes = plt.subplots(1, 2, layout="constrained")
+    display = PathDisplay.from_path(found, features=HOSTILE[:10], ax=axes[1])
+    figure.canvas.draw()
+    assert display.figure_ is figure
+    names = {text.get_text() for text in display.ax_.get_legend().get_texts()}
+    assert {"$x", "a_b$"} & names
+    assert len(names) == 8
+    with pytest.raises(ValueError, match="3 names were given for 10 features"):
+        PathDisplay.from_path(found, features=["a", "b", "c"])
+
+
+def test_thousands_of_lines_are_drawn_soon():
+    rng = np.random.default_rng(0)
+    alphas = np.geomspace(1.0, 1e-3, 100)
+    sizes = np.maximum(rng.normal(size=5000) - 3 * alphas[:, None], 0.0)
+    start = time.process_time()
+    display = PathDisplay(alphas, sizes, features=np.array([f"x{j}" for j in range(5000)])).plot()
+    display.figure_.canvas.draw()
+    assert time.process_time() - start < 5.0
+    assert len(display.lines_) == 8
+
+
+# -- the search ----------------------------------------------------------------------------------------------
+
+
+def test_curves_are_the_table_of_scores_with_standard_errors(search):
+    display = SearchDisplay.from_estimator(search, relative=False)
+    table = pd.DataFrame(search.cv_results_)
+    assert len(display.curves) == 2
+    for curve, (p, k) in zip(display.curves, ((2, 2), (2, 1)), strict=True):
+        rows = table[(table.p == p) & (table.k == k)]
+        folds = rows[[name for name in table if name.startswith("split")]].to_numpy()
+        assert_allclose(curve.mean, rows.mean_test_score)
+        assert_allclose(curve.error, folds.std(axis=1, ddof=1) / np.sqrt(3))
+    winner = display.curves[1 if search.best_k_ == 1 else 0]
+    assert winner.strength[winner.chosen] == search.alpha_
+    assert_allclose(display.marks_["chosen"].get_xdata(), search.alpha_)
+    assert_allclose(display.marks_["chosen"].get_ydata(), search.best_score_)
+    assert_allclose(display.lines_[0].get_ydata(), winner.mean)
+    low, high = display.ax_.get_ylim()
+    assert low < search.best_score_ < high
+
+
+def test_grids_of_their_own_are_drawn_as_shares_and_common_ones_as_they_are(data, search):
+    assert SearchDisplay.from_estimator(search).relative
+    common = MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=[1.0, 0.1, 0.01], cv=3)
+    display = SearchDisplay.from_estimator(common.fit(data.X, data.y, task=data.task))
+    assert not display.relative
+    assert display.ax_.get_xlabel() == "alpha, the strength"
+
+
+def test_the_one_standard_error_choice_leaves_the_best_as_an_open_mark(data):
+    model = MMTFLRegressorCV(pk=(2, 2), alphas=30, cv=3, selection="one_se").fit(
+        data.X, data.y, task=data.task
+    )
+    display = SearchDisplay.from_estimator(model)
+    (curve,) = display.curves
+    assert curve.chosen == curve.one_se < curve.best
+    assert set(display.marks_) == {"best score", "chosen"}
+    assert_allclose(display.marks_["best score"].get_xdata(), curve.strength[curve.best])
+
+
+def test_a_fall_at_one_end_does_not_flatten_the_rest():
+    alphas = np.geomspace(1.0, 1e-3, 20)
+    mean = -1.0 + 0.5 * np.exp(-(np.log(alphas / 0.1) ** 2))
+    mean[-2:] = -1e6
+    display = SearchDisplay([Curve("(2, 1)", alphas, mean, np.full(20, 0.01), 6)]).plot()
+    assert display.ax_.get_ylim()[0] > -3.0
+
+
+def test_scores_of_minus_infinity_are_left_out():
+    alphas = np.geomspace(1.0, 1e-3, 5)
+    mean = np.array([-np.inf, -1.0, -0.5, -0.7, np.nan])
+    display = SearchDisplay([Curve("(2, 1)", alphas, mean, np.zeros(5), 2)]).plot()
+    display.figure_.canvas.draw()
+    assert np.all(np.isfinite(display.ax_.get_ylim()))
+
+
+def test_two_strengths_and_strengths_per_task_have_a_curve_each(data):
+    two = TwoStrengthCV(DirtyRegressor(), strengths=(4, 3), cv=3).fit(data.X, data.y, task=data.task)
+    display = SearchDisplay.from_estimator(two)
+    assert [len(curve.mean) for curve in display.curves] == [4, 4, 4]
+    (chosen,) = [curve for curve in display.curves if curve.chosen is not None]
+    assert_allclose(chosen.mean[chosen.chosen], two.best_score_)
+    alone = SingleTaskRegressorCV(p=1, alphas=6, cv=3, per_task=True).fit(data.X, data.y, task=data.task)
+    display = SearchDisplay.from_estimator(alone)
+    assert [curve.name for curve in display.curves] == ["0", "1", "2", "3"]
+    assert_allclose([curve.strength[curve.chosen] for curve in display.curves], alone.alpha_)
+
+
+# -- predictions ---------------------------------------------------------------------------------------------
+
+
+def test_each_task_has_a_panel_with_its_rows(data, search):
+    display = PredictionDisplay.from_estimator(search, data.X, data.y, data.task)
+    y_pred = search.predict(data.X, task=data.task)
+    assert len(display.axes_) == 4
+    for t, panel in enumerate(display.axes_):
+        points = np.asarray(panel.collections[0].get_offsets())
+        assert_allclose(points, np.column_stack([data.y, y_pred])[data.task == t])
+        assert panel.get_xlim() == panel.get_ylim() == display.axes_[0].get_xlim()
+        assert panel.get_title().startswith(f"task {t}\nR²")
+
+
+def test_tasks_in_other_units_have_limits_of_their_own(data):
+    y = np.where(data.task == 1, 1000.0, 1.0) * data.y
+    display = PredictionDisplay.from_predictions(y, y, data.task)
+    spans = [np.diff(panel.get_xlim())[0] for panel in display.axes_]
+    assert spans[1] > 100 * spans[0]
+    assert display.axes_[0].get_title().endswith("R² 1.00")
+
+
+def test_many_tasks_share_one_panel_in_units_of_their_spread():
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(300), 20)
+    y = rng.normal(size=6000) * np.where(task % 2, 1000.0, 1.0)[:]
+    start = time.process_time()
+    display = PredictionDisplay.from_predictions(y, y, task)
+    display.figure_.canvas.draw()
+    assert time.process_time() - start < 5.0
+    assert len(display.axes_) == 1
+    assert max(display.ax_.get_xlim()) < 10.0
+    assert "300 tasks, 6000 rows" in display.ax_.get_title()
+    assert display.ax_.collections[0].get_array().sum() > 0  # hexagons with their numbers of rows
+    some = PredictionDisplay.from_predictions(y, y, task, tasks=[3, 5])
+    assert some.labels_ == [3, 5]
+
+
+def test_columns_of_targets_are_tasks_and_missing_ones_are_left_out(data):
+    Y = data.X[:, :3] + np.array([0.0, 1.0, 2.0])
+    Y[:10, 1] = np.nan
+    model = MMTFLRegressor(alpha=0.01).fit(data.X, Y)
+    display = PredictionDisplay.from_estimator(model, data.X, Y)
+    assert [len(panel.collections[0].get_offsets()) for panel in display.axes_] == [160, 150, 160]
+
+
+def test_classifiers_show_probabilities_of_each_class(classes):
+    model = MMTFLClassifier(alpha=0.02).fit(classes.X, classes.y, task=classes.task)
+    display = PredictionDisplay.from_estimator(model, classes.X, classes.y, classes.task)
+    probability = model.predict_proba(classes.X, task=classes.task)[:, 1]
+    for t, panel in enumerate(display.axes_):
+        ours = (classes.task == t) & (classes.y == 1)
+        heights = [bar.get_height() for bar in panel.patches[:20]]
+        assert_allclose(heights, np.histogram(probability[ours], 20, (0.0, 1.0))[0])
+    right = model.score(classes.X, classes.y, classes.task)
+    shown_right = [float(panel.get_title().split("\n")[1].partition("%")[0]) for panel in display.axes_]
+    assert abs(np.mean(shown_right) / 100 - right) < 0.01
+    columns = np.column_stack([classes.y[:60], classes.y[60:120]]).astype(float)
+    both = MMTFLClassifier(alpha=0.02).fit(classes.X[:60], columns)
+    assert len(PredictionDisplay.from_estimator(both, classes.X[:60], columns).axes_) == 2
+
+
+def test_predictions_that_do_not_fit_are_refused(data):
+    with pytest.raises(ValueError, match="Inconsistent numbers"):
+        PredictionDisplay.from_predictions(data.y, data.y[:-1], data.task)
+    with pytest.raises(ValueError, match="Task 9 has no rows"):
+        PredictionDisplay.from_predictions(data.y, data.y, data.task, tasks=[9])
+    with pytest.raises(ValueError, match="classes must be the two values of y"):
+        PredictionDisplay.from_predictions([0, 1, 2], [0.1, 0.2, 0.3], classes=(0, 1))
+
+
+# -- scales and letters --------------------------------------------------------------------------------------
+
+
+def test_a_path_is_drawn_on_the_scale_of_the_penalty(data):
+    """Columns in other units change nothing that is drawn once features are standardised."""
+    units = np.geomspace(0.01, 100.0, data.X.shape[1])
+    options = {"standardize": True, "scale_targets": True, "alphas": 10}
+    plain = MMTFLRegressorCV(pk=(2, 2), cv=3, **options).fit(data.X, data.y, task=data.task)
+    other = MMTFLRegressorCV(pk=(2, 2), cv=3, **options).fit(data.X * units, data.y, task=data.task)
+    drawn, same = PathDisplay.from_estimator(plain), PathDisplay.from_estimator(other)
+    assert_allclose(same.sizes, drawn.sizes, atol=1e-3 * drawn.sizes.max())
+    assert drawn.scaled == "per s.d. of the feature, in s.d. of the target"
+    assert drawn.scaled in drawn.ax_.get_ylabel()
+    spread = np.array([data.y[data.task == t].std() for t in plain.tasks_])
+    by_hand = plain.path_.coef(9).T * data.X.std(axis=0)[:, None] / spread
+    assert_allclose(drawn.sizes[9], np.linalg.norm(by_hand, axis=1))
+    along = mmtfl.path(data.X, data.y, data.task, p=2, k=2, **options)
+    assert_allclose(PathDisplay.from_path(along).sizes, drawn.sizes, atol=1e-3 * drawn.sizes.max())
+    in_units = PathDisplay.from_path(mmtfl.path(data.X, data.y, data.task, alphas=5))
+    assert in_units.scaled == "" and "s.d." not in in_units.ax_.get_ylabel()
+
+
+def test_every_letter_has_a_glyph_or_is_written_as_its_number(monkeypatch):
+    monkeypatch.setattr(text_labels, "_other_font", lambda letter: None)  # whatever is installed here
+    assert shown("\u4e2d a\U0001f3e5") == r"\u4e2d a\U0001f3e5"
+    assert shown("na\u00efve \u03b2") == "na\u00efve \u03b2"
+    assert shown("\u4e2d" * 30, 24) == r"\u4e2d\u4e2d" + "\u2026" + r"\u4e2d"
+    assert len(shown("\u4e2d" * 30, 24)) <= 24
+
+
+def test_another_font_steps_in_for_letters_it_has(monkeypatch):
+    monkeypatch.setattr(
+        text_labels, "_other_font", lambda letter: "Some Font" if letter == "\u4e2d" else None
+    )
+    assert shown("\u4e2d\u56fd") == "\u4e2d" + r"\u56fd"
+    assert text_labels.font_families("a\u4e2d") == [*plt.rcParams["font.family"], "Some Font"]
+    assert text_labels.font_families("abc") == plt.rcParams["font.family"]
+
+
+def test_names_in_other_scripts_are_drawn_without_a_warning(data):
+    names = ["\u5e74\u9f84", "\U0001f600 mood", "\u0639\u0645\u0631", *(f"x{j}" for j in range(7))]
+    X = pd.DataFrame(data.X, columns=names)
+    task = np.array(["\u5317\u4eac", "\U0001f3e5", "Bern", "c"])[data.task]
+    model = MMTFLRegressorCV(pk=(2, 1), alphas=5, cv=3).fit(X, data.y, task=task)
+    for drawn in (
+        SharingMapDisplay.from_estimator(model),
+        SharedPartDisplay.from_estimator(model),
+        PathDisplay.from_estimator(model),
+        PredictionDisplay.from_estimator(model, X, data.y, task=task),
+    ):
+        drawn.figure_.canvas.draw()  # a missing glyph is a warning, which is an error here
+
+
+# -- the history ---------------------------------------------------------------------------------------------
+
+
+def test_the_line_is_the_distance_to_the_last_value():
+    display = HistoryDisplay(np.array([3.0, 2.0, 1.5, 1.5])).plot()
+    assert_allclose(display.line_.get_xydata(), [[1, 1.5], [2, 0.5]])
+    assert display.ax_.get_yscale() == "log"
+
+
+def test_rounding_is_not_drawn_as_descent():
+    history = np.array([3.0, 2.0, 2.0 + 8e-16, 2.0 + 4e-16, 2.0])
+    assert_allclose(HistoryDisplay(history).plot().line_.get_xydata(), [[1, 1.0]])
+    assert history_chart(history.tolist()) is None
+    steps = [3.0, 2.5, 2.0 + 2e-11, *history[2:].tolist()]
+    chart = history_chart(steps)
+    assert len(chart.lines[0].points) == 3
+    assert "2e-11" in chart.alt.replace("\N{MINUS SIGN}", "-")
+
+
+@pytest.mark.parametrize("history", [[2.0], [2.0, 2.0], [2.0 + 4e-16, 2.0]])
+def test_nothing_to_descend_is_said(history):
+    display = HistoryDisplay(np.array(history)).plot()
+    display.figure_.canvas.draw()
+    assert "flat: the first pass reached it" in display.ax_.get_title(loc="left")
+
+
+# -- all models ----------------------------------------------------------------------------------------------
+
+MODELS = [
+    MMTFLRegressor(alpha=0.2),
+    MMTFLRegressor(p=2, k="log", alpha=0.2),
+    MMTFLRegressor(p=2, k=np.inf, alpha=0.2),
+    MMTFLRegressorCV(pk=(1, 2), alphas=5, cv=3),
+    DirtyRegressor(),
+    RobustRegressor(alpha_shared=0.2, alpha_outlier=0.3),
+    LowRankRegressor(alpha_shared=0.3, alpha_outlier=0.2),
+    CappedRegressor(),
+    SingleTaskRegressorCV(alphas=5, cv=3),
+    SingleTaskRegressorCV(p=1, alphas=5, cv=3, per_task=True),
+    TwoStrengthCV(CappedRegressor(), strengths=3, cv=3),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model).partition("(")[0])
+def test_every_model_is_drawn_with_hostile_names(model, data):
+    X = pd.DataFrame(data.X, columns=[name.replace("\ud800", "") for name in HOSTILE[:10]])
+    labels = np.array(["$t", "_a", "b" * 200, "x\\y$"])[data.task]
+    model.fit(X, data.y, task=labels)
+    for display in (
+        SharingMapDisplay.from_estimator(model, X, data.y, labels),
+        SharedPartDisplay.from_estimator(model),
+        PredictionDisplay.from_estimator(model, X, data.y, labels),
+        HistoryDisplay.from_estimator(model),
+    ):
+        display.figure_.canvas.draw()
+        axes = getattr(display, "axes_", [display.ax_])
+        assert axes[-1].get_xlabel()  # the lowest panel, and the first one
+        assert axes[0].get_ylabel()
+        plt.close(display.figure_)
+
+
+def test_classifiers_of_additive_models_are_drawn(classes):
+    model = DirtyClassifier().fit(classes.X, classes.y, task=classes.task)
+    assert len(PredictionDisplay.from_estimator(model, classes.X, classes.y, classes.task).axes_) == 3
+    size = np.linalg.norm(model.shared_, axis=0) + np.linalg.norm(model.specific_, axis=0)
+    assert_allclose(SharedPartDisplay.from_estimator(model).size, size)
+
+
+@pytest.mark.parametrize("Display", [SharingMapDisplay, SharedPartDisplay, HistoryDisplay, PathDisplay])
+def test_foreign_and_unfitted_models_are_refused(Display):
+    with pytest.raises(TypeError, match=r"Ridge is not a model of mmtfl: pass an MMTFL"):
+        Display.from_estimator(Ridge())
+    with pytest.raises(NotFittedError):
+        Display.from_estimator(MMTFLRegressor())
+    with pytest.raises(NotFittedError):
+        Display.from_estimator(TwoStrengthCV(DirtyRegressor()))
+
+
+def test_displays_that_make_no_sense_for_a_model_say_what_does(data):
+    model = DirtyRegressor().fit(data.X, data.y, task=data.task)
+    with pytest.raises(TypeError, match=r"DirtyRegressor has no path: fit MMTFLRegressorCV"):
+        PathDisplay.from_estimator(model)
+    with pytest.raises(TypeError, match=r"DirtyRegressor did not search: fit MMTFLRegressorCV"):
+        SearchDisplay.from_estimator(model)
+    alone = SingleTaskRegressorCV(alphas=5, cv=3, per_task=True).fit(data.X, data.y, task=data.task)
+    with pytest.raises(TypeError, match=r"one path per task: draw one of them"):
+        PathDisplay.from_estimator(alone)
+    assert PathDisplay.from_path(alone.path_[0], alpha=alone.alpha_[0]).sizes.shape == (5, 10)
+
+
+# -- looks ---------------------------------------------------------------------------------------------------
+
+
+def test_the_first_ten_styles_differ_and_neighbours_differ_in_grey():
+    styles = [Style.of(i) for i in range(10)]
+    assert len({(style.colour, str(style.line)) for style in styles}) == 10
+    assert all(a.line != b.line for a, b in pairwise(styles))
+
+
+def test_long_names_keep_both_ends():
+    name = "blood_pressure_systolic_morning_left_arm"
+    assert len(shown(name)) == 24
+    assert shown(name).startswith("blood_pressure_")
+    assert shown(name).endswith("eft_arm")
+    assert shown("a\n b\t") == "a b"
+    assert shown("\ud800\x00") == "\N{REPLACEMENT CHARACTER}" * 2

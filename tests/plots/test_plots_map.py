@@ -1,0 +1,240 @@
+"""The sharing map: what is drawn, in which order, and whether it holds at any size."""
+
+import time
+from itertools import pairwise
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mmtfl import MMTFLClassifier, MMTFLRegressor, RobustRegressor
+from mmtfl.datasets import make_tasks
+from mmtfl.plots import SharedPartDisplay, SharingMapDisplay
+from mmtfl.plots.sharing_map import largest_in_blocks
+from report.fitted import HOSTILE, mixed, model_of
+
+
+def image_of(display):
+    return np.ma.filled(display.image_.get_array(), 0.0)
+
+
+def tick_texts(axis):
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+# -- what is drawn -------------------------------------------------------------------------------------------
+
+
+def test_the_image_holds_the_coefficients_by_name():
+    A = mixed(20, 5)
+    display = SharingMapDisplay.from_estimator(model_of(A))
+    rows = [int(name[1:]) for name in display.features]
+    assert_array_equal(image_of(display), A[np.ix_(rows, display.tasks)])
+    assert tick_texts(display.ax_.yaxis) == display.features.tolist()
+    assert tick_texts(display.ax_.xaxis) == [str(label) for label in display.tasks]
+
+
+def test_features_that_no_task_uses_are_left_out_and_counted():
+    A = mixed(20, 5)
+    unused = int(np.count_nonzero(~A.any(axis=1)))
+    display = SharingMapDisplay.from_estimator(model_of(A))
+    assert 0 < unused == 20 - len(display.features)
+    assert f"not shown: {unused} that no task uses" in display.ax_.get_title(loc="left")
+
+
+def test_a_model_without_features_says_so():
+    display = SharingMapDisplay.from_estimator(model_of(np.zeros((4, 3))))
+    display.figure_.canvas.draw()
+    assert "no task uses any of the 4 features" in display.ax_.get_title(loc="left")
+    assert display.colorbar_ is None
+
+
+def test_exact_zeros_are_white_and_small_coefficients_are_not():
+    A = np.array([[1.0, 1e-9], [0.0, -1.0]])
+    display = SharingMapDisplay.from_estimator(model_of(A))
+    colours = display.image_.cmap(display.image_.norm(display.image_.get_array()))
+    white = np.all(colours[..., :3] == 1.0, axis=-1)
+    assert_array_equal(white, image_of(display) == 0.0)
+    assert white.any()
+
+
+def test_limits_are_centred_and_an_outlier_does_not_fade_the_rest():
+    rng = np.random.default_rng(0)
+    A = rng.uniform(0.5, 1.0, size=(30, 10))
+    A[0, 0] = 1e4
+    display = SharingMapDisplay.from_estimator(model_of(A))
+    assert display.image_.norm.vmin == -display.image_.norm.vmax
+    assert 0.5 < display.limit_ <= 1.0
+    assert display.colorbar_.extend == "both"
+
+
+def test_negative_cells_carry_a_dash():
+    A = np.array([[1.0, -1.0], [0.0, -2.0], [3.0, 0.0]])
+    display = SharingMapDisplay.from_estimator(model_of(A))
+    (dashes,) = display.ax_.collections
+    drawn = {(int(y), int(x)) for x, y in dashes.get_offsets()}
+    assert drawn == {(int(i), int(j)) for i, j in np.argwhere(image_of(display) < 0)}
+
+
+def test_coefficients_scale_to_spreads_of_features_and_targets():
+    data = make_tasks(n_tasks=3, n_samples=50, n_features=6, n_informative=3, random_state=0)
+    X, y = data.X * np.array([1, 10, 100, 1, 1, 1]), np.where(data.task == 1, 1000.0, 1.0) * data.y
+    model = MMTFLRegressor(p=1, k=1, alpha=1e-3).fit(X, y, task=data.task)
+    spread = np.array([y[data.task == t].std() for t in range(3)])
+    for targets, expected in ((None, model.coef_), (y, model.coef_ / spread[:, None])):
+        labels = None if targets is None else data.task
+        display = SharingMapDisplay.from_estimator(model, X, targets, labels)
+        rows = [int(name[1:]) for name in display.features]
+        assert_allclose(image_of(display), (expected * X.std(axis=0)).T[np.ix_(rows, display.tasks)])
+        assert "scaled to s.d. of features" in display.ax_.get_title(loc="left")
+
+
+def test_classes_are_no_scale():
+    data = make_tasks(3, 40, 5, n_informative=3, noise=1.0, random_state=0)
+    y = np.where(data.y > 0, "yes", "no")
+    model = MMTFLClassifier(alpha=0.02).fit(data.X, y, task=data.task)
+    with_classes = SharingMapDisplay.from_estimator(model, data.X, y, data.task)
+    without = SharingMapDisplay.from_estimator(model, data.X)
+    assert_array_equal(image_of(with_classes), image_of(without))
+    assert with_classes.quantity == without.quantity
+    coded = SharingMapDisplay.from_estimator(model, data.X, (y == "yes").astype(int), data.task)
+    assert_array_equal(image_of(coded), image_of(without))
+
+
+def test_scaling_refuses_targets_without_rows_and_tasks_without_targets():
+    data = make_tasks(n_tasks=3, n_samples=20, n_features=4, n_informative=2, random_state=0)
+    model = MMTFLRegressor(alpha=0.1).fit(data.X, data.y, task=data.task)
+    with pytest.raises(ValueError, match="without X"):
+        SharingMapDisplay.from_estimator(model, y=data.y)
+    known = data.task < 2
+    with pytest.raises(ValueError, match="Task 2 has no rows here"):
+        SharingMapDisplay.from_estimator(model, data.X[known], data.y[known], data.task[known])
+
+
+# -- order ---------------------------------------------------------------------------------------------------
+
+
+def test_kinds_come_in_order_and_are_named_with_their_numbers():
+    display = SharingMapDisplay.from_estimator(model_of(mixed(24, 6)))
+    assert display.kind.tolist() == ["shared"] * 6 + ["partial"] * 6 + ["single"] * 6
+    (side,) = display.ax_.child_axes
+    assert tick_texts(side.yaxis) == ["6 by all tasks", "6 by some", "6 by one"]
+
+
+def test_a_staircase_comes_out_as_one():
+    T = 12
+    A = np.zeros((4 * (T - 2), T))
+    for j in range(len(A)):
+        A[j, j // 4 : j // 4 + 3] = 1.0
+    rng = np.random.default_rng(1)
+    shuffled = A[rng.permutation(len(A))][:, rng.permutation(T)]
+    display = SharingMapDisplay.from_estimator(model_of(shuffled))
+    first = np.argmax(image_of(display) != 0.0, axis=1)
+    last = T - 1 - np.argmax(image_of(display)[:, ::-1] != 0.0, axis=1)
+    assert np.all(last - first == 2)  # tasks of one step are side by side again
+    assert np.all(np.diff(first) >= 0)
+
+
+def test_the_order_is_of_the_model_and_not_of_its_columns_and_rows():
+    A, rng = mixed(40, 9), np.random.default_rng(2)
+    features = np.array([f"f{j:02d}" for j in range(40)])
+    tasks = np.array([f"t{t}" for t in range(9)])
+    one = SharingMapDisplay.from_estimator(model_of(A, features=features, tasks=tasks))
+    j, t = rng.permutation(40), rng.permutation(9)
+    other = SharingMapDisplay.from_estimator(model_of(A[j][:, t], features=features[j], tasks=tasks[t]))
+    assert one.features.tolist() == other.features.tolist()
+    assert one.tasks.tolist() == other.tasks.tolist()
+    assert_array_equal(image_of(one), image_of(other))
+
+
+def test_the_given_order_can_be_kept():
+    A = mixed(20, 5)
+    display = SharingMapDisplay.from_estimator(model_of(A), order="given")
+    assert display.tasks.tolist() == list(range(5))
+    assert display.features.tolist() == [f"x{j}" for j in np.flatnonzero(A.any(axis=1))]
+    with pytest.raises(ValueError, match="order must be"):
+        SharingMapDisplay.from_estimator(model_of(A), order="name")
+
+
+def test_a_task_set_apart_comes_last_and_does_not_make_features_single():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(250, 10)), np.repeat(list("eabcd"), 50)
+    y = np.where(task == "e", X[:, 2:].sum(axis=1), X[:, 0] - X[:, 1]) + 0.1 * rng.normal(size=250)
+    model = RobustRegressor(alpha_shared=0.3, alpha_outlier=0.6).fit(X, y, task=task)
+    display = SharingMapDisplay.from_estimator(model)
+    assert display.tasks[-1] == "e"
+    assert display.kind.tolist() == ["shared"] * 2 + ["apart"] * 8
+
+
+# -- sizes and names -----------------------------------------------------------------------------------------
+
+
+def test_a_block_shows_its_largest_coefficient_with_its_sign():
+    A = np.zeros((7, 5))
+    A[1, 1], A[2, 0], A[6, 4] = 2.0, -3.0, 1.0
+    drawn, block = largest_in_blocks(A, 3, 3)
+    assert block == (3, 2)
+    assert_array_equal(drawn, [[-3, 0, 0], [0, 0, 0], [0, 0, 1]])
+
+
+@pytest.mark.parametrize("n_features", [5, 5000])
+@pytest.mark.parametrize("n_tasks", [3, 300])
+def test_maps_of_any_size_are_drawn_soon_and_labels_do_not_overlap(n_features, n_tasks):
+    model = model_of(mixed(n_features, n_tasks))
+    start = time.process_time()
+    display = SharingMapDisplay.from_estimator(model)
+    display.figure_.canvas.draw()
+    assert time.process_time() - start < 5.0  # about one second here
+    box = display.ax_.get_window_extent()
+    n_rows, n_columns = image_of(display).shape
+    assert n_rows <= box.height  # no cell falls between pixels
+    assert n_columns <= box.width
+    for axis, edge in ((display.ax_.xaxis, "x"), (display.ax_.yaxis, "y")):
+        boxes = sorted(
+            (getattr(b, f"{edge}0"), getattr(b, f"{edge}1"))
+            for b in (label.get_window_extent() for label in axis.get_ticklabels())
+        )
+        assert boxes
+        assert all(end <= start for (_, end), (start, _) in pairwise(boxes))
+
+
+def test_every_used_feature_leaves_a_mark_when_cells_stand_for_several():
+    A = np.zeros((5000, 4))
+    A[:, 0] = 1.0  # all are used
+    A[1234, 2] = -7.0
+    display = SharingMapDisplay.from_estimator(model_of(A))
+    assert len(image_of(display)) < 5000
+    assert np.count_nonzero(image_of(display) == -7.0) == 1
+    assert "each cell stands for" in display.ax_.get_title(loc="left")
+
+
+@pytest.mark.parametrize("Display", [SharingMapDisplay, SharedPartDisplay])
+def test_hostile_names_are_drawn_as_text(Display):
+    A = 1.0 + np.abs(mixed(len(HOSTILE), 5))
+    tasks = ["$t", "_a", "b" * 200, "مهمة", "<b>$"]
+    display = Display.from_estimator(model_of(A, features=HOSTILE, tasks=tasks))
+    display.figure_.canvas.draw()
+    texts = [text for ax in display.figure_.axes for text in ax.findobj(plt.Text)]
+    drawn = [text.get_text() for text in texts]
+    if Display is SharingMapDisplay:
+        assert {"$x", "a_b$", "_private", "<script>alert(1)…script>", "tab new line", "$t"} <= set(drawn)
+    assert not any("b" * 30 in text or "n" * 30 in text for text in drawn)
+    named = [text for text in texts if "$" in text.get_text() and "mathdefault" not in text.get_text()]
+    assert named
+    assert not any(text.get_parse_math() for text in named)
+
+
+def test_the_map_is_drawn_on_the_axes_given_and_makes_no_figure():
+    figure, (left, right) = plt.subplots(1, 2, layout="constrained")
+    display = SharingMapDisplay.from_estimator(model_of(mixed(8, 3)), ax=right, colorbar=False)
+    assert display.ax_ is right
+    assert display.figure_ is figure
+    assert not left.images
+    assert plt.get_fignums() == [figure.number]
+
+
+def test_text_is_at_least_eight_points():
+    display = SharingMapDisplay.from_estimator(model_of(mixed(300, 60)))
+    sizes = [text.get_fontsize() for text in display.figure_.findobj(plt.Text) if text.get_text()]
+    assert min(sizes) >= 8

@@ -1,0 +1,215 @@
+"""Algorithm 1: pass by pass the textbook, never rising, and no worse at its end."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.linear_model import Lasso, Ridge
+
+from mmtfl.engines.threads import Threads
+from mmtfl.objective.penalties import make_penalty
+from mmtfl.solvers.algorithm1 import run_passes
+from oracles import (
+    INF,
+    LOSSES,
+    algorithm1,
+    elimination_constant,
+    joint_objective,
+    largest_null_slope,
+    make_problem,
+    problem_of,
+    solve,
+)
+
+TEXTBOOK = [(2, 1), (2, 2), (2, 0.4), (1, 1), (1, 2), (1, 0.5)]
+EVERY = [
+    *TEXTBOOK, (2, 4), (2, INF), (1, INF), (1.5, 1), (1.5, 3), (1.2, 0.7), (3, 0.5), (3, 1.5), (3, 4),
+    (1, "log"), (2, "log"), (1.5, "log"), (INF, 1), (INF, 0.5),
+]  # fmt: skip
+SHAPES = {
+    "ragged": {"sizes": (14, 9, 21), "d": 10},
+    "n < d, weighted": {"sizes": (8, 5, 6), "d": 16, "weighted": True},
+    "no intercept": {"sizes": (12, 3, 9), "d": 6, "fit_intercept": False},
+}
+
+
+def passes(problem, p, k, alpha, n_passes, tol=1e-9):
+    ours = problem_of(problem.tasks, LOSSES[problem.loss], fit_intercept=problem.fit_intercept)
+    penalty = make_penalty(p, k, alpha)
+    return run_passes(ours, penalty, Threads(), max_iter=n_passes, tol=tol, accelerate=False)
+
+
+# -- never rising ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), EVERY)
+def test_the_objective_never_rises(p, k, loss):
+    problem = make_problem(2, loss=loss, **SHAPES["ragged"])
+    for strength in (0.1, 0.4):
+        alpha = strength * largest_null_slope(problem) * (0.2 if k == "log" else 1.0)
+        solution = solve(problem.tasks, LOSSES[loss], make_penalty(p, k, alpha), solver="alternating")
+        assert solution.n_iter == len(solution.history) > 1
+        # inner problems are solved to a share of tol, so a rise below that is none
+        assert np.all(np.diff(solution.history) <= 1e-9 * solution.history[0])
+        assert_allclose(solution.history[-1], solution.objective, rtol=1e-12)
+        ours = joint_objective(problem, solution.A, solution.intercept, p, k, alpha)
+        assert_allclose(solution.objective, ours, rtol=1e-12)
+        assert solution.history[0] > solution.objective or k == INF
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), TEXTBOOK)
+def test_the_textbook_never_rises_either(p, k, loss):
+    problem = make_problem(2, loss=loss, **SHAPES["n < d, weighted"])
+    A, b, history = algorithm1(problem, p, k, 0.2 * largest_null_slope(problem), max_passes=60)
+    assert np.any(A) and len(history) > 3
+    assert np.all(np.diff(history) <= 1e-10 * history[0])
+    # with c at its best the product form has the value of the joint form
+    assert_allclose(
+        history[-1], joint_objective(problem, A, b, p, k, 0.2 * largest_null_slope(problem)), rtol=1e-10
+    )
+
+
+# -- pass by pass ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), TEXTBOOK)
+def test_every_pass_is_that_of_the_textbook(p, k, loss, shape):
+    problem = make_problem(7, loss=loss, **SHAPES[shape])
+    alpha = 0.15 * largest_null_slope(problem)
+    for n_passes in (1, 2, 6):
+        A, b, history = passes(problem, p, k, alpha, n_passes)
+        theirs, their_b, their_history = algorithm1(problem, p, k, alpha, max_passes=n_passes)
+        if make_penalty(p, k, alpha).is_convex and len(history) < n_passes:
+            assert n_passes > 2  # convex members stop early and leave the rest to the rows
+            continue
+        assert_allclose(A, theirs, atol=1e-5 * np.abs(theirs).max())
+        assert_allclose(b, their_b, atol=1e-5 * max(1.0, np.abs(their_b).max()))
+        # classes of few rows are nearly separable: the loss tells the minimiser to the root of rounding only
+        assert_allclose(history, their_history, rtol=1e-8 if loss == "squared" else 1e-7)
+    assert np.any(A)
+
+
+def test_the_first_pass_is_one_model_per_task(alpha=0.5):
+    problem = make_problem(2, sizes=(25, 12, 40), d=8)
+    n = sum(len(y) for y in problem.y) / 3
+    for p, k in ((2, 1), (1, 2)):
+        A, b, _ = passes(problem, p, k, alpha, 1)
+        gamma = alpha / elimination_constant(p, k)
+        for t, (X, y) in enumerate(zip(problem.X, problem.y, strict=True)):
+            alone = Ridge(2 * gamma * n) if p == 2 else Lasso(gamma * n / len(y), tol=1e-12, max_iter=100_000)
+            alone.fit(X, y)
+            assert_allclose(A[:, t], alone.coef_, atol=1e-6)
+            assert_allclose(b[t], alone.intercept_, atol=1e-6)
+
+
+def test_a_feature_gone_from_the_start_does_not_return(alpha=0.5):
+    problem = make_problem(2)
+    ours, penalty = problem_of(problem.tasks, LOSSES["squared"]), make_penalty(2, 1, alpha)
+    start = np.ones((10, 3))
+    start[[0, 4]] = 0.0
+    A, _, _ = run_passes(ours, penalty, Threads(), start=start, max_iter=5, tol=1e-9, accelerate=False)
+    assert not np.any(A[[0, 4]]) and np.all(A[[1, 2, 3]] != 0)
+
+
+# -- at its end ------------------------------------------------------------------------------------------
+
+
+ENDS = [(p, k, shape) for p, k in ((2, 1), (1, 1)) for shape in SHAPES]
+ENDS += [(2, 0.4, "ragged"), (1, 2, "ragged")]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k", "shape"), ENDS)
+def test_no_worse_than_the_textbook_run_to_the_end(p, k, loss, shape):
+    for seed, strength in ((0, 0.1), (1, 0.35)):
+        problem = make_problem(seed, loss=loss, **SHAPES[shape])
+        alpha = strength * largest_null_slope(problem)
+        A, b, _ = algorithm1(problem, p, k, alpha, max_passes=300, tol=1e-8)
+        theirs = joint_objective(problem, A, b, p, k, alpha)
+        assert np.any(A)
+        for solver in ("alternating", "auto"):
+            solution = solve(
+                problem.tasks,
+                LOSSES[loss],
+                make_penalty(p, k, alpha),
+                solver=solver,
+                fit_intercept=problem.fit_intercept,
+            )
+            assert solution.objective <= theirs * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("seed", [1, 4, 10])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_weights_may_grow_without_bound_and_without_a_warning(loss, seed):
+    """Rows on their way out have weights up to the largest float; nothing may divide by what is left."""
+    problem = make_problem(seed, loss=loss, sizes=(8, 5, 6), d=16)
+    for strength in (0.1, 0.7):
+        penalty = make_penalty(3, 0.5, strength * largest_null_slope(problem))
+        solution = solve(problem.tasks, LOSSES[loss], penalty, solver="alternating")
+        assert np.isfinite(solution.objective)
+        # a row is kept or gone: nothing in between that no one would call a coefficient
+        sizes = np.abs(solution.A).max(axis=1)
+        assert np.all((sizes == 0) | (sizes > 1e-6 * sizes.max()))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("strength", [0.35, 1.5])
+@pytest.mark.parametrize(("p", "k"), [(2, 0.4), (2, 1), (1.5, 0.5), (1, 1)])
+def test_rows_are_kept_or_exactly_zero(p, k, strength, loss):
+    for seed in (1, 4):
+        problem = make_problem(seed, loss=loss)
+        penalty = make_penalty(p, k, strength * largest_null_slope(problem))
+        sizes = np.abs(solve(problem.tasks, LOSSES[loss], penalty, solver="alternating").A).max(axis=1)
+        assert np.all((sizes == 0) | (sizes > 1e-8))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_gone_features_stay_out_of_the_way_when_many(loss):
+    """Many more features than rows: most weights become infinite, in the dual form too."""
+    problem = make_problem(3, loss=loss, sizes=(10, 7), d=60)
+    for p, k in ((2, 1), (1, 1)):
+        alpha = 0.3 * largest_null_slope(problem)
+        solution = solve(problem.tasks, LOSSES[loss], make_penalty(p, k, alpha), solver="alternating")
+        A, b, _ = algorithm1(problem, p, k, alpha, max_passes=80, tol=1e-6)
+        assert solution.objective <= joint_objective(problem, A, b, p, k, alpha) * (1 + 1e-6)
+        assert 0 < np.count_nonzero(np.any(solution.A, axis=1)) < 30
+
+
+# -- quicker passes --------------------------------------------------------------------------------------
+
+
+def both_ways(problem, p, k, strength):
+    penalty = make_penalty(p, k, strength * largest_null_slope(problem))
+    ours = problem_of(problem.tasks, LOSSES[problem.loss], fit_intercept=problem.fit_intercept)
+    return [
+        run_passes(ours, penalty, Threads(), max_iter=5000, tol=1e-7, accelerate=accelerate)[2]
+        for accelerate in (False, True)
+    ]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 1), (1, 2), (1.5, 1), (2, "log")])
+def test_quicker_passes_never_rise_and_end_no_higher(p, k, loss):
+    for seed in range(3):
+        problem = make_problem(seed, loss=loss, sizes=(24, 15, 19, 30), d=12)
+        plain, quick = both_ways(problem, p, k, 0.05 if k == "log" else 0.2)
+        assert np.all(np.diff(quick) <= 1e-9 * quick[0])
+        # another local minimum may be met, but not a much worse one
+        assert quick[-1] <= plain[-1] * (1 + 3e-3)
+
+
+def test_quicker_passes_are_fewer():
+    """Counted, not timed: over a few problems of the default member."""
+    counts = np.array(
+        [
+            [
+                len(history)
+                for history in both_ways(make_problem(seed, sizes=(24, 15, 19, 30), d=12), 2, 1, 0.2)
+            ]
+            for seed in range(6)
+        ]
+    )
+    assert counts[:, 1].sum() < 0.7 * counts[:, 0].sum()

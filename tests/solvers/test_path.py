@@ -1,0 +1,481 @@
+"""Paths: at every alpha as good as a fit of its own, on a grid that begins where the model is empty."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
+
+from mmtfl import MMTFLClassifier, MMTFLRegressor, Tasks, path
+from mmtfl.datasets import make_d1, make_tasks
+from mmtfl.engines.threads import Threads
+from mmtfl.objective.penalties import make_penalty, row_norms
+from mmtfl.solvers.algorithm1 import run_passes
+from mmtfl.solvers.path import Path, alpha_grid, alpha_max, from_dense_start, solve_path
+from mmtfl.solvers.row_descent import RowDescent
+from mmtfl.solvers.working_set import WorkingSet
+from oracles import (
+    INF,
+    LOSSES,
+    conic_optimum,
+    joint_objective,
+    loss_gradient,
+    make_problem,
+    problem_of,
+    solve,
+)
+
+NORMS = [(2, 2), (INF, 1), (1, INF), (3, 1.5)]
+POWERS = [(2, INF), (3, 3), (1.5, INF)]
+CONCAVE = [(1, 1), (2, 1), (1, 2)]
+ODD = [(1.5, 1.2), (3, 1), (INF, 0.5), (1, "log")]
+
+
+def member_of(problem, p, k):
+    """Our own problem, and the member at strength one."""
+    ours = problem_of(problem.tasks, LOSSES[problem.loss], fit_intercept=problem.fit_intercept)
+    return ours, make_penalty(p, k, 1.0)
+
+
+def path_of(problem, p, k, alphas, **options):
+    return solve_path(*member_of(problem, p, k), alphas, **options)
+
+
+def solve_at(problem, p, k, alpha, **options):
+    penalty = make_penalty(p, k, alpha)
+    return solve(problem.tasks, LOSSES[problem.loss], penalty, max_iter=20000, **options)
+
+
+def null_gradient(problem):
+    """G at A = 0 with the best intercepts, written out."""
+    b = [w @ y / w.sum() for y, w in zip(problem.y, problem.row_weights, strict=True)]
+    if problem.loss == "logistic":
+        b = [np.log((1 + mean) / (1 - mean)) for mean in b]
+    return loss_gradient(problem, np.zeros((problem.n_features, problem.n_tasks)), np.array(b))[0]
+
+
+# -- the path against fits at each alpha -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), NORMS + POWERS)
+def test_convex_path_is_as_low_as_a_cold_fit_at_every_alpha(p, k, loss):
+    problem = make_problem(0, loss=loss)
+    alphas = alpha_grid(*member_of(problem, p, k), 6)
+    found = path_of(problem, p, k, alphas, tol=1e-9, max_iter=20000)
+    if (p, k) in NORMS:
+        assert found.n_kept[0] == 0
+        assert found.n_kept[-1] > 5
+    cold = [solve_at(problem, p, k, alpha, tol=1e-9).objective for alpha in alphas]
+    assert_allclose(found.objectives, cold, rtol=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (INF, 1), (2, INF)])
+def test_convex_path_reaches_the_optimum_of_a_conic_solver(p, k, loss):
+    problem = make_problem(1, loss=loss, weighted=True)
+    top = alpha_max(*member_of(problem, p, k))
+    alphas = top * np.array([0.3, 0.03] if k != INF else [1e-3, 1e-5])
+    found = path_of(problem, p, k, alphas, tol=1e-8, max_iter=20000)
+    for value, alpha in zip(found.objectives, alphas, strict=True):
+        assert_allclose(value, conic_optimum(problem, p, k, alpha)[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), NORMS[:2] + POWERS[:1] + CONCAVE + ODD)
+def test_objectives_along_the_path_are_those_of_its_coefficients(p, k, loss):
+    problem = make_problem(3, loss=loss)
+    found = path_of(problem, p, k, alpha_grid(*member_of(problem, p, k), 6), tol=1e-6)
+    assert found.n_kept.max() > 0
+    for i, alpha in enumerate(found.alphas):
+        value = joint_objective(problem, found.coef(i).T, found.intercepts[i], p, k, alpha)
+        assert_allclose(found.objectives[i], value, rtol=1e-9)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), CONCAVE + ODD)
+def test_every_point_of_a_concave_path_is_stationary(p, k, loss):
+    problem = make_problem(3, loss=loss)
+    ours, penalty = member_of(problem, p, k)
+    found = solve_path(ours, penalty, alpha_grid(ours, penalty, 6), tol=1e-7, max_iter=20000)
+    assert found.n_kept.max() > 3
+    size = np.abs(null_gradient(problem)).max()
+    for i, alpha in enumerate(found.alphas):
+        A = found.coef(i).T
+        gradient, slope = loss_gradient(problem, A, found.intercepts[i])
+        rows = penalty.at(alpha).row_violation(A, gradient, ours.curvature)
+        assert max(rows.max(), np.abs(slope).max()) <= 1.01e-7 * size
+
+
+@pytest.mark.parametrize(("p", "k"), CONCAVE)
+def test_concave_path_is_on_average_no_worse_than_algorithm_1_run_to_the_end(p, k):
+    excess, finished = [], []
+    for seed in range(2):
+        data = make_d1(66, random_state=seed)
+        tasks = Tasks.from_rows(data.X, data.y, data.task)
+        ours, penalty = problem_of(tasks, LOSSES["squared"]), make_penalty(p, k, 1.0)
+        alphas = alpha_max(ours, penalty) * np.array([0.3, 0.1, 0.03])
+        found = solve_path(ours, penalty, alphas, tol=1e-4)
+        assert 0 < found.n_kept.min() < found.n_kept.max()
+        for value, alpha in zip(found.objectives, alphas, strict=True):
+            at = penalty.at(alpha)
+            A, b, _ = run_passes(ours, at, Threads(), max_iter=1000, tol=1e-4)
+            excess.append(value / ours.value(at, A, b) - 1)
+            rows = RowDescent(ours).solve(at, A, b, max_iter=1000, tol=1e-4)
+            finished.append(value / rows.objective - 1)
+    assert np.mean(excess) <= 0
+    assert np.max(excess) <= 0.01
+    # where Algorithm 1 stops, solver="alternating" goes on by rows, and ends a little lower
+    assert np.max(finished) <= 0.01
+
+
+def test_concave_path_does_not_depend_on_the_order_in_which_alphas_are_asked_for():
+    problem = make_problem(4)
+    alphas = 0.8 * np.geomspace(1, 1e-2, 6)
+    found, shuffled = (path_of(problem, 2, 1, order) for order in (alphas, alphas[[3, 0, 5, 1, 4, 2]]))
+    assert_array_equal(found.alphas, np.sort(alphas)[::-1])
+    assert_array_equal(found.alphas, shuffled.alphas)
+    assert_array_equal(found.objectives, shuffled.objectives)
+    assert found.n_kept[0] < found.n_kept[-1]
+
+
+# -- the largest useful alpha ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    ("p", "k", "dual"),
+    [(2, 2, 2), (INF, 1, 1), (1, INF, INF), (3, 1.5, 1.5)],
+    ids=["l21", "linf", "lasso", "l3"],
+)
+def test_largest_alpha_of_a_norm_is_the_largest_dual_norm_and_exactly_where_zero_ends(p, k, dual, loss):
+    problem = make_problem(5, loss=loss, weighted=True)
+    top = alpha_max(*member_of(problem, p, k))
+    assert_allclose(top, np.linalg.norm(null_gradient(problem), dual, axis=1).max(), rtol=1e-12)
+    assert not solve_at(problem, p, k, top * (1 + 1e-9)).A.any()
+    assert not path_of(problem, p, k, [top], tol=1e-9).coef(0).any()
+    assert solve_at(problem, p, k, 0.999 * top, tol=1e-9).A.any()
+    assert path_of(problem, p, k, [0.999 * top], tol=1e-9).n_kept[0] >= 1
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), POWERS)
+def test_where_no_alpha_gives_zero_the_grid_begins_at_rows_a_thousandth_of_their_free_size(p, k, loss):
+    problem = make_problem(6, loss=loss)
+    ours, penalty = member_of(problem, p, k)
+    found = solve_path(ours, penalty, [alpha_max(ours, penalty)], tol=1e-9, max_iter=20000)
+    gradient = null_gradient(problem)
+    free = row_norms(gradient / ours.curvature, p)
+    share = row_norms(found.coef(0).T, p) / free
+    assert found.n_kept[0] == problem.n_features
+    # the bound is for one row alone; here others take a little of its part
+    assert 0.3e-3 < share.max() <= 1.05e-3
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), CONCAVE + ODD[:-1])
+def test_largest_alpha_of_a_concave_member_is_where_the_solver_begins_to_return_zero(p, k, loss):
+    problem = make_problem(7, loss=loss)
+    member = member_of(problem, p, k)
+    top = alpha_max(*member)
+    assert alpha_max(*member) == top  # the search leaves the problem as it was
+    assert not solve_at(problem, p, k, top).A.any()
+    assert solve_at(problem, p, k, 0.97 * top).A.any()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("p", "k"), CONCAVE)
+def test_people_see_zero_from_the_largest_alpha_on_and_not_much_below(p, k, loss, seed):
+    data = make_tasks(
+        4,
+        (15, 40),
+        12,
+        pattern="partial",
+        n_informative=4,
+        random_state=seed,
+        classification=loss == "logistic",
+    )
+    Model = MMTFLRegressor if loss == "squared" else MMTFLClassifier
+    found = path(data.X, data.y, data.task, p=p, k=k, alphas=30, loss=loss)
+    assert found.n_kept[0] == 0
+    assert found.n_kept[-1] > 4
+    assert not Model(p, k, found.alphas[0]).fit(data.X, data.y, data.task).coef_.any()
+    assert Model(p, k, 0.97 * found.alphas[0]).fit(data.X, data.y, data.task).coef_.any()
+
+
+@pytest.mark.parametrize("p", [1, 1.5, 2])
+def test_grid_of_the_log_edge_goes_from_next_to_nothing_to_a_useful_fit(p):
+    # for p > 1 log(1 + S / eps) is smooth at zero: no alpha keeps a row there, as with ridge
+    problem = make_problem(8)
+    null = solve_at(problem, 2, 2, 1e6).objective
+    found = path_of(problem, p, "log", alpha_grid(*member_of(problem, p, "log"), 8))
+    loss = [joint_objective(problem, found.coef(i).T, found.intercepts[i], 2, 2, 0.0) for i in range(8)]
+    assert loss[0] > 0.9 * null
+    assert loss[-1] < 0.5 * null
+
+
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (2, 1), (2, INF)])
+def test_a_target_without_signal_gives_a_finite_grid_and_an_empty_path(p, k):
+    X = np.random.default_rng(0).normal(size=(12, 3))
+    found = path(X, np.zeros(12), np.repeat([0, 1], 6), p=p, k=k, alphas=4)
+    assert np.all((found.alphas > 0) & np.isfinite(found.alphas))
+    assert_array_equal(found.n_kept, 0)
+
+
+# -- grids -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("p", "k", "d", "ratio"), [(2, 2, 5, 1e-3), (2, 1, 5, 1e-3), (2, 2, 30, 1e-2), (2, INF, 10, 1e-6)]
+)
+def test_grid_falls_evenly_from_the_largest_alpha_to_a_default_share_of_it(p, k, d, ratio):
+    member = member_of(make_problem(9, d=d), p, k)
+    grid = alpha_grid(*member, 7)
+    assert grid.shape == (7,)
+    assert_allclose(grid[0], alpha_max(*member), rtol=1e-12)
+    assert_allclose(grid[-1] / grid[0], ratio, rtol=1e-9)
+    assert_allclose(np.diff(np.log(grid)), np.log(ratio) / 6, rtol=1e-9)
+
+
+def test_grid_takes_a_share_and_may_have_one_alpha():
+    member = member_of(make_problem(9), 2, 2)
+    assert_allclose(alpha_grid(*member, 3, 0.25) / alpha_max(*member), [1, 0.5, 0.25])
+    assert_allclose(alpha_grid(*member, 1), [alpha_max(*member)])
+
+
+def test_weight_two_has_the_grid_of_a_repeated_row():
+    problem = make_problem(10, sizes=(9, 8), d=12)  # fewer rows than features, until they are repeated
+    weighted = problem_of(problem.tasks.with_weights(np.full(17, 2.0)), LOSSES["squared"])
+    grid = alpha_grid(weighted, make_penalty(2, 2, 1.0), 5)
+    twice = make_problem(10, sizes=(9, 8), d=12)
+    twice = type(twice)(tuple(np.vstack([X, X]) for X in twice.X), tuple(np.tile(y, 2) for y in twice.y))
+    assert_allclose(grid, alpha_grid(*member_of(twice, 2, 2), 5), rtol=1e-10)
+
+
+# -- the Path object -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def found():
+    problem = make_problem(11)
+    return path_of(problem, 2, 2, alpha_grid(*member_of(problem, 2, 2), 5))
+
+
+def test_path_keeps_the_nonzero_rows_and_gives_them_back_in_place(found):
+    assert isinstance(found, Path)
+    assert len(found) == 5
+    assert 0 == found.n_kept[0] < found.n_kept[1] < 10
+    assert found.intercepts.shape == (5, 3)
+    assert found.objectives.shape == found.violations.shape == (5,)
+    for i in range(5):
+        coef = found.coef(i)
+        assert coef.shape == (3, 10)
+        assert_array_equal(np.flatnonzero(coef.any(axis=0)), found.features[i])
+        assert_array_equal(coef[:, found.features[i]].T, found.values[i])
+        assert found.n_kept[i] == len(found.features[i])
+
+
+def test_scaled_path_predicts_in_the_units_of_the_data_and_scales_back(found):
+    rng = np.random.default_rng(0)
+    columns, targets = rng.uniform(0.1, 10, size=10), rng.uniform(0.1, 10, size=3)
+    scaled = found.scaled(columns, targets)
+    back = scaled.scaled(1 / columns, 1 / targets)
+    X = rng.normal(size=(4, 10))
+    for i in range(len(found)):
+        seen = (X / columns) @ found.coef(i).T + found.intercepts[i]
+        assert_allclose(X @ scaled.coef(i).T + scaled.intercepts[i], seen * targets, rtol=1e-10)
+        assert_allclose(back.coef(i), found.coef(i), rtol=1e-12)
+        assert_array_equal(found.scaled(None, None).coef(i), found.coef(i))
+    assert_allclose(back.intercepts, found.intercepts, rtol=1e-12)
+    assert_array_equal(scaled.n_kept, found.n_kept)
+    assert_array_equal(scaled.alphas, found.alphas)
+    assert found.n_kept[-1] > 0
+
+
+# -- the function people call ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def data():
+    return make_tasks(3, [15, 25, 20], 8, n_informative=3, noise=0.5, random_state=0)
+
+
+@pytest.mark.parametrize(
+    "scales", [{}, {"standardize": True, "scale_targets": True}], ids=["plain", "scaled"]
+)
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (INF, 1)])
+def test_path_has_the_coefficients_of_the_estimator_at_each_alpha(data, p, k, scales):
+    X, y = data.X * np.geomspace(0.1, 10, 8), data.y * np.array([1.0, 5.0, 0.2])[data.task]
+    found = path(X, y, data.task, p=p, k=k, alphas=5, tol=1e-10, **scales)
+    assert found.n_kept[0] == 0 < found.n_kept[2]
+    for i, alpha in enumerate(found.alphas):
+        model = MMTFLRegressor(p, k, alpha, tol=1e-10, **scales).fit(X, y, data.task)
+        assert_allclose(found.coef(i), model.coef_, atol=1e-6 * np.abs(model.coef_).max(initial=1e-6))
+        assert_allclose(found.intercepts[i], model.intercept_, rtol=1e-6)
+
+
+def test_path_of_classes_has_the_coefficients_of_the_classifier(data):
+    y = np.where(data.y > 0, "yes", "no")
+    found = path(data.X, y, data.task, p=2, k=2, alphas=[0.1, 0.02], loss="logistic", tol=1e-9)
+    for i, alpha in enumerate([0.1, 0.02]):
+        model = MMTFLClassifier(2, 2, alpha, tol=1e-9).fit(data.X, y, data.task)
+        assert model.coef_.any()
+        assert_allclose(found.coef(i), model.coef_, atol=1e-6)
+
+
+def test_path_takes_tasks_from_labels_a_column_or_the_columns_of_y():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(20, 4))
+    Y = X @ rng.normal(size=(4, 2)) + 0.1 * rng.normal(size=(20, 2))
+    stacked = path(np.vstack([X, X]), Y.T.ravel(), np.repeat(["a", "b"], 20), p=2, k=2, alphas=4)
+    frame = pd.DataFrame(np.vstack([X, X]), columns=list("wxyz")).assign(site=np.repeat(["a", "b"], 20))
+    column = path(frame, Y.T.ravel(), p=2, k=2, alphas=4, task_column="site")
+    shared = path(X, Y, p=2, k=2, alphas=4)
+    assert stacked.n_kept[-1] == 4
+    for other in (column, shared):
+        assert_allclose(other.alphas, stacked.alphas, rtol=1e-10)
+        assert_allclose(other.coef(3), stacked.coef(3), rtol=1e-5)
+
+
+def test_path_counts_weight_two_as_a_repeated_row_and_zero_as_an_absent_one(data):
+    rng = np.random.default_rng(2)
+    weight = rng.integers(0, 3, size=60)
+    rows = np.repeat(np.arange(60), weight)
+    options = {"p": 2, "k": 2, "alphas": 4, "tol": 1e-9, "standardize": True, "scale_targets": True}
+    weighted = path(data.X, data.y, data.task, sample_weight=weight, **options)
+    repeated = path(data.X[rows], data.y[rows], data.task[rows], **options)
+    assert_allclose(weighted.alphas, repeated.alphas, rtol=1e-9)
+    for i in range(4):
+        assert_allclose(weighted.coef(i), repeated.coef(i), atol=1e-6)
+
+
+def test_path_leaves_its_inputs_alone(data):
+    inputs = [data.X, data.y, data.task, np.ones(60)]
+    for array in inputs:
+        array.setflags(write=False)
+    found = path(*inputs[:3], sample_weight=inputs[3], alphas=3, standardize=True, scale_targets=True)
+    assert len(found) == 3
+
+
+def test_path_says_what_is_wrong(data):
+    with pytest.raises(ValueError, match=r"loss must be 'squared' or 'logistic', got 'hinge'"):
+        path(data.X, data.y, data.task, loss="hinge")
+    with pytest.raises(ValueError, match=r"scale_targets=True needs loss='squared'"):
+        path(data.X, data.y > 0, data.task, loss="logistic", scale_targets=True)
+    for bad in (0, [0.0, 1.0], [], [np.nan]):
+        with pytest.raises(ValueError, match="alphas"):
+            path(data.X, data.y, data.task, alphas=bad)
+    with pytest.raises(ValueError, match="p must be at least 1"):
+        path(data.X, data.y, data.task, p=0.5)
+
+
+@pytest.mark.parametrize("factor", [1e-150, 1e-30, 1e150])
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (2, 1)])
+def test_features_in_extreme_units_have_the_same_path(data, p, k, factor):
+    alphas = np.array([0.5, 0.1, 0.02])
+    found = path(data.X, data.y, data.task, p=p, k=k, alphas=alphas)
+    power = p * k / (p + k)
+    extreme = path(data.X * factor, data.y, data.task, p=p, k=k, alphas=alphas * factor**power)
+    assert found.n_kept[-1] > 0
+    # c = 1, where concave members start, has units: they may end in another local minimum
+    assert_allclose(extreme.objectives, found.objectives, rtol=1e-6 if (p, k) == (2, 2) else 1e-2)
+    if (p, k) == (2, 2):
+        for i in range(3):
+            assert_allclose(extreme.coef(i) * factor, found.coef(i), atol=1e-4)
+
+
+@pytest.mark.parametrize(("p", "k"), [(INF, 0.5), (2, 1)])
+def test_dense_start_leaves_the_problem_as_it_was(p, k):
+    problem, other = make_problem(12), make_penalty(2, 2, 0.3)
+    ours, penalty = member_of(problem, p, k)
+    descent = RowDescent(ours)
+    found = from_dense_start(descent, penalty, 1000, 1e-4)
+    again = from_dense_start(RowDescent(ours), penalty, 1000, 1e-4)
+    assert_array_equal(again.A, found.A)
+    # and the descent serves another penalty as one that never saw the first
+    fresh = solve(problem.tasks, LOSSES["squared"], other, tol=1e-10)
+    assert fresh.A.any()
+    assert_allclose(descent.solve(other, max_iter=1000, tol=1e-10).A, fresh.A, atol=1e-7)
+
+
+def test_a_path_that_stops_short_says_at_how_many_strengths():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(80, 30)), np.repeat([0, 1], 40)
+    y = X[:, :10].sum(axis=1) + rng.normal(size=80)
+    with pytest.warns(ConvergenceWarning, match=r"path stopped short of tol=1e-07 at \d+ of 5 strengths"):
+        found = path(X, y, task, p=2, k=2, alphas=5, max_iter=1)
+    assert not found.converged.all()
+    assert path(X, y, task, p=2, k=2, alphas=5).converged.all()
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e200])
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (INF, 1), (2, 1), (1, 1), (3, 3)])
+def test_features_whose_squares_are_no_floats_have_the_same_grid_and_path(data, p, k, factor):
+    found = path(data.X, data.y, data.task, p=p, k=k, alphas=4)
+    extreme = path(data.X * factor, data.y, data.task, p=p, k=k, alphas=4)
+    power = k if p == INF else p * k / (p + k)
+    assert found.n_kept[0] == 0 < found.n_kept[-1] or power > 1
+    # concave members are asked for zero to 1 %
+    rtol = 1e-6 if power >= 1 else 2e-2
+    assert_allclose(extreme.alphas / factor**power, found.alphas, rtol=rtol)
+    assert_allclose(extreme.objectives, found.objectives, rtol=rtol)
+    if power >= 1:
+        for i in range(4):
+            assert_allclose(extreme.coef(i) * factor, found.coef(i), atol=1e-5)
+
+
+@pytest.mark.parametrize("factor", [1e-140, 1e140])
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (2, 1)])
+def test_targets_in_extreme_units_have_the_same_path(data, p, k, factor):
+    found = path(data.X, data.y, data.task, p=p, k=k, alphas=4)
+    extreme = path(data.X, data.y * factor, data.task, p=p, k=k, alphas=4)
+    assert_allclose(extreme.alphas / factor ** (2 - p * k / (p + k)), found.alphas, rtol=2e-2)
+    assert_allclose(extreme.objectives / factor / factor, found.objectives, rtol=2e-2)
+    assert_array_equal(extreme.n_kept, found.n_kept)
+
+
+def test_strengths_that_are_no_floats_are_a_clear_error(data):
+    with pytest.raises(ValueError, match=r"p=2, k=inf .* range of floats: .* standardize=True"):
+        path(data.X * 1e200, data.y, data.task, p=2, k=INF, alphas=4)
+    assert len(path(data.X * 1e200, data.y, data.task, p=2, k=INF, alphas=4, standardize=True)) == 4
+
+
+def test_a_path_leaves_the_problem_as_it_was_and_asks_for_no_strength():
+    problem = make_problem(12)
+    ours, penalty = member_of(problem, 2, 1)
+    found = solve_path(ours, penalty, alpha_grid(ours, penalty, 4))
+    assert_array_equal(solve_path(ours, penalty.at(7.0), found.alphas).objectives, found.objectives)
+    assert_array_equal(path_of(problem, 2, 1, found.alphas).objectives, found.objectives)
+
+
+def heavy_tailed_columns(seed):
+    """Columns that are mostly zero and now and then large, and classes that they nearly tell."""
+    rng = np.random.default_rng(seed)
+    seen = rng.random((200, 5)) < 0.15
+    X = seen * np.exp(1.5 * rng.normal(size=seen.shape))
+    y = np.where(seen @ [3.0, -3.0, 3.0, -3.0, 3.0] + rng.normal(size=200) > 0, 1.0, -1.0)
+    return Tasks.from_rows(X / X.std(axis=0), y, np.repeat([0, 1], 100))
+
+
+def test_newton_steps_do_not_crawl_where_models_are_too_flat(monkeypatch):
+    # far out the loss is so flat that its model would have rows at zero, where the objective is higher
+    n_models, plain = [], WorkingSet.minimise
+
+    def counted(*arguments, **options):
+        n_models.append(1)
+        return plain(*arguments, **options)
+
+    monkeypatch.setattr(WorkingSet, "minimise", counted)
+    problem = problem_of(heavy_tailed_columns(0), LOSSES["logistic"])
+    found = solve_path(problem, make_penalty(1, 1, 1.0), 0.3 * np.geomspace(1.0, 0.01, 12))
+    assert found.converged.all()
+    assert 0 < np.count_nonzero(found.n_kept) < 12
+    assert len(n_models) < 1000  # about 200; steps by the bound on the second derivative took 70 000
+
+
+def test_a_path_reports_the_share_of_its_alphas_after_each():
+    shares: list[float] = []
+    for p, k in ((2, 2), (1, 1)):
+        path_of(make_problem(0), p, k, np.geomspace(0.5, 0.05, 4), report=shares.append)
+    assert shares == 2 * [0.25, 0.5, 0.75, 1.0]

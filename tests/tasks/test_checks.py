@@ -1,0 +1,524 @@
+"""Bad input: each error names the task, the column and the remedy; good input passes untouched."""
+
+import decimal
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from mmtfl.errors import require
+from mmtfl.tasks import Tasks
+from mmtfl.tasks.checks import (
+    check_design,
+    check_feature_names,
+    check_finite_design,
+    check_finite_target,
+    check_length,
+    check_target,
+    check_task_labels,
+    check_task_weights,
+    check_two_classes,
+    check_weights,
+)
+
+DESIGNS = [np.asarray, np.asfortranarray, sparse.csr_array, sparse.csc_array, sparse.csr_matrix]
+
+# -- task labels -----------------------------------------------------------------------------------------
+
+STRINGS = ["b", "a", "bb"]
+STRING_COLUMNS = [
+    STRINGS,
+    tuple(STRINGS),
+    np.array(STRINGS),
+    np.array(STRINGS, dtype=">U5"),
+    np.array(STRINGS, dtype=object),
+    [np.str_(label) for label in STRINGS],
+    pd.Series(STRINGS),
+    pd.Series(STRINGS, index=[7, 3, 7]),
+    pd.Series(STRINGS, dtype=object),
+    pd.Series(STRINGS, dtype="string"),
+    pd.Series(STRINGS, dtype="category"),
+    pd.Categorical(STRINGS),
+    pd.Index(STRINGS),
+    pl.Series(STRINGS),
+    pl.Series(STRINGS, dtype=pl.Categorical),
+    pl.Series(STRINGS, dtype=pl.Enum(["a", "b", "bb"])),
+    pa.array(STRINGS),
+    pa.array(STRINGS, type=pa.large_string()),
+    pa.chunked_array([STRINGS[:1], STRINGS[1:]]),
+    pa.array(STRINGS).dictionary_encode(),
+]
+INTEGERS = [3, -1, 12]
+INTEGER_COLUMNS = [
+    INTEGERS,
+    np.array(INTEGERS, dtype=np.int8),
+    np.array(INTEGERS, dtype=">i4"),
+    np.array(INTEGERS, dtype=object),
+    [np.int32(3), -1, np.int64(12)],
+    pd.Series(INTEGERS),
+    pd.Series(INTEGERS, dtype="Int16"),
+    pd.Series(INTEGERS, dtype="category"),
+    pd.Series(INTEGERS, dtype="int32[pyarrow]"),
+    pl.Series(INTEGERS),
+    pa.array(INTEGERS),
+    pa.chunked_array([INTEGERS]),
+]
+
+
+@pytest.mark.parametrize("task", STRING_COLUMNS, ids=lambda task: type(task).__name__)
+def test_strings_of_any_container_are_labels(task):
+    labels = check_task_labels(task, 3)
+    assert labels.dtype.kind == "U"
+    assert labels.dtype.isnative
+    assert labels.tolist() == STRINGS
+
+
+@pytest.mark.parametrize("task", INTEGER_COLUMNS, ids=lambda task: type(task).__name__)
+def test_integers_of_any_container_are_labels(task):
+    labels = check_task_labels(task, 3)
+    assert labels.dtype == np.int64
+    assert labels.tolist() == INTEGERS
+
+
+def test_unsigned_labels_and_the_ends_of_int64_are_labels():
+    assert check_task_labels(np.array([3, 1], dtype=np.uint8), 2).dtype == np.int64
+    ends = [2**63 - 1, -(2**63)]
+    assert check_task_labels(ends, 2).tolist() == ends
+
+
+def test_clean_labels_are_not_copied():
+    for labels in (np.array([1, 2]), np.array(["a", "b"])):
+        assert check_task_labels(labels, 2) is labels
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        ["a", None, "b", None],
+        ["a", np.nan, "b", float("nan")],
+        ["a", pd.NA, "b", pd.NaT],
+        [1, None, 2, np.nan],
+        [1.0, np.nan, 2.0, np.nan],
+        np.array([1.0, np.nan, 2.0, np.nan]),
+        np.array([1.0, np.nan, 2.0, np.nan], dtype=np.float32),
+        np.array(["2020", "NaT", "2021", "NaT"], dtype="M8[Y]"),
+        np.ma.array([1, 2, 3, 4], mask=[0, 1, 0, 1]),
+        pd.Series(["a", None, "b", None]),
+        pd.Series(["a", None, "b", None], dtype="string"),
+        pd.Series(["a", None, "b", None], dtype="category"),
+        pd.Series([1, None, 2, None], dtype="Int64"),
+        pd.Series([1, None, 2, None], dtype="category"),
+        pl.Series(["a", None, "b", None]),
+        pl.Series([1, None, 2, None]),
+        pa.array(["a", None, "b", None]),
+        pa.array([1, None, 2, None]),
+        pa.array(["a", None, "b", None]).dictionary_encode(),
+    ],
+    ids=lambda task: type(task).__name__,
+)
+def test_missing_labels_are_counted_and_the_first_is_named(task):
+    with pytest.raises(ValueError, match=r"2 missing labels \(first in row 1\).*Drop these rows"):
+        check_task_labels(task, 4)
+
+
+@pytest.mark.parametrize(
+    "task", [["a", 1], [1, "a"], np.array([1, "a"], dtype=object), [np.int64(1), np.str_("a")]]
+)
+def test_mixed_labels_are_refused_with_both_rows(task):
+    with pytest.raises(TypeError, match=r"mixes strings and integers: row 0 is .* and row 1 is .*one type"):
+        check_task_labels(task, 2)
+
+
+@pytest.mark.parametrize(
+    ("task", "found"),
+    [
+        ([1.0, 2.0], "row 0 is of type float"),
+        ([1, 2.5], "row 1 is of type float"),
+        (["a", 2.5], "row 1 is of type float"),
+        (np.array([1.0, 2.0]), "float64"),
+        (np.array([1.0, 2.0], dtype=np.float32), "float32"),
+        (pl.Series([1.0, 2.0]), "float64"),
+        ([True, False], "bool"),
+        ([1, True], "row 1 is of type bool"),
+        (np.array([True, False]), "bool"),
+        (pd.Series([True, False], dtype="boolean"), "bool"),
+        ([b"a", b"b"], "bytes"),
+        (np.array([b"a", b"b"]), "|S1"),
+        (np.array(["2020", "2021"], dtype="M8[Y]"), "datetime64"),
+        ([1j, 2j], "complex"),
+        ([("a", 1), ("b", 2)], "tuple"),
+        ([[1], [2]], "list"),
+        ([np.arange(2), np.arange(2)], "ndarray"),
+    ],
+)
+def test_labels_of_other_kinds_are_refused(task, found):
+    with pytest.raises(TypeError, match=r"labels must be strings or integers.*Convert") as caught:
+        check_task_labels(task, 2)
+    assert found in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("task", "error", "match"),
+    [
+        ("ab", ValueError, "must be 1-D"),
+        (5, ValueError, "must be 1-D"),
+        (np.ones((2, 1), dtype=int), ValueError, r"shape \(2, 1\): pass a single column"),
+        (pd.DataFrame({"site": ["a", "b"]}), ValueError, "single column"),
+        (iter("ab"), ValueError, "must be 1-D"),
+        (["a"], ValueError, "X has 2 rows, but task has 1"),
+        (["a", "b", "c"], ValueError, "X has 2 rows, but task has 3"),
+        ([], ValueError, "X has 2 rows, but task has 0"),
+        ([2**63, 1], ValueError, "beyond 64 bits"),
+        ([-(2**63) - 1, 1], ValueError, "beyond 64 bits"),
+        (np.array([2**63, 1], dtype=np.uint64), ValueError, "beyond 64 bits"),
+        (["a", "a\0"], ValueError, "row 1 holds a NUL"),
+        (pl.LazyFrame({"a": [1, 2]}), TypeError, "collect"),
+    ],
+)
+def test_labels_of_other_shapes_and_values_are_refused(task, error, match):
+    with pytest.raises(error, match=match):
+        check_task_labels(task, 2)
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(), st.floats(), st.booleans(), st.text(), st.binary())))
+@settings(deadline=None)
+def test_labels_are_returned_unchanged_or_refused(task):
+    try:
+        labels = check_task_labels(task, len(task))
+    except (TypeError, ValueError):
+        return
+    assert labels.tolist() == task
+    assert len({type(label) for label in labels.tolist()}) <= 1
+
+
+# -- the design ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", DESIGNS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_clean_designs_pass_as_they_are(make, dtype):
+    X = make(np.eye(3, dtype=dtype))
+    found, names = check_design(X)
+    assert found is X
+    assert names is None
+
+
+def test_sparse_arrays_with_spare_room_are_trimmed():
+    X = sparse.csr_array(np.eye(2))
+    X.data, X.indices = np.append(X.data, np.nan), np.append(X.indices, 0).astype(X.indices.dtype)
+    found, _ = check_design(X)
+    check_finite_design(found)
+    assert found.data.size == found.nnz == 2
+    assert X.data.size == 3
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "match"),
+    [
+        (np.ones(3), ValueError, "Expected 2D array, got 1D array instead.*Reshape"),
+        (np.ones((1, 2, 3)), ValueError, "got 3D array"),
+        (5.0, ValueError, "got 0D array"),
+        (None, ValueError, "got 0D array"),
+        (sparse.coo_array(np.ones(3)), ValueError, "got a 1D sparse array"),
+        (np.ones((0, 2)), ValueError, r"0 sample\(s\) \(shape=\(0, 2\)\)"),
+        (np.ones((2, 0)), ValueError, r"0 feature\(s\) \(shape=\(2, 0\)\) while a minimum of 1 is required"),
+        ([[1, 2], [3]], ValueError, "cannot be read as an array"),
+        (np.ones((2, 2), dtype=complex), ValueError, "Complex data not supported"),
+        (np.array([[1, 2j]], dtype=object), ValueError, "Complex data not supported.*row 0, column 1"),
+        (sparse.csr_array(np.eye(2, dtype=complex)), ValueError, "Complex data not supported"),
+        (np.array([["a", "b"]]), TypeError, "row 0, column 0: found the string 'a'"),
+        ([[1, 2], [3, "b"]], TypeError, "row 1, column 1: found the string 'b', expected a number"),
+        (np.array([[1, b"b"]], dtype=object), TypeError, "row 0, column 1: found the string b'b'"),
+        (np.array([[1, "2"]], dtype=object), TypeError, "row 0, column 1: found the string '2'"),
+        ([[1, {}]], TypeError, "row 0, column 1: not a number.*dict"),
+        ([[10**400, 1]], ValueError, "row 0, column 0: does not fit in float64"),
+        (np.ones((2, 2), dtype="M8[D]"), TypeError, "datetime64"),
+        (pd.DataFrame({"u": [1.0], "v": ["x"]}), TypeError, "Column 'v' of X is of type String.*encode"),
+        (pd.DataFrame({"u": [1.0], "v": ["1"]}, dtype=object), TypeError, "Column 'v' of X"),
+        (pd.DataFrame({"u": [1.0], "v": [{}]}), TypeError, "Column 'v' of X, row 0: not a number"),
+        (pd.DataFrame({"v": pd.Categorical([1])}), TypeError, "Column 'v' of X is of type Categorical"),
+        (pd.DataFrame({"v": pd.to_datetime(["2020"])}), TypeError, "Column 'v' of X is of type Datetime"),
+        (pd.DataFrame({"v": [1j]}), ValueError, "Complex data not supported: Column 'v'"),
+        (pl.DataFrame({"u": [1.0], "v": ["x"]}), TypeError, "Column 'v' of X is of type String"),
+        (pa.table({"u": [1.0], "v": ["x"]}), TypeError, "Column 'v' of X is of type String"),
+        (pd.DataFrame(np.ones((1, 2)), columns=["u", "u"]), ValueError, "repeated column names"),
+        (
+            pd.DataFrame(np.ones((1, 2)), columns=["u", 1]),
+            TypeError,
+            "names must be strings, but 1 is of type int",
+        ),
+        (pl.LazyFrame({"u": [1.0]}), TypeError, "collect"),
+    ],
+)
+def test_designs_refuse(X, error, match):
+    with pytest.raises(error, match=match):
+        check_design(X)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        pd.DataFrame({"u": pd.array([1, None], dtype="Int64"), "v": pd.array([True, None], dtype="boolean")}),
+        pd.DataFrame({"u": [1, None], "v": [True, pd.NA]}, dtype=object),
+        pl.DataFrame({"u": [1, None], "v": [True, None]}),
+        pl.DataFrame({"u": [decimal.Decimal(1), None], "v": [1.0, None]}),
+        pa.table({"u": [1, None], "v": [True, None]}),
+        np.ma.array(np.ones((2, 2)), mask=[[0, 0], [1, 1]]),
+        np.array([[1, True], [None, pd.NA]], dtype=object),
+    ],
+    ids=lambda X: type(X).__name__,
+)
+def test_missing_values_of_any_container_are_nan(X):
+    assert_array_equal(check_design(X)[0], [[1, 1], [np.nan, np.nan]])
+
+
+@pytest.mark.parametrize(
+    ("names", "error", "match"),
+    [
+        (["u"], ValueError, "1 names, but X has 2 columns"),
+        (["u", "u"], ValueError, "'u' occurs more than once"),
+        (["u", 2], TypeError, "2 is of type int"),
+        ("uv", TypeError, "not the string 'uv'"),
+    ],
+)
+def test_feature_names_refuse(names, error, match):
+    with pytest.raises(error, match=match):
+        check_feature_names(names, 2)
+
+
+def test_feature_names_are_plain_strings():
+    found = check_feature_names(np.array(["u", "v"]), 2)
+    assert found == ("u", "v")
+    assert all(type(name) is str for name in found)
+    assert check_feature_names(None, 2) is None
+
+
+# -- finite values ---------------------------------------------------------------------------------------
+
+
+def holes(make, *cells):
+    X = np.arange(12.0).reshape(4, 3)
+    for row, column, value in cells:
+        X[row, column] = value
+    return make(X)
+
+
+WHO = {"observation_task": np.array([1, 0, 1, 0]), "labels": np.array(["north", "south"])}
+
+
+@pytest.mark.parametrize("make", DESIGNS)
+def test_nan_names_column_task_count_row_and_remedy(make):
+    X = holes(make, (2, 1, np.nan), (0, 1, np.nan))
+    with pytest.raises(
+        ValueError, match=r"X contains NaN: 2 values in column 'v' of task 'south' \(first in row 0\)"
+    ) as caught:
+        check_finite_design(X, **WHO, feature_names=("u", "v", "w"))
+    assert "Impute" in str(caught.value)
+    assert "drop" in str(caught.value)
+    assert "infinity" not in str(caught.value)
+
+
+@pytest.mark.parametrize("make", DESIGNS)
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_infinity_is_called_infinity_and_columns_go_by_number(make, value):
+    X = holes(make, (1, 2, value))
+    with pytest.raises(
+        ValueError, match=r"X contains infinity: 1 value in column 2 of task 'north'"
+    ) as caught:
+        check_finite_design(X, **WHO)
+    assert "NaN" not in str(caught.value)
+
+
+@pytest.mark.parametrize("make", DESIGNS)
+def test_the_first_row_is_reported_with_the_total(make):
+    X = holes(make, (3, 0, np.nan), (1, 2, np.inf), (1, 1, -np.inf), (3, 1, np.inf), (0, 1, 1.0))
+    with pytest.raises(
+        ValueError, match=r"infinity: 2 values in column 1 of task 'north'.*row 1.*4 values of X"
+    ):
+        check_finite_design(X, **WHO)
+
+
+@pytest.mark.parametrize("make", DESIGNS)
+def test_infinities_that_cancel_are_found(make):
+    with pytest.raises(ValueError, match="infinity"):
+        check_finite_design(holes(make, (1, 1, np.inf), (2, 1, -np.inf)))
+
+
+@pytest.mark.parametrize("make", DESIGNS)
+@pytest.mark.parametrize("value", [1e308, -1e308, 1e-320])
+def test_finite_extremes_pass_and_nan_among_them_is_found(make, value):
+    X = np.full((20, 3), value)
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        check_finite_design(make(X))
+        check_finite_target(X[:, 0])
+        X[7, 1] = np.nan
+        with pytest.raises(ValueError, match=r"1 value in column 1 .first in row 7"):
+            check_finite_design(make(X))
+
+
+def test_rows_are_counted_within_the_task_when_offsets_are_given():
+    X, index = np.ones((5, 1)), np.array([0, 0, 1, 1, 1])
+    X[3] = np.nan
+    who = {"observation_task": index, "labels": np.array([4, 7]), "offsets": np.array([0, 2, 5])}
+    with pytest.raises(ValueError, match=r"of task 7 .first in row 1"):
+        check_finite_design(X, **who)
+    with pytest.raises(ValueError, match=r"of task 7 .first in row 1"):
+        check_finite_target(X[:, 0], **who)
+
+
+@pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
+def test_targets_name_task_and_row(value, word):
+    y = np.array([1.0, value, 2.0, value])
+    with pytest.raises(
+        ValueError, match=rf"y contains {word}: 2 values of task 'north' \(first in row 1\).*Drop"
+    ):
+        check_finite_target(y, **WHO)
+    with pytest.raises(ValueError, match=rf"y contains {word}: 2 values \(first in row 1\)"):
+        check_finite_target(y)
+
+
+@pytest.mark.parametrize("make", [*DESIGNS, pd.DataFrame, pl.DataFrame])
+def test_rows_report_the_position_and_task_they_were_given_with(make):
+    X = np.ones((4, 2))
+    X[2, 1] = np.nan
+    with pytest.raises(ValueError, match=r"NaN: 1 value in column .* of task 'b' \(first in row 2\)"):
+        Tasks.from_rows(make(X), np.ones(4), ["c", "a", "b", "a"])
+    with pytest.raises(ValueError, match=r"NaN: 1 value of task 'b' \(first in row 2\)"):
+        Tasks.from_rows(make(np.ones((4, 2))), X[:, 1], ["c", "a", "b", "a"])
+
+
+# -- targets, weights, lengths, classes ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [1, 2],
+        (True, 2.0),
+        np.array([1, 2], dtype=np.float32),
+        np.array([1, 2], dtype=object),
+        pd.Series([1, 2], dtype="Int64"),
+        pl.Series([1, 2]),
+        pa.array([1, 2]),
+        pa.chunked_array([[1], [2]]),
+    ],
+    ids=lambda y: type(y).__name__,
+)
+def test_targets_become_float64(y):
+    found = check_target(y, 2)
+    assert found.dtype == np.float64
+    assert found.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("y", "error", "match"),
+    [
+        (None, ValueError, "y is None"),
+        ([1], ValueError, "X has 2 rows, but y has 1"),
+        (3.0, ValueError, "y must be 1-D"),
+        (np.ones((2, 1)), ValueError, r"shape \(2, 1\).*from_shared"),
+        (["u", "v"], TypeError, "y, row 0: found the string 'u'"),
+        (pd.Series([1, "v"]), TypeError, "y, row 1: found the string 'v'"),
+        (np.array([1j, 2]), ValueError, "Complex data not supported"),
+        (sparse.csr_array(np.ones((2, 1))), TypeError, "y must be dense"),
+        (pl.LazyFrame({"y": [1, 2]}), TypeError, "collect"),
+    ],
+)
+def test_targets_refuse(y, error, match):
+    with pytest.raises(error, match=match):
+        check_target(y, 2)
+
+
+def test_clean_targets_and_weights_are_not_copied():
+    y = np.array([1.0, 2.0])
+    assert check_target(y, 2) is y
+    assert check_weights(y, 2) is y
+
+
+@pytest.mark.parametrize(
+    ("w", "error", "match"),
+    [
+        ([1, 2, 3], ValueError, "X has 2 rows, but sample_weight has 3"),
+        (1.0, ValueError, "sample_weight must be 1-D"),
+        ([[1], [2]], ValueError, "sample_weight must be 1-D"),
+        ([1, -1], ValueError, "negative, -1.0 in row 1.*Use 0"),
+        ([1, np.nan], ValueError, "NaN in row 1"),
+        ([np.inf, 1], ValueError, "infinity in row 0"),
+        ([0, 0], ValueError, "zero in every row"),
+        ([1e308, 1e308], ValueError, "sum of sample_weight exceeds"),
+        (["a", "b"], TypeError, "sample_weight, row 0: found the string 'a'"),
+        ([1, None], ValueError, "NaN in row 1"),
+    ],
+)
+def test_weights_refuse(w, error, match):
+    with pytest.raises(error, match=match):
+        check_weights(w, 2)
+
+
+def test_tiny_and_zero_weights_are_fine():
+    assert check_weights([0, 1e-320], 2).tolist() == [0, 1e-320]
+    check_task_weights(np.array([1e-320, 0, 0, 5e-324]), **WHO)
+
+
+def test_a_task_without_weight_is_named():
+    with pytest.raises(ValueError, match=r"Task 'north' has zero total weight.*leave the task out"):
+        check_task_weights(np.array([1.0, 0.0, 1.0, 0.0]), **WHO)
+    with pytest.raises(ValueError, match="Task 'north' has zero total weight"):
+        Tasks.from_rows(np.ones((3, 1)), [1, 2, 3], ["south", "north", "south"], [1, 0, 0])
+
+
+def test_lengths_are_both_named():
+    check_length("y", 3, 3)
+    with pytest.raises(ValueError, match="X has 3 rows, but y has 4"):
+        check_length("y", 4, 3)
+
+
+@pytest.mark.parametrize(
+    "y", [["no", "yes", "yes", "yes"], [0, 1, 1, 1], [-1.0, 1.0, 1.0, 1.0], [False, True, True, True]]
+)
+def test_a_task_of_one_class_is_named_with_its_class(y):
+    y = np.array(y)
+    check_two_classes(y[[0, 0, 1, 1]], **WHO)
+    with pytest.raises(
+        ValueError, match=r"Task 'north' has only one class, .* \(2 rows\).*both classes"
+    ) as caught:
+        check_two_classes(y, **WHO)
+    assert repr(y[1].item()) in str(caught.value)
+
+
+def test_rows_of_no_weight_do_not_count_as_a_class():
+    y = np.array([0, 0, 1, 1])
+    check_two_classes(y, **WHO, weights=np.ones(4))
+    with pytest.raises(ValueError, match=r"Task 'south' has only one class, 1 .1 row"):
+        check_two_classes(y, **WHO, weights=np.array([0, 1.0, 1, 1]))
+    with pytest.raises(ValueError, match="Task 'south' has no row of any class"):
+        check_two_classes(y, **WHO, weights=np.array([0, 1.0, 0, 1]))
+
+
+def test_every_task_may_have_its_own_two_classes():
+    check_two_classes(np.array(["c", "a", "d", "b"]), **WHO)
+
+
+# -- extras ----------------------------------------------------------------------------------------------
+
+
+def test_require_imports_or_names_the_extra():
+    assert require("numpy.linalg", "none") is np.linalg
+    with pytest.raises(ImportError, match=r"no_such is needed here.*pip install '\.\[plots\]'") as caught:
+        require("no_such.part", "plots")
+    assert caught.value.name == "no_such"
+
+
+def test_require_does_not_hide_what_a_module_is_missing(tmp_path, monkeypatch):
+    (tmp_path / "half_there.py").write_text("import something_else_missing\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="something_else_missing"):
+        require("half_there", "plots")

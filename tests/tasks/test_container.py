@@ -1,0 +1,692 @@
+"""The container: round trips, what is copied and what is not, and what it refuses."""
+
+import copy
+import dataclasses
+import pickle
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from mmtfl.tasks import Tasks
+
+STORAGES = {
+    "C": np.ascontiguousarray,
+    "F": np.asfortranarray,
+    "strided": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    "csr_array": sparse.csr_array,
+    "csr_matrix": sparse.csr_matrix,
+    "csc_array": sparse.csc_array,
+    "csc_matrix": sparse.csc_matrix,
+}
+FRAMES = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "pyarrow": lambda columns: pa.table({name: list(values) for name, values in columns.items()}),
+}
+
+finite = st.floats(allow_nan=False, allow_infinity=False, width=64)
+names = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=4)
+label_kinds = st.sampled_from(
+    [st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1), st.sampled_from(["a", "b", "aa", ""]), names]
+)
+
+
+@st.composite
+def stacked_rows(draw, max_rows=12):
+    n, d = draw(st.integers(1, max_rows)), draw(st.integers(1, 3))
+    X = np.array(draw(st.lists(finite, min_size=n * d, max_size=n * d))).reshape(n, d)
+    y = np.array(draw(st.lists(finite, min_size=n, max_size=n)))
+    task = draw(st.lists(draw(label_kinds), min_size=n, max_size=n))
+    return X, y, task
+
+
+@st.composite
+def shared_targets(draw):
+    n, d, n_tasks = draw(st.integers(1, 6)), draw(st.integers(1, 3)), draw(st.integers(1, 4))
+    X = np.array(draw(st.lists(finite, min_size=n * d, max_size=n * d))).reshape(n, d)
+    cells = st.one_of(finite, st.just(np.nan))
+    Y = np.array(draw(st.lists(cells, min_size=n * n_tasks, max_size=n * n_tasks))).reshape(n, n_tasks)
+    Y[draw(st.integers(0, n - 1))] = 1.5  # every task observes something
+    return X, Y
+
+
+def dense(X):
+    return X.toarray() if sparse.issparse(X) else np.asarray(X)
+
+
+def storage(X):
+    return type(X) if sparse.issparse(X) else ("F" if X.flags.f_contiguous else "C")
+
+
+def assert_same_tasks(found, expected):
+    assert_array_equal(found.labels, expected.labels)
+    assert_array_equal(found.offsets, expected.offsets)
+    for one, other in zip(found, expected, strict=True):
+        assert_array_equal(dense(one.X), dense(other.X))
+        assert_array_equal(one.y, other.y)
+        assert (one.weights is None) == (other.weights is None)
+        if one.weights is not None:
+            assert_array_equal(one.weights, other.weights)
+
+
+def small(seed=0, n=30, d=4, labels=("b", "c", "a")):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)
+    return X, rng.normal(size=n), np.array(labels)[rng.integers(len(labels), size=n)], rng.random(n) + 0.1
+
+
+# -- round trips -----------------------------------------------------------------------------------------
+
+
+@given(stacked_rows(), st.sampled_from(sorted(STORAGES)))
+@settings(deadline=None)
+def test_rows_keep_their_task_and_their_order_within_it(rows, kind):
+    X, y, task = rows
+    tasks = Tasks.from_rows(STORAGES[kind](X), y, task)
+    expected = sorted(set(task))
+    assert tasks.labels.tolist() == expected
+    assert tasks.n_tasks == len(tasks) == len(expected)
+    assert tasks.n_samples == len(y)
+    assert tasks.sizes.sum() == len(y)
+    found_X, found_y, found_task = tasks.to_rows()
+    order = sorted(range(len(y)), key=lambda i: task[i])  # stable
+    assert_array_equal(dense(found_X), X[order])
+    assert_array_equal(found_y, y[order])
+    assert found_task.tolist() == [task[i] for i in order]
+    assert_same_tasks(Tasks.from_rows(found_X, found_y, found_task), tasks)
+
+
+@given(stacked_rows(), st.sampled_from(sorted(STORAGES)))
+@settings(deadline=None)
+def test_list_round_trip(rows, kind):
+    X, y, task = rows
+    tasks = Tasks.from_rows(STORAGES[kind](X), y, task)
+    again = Tasks.from_list(tasks.to_list(), labels=tasks.labels)
+    assert_same_tasks(again, tasks)
+    assert storage(again.X) == storage(tasks.X) or not sparse.issparse(tasks.X)
+    for view, (X_t, y_t) in zip(tasks, tasks.to_list(), strict=True):
+        mine = [i for i in range(len(y)) if task[i] == view.label]
+        assert_array_equal(dense(X_t), X[mine])
+        assert_array_equal(y_t, y[mine])
+
+
+@given(shared_targets(), st.sampled_from(sorted(STORAGES)))
+@settings(deadline=None)
+def test_shared_round_trip_with_unobserved_targets(data, kind):
+    X, Y = data
+    tasks = Tasks.from_shared(STORAGES[kind](X), Y)
+    assert tasks.is_shared
+    assert tasks.is_complete == (not np.isnan(Y).any())
+    assert tasks.n_samples == np.count_nonzero(~np.isnan(Y))
+    found_X, found_Y = tasks.to_shared()
+    assert_array_equal(dense(found_X), X)
+    assert_array_equal(found_Y, Y)
+    for t, view in enumerate(tasks):
+        seen = ~np.isnan(Y[:, t])
+        assert_array_equal(dense(view.X), X[seen])
+        assert_array_equal(view.y, Y[seen, t])
+    assert_same_tasks(Tasks.from_rows(*tasks.to_rows()), tasks)
+    assert_same_tasks(Tasks.from_shared(*Tasks.from_rows(*tasks.to_rows()).to_shared()), tasks)
+
+
+@given(stacked_rows(), st.sampled_from(sorted(FRAMES)), st.booleans())
+@settings(deadline=None)
+def test_frame_round_trip(rows, backend, weighted):
+    X, y, task = rows
+    tasks = Tasks.from_rows(X, y, task)
+    if weighted:
+        tasks = tasks.with_weights(np.arange(1.0, tasks.n_samples + 1))
+    frame = tasks.to_frame(backend, task="site", target="outcome", weight="mass")
+    assert type(frame).__module__.startswith(backend)
+    again = Tasks.from_frame(frame, task="site", target="outcome", weight="mass" if weighted else None)
+    assert again.feature_names == tuple(f"x{j}" for j in range(X.shape[1]))
+    assert_same_tasks(again, tasks)
+
+
+@pytest.mark.parametrize("backend", FRAMES)
+def test_frame_with_a_list_of_targets_shares_x_and_reads_missing_as_unobserved(backend):
+    columns = {"u": [1, 2, 3], "v": [True, False, True], "g": [0.5, None, 1.5], "h": [None, None, 7]}
+    tasks = Tasks.from_frame(FRAMES[backend](columns), target=["h", "g"])
+    assert tasks.is_shared
+    assert tasks.labels.tolist() == ["h", "g"]
+    assert tasks.feature_names == ("u", "v")
+    assert_array_equal(tasks.X, [[1, 1], [2, 0], [3, 1]])
+    assert [view.y.tolist() for view in tasks] == [[7.0], [0.5, 1.5]]
+    assert tasks.rows.tolist() == [2, 0, 2]
+
+
+@pytest.mark.parametrize("backend", FRAMES)
+def test_frame_columns_can_be_chosen(backend):
+    columns = {"site": ["q", "p"], "u": [1, 2], "note": ["x", "y"], "v": [3.0, 4.0], "y": [5, 6], "w": [1, 2]}
+    frame = FRAMES[backend](columns)
+    tasks = Tasks.from_frame(frame, task="site", target="y", weight="w", features=["v", "u"])
+    assert tasks.feature_names == ("v", "u")
+    assert_array_equal(tasks.X, [[4, 2], [3, 1]])
+    assert_array_equal(tasks.weights, [2, 1])
+
+
+def test_frame_without_a_task_column_is_one_task():
+    tasks = Tasks.from_frame(pd.DataFrame({"x": [1, 2], "y": [3, 4]}), target="y")
+    assert tasks.labels.tolist() == [0]
+
+
+def test_frame_columns_may_be_numbers():
+    frame = pd.DataFrame([[1.0, 2.0, 7], [3.0, 4.0, 8]])
+    tasks = Tasks.from_frame(frame, task=2, target=0)
+    assert tasks.feature_names is None
+    assert_array_equal(tasks.X, [[2], [4]])
+
+
+@pytest.mark.parametrize("kind", STORAGES)
+def test_every_constructor_gives_the_same_tasks(kind):
+    X, y, task, weights = small()
+    store = STORAGES[kind]
+    rows = Tasks.from_rows(store(X), y, task, weights)
+    parts = [task == label for label in "abc"]
+    listed = Tasks.from_list(
+        [(store(X[part]), y[part]) for part in parts],
+        labels=list("abc"),
+        sample_weight=[weights[part] for part in parts],
+    )
+    Y = np.where(np.column_stack(parts), y[:, None], np.nan)
+    shared = Tasks.from_shared(store(X), Y, weights, labels=list("abc"))
+    per_entry = Tasks.from_shared(
+        store(X), Y, np.where(np.isnan(Y), -1, weights[:, None]), labels=list("abc")
+    )
+    for other in (listed, shared, per_entry):
+        assert_same_tasks(other, rows)
+
+
+# -- labels and order ------------------------------------------------------------------------------------
+
+
+def test_no_task_means_one_task_labelled_zero():
+    tasks = Tasks.from_rows([[1], [2]], [3, 4])
+    assert tasks.labels.tolist() == [0]
+    assert tasks.offsets.tolist() == [0, 2]
+
+
+def test_lists_and_shared_columns_keep_the_order_given():
+    pairs = [([[1.0]], [1]), ([[2.0]], [2])]
+    assert Tasks.from_list(pairs, labels=["z", "a"]).labels.tolist() == ["z", "a"]
+    assert Tasks.from_list(pairs).labels.tolist() == [0, 1]
+    assert Tasks.from_shared([[1.0]], pd.DataFrame({"z": [1], "a": [2]})).labels.tolist() == ["z", "a"]
+    assert Tasks.from_shared([[1.0]], [[1, 2]]).labels.tolist() == [0, 1]
+    assert Tasks.from_shared([[1.0]], [[1, 2]], labels=[9, 3]).labels.tolist() == [9, 3]
+
+
+def test_labels_of_views_are_plain_python():
+    assert type(Tasks.from_rows([[1.0]], [1], ["a"]).task(0).label) is str
+    assert type(Tasks.from_rows([[1.0]], [1], [5]).task(0).label) is int
+
+
+def test_integer_labels_sort_as_numbers():
+    assert Tasks.from_rows(np.ones((3, 1)), [1, 2, 3], [10, 9, -1]).labels.tolist() == [-1, 9, 10]
+
+
+def test_feature_names_come_from_frames_or_the_argument():
+    frame = pd.DataFrame({"age": [1.0], "dose": [2.0]})
+    assert Tasks.from_rows(frame, [1]).feature_names == ("age", "dose")
+    assert Tasks.from_rows(frame, [1], feature_names=["p", "q"]).feature_names == ("p", "q")
+    assert Tasks.from_rows(frame.to_numpy(), [1]).feature_names is None
+    assert Tasks.from_rows(pd.DataFrame(frame.to_numpy()), [1]).feature_names is None
+    assert Tasks.from_list([(frame, [1]), (frame, [2])]).feature_names == ("age", "dose")
+    assert Tasks.from_list([(frame, [1])], feature_names=["p", "q"]).feature_names == ("p", "q")
+    assert Tasks.from_shared(pl.from_pandas(frame), [[1]]).feature_names == ("age", "dose")
+
+
+# -- copies and storage ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", STORAGES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sorted_rows_are_not_copied(kind, dtype):
+    X = STORAGES[kind](np.arange(12.0).reshape(4, 3).astype(dtype))
+    y = np.arange(4.0)
+    tasks = Tasks.from_rows(X, y, ["a", "a", "b", "c"])
+    assert tasks.X is X
+    assert np.shares_memory(tasks.y, y)
+    assert tasks.X.dtype == dtype
+
+
+def test_one_task_is_not_copied():
+    X = np.ones((3, 2))
+    tasks = Tasks.from_rows(X, [1, 2, 3])
+    assert tasks.X is X
+    assert tasks.task(0).X is X
+
+
+@pytest.mark.parametrize("kind", STORAGES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gathered_rows_keep_storage_and_precision(kind, dtype):
+    X, y, task, _ = small()
+    X = STORAGES[kind](X.astype(dtype))
+    tasks = Tasks.from_rows(X, y, task)
+    assert tasks.X.dtype == dtype
+    if kind != "strided":
+        assert storage(tasks.X) == storage(X)
+    for view in tasks:
+        assert view.X.dtype == dtype
+        assert not sparse.issparse(X) or type(view.X) is type(X)
+
+
+@pytest.mark.parametrize("kind", ["csr_array", "csc_array", "csr_matrix", "csc_matrix"])
+def test_sparse_rows_come_out_canonical(kind):
+    X, y, task, _ = small()
+    tasks = Tasks.from_rows(STORAGES[kind](X), y, task)
+    parts = [tasks, tasks.select(np.arange(20)[::-2]), *tasks]
+    for part in parts:
+        flagged = part.X.has_canonical_format
+        fresh = type(part.X)((part.X.data, part.X.indices, part.X.indptr), shape=part.X.shape)
+        assert flagged
+        assert fresh.has_canonical_format
+
+
+@pytest.mark.parametrize("index_dtype", [np.int32, np.int64])
+def test_sparse_indices_of_either_width(index_dtype):
+    X, y, task, _ = small()
+    S = sparse.csr_array(X)
+    S.indices, S.indptr = S.indices.astype(index_dtype), S.indptr.astype(index_dtype)
+    assert_same_tasks(Tasks.from_rows(S, y, task), Tasks.from_rows(X, y, task))
+
+
+@pytest.mark.parametrize("form", ["coo", "lil", "dok", "bsr", "dia"])
+def test_other_sparse_formats_become_csr(form):
+    X, y, task, _ = small()
+    tasks = Tasks.from_rows(sparse.coo_array(X).asformat(form), y, task)
+    assert tasks.X.format == "csr"
+    assert_same_tasks(tasks, Tasks.from_rows(X, y, task))
+
+
+def test_duplicated_sparse_entries_are_added_up_without_touching_the_input():
+    S = sparse.csr_array((np.array([1.0, 2.0, 4.0]), np.array([1, 1, 0]), np.array([0, 3])), shape=(1, 2))
+    tasks = Tasks.from_rows(S, [1])
+    assert tasks.X.nnz == 2
+    assert_array_equal(tasks.X.toarray(), [[4, 3]])
+    assert S.data.tolist() == [1, 2, 4]
+    assert S.indices.tolist() == [1, 1, 0]
+
+
+def test_views_share_memory_where_storage_allows():
+    X, y, task, weights = small()
+    order = np.argsort(task, kind="stable")
+    for kind in ("C", "F", "strided"):
+        tasks = Tasks.from_rows(STORAGES[kind](X[order]), y[order], task[order], weights[order])
+        view = tasks.task(1)
+        assert np.shares_memory(view.X, tasks.X)
+        assert np.shares_memory(view.y, tasks.y)
+        assert np.shares_memory(view.weights, tasks.weights)
+    csr = Tasks.from_rows(sparse.csr_array(X[order]), y[order], task[order])
+    assert all(np.shares_memory(view.X.data, csr.X.data) for view in [csr.task(1), *csr])
+
+
+def test_complete_shared_x_is_handed_out_itself():
+    X, Y = np.ones((3, 2)), np.arange(6.0).reshape(3, 2)
+    tasks = Tasks.from_shared(X, Y)
+    assert tasks.is_complete
+    assert all(view.X is X for view in tasks)
+    Y[2, 0] = np.nan
+    tasks = Tasks.from_shared(X, Y)
+    assert not tasks.is_complete
+    assert np.shares_memory(tasks.task(0).X, X)  # rows 0 and 1 are a slice
+    assert tasks.task(1).X is X
+
+
+def test_complete_means_in_order():
+    tasks = Tasks.from_shared(np.ones((2, 1)), [[1, 2], [3, 4]])
+    assert tasks.is_complete
+    assert not tasks.select([1, 0, 2, 3]).is_complete
+    assert not tasks.select([0, 0, 2, 3]).is_complete
+    assert not Tasks.from_rows(np.ones((2, 1)), [1, 2]).is_complete
+
+
+@pytest.mark.parametrize("make", FRAMES.values(), ids=list(FRAMES))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_frames_of_floats_keep_their_precision(make, dtype):
+    columns = {"u": np.array([1, 2], dtype), "v": np.array([3, 4], dtype)}
+    frame = pa.table(columns) if make is FRAMES["pyarrow"] else make(columns)
+    tasks = Tasks.from_rows(frame, [1, 2])
+    assert tasks.X.dtype == dtype
+    assert_array_equal(tasks.X, [[1, 3], [2, 4]])
+
+
+def test_a_pandas_frame_of_one_block_is_not_copied():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(5, 3)), columns=list("uvw"))
+    assert np.shares_memory(Tasks.from_rows(frame, np.ones(5)).X, frame.to_numpy())
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.array([[True, False], [False, True]]),
+        np.array([[1, 0], [0, 1]], dtype=np.int8),
+        np.array([[1, 0], [0, 1]], dtype=np.uint64),
+        np.array([[1, 0], [0, 1]], dtype=object),
+        np.array([[1, 0], [0, 1]], dtype=np.float16),
+        np.array([[1, 0], [0, 1]], dtype=np.longdouble),
+        np.array([[1, 0], [0, 1]], dtype=">f8"),
+        np.ma.array([[1.0, 0.0], [0.0, 1.0]]),
+        [[1, 0], [0, 1]],
+        ((True, 0), (0, 1.0)),
+        sparse.csr_array(np.array([[1, 0], [0, 1]])),
+        sparse.csc_array(np.array([[True, False], [False, True]])),
+        pd.DataFrame({"a": [1, 0], "b": [False, True]}),
+        pd.DataFrame({"a": [1, 0], "b": [False, True]}, dtype=object),
+        pd.DataFrame({"a": pd.array([1, 0], dtype="Int8"), "b": pd.array([0, 1], dtype="Float32")}),
+        pd.DataFrame({"a": pd.arrays.SparseArray([1, 0]), "b": pd.arrays.SparseArray([0.0, 1.0])}),
+    ],
+    ids=lambda X: f"{type(X).__name__}-{getattr(X, 'dtype', '')}",
+)
+def test_numbers_of_other_kinds_become_float64(X):
+    tasks = Tasks.from_rows(X, [1, 2])
+    assert tasks.X.dtype == np.dtype("=f8")
+    assert_array_equal(dense(tasks.X), np.eye(2))
+
+
+def test_inputs_are_not_modified_and_may_be_read_only():
+    X, y, task, weights = small()
+    kept = [array.copy() for array in (X, y, task, weights)]
+    for array in (X, y, task, weights):
+        array.flags.writeable = False
+    S = sparse.csc_array(X)
+    for part in (S.data, S.indices, S.indptr):
+        part.flags.writeable = False
+    for design in (X, S, sparse.csr_array(X)):
+        tasks = Tasks.from_rows(design, y, task, weights)
+        tasks.select(np.arange(0, 30, 2))
+        assert len(tasks.to_list()) == 3
+        tasks.to_shared()
+        tasks.to_frame()
+    Y = np.stack([y, y], axis=1)
+    Y.flags.writeable = False
+    Tasks.from_shared(X, Y, weights).to_frame()
+    for array, before in zip((X, y, task, weights), kept, strict=True):
+        assert_array_equal(array, before)
+
+
+def test_tasks_are_frozen_and_compare_by_identity():
+    tasks = Tasks.from_rows([[1.0]], [1])
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        tasks.y = np.zeros(1)
+    assert tasks == tasks
+    assert tasks != copy.copy(tasks)
+
+
+def test_pickle_and_deepcopy_keep_everything():
+    X, y, task, weights = small()
+    tasks = Tasks.from_rows(sparse.csr_array(X), y, task, weights, feature_names=list("uvwx"))
+    for again in (pickle.loads(pickle.dumps(tasks)), copy.deepcopy(tasks)):
+        assert_same_tasks(again, tasks)
+        assert again.feature_names == tasks.feature_names
+
+
+# -- selecting and replacing -----------------------------------------------------------------------------
+
+
+@given(stacked_rows(), st.data(), st.sampled_from(sorted(STORAGES)))
+@settings(deadline=None)
+def test_select_equals_building_from_the_selected_rows(rows, data, kind):
+    X, y, task = rows
+    tasks = Tasks.from_rows(STORAGES[kind](X), y, task).with_weights(np.arange(1.0, len(y) + 1))
+    index = np.array(data.draw(st.lists(st.integers(0, len(y) - 1), min_size=1, max_size=15)))
+    found = tasks.select(index)
+    rows_X, rows_y, rows_task = tasks.to_rows()
+    expected = Tasks.from_rows(dense(rows_X)[index], rows_y[index], rows_task[index], tasks.weights[index])
+    assert_same_tasks(found, expected)
+    assert not sparse.issparse(tasks.X) or type(found.X) is type(tasks.X)
+
+
+@given(shared_targets(), st.data())
+@settings(deadline=None)
+def test_select_of_shared_tasks_keeps_x_whole(shared, data):
+    X, Y = shared
+    tasks = Tasks.from_shared(X, Y)
+    index = np.array(data.draw(st.lists(st.integers(0, tasks.n_samples - 1), min_size=1, max_size=15)))
+    found = tasks.select(index)
+    assert found.X is tasks.X
+    rows_X, rows_y, rows_task = tasks.to_rows()
+    assert_same_tasks(found, Tasks.from_rows(rows_X[index], rows_y[index], rows_task[index]))
+
+
+def test_select_takes_masks_and_negative_positions():
+    tasks = Tasks.from_rows([[1.0], [2.0], [3.0]], [1, 2, 3], [5, 6, 7])
+    assert tasks.select([True, False, True]).labels.tolist() == [5, 7]
+    assert tasks.select([-1]).labels.tolist() == [7]
+    assert tasks.select(range(1, 3)).y.tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("index", "error", "match"),
+    [
+        ([], ValueError, "empty"),
+        ([False] * 3, ValueError, "empty"),
+        ([3], IndexError, "3 observations"),
+        ([-4], IndexError, "3 observations"),
+        ([0.5], TypeError, "integers or a boolean mask"),
+        ([[0]], ValueError, "1-D"),
+        ([True], ValueError, "has 3 rows, but index has 1"),
+    ],
+)
+def test_select_refuses(index, error, match):
+    with pytest.raises(error, match=match):
+        Tasks.from_rows(np.ones((3, 1)), [1, 2, 3]).select(index)
+
+
+def test_with_y_and_with_weights_share_the_rest():
+    tasks = Tasks.from_rows(np.ones((3, 1)), [1, 2, 3], ["a", "b", "b"])
+    other = tasks.with_y([4, 5, 6]).with_weights([1, 0, 2])
+    assert other.X is tasks.X
+    assert other.offsets is tasks.offsets
+    assert other.y.tolist() == [4, 5, 6]
+    assert other.weights.tolist() == [1, 0, 2]
+    assert other.with_weights(None).weights is None
+    assert tasks.y.tolist() == [1, 2, 3]
+    assert tasks.weights is None
+    with pytest.raises(ValueError, match="task 'b'"):
+        tasks.with_y([1, 2, np.nan])
+    with pytest.raises(ValueError, match="has 3 rows, but y has 1"):
+        tasks.with_y([1])
+    with pytest.raises(ValueError, match="Task 'b' has zero total weight"):
+        tasks.with_weights([1, 0, 0])
+
+
+def test_a_task_position_out_of_range_is_an_index_error():
+    tasks = Tasks.from_rows(np.ones((2, 1)), [1, 2], ["a", "b"])
+    assert tasks.task(-2).label == "a"
+    for t in (2, -3):
+        with pytest.raises(IndexError, match="no task"):
+            tasks.task(t)
+
+
+def test_repeated_shared_observations_have_no_shared_form():
+    tasks = Tasks.from_shared([[1.0], [2.0]], [[1], [2]]).select([0, 0])
+    with pytest.raises(ValueError, match="more than once"):
+        tasks.to_shared()
+
+
+# -- extremes --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [1e308, -1e308, 1e-320, np.finfo(np.float64).max, 5e-324])
+@pytest.mark.parametrize("kind", ["C", "csr_array", "csc_array"])
+def test_extreme_values_pass_without_warning(value, kind):
+    X, _, task, _ = small()
+    X = np.where(X == 0, 0.0, value)
+    with np.errstate(all="raise"):
+        tasks = Tasks.from_rows(STORAGES[kind](X), np.full(30, value), task)
+    assert_array_equal(np.unique(dense(tasks.X)), np.unique([0.0, value]))
+
+
+def test_extreme_float32_values_pass_without_warning():
+    X = np.full((10, 10), np.finfo(np.float32).max)
+    assert Tasks.from_rows(X, np.ones(10)).X is X
+
+
+@pytest.mark.parametrize("kind", ["C", "csr_array", "csc_array"])
+@pytest.mark.parametrize("text", [False, True])
+def test_thousands_of_one_row_tasks_are_quick(kind, text):
+    n = 20_000
+    X = STORAGES[kind](np.random.default_rng(0).normal(size=(n, 3)))
+    task = np.random.default_rng(1).permutation(n)
+    task = np.char.add("task", task.astype(str)) if text else task
+    began = time.perf_counter()
+    tasks = Tasks.from_rows(X, np.arange(float(n)), task)
+    took = time.perf_counter() - began
+    assert tasks.n_tasks == n
+    assert (tasks.sizes == 1).all()
+    assert took < 1.0  # it takes hundredths; a pass over X per task would take minutes
+
+
+@pytest.mark.parametrize("kind", ["C", "csr_array", "csc_array"])
+def test_lists_of_thousands_of_tasks_are_quick(kind):
+    n = 4000
+    tasks = Tasks.from_rows(STORAGES[kind](np.ones((n, 50))), np.ones(n), np.arange(n))
+    began = time.perf_counter()
+    again = Tasks.from_list(tasks.to_list())
+    assert time.perf_counter() - began < 10.0  # it takes tenths
+    assert again.n_tasks == n
+
+
+# -- refusals --------------------------------------------------------------------------------------------
+
+X2, Y2 = np.ones((2, 2)), np.array([1.0, 2.0])
+
+
+def test_one_column_too_many_names_both_tasks():
+    with pytest.raises(ValueError, match="Task 'q' has 3 features, but task 'p' has 2"):
+        Tasks.from_list([(X2, Y2), (np.ones((1, 3)), [1])], labels=["p", "q"])
+
+
+def test_frames_with_other_columns_name_both_tasks():
+    first, second = pd.DataFrame(X2, columns=["u", "v"]), pd.DataFrame(X2, columns=["v", "u"])
+    with pytest.raises(ValueError, match=r"Task 1 has columns 'v', 'u', but task 0 has 'u', 'v'.*align"):
+        Tasks.from_list([(first, Y2), (second, Y2)])
+
+
+@pytest.mark.parametrize(
+    ("pairs", "options", "error", "match"),
+    [
+        ([], {}, ValueError, "empty"),
+        ([X2], {}, TypeError, "Entry 0 of the list is of type ndarray"),
+        ([(X2, Y2, Y2)], {}, TypeError, "pair"),
+        ([(X2, Y2), (X2, [1])], {}, ValueError, "X of task 1 has 2 rows, but y of task 1 has 1"),
+        ([(X2, Y2), (X2[:0], [])], {}, ValueError, "X of task 1 needs at least one row"),
+        ([(X2, Y2), (sparse.csr_array(X2), Y2)], {}, TypeError, "X of task 1 is sparse.*task 0 is dense"),
+        ([(X2, Y2)] * 2, {"labels": ["a", "a"]}, ValueError, "'a' occurs twice"),
+        ([(X2, Y2)] * 2, {"labels": ["a"]}, ValueError, "length 1, but there are 2 tasks"),
+        ([(X2, Y2)] * 2, {"labels": "ab"}, ValueError, "labels must be 1-D"),
+        ([(X2, Y2)] * 2, {"labels": [0.5, 1.5]}, TypeError, "labels must be strings or integers"),
+        ([(X2, Y2)] * 2, {"sample_weight": [Y2]}, ValueError, "length 1, but there are 2 tasks"),
+        ([(X2, Y2)] * 2, {"sample_weight": [Y2, -Y2]}, ValueError, "sample_weight of task 1 is negative"),
+        ([(X2, Y2)] * 2, {"sample_weight": [Y2, 0 * Y2]}, ValueError, "of task 1 is zero in every row"),
+        ([(X2, Y2)], {"feature_names": ["u"]}, ValueError, "1 names, but X has 2 columns"),
+        ([(X2, Y2), (X2, [1, np.nan])], {}, ValueError, "NaN: 1 value of task 1 .first in row 1"),
+        ([(X2, Y2), ([[1, 2], [np.inf, 1]], Y2)], {}, ValueError, "column 0 of task 1 .first in row 1"),
+    ],
+)
+def test_lists_refuse(pairs, options, error, match):
+    with pytest.raises(error, match=match):
+        Tasks.from_list(pairs, **options)
+
+
+@pytest.mark.parametrize(
+    ("Y", "options", "error", "match"),
+    [
+        (Y2, {}, ValueError, "Y must be 2-D.*from_rows"),
+        ([1, 2], {}, ValueError, "2D"),
+        (np.ones((3, 2)), {}, ValueError, "X has 2 rows, but Y has 3"),
+        (np.ones((2, 0)), {}, ValueError, "Y needs at least one column"),
+        ([[1, np.nan], [2, np.nan]], {"labels": ["a", "b"]}, ValueError, "Task 'b' has no observed target"),
+        ([[1, 1], [2, np.inf]], {"labels": ["a", "b"]}, ValueError, "infinity.*task 'b', row 1"),
+        ([["u", 1], [2, 3]], {}, TypeError, "Y, row 0, column 0: found the string 'u'"),
+        (X2, {"labels": [1]}, ValueError, "length 1, but there are 2 tasks"),
+        (X2, {"labels": [1, 1]}, ValueError, "1 occurs twice"),
+        (X2, {"sample_weight": np.ones((2, 3))}, ValueError, r"shape \(2, 3\), but Y has shape \(2, 2\)"),
+        (X2, {"sample_weight": [1, 2, 3]}, ValueError, "X has 2 rows, but sample_weight has 3"),
+        (X2, {"sample_weight": [[1, 0], [1, 0]]}, ValueError, "Task 1 has zero total weight"),
+        (X2, {"sample_weight": [[1, 1], [1, -1]]}, ValueError, "negative"),
+        (sparse.csr_array(X2), {}, TypeError, "Y must be dense"),
+    ],
+)
+def test_shared_targets_refuse(Y, options, error, match):
+    with pytest.raises(error, match=match):
+        Tasks.from_shared(X2, Y, **options)
+
+
+def test_nan_in_a_shared_design_names_the_column():
+    with pytest.raises(ValueError, match=r"NaN: 1 value in column 'v' .first in row 0"):
+        Tasks.from_shared([[1, np.nan]], [[1, 2]], feature_names=["u", "v"])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"task": "sit", "target": "y"}, ValueError, "no column 'sit': did you mean 'site'"),
+        ({"task": "site", "target": "qq"}, ValueError, "no column 'qq'; its columns are 'site', 'age'"),
+        ({"task": "site", "target": "y", "weight": "mass"}, ValueError, "no column 'mass'"),
+        ({"task": "site", "target": "y", "features": ["age", "b"]}, ValueError, "no column 'b'"),
+        ({"task": "site", "target": "site"}, ValueError, "'site' is used twice"),
+        ({"task": "site", "target": "y", "features": ["y"]}, ValueError, "'y' is used twice"),
+        ({"task": "site", "target": "y", "features": "age"}, TypeError, "list of column names"),
+        ({"task": "site", "target": "y", "features": []}, ValueError, "No feature columns"),
+        ({"task": "site", "target": ["y"]}, ValueError, "Both a task column"),
+        ({"target": "y"}, TypeError, "Column 'site' of X is of type String"),
+        ({"task": "site", "target": "name"}, TypeError, "y, row 0: found the string 'n'"),
+    ],
+)
+@pytest.mark.parametrize("backend", FRAMES)
+def test_frames_refuse(backend, options, error, match):
+    columns = {"site": ["a", "b"], "age": [1, 2], "y": [3.0, 4.0], "name": ["n", "m"]}
+    if options.get("target") != "name":
+        del columns["name"]
+    with pytest.raises(error, match=match):
+        Tasks.from_frame(FRAMES[backend](columns), **options)
+
+
+def test_missing_task_in_a_frame_is_named():
+    for make in FRAMES.values():
+        frame = make({"site": ["a", None], "age": [1, 2], "y": [3.0, 4.0]})
+        with pytest.raises(ValueError, match=r"task has 1 missing label .first in row 1"):
+            Tasks.from_frame(frame, task="site", target="y")
+
+
+def test_what_is_not_a_frame_in_memory_is_refused():
+    for thing in (X2, pl.LazyFrame({"y": [1]}), {"y": [1]}):
+        with pytest.raises(TypeError, match="table in memory"):
+            Tasks.from_frame(thing, target="y")
+
+
+def test_repeated_columns_in_a_frame_are_refused():
+    frame = pd.DataFrame(np.ones((2, 3)), columns=["u", "u", "y"])
+    with pytest.raises(ValueError, match="repeated column names"):
+        Tasks.from_frame(frame, target="y")
+
+
+def test_to_frame_refuses_clashing_names_and_unknown_backends():
+    tasks = Tasks.from_rows([[1.0]], [1], feature_names=["y"])
+    with pytest.raises(ValueError, match="'y' would occur twice"):
+        tasks.to_frame()
+    with pytest.raises(ValueError, match="'t' would occur twice"):
+        tasks.to_frame(task="t", target="t")
+    with pytest.raises(ValueError, match="pandas, polars, pyarrow, not 'dask'"):
+        tasks.to_frame("dask")
+    assert list(tasks.to_frame(target="outcome").columns) == ["task", "y", "outcome"]
+
+
+def test_a_missing_extra_is_named(monkeypatch):
+    tasks = Tasks.from_rows([[1.0]], [1])
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(ImportError, match=r"pip install '\.\[frames\]'"):
+        tasks.to_frame()
+    with pytest.raises(ImportError, match="pip install polars"):
+        tasks.to_frame("polars")

@@ -1,0 +1,297 @@
+"""The additive solver against a conic solver, and in its limits: lasso, joint norms, one part alone."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, TraceNorm
+from mmtfl.objective.penalties import make_penalty
+from mmtfl.objective.two_norms import TwoNorms
+from mmtfl.solvers.two_parts import solve_additive
+from mmtfl.solvers.two_parts.accelerated import BothParts
+from mmtfl.solvers.two_parts.part_descent import PassDescent
+from mmtfl.solvers.two_parts.solve_two_parts import AdditiveGrid, additive_descent
+from mmtfl.tasks import Tasks
+from oracles import LOSSES, loss_gradient, loss_part, make_problem, problem_of, solve
+from two_parts.conic_parts import conic_norm, minimum, plain_norm
+
+PAIRS = {
+    "dirty": (RowNorm(1.0, np.inf), EntryNorm(1.0)),
+    "dirty2": (RowNorm(1.0), EntryNorm(1.0)),
+    "robust": (RowNorm(1.0), ColumnNorm(1.0)),
+    "robust_inf": (RowNorm(1.0, np.inf), ColumnNorm(1.0)),
+    "low_rank": (TraceNorm(1.0), ColumnNorm(1.0)),
+    "low_rank_entries": (TraceNorm(1.0), EntryNorm(1.0)),
+}
+TOL = 1e-9
+
+
+def value(problem, shared, specific, P, Q, b):
+    return loss_part(problem, P + Q, b) + plain_norm(shared, P) + plain_norm(specific, Q)
+
+
+def conic_optimum(problem, shared, specific):
+    """The minimum: objective by plain formulas at the conic solver's answer."""
+    shape = problem.n_features, problem.n_tasks
+    P, Q, b = cp.Variable(shape), cp.Variable(shape), cp.Variable(problem.n_tasks)
+    total = conic_norm(shared, P) + conic_norm(specific, Q)
+    for t, (X, y, w) in enumerate(zip(problem.X, problem.y, problem.row_weights, strict=True)):
+        z = X @ (P[:, t] + Q[:, t]) + (b[t] if problem.fit_intercept else 0.0)
+        if problem.loss == "squared":
+            total += 0.5 * cp.sum_squares(cp.multiply(np.sqrt(w), y - z))
+        else:
+            total += cp.sum(cp.multiply(w, cp.logistic(-cp.multiply(y, z))))
+    minimum(total)
+    intercept = b.value if problem.fit_intercept else np.zeros(problem.n_tasks)
+    return value(problem, shared, specific, P.value, Q.value, intercept)
+
+
+def strengths(problem, pair, shares):
+    """The pair at shares of its critical strengths."""
+    shared, specific = pair
+    tops = TwoNorms(shared, specific).critical_strengths(our_problem(problem))
+    return shared.at(shares[0] * tops[0]), specific.at(shares[1] * tops[1])
+
+
+def our_problem(problem):
+    return problem_of(problem.tasks, LOSSES[problem.loss], fit_intercept=problem.fit_intercept)
+
+
+def fit(problem, shared, specific, **options):
+    return solve_additive(our_problem(problem), TwoNorms(shared, specific), **{"tol": TOL, **options})
+
+
+@pytest.mark.parametrize("shares", [(0.5, 0.5), (0.2, 0.2), (0.3, 0.1), (0.05, 0.05)], ids=str)
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("pair", PAIRS)
+def test_the_objective_is_that_of_a_conic_solver(pair, loss, shares):
+    seed = len(pair) + 10 * (loss == "logistic")
+    problem = make_problem(seed, loss=loss, weighted=shares[0] == 0.2, fit_intercept=shares[0] != 0.3)
+    shared, specific = strengths(problem, PAIRS[pair], shares)
+    found = fit(problem, shared, specific)
+    ours = value(problem, shared, specific, found.shared, found.specific, found.intercept)
+    theirs = conic_optimum(problem, shared, specific)
+    assert found.converged
+    assert found.A.any()
+    assert_allclose(found.objective, ours, rtol=1e-12)
+    assert_allclose(found.A, found.shared + found.specific, atol=1e-15)
+    assert abs(ours - theirs) <= 1e-6 * theirs
+    assert 0.0 <= found.dual_gap <= 1e-8 * ours + 1e-10
+    assert ours - theirs <= found.dual_gap + 1e-7 * theirs  # the gap bounds what is left
+
+
+@pytest.mark.parametrize("sizes", [(60, 45), (5, 6, 30, 4)], ids=str)
+@pytest.mark.parametrize("pair", PAIRS)
+def test_many_rows_and_few_rows_agree_with_a_conic_solver(pair, sizes):
+    problem = make_problem(3, sizes=sizes, d=12)
+    shared, specific = strengths(problem, PAIRS[pair], (0.2, 0.2))
+    found = fit(problem, shared, specific)
+    ours = value(problem, shared, specific, found.shared, found.specific, found.intercept)
+    assert abs(ours - conic_optimum(problem, shared, specific)) <= 1e-6 * ours
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("pair", ["dirty", "dirty2", "robust", "robust_inf", "low_rank"])
+def test_the_quick_ways_agree_with_accelerated_steps(pair, loss):
+    problem = make_problem(5, loss=loss, sizes=(30, 25, 40, 35), d=40)
+    norms, mine = TwoNorms(*strengths(problem, PAIRS[pair], (0.2, 0.2))), our_problem(problem)
+    quick, slow = additive_descent(mine, norms), PassDescent(mine, BothParts(mine))
+    assert not isinstance(getattr(quick, "parts", None), BothParts)
+    found = [descent.solve(norms, max_iter=1000, tol=TOL) for descent in (quick, slow)]
+    assert all(solution.converged for solution in found)
+    assert found[0].shared.any() and found[0].specific.any()
+    assert_allclose(found[0].objective, found[1].objective, rtol=1e-8)
+    assert_allclose(found[0].A, found[1].A, atol=1e-4)
+
+
+# -- optimality, written out ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("pair", PAIRS)
+def test_parts_align_with_the_gradient(pair, loss):
+    """G lies in both dual balls, and -<G, part> is the part's penalty: together these are optimality."""
+    problem = make_problem(8, loss=loss, sizes=(25, 30, 18), d=15)
+    shared, specific = strengths(problem, PAIRS[pair], (0.2, 0.2))
+    found = fit(problem, shared, specific)
+    G, slope_b = loss_gradient(problem, found.A, found.intercept)
+    assert_allclose(slope_b, 0.0, atol=1e-8)
+    assert found.shared.any() and found.specific.any()
+    for norm, part in ((shared, found.shared), (specific, found.specific)):
+        assert norm.dual_norm(G) <= norm.alpha * (1 + 1e-6)
+        assert_allclose(-np.sum(G * part), plain_norm(norm, part), rtol=1e-5, atol=1e-8)
+
+
+# -- limits --------------------------------------------------------------------------------------------------
+
+HUGE = 100.0
+MEMBERS = {("row", 2.0): (2, 2), ("row", np.inf): (np.inf, 1), "entry": (1, np.inf)}
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("pair", ["dirty", "dirty2", "low_rank_entries"])
+def test_a_huge_strength_on_the_shared_part_leaves_the_lasso(pair, loss):
+    problem = make_problem(1, loss=loss)
+    shared, specific = strengths(problem, PAIRS[pair], (HUGE, 0.3))
+    found = fit(problem, shared, specific)
+    lasso = solve(problem.tasks, LOSSES[loss], make_penalty(1, np.inf, specific.alpha), tol=TOL)
+    assert not found.shared.any() and lasso.A.any()
+    assert_allclose(found.specific, lasso.A, atol=1e-6)
+    assert_allclose(found.objective, lasso.objective, rtol=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("pair", ["dirty", "dirty2", "robust", "robust_inf"])
+def test_a_huge_strength_on_the_other_part_leaves_the_joint_norm(pair, loss):
+    problem = make_problem(2, loss=loss)
+    shared, specific = strengths(problem, PAIRS[pair], (0.3, HUGE))
+    found = fit(problem, shared, specific)
+    member = MEMBERS["row", shared.p]
+    joint = solve(problem.tasks, LOSSES[loss], make_penalty(*member, shared.alpha), tol=TOL)
+    assert not found.specific.any() and joint.A.any()
+    assert_allclose(found.objective, joint.objective, rtol=1e-9)
+    assert_allclose(found.shared, joint.A, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("pair", ["robust", "robust_inf", "low_rank"])
+def test_a_huge_strength_on_the_shared_part_leaves_one_column_norm_per_task(pair, loss):
+    problem = make_problem(3, loss=loss)
+    shared, specific = strengths(problem, PAIRS[pair], (HUGE, 0.3))
+    found = fit(problem, shared, specific)
+    assert not found.shared.any() and found.specific.any()
+    assert abs(found.objective - conic_optimum(problem, shared, specific)) <= 1e-6 * found.objective
+
+
+def test_a_huge_strength_on_outliers_leaves_the_trace_norm():
+    problem = make_problem(4)
+    shared, specific = strengths(problem, PAIRS["low_rank"], (0.3, HUGE))
+    found = fit(problem, shared, specific)
+    assert not found.specific.any() and 0 < np.linalg.matrix_rank(found.shared, tol=1e-8) < 3
+    assert abs(found.objective - conic_optimum(problem, shared, specific)) <= 1e-6 * found.objective
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_zero_is_the_answer_exactly_from_the_critical_strengths_up(pair):
+    problem = make_problem(6)
+    assert not fit(problem, *strengths(problem, PAIRS[pair], (1.0 + 1e-12, 1.0 + 1e-12))).A.any()
+    assert fit(problem, *strengths(problem, PAIRS[pair], (0.99, 2.0))).shared.any()
+    assert fit(problem, *strengths(problem, PAIRS[pair], (2.0, 0.99))).specific.any()
+
+
+# -- storage, weights, starts --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shares", [(0.2, 0.15), (0.15, 0.3)], ids=str)
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("pair", ["dirty", "robust", "low_rank"])
+def test_storage_does_not_matter(pair, loss, shares):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 12)) * (rng.random((90, 12)) < 0.5)
+    X = X.astype(np.float32).astype(float)
+    task = np.repeat([0, 1, 2], [20, 30, 40])
+    y = X[:, 0] + X[:, 1] * task + rng.normal(size=90)
+    y = np.sign(y) if loss == "logistic" else y
+    scale = rng.uniform(0.5, 2.0, size=12)
+    problem, *others = (
+        problem_of(Tasks.from_rows(stored, y, task), LOSSES[loss], column_scale=scale)
+        for stored in (
+            X,
+            np.asfortranarray(X),
+            X.astype(np.float32),
+            sparse.csr_array(X),
+            sparse.csc_array(X),
+        )
+    )
+    norms = TwoNorms(*PAIRS[pair])
+    tops = norms.critical_strengths(problem)
+    norms = norms.at(*(share * top for top, share in zip(tops, shares, strict=True)))
+    answer = solve_additive(problem, norms, tol=TOL)
+    assert answer.A.any()
+    for other in others:
+        assert_allclose(solve_additive(other, norms, tol=TOL).A, answer.A, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("pair", ["dirty", "robust", "low_rank"])
+def test_a_shared_design_is_that_design_for_every_task(pair, loss):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(40, 9))
+    Y = X[:, :3] @ rng.normal(size=(3, 4)) + rng.normal(size=(40, 4))
+    Y = np.sign(Y) if loss == "logistic" else Y
+    missing = Y.copy()
+    missing[rng.random(Y.shape) < 0.2] = np.nan
+    norms = TwoNorms(*PAIRS[pair]).at(0.04, 0.06)
+    for targets in (Y, missing):
+        seen = np.isfinite(targets)
+        stacked = Tasks.from_list([(X[seen[:, t]], targets[seen[:, t], t]) for t in range(4)])
+        one, other = (
+            solve_additive(problem_of(tasks, LOSSES[loss]), norms, tol=TOL)
+            for tasks in (Tasks.from_shared(X, targets), stacked)
+        )
+        assert one.A.any()
+        assert_allclose(one.A, other.A, atol=1e-6)
+        assert_allclose(one.intercept, other.intercept, atol=1e-6)
+
+
+@pytest.mark.parametrize("pair", ["dirty", "robust", "low_rank"])
+def test_weight_two_is_a_repeated_row(pair):
+    problem = make_problem(9)
+    norms = TwoNorms(*PAIRS[pair]).at(0.2, 0.3)
+    repeats = [np.random.default_rng(t).integers(1, 4, size=len(y)) for t, y in enumerate(problem.y)]
+    rows = list(zip(problem.X, problem.y, repeats, strict=True))
+    weighted = Tasks.from_list([(X, y) for X, y, _ in rows], sample_weight=[w.astype(float) for w in repeats])
+    repeated = Tasks.from_list([(np.repeat(X, w, axis=0), np.repeat(y, w)) for X, y, w in rows])
+    answers = [
+        solve_additive(problem_of(tasks, LOSSES["squared"]), norms, tol=TOL) for tasks in (weighted, repeated)
+    ]
+    assert answers[0].A.any()
+    assert_allclose(answers[0].A, answers[1].A, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("pair", PAIRS)
+def test_the_answer_does_not_depend_on_the_start_and_the_objective_never_rises(pair, loss):
+    problem = make_problem(7, loss=loss)
+    shared, specific = strengths(problem, PAIRS[pair], (0.3, 0.3))
+    cold = fit(problem, shared, specific)
+    rng = np.random.default_rng(0)
+    start = rng.normal(size=(2, problem.n_features, problem.n_tasks))
+    warm = fit(problem, shared, specific, start=start)
+    again = fit(problem, shared, specific, start=np.stack([cold.shared, cold.specific]))
+    assert_allclose([warm.objective, again.objective], cold.objective, rtol=1e-8)
+    assert again.n_iter <= 3
+    for solution in (cold, warm):
+        assert np.all(np.diff(solution.history) <= 1e-12 * np.abs(solution.history[:-1]))
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_grid_has_the_solutions_of_single_fits_and_repeats_those_that_recur(pair, loss):
+    problem = make_problem(4, loss=loss)
+    norms, tol = strengths(problem, PAIRS[pair], (1.0, 1.0)), 1e-6
+    grid = AdditiveGrid(our_problem(problem), TwoNorms(*norms))
+    assert_allclose(grid.largest(), [norm.alpha for norm in norms])
+    null_value = our_problem(problem).null_value
+    above, recurred = [], 0
+    for first in norms[0].alpha * np.geomspace(1.0, 0.1, 4):
+        line = []
+        for i, second in enumerate(norms[1].alpha * np.geomspace(1.0, 0.1, 4)):
+            line.append(grid.solve(first, second, line[-1:] + above[i : i + 1], max_iter=1000, tol=tol))
+            shared, specific = norms[0].at(first), norms[1].at(second)
+            single = fit(problem, shared, specific)
+            here = value(problem, shared, specific, line[-1].shared, line[-1].specific, line[-1].intercept)
+            assert_allclose(line[-1].objective, here, rtol=1e-10)
+            assert line[-1].objective - single.objective <= line[-1].dual_gap + 1e-9
+            assert line[-1].dual_gap <= tol * null_value
+            recurred += any(line[-1].A is other.A for other in [*line[:-1], *above])
+        above = line
+    assert 0 < recurred < 15
+
+
+def test_running_out_of_passes_is_told():
+    problem = make_problem(7)
+    found = fit(problem, *strengths(problem, PAIRS["robust"], (0.1, 0.1)), max_iter=1)
+    assert not found.converged and found.n_iter == 1

@@ -1,0 +1,125 @@
+"""Norms of the parts: prox against a conic solver, duality, and the row problem of two parts."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, TraceNorm
+from mmtfl.objective.split_rows import SplitRows
+from two_parts.conic_parts import conic_norm, minimum
+
+NORMS = [EntryNorm(0.7), RowNorm(0.7), RowNorm(0.7, np.inf), ColumnNorm(0.7), TraceNorm(0.7)]
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 5.0])
+@pytest.mark.parametrize("norm", NORMS, ids=repr)
+def test_prox_is_the_minimiser(norm, scale):
+    rng = np.random.default_rng(0)
+    for shape in ((5, 3), (2, 4), (1, 1)):
+        Z, step = scale * rng.normal(size=shape), 0.8
+        found = norm.prox(Z, step)
+        A = cp.Variable(shape)
+        best = minimum(cp.sum_squares(A - Z) / (2 * step) + conic_norm(norm, A))
+        here = np.sum((found - Z) ** 2) / (2 * step) + norm.value(found)
+        assert here <= best + 1e-8 * max(1.0, best)
+        # and no point near it is better, of which we try many
+        for reach in (1e-1, 1e-3):
+            for _ in range(50):
+                there = found + reach * rng.normal(size=shape)
+                assert np.sum((there - Z) ** 2) / (2 * step) + norm.value(there) >= here - 1e-12
+
+
+@pytest.mark.parametrize("norm", NORMS, ids=repr)
+def test_value_is_that_of_the_conic_formula_and_zero_at_zero(norm):
+    A = np.random.default_rng(1).normal(size=(4, 3))
+    assert_allclose(norm.value(A), conic_norm(norm, cp.Constant(A)).value, rtol=1e-10)
+    assert norm.value(np.zeros((4, 3))) == 0.0
+    assert norm.at(np.inf).value(np.zeros((4, 3))) == 0.0
+
+
+@pytest.mark.parametrize("norm", NORMS, ids=repr)
+def test_dual_norm_bounds_products_and_is_where_the_prox_becomes_zero(norm):
+    rng = np.random.default_rng(2)
+    unit = norm.at(1.0)
+    for _ in range(20):
+        G, A = rng.normal(size=(2, 4, 3))
+        assert np.sum(G * A) <= unit.dual_norm(G) * unit.value(A) * (1 + 1e-12)
+    top = unit.dual_norm(G)
+    assert not np.any(np.abs(unit.at(top * (1 + 1e-12)).prox(G, 1.0)) > 1e-11)
+    assert unit.at(0.99 * top).prox(G, 1.0).any()
+
+
+@pytest.mark.parametrize("norm", NORMS, ids=repr)
+def test_an_infinite_strength_leaves_nothing(norm):
+    A = np.random.default_rng(3).normal(size=(4, 3))
+    assert not norm.at(np.inf).prox(A, 0.5).any()
+
+
+def test_row_norms_other_than_two_and_inf_are_refused():
+    with pytest.raises(ValueError, match="p = 2 and p = inf"):
+        RowNorm(1.0, p=1.5)
+
+
+# -- the pair (RowNorm, EntryNorm) as one row penalty --------------------------------------------------------
+
+STRENGTHS = [(1.0, 0.6), (1.0, 0.9), (0.5, 0.5), (0.3, 2.0), (2.0, 0.7), (9.0, 0.5), (2.0, 1.0)]
+
+
+@pytest.mark.parametrize("strengths", STRENGTHS, ids=str)
+@pytest.mark.parametrize("p", [2.0, np.inf])
+def test_split_is_the_cheapest_one(p, strengths):
+    rng = np.random.default_rng(4)
+    A = rng.normal(size=(6, 4)) * rng.choice([0.0, 1.0, 4.0], size=(6, 4))
+    shared, specific = RowNorm(strengths[0], p), EntryNorm(strengths[1])
+    penalty = SplitRows.of(shared, specific)
+    P, Q = penalty.split(A)
+    B = cp.Variable(A.shape)
+    best = minimum(conic_norm(shared, B) + conic_norm(specific, A - B))
+    assert_allclose(P + Q, A, atol=1e-14)
+    assert_allclose(shared.value(P) + specific.value(Q), best, rtol=1e-7)
+    assert_allclose(penalty.value(A), best, rtol=1e-7)
+    assert np.all(P * A >= 0.0) and np.all(Q * A >= 0.0)
+
+
+@pytest.mark.parametrize("strengths", STRENGTHS, ids=str)
+@pytest.mark.parametrize("p", [2.0, np.inf])
+def test_row_problem_of_two_parts_is_solved_in_its_own_metric(p, strengths):
+    rng = np.random.default_rng(5)
+    g, L = 2.0 * rng.normal(size=(12, 4)), rng.uniform(0.2, 3.0, size=(12, 4))
+    g[0], L[1, 2], g[1, 2] = (
+        0.01,
+        0.0,
+        0.0,
+    )  # a row that stays zero, and a task that the feature says nothing of
+    shared, specific = RowNorm(strengths[0], p), EntryNorm(strengths[1])
+    penalty = SplitRows.of(shared, specific)
+    found = penalty.solve_rows(g, L)
+    assert not found[0].any() and found[1, 2] == 0.0
+    P, Q = cp.Variable(g.shape), cp.Variable(g.shape)
+    smooth = cp.sum(cp.multiply(0.5 * L, cp.square(P + Q))) - cp.sum(cp.multiply(g, P + Q))
+    best = minimum(smooth + conic_norm(shared, P) + conic_norm(specific, Q))
+    here = np.sum(0.5 * L * found**2 - g * found) + penalty.value(found)
+    assert abs(here - best) <= 1e-7 * max(1.0, abs(best))
+
+
+@pytest.mark.parametrize("p", [2.0, np.inf])
+def test_dual_norm_of_the_pair_is_the_gauge_of_both_balls(p):
+    rng = np.random.default_rng(6)
+    penalty = SplitRows.of(RowNorm(1.0, p), EntryNorm(0.6))
+    U = rng.normal(size=(30, 4))
+    gauge = penalty.dual_norm(U)
+    for u, size in zip(U, gauge, strict=True):
+        row = np.linalg.norm(u, 2 if p == 2.0 else 1)
+        assert_allclose(size, max(row, np.abs(u).max() / 0.6))
+        inside, outside = u / size * 0.999, u / size * 1.001
+        curvature = np.ones((1, 4))
+        assert not penalty.solve_rows(inside[None], curvature).any()
+        assert penalty.solve_rows(outside[None], curvature).any()
+
+
+def test_strengths_follow_rows_measured_in_other_units():
+    rng = np.random.default_rng(7)
+    penalty, factor = SplitRows.of(RowNorm(1.0), EntryNorm(0.6)), rng.uniform(0.5, 2.0, size=5)
+    A = rng.normal(size=(5, 3))
+    assert_allclose(penalty.rescaled(factor).value(A / factor[:, None]), penalty.value(A))

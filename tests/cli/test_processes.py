@@ -14,7 +14,7 @@ import pytest
 from mmtfl.cli.main import main
 
 resource = pytest.importorskip("resource")  # processes are watched and limited by means of POSIX
-COMMAND = [sys.executable, "-m", "mmtfl.cli"]
+COMMAND = [sys.executable, "-m", "mmtfl"]
 
 
 def run(*tokens, cwd, **options):

@@ -122,7 +122,7 @@ def test_interrupted_it_tells_how_to_go_on_and_keeps_what_is_done(tmp_path, jobs
     command = ["reproduce", "--table2", "--datasets", "D1", "--methods", "mmtfl22", "--repeats", "500"]
     command += ["--jobs", jobs, "--out", str(tmp_path / "run")]
     process = subprocess.Popen(
-        [sys.executable, "-m", "mmtfl.cli", *command],
+        [sys.executable, "-m", "mmtfl", *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

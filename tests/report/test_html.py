@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 
 import mmtfl
-from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, RobustRegressor, TwoStrengthCV
+from mmtfl import (
+    DirtyRegressor,
+    MMTFLClassifier,
+    MMTFLRegressor,
+    MMTFLRegressorCV,
+    RobustRegressor,
+    SingleTaskRegressorCV,
+    TwoStrengthCV,
+)
 from mmtfl.datasets import make_tasks
 from mmtfl.plots import SharingMapDisplay
 from mmtfl.report import evaluation
@@ -344,3 +352,19 @@ def test_names_that_are_no_text_at_all_do_not_stop_the_report(tmp_path):
     model = hostile_model()
     model.feature_names_in_ = np.array(["\ud800 half a letter", "\x00 null", *HOSTILE[2:]], dtype=object)
     assert write_report(model, tmp_path / "odd.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("model", "title"),
+    [
+        (MMTFLRegressor(alpha=0.1), "How was alpha chosen?"),
+        (MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=3, cv=2), "How were alpha and (p, k) chosen?"),
+        (SingleTaskRegressorCV(alphas=3, cv=2, per_task=True), "How was alpha chosen?"),
+        (TwoStrengthCV(DirtyRegressor(), 2, cv=2), "How were the strengths chosen?"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_choice_is_named_after_what_was_chosen(model, title):
+    data = make_tasks(3, 30, 4, n_informative=2, noise=0.5, random_state=0)
+    page = render_report(model.fit(data.X, data.y, task=data.task))
+    assert f'<h2 id="choice-title">{title}</h2>' in page

@@ -15,6 +15,7 @@ from mmtfl.report.charts import grid_chart, history_chart, search_chart
 from mmtfl.report.evaluation import Evaluation
 from mmtfl.report.sentences import (
     caution,
+    choice_title,
     clear_winner,
     how_chosen,
     number,
@@ -63,6 +64,7 @@ def make_page(
         "feature_rows": [_feature_row(feature) for feature in summary.features[:MOST_FEATURES]],
         "n_left_out": max(0, summary.n_features - MOST_FEATURES),
         "kinds": [(kind, summary.counts[kind], _meaning(kind, summary)) for kind in KINDS],
+        "choice_title": choice_title(summary),
         "how_chosen": how_chosen(summary),
         "search_scores": search_beside(summary) if evaluation else None,
         "search_chart": search_chart(summary.search) if summary.search else None,

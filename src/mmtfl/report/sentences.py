@@ -362,6 +362,19 @@ def search_beside(summary: ModelSummary) -> str | None:
     return line and f"{line} These rows chose the strength too, which favours it a little."
 
 
+def choice_title(summary: ModelSummary) -> str:
+    """The question that `how_chosen` answers."""
+    if summary.member is None:
+        return "How were the strengths chosen?"
+    return "How were alpha and (p, k) chosen?" if _chose_member(summary) else "How was alpha chosen?"
+
+
+def _chose_member(summary: ModelSummary) -> bool:
+    """Whether the search had several members to choose from; one strength per task has a curve per task."""
+    by_task = any(isinstance(value, list) for value in summary.strengths.values())
+    return summary.search is not None and len(summary.search.curves) > 1 and not by_task
+
+
 def how_chosen(summary: ModelSummary) -> str:
     """How the strength, and (p, k), came about."""
     strengths = ", ".join(_strength(name, value) for name, value in summary.strengths.items())
@@ -369,9 +382,8 @@ def how_chosen(summary: ModelSummary) -> str:
     if search is None:
         return f"The strength was given, not chosen: {strengths}."
     folds = f"{search.n_folds}-fold cross-validation over {search.n_candidates} candidates"
-    by_task = isinstance(next(iter(summary.strengths.values())), list)
     member = ""
-    if summary.member is not None and len(search.curves) > 1 and not by_task:
+    if summary.member is not None and _chose_member(summary):
         member = f"(p, k) = {pair(summary.member)} and "
     rule = "the best mean score"
     if search.selection == "one_se":

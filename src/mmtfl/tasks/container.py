@@ -332,7 +332,7 @@ class Tasks:
         ...     Tasks.from_parquet(folder, task="site", target="y")
         StoredTasks(n_tasks=2, n_samples=3, n_features=1, in 1 piece)
         """
-        from mmtfl.tasks.parquet_and_dask import open_parquet
+        from mmtfl.tasks.stored import open_parquet
 
         return open_parquet(path, task, target, features, weight, memory_limit)
 
@@ -368,7 +368,7 @@ class Tasks:
         >>> Tasks.from_dask(dd.from_pandas(frame, npartitions=2), task="site", target="y")
         StoredTasks(n_tasks=2, n_samples=3, n_features=1, in 2 pieces)
         """
-        from mmtfl.tasks.parquet_and_dask import open_dask
+        from mmtfl.tasks.stored import open_dask
 
         return open_dask(frame, task, target, features, weight, memory_limit)
 

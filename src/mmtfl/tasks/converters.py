@@ -120,17 +120,13 @@ def _stack_designs(
     _check_same_columns(parts, shown)
     if feature_names is None:
         feature_names = _common_names([names for _, names in checked], shown)
-    X = _concatenate(parts)
-    return X, [part.shape[0] for part in parts], check_feature_names(feature_names, X.shape[1])
-
-
-def _concatenate(parts: Sequence[Any]) -> Any:
     if len(parts) == 1:
-        return parts[0]
-    if not sparse.issparse(parts[0]):
-        return np.concatenate(parts)
-    all_csc = {X.format for X in parts} == {"csc"}
-    return sparse.vstack(parts, format="csc" if all_csc else "csr")
+        X = parts[0]
+    elif sparse.issparse(parts[0]):
+        X = sparse.vstack(parts, format="csc" if all(part.format == "csc" for part in parts) else "csr")
+    else:
+        X = np.concatenate(parts)
+    return X, [part.shape[0] for part in parts], check_feature_names(feature_names, X.shape[1])
 
 
 def _check_same_columns(parts: Sequence[Any], shown: Sequence[str]) -> None:

@@ -7,8 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from mmtfl.datasets.array_files import data_path
-from mmtfl.datasets.sources import SOURCES
+from mmtfl.datasets.array_files import data_path, sources
 from mmtfl.persistence.files import write_text
 from mmtfl_lab.paper import table1, table2, verdicts
 from mmtfl_lab.paper.data_sets import PROBLEMS
@@ -29,7 +28,7 @@ def absent(plan: Plan) -> dict[str, str]:
     for name in plan.datasets:
         file = PROBLEMS[name].file
         if file is not None and not (path := data_path(file)).is_file():
-            found[name] = f"{path} is not there; {SOURCES[file].title}: {SOURCES[file].origin}"
+            found[name] = f"{path} is not there; {sources()[file].title}: {sources()[file].origin}"
     return found
 
 

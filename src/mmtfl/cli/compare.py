@@ -97,7 +97,7 @@ def compare(
     text, talk = text or TextOptions(), talk or TalkOptions()
     from mmtfl_lab.paper.experiments import default_jobs
     from mmtfl_lab.paper.methods import COMPARED, Grid
-    from mmtfl_lab.paper.store import OtherSettings
+    from mmtfl_lab.paper.protocol import OtherSettings
     from mmtfl_lab.paper.table_comparison import compare as run
 
     names = choose("methods", methods, COMPARED)

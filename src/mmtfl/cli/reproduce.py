@@ -82,7 +82,7 @@ def reproduce(
     use_one_thread()
     from mmtfl_lab.paper.experiments import absent, default_jobs
     from mmtfl_lab.paper.experiments import reproduce as run
-    from mmtfl_lab.paper.store import OtherSettings
+    from mmtfl_lab.paper.protocol import OtherSettings
 
     check_counts(repeats=repeats, folds=folds, seed=seed, jobs=jobs)
     plan = _plan(datasets, methods, repeats, fractions, folds, seed, quick)
@@ -135,7 +135,8 @@ def _plan(
 
 
 def _show(results: Results, out: Path, made: tuple[bool, bool, bool], as_json: bool) -> None:
-    from mmtfl_lab.paper import table1, table2, verdicts
+    from mmtfl_lab.paper import table1, table2
+    from mmtfl_lab.paper.results import verdicts, verdicts_to_markdown
 
     files = {
         "table1": ["table1.md"],
@@ -145,7 +146,7 @@ def _show(results: Results, out: Path, made: tuple[bool, bool, bool], as_json: b
     names = [name for wanted, group in zip(made, files.values(), strict=True) if wanted for name in group]
     say("Written: " + ", ".join(str(out / name) for name in names if (out / name).exists()))
     forms = table1.check_closed_forms(results.plan.seed) if made[0] else []
-    found = verdicts.verdicts(results) if made[1] else []
+    found = verdicts(results) if made[1] else []
     if as_json:
         print_json(
             {
@@ -160,4 +161,4 @@ def _show(results: Results, out: Path, made: tuple[bool, bool, bool], as_json: b
         print(table1.to_markdown(forms))
     if made[1]:
         print(table2.to_markdown(results))
-        print(verdicts.to_markdown(found), end="")
+        print(verdicts_to_markdown(found), end="")

@@ -134,7 +134,13 @@ class _Reader:
         n_text = self._read_head()
         self._check_digest()
         self.file.seek(HEAD.size)
-        header = self._parse(self._take(n_text))
+        text = self._take(n_text)
+        try:
+            header = json.loads(
+                text.decode("ascii"), parse_constant=_no_constant, object_pairs_hook=_no_duplicates
+            )
+        except (ValueError, RecursionError) as error:
+            raise self._unsound("its header is not valid JSON") from error
         if not isinstance(header, dict) or set(header) != {"arrays", "content"}:
             raise self._unsound("its header is not that of a model")
         room = self.size - HEAD.size - n_text - DIGEST_SIZE
@@ -171,14 +177,6 @@ class _Reader:
             left -= len(part)
         if self._take(DIGEST_SIZE) != digest.digest():
             raise self._damaged()
-
-    def _parse(self, text: bytes) -> Any:
-        try:
-            return json.loads(
-                text.decode("ascii"), parse_constant=_no_constant, object_pairs_hook=_no_duplicates
-            )
-        except (ValueError, RecursionError) as error:
-            raise self._unsound("its header is not valid JSON") from error
 
     def _read_arrays(self, entries: Any, room: int) -> list[np.ndarray]:
         if not isinstance(entries, list):

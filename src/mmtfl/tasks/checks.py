@@ -371,13 +371,9 @@ def check_finite_design(
     """
     if _all_finite(X.data if sparse.issparse(X) else X):
         return
-    rows, columns, values = _not_finite_entries(X)
-    first = np.lexsort((columns, rows))[0]
-    same = (columns == columns[first]) & (np.isnan(values) == np.isnan(values[first]))
-    column = f" in column {show(feature_names, columns[first])}"
-    found, same = _describe_first(name, values, rows, first, same, column, observation_task, labels, offsets)
-    others = "" if same.all() else f" {values.size} values of {name} are not finite."
-    it = "it" if values.size == 1 else "them"
+    found, n_alike, n_all = _first_not_finite(X, name, observation_task, labels, offsets, feature_names)
+    others = "" if n_alike == n_all else f" {n_all} values of {name} are not finite."
+    it = "it" if n_all == 1 else "them"
     raise ValueError(f"{found}{others} Impute {it}, or drop those rows or columns.")
 
 
@@ -401,12 +397,9 @@ def check_finite_target(
     ...
     ValueError: Input y contains infinity: 1 value of task 'a' (first in row 1). Drop those rows or ...
     """
-    if _all_finite(y):
-        return
-    rows = np.flatnonzero(~np.isfinite(y))
-    same = np.isnan(y[rows]) == np.isnan(y[rows[0]])
-    found, _ = _describe_first(name, y[rows], rows, 0, same, "", observation_task, labels, offsets)
-    raise ValueError(f"{found} Drop those rows or fill in the target.")
+    if not _all_finite(y):
+        found = _first_not_finite(y, name, observation_task, labels, offsets, None)[0]
+        raise ValueError(f"{found} Drop those rows or fill in the target.")
 
 
 def _all_finite(values: np.ndarray) -> bool:
@@ -416,23 +409,24 @@ def _all_finite(values: np.ndarray) -> bool:
     return bool(np.isfinite(total)) or bool(np.isfinite(values).all())
 
 
-def _not_finite_entries(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    if sparse.issparse(X):
-        entries = X.tocoo(copy=False)
+def _first_not_finite(
+    values: Any, name: str, observation_task: Any, labels: Any, offsets: Any, feature_names: Any
+) -> tuple[str, int, int]:
+    """Name the first value that is not finite; count those of its kind, column and task, and all of them."""
+    if sparse.issparse(values):
+        entries = values.tocoo(copy=False)
         bad = ~np.isfinite(entries.data)
-        return entries.row[bad], entries.col[bad], entries.data[bad]
-    rows, columns = np.nonzero(~np.isfinite(X))
-    return rows, columns, X[rows, columns]
-
-
-def _describe_first(
-    name, values, rows, first, same, where, observation_task, labels, offsets
-) -> tuple[str, np.ndarray]:
-    """Name the first value that is not finite; and which others are of its kind, column and task."""
-    row = rows[first]
+        rows, columns, found = entries.row[bad], entries.col[bad], entries.data[bad]
+    else:
+        table = values.reshape(len(values), -1)
+        rows, columns = np.nonzero(~np.isfinite(table))
+        found = table[rows, columns]
+    first = np.lexsort((columns, rows))[0]
+    row, same = rows[first], (columns == columns[first]) & (np.isnan(found) == np.isnan(found[first]))
+    where = f" in column {show(feature_names, columns[first])}" if values.ndim == 2 else ""
     if observation_task is not None and labels is not None:
         t = observation_task[row]
-        same = same & (observation_task[rows] == t)
+        same &= observation_task[rows] == t
         where, row = f"{where} of task {show(labels, t)}", row if offsets is None else row - offsets[t]
-    what = f"{not_finite_kind(values[first])}: {count(same.sum(), 'value')}"
-    return f"Input {name} contains {what}{where} (first in row {row}).", same
+    what = f"{not_finite_kind(found[first])}: {count(same.sum(), 'value')}"
+    return f"Input {name} contains {what}{where} (first in row {row}).", same.sum(), same.size

@@ -88,16 +88,8 @@ class FeatureColumn:
             return numbers[:, None]
         codes, found = values_as_text(series)
         place = {level: i for i, level in enumerate(self._coded)}
-        if unknown_level == "error":
-            self._check_known(codes, found)
-        fill = -1 if self.fill is None else place.get(str(self.fill), -1)
-        places = np.array([*(place.get(value, -1) for value in found), fill])[codes]
-        return (places[:, None] == np.arange(len(place))).astype(np.float64)
-
-    def _check_known(self, codes: np.ndarray, found: list[str]) -> None:
-        assert self.levels is not None
         unknown = [i for i, value in enumerate(found) if value not in self.levels]
-        if unknown:
+        if unknown and unknown_level == "error":
             rows = np.isin(codes, unknown)
             raise TableError(
                 f"Column {self.name!r} has the level {found[unknown[0]]!r}, which the model does not know "
@@ -105,6 +97,9 @@ class FeatureColumn:
                 f"its levels are {abbreviate(self.levels)}. Correct it, or leave "
                 "these rows out; predict also takes --unknown-level ignore."
             )
+        fill = -1 if self.fill is None else place.get(str(self.fill), -1)
+        places = np.array([*(place.get(value, -1) for value in found), fill])[codes]
+        return (places[:, None] == np.arange(len(place))).astype(np.float64)
 
 
 def kind_of(series: Any) -> str:
@@ -329,19 +324,16 @@ def _not_two(columns: Sequence[Any], values: list[Class]) -> str:
 
 
 def class_codes(column: Any, classes: tuple[Class, Class]) -> np.ndarray:
-    """Encode the two classes as 0 and 1, -1 where the class is missing."""
+    """Encode the two classes as 0 and 1, NaN where the class is missing."""
     if isinstance(classes[0], str):
         codes, found = values_as_text(column)
-        wanted: list[Any] = [*found]
+        missing, values = codes < 0, np.array([*found, None], dtype=object)[codes]
     else:
         values = as_numbers(column, f"Target {column.name!r}")
-        numbers, codes = np.unique(values, return_inverse=True)
-        codes = np.where(np.isnan(values), -1, codes)
-        wanted = [*numbers]
-    places = [*(next((i for i, c in enumerate(classes) if c == value), None) for value in wanted), -1]
-    out = np.array([-2 if place is None else place for place in places])[codes]
-    if (out == -2).any():
-        row = int((out == -2).argmax())
+        missing = np.isnan(values)
+    out = np.select([missing, values == classes[0], values == classes[1]], [np.nan, 0.0, 1.0], default=-1.0)
+    if (out == -1.0).any():
+        row = int((out == -1.0).argmax())
         raise TableError(
             f"Target {column.name!r} is {str(column.iloc[row])!r} in data row {row + 1}, but the classes are "
             f"{classes[0]!r} and {classes[1]!r}: correct it."

@@ -249,18 +249,14 @@ class TableRecipe:
         Classes of a single target come as they are; those of several targets as 0 and 1, see ``classes``.
         """
         self._check_present(frame, self.target_columns)
-        columns = {}
-        for name in self.target_columns:
-            if self.classes is None:
-                columns[name] = finite_numbers(frame[name], "Target")
-            else:
-                codes = class_codes(frame[name], self.classes)
-                columns[name] = np.where(codes < 0, np.nan, codes)
-        if len(columns) > 1:
-            return require("pandas", "frames").DataFrame(columns, index=frame.index)
-        ((name, values),) = columns.items()
-        _check_none_missing(values, "Target", name)
-        return values if self.classes is None else np.array(self.classes)[values.astype(np.intp)]
+        names, classes = self.target_columns, self.classes
+        columns = [frame[name] for name in names]
+        found = [finite_numbers(c, "Target") if classes is None else class_codes(c, classes) for c in columns]
+        if len(found) > 1:
+            by_name = dict(zip(names, found, strict=True))
+            return require("pandas", "frames").DataFrame(by_name, index=frame.index)
+        _check_none_missing(found[0], "Target", names[0])
+        return found[0] if classes is None else np.array(classes)[found[0].astype(np.intp)]
 
     def weights(self, frame: Any) -> np.ndarray | None:
         """Read the weight of each row; None where no column holds them."""

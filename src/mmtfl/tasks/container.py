@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TaskView", "Tasks"]
 
+Columns = Sequence[str] | None
+
 
 class TaskView(NamedTuple):
     """One task: its label, rows, target and weights."""
@@ -149,13 +151,7 @@ class Tasks:
 
     @classmethod
     def from_rows(
-        cls,
-        X: Any,
-        y: Any,
-        task: Any = None,
-        sample_weight: Any = None,
-        *,
-        feature_names: Sequence[str] | None = None,
+        cls, X: Any, y: Any, task: Any = None, sample_weight: Any = None, *, feature_names: Columns = None
     ) -> Tasks:
         """Group stacked rows by their task label.
 
@@ -191,7 +187,7 @@ class Tasks:
         *,
         labels: Any = None,
         sample_weight: Iterable[Any] | None = None,
-        feature_names: Sequence[str] | None = None,
+        feature_names: Columns = None,
     ) -> Tasks:
         """Stack a list of ``(X, y)``, one pair per task, in the order of the list.
 
@@ -217,13 +213,7 @@ class Tasks:
 
     @classmethod
     def from_shared(
-        cls,
-        X: Any,
-        Y: Any,
-        sample_weight: Any = None,
-        *,
-        labels: Any = None,
-        feature_names: Sequence[str] | None = None,
+        cls, X: Any, Y: Any, sample_weight: Any = None, *, labels: Any = None, feature_names: Columns = None
     ) -> Tasks:
         """Take one X with a column of Y per task; NaN in Y means that the target was not observed.
 
@@ -257,7 +247,7 @@ class Tasks:
         *,
         task: str | None = None,
         target: str | Sequence[str],
-        features: Sequence[str] | None = None,
+        features: Columns = None,
         weight: str | None = None,
     ) -> Tasks:
         """Read a frame, as by `from_rows`, or as by `from_shared` if ``target`` is a list.
@@ -293,7 +283,7 @@ class Tasks:
         *,
         task: str,
         target: str,
-        features: Sequence[str] | None = None,
+        features: Columns = None,
         weight: str | None = None,
         memory_limit: str | int | None = None,
     ) -> StoredTasks:
@@ -343,7 +333,7 @@ class Tasks:
         *,
         task: str,
         target: str,
-        features: Sequence[str] | None = None,
+        features: Columns = None,
         weight: str | None = None,
         memory_limit: str | int | None = None,
     ) -> StoredTasks:

@@ -114,12 +114,18 @@ def could_use(tasks: Tasks, *, fit_intercept: bool) -> np.ndarray:
 
 
 def _varies(X: Any) -> np.ndarray:
-    if sparse.issparse(X):
-        return _differ(X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel())
-    varies = _differ(X[0], X[-1])  # two rows decide most columns
-    rest = np.flatnonzero(~varies)
-    if rest.size and len(X) > 2:
-        varies[rest] = _differ(X[:, rest].min(axis=0), X[:, rest].max(axis=0))
+    """Tell which columns are not constant up to rounding."""
+    varies = np.zeros(X.shape[1], dtype=bool)
+    for rows in (X,) if sparse.issparse(X) else (X[[0, -1]], X):  # two rows decide most columns
+        rest = np.flatnonzero(~varies)
+        part = rows if rest.size == varies.size else rows[:, rest]
+        if rest.size:
+            low, high = part.min(axis=0), part.max(axis=0)
+            if sparse.issparse(X):
+                low, high = low.toarray().ravel(), high.toarray().ravel()
+            # the difference of halves cannot overflow
+            size = np.maximum(np.abs(low), np.abs(high))
+            varies[rest] = np.abs(high / 2 - low / 2) > _CONSTANT / 2 * size
     return varies
 
 
@@ -127,8 +133,3 @@ def _is_not_zero(X: Any) -> np.ndarray:
     if sparse.issparse(X):
         return abs(X).max(axis=0).toarray().ravel() > 0.0
     return X.any(axis=0)
-
-
-def _differ(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    # the difference of halves cannot overflow
-    return np.abs(first / 2 - second / 2) > _CONSTANT / 2 * np.maximum(np.abs(first), np.abs(second))

@@ -222,31 +222,24 @@ def _locate_labels(column: Any, position: dict[Any, int]) -> np.ndarray:
 # -- the index of the pieces -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Contents:
-    """What a piece holds: its distinct labels, and the number of rows and the sum of weights of each."""
-
-    source: Any
-    label: Any
-    labels: list
-    counts: list
-    sums: list
+# of a piece: its source, its label or None; its distinct labels, and the rows and sum of weights of each
+Contents = tuple[Any, Any, list, list, list]
 
 
 def _make_stored(contents: list[Contents], columns: Sequence[str], task: str, **known: Any) -> StoredTasks:
     """Index the pieces by task."""
     if not contents:
         raise ValueError("There are no rows: the files or partitions are all empty.")
-    found = [label for piece in contents for label in piece.labels]
-    labels = np.unique(check_task_labels(found, None, name=f"column {task!r}"))
+    every = [label for _, _, found, _, _ in contents for label in found]
+    labels = np.unique(check_task_labels(every, None, name=f"column {task!r}"))
     position = {label: t for t, label in enumerate(labels.tolist())}
     sizes, sums = np.zeros(len(labels), dtype=np.intp), np.zeros(len(labels))
     pieces = []
-    for piece in contents:
-        tasks = np.array([position[label] for label in piece.labels])
-        sizes[tasks] += piece.counts
-        sums[tasks] += piece.sums
-        pieces.append(Piece(piece.source, piece.label, np.sort(tasks)))
+    for source, label, found, n_rows, weights in contents:
+        tasks = np.array([position[own] for own in found])
+        sizes[tasks] += n_rows
+        sums[tasks] += weights
+        pieces.append(Piece(source, label, np.sort(tasks)))
     return StoredTasks(pieces, labels, sizes, sums, task, feature_names=tuple(columns), **known)
 
 
@@ -333,7 +326,7 @@ def _row_group_contents(
         weights = None if weight is None else check_weights(table.column(weight), n_rows)
         counts = np.bincount(position, minlength=len(distinct))
         sums = np.bincount(position, weights, minlength=len(distinct)).astype(float)
-        yield Contents(RowGroup(path, number), label, distinct, counts.tolist(), sums.tolist())
+        yield RowGroup(path, number), label, distinct, counts.tolist(), sums.tolist()
 
 
 def _files(path: Path) -> list[Path]:
@@ -414,8 +407,8 @@ def open_dask(
         if part["missing"].sum():
             raise ValueError(f"Column {task!r} has missing labels in partition {i}: drop those rows.")
         if len(part):
-            numbers = (part[name].tolist() for name in ("label", "count", "sum"))
-            contents.append(Contents(Partition(frame.partitions[i]), None, *numbers))
+            labels, rows, sums = (part[name].tolist() for name in ("label", "count", "sum"))
+            contents.append((Partition(frame.partitions[i]), None, labels, rows, sums))
     name = fingerprint(frame._name, task, target, weight, columns)
     known = {"fingerprint": name, "memory_limit": parse_bytes(memory_limit)}
     return _make_stored(contents, columns, task, target=target, weight=weight, **known)

@@ -257,7 +257,7 @@ def test_columns_of_frames_have_fingerprints_of_their_values():
 
 
 def test_passes_are_told_on_stderr(rows, capsys, monkeypatch):
-    monkeypatch.setattr("mmtfl.solvers.pass_progress._SECONDS", 0.0)
+    monkeypatch.setattr("mmtfl.solvers.solve._REPORT_SECONDS", 0.0)
     model = MMTFLRegressor(2, 1, 0.2, solver="alternating", verbose=1).fit(*rows)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("[MMTFLRegressor] pass 1: objective ")

@@ -1,9 +1,20 @@
-"""The engines of one machine: threads over the parts of the data, or one part in memory at a time."""
+"""The engines of one machine: threads over the parts of the data, or one part in memory at a time.
 
-from collections.abc import Callable, Sequence
+And `one_blas_thread`, so that threads do not multiply with those of BLAS.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
+from threading import Lock
 from typing import Any
 
 from joblib import Parallel, delayed, effective_n_jobs
+from threadpoolctl import ThreadpoolController
+
+_lock = Lock()
+_at_work = 0
+_limit: Any = None
 
 
 class Threads:
@@ -83,16 +94,36 @@ class Streaming:
     def map(self, function: Callable, *columns: Sequence[Any], keep: bool = False, name: str = "map") -> list:
         """Apply the function to every tuple of arguments, one after the other."""
         return [
-            function(*(argument.load() if isinstance(argument, _Later) else argument for argument in call))
+            function(*(part() if isinstance(part, _Later) else part for part in call))
             for call in zip(*columns, strict=True)
         ]
 
 
-class _Later:
+class _Later(partial):
     """A part that is loaded when it is needed."""
 
-    def __init__(self, load: Callable, source: Any):
-        self._load, self._source = load, source
 
-    def load(self) -> Any:
-        return self._load(self._source)
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Context in which BLAS runs on one thread: products then have the same bits on any machine load.
+
+    The limit is the process's, so threads that come and go must not lift it for each other: the first one in
+    sets it, the last one out lifts it.
+    """
+    global _at_work, _limit
+    with _lock:
+        if _at_work == 0:
+            _limit = _blas().limit(limits=1, user_api="blas")
+        _at_work += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _at_work -= 1
+            if _at_work == 0:
+                _limit.restore_original_limits()

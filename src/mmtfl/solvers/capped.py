@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mmtfl.engines.threads import one_blas_thread
 from mmtfl.objective.penalties import RowPower
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
-from mmtfl.solvers.two_parts.solve_two_parts import check_range
 
 _MOST_STAGES = 100
 _GRID_PASSES = 100  # classes that free features separate have no minimum, and would take all passes
@@ -49,7 +48,7 @@ class CappedDescent:
     """Solve stages on one problem; keeps what it has gathered for the next call."""
 
     def __init__(self, problem: Problem):
-        check_range(problem)
+        problem.check_range()
         self.problem = problem
         self._rows = RowDescent(problem)
 

@@ -1,16 +1,17 @@
 """The front door of the solvers: pick one, guard the number range, keep BLAS to one thread."""
 
 import math
+import sys
 from dataclasses import replace
+from time import monotonic
 
 import numpy as np
 
-from mmtfl.engines.base import Engine
-from mmtfl.engines.threads import Threads
+from mmtfl.engines import Engine
+from mmtfl.engines.threads import Threads, one_blas_thread
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import Report, run_algorithm1
-from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.checkpoint import Book
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
@@ -18,6 +19,7 @@ from mmtfl.solvers.starts import best_of_starts
 
 SOLVERS = ("auto", "alternating", "block")
 _POLISH_TOL = 1e-13  # next to the rounding of a gradient
+_REPORT_SECONDS = 1.0  # between two lines of a report, at least
 
 
 def solve(
@@ -141,3 +143,24 @@ def _check_reach(penalty: RowPenalty, solver: str, is_elsewhere: bool) -> None:
             "p=inf is solved by rows, which need all data in memory: load them with stored.load(), or "
             "choose a finite p."
         )
+
+
+class Reporter:
+    """Print how far Algorithm 1 is on stderr: pass, objective, move of A and features left.
+
+    There is one line a second at most, and `name` is that of the model.
+    """
+
+    def __init__(self, name: str):
+        self.name, self._last = name, monotonic()
+
+    def __call__(self, n_passes: int, objective: float, change: float, n_kept: int) -> None:
+        """Print one pass, unless the last line is younger than a second."""
+        if monotonic() - self._last >= _REPORT_SECONDS:
+            self._last = monotonic()
+            print(
+                f"[{self.name}] pass {n_passes}: objective {objective:.6g}, A moves by {change:.1e} of its "
+                f"size, {n_kept} features left",
+                file=sys.stderr,
+                flush=True,
+            )

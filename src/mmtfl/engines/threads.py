@@ -5,9 +5,10 @@ And `one_blas_thread`, so that threads do not multiply with those of BLAS.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, partial
 from threading import Lock
-from typing import Any
+from typing import Any, ClassVar
 
 from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import ThreadpoolController
@@ -17,6 +18,7 @@ _at_work = 0
 _limit: Any = None
 
 
+@dataclass(frozen=True)
 class Threads:
     """Run the work in threads of this process.
 
@@ -36,10 +38,8 @@ class Threads:
     [8, 9]
     """
 
-    is_here = True
-
-    def __init__(self, n_jobs: int | None = None):
-        self.n_jobs = n_jobs
+    n_jobs: int | None = None
+    is_here: ClassVar = True
 
     @property
     def n_slots(self) -> int:
@@ -59,6 +59,7 @@ class Threads:
         return Parallel(n_jobs=n_threads, backend="threading")(delayed(function)(*call) for call in calls)
 
 
+@dataclass(frozen=True)
 class Streaming:
     """Hold one part of the data in memory at a time, and load it again whenever it is needed.
 
@@ -80,10 +81,9 @@ class Streaming:
     [8, 9, 4]
     """
 
-    is_here = False
-
-    def __init__(self, n_slots: int, n_kept: int = 0):
-        self.n_slots, self.n_kept = n_slots, n_kept
+    n_slots: int
+    n_kept: int = 0
+    is_here: ClassVar = False
 
     def place(self, load: Callable, sources: Sequence[Any], *, name: str = "load") -> list:
         """Load the parts that stay in memory; the others are loaded when `map` needs them."""

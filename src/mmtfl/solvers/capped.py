@@ -76,14 +76,9 @@ class CappedDescent:
                 break
         assert stage is not None
         return replace(
-            stage,
-            objective=history[-1],
-            dual_gap=None,
-            n_iter=n_iter,
-            history=np.array(history),
-            converged=stage.converged and (settled or stalled),
-            solver="stages",
-        )
+            stage, objective=value, dual_gap=None, n_iter=n_iter, history=np.array(history),
+            converged=stage.converged and (settled or stalled), solver="stages",
+        )  # fmt: skip
 
 
 class CappedGrid:
@@ -116,13 +111,9 @@ class CappedGrid:
 
 
 def solve_capped(
-    problem: Problem,
-    penalty: CappedRows,
-    *,
-    start: np.ndarray | None = None,
-    max_iter: int = 1000,
+    problem: Problem, penalty: CappedRows, *, start: np.ndarray | None = None, max_iter: int = 1000,
     tol: float = 1e-7,
-) -> Solution:
+) -> Solution:  # fmt: skip
     """Descend by stages on the loss plus capped-l1 rows, from the lasso or from `start`.
 
     `max_iter` counts the passes over the data of all stages; a stage stops when its violation is below `tol`

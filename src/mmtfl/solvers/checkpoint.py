@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import numpy as np
 
@@ -81,12 +80,7 @@ class Checkpoint:
 class Book:
     """The part of a checkpoint that one fit writes in: its passes, and its solution in their place.
 
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-        The file.
-    name : str
-        Of the fit in it.
+    `name` tells the fit from others in the same file.
     """
 
     def __init__(self, checkpoint: Checkpoint, name: str = "fit"):
@@ -112,32 +106,14 @@ class Book:
             return None
         objective, violation, gap, n_iter, converged = known["numbers"].tolist()
         return Solution(
-            A=known["A"],
-            intercept=known["intercept"],
-            objective=objective,
-            violation=violation,
-            dual_gap=None if np.isnan(gap) else gap,
-            n_iter=int(n_iter),
-            history=known["history"],
-            converged=bool(converged),
-            solver=str(known["solver"]),
-        )
+            known["A"], known["intercept"], objective, violation, None if np.isnan(gap) else gap, int(n_iter),
+            known["history"], bool(converged), str(known["solver"]),
+        )  # fmt: skip
 
     def keep_solution(self, solution: Solution) -> None:
         """Keep the end of the fit; its passes are not needed any more."""
-        gap = np.nan if solution.dual_gap is None else solution.dual_gap
-        numbers: list[Any] = [
-            solution.objective,
-            solution.violation,
-            gap,
-            solution.n_iter,
-            solution.converged,
-        ]
-        arrays = {
-            "A": solution.A,
-            "intercept": solution.intercept,
-            "history": solution.history,
-            "numbers": np.array(numbers, dtype=float),
-            "solver": np.array(solution.solver),
-        }
+        arrays = {name: getattr(solution, name) for name in ("A", "intercept", "history", "solver")}
+        names = ("objective", "violation", "dual_gap", "n_iter", "converged")
+        numbers = [getattr(solution, name) for name in names]
+        arrays["numbers"] = np.array(numbers, dtype=float)  # no gap becomes nan
         self._checkpoint.write(f"{self._name}-solution", arrays, instead_of=f"{self._name}-passes")

@@ -52,17 +52,11 @@ class Track:
     """
 
     def __init__(
-        self,
-        A: np.ndarray,
-        state: np.ndarray,
-        rows: np.ndarray,
-        penalty: RowPenalty,
-        h: np.ndarray,
-        use_gram: bool,
-        begin: np.ndarray,
-    ):
-        self.A, self.state, self.rows, self.penalty, self.h = A, state, rows, penalty, h
-        self.use_gram = use_gram
+        self, A: np.ndarray, state: np.ndarray, rows: np.ndarray, penalty: RowPenalty, h: np.ndarray,
+        use_gram: bool, begin: np.ndarray,
+    ):  # fmt: skip
+        self.A, self.state, self.rows, self.penalty = A, state, rows, penalty
+        self.h, self.use_gram = h, use_gram
         self.iterates = np.empty((MEMORY + 1, len(rows) * A.shape[1]))
         self.states = np.empty((MEMORY + 1, len(state)))
         self.moves = np.empty(MEMORY)  # largest move of a slope in each sweep

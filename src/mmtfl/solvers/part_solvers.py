@@ -24,6 +24,7 @@ from mmtfl.tasks.grouping import offsets_of
 _MOST_STEPS = 5000
 _GROWTH = 1.5  # of the curvature, when a step went further than its bound
 _FORGET = 0.5  # of the curvature from one model to the next, which may be flatter
+_INEXACT = 0.1  # a Newton model is minimised until steps are this share of the first
 _LEAST_ADDED = 20
 _NOTHING = 1e-13  # eigenvalues below this share of the largest are rounding
 
@@ -58,20 +59,15 @@ class PartSolver(ABC):
         self.problem = problem
         self._designs = task_designs(problem.design)
         self._operators: list[TaskOperator] = []
+        self._relative = 0.0 if problem.loss.is_quadratic else _INEXACT
 
     @abstractmethod
     def grow(self, norms: TwoNorms, state: State, gradient: np.ndarray, least: float) -> int:
         """Take in what the gradient asks for beyond `least`; how much."""
 
     @abstractmethod
-    def minimise(
-        self, norms: TwoNorms, state: State, slope_z: np.ndarray, weight: np.ndarray, tolerance: float,
-        relative: float,
-    ) -> Move:  # fmt: skip
-        """Minimise the model with these row weights from the present parts.
-
-        Until no slope moves by more than tolerance, or by that share of the first move.
-        """
+    def minimise(self, norms: TwoNorms, state: State, weight: np.ndarray, tolerance: float) -> Move:
+        """Minimise the model with these row weights from the state, until no slope moves by more."""
 
     def _prepare(self, weight: np.ndarray) -> bool:
         """Make the operators for these weights, unless they are there; whether they were made."""
@@ -98,14 +94,11 @@ class BothParts(PartSolver):
         """Nothing is left out, so nothing is taken in."""
         return 0
 
-    def minimise(
-        self, norms: TwoNorms, state: State, slope_z: np.ndarray, weight: np.ndarray, tolerance: float,
-        relative: float,
-    ) -> Move:  # fmt: skip
+    def minimise(self, norms: TwoNorms, state: State, weight: np.ndarray, tolerance: float) -> Move:
         """Accelerated steps from the present parts."""
         self._prepare(weight)
         operators, root, design = self._operators, np.sqrt(weight), self.problem.design
-        target = -slope_z / root
+        target = -self.problem.loss_gradient(state.z) / root
 
         def forward(change: np.ndarray) -> np.ndarray:
             A = change[0] + change[1]
@@ -120,7 +113,7 @@ class BothParts(PartSolver):
 
         x, image, self.curvature = accelerate(
             np.stack([state.P, state.Q]), self._first_curvature(2), forward, lambda image: target - image,
-            gradient, prox, tolerance=tolerance, relative=relative,
+            gradient, prox, tolerance=tolerance, relative=self._relative,
         )  # fmt: skip
         return Move(x[0], x[1], image / root)
 
@@ -158,17 +151,14 @@ class EliminatedColumns(PartSolver):
         self._open = set(np.flatnonzero(used | asked).tolist())
         return n_new + int(np.count_nonzero(asked & ~used))
 
-    def minimise(
-        self, norms: TwoNorms, state: State, slope_z: np.ndarray, weight: np.ndarray, tolerance: float,
-        relative: float,
-    ) -> Move:  # fmt: skip
+    def minimise(self, norms: TwoNorms, state: State, weight: np.ndarray, tolerance: float) -> Move:
         """Accelerated steps on P from the present one."""
         if self._prepare(weight):
             self._columns, self._bases = [], {}
         operators, root, alpha = self._operators, np.sqrt(weight), norms.specific.alpha
         self._columns = self._columns or [operator.columns(self._features) for operator in operators]
         self._bases |= {t: task_basis(operators[t]) for t in self._open - self._bases.keys()}
-        residual = -slope_z / root
+        residual = -self.problem.loss_gradient(state.z) / root
         without_q, segments = residual.copy(), list(self.problem.design.segments())
         columns, target, eigenvalues = [], [], []
         for t, rows in segments:
@@ -183,7 +173,7 @@ class EliminatedColumns(PartSolver):
         model = _SharedPart(alpha, columns, target, eigenvalues, row_norms(state.Q.T, 2.0))
         goal, image, self.curvature = accelerate(
             state.P[self._features], self._first_curvature(1), model.forward, model.residual, model.gradient,
-            norms.shared.prox, tolerance=tolerance, relative=relative,
+            norms.shared.prox, tolerance=tolerance, relative=self._relative,
         )  # fmt: skip
         P, Q, new = state.P.copy(), np.zeros_like(state.Q), without_q.copy()
         P[self._features] = goal

@@ -19,7 +19,6 @@ from mmtfl.solvers.starts import best_of_starts
 
 SOLVERS = ("auto", "alternating", "block")
 _POLISH_TOL = 1e-13  # next to the rounding of a gradient
-_REPORT_SECONDS = 1.0  # between two lines of a report, at least
 
 
 def solve(
@@ -117,7 +116,8 @@ def _polished(problem: Problem, penalty: RowPenalty, solution: Solution, max_ite
 
 def _dispatch(problem, penalty, solver, engine, *, start, passes, **options) -> Solution:
     is_elsewhere = problem.design.placed is not None
-    _check_reach(penalty, solver, is_elsewhere)
+    if is_elsewhere:
+        _check_reach(penalty, solver)
     # At p = inf Algorithm 1 stands still (docs/model.md section 4): rows do its work.
     passes_move = not math.isinf(penalty.p)
     # what runs elsewhere is Algorithm 1; the others need all rows in one place
@@ -129,10 +129,8 @@ def _dispatch(problem, penalty, solver, engine, *, start, passes, **options) -> 
     return RowDescent(problem).solve(penalty, start, **options)
 
 
-def _check_reach(penalty: RowPenalty, solver: str, is_elsewhere: bool) -> None:
-    """Row descent needs all rows in memory."""
-    if not is_elsewhere:
-        return
+def _check_reach(penalty: RowPenalty, solver: str) -> None:
+    """Refuse what only row descent can do: it needs all rows in memory."""
     if solver == "block":
         raise ValueError(
             "solver='block' needs all rows in memory: use 'auto' for stored tasks, or load them with "
@@ -151,16 +149,14 @@ class Reporter:
     There is one line a second at most, and `name` is that of the model.
     """
 
+    seconds = 1.0  # between two lines, at least
+
     def __init__(self, name: str):
         self.name, self._last = name, monotonic()
 
     def __call__(self, n_passes: int, objective: float, change: float, n_kept: int) -> None:
         """Print one pass, unless the last line is younger than a second."""
-        if monotonic() - self._last >= _REPORT_SECONDS:
+        if monotonic() - self._last >= self.seconds:
             self._last = monotonic()
-            print(
-                f"[{self.name}] pass {n_passes}: objective {objective:.6g}, A moves by {change:.1e} of its "
-                f"size, {n_kept} features left",
-                file=sys.stderr,
-                flush=True,
-            )
+            moves = f"objective {objective:.6g}, A moves by {change:.1e} of its size, {n_kept} features left"
+            print(f"[{self.name}] pass {n_passes}: {moves}", file=sys.stderr, flush=True)

@@ -20,7 +20,6 @@ from mmtfl.solvers.solution import AdditiveSolution
 _LARGEST_BASIS = 800  # eigenvectors of a larger task would cost more than they save
 _ROUNDING = 1e-14  # an objective that rises by less has not risen
 _ALPHA_RESOLVED = 1e-10
-_INEXACT = 0.1  # a Newton model is minimised until steps are this share of the first
 
 
 class SplitDescent:
@@ -65,9 +64,8 @@ class PassDescent:
         history: list[float] = []
         violation, gap, converged = np.inf, None, False
         for _ in range(max_iter):
-            slope_z = problem.loss_gradient(state.z)
             moved = state.P.any() or state.Q.any()
-            gradient = design.correlate(slope_z) if moved else problem.null_gradient
+            gradient = design.correlate(problem.loss_gradient(state.z)) if moved else problem.null_gradient
             violation = norms.violation(state.P, state.Q, gradient, self.parts.curvature or 1.0)
             history.append(state.value)
             gap = norms.dual_gap(problem, state.P, state.Q, state.z, gradient) if certifiable else None
@@ -82,7 +80,7 @@ class PassDescent:
             goal = max(0.01 * violation, 0.3 * tol * scale) if n_new and not close else 0.3 * tol * scale
             if close and not converged:
                 goal = min(goal, 0.1 * violation)
-            if not self._descend(norms, state, slope_z, goal):
+            if not self._descend(norms, state, goal):
                 break  # at the limit of floating point
         return self._solution(norms, state, history, violation / scale, gap, converged)
 
@@ -95,21 +93,19 @@ class PassDescent:
         z = with_best_intercepts(problem, problem.predict(P + Q, problem.null_intercept))
         return State(P, Q, z, problem.loss_value(z) + norms.value(P, Q))
 
-    def _descend(self, norms: TwoNorms, state: State, slope_z: np.ndarray, tolerance: float) -> bool:
+    def _descend(self, norms: TwoNorms, state: State, tolerance: float) -> bool:
         """Minimise one model; False if nothing moved."""
         problem = self.problem
         if problem.loss.is_quadratic:
-            return self._step(norms, state, slope_z, problem.design.row_weight, tolerance)
+            return self._step(norms, state, problem.design.row_weight, tolerance)
         # a model that is too flat leads too far: the next one is closer to a majorant of the loss
         weights = (problem.newton_weights(state.z, share) for share in DAMPING)
-        return any(self._step(norms, state, slope_z, weight, 0.1 * tolerance, _INEXACT) for weight in weights)
+        return any(self._step(norms, state, weight, 0.1 * tolerance) for weight in weights)
 
-    def _step(
-        self, norms: TwoNorms, state: State, slope_z, weight, tolerance: float, relative: float = 0.0
-    ) -> bool:
+    def _step(self, norms: TwoNorms, state: State, weight: np.ndarray, tolerance: float) -> bool:
         """Go where the model is least, as far as the objective falls; False if it does not."""
         problem = self.problem
-        move = self.parts.minimise(norms, state, slope_z, weight, tolerance, relative)
+        move = self.parts.minimise(norms, state, weight, tolerance)
         if np.array_equal(move.P, state.P) and np.array_equal(move.Q, state.Q):
             return False
         for step in (1.0, 0.5, 0.25):
@@ -233,13 +229,9 @@ def _value_of(solution: AdditiveSolution, norms: TwoNorms) -> float:
 
 
 def solve_additive(
-    problem: Problem,
-    norms: TwoNorms,
-    *,
-    start: np.ndarray | None = None,
-    max_iter: int = 1000,
+    problem: Problem, norms: TwoNorms, *, start: np.ndarray | None = None, max_iter: int = 1000,
     tol: float = 1e-7,
-) -> AdditiveSolution:
+) -> AdditiveSolution:  # fmt: skip
     """Minimise the loss at P + Q plus a norm of P and a norm of Q; docs/additive.md eq. (1).
 
     `start` has P and Q to begin from, (2, n_features, n_tasks); `max_iter` bounds the passes over the data.

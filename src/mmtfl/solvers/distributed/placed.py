@@ -5,6 +5,7 @@ So row descent can work on the few features that are left after the passes of Al
 """
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -51,26 +52,23 @@ class Placed:
     ----------
     engine : Engine
         Places and maps.
-    places : list
-        Where the engine has placed the shards.
-    firsts : list of int
-        Position of each shard's first task among all tasks.
+    sources : list of Source
+        Runs of tasks, each of which is read where the engine places it.
     spec : Spec
         How the tasks are seen.
     n_features : int
         Number of features.
     """
 
-    def __init__(self, engine: Engine, places: list, firsts: list[int], spec: Spec, n_features: int):
-        self.engine, self.shards, self.firsts = engine, places, firsts
-        self.spec, self.n_features = spec, n_features
-        self.specs = engine.place(shards.as_is, [spec], name="spec") * len(places)
+    def __init__(self, engine: Engine, sources: list[Any], spec: Spec, n_features: int):
+        self.engine, self.n_features = engine, n_features
+        self.firsts = [source.first for source in sources]  # positions of the shards' first tasks
+        self.shards = engine.place(shards.load_shard, sources, name="load")
+        self._see(spec)
 
-    @classmethod
-    def load(cls, engine: Engine, sources: list[Any], spec: Spec, n_features: int) -> "Placed":
-        """Have every source of tasks read where the engine places it."""
-        places = engine.place(shards.load_shard, sources, name="load")
-        return cls(engine, places, [source.first for source in sources], spec, n_features)
+    def _see(self, spec: Spec) -> None:
+        self.spec = spec
+        self.specs = self.engine.place(shards.as_is, [spec], name="spec") * len(self.shards)
 
     @classmethod
     def of(cls, problem: Problem, engine: Engine) -> "Placed":
@@ -82,12 +80,13 @@ class Placed:
         sources = InMemory.cut(design.tasks, split_evenly(costs, engine.n_slots))
         scales = {"column_scale": 1.0 / design.inverse_scale, "target_scale": None}
         spec = Spec(problem.loss, design.fit_intercept, design.mean_size, **scales, name=uuid4().hex)
-        return cls.load(engine, sources, spec, design.n_features)
+        return cls(engine, sources, spec, design.n_features)
 
     def seen_as(self, **changes) -> "Placed":
         """The same shards, seen in another way; they stay where they are."""
-        spec = replace(self.spec, **changes, name=uuid4().hex)
-        return Placed(self.engine, self.shards, self.firsts, spec, self.n_features)
+        other = copy(self)
+        other._see(replace(self.spec, **changes, name=uuid4().hex))
+        return other
 
     def ask(self, question, *columns, name: str) -> list:
         """question(shard, spec, ...) of every shard."""
@@ -269,7 +268,7 @@ class OpenTasks:
         sources = [stored.part(int(lo), int(hi), compress=compress) for lo, hi in pairwise(cuts)]
         mean_size = float(stored.weight_sums.sum()) / stored.n_tasks
         spec = Spec(loss, fit_intercept, mean_size, column_scale=None, target_scale=None, name=uuid4().hex)
-        self.placed = Placed.load(engine, sources, spec, stored.n_features)
+        self.placed = Placed(engine, sources, spec, stored.n_features)
         self.n_rows = int(stored.rows_held(compress=compress).sum())
 
     @cached_property

@@ -5,6 +5,7 @@ A norm says its blocks' sizes and its prox: that is all a solver asks, so a new 
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -194,30 +195,26 @@ class TwoNorms:
         """Both penalties."""
         return self.shared.value(P) + self.specific.value(Q)
 
-    def violation(self, P: np.ndarray, Q: np.ndarray, gradient: np.ndarray, curvature: float) -> float:
+    def violation(self, parts: Iterable[np.ndarray], gradient: np.ndarray, curvature: float) -> float:
         """How far a prox step of that curvature would move either part, in units of the gradient; eq. (4)."""
         step = 1.0 / curvature
         moves = (
             np.abs(part - norm.prox(part - step * gradient, step)).max(initial=0.0)
-            for part, norm in ((P, self.shared), (Q, self.specific))
+            for part, norm in zip(parts, (self.shared, self.specific), strict=True)
         )
         return curvature * float(max(moves))
 
-    def dual_gap(
-        self, problem: Problem, P: np.ndarray, Q: np.ndarray, z: np.ndarray, gradient: np.ndarray
-    ) -> float:
-        """Duality gap at predictor z with optimal intercepts; eq. (3).
+    def dual_gap(self, primal: float, gradient: np.ndarray, dual_loss: Callable[[float], float]) -> float:
+        """Duality gap, eq. (3), given the loss's dual value at a share of its dual point.
 
         The dual point must lie in both dual balls: one factor brings it there.
         """
-        primal = problem.loss_value(z) + self.value(P, Q)
         shrink = 1.0
         for norm in (self.shared, self.specific):
             size = norm.dual_norm(gradient)
             if size > norm.alpha:
                 shrink = min(shrink, norm.alpha / size)
-        dual = problem.loss.dual(problem.design.y, z, problem.design.row_weight, shrink)
-        return max(primal - dual, 0.0)
+        return max(primal - dual_loss(shrink), 0.0)
 
     def critical_strengths(self, problem: Problem) -> tuple[float, float]:
         """Strengths at which A = 0, neither of which can be smaller; 1 where no feature has a slope."""

@@ -1,12 +1,16 @@
 """The smooth part of the objective (2): data and a loss. The penalty is an argument wherever it matters."""
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import RowPenalty
+
+if TYPE_CHECKING:
+    from mmtfl.objective.norms import TwoNorms
 
 DAMPING = (0.0, 0.25, 0.5, 0.75, 1.0)  # of Newton models: from the second derivative (0) to a majorant (1)
 EXACT = 1e-26  # share of the loss, about the square of the rounding of floats
@@ -112,7 +116,7 @@ class Problem:
         return out
 
     def dual_gap(
-        self, penalty: RowPenalty, primal: float, z: np.ndarray, gradient: np.ndarray
+        self, penalty: "RowPenalty | TwoNorms", primal: float, z: np.ndarray, gradient: np.ndarray
     ) -> float | None:
         """Duality gap at an objective of `primal` and predictor z, eq. (9); None where there is no dual."""
         if not self.loss.has_dual:

@@ -23,7 +23,7 @@ _STALLED = 1e-12  # a stage that lowers the objective by less, as a share of it 
 
 @dataclass(frozen=True)
 class CappedRows:
-    """alpha * sum_j min(||a_j||_1, cap): large rows cost no more than found ones.
+    """alpha * sum_j min(||a_j||_1, cap): a row beyond the cap costs no more for being larger.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class CappedGrid:
         self._lasso: tuple[float, np.ndarray | None] = (0.0, None)
 
     def largest(self) -> tuple[float, float]:
-        """The smallest strength that leaves nothing, and a cap that no row reaches."""
+        """The smallest strength that makes A zero, and a cap that no row reaches."""
         problem = self._descent.problem
         gradient, curvature = np.abs(problem.null_gradient), problem.curvature
         if not gradient.any():

@@ -1,4 +1,4 @@
-"""What a long fit has reached so far, in a file that is there as a whole or not at all."""
+"""Checkpoints of long fits, in a file that is written as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Checkpoint:
     Parameters
     ----------
     path : str or path
-        The file; if it is there, what it holds is taken up.
+        The file; if it exists, the work goes on from what it holds.
     fingerprint : str
-        Of the work: a file with another one is refused.
+        Content hash of the work: a file with another one is refused.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class Checkpoint:
         return steps
 
     def read(self, step: str) -> Arrays | None:
-        """The arrays of a step, if it was reached."""
+        """The arrays of a step; None if it was not reached."""
         return self._steps.get(step)
 
     def write(self, step: str, arrays: Mapping[str, np.ndarray], *, instead_of: str | None = None) -> None:
@@ -92,11 +92,11 @@ class Book:
         return self._checkpoint.path
 
     def passes(self) -> Arrays | None:
-        """Where the passes of Algorithm 1 were."""
+        """State of the passes of Algorithm 1, if it was kept."""
         return self._checkpoint.read(f"{self._name}-passes")
 
     def keep_passes(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Keep where the passes are."""
+        """Keep the state of the passes."""
         self._checkpoint.write(f"{self._name}-passes", arrays)
 
     def solution(self) -> Solution | None:

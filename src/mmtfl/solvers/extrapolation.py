@@ -38,9 +38,9 @@ class Track:
     Parameters
     ----------
     A : ndarray (m, n_tasks)
-        Where the sweeps are; moved in place.
+        The present iterate; changed in place.
     state : ndarray
-        The model's state at A; moved in place.
+        The model's state at A; changed in place.
     rows : ndarray
         The rows that are swept.
     penalty : RowPenalty

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -31,19 +32,17 @@ _NOTHING = 1e-13  # eigenvalues below this share of the largest are rounding
 
 @dataclass
 class State:
-    """What changes: the two parts, the linear predictor they give with the best intercepts, the objective."""
+    """What changes: the parts (P, Q), their linear predictor with the best intercepts, and the objective."""
 
-    P: np.ndarray
-    Q: np.ndarray
+    parts: np.ndarray  # (2, n_features, n_tasks)
     z: np.ndarray
     value: float
 
 
 class Move(NamedTuple):
-    """Where a model is least: both parts, and the change of the predictor."""
+    """Where a model is least: the parts, and the change of the predictor."""
 
-    P: np.ndarray
-    Q: np.ndarray
+    parts: np.ndarray
     change_z: np.ndarray
 
 
@@ -63,7 +62,7 @@ class PartSolver(ABC):
 
     @abstractmethod
     def grow(self, norms: TwoNorms, state: State, gradient: np.ndarray, least: float) -> int:
-        """Take in what the gradient asks for beyond `least`; how much."""
+        """Take in rows and tasks whose gradient exceeds their norm's strength by `least`; how many."""
 
     @abstractmethod
     def minimise(self, norms: TwoNorms, state: State, weight: np.ndarray, tolerance: float) -> Move:
@@ -112,10 +111,10 @@ class BothParts(PartSolver):
             return np.stack([norms.shared.prox(x[0], step), norms.specific.prox(x[1], step)])
 
         x, image, self.curvature = accelerate(
-            np.stack([state.P, state.Q]), self._first_curvature(2), forward, lambda image: target - image,
-            gradient, prox, tolerance=tolerance, relative=self._relative,
+            state.parts, self._first_curvature(2), forward, lambda image: target - image, gradient, prox,
+            tolerance=tolerance, relative=self._relative,
         )  # fmt: skip
-        return Move(x[0], x[1], image / root)
+        return Move(x, image / root)
 
 
 class EliminatedColumns(PartSolver):
@@ -138,7 +137,7 @@ class EliminatedColumns(PartSolver):
         if isinstance(shared, RowNorm):
             present = np.zeros(len(gradient), dtype=bool)
             present[self._features] = True
-            kept = state.P.any(axis=1)
+            kept = state.parts[0].any(axis=1)
             excess = np.where(present | kept, 0.0, shared.dual_sizes(gradient) - shared.alpha)
             most = max(_LEAST_ADDED, int(kept.sum()))
             worst = np.argsort(-excess, kind="stable")[:most]
@@ -147,7 +146,7 @@ class EliminatedColumns(PartSolver):
             if n_new or np.any(kept & ~present):
                 present[kept], present[worst] = True, True
                 self._features, self._columns = np.flatnonzero(present), []
-        used, asked = state.Q.any(axis=0), specific.sizes(gradient) > specific.alpha
+        used, asked = state.parts[1].any(axis=0), specific.sizes(gradient) > specific.alpha
         self._open = set(np.flatnonzero(used | asked).tolist())
         return n_new + int(np.count_nonzero(asked & ~used))
 
@@ -158,31 +157,30 @@ class EliminatedColumns(PartSolver):
         operators, root, alpha = self._operators, np.sqrt(weight), norms.specific.alpha
         self._columns = self._columns or [operator.columns(self._features) for operator in operators]
         self._bases |= {t: task_basis(operators[t]) for t in self._open - self._bases.keys()}
-        residual = -self.problem.loss_gradient(state.z) / root
+        (P, Q), residual = state.parts.copy(), -self.problem.loss_gradient(state.z) / root
         without_q, segments = residual.copy(), list(self.problem.design.segments())
         columns, target, eigenvalues = [], [], []
         for t, rows in segments:
             x, e, values = self._columns[t], without_q[rows], np.zeros(rows.stop - rows.start)
             if t in self._open:
-                e += operators[t].forward(state.Q[:, t])
+                e += operators[t].forward(Q[:, t])
                 values, vectors = self._bases[t]
                 x, e = vectors.T @ x, vectors.T @ e
             columns.append(x)
             target.append(e)
             eigenvalues.append(values)
-        model = _SharedPart(alpha, columns, target, eigenvalues, row_norms(state.Q.T, 2.0))
+        model = _SharedPart(alpha, columns, target, eigenvalues, row_norms(Q.T, 2.0))
         goal, image, self.curvature = accelerate(
-            state.P[self._features], self._first_curvature(1), model.forward, model.residual, model.gradient,
+            P[self._features], self._first_curvature(1), model.forward, model.residual, model.gradient,
             norms.shared.prox, tolerance=tolerance, relative=self._relative,
         )  # fmt: skip
-        P, Q, new = state.P.copy(), np.zeros_like(state.Q), without_q.copy()
-        P[self._features] = goal
+        P[self._features], Q[:], new = goal, 0.0, without_q.copy()
         changes = model.split(model.residual(image) - model.target)
         for (t, rows), change in zip(segments, changes, strict=True):
             new[rows] += self._bases[t][1] @ change if t in self._open else change
             if model.lengths[t] > 0.0:
                 Q[:, t] = model.lengths[t] / alpha * operators[t].adjoint(new[rows])
-        return Move(P, Q, (residual - new) / root)
+        return Move(np.stack([P, Q]), (residual - new) / root)
 
 
 class _SharedPart:
@@ -199,7 +197,7 @@ class _SharedPart:
 
     def split(self, v: np.ndarray) -> list[np.ndarray]:
         """The parts of the tasks."""
-        return np.split(v, self._offsets[1:-1])
+        return [v[lo:hi] for lo, hi in pairwise(self._offsets)]
 
     def forward(self, change: np.ndarray) -> np.ndarray:
         """Image of a change of P."""

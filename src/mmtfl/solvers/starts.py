@@ -1,7 +1,7 @@
 """Where the concave members begin: several cheap starts, each followed by row descent, the lowest kept.
 
-Concave members have many local minima and the start decides between them. Coming down from zero is the worst
-of starts; docs/solvers.md has what the ones here are worth against Algorithm 1 run to the end.
+Concave members have many local minima and the start decides between them. Zero is the worst of starts;
+docs/solvers.md compares those used here with Algorithm 1 run to the end.
 """
 
 import math
@@ -31,7 +31,7 @@ def best_of_starts(
 ) -> Solution:
     """The lowest of what row descent reaches from every start.
 
-    The starts are weighed on the features that the convex problem meets on its way, which are few where
+    The starts are compared on the features that the convex problem meets on its way, which are few where
     features are many; the last descent looks at all of them.
     """
     descent, n_features = RowDescent(problem), problem.design.n_features

@@ -64,11 +64,11 @@ class PassDescent:
         history: list[float] = []
         violation, gap, converged = np.inf, None, False
         for _ in range(max_iter):
-            moved = state.P.any() or state.Q.any()
+            moved = state.parts.any()
             gradient = design.correlate(problem.loss_gradient(state.z)) if moved else problem.null_gradient
-            violation = norms.violation(state.P, state.Q, gradient, self.parts.curvature or 1.0)
+            violation = norms.violation(state.parts, gradient, self.parts.curvature or 1.0)
             history.append(state.value)
-            gap = norms.dual_gap(problem, state.P, state.Q, state.z, gradient) if certifiable else None
+            gap = problem.dual_gap(norms, state.value, state.z, gradient) if certifiable else None
             close = violation <= tol * scale
             converged = close and (gap is None or gap <= tol * problem.null_value)
             # a start may bring entries that are all but zero: they must meet a sweep, which drops them
@@ -86,12 +86,11 @@ class PassDescent:
 
     def _start(self, norms: TwoNorms, start) -> State:
         problem, design = self.problem, self.problem.design
-        shape = (design.n_features, design.n_tasks)
-        P, Q = (np.zeros(shape) for _ in range(2)) if start is None else (np.array(part) for part in start)
-        if not (P.any() or Q.any()):
-            return State(P, Q, design.spread(problem.null_intercept), problem.null_value)
-        z = with_best_intercepts(problem, problem.predict(P + Q, problem.null_intercept))
-        return State(P, Q, z, problem.loss_value(z) + norms.value(P, Q))
+        parts = np.zeros((2, design.n_features, design.n_tasks)) if start is None else np.array(start)
+        if not parts.any():
+            return State(parts, design.spread(problem.null_intercept), problem.null_value)
+        z = with_best_intercepts(problem, problem.predict(parts.sum(axis=0), problem.null_intercept))
+        return State(parts, z, problem.loss_value(z) + norms.value(*parts))
 
     def _descend(self, norms: TwoNorms, state: State, tolerance: float) -> bool:
         """Minimise one model; False if nothing moved."""
@@ -106,22 +105,21 @@ class PassDescent:
         """Go where the model is least, as far as the objective falls; False if it does not."""
         problem = self.problem
         move = self.parts.minimise(norms, state, weight, tolerance)
-        if np.array_equal(move.P, state.P) and np.array_equal(move.Q, state.Q):
+        if np.array_equal(move.parts, state.parts):
             return False
         for step in (1.0, 0.5, 0.25):
-            P = move.P if step == 1.0 else state.P + step * (move.P - state.P)
-            Q = move.Q if step == 1.0 else state.Q + step * (move.Q - state.Q)
+            parts = move.parts if step == 1.0 else state.parts + step * (move.parts - state.parts)
             z = with_best_intercepts(problem, state.z + step * move.change_z)
-            value = problem.loss_value(z) + norms.value(P, Q)
+            value = problem.loss_value(z) + norms.value(*parts)
             if value <= state.value + _ROUNDING * abs(state.value):
-                state.P, state.Q, state.z, state.value = P, Q, z, value
+                state.parts, state.z, state.value = parts, z, value
                 return True
         return False
 
     def _solution(
         self, norms: TwoNorms, state: State, history, violation, gap, converged
     ) -> AdditiveSolution:
-        design, P, Q = self.problem.design, state.P, state.Q
+        design, (P, Q) = self.problem.design, state.parts
         intercept = np.zeros(design.n_tasks)
         if design.fit_intercept:
             intercept = design.task_means(state.z - design.predict(P + Q), design.row_weight)
@@ -195,7 +193,7 @@ class AdditiveGrid:
         self._descent = additive_descent(problem, norms)
 
     def largest(self) -> tuple[float, float]:
-        """The smallest strengths that together leave nothing."""
+        """The smallest strengths that together make A zero."""
         return self._norms.critical_strengths(self._problem)
 
     def solve(
@@ -213,13 +211,11 @@ class AdditiveGrid:
 
     def _certified(self, norms: TwoNorms, solution: AdditiveSolution, tol: float) -> AdditiveSolution | None:
         """A neighbour's solution at these strengths, if the duality gap allows; costs one pass."""
-        problem = self._problem
+        problem, value = self._problem, _value_of(solution, norms)
         z = problem.predict(solution.A, solution.intercept)
-        gradient = problem.design.correlate(problem.loss_gradient(z))
-        gap = norms.dual_gap(problem, solution.shared, solution.specific, z, gradient)
-        if gap > tol * problem.null_value:
+        gap = problem.dual_gap(norms, value, z, problem.design.correlate(problem.loss_gradient(z)))
+        if gap is None or gap > tol * problem.null_value:
             return None
-        value = _value_of(solution, norms)
         return replace(solution, objective=value, dual_gap=gap, n_iter=1, history=np.array([value]))
 
 

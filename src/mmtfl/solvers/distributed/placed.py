@@ -34,7 +34,7 @@ _STEP = 0.25  # share of that for the shard that is being read, where not all st
 
 
 class PassResult:
-    """What all tasks together say of a pass: numbers per feature, and a few of the whole."""
+    """Result of a pass over all tasks: norms and effects per feature, and a few numbers of the whole."""
 
     def __init__(self, replies: list, update: Update, n_features: int):
         self.loss = float(np.concatenate([reply.losses for reply in replies]).sum())
@@ -89,16 +89,16 @@ class Placed:
         return other
 
     def ask(self, question, *columns, name: str) -> list:
-        """question(shard, spec, ...) of every shard."""
+        """Call question(shard, spec, ...) for every shard."""
         return self.engine.map(question, self.shards, self.specs, *columns, name=name)
 
     def ask_tasks(self, question, *columns, name: str) -> list[np.ndarray]:
-        """The answers of all shards to a question that has arrays with one entry per task, joined."""
+        """Call a question that returns arrays with one entry per task, and join those of all shards."""
         answers = self.ask(question, *columns, name=name)
         return [np.concatenate(column) for column in zip(*answers, strict=True)]
 
     def pass_over(self, before: list, update: Update, number: int) -> tuple[list, PassResult]:
-        """One pass of Algorithm 1 from the coefficients held before; those held now, and what is said."""
+        """One pass of Algorithm 1 from the coefficients held before; those held now, and the result."""
         updates = [update] * len(self.shards)
         pairs = self.engine.map(
             shards.run_pass, self.shards, self.specs, before, updates, keep=True, name=f"pass-{number}"
@@ -245,7 +245,7 @@ class OpenTasks:
     Parameters
     ----------
     stored : StoredTasks
-        What there is.
+        The tasks.
     loss : Squared or Logistic
         For the squared loss, tasks with many rows are held as few; see `mmtfl.tasks.moments`.
     fit_intercept : bool

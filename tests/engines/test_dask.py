@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from mmtfl import DaskEngine, MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, Tasks
-from mmtfl.engines.base import EngineLostError
+from mmtfl.engines import EngineLostError
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers.checkpoint import Book, Checkpoint
 from oracles import LOSSES, largest_null_slope, make_problem, solve

@@ -30,8 +30,7 @@ from mmtfl.model_selection import TaskKFold
 from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers import solve as solve_problem
-from mmtfl.solvers.distributed.opened import OpenTasks, plan
-from mmtfl.solvers.distributed.placed_problem import PlacedDesign
+from mmtfl.solvers.distributed.placed import OpenTasks, PlacedDesign, plan
 from oracles import make_problem, solve
 
 MEMBERS = [(2, 1), (1, 1), (2, 2), (1.5, 1), (2, float("inf")), (1, float("inf")), (1, "log")]
@@ -128,6 +127,17 @@ def test_without_the_finish_the_passes_go_on_and_are_judged_honestly(p, k, store
     assert np.isfinite(passes.violation) and exact.objective <= passes.objective * (1 + 1e-9)
     if penalty.is_convex:
         assert passes.objective - finished.objective <= passes.dual_gap + 1e-12
+
+
+def test_sizes_of_columns_elsewhere_are_in_the_units_of_the_problem(stored):
+    opened, scale = (
+        OpenTasks(stored, Squared(), fit_intercept=True),
+        np.geomspace(1e-3, 1e3, stored.n_features),
+    )
+    plain, scaled = opened.problem().design, opened.problem(column_scale=scale).design
+    assert_allclose(scaled.column_maxima(), plain.column_maxima() / scale)
+    factor = np.exp2(np.arange(stored.n_features) % 5)
+    assert_allclose(scaled.rescaled(factor).column_maxima(), plain.column_maxima() / (scale * factor))
 
 
 def in_memory_value(tasks, penalty, solution):

@@ -37,7 +37,7 @@ def engine_of(scale: ScaleOptions, *, quiet: bool) -> Iterator[Any]:
         distributed = require("distributed", "dask")
     except ImportError as error:
         raise BadInput(str(error)) from None
-    from mmtfl.engines.base import EngineLostError
+    from mmtfl.engines import EngineLostError
     from mmtfl.engines.dask import DaskEngine
 
     with _client(distributed, scale) as client:

@@ -12,9 +12,8 @@ from mmtfl.estimators.declaration import restated
 from mmtfl.estimators.parameters import DirtyParameters, OutlierParameters
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
-from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, TraceNorm
+from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, TraceNorm, TwoNorms
 from mmtfl.objective.problem import Problem
-from mmtfl.objective.two_norms import TwoNorms
 from mmtfl.solvers.two_parts import AdditiveGrid, solve_additive
 from mmtfl.tasks.container import Tasks
 

@@ -14,8 +14,8 @@ from mmtfl.objective.penalties import make_penalty
 from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book, Checkpoint
-from mmtfl.solvers.distributed.opened import OpenTasks
-from mmtfl.solvers.pass_progress import Reporter
+from mmtfl.solvers.distributed.placed import OpenTasks
+from mmtfl.solvers.solve import Reporter
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.stored import StoredTasks
 

@@ -15,6 +15,7 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 
+from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.family import ProductForm
@@ -46,9 +47,8 @@ from mmtfl.model_selection.splitting import TaskKFold
 from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
-from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.checkpoint import Book
-from mmtfl.solvers.distributed.opened import check_room
+from mmtfl.solvers.distributed.placed import check_room
 from mmtfl.solvers.path import Path, solve_path
 from mmtfl.tasks.checks import check_task_labels
 from mmtfl.tasks.moments import bytes_folded, fold_rows

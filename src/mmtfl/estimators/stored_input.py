@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.estimators.inputs import first_few
-from mmtfl.solvers.distributed.opened import check_room
+from mmtfl.solvers.distributed.placed import check_room
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.stored import StoredTasks
 from mmtfl.tasks.wording import count

@@ -13,7 +13,8 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from scipy import sparse
 
-from mmtfl.engines.base import Engine
+from mmtfl.engines import Engine
+from mmtfl.engines.threads import one_blas_thread
 from mmtfl.model_selection.folds import Fold, observations, take
 from mmtfl.model_selection.heldout import class_sums, heldout_scores, squared_errors
 from mmtfl.model_selection.metrics import Metric
@@ -23,7 +24,6 @@ from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.checkpoint import Checkpoint
 from mmtfl.solvers.distributed.shards import as_is, in_order
 from mmtfl.solvers.path import alpha_grid, solve_path

@@ -11,15 +11,15 @@ from time import monotonic
 
 import numpy as np
 
-from mmtfl.engines.base import Engine
+from mmtfl.engines import Engine
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.checkpoint import Book
 from mmtfl.solvers.distributed.placed import Placed
 from mmtfl.solvers.distributed.shards import Held, Update
+from mmtfl.solvers.extrapolation import Squarem
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
-from mmtfl.solvers.squarem import Squarem
 
 _INNER = 0.03  # accuracy of a task's own problem, in units of tol
 _INEXACT = 0.03  # while A still moves, in units of its last move: early passes need no exact answers

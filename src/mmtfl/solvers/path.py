@@ -21,6 +21,7 @@ _PATH_ARRAYS = (
     *("alphas", "n_kept", "features", "values", "intercepts"),
     *("objectives", "violations", "converged"),
 )
+_PATH_SCALES = ("column_scale", "target_scale")
 
 
 @dataclass(frozen=True)
@@ -82,27 +83,17 @@ class Path:
 
     def as_dict(self) -> dict[str, Any]:
         """The path as a few arrays: the kept rows of all alphas, one below the other."""
-        n_tasks = self.intercepts.shape[1]
-        scales = {"column_scale": self.column_scale, "target_scale": self.target_scale}
-        return {
-            "alphas": self.alphas,
-            "n_kept": self.n_kept,
-            "features": np.concatenate([np.empty(0, dtype=np.intp), *self.features]),
-            "values": np.concatenate([np.empty((0, n_tasks)), *self.values]),
-            "intercepts": self.intercepts,
-            "objectives": self.objectives,
-            "violations": self.violations,
-            "converged": self.converged,
-            "n_features": self.n_features,
-            **{name: scale for name, scale in scales.items() if scale is not None},
-        }
+        parts = {name: getattr(self, name) for name in (*_PATH_ARRAYS, "n_features", *_PATH_SCALES)}
+        parts["features"] = np.concatenate([np.empty(0, dtype=np.intp), *self.features])
+        parts["values"] = np.concatenate([np.empty((0, self.intercepts.shape[1])), *self.values])
+        return {name: part for name, part in parts.items() if part is not None}
 
     @classmethod
     def from_dict(cls, parts: dict[str, Any]) -> "Path":
         """The path of `as_dict`, checked: it may come from a file."""
         kinds = {"n_kept": "i", "features": "i", "converged": "b"}
         parts, n_features = dict(parts), parts["n_features"]
-        known = {name: parts.pop(name) for name in ("column_scale", "target_scale") if name in parts}
+        known = {name: parts.pop(name) for name in _PATH_SCALES if name in parts}
         arrays = {name: parts[name] for name in _PATH_ARRAYS}
         n_alphas, n_tasks = arrays["intercepts"].shape
         total = int(arrays["n_kept"].sum())
@@ -129,11 +120,7 @@ class Path:
         if target_scale is not None:
             values, intercepts = [rows * target_scale for rows in values], intercepts * target_scale
         return replace(
-            self,
-            values=values,
-            intercepts=intercepts,
-            column_scale=column_scale,
-            target_scale=target_scale,
+            self, values=values, intercepts=intercepts, column_scale=column_scale, target_scale=target_scale
         )
 
 
@@ -187,16 +174,14 @@ def solve_path(
     if not penalty.is_convex:
         points.reverse()
     features, solutions = zip(*points, strict=True)
-    return Path(
-        alphas=alphas,
-        features=list(features),
-        values=[solution.A for solution in solutions],
-        intercepts=np.array([solution.intercept for solution in solutions]),
-        objectives=np.array([solution.objective for solution in solutions]),
-        violations=np.array([solution.violation for solution in solutions]),
-        converged=np.array([solution.converged for solution in solutions]),
-        n_features=problem.design.n_features,
+    intercepts, objectives, violations, converged = (
+        np.array([getattr(solution, name) for solution in solutions])
+        for name in ("intercept", "objective", "violation", "converged")
     )
+    return Path(
+        alphas, list(features), [solution.A for solution in solutions], intercepts, objectives, violations,
+        converged, problem.design.n_features,
+    )  # fmt: skip
 
 
 def _downwards(member: Member, alphas: np.ndarray, max_iter: int, tol: float) -> Iterator[Solution]:

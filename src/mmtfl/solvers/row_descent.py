@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mmtfl.objective.penalties import RowPenalty, RowPower, row_norms
-from mmtfl.objective.problem import Problem
+from mmtfl.objective.problem import DAMPING, Problem
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.working_set import Model, WorkingSet
 
@@ -29,8 +29,6 @@ _STEADY = 1e-3  # passes end when no row changes by more than this share of the 
 _SETTLING_ROUNDS = 50
 _ALPHA_RESOLVED = 1e-10
 _ROUNDING = 1e-14  # an objective that rises by less has not risen
-_LEAST_WEIGHT = 1e-6  # smallest Newton weight of a row, as a share of the bound on it
-_DAMPING = (0.0, 0.25, 0.5, 0.75, 1.0)  # from the second derivative (0) to the majorant (1), on a log scale
 
 
 @dataclass
@@ -64,7 +62,7 @@ class RowDescent:
     def __init__(self, problem: Problem):
         self.problem = problem
         self.working_set = WorkingSet(problem.design, problem.loss)
-        self._damping = 0  # position in _DAMPING of the last Newton step
+        self._damping = 0  # position in DAMPING of the last Newton step
 
     def solve(self, penalty: RowPenalty, A=None, intercept=None, *, max_iter: int, tol: float) -> Solution:
         """Descend from (A, intercept), or from zero."""
@@ -233,17 +231,12 @@ class RowDescent:
         self, penalty: RowPenalty, state: _State, rows: np.ndarray, tolerance: float, **limits
     ) -> float:
         """Minimise the least-squares model at the state over `rows`; how much a slope moved at most."""
-        problem, design = self.problem, self.problem.design
+        problem = self.problem
         if problem.loss.is_quadratic:
             return self._step(penalty, state, self.working_set.base, rows, tolerance, **limits) or 0.0
-        loss, at = problem.loss, (design.y, state.z, design.row_weight)
-        least = _LEAST_WEIGHT * design.spread(problem.loss_curvature) * design.row_weight
-        hessian = np.maximum(loss.hessian(*at), least)
-        # Where the model is too flat the step goes too far: raise its curvature towards the majorant, where
-        # the model lies above the loss and any fall of it is a fall of the objective.
-        for damping in range(self._damping, len(_DAMPING)):
-            share = _DAMPING[damping]
-            weight = hessian ** (1.0 - share) * loss.majorant(*at) ** share if share else hessian
+        # a model that is too flat leads too far: the next one is closer to a majorant of the loss
+        for damping in range(self._damping, len(DAMPING)):
+            weight = problem.newton_weights(state.z, DAMPING[damping])
             model = self.working_set.reweighted(weight, rows)
             moved = self._step(penalty, state, model, rows, 0.1 * tolerance, relative=_INEXACT, **limits)
             if moved is not None:

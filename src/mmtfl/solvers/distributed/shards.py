@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy import sparse
 
+from mmtfl.engines.threads import one_blas_thread
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
-from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.distributed.tree_sums import partial_norms
 from mmtfl.solvers.task_step import TaskAnswer, TaskStep
 from mmtfl.tasks.container import Tasks

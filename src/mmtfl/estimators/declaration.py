@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
 from sklearn.utils._param_validation import InvalidParameterError, StrOptions, validate_parameter_constraints
 
-__all__ = ["Declared", "Valid", "check_parameters", "choice", "parameter", "restated"]
+__all__ = ["Declared", "Valid", "choice", "parameter", "restated"]
 
 REQUIRED = inspect.Parameter.empty
 _WIDTH = 105  # characters of a line of a description
@@ -134,14 +134,15 @@ class Declared:
             cls.__init__ = _make_init(cls)  # type: ignore[method-assign]
         _document(cls)
 
-
-def check_parameters(model: Any) -> None:
-    """Check one parameter after the other, so that the error can end in its remedy."""
-    for name, value in model.get_params(deep=False).items():
-        try:
-            validate_parameter_constraints(model._parameter_constraints, {name: value}, type(model).__name__)
-        except InvalidParameterError as error:
-            raise InvalidParameterError(f"{error} {model._parameters[name].remedy}".rstrip()) from None
+    def _check_parameters(self: Any) -> Any:
+        """Check one parameter after the other, so that the error can end in its remedy."""
+        for name, value in self.get_params(deep=False).items():
+            try:
+                validate_parameter_constraints(
+                    self._parameter_constraints, {name: value}, type(self).__name__
+                )
+            except InvalidParameterError as error:
+                raise InvalidParameterError(f"{error} {self._parameters[name].remedy}".rstrip()) from None
 
 
 def _take_declarations(cls: type) -> dict[str, Parameter | Restated]:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError
 
-from mmtfl.estimators.base import TaskModel, WarmModel
-from mmtfl.estimators.parameters import FamilyParameters, MemberParameters
+from mmtfl.estimators.base import TaskModel
+from mmtfl.estimators.parameters import FamilyParameters, MemberParameters, WarmStart
 from mmtfl.estimators.prepared import Prepared, StoredPrepared
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.persistence.content_hash import fingerprint
@@ -62,7 +62,7 @@ class ProductForm(TaskModel):
         return {"c": self.c_}
 
 
-class FamilyMember(ProductForm, WarmModel, FamilyParameters, MemberParameters):
+class FamilyMember(WarmStart, ProductForm, FamilyParameters, MemberParameters):
     """The member (p, k) with the strength alpha."""
 
     def _check_parameters(self) -> None:
@@ -77,7 +77,7 @@ class FamilyMember(ProductForm, WarmModel, FamilyParameters, MemberParameters):
         """Stored tasks stay where they are for Algorithm 1, which works on some of them at a time."""
         if self.solver == "block" or np.isinf(self.p):
             return super()._prepare_stored(stored)
-        encoded = self._encode_stored(stored)
+        encoded = self._encode_stored(stored, stays=True)
         opened = OpenTasks(encoded, self._loss, fit_intercept=self.fit_intercept, engine=self.engine)
         return StoredPrepared.of(self, opened)
 

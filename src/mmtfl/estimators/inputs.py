@@ -1,8 +1,9 @@
-"""The doors through which rows, targets and task labels come in."""
+"""What users pass to `fit`, `predict` and `score`: rows, targets, task labels, weights and stored tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -11,11 +12,12 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl.errors import install_hint, require
-from mmtfl.objective.losses import Loss
+from mmtfl.solvers.distributed.opened import check_room
 from mmtfl.tasks.checks import check_design, check_length, check_weights
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.frames import suggest
-from mmtfl.tasks.wording import show
+from mmtfl.tasks.stored import StoredTasks
+from mmtfl.tasks.wording import count, show
 
 FRAME_MAKERS = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
 
@@ -204,18 +206,43 @@ def stack_observed(
     return y[rows, columns], y_pred[rows, columns], columns, weights[rows, columns]
 
 
-# -- targets -----------------------------------------------------------------------------------------------
+# -- stored tasks ----------------------------------------------------------------------------------------
+
+_REMEDY = (
+    "Raise memory_limit, or fit a sample of the rows. MMTFLRegressor and MMTFLClassifier read some tasks at "
+    "a time, unless solver='block' or p=inf; MMTFLRegressorCV keeps few rows in the place of many."
+)
 
 
-def check_targets(tasks: Tasks, loss: Loss) -> None:
-    """Refuse targets that the loss is not defined for."""
-    valid = loss.is_valid(tasks.y)
-    if valid.all():
-        return
-    i = int(np.argmin(valid))
-    t = int(tasks.observation_task[i])
-    label, place, name = tasks.labels[t].item(), i - tasks.offsets[t] + 1, type(loss).__name__.lower()
-    raise ValueError(
-        f"Task {label!r} has the target {tasks.y[i]:g} in its row {place}, but the {name} loss needs "
-        f"{loss.targets}: mend the target, or choose another loss."
-    )
+def check_nothing_else(*others: Any) -> None:
+    """Refuse targets, labels or weights beside stored tasks, which have their own."""
+    if any(other is not None for other in others):
+        raise ValueError(
+            "Stored tasks bring their targets, labels and weights along: call fit(stored) with nothing else, "
+            "and leave task_column None."
+        )
+
+
+def load_tasks(stored: StoredTasks, who: str) -> Tasks:
+    """All rows in memory, if they fit there beside what a model makes of them."""
+    needed = float(stored.bytes_held(compress=False).sum())
+    check_room(stored, needed, f"{who}, which needs all rows in memory,", _REMEDY)
+    return stored.load()
+
+
+def with_two_classes(stored: StoredTasks, *, in_each_task: bool = True) -> StoredTasks:
+    """The stored tasks with their target read as -1 and +1; each task may be required to have both."""
+    counts = stored.class_counts()
+    if len(counts) != 2:
+        raise ValueError(
+            f"Only binary classification is supported: column {stored.target!r} has "
+            f"{count(len(counts), 'value')} ({first_few(np.array(sorted(counts)))})."
+        )
+    first, second = sorted(counts)
+    for value in (first, second):
+        if in_each_task and not counts[value].all():
+            label = stored.labels[int(np.argmin(counts[value]))].item()
+            raise ValueError(
+                f"Task {label!r} has no row of class {value!r}: every task needs both classes. Leave it out."
+            )
+    return replace(stored, classes=(first, second))

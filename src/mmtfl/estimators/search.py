@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.family import ProductForm
-from mmtfl.estimators.inputs import take_task_column
+from mmtfl.estimators.inputs import check_nothing_else, take_task_column
 from mmtfl.estimators.parameters import (
     CandidateParameters,
     CrossValidationParameters,
@@ -28,7 +28,6 @@ from mmtfl.estimators.parameters import (
 )
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
-from mmtfl.estimators.stored_input import check_nothing_else
 from mmtfl.model_selection.cross_validation import (
     Candidates,
     Settings,

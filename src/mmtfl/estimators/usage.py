@@ -1,13 +1,18 @@
-"""How the tasks use each feature: how many of those that could, and which way; and the words for it."""
+"""How the tasks use each feature: as numbers, in words, as a table and in a notebook."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-__all__ = ["FeatureUse", "Range", "feature_use", "used_by", "used_by_how_many"]
+from mmtfl.estimators.inputs import make_frame
+from mmtfl.tasks.wording import count
+
+__all__ = ["FeatureUse", "Range", "ShowsSharing", "feature_use", "used_by", "used_by_how_many"]
 
 KINDS = ("shared", "partial", "single", "none")
 MEANINGS = {  # what a kind is called where people read it
@@ -16,6 +21,8 @@ MEANINGS = {  # what a kind is called where people read it
     "single": "used by one task",
     "none": "not used",
 }
+TOP = 10  # features that a notebook shows
+LONGEST = 60  # characters of a name that are shown; the rest is in its tooltip
 
 
 @dataclass(frozen=True)
@@ -127,3 +134,90 @@ def used_by_how_many(use: FeatureUse) -> str:
     everywhere = bool((use.n_possible[use.kind == "shared"] == use.n_counted).all())
     who = f"all {use.n_counted} tasks" if everywhere else "all tasks that could use them"
     return f"{shared} by {who}, {partial} by some, {single} by one"
+
+
+# -- as a table and in a notebook ----------------------------------------------------------------------------
+
+
+class ShowsSharing:
+    """Shows what a fitted model has found: as a table, and below scikit-learn's diagram in a notebook."""
+
+    def summary(self) -> Any:
+        """Tell which features are used by all tasks, by some, by one or by none, and which way.
+
+        A task could use a feature if the feature varies within its rows. With p > 1 a kept feature is used by
+        every task that could use it by construction: the table says which features the model keeps, not in
+        which tasks they matter.
+
+        Returns
+        -------
+        frame : frame of the library X came from, else pandas, polars or pyarrow
+            One row per feature, largest ``c`` first:
+
+            - feature, c;
+            - n_tasks: how many tasks use it;
+            - kind: "shared" (used by all tasks that could use it), "partial" (by at least two, but not all),
+              "single" (by one) or "none";
+            - mean_coef, min_coef, max_coef: mean, smallest and largest coefficient over the tasks that could
+              use it, in the units of the data;
+            - mean_coef_per_sd: the mean for one standard deviation of the feature over all rows;
+            - n_possible: how many tasks could use it.
+        """
+        check_is_fitted(self)
+        model: Any = vars(self).get("best_estimator_", self)
+        sizes, names, use = model._sizes(), model._feature_names(), feature_use(model)
+        order = np.argsort(-next(iter(sizes.values())), kind="stable")
+        per_sd = np.full(len(order), np.nan) if use.per_sd is None else use.per_sd.mean
+        columns = {
+            "feature": [names[j] for j in order],
+            **{name: size[order] for name, size in sizes.items()},
+            "n_tasks": use.n_tasks[order],
+            "kind": use.kind[order].tolist(),
+            "mean_coef": use.coef.mean[order],
+            "min_coef": use.coef.low[order],
+            "max_coef": use.coef.high[order],
+            "mean_coef_per_sd": per_sd[order],
+            "n_possible": use.n_possible[order],
+        }
+        return make_frame(columns, model._backend)
+
+    def _html_repr(self) -> str:
+        fitted = vars(self).get("best_estimator_", self)
+        return super()._html_repr() + (sharing_html(fitted) if hasattr(fitted, "coef_") else "")  # type: ignore[misc]
+
+
+def sharing_html(model: Any) -> str:
+    """How many features are used by how many tasks, and the largest ones, as HTML; all names are escaped."""
+    use = feature_use(model)
+    T, d = model.coef_.shape
+    n_used = int(np.count_nonzero(use.n_tasks))
+    told = f"{n_used} used" + (f": {used_by_how_many(use)}" if n_used and use.n_counted > 1 else "")
+    head = f"{count(T, 'task')}, {count(d, 'feature')}, {told}."
+    return f'<div class="mmtfl-sharing"><p>{head}</p>{_top_features(model, use)}</div>'
+
+
+def _top_features(model: Any, use: FeatureUse) -> str:
+    name, size = next(iter(model._sizes().items()))
+    order = np.argsort(-size, kind="stable")[:TOP]
+    order = order[use.n_tasks[order] > 0]
+    if not len(order):
+        return ""
+    names, coef, per_sd = model._feature_names(), use.coef, use.per_sd
+    rows = "".join(
+        f'<tr><th style="text-align:left">{_name(names[j])}</th><td>{_name(used_by(use, j))}</td>'
+        f"<td>{size[j]:.4g}</td><td>{coef.mean[j]:.4g}</td><td>{coef.low[j]:.4g} to {coef.high[j]:.4g}</td>"
+        f"<td>{'' if per_sd is None else f'{per_sd.mean[j]:.4g}'}</td></tr>"
+        for j in order
+    )
+    heads = ("feature", "used by", name, "mean coefficient", "range over tasks", "mean per s.d.")
+    columns = "".join(f"<th>{escape(column)}</th>" for column in heads)
+    return (
+        f"<details><summary>Largest features</summary><table><thead><tr>{columns}</tr></thead>"
+        f"<tbody>{rows}</tbody></table></details>"
+    )
+
+
+def _name(name: str) -> str:
+    if len(name) <= LONGEST:
+        return f"<bdi>{escape(name)}</bdi>"
+    return f'<bdi title="{escape(name)}">{escape(name[:LONGEST])}…</bdi>'

@@ -5,15 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from mmtfl.estimators.additive import (
-    DirtyClassifier,
-    DirtyRegressor,
-    LowRankClassifier,
-    LowRankRegressor,
-    RobustClassifier,
-    RobustRegressor,
-)
-from mmtfl.estimators.capped import CappedClassifier, CappedRegressor
 from mmtfl.estimators.classification import MMTFLClassifier
 from mmtfl.estimators.packing import Unsound
 from mmtfl.estimators.regression import MMTFLRegressor
@@ -21,6 +12,16 @@ from mmtfl.estimators.saving import model_from_state
 from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
 from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
+from mmtfl.estimators.two_strengths import (
+    CappedClassifier,
+    CappedRegressor,
+    DirtyClassifier,
+    DirtyRegressor,
+    LowRankClassifier,
+    LowRankRegressor,
+    RobustClassifier,
+    RobustRegressor,
+)
 from mmtfl.model_selection.splitting import TaskKFold
 from mmtfl.persistence.archive import ModelFileError, read_archive
 from mmtfl.solvers.path import Path

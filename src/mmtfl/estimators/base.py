@@ -1,4 +1,4 @@
-"""What the estimators share: from rows and labels to `Tasks`, from a `Solution` to coefficients."""
+"""`TaskModel`, the base class of the estimators: reads the data, learns from a `Solution`, and predicts."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ CHUNK = 1 << 18  # entries predicted at a time: float32 rows are widened by part
 class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
     """A linear model per task, learned together.
 
-    A kind of model says how it gets from data to a solution (`_solve`), and what its coefficients are made of
-    (`_name_parts`, `_sizes`). A kind of target says which loss it has (`_loss`), and how targets are read
-    (`_read_targets`, `_encode_targets`).
+    A kind of model defines how it is solved (`_solve`), what its coefficients are made of (`_name_parts`) and
+    how large a feature is (`_sizes`). A kind of target defines its loss (`_loss`), and how targets are read
+    (`_read_targets`, `_encode_targets`, `_encode_stored`).
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
     # -- the steps of fit ------------------------------------------------------------------------------------
 
     def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Prepared:
-        """What was passed to `fit`, as the solver wants it."""
+        """Read what was passed to `fit`, and scale it as the parameters ask."""
         if isinstance(X, StoredTasks):
             check_nothing_else(y, task, sample_weight, self.task_column)
             self._know_columns_of(X)
@@ -140,7 +140,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         return Prepared.of(self, *self._read_tasks(X, y, task, sample_weight))
 
     def _prepare_stored(self, stored: StoredTasks) -> Prepared:
-        """All stored rows in memory, unless a kind of model works on some tasks at a time."""
+        """Load all stored rows into memory; a kind of model may read some tasks at a time instead."""
         stored = self._encode_stored(stored, stays=False)
         tasks, names = load_tasks(stored, type(self).__name__), None
         if stored.classes is not None:
@@ -154,7 +154,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         self._backend: str | None = None
 
     def _read_tasks(self, X: Any, y: Any, task: Any, sample_weight: Any) -> tuple[Tasks, BaseRates | None]:
-        """The tasks that are fitted, and what predicts the others."""
+        """Return the tasks to fit, and the base rates of tasks that cannot be fitted."""
         backend = frame_backend(X)
         X, labels, name = take_task_column(X, task, self.task_column)
         X, feature_names = self._read_design(X, reset=True)
@@ -185,11 +185,11 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         return design, feature_names
 
     def _read_targets(self, y: Any, labels: np.ndarray | None, n_rows: int) -> tuple[Any, np.ndarray | None]:
-        """Targets as numbers (NaN kept), and what the numbers stand for."""
+        """Return the targets as numbers (NaN is kept), and the classes that these stand for, if any."""
         return y, None
 
     def _encode_targets(self, tasks: Tasks, names: np.ndarray | None) -> tuple[Tasks, BaseRates | None]:
-        """The tasks that are fitted, with targets as the loss wants them, and what predicts the others."""
+        """Check or encode the targets for the loss; return the tasks to fit, and the base rates of others."""
         loss = self._loss
         valid = loss.is_valid(tasks.y)
         if not valid.all():
@@ -203,15 +203,15 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         return tasks, None
 
     def _encode_stored(self, stored: StoredTasks, *, stays: bool) -> StoredTasks:
-        """Stored targets as the loss wants them, for rows that stay in their files or not."""
+        """Encode stored targets for the loss; ``stays`` says whether the rows stay in their files."""
         return stored
 
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
-        """From prepared data to a `Solution` and the penalty it minimises."""
+        """Return a `Solution`, and the penalty that it minimises."""
         raise TypeError("a kind of model says how it is solved")
 
     def _learn(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
-        """Set the learned attributes, and tell what a user should know of the fit."""
+        """Set the learned attributes, and warn of what the user should look at."""
         scale = 1.0 if prepared.target_scale is None else prepared.target_scale
         self.coef_ = np.ascontiguousarray(prepared.to_original(solution.A).T)
         self.intercept_ = solution.intercept * scale
@@ -232,21 +232,21 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             prepared.left_out.add_to(self)
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
-        """Learn what the coefficients are made of."""
+        """Set the attributes that the coefficients are made of."""
         raise TypeError("a kind of model says what its coefficients are made of")
 
     def _parts(self) -> np.ndarray:
-        """The coefficients as another fit can start from them."""
+        """Return the coefficients in the form from which a solver can start."""
         return self.coef_.T
 
     # -- prediction ------------------------------------------------------------------------------------------
 
     def _linear_predictor(self, X: Any, task: Any = None) -> np.ndarray:
-        """Linear predictor: (n_rows,), or (n_rows, n_tasks) after a 2-D y and without labels."""
+        """Return the linear predictor: (n_rows,), or (n_rows, n_tasks) after a 2-D y and without labels."""
         return self._predict_at(*self._locate(X, task)[:2])
 
     def _locate(self, X: Any, task: Any) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
-        """Rows as an array, the position of each one's task (None: all tasks), and its label."""
+        """Return the rows as an array, the position of each row's task (None: all tasks), and its label."""
         check_is_fitted(self)
         X, task = self._encoded(X, task)
         X, labels, name = take_task_column(X, task, self.task_column)
@@ -265,7 +265,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         return X, observation_task, labels
 
     def _encoded(self, X: Any, task: Any) -> tuple[Any, Any]:
-        """A table as it was before the fit, by the recipe that a model of the command line keeps."""
+        """Encode a raw table by the recipe that a model trained on the command line keeps."""
         recipe = vars(self).get("recipe_")
         if recipe is None or task is not None or self.task_column is not None or not is_frame(X):
             return X, task
@@ -274,7 +274,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         return recipe.rows(X, used=self._features_in_use())
 
     def _features_in_use(self) -> set[str]:
-        """Names of the features that some task uses."""
+        """Return the names of the features that some task uses."""
         names = self._feature_names()
         return {names[j] for j in np.flatnonzero(self.coef_.any(axis=0))}
 
@@ -294,10 +294,14 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             return predict_all(X, self.coef_, self.intercept_)[:, 0]
         coef, intercept = self.coef_, self.intercept_
         if (observation_task == len(self.tasks_)).any():
-            fitted = self._has_part()
-            coef = np.vstack([coef, coef[fitted].mean(axis=0)])
-            intercept = np.append(intercept, intercept[fitted].mean())
+            coef, intercept = self._with_unknown_task()
         return predict_rows(X, coef, intercept, observation_task)
+
+    def _with_unknown_task(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return coefficients and intercepts with the mean over tasks added, for rows of an unknown task."""
+        fitted = self._has_part()
+        coef = np.vstack([self.coef_, self.coef_[fitted].mean(axis=0)])
+        return coef, np.append(self.intercept_, self.intercept_[fitted].mean())
 
     def _mean_score(self, y: Any, y_pred: np.ndarray, labels: np.ndarray | None, weights: Any) -> float:
         if n_dimensions(y) == 2:
@@ -316,25 +320,25 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
     # -- a look at it ----------------------------------------------------------------------------------------
 
     def _sizes(self) -> dict[str, np.ndarray]:
-        """Columns of the summary that say how large a feature is; the first one orders it."""
+        """Return the columns of the summary that say how large a feature is; the first one orders it."""
         raise TypeError("a kind of model says how large a feature is")
 
     def _counted(self) -> np.ndarray:
-        """Which tasks count when it is told how many use a feature, (n_tasks,)."""
+        """Return which tasks count in the number of tasks that use a feature, (n_tasks,)."""
         return self._has_part()
 
     def _has_part(self) -> np.ndarray:
-        """Which tasks have a part in the fit: all but those that are predicted by their base rate."""
+        """Return which tasks were fitted: all but those that are predicted by their base rate."""
         left_out = getattr(self, "base_rate_tasks_", self.tasks_[:0])
         return ~np.isin(self.tasks_, left_out)
 
     def _feature_spread(self) -> np.ndarray | None:
-        """Standard deviation of each feature that is used; models of earlier versions may not know it."""
+        """Return the standard deviation of each feature in use; models of earlier versions may lack it."""
         known = getattr(self, "feature_spread_", None)
         return getattr(self, "column_scale_", None) if known is None else known
 
     def _feature_names(self) -> list[str]:
-        """Names of the columns of X, or x0, x1, ... where it had none."""
+        """Return the names of the columns of X, or x0, x1, ... if it had none."""
         names = getattr(self, "feature_names_in_", None)
         return (
             [f"x{j}" for j in range(self.n_features_in_)] if names is None else [str(name) for name in names]

@@ -1,4 +1,4 @@
-"""What a fit tells its user: how it went, which tasks are too small, and what only units decide."""
+"""Messages of a fit: how it went, tasks that are too small, and features kept or dropped by their units."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_NAMED = 5
 
 
 def tell(model: Any, prepared: Any, solver: str) -> None:
-    """Print one line with ``verbose``, and warn of what the user should look at."""
+    """Print a line on the fit with ``verbose``, and warn of what the user should look at."""
     if model.verbose:
         kept = np.count_nonzero(model.coef_.any(axis=0))
         print(

@@ -148,7 +148,7 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
         return codes, names
 
     def _encode_targets(self, tasks: Tasks, names: np.ndarray | None) -> tuple[Tasks, BaseRates | None]:
-        """-1 and +1 for the two classes of the rows with weight; tasks that have only one are left out."""
+        """Encode the two classes of the rows with weight as -1 and +1; leave out tasks with only one."""
         assert names is not None  # codes always come with what they stand for
         codes = np.unique(tasks.y if tasks.weights is None else tasks.y[tasks.weights > 0])
         classes = names[codes.astype(np.intp)]
@@ -188,7 +188,7 @@ def _both_classes(z: np.ndarray, link: Any) -> np.ndarray:
 
 
 def _plain_classes(y: Any, labels: np.ndarray | None, n_rows: int) -> np.ndarray:
-    """Class labels without missing ones, as an array that sorts."""
+    """Check that no class is missing, and return the classes as an array that can be sorted."""
     y = column_or_1d(np.asarray(y))
     check_length("y", len(y), n_rows)
     who: dict[str, Any] = {}
@@ -206,7 +206,7 @@ def _plain_classes(y: Any, labels: np.ndarray | None, n_rows: int) -> np.ndarray
 
 
 def _read_class_columns(y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """One column of classes per task, as codes; NaN, where a class was not observed, stays."""
+    """Encode classes, a column for each task, as 0, 1, ...; NaN, where none was observed, is kept."""
     values = matrix_values(y)
     observed = np.isfinite(values)
     names, codes = np.unique(values[observed], return_inverse=True)

@@ -51,7 +51,7 @@ def make_frame(columns: dict[str, Any], backend: str | None) -> Any:
 
 
 def take_task_column(X: Any, task: Any, task_column: str | None) -> tuple[Any, Any, str]:
-    """Separate the rows from their task labels, whichever of the two doors they came through.
+    """Separate the rows from their task labels, given as ``task`` or as a column of X.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def take_task_column(X: Any, task: Any, task_column: str | None) -> tuple[Any, A
 
 
 def _one_string(X: Any, task: str) -> str:
-    """What to do about task="site", where one label per row was expected."""
+    """Word the error for task="site", where one label per row was expected."""
     said = f"task={task!r} is one string, but task= takes one label per row"
     if not is_frame(X):
         return f"{said}, and X has no column names: pass an array or list of labels."
@@ -108,7 +108,7 @@ def _named_frame(X: Any, task_column: str) -> Any:
 
 
 def locate_tasks(labels: np.ndarray, tasks: np.ndarray, *, unknown: str) -> np.ndarray:
-    """Position of each label in `tasks`; with unknown="mean", len(tasks) for one that is not there."""
+    """Find the position of each label in `tasks`; with unknown="mean" it is len(tasks) for a new label."""
     if labels.dtype.kind != tasks.dtype.kind:
         found, expected = (("integers", "strings")[kind.dtype.kind == "U"] for kind in (labels, tasks))
         raise TypeError(
@@ -131,7 +131,7 @@ def locate_tasks(labels: np.ndarray, tasks: np.ndarray, *, unknown: str) -> np.n
 
 
 def meant(labels: Sequence[Any], tasks: np.ndarray) -> str:
-    """A question, where one of some unknown labels looks like a known one."""
+    """Ask whether an unknown label is a misspelt known one; empty if none looks like one."""
     for label in labels if tasks.dtype.kind == "U" else ():
         close = get_close_matches(str(label).strip(), tasks.tolist(), n=1)
         if close:
@@ -149,7 +149,7 @@ def first_few(labels: Sequence[Any] | np.ndarray, most: int = 5) -> str:
 
 
 def n_dimensions(y: Any) -> int:
-    """Number of dimensions of a target: 2 for frames, else as numpy sees it."""
+    """Return the number of dimensions of a target: 2 for frames, else that of the array."""
     if hasattr(y, "collect"):
         raise TypeError(f"y is lazy ({type(y).__name__}): call .collect() first.")
     if sparse.issparse(y):
@@ -158,13 +158,13 @@ def n_dimensions(y: Any) -> int:
 
 
 def column_names(y: Any) -> list[str] | None:
-    """Names of the columns of a target, if it is a frame with names."""
+    """Return the names of the columns of a target, if it is a frame with names."""
     names = nw.from_native(y, eager_only=True).columns if is_frame(y) else []
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def single_column(y: Any) -> Any:
-    """One-column target as a vector; several columns beside task labels make no sense."""
+    """Return a target of one column as a vector; several columns beside task labels are refused."""
     values = nw.from_native(y, eager_only=True).to_numpy() if is_frame(y) else np.asarray(y)
     if values.shape[1:] != (1,):
         raise ValueError(
@@ -175,13 +175,13 @@ def single_column(y: Any) -> Any:
 
 
 def matrix_values(y: Any) -> np.ndarray:
-    """Two-dimensional target as numbers, NaN for what is missing; whole numbers stay whole."""
+    """Read a 2-D target as numbers, NaN where one is missing; integers stay integers."""
     values = nw.from_native(y, eager_only=True).to_numpy() if is_frame(y) else np.asarray(y)
     return values if values.dtype.kind in "iub" else check_design(y, name="y")[0]
 
 
 def read_weights(sample_weight: Any, n_rows: int) -> Any:
-    """Weights as an array, a single number spread over all rows; None stays."""
+    """Read weights as an array, with a single number repeated for all rows; None is returned as it is."""
     if sample_weight is None or is_frame(sample_weight) or sparse.issparse(sample_weight):
         return sample_weight
     sample_weight = np.asarray(sample_weight)
@@ -191,7 +191,7 @@ def read_weights(sample_weight: Any, n_rows: int) -> Any:
 def stack_observed(
     y: Any, y_pred: np.ndarray, labels: np.ndarray | None, weights: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray]:
-    """Targets, predictions, labels and weights of the observations of positive weight, one row each."""
+    """Return targets, predictions, labels and weights of the observations of positive weight, a row each."""
     y = np.asarray(y)
     check_length("y", len(y), len(y_pred))
     weights = read_weights(weights, len(y))
@@ -224,14 +224,14 @@ def check_nothing_else(*others: Any) -> None:
 
 
 def load_tasks(stored: StoredTasks, who: str) -> Tasks:
-    """All rows in memory, if they fit there beside what a model makes of them."""
+    """Load all rows, if the memory limit leaves room for them."""
     needed = float(stored.bytes_held(compress=False).sum())
     check_room(stored, needed, f"{who}, which needs all rows in memory,", _REMEDY)
     return stored.load()
 
 
 def with_two_classes(stored: StoredTasks, *, in_each_task: bool = True) -> StoredTasks:
-    """The stored tasks with their target read as -1 and +1; each task may be required to have both."""
+    """Return stored tasks whose target is read as -1 and +1; both may be required in each task."""
     counts = stored.class_counts()
     if len(counts) != 2:
         raise ValueError(

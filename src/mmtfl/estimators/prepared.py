@@ -1,4 +1,4 @@
-"""Data as a solver wants them, and the way back: to the units of the data, and to the tasks left out."""
+"""The tasks in the units of the solver, and the way back to those of the data and to tasks left out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a solver starts from: tasks in the units the penalty sees, and the way back.
+    """The tasks in the units that the penalty sees, and the way back.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Prepared:
 
     @classmethod
     def of(cls, model: Any, tasks: Any, left_out: BaseRates | None = None) -> Prepared:
-        """Tasks, here or elsewhere, in the units that a model asks for."""
+        """Scale the tasks as the parameters of a model ask."""
         plain = cls(tasks, left_out=left_out)
         columns = plain.spread() if model.standardize else None
         targets = plain._target_spread() if getattr(model, "scale_targets", False) else None
@@ -67,27 +67,27 @@ class Prepared:
         return self.tasks.sizes
 
     def problem(self, loss: Loss, *, fit_intercept: bool) -> Problem:
-        """The data as the solvers see them, under a loss."""
+        """Return the problem to solve, with a loss."""
         return Problem(Design(self.tasks, column_scale=self.column_scale, fit_intercept=fit_intercept), loss)
 
     def original_tasks(self) -> Any:
-        """The tasks with targets in their own units."""
+        """Return the tasks with targets in their own units."""
         if self.target_scale is None:
             return self.tasks
         return self.tasks.with_y(self.tasks.y * self.target_scale[self.tasks.observation_task])
 
     def could_use(self, *, fit_intercept: bool) -> np.ndarray:
-        """Which tasks could use which features, (n_tasks, n_features)."""
+        """Return which tasks could use which features, (n_tasks, n_features)."""
         return could_use(self.tasks, fit_intercept=fit_intercept)
 
     def spread(self, columns: np.ndarray | None = None) -> np.ndarray:
-        """Standard deviation of some features, or of all, over all rows; 1 for a constant one."""
+        """Return the standard deviation of some features, or of all, over all rows; 1 for a constant one."""
         if self.column_scale is not None:
             return self.column_scale[slice(None) if columns is None else columns]
         return column_spread(self.tasks, columns)
 
     def to_original(self, A: np.ndarray) -> np.ndarray:
-        """Coefficients on the original scale: of X and y as they were given."""
+        """Convert coefficients to the units of X and y as they were given."""
         A = A if self.column_scale is None else A / self.column_scale[:, None]
         return A if self.target_scale is None else A * self.target_scale
 
@@ -96,18 +96,18 @@ class Prepared:
 
 
 class StoredPrepared(Prepared):
-    """Tasks whose rows are elsewhere: `tasks` is what `OpenTasks` makes of them."""
+    """Tasks whose rows are in files or in other processes: `tasks` is an `OpenTasks`."""
 
     def problem(self, loss: Loss, *, fit_intercept: bool) -> Problem:
-        """The data as the solvers see them, under the loss for which they were opened."""
+        """Return the problem to solve, with the loss for which the tasks were opened."""
         return self.tasks.problem(column_scale=self.column_scale, target_scale=self.target_scale)
 
     def could_use(self, *, fit_intercept: bool) -> np.ndarray:
-        """Which tasks could use which features, (n_tasks, n_features)."""
+        """Return which tasks could use which features, (n_tasks, n_features)."""
         return self.tasks.could_use
 
     def spread(self, columns: np.ndarray | None = None) -> np.ndarray:
-        """Standard deviation of some features, or of all, over all rows; 1 for a constant one."""
+        """Return the standard deviation of some features, or of all, over all rows; 1 for a constant one."""
         return self.tasks.spreads()[0][slice(None) if columns is None else columns]
 
     def _target_spread(self) -> np.ndarray:
@@ -117,7 +117,7 @@ class StoredPrepared(Prepared):
 def _last_parts(
     model: Any, tasks: Any, column_scale: np.ndarray | None, target_scale: np.ndarray | None
 ) -> np.ndarray | None:
-    """The coefficients of a model's last fit in the units of this one, if tasks and features are the same."""
+    """Scale the coefficients of the last fit for this one; None if tasks or features are others."""
     if model.coef_.shape != (tasks.n_tasks, tasks.n_features) or not np.array_equal(
         model.tasks_, tasks.labels
     ):
@@ -131,7 +131,7 @@ def _last_parts(
 
 @dataclass(frozen=True)
 class BaseRates:
-    """The tasks of a fit, some of which are left out of it.
+    """Tasks with a single class, which are left out of the fit and predicted by their base rate.
 
     Attributes
     ----------
@@ -151,7 +151,7 @@ class BaseRates:
     sizes: np.ndarray
 
     def add_to(self, model: Any) -> None:
-        """Give a model, fitted on the other tasks, these tasks too: no feature, and an intercept."""
+        """Add these tasks to a model that was fitted on the others: no feature, and an intercept."""
         for name, axis in PER_TASK.items():
             if vars(model).get(name) is not None:
                 setattr(model, name, self._widen(getattr(model, name), axis))
@@ -167,13 +167,13 @@ class BaseRates:
             model.heldout_scores_ = self.widen_scores(model.heldout_scores_)
 
     def widen_scores(self, table: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Held-out scores with these tasks in them, which have none."""
+        """Add these tasks to a table of held-out scores, in which they have none."""
         columns = {"task": self.labels, "n_rows": self._widen(table["n_rows"], 0)}
         scores = {name: column for name, column in table.items() if name not in columns}
         return columns | {name: self._widen(column, 0, fill=np.nan) for name, column in scores.items()}
 
     def widen_path(self, path: Any) -> Any:
-        """A path, or one for each task, with these tasks in it."""
+        """Add these tasks to a path, or to a list with one path for each task."""
         if not isinstance(path, list):
             intercepts = self._widen(path.intercepts, 1)
             intercepts[:, self.left_out] = self.log_odds
@@ -190,7 +190,7 @@ class BaseRates:
 
 
 def _flat(path: Any, log_odds: float) -> Any:
-    """The path of a task without features, as long as another one."""
+    """Return a path without features, of the same length as another path."""
     n = len(path.alphas)
     return replace(
         path,
@@ -204,7 +204,7 @@ def _flat(path: Any, log_odds: float) -> Any:
 
 
 def leave_out_one_class(tasks: Tasks, classes: np.ndarray) -> tuple[Tasks, BaseRates | None]:
-    """The tasks with rows of both classes (-1 and +1), and what the others are predicted by.
+    """Return the tasks with rows of both classes (-1 and +1), and the base rates of the others.
 
     The rate of a task left out is that of its rows and one more row at the rate of all tasks, so that it is
     neither 0 nor 1.

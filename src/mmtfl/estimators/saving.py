@@ -102,7 +102,7 @@ class Savable:
 
 
 def about(model: Any) -> dict[str, Any]:
-    """What a person wants to know of a file, in plain JSON; `load` does not read it."""
+    """Describe a model for people who open the file, in plain JSON; `load` does not read it."""
     fitted = vars(model).get("best_estimator_", model)
     params = fitted.get_params(deep=False)
     strengths = {name: params[name] for name in STRENGTHS if name in params}
@@ -125,7 +125,7 @@ def model_from_state(
     classes: Mapping[str, Any],
     needed: Mapping[str, tuple[str, ...]],
 ) -> Any:
-    """A fitted model from its state.
+    """Make a fitted model from the content of a file.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def model_from_state(
 
 
 class Packer:
-    """Turns values into JSON, and keeps the arrays apart.
+    """Converts values to JSON, and collects the arrays.
 
     Attributes
     ----------
@@ -255,7 +255,7 @@ class Packer:
 
 
 class Unpacker:
-    """Turns JSON and arrays back into values; every array is used once.
+    """Converts JSON and arrays back to values; every array is used once.
 
     Parameters
     ----------
@@ -334,12 +334,12 @@ class Unpacker:
 
 
 def _is_ours(value: Any) -> bool:
-    """Whether `mmtfl.load` will know the class, which is never one of the user's own."""
+    """Tell whether a value is of a class of mmtfl: `mmtfl.load` knows no others."""
     return type(value).__module__.partition(".")[0] == "mmtfl"
 
 
 def _fields(content: Any, *names: str) -> list[Any]:
-    """The values of an object that has these names and no others; the first is the name of a class."""
+    """Return the values of an object with exactly these names; "class" must be a string."""
     if not isinstance(content, dict) or set(content) != set(names):
         raise Unsound(f"a value should have {', '.join(names)}, and nothing else")
     if names[0] == "class" and not isinstance(content["class"], str):
@@ -362,7 +362,7 @@ def _object_array(shape: Any, values: Any) -> np.ndarray:
 
 
 def check_learned(model: Any, needed: tuple[str, ...]) -> None:
-    """Check what a model has learned: that all of it is there, of the right kind and shape."""
+    """Check that all learned attributes of a model are there, each of the right type and shape."""
     learned = vars(model)
     inner = learned.get("best_estimator_")
     if "best_estimator_" in needed:
@@ -387,7 +387,7 @@ Rule = Callable[[Any, Mapping[str, int]], bool]
 
 
 def _array(kinds: str, shape: str) -> Rule:
-    """An array of a kind; its shape in letters: T tasks, d features, n of any size."""
+    """Require an array of some dtypes; the letters of its shape are T tasks, d features, n of any size."""
 
     def check(value: Any, sizes: Mapping[str, int]) -> bool:
         if not isinstance(value, np.ndarray) or value.dtype.kind not in kinds or value.ndim != len(shape):
@@ -402,7 +402,7 @@ def _either(*rules: Rule) -> Rule:
 
 
 def _of(*types: type | None) -> Rule:
-    """A value of one of some types; None stands for itself."""
+    """Require a value of one of some types; None stands for itself."""
     return lambda value, sizes: (None if value is None else type(value)) in types
 
 

@@ -33,7 +33,7 @@ __all__ = [
 
 
 class AdditiveModel(WarmStart, TaskModel):
-    """A model whose coefficients are P + Q. A kind of model names its two norms and its second part."""
+    """A model whose coefficients are P + Q; a kind of model defines the norms, and names the second part."""
 
     strength_names: ClassVar[tuple[str, str]]
     _second_part: ClassVar[str]
@@ -70,7 +70,7 @@ class AdditiveModel(WarmStart, TaskModel):
 
 
 class DirtyModel(AdditiveModel, DirtyParameters):
-    """Rows for P, entries for Q.
+    """A model with a norm of the rows of P, and of the entries of Q.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class DirtyModel(AdditiveModel, DirtyParameters):
 
 
 class OutlierModel(AdditiveModel, OutlierParameters):
-    """Columns for Q: tasks that are set apart.
+    """A model with a norm of the columns of Q, the tasks that are set apart.
 
     Attributes
     ----------

@@ -34,13 +34,13 @@ class Range:
     high: np.ndarray
 
     def per_sd(self, spread: np.ndarray) -> Range:
-        """The same for one standard deviation of the feature."""
+        """Return the same for one standard deviation of the feature."""
         return Range(self.mean * spread, self.low * spread, self.high * spread)
 
 
 @dataclass(frozen=True)
 class FeatureUse:
-    """What the tasks make of each feature; arrays of shape (n_features,).
+    """How the tasks use each feature; arrays of shape (n_features,).
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class FeatureUse:
 
 
 def feature_use(model: Any) -> FeatureUse:
-    """Tell how the tasks of a fitted model use each feature."""
+    """Summarise how the tasks of a fitted model use each feature."""
     counted = model._counted()
     coef = model.coef_[counted]
     used, possible = coef != 0.0, _possible(model)[counted]
@@ -102,7 +102,7 @@ def feature_use(model: Any) -> FeatureUse:
 
 
 def _possible(model: Any) -> np.ndarray:
-    """Which tasks could use which features; a model of an earlier version does not know, and all count."""
+    """Return which tasks could use which features: all, for a model of an earlier version."""
     known = getattr(model, "usable_", None)
     return np.ones(model.coef_.shape, dtype=bool) if known is None else known | (model.coef_ != 0.0)
 
@@ -119,7 +119,7 @@ def _range(coef: np.ndarray, possible: np.ndarray) -> Range:
 
 
 def used_by(use: FeatureUse, j: int) -> str:
-    """Who uses feature j: "all 8 tasks", "3 of 8 tasks", "all 7 tasks that could", "one task (Bern)"."""
+    """Say who uses feature j: "all 8 tasks", "3 of 8 tasks", "all 7 tasks that could", "one task (Bern)"."""
     n, possible = int(use.n_tasks[j]), int(use.n_possible[j])
     if n < 2:
         return f"one task ({use.only[j]})" if n else "no task"
@@ -128,7 +128,7 @@ def used_by(use: FeatureUse, j: int) -> str:
 
 
 def used_by_how_many(use: FeatureUse) -> str:
-    """How many features are used by how many tasks: "2 by all 4 tasks, 0 by some, 1 by one"."""
+    """Say how many features are used by how many tasks: "2 by all 4 tasks, 0 by some, 1 by one"."""
     kinds = use.kind.tolist()
     shared, partial, single = (kinds.count(kind) for kind in ("shared", "partial", "single"))
     everywhere = bool((use.n_possible[use.kind == "shared"] == use.n_counted).all())
@@ -187,7 +187,7 @@ class ShowsSharing:
 
 
 def sharing_html(model: Any) -> str:
-    """How many features are used by how many tasks, and the largest ones, as HTML; all names are escaped."""
+    """Show as HTML how many features are used by how many tasks, and the largest; names are escaped."""
     use = feature_use(model)
     T, d = model.coef_.shape
     n_used = int(np.count_nonzero(use.n_tasks))

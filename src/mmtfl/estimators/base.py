@@ -8,6 +8,7 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mmtfl.estimators.cautions import tell
@@ -155,7 +156,6 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
 
     def _read_tasks(self, X: Any, y: Any, task: Any, sample_weight: Any) -> tuple[Tasks, BaseRates | None]:
         """Return the tasks to fit, and the base rates of tasks that cannot be fitted."""
-        backend = frame_backend(X)
         X, labels, name = take_task_column(X, task, self.task_column)
         X, feature_names = self._read_design(X, reset=True)
         n_rows = X.shape[0]
@@ -172,16 +172,19 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             tasks = Tasks(*observe_checked_rows(X, y, sample_weight, columns, feature_names))
         else:
             tasks = Tasks(*group_checked_rows(X, y, labels, sample_weight, feature_names))
-        self._predicts_matrix, self._backend = is_matrix, backend
+        self._predicts_matrix = is_matrix
         return self._encode_targets(tasks, names)
 
     def _read_design(self, X: Any, *, reset: bool) -> tuple[Any, tuple[str, ...] | None]:
+        """Return X as an array with its names; ``reset`` for those of `fit`, which are kept."""
         named = is_frame(X)
         if named and not reset:  # columns that do not belong are told by name, before their type matters
             validate_data(self, X, reset=False, skip_check_array=True)
         design, feature_names = check_design(X)
         if reset or not named:
             validate_data(self, X if named else design, reset=reset, skip_check_array=True)
+        if reset:
+            self._backend = frame_backend(X) if named else None
         return design, feature_names
 
     def _read_targets(self, y: Any, labels: np.ndarray | None, n_rows: int) -> tuple[Any, np.ndarray | None]:
@@ -235,7 +238,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         """Set the attributes that the coefficients are made of."""
         raise TypeError("a kind of model says what its coefficients are made of")
 
-    def _parts(self) -> np.ndarray:
+    def _starting_point(self) -> np.ndarray:
         """Return the coefficients in the form from which a solver can start."""
         return self.coef_.T
 
@@ -256,7 +259,14 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             labels = check_task_labels(labels, X.shape[0], name=name)
             observation_task = locate_tasks(labels, self.tasks_, unknown=self.unknown_task)
         elif not self._predicts_matrix:
-            observation_task = self._only_task(X.shape[0])
+            if len(self.tasks_) > 1:
+                raise ValueError(
+                    f"The model has {len(self.tasks_)} tasks ({first_few(self.tasks_)}), so each row needs a "
+                    "label: pass task=, or name a column of the frame with task_column. Inside "
+                    "scikit-learn's tools, labels are routed after "
+                    "sklearn.set_config(enable_metadata_routing=True)."
+                )
+            observation_task = np.zeros(X.shape[0], dtype=np.intp)
         names = feature_names or getattr(self, "feature_names_in_", None)
         # an unknown task has no label
         known = observation_task is not None and (observation_task < len(self.tasks_)).all()
@@ -277,15 +287,6 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         """Return the names of the features that some task uses."""
         names = self._feature_names()
         return {names[j] for j in np.flatnonzero(self.coef_.any(axis=0))}
-
-    def _only_task(self, n_rows: int) -> np.ndarray:
-        if len(self.tasks_) > 1:
-            raise ValueError(
-                f"The model has {len(self.tasks_)} tasks ({first_few(self.tasks_)}), so each row needs a "
-                "label: pass task=, or name a column of the frame with task_column. Inside scikit-learn's "
-                "tools, labels are routed after sklearn.set_config(enable_metadata_routing=True)."
-            )
-        return np.zeros(n_rows, dtype=np.intp)
 
     def _predict_at(self, X: Any, observation_task: np.ndarray | None) -> np.ndarray:
         if observation_task is None:
@@ -357,23 +358,18 @@ def predict_all(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
     if sparse.issparse(X):
         return np.asarray(X @ coef.T) + intercept
     z = np.empty((X.shape[0], coef.shape[0]))
-    for part in _parts(*X.shape):
+    for part in gen_batches(X.shape[0], max(1, CHUNK // X.shape[1])):
         np.matmul(X[part], coef.T, out=z[part])
     return z + intercept
 
 
 def predict_rows(X: Any, coef: np.ndarray, intercept: np.ndarray, observation_task: np.ndarray) -> np.ndarray:
     """Predict row i with the coefficients of task observation_task[i]: (n_rows,)."""
-    z = np.empty(X.shape[0])
     if sparse.issparse(X):
         entries = X.tocoo()
         terms = entries.data * coef[observation_task[entries.row], entries.col]
         return np.bincount(entries.row, terms, minlength=X.shape[0]) + intercept[observation_task]
-    for part in _parts(*X.shape):
+    z = np.empty(X.shape[0])
+    for part in gen_batches(X.shape[0], max(1, CHUNK // X.shape[1])):
         z[part] = np.einsum("ij,ij->i", X[part], coef[observation_task[part]])
     return z + intercept[observation_task]
-
-
-def _parts(n_rows: int, n_features: int) -> list[slice]:
-    step = max(1, CHUNK // n_features)
-    return [slice(start, start + step) for start in range(0, n_rows, step)]

@@ -64,17 +64,14 @@ def _small_tasks(model: Any, prepared: Any) -> SmallTaskWarning | None:
         if n_rows < n_features
         else ""
     )
+    alone = getattr(model, "best_k_", getattr(model, "k", None)) == np.inf
+    rests = "is learned from these rows alone" if alone else "rests on what the other tasks share"
     has, its, it = ("has", "its", "it") if len(small) == 1 else ("have", "their", "them")
     return SmallTaskWarning(
         f"{len(small)} of {len(rows)} tasks {has} too few rows to say much of {its} own: {named}{more}. "
-        f"What is predicted for {it} {_rests_on(model)}, or is the constant that is said. Merge such "
+        f"What is predicted for {it} {rests}, or is the constant that is said. Merge such "
         f"tasks with tasks like them, or leave them out.{ratio}"
     )
-
-
-def _rests_on(model: Any) -> str:
-    member_k = getattr(model, "best_k_", getattr(model, "k", None))
-    return "is learned from these rows alone" if member_k == np.inf else "rests on what the other tasks share"
 
 
 def _told_by_units(model: Any, prepared: Any) -> UnitsWarning | None:

@@ -27,9 +27,9 @@ def is_frame(X: Any) -> bool:
     return nw.dependencies.is_into_dataframe(X)
 
 
-def frame_backend(X: Any) -> str | None:
-    """Name the library of a frame; None if X is not a frame."""
-    return nw.get_native_namespace(X).__name__.partition(".")[0] if is_frame(X) else None
+def frame_backend(X: Any) -> str:
+    """Name the library of a frame."""
+    return nw.get_native_namespace(X).__name__.partition(".")[0]
 
 
 def make_frame(columns: dict[str, Any], backend: str | None) -> Any:

@@ -56,7 +56,7 @@ class Prepared:
         targets = plain._target_spread() if getattr(model, "scale_targets", False) else None
         start = None
         if getattr(model, "warm_start", False) and hasattr(model, "coef_"):
-            start = _last_parts(model, tasks, columns, targets)
+            start = _scaled_start(model, tasks, columns, targets)
         if targets is not None and isinstance(tasks, Tasks):
             tasks = tasks.with_y(tasks.y / targets[tasks.observation_task])
         return cls(tasks, columns, targets, start, left_out)
@@ -114,7 +114,7 @@ class StoredPrepared(Prepared):
         return self.tasks.spreads()[1]
 
 
-def _last_parts(
+def _scaled_start(
     model: Any, tasks: Any, column_scale: np.ndarray | None, target_scale: np.ndarray | None
 ) -> np.ndarray | None:
     """Scale the coefficients of the last fit for this one; None if tasks or features are others."""
@@ -122,8 +122,9 @@ def _last_parts(
         model.tasks_, tasks.labels
     ):
         return None
-    parts = model._parts() if column_scale is None else model._parts() * column_scale[:, None]
-    return np.array(parts if target_scale is None else parts / target_scale)
+    start = model._starting_point()
+    start = start if column_scale is None else start * column_scale[:, None]
+    return np.array(start if target_scale is None else start / target_scale)
 
 
 # -- tasks with a single class: left out of the fit, and predicted by their base rate ----------------------

@@ -41,7 +41,7 @@ class AdditiveModel(WarmStart, TaskModel):
     def _norms(self) -> TwoNorms:
         raise TypeError("a kind of model says which norms its parts have")
 
-    def _parts(self) -> np.ndarray:
+    def _starting_point(self) -> np.ndarray:
         return np.stack([self.shared_.T, getattr(self, self._second_part).T])
 
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:

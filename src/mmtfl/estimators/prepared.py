@@ -242,5 +242,5 @@ def _tell(found: BaseRates, classes: np.ndarray) -> None:
         f"{count(len(labels), 'task')} left out of the fit and predicted by the base rate, for want of a "
         f"second class: {', '.join(named)}{more}.",
         UserWarning,
-        stacklevel=6,
+        stacklevel=7,
     )

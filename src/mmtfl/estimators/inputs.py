@@ -98,12 +98,8 @@ def _named_frame(X: Any, task_column: str) -> Any:
         )
     frame = nw.from_native(X, eager_only=True)
     if task_column not in frame.columns:
-        names = [str(name) for name in frame.columns]
-        close = get_close_matches(task_column, names, n=3) or names[:6]
-        raise ValueError(
-            f"X has no column {task_column!r}, which task_column names. Columns that come close: "
-            f"{', '.join(map(repr, close))}. Set task_column to the column of task labels."
-        )
+        known = suggest(task_column, frame.columns)
+        raise ValueError(f"X has no column {task_column!r}, which task_column names{known}")
     return frame
 
 

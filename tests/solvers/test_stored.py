@@ -97,7 +97,7 @@ def test_classification_is_that_of_the_rows_in_memory(p, k, classes, frame):
 def test_parts_that_come_and_go_have_the_bits_of_the_whole(loss, stored, classes):
     data = stored if loss.is_quadratic else classes
     if not loss.is_quadratic:
-        from mmtfl.estimators.stored_input import with_two_classes
+        from mmtfl.estimators.inputs import with_two_classes
 
         data = with_two_classes(classes)
     penalty = make_penalty(1.5, 1, 0.1 if loss.is_quadratic else 0.03)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError
 
-from mmtfl.estimators.base import TaskModel, WarmModel
-from mmtfl.estimators.parameters import FamilyParameters, MemberParameters
+from mmtfl.estimators.base import TaskModel
+from mmtfl.estimators.parameters import FamilyParameters, MemberParameters, WarmStart
 from mmtfl.estimators.prepared import Prepared, StoredPrepared
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.persistence.content_hash import fingerprint
@@ -34,13 +34,13 @@ class ProductForm(TaskModel):
     """
 
     def _solver_options(self) -> dict[str, Any]:
-        """The options that go to the solver as they are."""
+        """Return the options that the solver takes as they are."""
         names = ("solver", "max_iter", "tol", "engine", "n_jobs")
         options = {name: getattr(self, name) for name in names}
         return {**options, "report": Reporter(type(self).__name__) if self.verbose else None}
 
     def _open_checkpoint(self, prepared: Prepared, *others: Any) -> Checkpoint | None:
-        """The file that this fit of these data goes on from, if one is asked for."""
+        """Open the checkpoint file of this fit of these data, if the parameters name one."""
         if self.checkpoint is None:
             return None
         # where the work is done, and what is told of it, do not change the answer
@@ -62,7 +62,7 @@ class ProductForm(TaskModel):
         return {"c": self.c_}
 
 
-class FamilyMember(ProductForm, WarmModel, FamilyParameters, MemberParameters):
+class FamilyMember(WarmStart, ProductForm, FamilyParameters, MemberParameters):
     """The member (p, k) with the strength alpha."""
 
     def _check_parameters(self) -> None:
@@ -74,10 +74,10 @@ class FamilyMember(ProductForm, WarmModel, FamilyParameters, MemberParameters):
             )
 
     def _prepare_stored(self, stored: StoredTasks) -> Prepared:
-        """Stored tasks stay where they are for Algorithm 1, which works on some of them at a time."""
+        """Leave stored tasks in their files for Algorithm 1, which works on some of them at a time."""
         if self.solver == "block" or np.isinf(self.p):
             return super()._prepare_stored(stored)
-        encoded = self._encode_stored(stored)
+        encoded = self._encode_stored(stored, stays=True)
         opened = OpenTasks(encoded, self._loss, fit_intercept=self.fit_intercept, engine=self.engine)
         return StoredPrepared.of(self, opened)
 

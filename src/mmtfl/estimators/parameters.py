@@ -25,7 +25,7 @@ RATIO = Valid("float", [Interval(Real, 0, 1, closed="neither")])
 
 
 class ExponentParameters(Declared):
-    """The place of a member in the family."""
+    """Exponents of a member of the family."""
 
     p: float = parameter(
         Valid("float >= 1 or inf", [Interval(Real, 1, math.inf, closed="both")]),
@@ -47,7 +47,7 @@ class ExponentParameters(Declared):
 
 
 class StrengthParameters(Declared):
-    """One strength."""
+    """The strength of a penalty."""
 
     alpha: float = parameter(
         POSITIVE,
@@ -59,11 +59,11 @@ class StrengthParameters(Declared):
 
 
 class MemberParameters(StrengthParameters, ExponentParameters):
-    """One member of the family."""
+    """Parameters of one member of the family."""
 
 
 class SharedStrength(Declared):
-    """The first part of the additive models."""
+    """Strength of the first part of the additive models."""
 
     alpha_shared: float = parameter(
         POSITIVE,
@@ -75,7 +75,7 @@ class SharedStrength(Declared):
 
 
 class DirtyParameters(SharedStrength):
-    """Rows and single entries."""
+    """Parameters of the dirty models."""
 
     alpha_specific: float = parameter(
         POSITIVE,
@@ -93,7 +93,7 @@ class DirtyParameters(SharedStrength):
 
 
 class OutlierParameters(SharedStrength):
-    """A shared part, and tasks that are set apart."""
+    """Parameters of the models that set tasks apart."""
 
     alpha_outlier: float = parameter(
         POSITIVE,
@@ -105,7 +105,7 @@ class OutlierParameters(SharedStrength):
 
 
 class CappedParameters(StrengthParameters):
-    """The l1 norm of rows up to a cap."""
+    """Parameters of the models whose penalty is capped."""
 
     alpha: float = restated(
         description="Strength of the penalty on features below the cap.", default=0.1, kw_only=False
@@ -134,7 +134,7 @@ class CandidateParameters(Declared):
 
 
 class SingleTaskParameters(Declared):
-    """The models of single tasks."""
+    """Parameters of the single-task models."""
 
     p: float = parameter(
         Valid("{1, 2}", [Options(Real, {1, 2})]),
@@ -213,7 +213,7 @@ class CrossValidationParameters(Declared):
 
 
 class SearchParameters(CrossValidationParameters, GridParameters):
-    """A search over strengths, and what it takes of them."""
+    """Parameters of a search over one strength."""
 
     selection: str = parameter(
         choice("best", "one_se"),
@@ -240,7 +240,7 @@ class DesignParameters(Declared):
 
 
 class TargetScaling(Declared):
-    """What regressors alone have."""
+    """A parameter of regressors only."""
 
     scale_targets: bool = parameter(
         FLAG,
@@ -270,7 +270,7 @@ class LabelParameters(Declared):
 
 
 class DegenerateTasks(Declared):
-    """What classifiers alone have."""
+    """A parameter of classifiers only."""
 
     on_degenerate_task: str = parameter(
         choice("error", "base_rate"),
@@ -298,7 +298,7 @@ class SolverParameters(Declared):
 
 
 class StoppingParameters(Declared):
-    """When a fit ends."""
+    """Stopping criteria."""
 
     max_iter: int = parameter(
         COUNT,
@@ -315,7 +315,7 @@ class StoppingParameters(Declared):
 
 
 class WarmStart(Declared):
-    """What searches do not have."""
+    """A parameter of models that are not searches."""
 
     warm_start: bool = parameter(
         FLAG,
@@ -348,7 +348,7 @@ class EngineParameters(Declared):
 
 
 class VerboseParameters(Declared):
-    """What a fit tells while it runs."""
+    """Messages on stderr."""
 
     verbose: int = parameter(
         Valid("int", ["verbose"]),
@@ -359,7 +359,7 @@ class VerboseParameters(Declared):
 
 
 class PenaltyNumbers(Declared):
-    """What a penalty needs to know beside p, k and alpha; names are those of `make_penalty`."""
+    """Arguments of `make_penalty` beside p, k and alpha, under the same names."""
 
     eps: float = parameter(
         POSITIVE,
@@ -373,7 +373,7 @@ class PenaltyNumbers(Declared):
 
 
 class FamilyParameters(SolverParameters, ThreadParameters, EngineParameters, PenaltyNumbers):
-    """What the members of the family have, and searches over them."""
+    """Parameters of the members of the family, and of searches over them."""
 
     checkpoint: str | os.PathLike[str] | None = parameter(
         Valid("str or path", [str, os.PathLike]),
@@ -386,4 +386,4 @@ class FamilyParameters(SolverParameters, ThreadParameters, EngineParameters, Pen
 
 
 class CommonParameters(DesignParameters, LabelParameters, StoppingParameters, VerboseParameters):
-    """What all models have."""
+    """Parameters of all models."""

@@ -19,7 +19,7 @@ from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.family import ProductForm
-from mmtfl.estimators.inputs import take_task_column
+from mmtfl.estimators.inputs import check_nothing_else, take_task_column
 from mmtfl.estimators.parameters import (
     CandidateParameters,
     CrossValidationParameters,
@@ -29,7 +29,6 @@ from mmtfl.estimators.parameters import (
 )
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
-from mmtfl.estimators.stored_input import check_nothing_else
 from mmtfl.model_selection.cross_validation import (
     Candidates,
     Settings,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.capped import CappedModel
+from mmtfl.estimators.two_strengths import CappedModel
 from mmtfl.plots.figures import BLUE, axes_for, whole_numbers
 from mmtfl.plots.fitted_parts import fitted
 from mmtfl.plots.text_labels import note

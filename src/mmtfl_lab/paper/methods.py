@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.additive import DirtyClassifier, DirtyRegressor, RobustClassifier, RobustRegressor
 from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV, path
 from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
+from mmtfl.estimators.two_strengths import DirtyClassifier, DirtyRegressor, RobustClassifier, RobustRegressor
 from mmtfl.report.pooled import fit_pooled
 from mmtfl_lab.paper.data_sets import Fold, Part, Split
 

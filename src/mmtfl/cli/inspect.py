@@ -9,8 +9,7 @@ from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import OUTPUT, TalkOptions
-from mmtfl.cli.output import number, print_json, print_table
-from mmtfl.cli.saved_models import load_model
+from mmtfl.cli.output import load_model, number, print_json, print_table
 from mmtfl.cli.training import headlines
 
 
@@ -56,16 +55,13 @@ def inspect(
     if talk.json:
         print_json({**summary.as_dict(), "coefficients": _coefficients(summary, place)})
         return 0
-    for line in headlines(summary):
-        print(line)
-    print()
+    print(*headlines(summary), "", sep="\n")
     if place is None:
         _print_features(summary, top)
         _print_tasks(summary, top)
     else:
         _print_coefficients(summary, place, top)
-    for line in _closing(summary, verbose=talk.verbose):
-        print(line)
+    print(*_closing(summary, verbose=talk.verbose), sep="\n")
     return 0
 
 
@@ -87,19 +83,13 @@ def _print_features(summary: Any, top: int) -> None:
     rows = []
     for f in shown:
         sign = "-" if f.agreement is None else f"{f.agreement:.0%}"
-        row = [f.name, f.used_by, number(f.size), sign, _with_range(f.mean_coef, f.min_coef, f.max_coef)]
-        if per_sd:
-            row.append(_with_range(f.mean_coef_per_sd, f.min_coef_per_sd, f.max_coef_per_sd))
-        rows.append(row)
+        ranges = [(f.mean_coef, f.min_coef, f.max_coef)]
+        ranges += [(f.mean_coef_per_sd, f.min_coef_per_sd, f.max_coef_per_sd)] if per_sd else []
+        texts = [f"{number(mean)} ({number(low)} to {number(high)})" for mean, low, high in ranges]
+        rows.append([f.name, f.used_by, number(f.size), sign, *texts])
     print_table(f"Features in use ({_of(len(shown), used)})", columns, rows, left=2)
-    for line in summary.usage_notes:
-        print(line)
     if summary.usage_notes:
-        print()
-
-
-def _with_range(mean: float, low: float, high: float) -> str:
-    return f"{number(mean)} ({number(low)} to {number(high)})"
+        print(*summary.usage_notes, "", sep="\n")
 
 
 def _print_tasks(summary: Any, top: int) -> None:

@@ -1,4 +1,4 @@
-"""Printing and writing: results on stdout, everything else on stderr, files whole or not at all."""
+"""Printing, and files: results on stdout, everything else on stderr, files written whole or not at all."""
 
 from __future__ import annotations
 
@@ -42,10 +42,9 @@ def console() -> Any:
     """The terminal; plain and wide where stdout is a file or a pipe."""
     from rich.console import Console
 
-    found = Console(highlight=False, markup=False, emoji=False)
-    if found.is_terminal:
-        return found
-    return Console(width=PIPE_WIDTH, highlight=False, markup=False, emoji=False)
+    plain: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
+    found = Console(**plain)
+    return found if found.is_terminal else Console(width=PIPE_WIDTH, **plain)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> None:
@@ -77,6 +76,22 @@ def number(value: float | None) -> str:
 
 
 # -- files -------------------------------------------------------------------------------------------------
+
+
+def load_model(path: Path) -> Any:
+    """Load a model, or say in one line why that cannot be."""
+    from mmtfl.tables.loading import load
+
+    try:
+        return load(path)
+    except FileNotFoundError:
+        raise BadInput(
+            f"There is no file {str(path)!r}: give a model written by `mmtfl fit` or save."
+        ) from None
+    except OSError as error:
+        raise BadInput(f"{str(path)!r} cannot be read: {error.strerror or error}.") from None
+    except ValueError as error:
+        raise BadInput(str(error).replace("model.save(path)", "`mmtfl fit` or model.save(path)")) from None
 
 
 def check_output(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> None:

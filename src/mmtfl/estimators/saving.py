@@ -19,7 +19,7 @@ from mmtfl.persistence.json_values import plain
 
 __all__ = ["Savable", "model_from_state", "state_of_model"]
 
-STRENGTHS = ("p", "k", "alpha", "cap", "alpha_shared", "alpha_specific", "alpha_outlier")
+STRENGTHS = ("p", "k", "alpha", "pooling", "cap", "alpha_shared", "alpha_specific", "alpha_outlier")
 TRAINING = ("objective_", "violation_", "dual_gap_", "n_iter_", "converged_", "best_score_")
 
 
@@ -281,6 +281,7 @@ RULES: dict[str, Rule] = {
     "usable_": _either(_is_none, _array("b", "T", "d")),
     "c_": _array("f", "d"),
     "B_": _array("f", "d", "T"),
+    "common_": _array("f", "d"),
     "shared_": _array("f", "T", "d"),
     "specific_": _array("f", "T", "d"),
     "outlier_": _array("f", "T", "d"),

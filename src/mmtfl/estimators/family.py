@@ -83,7 +83,8 @@ class FamilyMember(ProductForm, WarmModel, FamilyParameters, MemberParameters):
 
     def _prepare_stored(self, stored: StoredTasks) -> Prepared:
         """Stored tasks stay where they are for Algorithm 1, which works on some of them at a time."""
-        if self.solver == "block" or np.isinf(self.p):
+        by_rows = np.isinf(self.p) or (self.p == 1.0 and self.pooling > 0.5)
+        if self.solver == "block" or by_rows:
             return super()._prepare_stored(stored)
         encoded = self._encode_stored(stored)
         opened = OpenTasks(encoded, self._loss, fit_intercept=self.fit_intercept, engine=self.engine)

@@ -60,6 +60,15 @@ def centred_norms(A: np.ndarray, p: float, pooling: float) -> np.ndarray:
     return row_norms(np.column_stack([A - common[:, None], weight * common]), p)
 
 
+def euclidean_parts(
+    norms: np.ndarray, sums: np.ndarray, pooling: float, n_tasks: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The centred norms and the common parts of rows of which 2-norms and sums are known; eq. (12)."""
+    share = np.divide(sums, norms, out=np.zeros_like(norms), where=norms > 0.0)
+    left = np.maximum(1.0 - pooling * share**2 / n_tasks, 1.0 - pooling)  # the bound, but for rounding
+    return norms * np.sqrt(left), sums * (pooling / n_tasks)
+
+
 @dataclass(frozen=True, eq=False)
 class RowPenalty(ABC):
     """What all row penalties share; `alpha` is one strength, or one per row (inf: the row is gone)."""

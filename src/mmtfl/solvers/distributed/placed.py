@@ -1,7 +1,7 @@
 """The tasks of a fit where an engine keeps them, and Algorithm 1's questions to all of them at once."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
@@ -23,16 +23,32 @@ from mmtfl.solvers.distributed.shards import (
 from mmtfl.solvers.distributed.tree_sums import split_evenly, total_norms
 
 
-class PassResult:
+class PassResult(NamedTuple):
     """What all tasks together say of a pass: numbers per feature, and a few of the whole."""
 
-    def __init__(self, replies: list, update: Update, n_features: int):
-        self.loss = float(np.concatenate([reply.losses for reply in replies]).sum())
-        self.norms, self.effect = np.zeros((2, n_features))
-        self.norms[update.kept] = total_norms([(reply.lengths, reply.norms) for reply in replies], update.p)
-        self.effect[update.kept] = np.max([reply.effect for reply in replies], axis=0)
-        self.largest = max(reply.largest for reply in replies)
-        self.moved = max(reply.moved for reply in replies)
+    loss: float
+    norms: np.ndarray  # p-norms of the rows
+    effect: np.ndarray
+    largest: float
+    moved: float
+    sums: np.ndarray | None  # with pooling, of the rows
+
+    @classmethod
+    def of(cls, replies: list, update: Update, n_features: int) -> "PassResult":
+        """What the shards said, summed in the order of the tasks."""
+        norms, effect, sums = np.zeros((3, n_features))
+        norms[update.kept] = total_norms([(reply.lengths, reply.norms) for reply in replies], update.p)
+        effect[update.kept] = np.max([reply.effect for reply in replies], axis=0)
+        if update.common is not None:
+            sums[update.kept] = total_norms([(reply.lengths, reply.sums) for reply in replies], 1.0)
+        return cls(
+            loss=float(np.concatenate([reply.losses for reply in replies]).sum()),
+            norms=norms,
+            effect=effect,
+            largest=max(reply.largest for reply in replies),
+            moved=max(reply.moved for reply in replies),
+            sums=None if update.common is None else sums,
+        )
 
 
 class Placed:
@@ -102,7 +118,7 @@ class Placed:
             run_pass, self.shards, self.specs, before, updates, keep=True, name=f"pass-{number}"
         )
         replies = self.engine.map(reply_of, pairs, name=f"reply-{number}")
-        return pairs, PassResult(replies, update, self.n_features)
+        return pairs, PassResult.of(replies, update, self.n_features)
 
     def hold(self, A: np.ndarray, intercept: np.ndarray | None) -> list:
         """Send every shard its coefficients, (n_tasks, n_features)."""

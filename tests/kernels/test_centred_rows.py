@@ -1,4 +1,4 @@
-"""The row problem with pooling, against brute force: sum_t L_t a_t^2 / 2 - g_t a_t + phi(S^(1/p)), eq. (11)."""
+"""The row problem with pooling, against brute force: sum_t L_t a_t^2 / 2 - g_t a_t + phi(S^(1/p))."""
 
 import numpy as np
 import pytest

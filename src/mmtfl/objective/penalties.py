@@ -146,7 +146,7 @@ class RowPenalty(ABC):
         return self.is_convex and self.p == 2.0 and self.power > 1.0
 
     def dual_norm(self, U: np.ndarray) -> np.ndarray:
-        """Dual of each row's norm: the smallest alpha at which a norm makes the row zero; eq. (12)."""
+        """Dual of each row's norm: the smallest alpha at which a norm makes the row zero; eq. (13)."""
         if self.is_centred:
             weight = common_weight(self.pooling, U.shape[1]) ** (1.0 / self.p)
             # the tasks' own slopes, and that of the common part

@@ -68,8 +68,7 @@ def feature_use(model: Any) -> FeatureUse:
     """Tell how the tasks of a fitted model use each feature."""
     counted = model._counted()
     coef = model.coef_[counted]
-    possible = _possible(model)[counted]
-    used = (coef != 0.0) & possible  # with pooling a task may have a coefficient that only others tell
+    used, possible = coef != 0.0, _possible(model)[counted]
     n_tasks, n_possible = np.count_nonzero(used, axis=0), np.count_nonzero(possible, axis=0)
     conditions = [n_tasks == 0, n_tasks == 1, n_tasks == n_possible]
     positive = np.count_nonzero(coef > 0.0, axis=0)

@@ -142,8 +142,8 @@ class RowPenalty(ABC):
 
     @property
     def is_ridge_like(self) -> bool:
-        """Whether no row is ever dropped and each task's own problem is a weighted ridge."""
-        return self.is_convex and self.p == 2.0 and self.power > 1.0
+        """Whether no row is ever dropped and each task, given the weights, has a ridge problem of its own."""
+        return self.is_convex and self.p == 2.0 and self.power > 1.0 and not self.is_centred
 
     def dual_norm(self, U: np.ndarray) -> np.ndarray:
         """Dual of each row's norm: the smallest alpha at which a norm makes the row zero; eq. (13)."""

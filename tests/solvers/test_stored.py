@@ -84,6 +84,17 @@ def test_regression_is_that_of_the_rows_in_memory(p, k, scaled, stored, frame):
                     atol=1e-5)  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore::mmtfl.errors.SmallTaskWarning")
+@pytest.mark.parametrize(("p", "k"), [(2, 1), (2, 2), (2, float("inf")), (1, 1), (1, float("inf"))])
+def test_pooling_is_that_of_the_rows_in_memory(p, k, stored, frame):
+    options = {"alpha": 0.1, "pooling": 0.9, "standardize": True}
+    there = MMTFLRegressor(p, k, **options).fit(stored)
+    here = MMTFLRegressor(p, k, solver="alternating", **options).fit(features(frame), frame.y, frame.task)
+    assert here.common_.any()
+    assert_allclose(there.coef_, here.coef_, atol=1e-6)
+    assert_allclose(there.common_, here.common_, atol=1e-6)
+
+
 @pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 1), (2, 2)])
 def test_classification_is_that_of_the_rows_in_memory(p, k, classes, frame):
     there = MMTFLClassifier(p, k, 0.03).fit(classes)
@@ -112,9 +123,12 @@ def test_parts_that_come_and_go_have_the_bits_of_the_whole(loss, stored, classes
         assert other.violation == found[0].violation
 
 
-@pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 1), (2, 2), (2, float("inf"))])
-def test_without_the_finish_the_passes_go_on_and_are_judged_honestly(p, k, stored, monkeypatch):
-    penalty = make_penalty(p, k, 0.2)
+@pytest.mark.parametrize(
+    ("p", "k", "pooling"),
+    [(2, 1, 0), (1, 1, 0), (2, 2, 0), (2, float("inf"), 0), (2, 2, 0.8), (2, float("inf"), 0.8)],
+)
+def test_without_the_finish_the_passes_go_on_and_are_judged_honestly(p, k, pooling, stored, monkeypatch):
+    penalty = make_penalty(p, k, 0.2, pooling=pooling)
     problem = OpenTasks(stored, Squared(), fit_intercept=True).problem()
     finished = solve_problem(problem, penalty, max_iter=1000, tol=1e-7)
     monkeypatch.setattr(PlacedDesign, "can_gather", lambda self, n_columns: False)

@@ -61,6 +61,15 @@ class StrengthParameters(Declared):
 class MemberParameters(StrengthParameters, ExponentParameters):
     """Parameters of one member of the family."""
 
+    pooling: float = parameter(
+        Valid("float in [0, 1)", [Interval(Real, 0, 1, closed="left")]),
+        "How freely the tasks share values, for p = 1 and p = 2: a row of coefficients scatters about a "
+        "common part, ``common_``, which costs less the larger this number is. 0 has no common part and is "
+        "the paper's family; towards 1 the common part is free. At p = 1 nothing is common up to 0.5.",
+        default=0.0,
+        remedy="Use 0 for no common part, or 0.5, 0.9 or 0.98 for tasks that agree more and more.",
+    )
+
 
 class SharedStrength(Declared):
     """Strength of the first part of the additive models."""

@@ -91,6 +91,11 @@ class Prepared:
         A = A if self.column_scale is None else A / self.column_scale[:, None]
         return A if self.target_scale is None else A * self.target_scale
 
+    def common_to_original(self, common: np.ndarray) -> np.ndarray:
+        """A common part (n_features,) on the original scale, in the mean of the tasks' units."""
+        common = common if self.column_scale is None else common / self.column_scale
+        return common if self.target_scale is None else common * self.target_scale.mean()
+
     def _target_spread(self) -> np.ndarray:
         return target_spread(self.tasks)
 

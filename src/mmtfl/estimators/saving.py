@@ -26,7 +26,7 @@ from mmtfl.persistence.json_values import plain
 
 __all__ = ["Savable", "Unsound", "model_from_state"]
 
-STRENGTHS = ("p", "k", "alpha", "cap", "alpha_shared", "alpha_specific", "alpha_outlier")
+STRENGTHS = ("p", "k", "alpha", "pooling", "cap", "alpha_shared", "alpha_specific", "alpha_outlier")
 TRAINING = ("objective_", "violation_", "dual_gap_", "n_iter_", "converged_", "best_score_")
 DEEPEST = 40  # far beyond any model, far below what Python's recursion allows
 NONFINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
@@ -461,7 +461,7 @@ COMMON = (
 )
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("coef_", "shared_", "specific_", "outlier_"), _array("f", "Td")),
-    **dict.fromkeys(("c_", "feature_spread_"), _array("f", "d")),
+    **dict.fromkeys(("c_", "common_", "feature_spread_"), _array("f", "d")),
     **dict.fromkeys(("outlier_tasks_", "base_rate_tasks_"), _array("iU", "n")),
     **dict.fromkeys(("objective_", "violation_", "best_p_", "best_score_"), _IS_NUMBER),
     **dict.fromkeys(("n_iter_", "best_index_", "n_splits_"), _is_count),

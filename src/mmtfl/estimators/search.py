@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -294,6 +294,7 @@ def path(
     max_iter: int = 1000,
     tol: float = 1e-7,
     eps: float = 1e-2,
+    pooling: float = 0.0,
 ) -> Path:
     """Coefficients of one member of the family along a grid of strengths.
 
@@ -301,7 +302,7 @@ def path(
     ----------
     X, y, task, sample_weight
         Data, as in ``MMTFLRegressor.fit``.
-    p, k, fit_intercept, standardize, scale_targets, task_column, max_iter, tol, eps
+    p, k, fit_intercept, standardize, scale_targets, task_column, max_iter, tol, eps, pooling
         As in ``MMTFLRegressor``.
     alphas, alpha_ratio
         As in ``MMTFLRegressorCV``.
@@ -349,7 +350,8 @@ def path(
     prepared = TaskModel._prepare(model, X, y, task, sample_weight)
     with one_blas_thread():
         problem = prepared.problem(model._loss, fit_intercept=fit_intercept)
-        (of_member,) = member_paths(problem, model._members(), model._alphas(), alpha_ratio)
+        members = [replace(member, pooling=pooling) for member in model._members()]
+        (of_member,) = member_paths(problem, members, model._alphas(), alpha_ratio)
         found = solve_path(problem, of_member.member, of_member.alphas, max_iter=max_iter, tol=tol)
     short = int(np.count_nonzero(~found.converged))
     if short:

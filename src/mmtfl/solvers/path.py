@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.engines.threads import Threads
-from mmtfl.objective.penalties import RowPenalty, row_norms
+from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import run_algorithm1
 from mmtfl.solvers.row_descent import RowDescent
@@ -244,7 +244,7 @@ def _alpha_max(member: Member, max_iter: int) -> float:
     if unit.power_near_zero > 1.0:
         curvature = member.problem.curvature
         free = np.divide(gradient, curvature, out=np.zeros_like(gradient), where=curvature > 0.0)
-        top = unit.small_alpha(gradient, _SMALL * row_norms(free, unit.p))
+        top = unit.small_alpha(gradient, _SMALL * unit.norms(free))
         return top if unit.is_convex else _next_to_nothing(member, top, max_iter)
     return _bisect_for_zero(member, _zero_is_left_below(member), max_iter)
 

@@ -5,14 +5,13 @@ which columns to gather next. Between passes only the gathered columns are touch
 least-squares model; other losses make a new one at every Newton step.
 """
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from mmtfl.objective.penalties import RowPenalty, RowPower, row_norms
+from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import DAMPING, Problem
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.working_set import Model, WorkingSet
@@ -133,22 +132,22 @@ class RowDescent:
     def rough_passes(self, penalty: RowPenalty, n_passes: int) -> tuple[np.ndarray, np.ndarray]:
         """A and intercepts after some passes of Algorithm 1 over the gathered features, none solved exactly.
 
-        Every pass is a weighted problem of single entries (k = inf), followed for a few sweeps. Rows that are
+        Every pass is a weighted problem of S_j itself (k = inf), followed for a few sweeps. Rows that are
         next to nothing are dropped, as Algorithm 1 would in the end.
         """
         problem, features = self.problem, self.working_set.features
         gathered, goal = penalty.of_rows(features), _ROUGHLY * problem.scale
         weights = np.full(problem.design.n_features, np.inf)
         weights[features] = gathered.start_weight()
-        state = self._start(RowPower(penalty.p, weights, math.inf), None, None)
+        state = self._start(penalty.weighted(weights), None, None)
         norms, sweeps = np.zeros(len(features)), _FIRST_SWEEPS
         for _ in range(n_passes):
-            entries = RowPower(penalty.p, weights, math.inf)
+            entries = penalty.weighted(weights)
             state.value = problem.loss_value(state.z) + self._penalty(entries, state.A)
             rows = np.flatnonzero(np.isfinite(weights[features]))
             self._improve(entries, state, rows, goal, max_sweeps=sweeps)
             A = state.A[features]
-            before, norms, sweeps = norms, row_norms(A, penalty.p), _PASS_SWEEPS
+            before, norms, sweeps = norms, penalty.norms(A), _PASS_SWEEPS
             largest = norms.max(initial=0.0)
             kept = norms > _NOTHING * largest
             weights = weights.copy()

@@ -67,7 +67,8 @@ def _starts(descent: RowDescent, penalty: RowPenalty, convex: Place, start) -> I
 
 def convex_start(descent: RowDescent, penalty: RowPenalty) -> Place:
     """The (2, 2) solution at the same alpha, roughly."""
-    solution = descent.solve(RowPower(2, penalty.alpha, 2), max_iter=_CONVEX_STEPS, tol=10 * _ROUGH)
+    convex = RowPower(2, penalty.alpha, 2, pooling=penalty.pooling)
+    solution = descent.solve(convex, max_iter=_CONVEX_STEPS, tol=10 * _ROUGH)
     return solution.A, solution.intercept
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
@@ -33,16 +33,32 @@ _FINISH = 1 << 30  # bytes of columns that row descent may gather, at most
 _STEP = 0.25  # share of that for the shard that is being read, where not all stay
 
 
-class PassResult:
-    """Result of a pass over all tasks: norms and effects per feature, and a few numbers of the whole."""
+class PassResult(NamedTuple):
+    """Result of a pass over all tasks: numbers per feature, and a few of the whole."""
 
-    def __init__(self, replies: list, update: Update, n_features: int):
-        self.loss = float(np.concatenate([reply.losses for reply in replies]).sum())
-        self.norms, self.effect = np.zeros((2, n_features))
-        self.norms[update.kept] = total_norms([(reply.lengths, reply.norms) for reply in replies], update.p)
-        self.effect[update.kept] = np.max([reply.effect for reply in replies], axis=0)
-        self.largest = max(reply.largest for reply in replies)
-        self.moved = max(reply.moved for reply in replies)
+    loss: float
+    norms: np.ndarray  # p-norms of the rows
+    effect: np.ndarray
+    largest: float
+    moved: float
+    sums: np.ndarray | None  # with pooling, of the rows
+
+    @classmethod
+    def of(cls, replies: list, update: Update, n_features: int) -> "PassResult":
+        """What the shards said, summed in the order of the tasks."""
+        norms, effect, sums = np.zeros((3, n_features))
+        norms[update.kept] = total_norms([(reply.lengths, reply.norms) for reply in replies], update.p)
+        effect[update.kept] = np.max([reply.effect for reply in replies], axis=0)
+        if update.common is not None:
+            sums[update.kept] = total_norms([(reply.lengths, reply.sums) for reply in replies], 1.0)
+        return cls(
+            loss=float(np.concatenate([reply.losses for reply in replies]).sum()),
+            norms=norms,
+            effect=effect,
+            largest=max(reply.largest for reply in replies),
+            moved=max(reply.moved for reply in replies),
+            sums=None if update.common is None else sums,
+        )
 
 
 class Placed:
@@ -104,7 +120,7 @@ class Placed:
             shards.run_pass, self.shards, self.specs, before, updates, keep=True, name=f"pass-{number}"
         )
         replies = self.engine.map(shards.reply_of, pairs, name=f"reply-{number}")
-        return pairs, PassResult(replies, update, self.n_features)
+        return pairs, PassResult.of(replies, update, self.n_features)
 
     def hold(self, A: np.ndarray, intercept: np.ndarray | None) -> list:
         """Send every shard its coefficients, (n_tasks, n_features)."""

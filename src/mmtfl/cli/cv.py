@@ -92,10 +92,12 @@ def cv(
         raise BadInput("--jobs 0: use 1, a number of threads, or -1 for all processors.")
     if seed < 0:
         raise BadInput(f"--seed {seed}: use 0 or a positive number.")
-    from mmtfl.model_selection.metrics import as_metric
+    suits = None
+    if scoring is not None:  # first: reading may take long
+        from mmtfl.model_selection.metrics import as_metric
 
-    with library_words():  # first: reading may take long
-        suits = None if scoring is None else as_metric(scoring).kind
+        with library_words():
+            suits = as_metric(scoring).kind
     tried = _alphas(alphas)
     if method != "mmtfl":
         _check_method(method, pk, tried, one_se, scale)

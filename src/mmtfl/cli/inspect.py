@@ -126,17 +126,15 @@ def _task_scores(summary: Any) -> dict[str, list[float | None]]:
 
 
 def _print_coefficients(summary: Any, place: int, top: int) -> None:
-    one, coef, spread = summary.tasks[place], summary.coef[place], summary.spread
-    used = [feature for feature in summary.features if coef[feature.position]]
-    columns = ["feature", "used by", "coefficient", *(["per s.d."] if spread is not None else [])]
-    rows = []
-    for feature in used[:top]:
-        values = [coef[feature.position]]
-        if spread is not None:
-            values.append(coef[feature.position] * spread[feature.position])
-        rows.append([feature.name, feature.used_by, *map(number, values)])
+    one, found = summary.tasks[place], _coefficients(summary, place)
+    used = [feature for feature in summary.features if summary.coef[place, feature.position]]
+    scales = {"coefficient": "coefficient"} | ({} if summary.spread is None else {"per_sd": "per s.d."})
+    rows = [
+        [feature.name, feature.used_by, *(number(values[name]) for name in scales)]
+        for feature, values in zip(used[:top], found, strict=False)
+    ]
     title = f"Task {one.label}: intercept {number(one.intercept)}, features ({_of(len(rows), len(used))})"
-    print_table(title, columns, rows, left=2)
+    print_table(title, ["feature", "used by", *scales.values()], rows, left=2)
 
 
 def _coefficients(summary: Any, place: int | None) -> list[dict[str, Any]]:

@@ -38,21 +38,16 @@ def print_json(value: Any) -> None:
     print(json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False))
 
 
-def console() -> Any:
-    """The terminal; plain and wide where stdout is a file or a pipe."""
-    from rich.console import Console
-
-    plain: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
-    found = Console(**plain)
-    return found if found.is_terminal else Console(width=PIPE_WIDTH, **plain)
-
-
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> None:
     """A table on stdout, the first `left` columns of it text and the others numbers."""
     from rich.box import SIMPLE_HEAD
+    from rich.console import Console
     from rich.table import Table
 
-    screen = console()
+    plain: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
+    screen = Console(**plain)
+    if not screen.is_terminal:
+        screen = Console(width=PIPE_WIDTH, **plain)
     screen.print(printable(title, most=200), style="bold", soft_wrap=True)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for place, name in enumerate(columns):

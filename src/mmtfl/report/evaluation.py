@@ -404,16 +404,9 @@ def _pooled_response(model: Any, rows: _Rows, folds: list[Fold], asked: _Rows) -
     """What one model for all tasks, fitted on some rows, says of others."""
     classify = is_classifier(model)
     labels, observation_task = np.unique(rows.labels, return_inverse=True)
-    pooled = fit_pooled(
-        rows.X,
-        rows.y == model.classes_[1] if classify else rows.y,
-        observation_task,
-        folds,
-        classify=classify,
-        standardize=model.standardize,
-        fit_intercept=model.fit_intercept,
-        # one column of targets is in one unit, several are not
-        scale_tasks=getattr(model, "scale_targets", False) and rows.has_several_targets,
-        n_strengths=12,
-    )
+    y = rows.y == model.classes_[1] if classify else rows.y
+    options = {"classify": classify, "standardize": model.standardize, "fit_intercept": model.fit_intercept}
+    # one column of targets is in one unit, several are not
+    options["scale_tasks"] = getattr(model, "scale_targets", False) and rows.has_several_targets
+    pooled = fit_pooled(rows.X, y, observation_task, folds, **options, n_strengths=12)
     return pooled.decision(asked.X, np.searchsorted(labels, asked.labels))

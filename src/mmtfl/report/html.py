@@ -131,29 +131,23 @@ def _render(page: dict[str, Any]) -> str:
         (folder / name).read_text(encoding="utf-8").replace("\r\n", "\n")
         for name in ("report.css", "report.js", "report.html.j2")
     )
+    digests = [hashlib.sha256(part.encode("utf-8")).digest() for part in (style, script)]
+    of_style, of_script = (f"'sha256-{base64.b64encode(digest).decode('ascii')}'" for digest in digests)
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     text = environment.from_string(body).render(
         page=page,
         number=number,
-        policy=_policy(style, script),
+        # this style and this script by their hashes, and nothing else
+        policy=f"default-src 'none'; style-src {of_style}; script-src {of_script}; base-uri 'none'; "
+        "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
         style=markup.Markup(style),
         script=markup.Markup(script),
         data=markup.Markup(as_json(page["data"])),
     )
     # lone surrogates, which a name may hold, cannot be written as UTF-8
     return text.encode("utf-8", errors="replace").decode("utf-8")
-
-
-def _policy(style: str, script: str) -> str:
-    """The content security policy: this style and this script by their hashes, and nothing else."""
-    digests = [hashlib.sha256(text.encode("utf-8")).digest() for text in (style, script)]
-    of_style, of_script = (f"'sha256-{base64.b64encode(digest).decode('ascii')}'" for digest in digests)
-    return (
-        f"default-src 'none'; style-src {of_style}; script-src {of_script}; base-uri 'none'; "
-        "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
-    )
 
 
 def as_json(value: Any) -> str:
@@ -172,10 +166,12 @@ def make_page(
     summary = describe(model)
     fitted, fitted_name, metric = _fitted_scores(summary, evaluation)
     low = _strip_start(evaluation)
-    headline = sentences.search_headline(summary)
+    headline, meanings = sentences.search_headline(summary), dict(MEANINGS)
+    if any(f.kind == "shared" and f.n_possible != summary.n_counted for f in summary.features):
+        meanings["shared"] += " that could use them"  # not every task could use every such feature
     compared = [who for who in SCORES if evaluation is not None and evaluation.mean(who) is not None]
     return {
-        "title": title or title_of_table(model) or summary.title,
+        "title": title or _title_of_table(model) or summary.title,
         "summary": summary,
         "evaluation": evaluation,
         "headline": summary.usage,
@@ -191,7 +187,7 @@ def make_page(
         "task_rows": _task_rows(summary, evaluation, fitted, compared, low),
         "feature_rows": [_feature_row(feature) for feature in summary.features[:MOST_FEATURES]],
         "n_left_out": max(0, summary.n_features - MOST_FEATURES),
-        "kinds": [(kind, summary.counts[kind], _meaning(kind, summary)) for kind in KINDS],
+        "kinds": [(kind, summary.counts[kind], meanings[kind]) for kind in KINDS],
         "choice_title": sentences.choice_title(summary),
         "how_chosen": sentences.how_chosen(summary),
         "search_scores": headline and f"{headline} {FAVOURS}" if evaluation else None,
@@ -200,12 +196,12 @@ def make_page(
         "history_chart": history_chart(summary.convergence.history),
         "model_facts": _model_facts(summary),
         "run_facts": _run_facts(summary, source),
-        "data": embedded(model, summary),
+        "data": _embedded(model, summary),
         "version": mmtfl.__version__,
     }
 
 
-def title_of_table(model: Any) -> str | None:
+def _title_of_table(model: Any) -> str | None:
     """Target and task column, as "stay, by hospital", where the model knows its table."""
     recipe = getattr(model, "recipe_", None)
     if recipe is None or not recipe.target_columns:
@@ -301,13 +297,6 @@ def _task_rows(
 # -- features and facts --------------------------------------------------------------------------------------
 
 
-def _meaning(kind: str, summary: ModelSummary) -> str:
-    """What a kind is called; where not every task could use every such feature, that is said."""
-    shared = [feature for feature in summary.features if feature.kind == kind == "shared"]
-    everywhere = all(feature.n_possible == summary.n_counted for feature in shared)
-    return MEANINGS[kind] if everywhere else f"{MEANINGS[kind]} that could use them"
-
-
 def _feature_row(f: FeatureSummary) -> dict[str, Any]:
     """One row of the table of features."""
     return {
@@ -360,7 +349,7 @@ def _run_facts(summary: ModelSummary, source: dict[str, Any] | None) -> list[tup
 # -- what the script reads -----------------------------------------------------------------------------------
 
 
-def embedded(model: Any, summary: ModelSummary) -> dict[str, Any]:
+def _embedded(model: Any, summary: ModelSummary) -> dict[str, Any]:
     """The matrix and the names as JSON types: 16 bits for a coefficient, each feature on its own scale."""
     found = learned(model)
     tasks = order_tasks(found)

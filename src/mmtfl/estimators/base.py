@@ -259,14 +259,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             labels = check_task_labels(labels, X.shape[0], name=name)
             observation_task = locate_tasks(labels, self.tasks_, unknown=self.unknown_task)
         elif not self._predicts_matrix:
-            if len(self.tasks_) > 1:
-                raise ValueError(
-                    f"The model has {len(self.tasks_)} tasks ({first_few(self.tasks_)}), so each row needs a "
-                    "label: pass task=, or name a column of the frame with task_column. Inside "
-                    "scikit-learn's tools, labels are routed after "
-                    "sklearn.set_config(enable_metadata_routing=True)."
-                )
-            observation_task = np.zeros(X.shape[0], dtype=np.intp)
+            observation_task = self._only_task(X.shape[0])
         names = feature_names or getattr(self, "feature_names_in_", None)
         # an unknown task has no label
         known = observation_task is not None and (observation_task < len(self.tasks_)).all()
@@ -287,6 +280,16 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         """Return the names of the features that some task uses."""
         names = self._feature_names()
         return {names[j] for j in np.flatnonzero(self.coef_.any(axis=0))}
+
+    def _only_task(self, n_rows: int) -> np.ndarray:
+        """Return the position of the task of rows without labels, if there is one task."""
+        if len(self.tasks_) > 1:
+            raise ValueError(
+                f"The model has {len(self.tasks_)} tasks ({first_few(self.tasks_)}), so each row needs a "
+                "label: pass task=, or name a column of the frame with task_column. Inside scikit-learn's "
+                "tools, labels are routed after sklearn.set_config(enable_metadata_routing=True)."
+            )
+        return np.zeros(n_rows, dtype=np.intp)
 
     def _predict_at(self, X: Any, observation_task: np.ndarray | None) -> np.ndarray:
         if observation_task is None:

@@ -206,7 +206,7 @@ def stack_observed(
 
 _REMEDY = (
     "Raise memory_limit, or fit a sample of the rows. MMTFLRegressor and MMTFLClassifier read some tasks at "
-a time, unless solver='block', p=inf, or p=1 with pooling above 0.5; MMTFLRegressorCV keeps few rows in "
+    "a time, unless solver='block', p=inf, or p=1 with pooling above 0.5; MMTFLRegressorCV keeps few rows in "
     "the place of many."
 )
 

@@ -27,7 +27,7 @@ from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.saving import Savable
 from mmtfl.estimators.search import Search, search_settings
 from mmtfl.model_selection.cross_validation import Linear
-from mmtfl.objective.problem import Problem
+from mmtfl.solvers.path import Paths
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.solve import one_blas_thread
 
@@ -290,10 +290,10 @@ class StrengthPairs:
         return dict(zip(self.model.strength_names, values, strict=True))
 
     def solve(
-        self, problem: Problem, *, report: Callable[[float], None] | None = None, **options: Any
+        self, paths: Paths, fold: int, *, report: Callable[[float], None] | None = None, **options: Any
     ) -> Iterator[Linear]:
         """Coefficients and intercepts at all pairs, each solved from its neighbours in both strengths."""
-        grid, (first, second) = self.model._grid(problem), self.strengths
+        grid, (first, second) = self.model._grid(paths.problem), self.strengths
         above: list[Solution] = []
         for n, a in enumerate(first, start=1):
             line: list[Solution] = []

@@ -31,6 +31,7 @@ from mmtfl.estimators.regression import TaskRegressor
 from mmtfl.estimators.stored_input import check_nothing_else
 from mmtfl.model_selection.cross_validation import (
     Candidates,
+    FoldScores,
     MemberPath,
     Settings,
     choose,
@@ -119,7 +120,10 @@ class Search(CrossValidationParameters, ThreadParameters):
     ) -> tuple[Candidates, int]:
         """Score the candidates on every fold, and choose: a list of those tried, and the place in it."""
         tasks, folds = prepared.original_tasks(), prepared.folds
-        score = partial(fold_scores, tasks, folds, settings, n_jobs=self.n_jobs, **options)
+
+        def score(lists: Sequence[Candidates], **stage: Any) -> FoldScores:
+            return fold_scores(tasks, folds, settings, lists, n_jobs=self.n_jobs, **options, **stage)
+
         if self.search == "staged":
             candidates, found = staged_scores(score, candidates, self.selection)
         else:

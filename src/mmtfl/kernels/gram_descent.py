@@ -86,6 +86,19 @@ def _gather(gram, slopes, A, active, m, own_gram, own_slopes, own_A):
 
 
 @inner
+def _move_on(own_gram, own_slopes, own_A, before, active, m, share):
+    """Move the active entries on by a share of their last move along the path."""
+    n_tasks = own_A.shape[1]
+    for a in range(m):
+        for t in range(n_tasks):
+            old = before[active[a], t]
+            if old != 0.0 and own_A[a, t] != 0.0:
+                change = share * (own_A[a, t] - old)
+                own_A[a, t] += change
+                _subtract(own_slopes[t, :m], own_gram[t if own_gram.shape[0] > 1 else 0, a, :m], change)
+
+
+@inner
 def _put_back(gram, slopes, A, active, m, own_A):
     """Write the active rows to A, and what their change makes of the slopes of all features."""
     for a in range(m):
@@ -251,8 +264,8 @@ def gram_path(
 
     gram has one matrix per task, or one for all; first_slopes (n_tasks, n_features) are b. A, and the slopes
     that belong to it, are where the path begins, and change in place. strengths[i] holds the numbers of each
-    row of the i-th penalty. Sweeps are extrapolated if `mix`. gains[i] receives how much lower the loss is
-    than at zero, and settled[i] whether the rounds and sweeps were enough.
+    row of the i-th penalty. Sweeps, and the path itself, are extrapolated if `mix`. gains[i] receives how
+    much lower the loss is than at zero, and settled[i] whether the rounds and sweeps were enough.
     """
     d, n_tasks = A.shape
     g, new, zero = np.empty(n_tasks), np.empty(n_tasks), np.zeros(n_tasks)
@@ -261,7 +274,7 @@ def gram_path(
     memory = np.empty((1, 1))
     for i in range(len(strengths)):
         m, before, enough = _kept(A, is_active, active), -1, True
-        for _ in range(max_rounds):
+        for n_rounds in range(max_rounds):
             if m > 0:
                 if m > room:
                     room = min(d, max(2 * m, 32))
@@ -269,6 +282,10 @@ def gram_path(
                     own_A, own_slopes = np.empty((room, n_tasks)), np.empty((n_tasks, room))
                     memory = np.empty((MEMORY + 1, 2 * room * n_tasks))
                 _gather(gram, slopes, A, active, m, own_gram, own_slopes, own_A)
+                if mix and n_rounds == 0 and i > 1:
+                    last = strengths[i - 1, 0, 0] - strengths[i - 2, 0, 0]
+                    share = (strengths[i, 0, 0] - strengths[i - 1, 0, 0]) / last
+                    _move_on(own_gram, own_slopes, own_A, out[i - 2], active, m, share)
                 enough = _settle(
                     solve, own_gram, curvature, own_slopes, own_A, m, member, strengths[i], active, short_cut,
                     mix, tolerance, max_sweeps, memory, g, new,

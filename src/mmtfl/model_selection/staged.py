@@ -105,7 +105,7 @@ def _highest_between(mean: np.ndarray) -> np.ndarray:
     ends = np.maximum(mean[:-1], mean[1:])
     if len(mean) < 3:
         return np.full(len(ends), np.inf)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # a score that is not defined is minus infinity
         bend = np.abs(np.diff(mean, 2))
-    bend = np.concatenate([bend[:1], bend, bend[-1:]])
-    return ends + _CURVED * np.nan_to_num(np.fmax(bend[:-1], bend[1:]), nan=np.inf, posinf=np.inf)
+        bend = np.concatenate([bend[:1], bend, bend[-1:]])
+        return ends + _CURVED * np.nan_to_num(np.fmax(bend[:-1], bend[1:]), nan=np.inf, posinf=np.inf)

@@ -229,6 +229,13 @@ class SearchParameters(CrossValidationParameters, GridParameters):
         "Take the best mean score, or the strongest alpha whose score is within one standard error of it.",
         default="best",
     )
+    search: str = parameter(
+        choice("staged", "full"),
+        '"staged" scores some of the alphas of every (p, k), then all of those between which the choice may '
+        'be; "full" scores all of them. Grids of fewer than 24 alphas are always scored in full.',
+        default="staged",
+        remedy="Use 'staged' to choose, 'full' to see the score of every candidate.",
+    )
 
 
 # -- data ----------------------------------------------------------------------------------------------------

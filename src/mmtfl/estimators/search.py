@@ -31,6 +31,8 @@ from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
 from mmtfl.model_selection.cross_validation import (
     Candidates,
+    FoldScores,
+    MemberPath,
     Settings,
     choose,
     fold_scores,
@@ -43,12 +45,13 @@ from mmtfl.model_selection.metrics import Metric
 from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.scoring import TaskScorer, task_scorer
 from mmtfl.model_selection.splitting import TaskKFold
+from mmtfl.model_selection.staged import staged_scores
 from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book
 from mmtfl.solvers.distributed.placed import check_room
-from mmtfl.solvers.path import Path, solve_path
+from mmtfl.solvers.path import Path, Paths, solve_path
 from mmtfl.tasks.checks import check_task_labels
 from mmtfl.tasks.moments import bytes_folded, fold_rows
 from mmtfl.tasks.stored import StoredTasks
@@ -78,7 +81,7 @@ class Search(CrossValidationParameters, ThreadParameters):
     A kind of search lists its candidates and makes the last fit, on all rows.
     """
 
-    selection = "best"
+    selection, search = "best", "full"
 
     def _with_folds(self, model: Any, prepared: Prepared, X: Any, y: Any, task: Any) -> SearchPrepared:
         """Prepared data of a model, and their folds as positions in the tasks.
@@ -113,10 +116,17 @@ class Search(CrossValidationParameters, ThreadParameters):
 
     def _choose(
         self, prepared: SearchPrepared, candidates: Sequence[Candidates], settings: Settings, **options: Any
-    ) -> tuple[int, int]:
-        """Score the candidates on every fold, and choose: the position of a list and of a model in it."""
+    ) -> tuple[Candidates, int]:
+        """Score the candidates on every fold, and choose: a list of those tried, and the place in it."""
         tasks, folds = prepared.original_tasks(), prepared.folds
-        found = fold_scores(tasks, folds, candidates, settings, self.n_jobs, **options)
+
+        def score(lists: Sequence[Candidates], **stage: Any) -> FoldScores:
+            return fold_scores(tasks, folds, settings, lists, n_jobs=self.n_jobs, **options, **stage)
+
+        if self.search == "staged":
+            candidates, found = staged_scores(score, candidates, self.selection)
+        else:
+            found = score(candidates)
         scores = found.scores
         m, i = choose(scores, self.selection)
         self.cv_results_ = results_table(candidates, scores)
@@ -124,7 +134,7 @@ class Search(CrossValidationParameters, ThreadParameters):
             tasks, folds, found.by_task(m, i), settings, row_counts=prepared.row_counts
         )
         self.best_score_ = float(scores[m][i].mean())
-        return m, i
+        return candidates[m], i
 
 
 class TaskSearch(Search, ProductForm, SearchParameters):
@@ -211,10 +221,11 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         with one_blas_thread():
             problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
             paths = member_paths(problem, self._members(), self._alphas(), self.alpha_ratio)
-            m, i = self._choose(
+            chosen, i = self._choose(
                 prepared, paths, settings, verbose=self.verbose, engine=self.engine, kept=kept
             )
-            member, self.alphas_ = paths[m].member, paths[m].alphas
+            assert isinstance(chosen, MemberPath)
+            member, self.alphas_ = chosen.member, chosen.alphas
             path = self._path_on_all_rows(problem, member, self.alphas_, settings.tol)
         self.alpha_ = float(self.alphas_[i])
         self.best_p_ = float(member.p)
@@ -235,7 +246,9 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         with Progress("all rows", {"path": "path"}, "paths", shown=self.verbose > 0) as progress:
             progress.begin("path")
             report = partial(progress.reach, "path")
-            path = solve_path(problem, member, alphas, max_iter=self.max_iter, tol=tol, report=report)
+            path = Paths(problem).solve(
+                member, alphas, max_iter=self.max_iter, tol=tol, report=report, with_violations=True
+            )
             progress.finish("path")
         return path
 

@@ -2,9 +2,9 @@
 
     python benchmarks/staged_search.py [N_PROBLEMS]
 
-Every problem is searched twice with the default members, and once more for the score of the staged choice in the
-full table. Printed are both times, both choices, and by how much the staged choice scores less, in units of the
-standard error over folds of the best score.
+Every problem is searched with the default members in both ways. Printed are both times, both choices, and by
+how much the staged choice scores less, in units of the standard error over folds of the best score: as scored
+by each search itself, and as both are scored in the full table.
 """
 
 # ruff: noqa: E402 (the number of threads must be set before numpy is imported)
@@ -36,9 +36,7 @@ def problems() -> Iterator[tuple[str, Any]]:
     for seed in range(4):
         yield f"D1, 40 rows, seed {seed}", make_d1(n_samples=40, random_state=seed)
         yield f"D2, 40 rows, seed {seed}", make_d2(n_samples=40, random_state=seed)
-    for seed, (rows, d, tasks, noise, kept) in enumerate(
-        product(ROWS, FEATURES, TASKS, NOISES, INFORMATIVE)
-    ):
+    for seed, (rows, d, tasks, noise, kept) in enumerate(product(ROWS, FEATURES, TASKS, NOISES, INFORMATIVE)):
         words = f"{tasks} tasks, {rows} rows, {d} features, {kept} of them used, noise {noise:g}"
         yield words, make_tasks(tasks, rows, d, n_informative=kept, noise=noise, random_state=seed)
 

@@ -47,7 +47,6 @@ from mmtfl.model_selection.scoring import TaskScorer, task_scorer
 from mmtfl.model_selection.splitting import TaskKFold
 from mmtfl.model_selection.staged import staged_scores
 from mmtfl.objective.penalties import RowPenalty, make_penalty
-from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
 from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.checkpoint import Book
@@ -227,29 +226,28 @@ class TaskSearch(Search, ProductForm, SearchParameters):
             )
             assert isinstance(chosen, MemberPath)
             member, self.alphas_ = chosen.member, chosen.alphas
-            path = self._path_on_all_rows(problem, member, self.alphas_, settings.tol)
-        self.alpha_ = float(self.alphas_[i])
+            self.alpha_ = float(self.alphas_[i])
+            penalty, on_all_rows = member.at(self.alpha_), Paths(problem)
+            path = self._path_on_all_rows(on_all_rows, member, self.alphas_, settings.tol)
+            start, is_exact = on_all_rows.refined(penalty, path.coef(i).T)
         self.best_p_ = float(member.p)
         self.best_k_ = "log" if member.kind else float(member.k)
         self.path_ = path.scaled(prepared.column_scale, prepared.target_scale)
-        penalty = member.at(self.alpha_)
         solution = solve(
             problem,
             penalty,
-            start=path.coef(i).T,
+            start=start,
             **self._solver_options(),
-            polish=_POLISH,
+            polish=0 if is_exact else _POLISH,
             book=None if kept is None else Book(kept, "refit"),
         )
         return solution, penalty
 
-    def _path_on_all_rows(self, problem: Problem, member: RowPenalty, alphas: np.ndarray, tol: float) -> Path:
+    def _path_on_all_rows(self, paths: Paths, member: RowPenalty, alphas: np.ndarray, tol: float) -> Path:
         with Progress("all rows", {"path": "path"}, "paths", shown=self.verbose > 0) as progress:
             progress.begin("path")
             report = partial(progress.reach, "path")
-            path = Paths(problem).solve(
-                member, alphas, max_iter=self.max_iter, tol=tol, report=report, with_violations=True
-            )
+            path = paths.solve(member, alphas, max_iter=self.max_iter, tol=tol, report=report, certified=True)
             progress.finish("path")
         return path
 

@@ -146,10 +146,10 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         The member chosen; ``best_k_`` is "log" at the log edge.
     alpha_ : float
         The strength chosen.
-    alphas_ : ndarray of shape (n_alphas,)
-        Strengths tried for that member, largest first.
+    alphas_ : ndarray of shape (n_tried,)
+        Strengths scored for that member, largest first: all of them with ``search="full"``.
     cv_results_ : dict of ndarrays
-        One row per (p, k, alpha): p, k, alpha, mean_test_score, std_test_score, rank_test_score and a column
+        One row per (p, k, alpha) that was scored: p, k, alpha, mean_test_score, std_test_score, rank_test_score and a column
         per fold, ready for a frame. The score is that of ``scoring``; with None it is minus half the mean
         squared error (in units of each task's spread with ``scale_targets``), or minus the mean logistic
         loss.
@@ -163,7 +163,7 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         on one scale. NaN where it is not defined. The choice was made on these rows, which favours it a
         little.
     path_ : Path
-        Coefficients of the chosen member at all its alphas, on all rows.
+        Coefficients of the chosen member at ``alphas_``, on all rows.
     """
 
     def _check_parameters(self) -> None:
@@ -378,8 +378,8 @@ def path(
 class MMTFLRegressorCV(TaskSearch, TaskRegressor, FamilyParameters, CandidateParameters):
     """Multitask regression that chooses its strength and its member of the family by cross-validation.
 
-    For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part; the
-    best (p, k, alpha) is fitted on all rows.
+    For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part, in
+    stages (see ``search``); the best (p, k, alpha) is fitted on all rows.
 
     Examples
     --------
@@ -398,8 +398,8 @@ class MMTFLRegressorCV(TaskSearch, TaskRegressor, FamilyParameters, CandidatePar
 class MMTFLClassifierCV(TaskSearch, TaskClassifier, FamilyParameters, CandidateParameters):
     """Multitask classification that chooses its strength and its member of the family by cross-validation.
 
-    For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part; the
-    best (p, k, alpha) is fitted on all rows.
+    For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part, in
+    stages (see ``search``); the best (p, k, alpha) is fitted on all rows.
 
     Examples
     --------

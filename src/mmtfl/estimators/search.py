@@ -150,9 +150,9 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         Strengths scored for that member, largest first: all of them with ``search="full"``.
     cv_results_ : dict of ndarrays
         One row per (p, k, alpha) that was scored: p, k, alpha, mean_test_score, std_test_score,
-        rank_test_score and a column per fold, ready for a frame. The score is that of ``scoring``; with None it is minus half the mean
-        squared error (in units of each task's spread with ``scale_targets``), or minus the mean logistic
-        loss.
+        rank_test_score and a column per fold, ready for a frame. The score is that of ``scoring``; with None
+        it is minus half the mean squared error (in units of each task's spread with ``scale_targets``), or
+        minus the mean logistic loss.
     best_score_ : float
         Mean over folds of that score, of the choice. R^2, or accuracy and AUC, are in ``heldout_scores_``.
     heldout_scores_ : dict of ndarrays

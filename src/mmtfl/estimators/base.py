@@ -294,18 +294,31 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
     def _predict_at(self, X: Any, observation_task: np.ndarray | None) -> np.ndarray:
         if observation_task is None:
             return predict_all(X, self.coef_, self.intercept_)
-        if len(self.tasks_) == 1:  # the mean over one task is that task
-            return predict_all(X, self.coef_, self.intercept_)[:, 0]
         coef, intercept = self.coef_, self.intercept_
         if (observation_task == len(self.tasks_)).any():
             coef, intercept = self._with_unknown_task()
+        elif len(self.tasks_) == 1:
+            return predict_all(X, coef, intercept)[:, 0]
         return predict_rows(X, coef, intercept, observation_task)
 
     def _with_unknown_task(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return coefficients and intercepts with the mean over tasks added, for rows of an unknown task."""
-        fitted = self._has_part()
-        coef = np.vstack([self.coef_, self.coef_[fitted].mean(axis=0)])
-        return coef, np.append(self.intercept_, self.intercept_[fitted].mean())
+        """Return coefficients and intercepts with those for rows of an unknown task added."""
+        if self.unknown_task == "common":
+            coef, intercept = self._common_part()
+        else:
+            fitted = self._has_part()
+            coef, intercept = self.coef_[fitted].mean(axis=0), self.intercept_[fitted].mean()
+        return np.vstack([self.coef_, coef]), np.append(self.intercept_, intercept)
+
+    def _common_part(self) -> tuple[np.ndarray, float]:
+        """Return what the tasks scatter about, if the model has it."""
+        if "common_intercept_" not in vars(self):
+            raise ValueError(
+                "unknown_task='common' predicts new tasks by the common part, which this model has not: fit "
+                "MMTFLRegressor or MMTFLClassifier with pooling above 0 (above 0.5 for p = 1), or predict "
+                "them by the mean of all tasks with unknown_task='mean'."
+            )
+        return self.common_, self.common_intercept_
 
     def _mean_score(self, y: Any, y_pred: np.ndarray, labels: np.ndarray | None, weights: Any) -> float:
         if n_dimensions(y) == 2:

@@ -256,7 +256,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         X, feature_names = self._read_design(X, reset=False)
         observation_task = None
         if labels is not None:
-            labels = check_task_labels(labels, X.shape[0], name=name)
+            labels = check_task_labels(labels, X.shape[0], name=name, remedy=self._of_missing_labels())
             observation_task = locate_tasks(labels, self.tasks_, unknown=self.unknown_task)
         elif not self._predicts_matrix:
             observation_task = self._only_task(X.shape[0])
@@ -280,6 +280,15 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         """Return the names of the features that some task uses."""
         names = self._feature_names()
         return {names[j] for j in np.flatnonzero(self.coef_.any(axis=0))}
+
+    def _of_missing_labels(self) -> str:
+        """Say what to do about a row to predict that has no label."""
+        if self.unknown_task == "error":
+            return "Drop these rows or fill in a label."
+        return (
+            "Fill in a label. A missing one is not taken for a new task: if it is one, give it a name, and "
+            f"unknown_task={self.unknown_task!r} predicts it."
+        )
 
     def _only_task(self, n_rows: int) -> np.ndarray:
         """Return the position of the task of rows without labels, if there is one task."""
@@ -339,6 +348,10 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
     def _sizes(self) -> dict[str, np.ndarray]:
         """Return the columns of the summary that say how large a feature is; the first one orders it."""
         raise TypeError("a kind of model says how large a feature is")
+
+    def _common_columns(self) -> dict[str, np.ndarray]:
+        """Return what the tasks scatter about and how far, for the summary; empty without a common part."""
+        return {}
 
     def _counted(self) -> np.ndarray:
         """Return which tasks count in the number of tasks that use a feature, (n_tasks,)."""

@@ -50,7 +50,9 @@ class ProductForm(TaskModel):
 
         What is shared is held: the new task's coefficients are penalised by how far they are from
         ``common_`` (from zero without ``pooling``), each in units of ``c_``, with the strength of the fit;
-        features that no fitted task uses stay unused. The intercept is free.
+        features that no fitted task uses stay unused. The intercept is drawn to the mean of the fitted
+        tasks' intercepts as strongly as these, and the noise, suggest: by a row's weight times (variance of
+        the noise) / (variance of the intercepts), which many rows outweigh.
 
         Parameters
         ----------
@@ -76,7 +78,7 @@ class ProductForm(TaskModel):
         >>> rng = np.random.default_rng(0)
         >>> X, task = rng.normal(size=(70, 3)), np.repeat(["a", "b", "c", "d"], [20, 20, 20, 10])
         >>> y = X @ [2.0, -1.0, 0.0] + 0.1 * rng.normal(size=70)
-        >>> model = MMTFLRegressor(p=2, k=1, alpha=0.02, pooling=0.9).fit(X[:60], y[:60], task=task[:60])
+        >>> model = MMTFLRegressor(p=2, k=1, alpha=0.002, pooling=0.9).fit(X[:60], y[:60], task=task[:60])
         >>> more = model.add_task(X[60:], y[60:], task="d")
         >>> more.tasks_.tolist(), more.coef_[-1].round(1).tolist()
         (['a', 'b', 'c', 'd'], [2.0, -1.0, 0.0])
@@ -87,9 +89,7 @@ class ProductForm(TaskModel):
     def _fitted_penalty(self) -> RowPenalty:
         """Return the penalty that the coefficients minimise."""
         learned = {"p": "best_p_", "k": "best_k_", "alpha": "alpha_", "pooling": "best_pooling_"}
-        numbers = {
-            name: getattr(self, found, getattr(self, name, 0.0)) for name, found in learned.items()
-        }
+        numbers = {name: getattr(self, found, getattr(self, name, 0.0)) for name, found in learned.items()}
         return make_penalty(**numbers, **self._penalty_numbers())
 
     def _solver_options(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class ProductForm(TaskModel):
         self.c_ = penalty.shared_part(solution.A)
         self.common_ = prepared.common_to_original(penalty.common_part(solution.A))
         self.mean_size_ = float(prepared.task_weights.mean())
-        vars(self).pop("common_intercept_", None)  # of an earlier fit
+        self.__dict__.pop("common_intercept_", None)  # of an earlier fit
         if penalty.is_centred:
             beyond = prepared.task_means(A - self.common_[:, None]) + self.intercept_
             self.common_intercept_ = float(np.average(beyond, weights=prepared.task_weights))
@@ -125,6 +125,12 @@ class ProductForm(TaskModel):
 
     def _sizes(self) -> dict[str, np.ndarray]:
         return {"c": self.c_}
+
+    def _common_columns(self) -> dict[str, np.ndarray]:
+        if "common_intercept_" not in vars(self):
+            return {}
+        beside = self.coef_[self._counted()] - self.common_
+        return {"common": self.common_, "scatter": np.sqrt(np.mean(beside**2, axis=0))}
 
 
 class FamilyMember(WarmStart, ProductForm, FamilyParameters, MemberParameters):

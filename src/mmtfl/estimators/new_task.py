@@ -3,6 +3,10 @@
 With c and the common part m of eq. (10) held, the new task's coefficients a minimise its loss plus
 ``sum_j w_j |a_j - m_j|^p``, where w_j = gamma1 c_j^-p is the weight that Algorithm 1 gives the feature. n of
 the loss is that of the fit, so that a row weighs as much as it did there.
+
+A few rows say little of an intercept, and the fitted tasks say how far intercepts lie apart: the new one is
+drawn to their mean, as a random intercept of a mixed model is. That takes one more row, at x = 0, with the
+mean intercept as its target and a weight of (variance of the noise) / (variance of the intercepts).
 """
 
 from __future__ import annotations
@@ -13,7 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.optimize import brentq
+from scipy.special import expit
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 
@@ -34,22 +41,88 @@ from mmtfl.tasks.wording import show
 __all__ = ["with_new_task"]
 
 _POLISH = 20  # passes; the answer is then that of the problem, not of where it started
+_FEWEST = 3  # tasks; more are needed to tell how intercepts scatter
+_MOST = 1e6  # rows: an intercept that is the same in all tasks
 
 
 def with_new_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any) -> Any:
     """Return a copy of a fitted model of the family with one more task; see `ProductForm.add_task`."""
-    penalty = _penalty_of(model)
+    shared = Shared.of(model)
     tasks = _read_task(model, X, y, task, sample_weight)
-    unit = float(target_spread(tasks)[0]) if model.target_scale_ is not None else 1.0
-    columns = np.ones(tasks.n_features) if model.column_scale_ is None else model.column_scale_
-    fitted = ~np.isin(model.tasks_, [*_added(model), *getattr(model, "base_rate_tasks_", ())])
-    units = 1.0 if model.target_scale_ is None else model.target_scale_[fitted]
-    common = model.common_ * columns / np.mean(units)
-    weights = penalty.weights(model.coef_[fitted].T * columns[:, None] / units)
-    weights = np.where(model.c_ > 0.0, weights, np.inf)  # what no task uses stays unused
-    found = _solve_about(model, tasks.with_y(tasks.y / unit), common, RowPower(penalty.p, weights, np.inf))
-    a = (common + found.A[:, 0]) * unit / columns
+    anchor = shared.intercept_rows(model)
+    if not len(anchor[1]):
+        _check_both_classes(model, tasks)
+    unit = 1.0 if model.target_scale_ is None else float(target_spread(tasks)[0])
+    scaled = tasks.with_y(tasks.y / unit)
+    found = _solve_about(model, _with_rows_at_zero(scaled, *anchor), shared)
+    a = (shared.common + found.A[:, 0]) * unit / shared.columns
     return _widened(model, tasks, a, float(found.intercept[0]) * unit, unit)
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What is held of a fitted model, in the units of its solver.
+
+    Attributes
+    ----------
+    penalty : RowPower
+        sum_j w_j |a_j - m_j|^p on what a new task has beside the common part.
+    common : ndarray of shape (n_features,)
+        m.
+    columns : ndarray of shape (n_features,)
+        What the columns of X are divided by.
+    intercept : ndarray of shape (n_fitted,)
+        Intercepts of the tasks that were fitted together.
+    sizes : ndarray of shape (n_fitted,)
+        Their numbers of rows.
+    noise : float
+        Mean squared residual of these tasks, where the loss is quadratic.
+    """
+
+    penalty: RowPower
+    common: np.ndarray
+    columns: np.ndarray
+    intercept: np.ndarray
+    sizes: np.ndarray
+    noise: float
+
+    @classmethod
+    def of(cls, model: Any) -> Shared:
+        """Read a fitted model."""
+        penalty = _penalty_of(model)
+        columns = np.ones(len(model.c_)) if model.column_scale_ is None else model.column_scale_
+        fitted = ~np.isin(model.tasks_, [*_added(model), *getattr(model, "base_rate_tasks_", ())])
+        unit = np.ones(len(fitted)) if model.target_scale_ is None else model.target_scale_
+        A = model.coef_[fitted].T * columns[:, None] / unit[fitted]
+        weights = np.where(model.c_ > 0.0, penalty.weights(A), np.inf)  # what no task uses stays unused
+        return cls(
+            RowPower(penalty.p, weights, np.inf),
+            model.common_ * columns / unit[fitted].mean(),
+            columns,
+            (model.intercept_ / unit)[fitted],
+            model.task_sizes_[fitted],
+            2.0 * (model.objective_ - penalty.value(A)) / np.count_nonzero(fitted),
+        )
+
+    def intercept_rows(self, model: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return targets and weights of rows at x = 0 that stand for the intercepts of the other tasks.
+
+        There are none if the model has no intercepts, or if three tasks or fewer tell how they scatter.
+        """
+        none = np.empty(0), np.empty(0)
+        if not model.fit_intercept or len(self.intercept) <= _FEWEST:
+            return none
+        mean = float(np.average(self.intercept, weights=self.sizes))
+        # the mean of the variance given what the tasks show, which few tasks hardly bound from above
+        spread = float(np.sum((self.intercept - self.intercept.mean()) ** 2)) / (
+            len(self.intercept) - _FEWEST
+        )
+        if is_classifier(model):
+            rate = np.array([expit(-mean), expit(mean)])
+            weights = rate / max(spread * rate.prod(), 1.0 / _MOST)
+            return np.array([-1.0, 1.0]), weights
+        weight = min(self.noise / spread, _MOST) if spread > 0.0 else _MOST
+        return (np.array([mean]), np.array([weight])) if weight > 0.0 else none
 
 
 def _penalty_of(model: Any) -> RowPenalty:
@@ -115,14 +188,22 @@ def _separate_label(model: Any, X: Any, task: Any) -> tuple[Any, Any]:
 
 
 def _signs(model: Any, tasks: Tasks, classes: np.ndarray) -> np.ndarray:
-    """Encode the classes of the new task, which must be both of those of the fit, as -1 and +1."""
+    """Encode the classes of the new task, which must be those of the fit, as -1 and +1."""
     found = classes[np.unique(tasks.y).astype(np.intp)]
-    if len(found) != 2 or not np.array_equal(found, model.classes_):
+    if not np.isin(found, model.classes_).all():
         raise ValueError(
-            f"The new task has the {'class' if len(found) == 1 else 'classes'} {first_few(found)}, and needs "
-            f"rows of both of the fit: {first_few(model.classes_)}."
+            f"The new task has the classes {first_few(found)}, and the model knows "
+            f"{first_few(model.classes_)}: use the classes of the fit."
         )
     return np.where(classes[tasks.y.astype(np.intp)] == model.classes_[1], 1.0, -1.0)
+
+
+def _check_both_classes(model: Any, tasks: Tasks) -> None:
+    if is_classifier(model) and np.ptp(tasks.y) == 0.0:
+        raise ValueError(
+            "The new task has a single class, and the model has too few tasks to tell how common the other "
+            "one is: add rows of both classes."
+        )
 
 
 # -- the problem of one task ---------------------------------------------------------------------------------
@@ -170,17 +251,29 @@ class Offset(Loss):
         return float(brentq(slope, low.min(), high.max(), xtol=1e-12))
 
 
-def _solve_about(model: Any, tasks: Tasks, common: np.ndarray, penalty: RowPower) -> Solution:
+def _with_rows_at_zero(tasks: Tasks, y: np.ndarray, weights: np.ndarray) -> Tasks:
+    """Add rows whose features are all zero to the only task."""
+    own = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
+    zeros = np.zeros((len(y), tasks.n_features), dtype=tasks.X.dtype)
+    stacked = sparse.vstack([tasks.X, zeros], format="csr") if sparse.issparse(tasks.X) else None
+    return Tasks.from_rows(
+        np.vstack([tasks.X, zeros]) if stacked is None else stacked,
+        np.concatenate([tasks.y, y]),
+        sample_weight=np.concatenate([own, weights]),
+    )
+
+
+def _solve_about(model: Any, tasks: Tasks, shared: Shared) -> Solution:
     """Solve for what the task has beside the common part."""
     scale = {"column_scale": model.column_scale_, "fit_intercept": model.fit_intercept}
-    loss, known = model._loss, Design(tasks, **scale).predict(common[:, None])
+    loss, known = model._loss, Design(tasks, **scale).predict(shared.common[:, None])
     if loss.is_quadratic:
         tasks = tasks.with_y(tasks.y - known)
     elif known.any():
         loss = Offset(loss, known)
     problem = Problem(Design(tasks, mean_size=_mean_size(model), **scale), loss)
     limits = {"max_iter": model.max_iter, "tol": model.tol, "polish": _POLISH}
-    solution = solve(problem, penalty, **limits)
+    solution = solve(problem, shared.penalty, **limits)
     if not solution.converged:
         message = (
             f"The new task's fit stopped after {solution.n_iter} passes at a violation of "

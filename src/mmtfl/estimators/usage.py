@@ -155,6 +155,9 @@ class ShowsSharing:
             One row per feature, largest ``c`` first:
 
             - feature, c;
+            - common and scatter, where the model has a common part (``pooling``): what the tasks'
+              coefficients scatter about, and the root mean square over the tasks of their distance from it,
+              both in the units of the data;
             - n_tasks: how many tasks use it;
             - kind: "shared" (used by all tasks that could use it), "partial" (by at least two, but not all),
               "single" (by one) or "none";
@@ -170,7 +173,7 @@ class ShowsSharing:
         per_sd = np.full(len(order), np.nan) if use.per_sd is None else use.per_sd.mean
         columns = {
             "feature": [names[j] for j in order],
-            **{name: size[order] for name, size in sizes.items()},
+            **{name: size[order] for name, size in (sizes | model._common_columns()).items()},
             "n_tasks": use.n_tasks[order],
             "kind": use.kind[order].tolist(),
             "mean_coef": use.coef.mean[order],

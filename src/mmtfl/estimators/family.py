@@ -78,7 +78,7 @@ class ProductForm(TaskModel):
         >>> rng = np.random.default_rng(0)
         >>> X, task = rng.normal(size=(70, 3)), np.repeat(["a", "b", "c", "d"], [20, 20, 20, 10])
         >>> y = X @ [2.0, -1.0, 0.0] + 0.1 * rng.normal(size=70)
-        >>> model = MMTFLRegressor(p=2, k=1, alpha=0.002, pooling=0.9).fit(X[:60], y[:60], task=task[:60])
+        >>> model = MMTFLRegressor(p=2, k=1, alpha=0.01, pooling=0.9).fit(X[:60], y[:60], task=task[:60])
         >>> more = model.add_task(X[60:], y[60:], task="d")
         >>> more.tasks_.tolist(), more.coef_[-1].round(1).tolist()
         (['a', 'b', 'c', 'd'], [2.0, -1.0, 0.0])

@@ -1,4 +1,4 @@
-"""Validation on tasks that the fit has not seen: how well will this do at the next hospital?"""
+"""Validation on tasks that the fit has not seen, which says what to expect at the next hospital."""
 
 from __future__ import annotations
 
@@ -131,8 +131,9 @@ def leave_task_out_scores(
     Returns
     -------
     table : dict of ndarrays
-        One row per task, ready for a frame: task, n_rows and score. R^2 is beside the mean of the task itself,
-        which a model that has not seen the task does not know: it is often negative where intercepts differ.
+        One row per task, ready for a frame: task, n_rows and score. R^2 is beside the mean of the task
+        itself, which a model that has not seen the task does not know: it is often negative where intercepts
+        differ.
 
     Examples
     --------

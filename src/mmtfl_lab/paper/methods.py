@@ -14,6 +14,7 @@ from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegre
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.estimators.two_strengths import DirtyClassifier, DirtyRegressor, RobustClassifier, RobustRegressor
 from mmtfl.report.pooled import fit_pooled
+from mmtfl_lab.paper import sharing_values
 from mmtfl_lab.paper.data_sets import Fold, Part, Split
 
 MEMBERS = {"mmtfl22": (2, 2), "mmtfl11": (1, 1), "mmtfl21": (2, 1), "mmtfl12": (1, 2)}
@@ -68,13 +69,21 @@ class Fitted:
 Fit = Callable[[Split, bool, Mapping[str, Any], Grid], Fitted]
 
 
+def _always(classify: bool) -> str | None:
+    return None
+
+
 @dataclass(frozen=True)
 class Method:
-    """A method of the experiments, which is a column of Table 2."""
+    """A method of the experiments; those of the paper are columns of Table 2.
+
+    `why_not` says why it cannot be run, for classes or for numbers; None if it can.
+    """
 
     name: str
     title: str
     fit: Fit
+    why_not: Callable[[bool], str | None] = _always
 
 
 def _response(model: Any, classify: bool) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
@@ -156,6 +165,57 @@ def _pooled_with_intercepts(split: Split, classify: bool, options: Mapping, grid
     return Fitted(predict, model.unit[:, None] * model.coef, {"p": model.p, "alpha": model.alpha})
 
 
+def _centred(members: Any, split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    """The family with a common part, whose pooling the folds choose too."""
+    poolings = sharing_values.POOLINGS
+    if members == _DATA_SHARED:  # with the weight that its authors propose, and others about it
+        root = np.sqrt(len(np.unique(split.train.task)))
+        poolings = (0.7, float(root / (1.0 + root)), 0.98)
+    model = sharing_values.fit_centred(split, classify, options, grid, members=members, poolings=poolings)
+    chosen = {name: getattr(model, name) for name in ("p", "k", "pooling", "alpha")}
+    return Fitted(_response(model, classify), model.coef_, chosen)
+
+
+def _boosting(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    """Boosted trees, which have no coefficients."""
+    predict, chosen = sharing_values.fit_boosting(split, classify, grid.folds)
+    return Fitted(predict, np.zeros((1, split.train.X.shape[1])), chosen)
+
+
+def _pretrained_lasso(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    predict, chosen = sharing_values.fit_pretrained_lasso(split, options, grid.folds)
+    labels, unit = np.unique(split.train.task), np.eye(split.train.X.shape[1])
+    at_zero = predict(0.0 * unit[:1].repeat(len(labels), axis=0), labels)
+    rows = [predict(unit, np.repeat(label, len(unit))) for label in labels]
+    return Fitted(predict, np.array(rows) - at_zero[:, None], chosen)
+
+
+def _common_part(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    """What the tasks scatter about, for tasks that are not among them."""
+    poolings = sharing_values.NEW_TASK_POOLINGS
+    members = tuple(MEMBERS.values())
+    model = sharing_values.fit_centred(split, classify, options, grid, members=members, poolings=poolings)
+    model.set_params(unknown_task="common")
+    return Fitted(_response(model, classify), model.common_[None], {"pooling": model.pooling})
+
+
+def _mean_of_tasks(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    """The mean of the tasks' models, for tasks that are not among them."""
+    search = MMTFLClassifierCV if classify else MMTFLRegressorCV
+    tuning: dict[str, Any] = {"alphas": grid.alphas, "alpha_ratio": grid.alpha_ratio, "tol": grid.tol}
+    folds = split.folds(grid.folds_to_choose(split.train))
+    model = search(pk=tuple(MEMBERS.values()), cv=folds, unknown_task="mean", **tuning, **options)
+    model.fit(split.train.X, split.train.y, task=split.train.task)
+    return Fitted(_response(model, classify), model.coef_.mean(axis=0)[None], {"p": model.best_p_})
+
+
+def _one_for_all(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    """The pooled model, whatever the task."""
+    found = _pooled(split, classify, options, grid)
+    some = split.train.task[:1]
+    return Fitted(lambda X, task: found.predict(X, some.repeat(len(X))), found.coef, found.chosen)
+
+
 def _member(name: str, p: int, k: int) -> Method:
     return Method(name, f"MMTFL({p},{k})", partial(_family, (p, k)))
 
@@ -168,9 +228,26 @@ _ALL = [
     Method("auto", "MMTFL(auto)", partial(_family, tuple(MEMBERS.values()))),
     Method("pooled", "Pooled", _pooled),
 ]
-METHODS = {method.name: method for method in _ALL}
+_DATA_SHARED = ((1, np.inf),)
+_MORE = [
+    Method("centred", "Centred", partial(_centred, tuple(MEMBERS.values()))),
+    Method("datashared", "Data-shared lasso", partial(_centred, _DATA_SHARED)),
+    Method("pretrained", "Pretrained lasso", _pretrained_lasso, sharing_values.no_pretrained_lasso),
+    Method("boosting", "Boosted trees", _boosting),
+]
+IN_THE_PAPER = tuple(method.name for method in _ALL)  # with STL, auto and pooled beside them
+METHODS = {method.name: method for method in (*_ALL, *_MORE)}
 # on anybody's table the pooled model is given every task's intercept; the experiments' has one
 COMPARED = {**METHODS, "pooled": Method("pooled", "Pooled, own intercepts", _pooled_with_intercepts)}
+# for tasks without a row in training
+FOR_NEW_TASKS = {
+    method.name: method
+    for method in (
+        Method("common", "Common part", _common_part),
+        Method("mean", "Mean of the tasks", _mean_of_tasks),
+        Method("pooled", "Pooled", _one_for_all),
+    )
+}
 
 
 # -- the single-task baseline, tuned fairly: ridge or lasso for every task, each with its own strength -------

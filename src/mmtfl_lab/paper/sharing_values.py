@@ -1,0 +1,152 @@
+"""Methods that share values between tasks, and boosting, which draws no straight lines.
+
+`centred` is the family with a common part, `datashared` its edge (1, inf), the data-shared lasso. The
+pretrained lasso is that of the package `ptlasso`, where it is installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+from mmtfl.errors import require
+from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
+from mmtfl.estimators.search import path
+from mmtfl_lab.paper.data_sets import Part, Split
+
+POOLINGS = (0.0, 0.9, 0.98)  # of the centred method
+NEW_TASK_POOLINGS = (0.9, 0.98, 0.998)  # where it must have a common part
+LEAVES = (4, 16)  # of a tree
+TREES = 150
+MOST_CATEGORIES = 255  # of scikit-learn's boosting
+PRETRAINING = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+Predict = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def fit_centred(
+    split: Split,
+    classify: bool,
+    options: Mapping[str, Any],
+    grid: Any,
+    *,
+    members: Sequence,
+    poolings: Sequence,
+) -> Any:
+    """Choose (p, k), pooling and alpha by the held-out loss of the folds, and fit all training rows."""
+    train, folds = split.train, split.folds(grid.folds)
+    loss = _held_out_loss(split, classify, options)
+    known = {**options, "loss": "logistic" if classify else "squared", "tol": grid.tol}
+    best: tuple[float, dict[str, Any]] = np.inf, {}
+    for (p, k), pooling in ((member, pooling) for member in members for pooling in poolings):
+        candidate = {"p": p, "k": k, "pooling": pooling}
+        ends = {"alphas": grid.alphas, "alpha_ratio": grid.alpha_ratio}
+        alphas = path(train.X, train.y, train.task, **candidate, **ends, **{**known, "tol": 0.1}).alphas
+        losses = sum(
+            loss(test, z) for test, z in _predictions_on(train, folds, alphas=alphas, **candidate, **known)
+        )
+        i = int(np.argmin(losses))
+        if losses[i] < best[0]:
+            best = float(losses[i]), {**candidate, "alpha": float(alphas[i])}
+    kind = MMTFLClassifier if classify else MMTFLRegressor
+    return kind(**best[1], **options, tol=grid.tol / 1000).fit(train.X, train.y, task=train.task)
+
+
+def _predictions_on(
+    train: Part, folds: Sequence, *, alphas: np.ndarray, **options: Any
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Test rows of each fold, and their predictions at every strength, (n_alphas, n_test)."""
+    code = np.unique(train.task, return_inverse=True)[1]
+    for rows, test in folds:
+        found = path(train.X[rows], train.y[rows], train.task[rows], alphas=alphas, **options)
+        own = code[test]
+        yield test, np.array([
+            np.einsum("ij,ij->i", train.X[test], found.coef(i)[own]) + found.intercepts[i][own]
+            for i in range(len(alphas))
+        ])  # fmt: skip
+
+
+def _held_out_loss(split: Split, classify: bool, options: Mapping[str, Any]) -> Callable:
+    """Return the function of rows and predictions (n_candidates, n_rows) that gives each candidate's loss."""
+    train = split.train
+    code = np.unique(train.task, return_inverse=True)[1]
+    unit = np.ones(int(code.max()) + 1)
+    if options.get("scale_targets") and not split.one_unit:
+        unit = np.array([train.y[code == t].std() or 1.0 for t in range(len(unit))])
+
+    def loss(rows: np.ndarray, z: np.ndarray) -> np.ndarray:
+        if classify:
+            return np.logaddexp(0.0, np.where(train.y[rows] > 0, -z, z)).sum(axis=1)
+        return (((train.y[rows] - z) / unit[code[rows]]) ** 2).sum(axis=1)
+
+    return loss
+
+
+# -- boosting ------------------------------------------------------------------------------------------------
+
+
+def fit_boosting(split: Split, classify: bool, n_folds: int) -> tuple[Predict, dict[str, Any]]:
+    """scikit-learn's boosted trees with the task as a category; size and number of trees by the folds."""
+    train, folds = split.train, split.folds(n_folds)
+    labels = np.unique(train.task)
+    kind = HistGradientBoostingClassifier if classify else HistGradientBoostingRegressor
+    as_category = [train.X.shape[1]] if len(labels) <= MOST_CATEGORIES else None
+
+    def table(X: np.ndarray, task: np.ndarray) -> np.ndarray:
+        return np.column_stack([X, np.searchsorted(labels, task)])
+
+    def model(n_leaves: int, n_trees: int) -> Any:
+        return kind(
+            max_leaf_nodes=n_leaves, max_iter=n_trees, categorical_features=as_category, early_stopping=False,
+            random_state=0,
+        )  # fmt: skip
+
+    Z, losses = table(train.X, train.task), np.zeros((len(LEAVES), TREES))
+    loss = _held_out_loss(split, classify, {"scale_targets": not split.one_unit})
+    for row, n_leaves in enumerate(LEAVES):
+        for rows, test in folds:
+            fitted = model(n_leaves, TREES).fit(Z[rows], train.y[rows])
+            staged = fitted.staged_decision_function if classify else fitted.staged_predict
+            losses[row] += loss(test, np.array([np.ravel(z) for z in staged(Z[test])]))
+    best = divmod(int(np.argmin(losses)), TREES)
+    chosen = {"leaves": LEAVES[best[0]], "trees": best[1] + 1}
+    final = model(chosen["leaves"], chosen["trees"]).fit(Z, train.y)
+    answer = final.decision_function if classify else final.predict
+    return lambda X, task: np.ravel(answer(table(X, task))), chosen
+
+
+# -- the pretrained lasso ------------------------------------------------------------------------------------
+
+
+def no_pretrained_lasso(classify: bool) -> str | None:
+    """Say why the pretrained lasso cannot be run; None if it can."""
+    if find_spec("ptlasso") is None:
+        return "the package ptlasso is not installed"
+    return "ptlasso is run for numbers only" if classify else None
+
+
+def fit_pretrained_lasso(
+    split: Split, options: Mapping[str, Any], n_folds: int
+) -> tuple[Predict, dict[str, Any]]:
+    """The pretrained lasso of `ptlasso`, whose own folds choose how much is pretrained."""
+    train = split.train
+    labels, code = np.unique(train.task, return_inverse=True)
+    spread = train.X.std(axis=0) if options.get("standardize") else np.ones(train.X.shape[1])
+    spread[spread == 0.0] = 1.0
+    unit = np.ones(len(labels))
+    if options.get("scale_targets") and not split.one_unit:
+        unit = np.array([train.y[code == t].std() or 1.0 for t in range(len(labels))])
+    model = require("ptlasso").PretrainedLassoCV(
+        alphas=list(PRETRAINING), cv=n_folds, fit_intercept=options.get("fit_intercept", True)
+    )
+    model.fit(train.X / spread, train.y / unit[code], code)
+
+    def predict(X: np.ndarray, task: np.ndarray) -> np.ndarray:
+        own = np.searchsorted(labels, task)
+        return np.asarray(model.predict(X / spread, own)) * unit[own]
+
+    return predict, {"pretraining": float(model.alpha_)}

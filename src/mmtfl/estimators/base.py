@@ -323,9 +323,9 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         """Return what the tasks scatter about, if the model has it."""
         if "common_intercept_" not in vars(self):
             raise ValueError(
-                "unknown_task='common' predicts new tasks by the common part, which this model has not: fit "
-                "MMTFLRegressor or MMTFLClassifier with pooling above 0 (above 0.5 for p = 1), or predict "
-                "them by the mean of all tasks with unknown_task='mean'."
+                "This model has no common part: fit MMTFLRegressor or MMTFLClassifier with pooling above 0 "
+                "(above 0.5 for p = 1). New tasks can also be predicted by the mean of all tasks, with "
+                "unknown_task='mean'."
             )
         return self.common_, self.common_intercept_
 

@@ -13,6 +13,7 @@ from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV, path
 from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.estimators.two_strengths import DirtyClassifier, DirtyRegressor, RobustClassifier, RobustRegressor
+from mmtfl.persistence.json_values import plain
 from mmtfl.report.pooled import fit_pooled
 from mmtfl_lab.paper import sharing_values
 from mmtfl_lab.paper.data_sets import Fold, Part, Split
@@ -172,8 +173,8 @@ def _centred(members: Any, split: Split, classify: bool, options: Mapping, grid:
         root = np.sqrt(len(np.unique(split.train.task)))
         poolings = (0.7, float(root / (1.0 + root)), 0.98)
     model = sharing_values.fit_centred(split, classify, options, grid, members=members, poolings=poolings)
-    chosen = {name: getattr(model, name) for name in ("p", "k", "pooling", "alpha")}
-    return Fitted(_response(model, classify), model.coef_, chosen)
+    chosen = {name: getattr(model, name) for name in ("p", "pooling", "alpha")}
+    return Fitted(_response(model, classify), model.coef_, {**chosen, "k": plain(model.k)})
 
 
 def _boosting(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:

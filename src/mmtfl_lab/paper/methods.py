@@ -179,7 +179,7 @@ def _centred(members: Any, split: Split, classify: bool, options: Mapping, grid:
 
 def _boosting(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
     """Boosted trees, which have no coefficients."""
-    predict, chosen = sharing_values.fit_boosting(split, classify, grid.folds)
+    predict, chosen = sharing_values.fit_boosting(split, classify, options, grid.folds)
     return Fitted(predict, np.zeros((1, split.train.X.shape[1])), chosen)
 
 

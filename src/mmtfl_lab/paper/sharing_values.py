@@ -74,9 +74,7 @@ def _held_out_loss(split: Split, classify: bool, options: Mapping[str, Any]) -> 
     """Return the function of rows and predictions (n_candidates, n_rows) that gives each candidate's loss."""
     train = split.train
     code = np.unique(train.task, return_inverse=True)[1]
-    unit = np.ones(int(code.max()) + 1)
-    if options.get("scale_targets") and not split.one_unit:
-        unit = np.array([train.y[code == t].std() or 1.0 for t in range(len(unit))])
+    unit = _centre_and_unit(split, options)[1]
 
     def loss(rows: np.ndarray, z: np.ndarray) -> np.ndarray:
         if classify:
@@ -86,13 +84,26 @@ def _held_out_loss(split: Split, classify: bool, options: Mapping[str, Any]) -> 
     return loss
 
 
+def _centre_and_unit(split: Split, options: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and spread of each task's targets; 0 and 1 where they are not to be scaled."""
+    labels, code = np.unique(split.train.task, return_inverse=True)
+    if not options.get("scale_targets") or split.one_unit:
+        return np.zeros(len(labels)), np.ones(len(labels))
+    own = [split.train.y[code == t] for t in range(len(labels))]
+    return np.array([y.mean() for y in own]), np.array([y.std() or 1.0 for y in own])
+
+
 # -- boosting ------------------------------------------------------------------------------------------------
 
 
-def fit_boosting(split: Split, classify: bool, n_folds: int) -> tuple[Predict, dict[str, Any]]:
+def fit_boosting(
+    split: Split, classify: bool, options: Mapping[str, Any], n_folds: int
+) -> tuple[Predict, dict[str, Any]]:
     """scikit-learn's boosted trees with the task as a category; size and number of trees by the folds."""
     train, folds = split.train, split.folds(n_folds)
-    labels = np.unique(train.task)
+    labels, code = np.unique(train.task, return_inverse=True)
+    centre, unit = _centre_and_unit(split, {} if classify else options)
+    y = train.y if classify else (train.y - centre[code]) / unit[code]
     kind = HistGradientBoostingClassifier if classify else HistGradientBoostingRegressor
     as_category = [train.X.shape[1]] if len(labels) <= MOST_CATEGORIES else None
 
@@ -106,17 +117,24 @@ def fit_boosting(split: Split, classify: bool, n_folds: int) -> tuple[Predict, d
         )  # fmt: skip
 
     Z, losses = table(train.X, train.task), np.zeros((len(LEAVES), TREES))
-    loss = _held_out_loss(split, classify, {"scale_targets": not split.one_unit})
+    loss = _held_out_loss(split, classify, options)
     for row, n_leaves in enumerate(LEAVES):
         for rows, test in folds:
-            fitted = model(n_leaves, TREES).fit(Z[rows], train.y[rows])
+            fitted = model(n_leaves, TREES).fit(Z[rows], y[rows])
             staged = fitted.staged_decision_function if classify else fitted.staged_predict
-            losses[row] += loss(test, np.array([np.ravel(z) for z in staged(Z[test])]))
+            own = code[test]
+            z = np.array([np.ravel(z) for z in staged(Z[test])])
+            losses[row] += loss(test, z * unit[own] + centre[own])
     best = divmod(int(np.argmin(losses)), TREES)
     chosen = {"leaves": LEAVES[best[0]], "trees": best[1] + 1}
-    final = model(chosen["leaves"], chosen["trees"]).fit(Z, train.y)
+    final = model(chosen["leaves"], chosen["trees"]).fit(Z, y)
     answer = final.decision_function if classify else final.predict
-    return lambda X, task: np.ravel(answer(table(X, task))), chosen
+
+    def predict(X: np.ndarray, task: np.ndarray) -> np.ndarray:
+        own = np.searchsorted(labels, task)
+        return np.ravel(answer(table(X, task))) * unit[own] + centre[own]
+
+    return predict, chosen
 
 
 # -- the pretrained lasso ------------------------------------------------------------------------------------
@@ -137,16 +155,14 @@ def fit_pretrained_lasso(
     labels, code = np.unique(train.task, return_inverse=True)
     spread = train.X.std(axis=0) if options.get("standardize") else np.ones(train.X.shape[1])
     spread[spread == 0.0] = 1.0
-    unit = np.ones(len(labels))
-    if options.get("scale_targets") and not split.one_unit:
-        unit = np.array([train.y[code == t].std() or 1.0 for t in range(len(labels))])
+    centre, unit = _centre_and_unit(split, options)
     model = require("ptlasso").PretrainedLassoCV(
         alphas=list(PRETRAINING), cv=n_folds, fit_intercept=options.get("fit_intercept", True)
     )
-    model.fit(train.X / spread, train.y / unit[code], code)
+    model.fit(train.X / spread, (train.y - centre[code]) / unit[code], code)
 
     def predict(X: np.ndarray, task: np.ndarray) -> np.ndarray:
         own = np.searchsorted(labels, task)
-        return np.asarray(model.predict(X / spread, own)) * unit[own]
+        return np.asarray(model.predict(X / spread, own)) * unit[own] + centre[own]
 
     return predict, {"pretraining": float(model.alpha_)}

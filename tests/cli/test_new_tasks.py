@@ -134,7 +134,7 @@ def test_ways_to_predict_a_new_task_are_compared_on_tasks_left_out(tables, capsy
 
 def test_a_method_that_cannot_be_run_is_left_out_with_a_reason(tables, capsys, monkeypatch):
     old, _ = tables
-    monkeypatch.setattr("mmtfl_lab.paper.sharing_values.find_spec", lambda name: None)
+    monkeypatch.setattr("mmtfl_lab.paper.borrowed_methods.find_spec", lambda name: None)
     words = ["--task", "site", "--target", "y", "--repeats", "1", "--jobs", "1", "--methods", "pretrained"]
     assert main(["compare", str(old), *words, "datashared"]) == 0
     out, err = capsys.readouterr()

@@ -15,9 +15,10 @@ from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.estimators.two_strengths import DirtyClassifier, DirtyRegressor, RobustClassifier, RobustRegressor
 from mmtfl.persistence.json_values import plain
 from mmtfl.report.pooled import fit_pooled
-from mmtfl_lab.paper import sharing_values
+from mmtfl_lab.paper import borrowed_methods
 from mmtfl_lab.paper.data_sets import Fold, Part, Split
 
+NEW_TASK_POOLINGS = (0.9, 0.98, 0.998)  # where there must be a common part
 MEMBERS = {"mmtfl22": (2, 2), "mmtfl11": (1, 1), "mmtfl21": (2, 1), "mmtfl12": (1, 2)}
 
 
@@ -96,13 +97,19 @@ def _scaling(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: options[name] for name in ("standardize", "fit_intercept") if name in options}
 
 
-def _family(pk: Any, split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+def _search(pk: Any, split: Split, classify: bool, options: Mapping, grid: Grid, **more: Any) -> Any:
+    """The family's own search, fitted on the training rows."""
     search = MMTFLClassifierCV if classify else MMTFLRegressorCV
     train = split.train
     n_folds = grid.folds if np.ndim(pk) == 1 else grid.folds_to_choose(train)
     tuning: dict[str, Any] = {"alphas": grid.alphas, "alpha_ratio": grid.alpha_ratio, "tol": grid.tol}
-    model = search(pk=pk, cv=split.folds(n_folds), **tuning, **options)
-    model.fit(train.X, train.y, task=train.task)
+    model = search(pk=pk, cv=split.folds(n_folds), **tuning, **options, **more)
+    return model.fit(train.X, train.y, task=train.task)
+
+
+def _family(pk: Any, split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    """Members as the paper has them, without a common part."""
+    model = _search(pk, split, classify, options, grid, poolings=(0.0,))
     chosen = {"p": model.best_p_, "k": model.best_k_, "alpha": model.alpha_}
     return Fitted(_response(model, classify), model.coef_, chosen)
 
@@ -166,25 +173,32 @@ def _pooled_with_intercepts(split: Split, classify: bool, options: Mapping, grid
     return Fitted(predict, model.unit[:, None] * model.coef, {"p": model.p, "alpha": model.alpha})
 
 
-def _centred(members: Any, split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
-    """The family with a common part, whose pooling the folds choose too."""
-    poolings = sharing_values.POOLINGS
-    if members == _DATA_SHARED:  # with the weight that its authors propose, and others about it
-        root = np.sqrt(len(np.unique(split.train.task)))
-        poolings = (0.7, float(root / (1.0 + root)), 0.98)
-    model = sharing_values.fit_centred(split, classify, options, grid, members=members, poolings=poolings)
-    chosen = {name: getattr(model, name) for name in ("p", "pooling", "alpha")}
-    return Fitted(_response(model, classify), model.coef_, {**chosen, "k": plain(model.k)})
+def _centred(pk: Any, split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    """Members with and without a common part, as the search has them by default."""
+    return _with_pooling(_search(pk, split, classify, options, grid), classify)
+
+
+def _data_shared(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    """The data-shared lasso, with the weight of the common part that its authors propose, and two others."""
+    root = float(np.sqrt(len(np.unique(split.train.task))))
+    poolings = (0.7, root / (1.0 + root), 0.98)
+    model = _search((1, np.inf), split, classify, options, grid, poolings=poolings)
+    return _with_pooling(model, classify)
+
+
+def _with_pooling(model: Any, classify: bool) -> Fitted:
+    chosen = {"p": model.best_p_, "k": plain(model.best_k_), "pooling": model.best_pooling_}
+    return Fitted(_response(model, classify), model.coef_, {**chosen, "alpha": model.alpha_})
 
 
 def _boosting(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
     """Boosted trees, which have no coefficients."""
-    predict, chosen = sharing_values.fit_boosting(split, classify, options, grid.folds)
+    predict, chosen = borrowed_methods.fit_boosting(split, classify, options, grid.folds)
     return Fitted(predict, np.zeros((1, split.train.X.shape[1])), chosen)
 
 
 def _pretrained_lasso(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
-    predict, chosen = sharing_values.fit_pretrained_lasso(split, options, grid.folds)
+    predict, chosen = borrowed_methods.fit_pretrained_lasso(split, options, grid.folds)
     labels, unit = np.unique(split.train.task), np.eye(split.train.X.shape[1])
     at_zero = predict(0.0 * unit[:1].repeat(len(labels), axis=0), labels)
     rows = [predict(unit, np.repeat(label, len(unit))) for label in labels]
@@ -193,20 +207,15 @@ def _pretrained_lasso(split: Split, classify: bool, options: Mapping, grid: Grid
 
 def _common_part(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
     """What the tasks scatter about, for tasks that are not among them."""
-    poolings = sharing_values.NEW_TASK_POOLINGS
-    members = tuple(MEMBERS.values())
-    model = sharing_values.fit_centred(split, classify, options, grid, members=members, poolings=poolings)
-    model.set_params(unknown_task="common")
-    return Fitted(_response(model, classify), model.common_[None], {"pooling": model.pooling})
+    known = {"poolings": NEW_TASK_POOLINGS, "unknown_task": "common"}
+    model = _search(((2, 2), (2, 1)), split, classify, options, grid, **known)
+    return Fitted(_response(model, classify), model.common_[None], {"pooling": model.best_pooling_})
 
 
 def _mean_of_tasks(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
     """The mean of the tasks' models, for tasks that are not among them."""
-    search = MMTFLClassifierCV if classify else MMTFLRegressorCV
-    tuning: dict[str, Any] = {"alphas": grid.alphas, "alpha_ratio": grid.alpha_ratio, "tol": grid.tol}
-    folds = split.folds(grid.folds_to_choose(split.train))
-    model = search(pk=tuple(MEMBERS.values()), cv=folds, unknown_task="mean", **tuning, **options)
-    model.fit(split.train.X, split.train.y, task=split.train.task)
+    known = {"poolings": (0.0,), "unknown_task": "mean"}
+    model = _search(tuple(MEMBERS.values()), split, classify, options, grid, **known)
     return Fitted(_response(model, classify), model.coef_.mean(axis=0)[None], {"p": model.best_p_})
 
 
@@ -229,11 +238,10 @@ _ALL = [
     Method("auto", "MMTFL(auto)", partial(_family, tuple(MEMBERS.values()))),
     Method("pooled", "Pooled", _pooled),
 ]
-_DATA_SHARED = ((1, np.inf),)
 _MORE = [
     Method("centred", "Centred", partial(_centred, tuple(MEMBERS.values()))),
-    Method("datashared", "Data-shared lasso", partial(_centred, _DATA_SHARED)),
-    Method("pretrained", "Pretrained lasso", _pretrained_lasso, sharing_values.no_pretrained_lasso),
+    Method("datashared", "Data-shared lasso", _data_shared),
+    Method("pretrained", "Pretrained lasso", _pretrained_lasso, borrowed_methods.no_pretrained_lasso),
     Method("boosting", "Boosted trees", _boosting),
 ]
 IN_THE_PAPER = tuple(method.name for method in _ALL)  # with STL, auto and pooled beside them

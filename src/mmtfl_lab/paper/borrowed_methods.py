@@ -1,12 +1,8 @@
-"""Methods that share values between tasks, and boosting, which draws no straight lines.
-
-`centred` is the family with a common part, `datashared` its edge (1, inf), the data-shared lasso. The
-pretrained lasso is that of the package `ptlasso`, where it is installed.
-"""
+"""Methods of other packages: boosted trees of scikit-learn, and the pretrained lasso of `ptlasso`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,60 +10,14 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from mmtfl.errors import require
-from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
-from mmtfl.estimators.search import path
-from mmtfl_lab.paper.data_sets import Part, Split
+from mmtfl_lab.paper.data_sets import Split
 
-POOLINGS = (0.0, 0.9, 0.98)  # of the centred method
-NEW_TASK_POOLINGS = (0.9, 0.98, 0.998)  # where it must have a common part
 LEAVES = (4, 16)  # of a tree
 TREES = 150
 MOST_CATEGORIES = 255  # of scikit-learn's boosting
 PRETRAINING = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 Predict = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
-def fit_centred(
-    split: Split,
-    classify: bool,
-    options: Mapping[str, Any],
-    grid: Any,
-    *,
-    members: Sequence,
-    poolings: Sequence,
-) -> Any:
-    """Choose (p, k), pooling and alpha by the held-out loss of the folds, and fit all training rows."""
-    train, folds = split.train, split.folds(grid.folds)
-    loss = _held_out_loss(split, classify, options)
-    known = {**options, "loss": "logistic" if classify else "squared", "tol": grid.tol}
-    best: tuple[float, dict[str, Any]] = np.inf, {}
-    for (p, k), pooling in ((member, pooling) for member in members for pooling in poolings):
-        candidate = {"p": p, "k": k, "pooling": pooling}
-        ends = {"alphas": grid.alphas, "alpha_ratio": grid.alpha_ratio}
-        alphas = path(train.X, train.y, train.task, **candidate, **ends, **{**known, "tol": 0.1}).alphas
-        losses = sum(
-            loss(test, z) for test, z in _predictions_on(train, folds, alphas=alphas, **candidate, **known)
-        )
-        i = int(np.argmin(losses))
-        if losses[i] < best[0]:
-            best = float(losses[i]), {**candidate, "alpha": float(alphas[i])}
-    kind = MMTFLClassifier if classify else MMTFLRegressor
-    return kind(**best[1], **options, tol=grid.tol / 1000).fit(train.X, train.y, task=train.task)
-
-
-def _predictions_on(
-    train: Part, folds: Sequence, *, alphas: np.ndarray, **options: Any
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Test rows of each fold, and their predictions at every strength, (n_alphas, n_test)."""
-    code = np.unique(train.task, return_inverse=True)[1]
-    for rows, test in folds:
-        found = path(train.X[rows], train.y[rows], train.task[rows], alphas=alphas, **options)
-        own = code[test]
-        yield test, np.array([
-            np.einsum("ij,ij->i", train.X[test], found.coef(i)[own]) + found.intercepts[i][own]
-            for i in range(len(alphas))
-        ])  # fmt: skip
 
 
 def _held_out_loss(split: Split, classify: bool, options: Mapping[str, Any]) -> Callable:

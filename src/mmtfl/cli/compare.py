@@ -63,9 +63,10 @@ def compare(
     methods
         Which of: stl (each task alone), dmtl (`cv --method dirty`), rmtfl (`--method robust`), mmtfl22,
         mmtfl11, mmtfl21, mmtfl12 (`--pk 2,2` and so on), auto (the best of these four), pooled, centred (auto
-        with pooling, which is `cv` as it is), datashared (the data-shared lasso), pretrained (the lasso of the
-        package ptlasso, where it is installed), boosting (trees, with the task as a category). All by default. With
-        --leave-task-out: common (the common part of the centred model), mean (of the tasks' models), pooled.
+        with pooling, which is `cv` as it is), datashared (the data-shared lasso), pretrained (the lasso of
+        the package ptlasso, where it is installed), boosting (trees, with the task as a category). All by
+        default. With --leave-task-out: common (the common part of a centred model), mean (of the tasks'
+        models), pooled.
     standardize
         Put the features on one scale.
     scale_targets

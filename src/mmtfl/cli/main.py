@@ -15,7 +15,7 @@ import mmtfl
 from mmtfl.errors import require
 from mmtfl.tables.reading import TableError
 
-# name: what it does, and its usage; the function of that name lives in the module of that name
+# name: what it does, and its usage; the function of that name, with _ for -, lives in the module of that name
 COMMANDS = {
     "fit": ("Fit one model to a table.", "DATA --task COLUMN --target COLUMN -o MODEL [OPTIONS]"),
     "cv": (
@@ -23,6 +23,7 @@ COMMANDS = {
         "DATA --task COLUMN --target COLUMN -o MODEL [OPTIONS]",
     ),
     "predict": ("Add the predictions of a model to a table.", "MODEL DATA [-o TABLE] [OPTIONS]"),
+    "add-task": ("Add a task to a model, from a few rows.", "MODEL DATA -o MODEL [OPTIONS]"),
     "inspect": ("Show what a model has learned: what is shared, partial, single.", "MODEL [OPTIONS]"),
     "report": (
         "Write a model, and how well it predicts, as one HTML page.",
@@ -136,7 +137,8 @@ def _app(cyclopts: ModuleType, words: Sequence[str]) -> Any:
         # a list of commands imports none of them; the help of one comes from its docstring
         known = {} if name in words[:1] else {"help": purpose}
         usage = f"Usage: mmtfl {name} {usage}"
-        app.command(f"mmtfl.cli.{name}:{name}", name=name, sort_key=place, usage=usage, **known)
+        place_of = name.replace("-", "_")
+        app.command(f"mmtfl.cli.{place_of}:{place_of}", name=name, sort_key=place, usage=usage, **known)
     return app
 
 

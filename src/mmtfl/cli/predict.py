@@ -20,7 +20,7 @@ def predict(
     /,
     *,
     task: Annotated[str | None, Parameter(group=TABLE)] = None,
-    unknown_task: Annotated[Literal["error", "mean"], Parameter(group=TABLE)] = "error",
+    unknown_task: Annotated[Literal["error", "mean", "common"], Parameter(group=TABLE)] = "error",
     unknown_level: Annotated[Literal["error", "ignore"], Parameter(group=TABLE)] = "error",
     text: TextOptions | None = None,
     output: Annotated[Path | None, TARGET_FILE] = None,
@@ -50,7 +50,8 @@ def predict(
     task
         Column of task labels, where it has another name than in the fit.
     unknown_task
-        What is done with a task the model does not know: an error, or the mean over all tasks.
+        What is done with a task the model does not know: an error, the mean over all tasks, or the common
+        part of a model with --pooling.
     unknown_level
         What is done with a level the model does not know: an error, or no indicator at all.
     output
@@ -74,7 +75,9 @@ def predict(
     X, labels = recipe.rows(frame, used=used, unknown_level=unknown_level)
     if unknown_task == "error":
         check_known_tasks(
-            learned, labels, "Correct the labels, leave these rows out, or use --unknown-task mean."
+            learned,
+            labels,
+            f"Correct the labels, leave these rows out, or use --unknown-task {_best_for_new_tasks(fitted)}.",
         )
     if not talk.quiet:
         notes, absent = list(file.notes), recipe.absent_unused(frame, used)
@@ -83,7 +86,7 @@ def predict(
             notes.append(
                 f"the table lacks {abbreviate(absent)}: not needed, as no task of the model uses {them}"
             )
-        for line in (*notes, *_by_mean(learned, labels)):
+        for line in (*notes, *_of_new_tasks(learned, labels, unknown_task)):
             note(line)
     # labels come by the recipe, whichever door they took in the fit
     fitted.set_params(unknown_task=unknown_task, task_column=None)
@@ -100,7 +103,11 @@ def predict(
     return 0
 
 
-def _by_mean(model: Any, labels: Any) -> list[str]:
+def _best_for_new_tasks(fitted: Any) -> str:
+    return "common" if hasattr(fitted, "common_intercept_") else "mean"
+
+
+def _of_new_tasks(model: Any, labels: Any, unknown_task: str) -> list[str]:
     """How many rows are of tasks that the model does not know, and of which."""
     from mmtfl.estimators.inputs import meant
     from mmtfl.tasks.wording import count
@@ -110,9 +117,10 @@ def _by_mean(model: Any, labels: Any) -> list[str]:
         return []
     shown = ", ".join(f"{label!r} {count(n, 'row')}" for label, n in list(new.items())[:6])
     more = f", ... ({len(new)} tasks)" if len(new) > 6 else ""
+    by = "what is common to its tasks" if unknown_task == "common" else "the mean over its tasks"
     return [
-        f"{count(sum(new.values()), 'row')} of tasks the model does not know, predicted by the mean over its "
-        f"tasks: {shown}{more}.{meant(list(new), getattr(model, 'best_estimator_', model).tasks_)}"
+        f"{count(sum(new.values()), 'row')} of tasks the model does not know, predicted by {by}: "
+        f"{shown}{more}.{meant(list(new), getattr(model, 'best_estimator_', model).tasks_)}"
     ]
 
 

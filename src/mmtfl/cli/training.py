@@ -26,6 +26,7 @@ _SAMPLE = 1000  # rows of stored files from which the kinds of the columns are l
 _WORDS = (
     (r"The '(\w+)' parameter of \w+", r"--\1"),
     (r"set_params\(unknown_task='mean'\)", "--unknown-task mean"),
+    (r"unknown_task='(\w+)'", r"--unknown-task \1"),
     ("standardize=True", "--standardize"),
     ("with on_degenerate_task='base_rate'", "with --drop-tasks one-class"),
     ("memory_limit", "--memory-limit"),

@@ -285,11 +285,12 @@ class LabelParameters(Declared):
         remedy="Name a column of the frame; labels of an array are passed as task= instead.",
     )
     unknown_task: str = parameter(
-        choice("error", "mean"),
-        "What `predict` does with a label not seen in `fit`: refuse, or use the mean of all tasks' "
-        "coefficients.",
+        choice("error", "mean", "common"),
+        "What `predict` does with a label not seen in `fit`: refuse, use the mean of all tasks' "
+        "coefficients, or the common part of a model with ``pooling``. A missing label is always refused.",
         default="error",
-        remedy="Use 'error' to be told of new tasks, 'mean' to predict them by the mean over tasks.",
+        remedy="Use 'error' to be told of new tasks, 'mean' to predict them by the mean over tasks, 'common' "
+        "to predict them by what the tasks scatter about.",
     )
 
 

@@ -82,7 +82,8 @@ class Savable:
         The graph takes ``X`` of shape (n_rows, n_features) and, with several tasks, ``task``: the label of
         each row, strings or int64. It gives ``prediction``, and for classifiers ``probability``, in the
         shapes of `predict` and `predict_proba`. An unknown task stops the run with an index out of bounds,
-        or is predicted by the mean of all tasks with ``unknown_task="mean"``.
+        or is predicted by the mean of all tasks with ``unknown_task="mean"``, by the common part with
+        "common".
 
         Parameters
         ----------
@@ -462,8 +463,9 @@ COMMON = (
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("coef_", "shared_", "specific_", "outlier_"), _array("f", "Td")),
     **dict.fromkeys(("c_", "common_", "feature_spread_"), _array("f", "d")),
-    **dict.fromkeys(("outlier_tasks_", "base_rate_tasks_"), _array("iU", "n")),
+    **dict.fromkeys(("outlier_tasks_", "base_rate_tasks_", "added_tasks_"), _array("iU", "n")),
     **dict.fromkeys(("objective_", "violation_", "best_p_", "best_pooling_", "best_score_"), _IS_NUMBER),
+    **dict.fromkeys(("common_intercept_", "mean_size_"), _IS_NUMBER),
     **dict.fromkeys(("n_iter_", "best_index_", "n_splits_"), _is_count),
     **dict.fromkeys(("converged_", "_predicts_matrix"), _of(bool)),
     **dict.fromkeys(("best_params_", "provenance_"), _IS_DICT),

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.estimators.usage import KINDS, FeatureUse, feature_use, used_by, used_by_how_many
+from mmtfl.estimators.usage import KINDS, FeatureUse, feature_use, usage_notes, used_by, used_by_how_many
 from mmtfl.persistence.json_values import plain
 from mmtfl.plots.search_display import search_curves
 from mmtfl.report.evaluation import Evaluation, TaskScores, evaluate
@@ -52,6 +52,8 @@ class FeatureSummary:
         know it.
     agreement : float or None
         Share of the tasks that use it whose coefficient has the more frequent sign; None for no task.
+    common, scatter : float or None
+        What the tasks' coefficients scatter about, and how far (root mean square); None without ``pooling``.
     """
 
     name: str
@@ -68,6 +70,8 @@ class FeatureSummary:
     min_coef_per_sd: float | None
     max_coef_per_sd: float | None
     agreement: float | None
+    common: float | None = None
+    scatter: float | None = None
 
 
 @dataclass(frozen=True)
@@ -328,7 +332,7 @@ def describe(model: Any) -> ModelSummary:
         n_features=n_features,
         counts={word: sum(feature.kind == word for feature in features) for word in KINDS},
         usage=f"{usage}.",
-        usage_notes=_usage_notes(fitted, use, member),
+        usage_notes=usage_notes(fitted, use, member),
         size_name=size_name,
         features=features,
         tasks=_tasks(fitted),
@@ -356,6 +360,7 @@ def _features(model: Any, use: FeatureUse, size: np.ndarray) -> list[FeatureSumm
         for part in ("mean", "low", "high")
     ]
     columns.append([float(use.agreement[j]) if n else None for j, n in enumerate(use.n_tasks.tolist())])
+    columns += [column.tolist() for column in model._common_columns().values()]
     rest: list[Any] = list(zip(*columns, strict=True))
     return [
         FeatureSummary(
@@ -370,27 +375,6 @@ def _features(model: Any, use: FeatureUse, size: np.ndarray) -> list[FeatureSumm
         )
         for j in np.argsort(-size, kind="stable").tolist()
     ]
-
-
-def _usage_notes(model: Any, use: FeatureUse, member: Any) -> list[str]:
-    """What the number of tasks that use a feature does not say."""
-    used, notes = use.n_tasks > 0, []
-    if use.n_counted > 1 and used.any():
-        everywhere = bool((use.n_possible[used] == use.n_counted).all())
-        who = "every task" if everywhere else "every task that could use it"
-        if hasattr(model, "outlier_") or (member is not None and member[0] > 1):
-            which = "In this model" if member is None else f"With p = {member[0]:g}"
-            notes.append(
-                f"{which} a kept feature is used by {who} by construction: the table says which features the "
-                "model keeps, not in which tasks they matter."
-            )
-        if not everywhere:
-            notes.append("A task could use a feature only if it varies within the task's rows.")
-    if len(getattr(model, "outlier_tasks_", ())):
-        notes.append("Tasks that the model sets apart are not counted.")
-    if len(getattr(model, "base_rate_tasks_", ())):
-        notes.append("Tasks with a single class, which were left out of the fit, are not counted.")
-    return notes
 
 
 def _tasks(model: Any) -> list[TaskSummary]:
@@ -419,10 +403,13 @@ def _member(model: Any) -> tuple[float, float | str] | None:
 
 
 def _strengths(model: Any) -> dict[str, float | list[float]]:
+    pooling = float(getattr(model, "best_pooling_", getattr(model, "pooling", 0.0)))
+    pooled = {"pooling": pooling} if pooling else {}
     if hasattr(model, "alpha_"):
-        return {"alpha": model.alpha_.tolist() if np.ndim(model.alpha_) else float(model.alpha_)}
+        alpha = model.alpha_.tolist() if np.ndim(model.alpha_) else float(model.alpha_)
+        return {"alpha": alpha, **pooled}
     names = getattr(model, "strength_names", ("alpha",))
-    return {name: float(getattr(model, name)) for name in names}
+    return {**{name: float(getattr(model, name)) for name in names}, **pooled}
 
 
 def _convergence(model: Any) -> Convergence:

@@ -12,14 +12,9 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
 from mmtfl.estimators.base import TaskModel
-from mmtfl.estimators.classification import MMTFLClassifier
 from mmtfl.estimators.family import FamilyMember
 from mmtfl.estimators.inputs import make_frame
 from mmtfl.estimators.prepared import Prepared
-from mmtfl.estimators.regression import MMTFLRegressor
-from mmtfl.estimators.search import TaskSearch
-from mmtfl.estimators.single_task import SingleTaskSearch
-from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.model_selection.entry_effects import EntryEffects, entry_effects
 from mmtfl.model_selection.evidence import KINDS, Evidence, weigh_evidence
 from mmtfl.model_selection.half_samples import complementary_pairs, too_small_to_halve
@@ -238,12 +233,28 @@ def stability(
     _check_numbers(n_pairs, max_false, level, max_features)
     model = fixed_model(estimator, X, y, task, sample_weight)
     tasks = _read(model, X, y, task, sample_weight)
-    halves = _HalfSamples(model, max_features, n_jobs, verbose)
-    signs, labels = halves.signs(tasks, n_pairs, random_state, checkpoint)
-    return _weigh(
-        model, tasks, signs, labels,
-        level=level, max_false=max_false, n_pairs=n_pairs, assumption=assumption,
+    return judge(
+        model, tasks, n_pairs=n_pairs, max_false=max_false, level=level, assumption=assumption,
+        halves=HalfSamples(model, max_features, n_jobs, verbose), random_state=random_state,
+        checkpoint=checkpoint,
     )  # fmt: skip
+
+
+def judge(
+    model: TaskModel,
+    tasks: Tasks,
+    halves: HalfSamples | None = None,
+    *,
+    n_pairs: int,
+    random_state: Any = None,
+    checkpoint: Any = None,
+    **asked: Any,
+) -> Stability:
+    """What half samples of some tasks say about a model."""
+    halves = halves or HalfSamples(model)
+    asked = {"max_false": 1.0, "level": 0.1, "assumption": "r-concave", **asked, "n_pairs": n_pairs}
+    signs, labels = halves.signs(tasks, n_pairs, random_state, checkpoint)
+    return _weigh(model, tasks, signs, labels, **asked)
 
 
 def _check_numbers(n_pairs: int, max_false: float, level: float, max_features: int | None) -> None:
@@ -262,32 +273,23 @@ def _check_numbers(n_pairs: int, max_false: float, level: float, max_features: i
 
 def fixed_model(estimator: Any, X: Any, y: Any, task: Any, sample_weight: Any) -> TaskModel:
     """The model with the strengths that are to be judged: those of the estimator, or those that it chose."""
-    if isinstance(estimator, SingleTaskSearch):
-        raise TypeError(
-            f"{type(estimator).__name__} has a strength for every task: give stability a model of all tasks, "
-            "such as MMTFLRegressorCV."
-        )
-    if isinstance(estimator, TaskSearch | TwoStrengthCV):
+    if hasattr(estimator, "_chosen_model"):
         if not hasattr(estimator, "cv_results_"):
             estimator = clone(estimator).fit(X, y, task=task, sample_weight=sample_weight)
-        estimator = _chosen(estimator)
+        estimator = estimator._chosen_model()
     if not isinstance(estimator, TaskModel):
         raise TypeError(f"stability needs a model of mmtfl, got {type(estimator).__name__}.")
+    return plain_copy(estimator)
+
+
+def plain_copy(estimator: TaskModel) -> TaskModel:
+    """An unfitted copy of a model for many fits to parts of the rows: here, silent, and not too exact."""
     model = clone(estimator)
     here = {"tol": max(model.tol, _TOL), "verbose": 0, "n_jobs": None, "engine": None, "checkpoint": None}
     known = model.get_params(deep=False)
     model.set_params(**{name: value for name, value in here.items() if name in known})
     model._check_parameters()
     return model
-
-
-def _chosen(search: Any) -> TaskModel:
-    if isinstance(search, TwoStrengthCV):
-        return search.best_estimator_
-    kind = MMTFLClassifier if is_classifier(search) else MMTFLRegressor
-    model = kind(p=search.best_p_, k=search.best_k_, alpha=search.alpha_)
-    known, given = model.get_params(deep=False), search.get_params(deep=False)
-    return model.set_params(**{name: given[name] for name in known if name in given})
 
 
 def _read(model: TaskModel, X: Any, y: Any, task: Any, sample_weight: Any) -> Tasks:
@@ -303,13 +305,13 @@ def _read(model: TaskModel, X: Any, y: Any, task: Any, sample_weight: Any) -> Ta
 
 
 @dataclass(frozen=True)
-class _HalfSamples:
+class HalfSamples:
     """Fits of one model to halves of its rows."""
 
     model: TaskModel
-    max_features: int | None
-    n_jobs: int | None
-    verbose: int
+    max_features: int | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def signs(self, tasks: Tasks, n_pairs: int, random_state: Any, checkpoint: Any) -> tuple[Any, Any]:
         """Signs of every half sample, (2 * n_pairs, n_tasks, n_features), and the labels of its tasks."""
@@ -344,7 +346,7 @@ class _HalfSamples:
             def work(i: int) -> np.ndarray:
                 progress.begin(i)
                 known = None if kept is None else kept.read(f"half-{i}")
-                signs = self._signs_of(tasks.select(halves[i])) if known is None else known["signs"]
+                signs = self.signs_of(tasks.select(halves[i])) if known is None else known["signs"]
                 if kept is not None and known is None:
                     kept.write(f"half-{i}", {"signs": signs})
                 progress.finish(i)
@@ -356,7 +358,7 @@ class _HalfSamples:
                 )
             return [work(i) for i in range(len(halves))]
 
-    def _signs_of(self, half: Tasks) -> np.ndarray:
+    def signs_of(self, half: Tasks) -> np.ndarray:
         prepared = Prepared.of(self.model, half)
         if self.max_features is None:
             solution, _ = self.model._solve(prepared)

@@ -1,0 +1,247 @@
+"""How often the words of `mmtfl.stability` are wrong, on simulated problems whose truth is known.
+
+    python benchmarks/how_sure.py [number of problems] [--seed 10000] [--rules] [--null] [--pairs 50]
+
+Problems have 3 to 50 tasks of 20 to 200 rows, 20 to 60 features with correlations up to 0.9, and a signal of
+half to five times the noise; features are used by all tasks, by some (in every second problem by all but
+one), by one or by none, with effects of three laws. `--rules` compares the rule of the library with three
+others on the same half samples, on seeds of their own; `--null` shuffles y within tasks.
+"""
+
+import argparse
+import time
+import warnings
+from collections import Counter
+
+import numpy as np
+from scipy import stats
+
+from mmtfl import MMTFLRegressorCV, Tasks, stability
+from mmtfl.estimators.stability import HalfSamples, fixed_model
+from mmtfl.model_selection.entry_effects import entry_effects
+from mmtfl.model_selection.half_samples import complementary_pairs
+
+WORDS = ("all", "some", "one", "none", "undecided")
+FEW_MEMBERS = {"alphas": 15, "cv": 3, "standardize": True}
+
+
+def draw(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, targets, task labels, and which task uses which feature."""
+    rng = np.random.default_rng(seed)
+    n_tasks, size = (round(np.exp(rng.uniform(*np.log(limits)))) for limits in ((3, 50), (20, 200)))
+    sizes = rng.integers(max(20, int(0.7 * size)), min(200, int(1.3 * size)) + 1, size=n_tasks)
+    n_features, correlation = int(rng.integers(20, 61)), rng.uniform(0.0, 0.9)
+    used = _support(rng, n_tasks, n_features, almost_all=seed % 2 == 1)
+    coef = np.where(used, _effects(rng, used.shape), 0.0)
+    task = np.repeat(np.arange(n_tasks), sizes)
+    X = rng.standard_normal((len(task), n_features))
+    for j in range(1, n_features):
+        X[:, j] = correlation * X[:, j - 1] + np.sqrt(1.0 - correlation**2) * X[:, j]
+    signal = np.einsum("ij,ij->i", X, coef[task])
+    power = np.bincount(task, signal**2) / sizes
+    noise = np.sqrt(np.where(power > 0.0, power / np.exp(rng.uniform(*np.log((0.5, 5.0)))), 1.0))
+    return X, signal + noise[task] * rng.standard_normal(len(task)), task, used
+
+
+def _support(rng, n_tasks: int, n_features: int, *, almost_all: bool) -> np.ndarray:
+    used, order = np.zeros((n_tasks, n_features), dtype=bool), iter(rng.permutation(n_features))
+    for _ in range(rng.integers(1, 6)):
+        used[:, next(order)] = True
+    for _ in range(rng.integers(1, 6)):
+        n_users = n_tasks - 1 if almost_all else int(rng.integers(2, n_tasks))
+        used[rng.permutation(n_tasks)[:n_users], next(order)] = True
+    for _ in range(rng.integers(0, 4)):
+        used[rng.integers(n_tasks), next(order)] = True
+    return used
+
+
+def _effects(rng, shape: tuple[int, int]) -> np.ndarray:
+    law, signs = int(rng.integers(3)), rng.choice([-1.0, 1.0], shape)
+    if law == 0:
+        return rng.standard_normal(shape)
+    if law == 1:
+        return signs * rng.uniform(0.5, 1.5, shape)
+    return signs[:1] * rng.uniform(0.5, 1.5, shape[1]) + 0.3 * rng.standard_normal(shape)
+
+
+def true_words(used: np.ndarray) -> np.ndarray:
+    """What is true of each feature, in the words of the table."""
+    n = used.sum(axis=0)
+    return np.select([n == 0, n == len(used), n == 1], ["none", "all", "one"], "some")
+
+
+def search(X, y, task, **options) -> MMTFLRegressorCV:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return MMTFLRegressorCV(**FEW_MEMBERS, **options).fit(X, y, task=task)
+
+
+# -- the rule of the library -------------------------------------------------------------------------------
+
+
+def judge(n_problems: int, seed: int, n_pairs: int, *, null: bool) -> None:
+    """Print how often each word was wrong, and the false rows against their bound."""
+    said, rows, seconds = Counter(), [], np.zeros(2)
+    listed = Counter()
+    for i in range(seed, seed + n_problems):
+        X, y, task, used = draw(i)
+        if null:
+            y, used = shuffled(y, task, i), np.zeros_like(used)
+        began = time.process_time()
+        model = search(X, y, task)
+        middle = time.process_time()
+        found = stability(model, X, y, task, n_pairs=n_pairs, random_state=i)
+        seconds += middle - began, time.process_time() - middle
+        said.update(zip(found.supported_.tolist(), true_words(used).tolist(), strict=True))
+        for j in np.flatnonzero(found.supported_ == "some"):
+            named = np.isin(found.tasks_, found.supporting_tasks(j))
+            listed.update(true=int((named & used[:, j]).sum()), false=int((named & ~used[:, j]).sum()))
+        false = int((found.selected_ & ~used.any(axis=0)).sum())
+        rows.append(
+            (false, found.bound_, found.promises_, int(found.selected_.sum()), int(used.any(axis=0).sum()))
+        )
+    print_words(said)
+    print_rows(np.array(rows, dtype=float))
+    print(f"entries named where the word is 'some': {listed['true']} true, {listed['false']} false")
+    print(f"CPU seconds: {seconds[0]:.0f} for the searches, {seconds[1]:.0f} for {n_pairs} pairs")
+
+
+def shuffled(y: np.ndarray, task: np.ndarray, seed: int) -> np.ndarray:
+    """Targets in random order within each task: nothing is left to be found."""
+    rng, y = np.random.default_rng([seed, 1]), y.copy()
+    for t in np.unique(task):
+        y[task == t] = rng.permutation(y[task == t])
+    return y
+
+
+def print_words(said: Counter) -> None:
+    print(
+        f"{'supported in':14s}{'said':>6s}"
+        + "".join(f"{'true: ' + word:>12s}" for word in WORDS[:4])
+        + "   wrong   power"
+    )
+    for word in WORDS:
+        counts = [said[word, truth] for truth in WORDS[:4]]
+        total, line = sum(counts), "".join(f"{count:12d}" for count in counts)
+        if word != "undecided":
+            right, true = said[word, word], sum(said[other, word] for other in WORDS)
+            line += f"{1.0 - right / total if total else 0.0:8.3f}{right / true if true else np.nan:8.2f}"
+        print(f"{word:14s}{total:6d}{line}")
+
+
+def print_rows(rows: np.ndarray) -> None:
+    false, bound, promised, selected, used = rows.T
+    kept = false[promised > 0]
+    print(
+        f"selected rows: {selected.sum():.0f}, of which false {false.sum():.0f}; truly used {used.sum():.0f}"
+    )
+    print(
+        f"false rows per problem, where there is a bound of 1 ({len(kept)} of {len(rows)}): "
+        f"mean {kept.mean():.3f}, most {kept.max(initial=0):.0f}; mean bound {bound[promised > 0].mean():.2f}"
+    )
+
+
+# -- other rules -------------------------------------------------------------------------------------------
+
+
+def by_frequency(
+    frequency: np.ndarray, selected: np.ndarray, high: float = 0.9, low: float = 0.1
+) -> np.ndarray:
+    """Entries that nearly all half samples keep are used, and those that nearly none keeps are not."""
+    return _from_entries(frequency >= high, frequency <= low, selected)
+
+
+def by_tests(
+    z: np.ndarray, effect: np.ndarray, error: np.ndarray, selected: np.ndarray, level: float = 0.1
+) -> np.ndarray:
+    """Benjamini-Hochberg over entries of selected rows; absent: surely below a quarter of the median."""
+    p = np.where(selected, 2.0 * stats.norm.sf(np.abs(z)), np.nan)
+    used = _benjamini_hochberg(p, level)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # rows without a used entry
+        typical = np.nanmedian(np.where(used, np.abs(effect), np.nan), axis=0)
+    absent = np.abs(effect) + stats.norm.isf(level / 2.0) * error < 0.25 * np.nan_to_num(typical)
+    return _from_entries(used, absent, selected)
+
+
+def _benjamini_hochberg(p: np.ndarray, level: float) -> np.ndarray:
+    known = np.sort(p[np.isfinite(p)])
+    below = np.flatnonzero(known <= level * np.arange(1, len(known) + 1) / max(len(known), 1))
+    return np.nan_to_num(p, nan=1.0) <= (known[below[-1]] if below.size else -1.0)
+
+
+def _from_entries(used: np.ndarray, absent: np.ndarray, selected: np.ndarray) -> np.ndarray:
+    n, settled = used.sum(axis=0), (used | absent).all(axis=0)
+    words = np.full(len(selected), "undecided", dtype="<U9")
+    words[selected & (n == len(used))] = "all"
+    words[selected & (n >= 2) & (n < len(used)) & absent.any(axis=0)] = "some"
+    words[selected & (n == 1) & settled] = "one"
+    words[~selected & absent.all(axis=0)] = "none"
+    return words
+
+
+def split_tests(model, X, y, task, n_pairs: int, seed: int):
+    """z values of rows selected on one half and tested on the other, and the median over all half samples."""
+    tasks = Tasks.from_rows(X, y, task)
+    pairs = list(complementary_pairs(tasks, n_pairs, np.random.RandomState(seed), with_classes=False))
+    fits = HalfSamples(fixed_model(model, X, y, task, None))
+    usable, found = np.ones((tasks.n_tasks, tasks.n_features), dtype=bool), []
+    for pair in pairs:
+        for one, other in (pair, pair[::-1]):
+            kept = fits.signs_of(tasks.select(one)).any(axis=0)
+            tests = entry_effects(tasks.select(other), kept, usable, with_classes=False)
+            found.append(np.where(kept, [tests.z, tests.effect, tests.error], np.nan))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # entries that were never tested
+        z, effect, error = np.nanmedian(np.array(found), axis=0)
+    # p = 2 * median (Meinshausen, Meier and Buehlmann 2009), as a z value of that p
+    z = np.sign(z) * stats.norm.isf(np.minimum(2.0 * stats.norm.sf(np.abs(z)), 0.5))
+    return np.nan_to_num(z), np.nan_to_num(effect), np.nan_to_num(error, nan=np.inf)
+
+
+def compare(n_problems: int, seed: int, n_pairs: int) -> None:
+    """Print the table of words of four rules, on the same rows."""
+    said = {
+        name: Counter()
+        for name in ("evidence", "tests on all rows", "tests on other halves", "p = 1 frequency")
+    }
+    for i in range(seed, seed + n_problems):
+        X, y, task, used = draw(i)
+        model = search(X, y, task)
+        options = {"n_pairs": n_pairs, "random_state": i}
+        found = stability(model, X, y, task, **options)
+        sparse = search(X, y, task, pk=((1, 1), (1, 2)))
+        entries = stability(sparse, X, y, task, **options).entry_frequency_
+        error = np.nan_to_num(found.effect_error_, nan=np.inf)
+        effect = np.nan_to_num(found.effect_)
+        words = {
+            "evidence": found.supported_,
+            "tests on all rows": by_tests(effect / error, effect, error, found.selected_),
+            "tests on other halves": by_tests(*split_tests(model, X, y, task, n_pairs, i), found.selected_),
+            "p = 1 frequency": by_frequency(entries, found.selected_),
+        }
+        for name, of_rule in words.items():
+            said[name].update(zip(of_rule.tolist(), true_words(used).tolist(), strict=True))
+    for name, counts in said.items():
+        print(f"\n{name}")
+        print_words(counts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("n_problems", type=int, nargs="?", default=40)
+    parser.add_argument("--seed", type=int, default=10_000)
+    parser.add_argument("--pairs", type=int, default=50)
+    parser.add_argument("--rules", action="store_true")
+    parser.add_argument("--null", action="store_true")
+    given = parser.parse_args()
+    if given.rules:
+        compare(given.n_problems, given.seed, given.pairs)
+    else:
+        judge(given.n_problems, given.seed, given.pairs, null=given.null)
+
+
+if __name__ == "__main__":
+    main()

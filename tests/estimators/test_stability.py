@@ -1,4 +1,4 @@
-"""Stability: frequencies counted by hand, words on cases with a known answer, and the promise on null data."""
+"""Stability: frequencies counted by hand, words on cases with known answers, the promise on null data."""
 
 import numpy as np
 import pytest

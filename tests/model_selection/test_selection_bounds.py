@@ -25,7 +25,7 @@ def test_the_two_branches_of_the_unimodal_bound_nearly_meet(threshold):
 
 
 def extreme_by_search(mean: float, n_steps: int, r: float, t: int) -> float:
-    """Largest tail over r-concave laws: f^r is convex, so its second differences are free and not negative."""
+    """Largest tail over r-concave laws: f^r is convex, so its second differences are not negative."""
 
     def law(free):
         # f^r = a + b i + sum of hinges with weights >= 0, all decided by logs

@@ -369,7 +369,9 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             - mean_coef, min_coef, max_coef: mean, smallest and largest coefficient over the tasks that could
               use it, in the units of the data;
             - mean_coef_per_sd: the mean for one standard deviation of the feature over all rows;
-            - n_possible: how many tasks could use it.
+            - n_possible: how many tasks could use it;
+            - supported, frequency: with ``stability``, in which tasks the data support the feature ("all",
+              "some", "one", "none" or "undecided"), and the share of the half samples that keep it.
         """
         check_is_fitted(self)
         sizes, use = self._sizes(), feature_use(self)
@@ -387,6 +389,10 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             "mean_coef_per_sd": per_sd[order],
             "n_possible": use.n_possible[order],
         }
+        found = getattr(self, "stability_", None)
+        if found is not None:
+            columns["supported"] = found.supported_[order].tolist()
+            columns["frequency"] = found.feature_frequency_[order]
         return make_frame(columns, self._backend)
 
     def _sizes(self) -> dict[str, np.ndarray]:

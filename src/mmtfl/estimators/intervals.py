@@ -124,8 +124,6 @@ class PredictsIntervals(TaskModel):
         Absolute errors on rows held out of the search's fits, by task: what ``predict_interval`` is made of.
     """
 
-    heldout_errors_: dict[str, np.ndarray]
-
     def predict_interval(self, X: Any, task: Any = None, coverage: float = 0.9) -> np.ndarray:
         """Predict, for each row, an interval that holds the target with this probability.
 

@@ -19,6 +19,7 @@ from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.family import ProductForm
 from mmtfl.estimators.inputs import take_task_column
+from mmtfl.estimators.looking_back import KeepsErrors, KeepsStability
 from mmtfl.estimators.parameters import (
     CandidateParameters,
     CrossValidationParameters,
@@ -364,7 +365,9 @@ def path(
     return found if prepared.left_out is None else prepared.left_out.widen_path(found)
 
 
-class MMTFLRegressorCV(TaskSearch, TaskRegressor, FamilyParameters, CandidateParameters):
+class MMTFLRegressorCV(
+    KeepsErrors, KeepsStability, TaskSearch, TaskRegressor, FamilyParameters, CandidateParameters
+):
     """Multitask regression that chooses its strength and its member of the family by cross-validation.
 
     For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part; the
@@ -384,7 +387,7 @@ class MMTFLRegressorCV(TaskSearch, TaskRegressor, FamilyParameters, CandidatePar
     """
 
 
-class MMTFLClassifierCV(TaskSearch, TaskClassifier, FamilyParameters, CandidateParameters):
+class MMTFLClassifierCV(KeepsStability, TaskSearch, TaskClassifier, FamilyParameters, CandidateParameters):
     """Multitask classification that chooses its strength and its member of the family by cross-validation.
 
     For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part; the

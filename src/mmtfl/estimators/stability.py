@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ __all__ = ["Stability", "stability"]
 SUPPORTED = ("all", "some", "one", "none", "undecided")
 _TOL = 1e-4  # whether a row is zero is known long before its last digits
 _MAJORITY = 0.5  # features that half of the half samples keep are adjusted for
+_BY_ENTRY = ("entry_frequency_", "sign_agreement_", "entry_probability_", "effect_", "effect_error_")
 _N_STRENGTHS = 20  # of a path that stops at a number of features
 
 
@@ -104,6 +105,23 @@ class Stability:
     def promises_(self) -> bool:
         """Whether the bound is as small as was asked for."""
         return self.bound_ <= self.max_false_
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything by name, as arrays, numbers and texts."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def from_dict(cls, parts: dict[str, Any]) -> Stability:
+        """What `as_dict` gave, checked: it may come from a file."""
+        found = cls(**parts)
+        n_tasks, n_features = len(found.tasks_), len(found.feature_names_)
+        shapes = {"feature_frequency_": (n_features,), "kind_probability_": (n_features, 4)}
+        shapes |= dict.fromkeys(("selected_", "supported_"), (n_features,))
+        shapes |= dict.fromkeys(_BY_ENTRY, (n_tasks, n_features))
+        for name, shape in shapes.items():
+            if not isinstance(parts[name], np.ndarray) or parts[name].shape != shape:
+                raise ValueError(f"{name} of a stability is of a wrong shape")
+        return found
 
     def supporting_tasks(self, j: int) -> np.ndarray:
         """Labels of the tasks in which feature j is supported; none for "none" and "undecided"."""
@@ -233,28 +251,60 @@ def stability(
     _check_numbers(n_pairs, max_false, level, max_features)
     model = fixed_model(estimator, X, y, task, sample_weight)
     tasks = _read(model, X, y, task, sample_weight)
+    halves = HalfSamples(model, max_features, n_jobs, verbose)
     return judge(
-        model, tasks, n_pairs=n_pairs, max_false=max_false, level=level, assumption=assumption,
-        halves=HalfSamples(model, max_features, n_jobs, verbose), random_state=random_state,
-        checkpoint=checkpoint,
+        halves, tasks, tuple(model._feature_names()), backend=model._backend,
+        n_pairs=n_pairs, max_false=max_false, level=level, assumption=assumption,
+        random_state=random_state, checkpoint=checkpoint,
     )  # fmt: skip
 
 
 def judge(
-    model: TaskModel,
+    halves: HalfSamples,
     tasks: Tasks,
-    halves: HalfSamples | None = None,
+    names: tuple[str, ...],
     *,
     n_pairs: int,
+    max_false: float = 1.0,
+    level: float = 0.1,
+    assumption: str = "r-concave",
     random_state: Any = None,
     checkpoint: Any = None,
-    **asked: Any,
+    backend: str | None = None,
 ) -> Stability:
-    """What half samples of some tasks say about a model."""
-    halves = halves or HalfSamples(model)
-    asked = {"max_false": 1.0, "level": 0.1, "assumption": "r-concave", **asked, "n_pairs": n_pairs}
+    """What half samples of some tasks say about the features of a model, by their names."""
     signs, labels = halves.signs(tasks, n_pairs, random_state, checkpoint)
-    return _weigh(model, tasks, signs, labels, **asked)
+    used, with_classes = signs != 0, is_classifier(halves.model)
+    frequency = used.any(axis=1).mean(axis=0)
+    n_kept = float(used.any(axis=1).sum(axis=1).mean())
+    bound_of = (n_kept, tasks.n_features, n_pairs, assumption)
+    threshold = smallest_threshold(max_false, *bound_of) or 1.0
+    usable = could_use(tasks, fit_intercept=True)
+    effects = entry_effects(tasks, frequency >= _MAJORITY, usable, with_classes=with_classes)
+    evidence, selected = _evidence(tasks, effects), frequency >= threshold
+    untested = (usable & np.isnan(effects.effect)).any(axis=0)
+    return Stability(
+        feature_frequency_=frequency,
+        entry_frequency_=_spread_out(used.mean(axis=0), labels, tasks.labels),
+        sign_agreement_=_spread_out(_sign_agreement(signs), labels, tasks.labels),
+        n_kept_=n_kept,
+        threshold_=threshold,
+        bound_=expected_false(threshold, *bound_of),
+        selected_=selected,
+        supported_=supported(evidence, untested, selected, level),
+        kind_probability_=evidence.kinds,
+        entry_probability_=evidence.entries,
+        effect_=effects.effect,
+        effect_error_=effects.error,
+        tasks_=tasks.labels,
+        left_out_=tasks.labels[~np.isin(tasks.labels, labels)],
+        level_=level,
+        max_false_=max_false,
+        n_pairs_=n_pairs,
+        assumption_=assumption,
+        feature_names_=names,
+        backend_=backend,
+    )
 
 
 def _check_numbers(n_pairs: int, max_false: float, level: float, max_features: int | None) -> None:
@@ -382,51 +432,22 @@ class HalfSamples:
 # --------------------------------------------------------------------------------------------
 
 
-def _weigh(model: TaskModel, tasks: Tasks, signs: np.ndarray, labels: np.ndarray, **asked: Any) -> Stability:
-    used = signs != 0
-    frequency = used.any(axis=1).mean(axis=0)
-    n_kept, n_features = float(used.any(axis=1).sum(axis=1).mean()), tasks.n_features
-    bound_of = (n_kept, n_features, asked["n_pairs"], asked["assumption"])
-    threshold = smallest_threshold(asked["max_false"], *bound_of) or 1.0
-    selected = frequency >= threshold
-    effects = entry_effects(
-        tasks, frequency >= _MAJORITY, could_use(tasks, fit_intercept=True), with_classes=is_classifier(model)
-    )
-    evidence = _evidence(tasks, effects)
-    return Stability(
-        feature_frequency_=frequency,
-        entry_frequency_=_spread_out(used.mean(axis=0), labels, tasks.labels),
-        sign_agreement_=_spread_out(_sign_agreement(signs), labels, tasks.labels),
-        n_kept_=n_kept,
-        threshold_=threshold,
-        bound_=float(expected_false(threshold, *bound_of)) if n_kept > 0.0 else 0.0,
-        selected_=selected,
-        supported_=supported(evidence, effects, selected, asked["level"]),
-        kind_probability_=evidence.kinds,
-        entry_probability_=evidence.entries,
-        effect_=effects.effect,
-        effect_error_=effects.error,
-        tasks_=tasks.labels,
-        left_out_=tasks.labels[~np.isin(tasks.labels, labels)],
-        feature_names_=tuple(model._feature_names()),
-        backend_=model._backend,
-        **{f"{name}_": value for name, value in asked.items()},
-    )
-
-
 def _evidence(tasks: Tasks, effects: EntryEffects) -> Evidence:
     """Effects in units of the features' spread, so that all features tell of the same laws."""
     scale = column_spread(tasks)
     return weigh_evidence(effects.effect * scale, effects.error * scale)
 
 
-def supported(evidence: Evidence, effects: EntryEffects, selected: np.ndarray, level: float) -> np.ndarray:
-    """The words: a kind with a probability of at least 1 - level that agrees with the selection."""
+def supported(evidence: Evidence, untested: np.ndarray, selected: np.ndarray, level: float) -> np.ndarray:
+    """The words: a kind with a probability of at least 1 - level that agrees with the selection.
+
+    "All" is not said of a feature that some task could use and could not be tested in: that task may be the
+    exception.
+    """
     sure = np.nan_to_num(evidence.kinds) >= 1.0 - level
     words = np.full(len(selected), "undecided", dtype="<U9")
     for kind, word in enumerate(KINDS):
         words[sure[:, kind] & (selected != (word == "none"))] = word
-    untested = np.isnan(effects.effect).any(axis=0)  # a task that could not be asked may be the exception
     words[(words == "all") & untested] = "undecided"
     return words
 

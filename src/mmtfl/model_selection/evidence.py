@@ -22,7 +22,8 @@ _N_SCALES, _N_PASSES = 10, 40
 # neighbours, which are learned by themselves and count as "some".
 _GROUPS = (0, 1, 2, 2, 2, 3)
 _START = np.array([0.7, 0.06, 0.06, 0.06, 0.06, 0.06])
-_PART_PRIOR, _LAW_PRIOR = 1.0, 3.0  # counted as so many features: of each component, and over all laws
+_PART_PRIOR = np.array([5.0, 1.0, 1.0, 1.0, 1.0, 1.0])  # counted as so many features of each component
+_LAW_PRIOR = 3.0  # and as so many over all laws
 # mean of the effects in units of their standard deviation, and whether every task has a sign of its own
 _SHAPES = ((0.0, False), *product((-4.0, -2.0, -1.0, 1.0, 2.0, 4.0), (False,)), (2.0, True), (4.0, True))
 

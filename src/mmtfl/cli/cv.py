@@ -42,6 +42,7 @@ def cv(
     folds: Annotated[int, Parameter(group=MODEL)] = 5,
     scoring: Annotated[str | None, Parameter(group=MODEL)] = None,
     one_se: Annotated[bool, SWITCH, Parameter(group=MODEL)] = False,
+    stability: Annotated[int, Parameter(group=MODEL)] = 0,
     jobs: Annotated[int, JOBS, Parameter(group=MODEL)] = 1,
     seed: Annotated[int, Parameter(group=MODEL)] = 0,
     model: ModelOptions | None = None,
@@ -91,6 +92,9 @@ def cv(
         average_precision, neg_log_loss and f1 for classes; all names of scikit-learn's scorers are known.
     one_se
         Take the strongest penalty whose score is within a standard error of the best.
+    stability
+        Fit the choice to so many pairs of half samples, such as 50: `mmtfl inspect` and the report then say
+        which features are supported, and in which tasks. For the method mmtfl.
     jobs
         Folds and pairs worked on at a time; -1 for all processors.
     seed
@@ -104,11 +108,13 @@ def cv(
         raise BadInput("--jobs 0: use 1, a number of threads, or -1 for all processors.")
     if seed < 0:
         raise BadInput(f"--seed {seed}: use 0 or a positive number.")
+    if stability < 0:
+        raise BadInput(f"--stability {stability}: use 0 for none, or a number of pairs such as 50.")
     suits = None if scoring is None else _targets_of(scoring)  # first: reading may take long
 
     tried = _alphas(alphas)
     if method != "mmtfl":
-        _check_method(method, pk, tried, one_se, scale or ScaleOptions())
+        _check_method(method, pk, tried, one_se, scale or ScaleOptions(), stability)
 
     def make(training: Training) -> Any:
         targets = "classes" if training.classify else "numbers"
@@ -123,6 +129,7 @@ def cv(
             "cv": TaskKFold(folds, random_state=seed, stratify=training.classify),
             "scoring": scoring,
             "selection": "one_se" if one_se else "best",
+            "stability": stability or None,
             "n_jobs": jobs,
             "verbose": 0 if talk.quiet else 1,
         }
@@ -169,11 +176,12 @@ def _alphas(given: list[float] | None) -> int | list[float] | None:
 
 
 def _check_method(
-    method: str, pk: Any, alphas: int | list[float] | None, one_se: bool, scale: ScaleOptions
+    method: str, pk: Any, alphas: int | list[float] | None, one_se: bool, scale: ScaleOptions, stability: int
 ) -> None:
     """Refuse options that only the method mmtfl has."""
     given = {
         "--pk": pk is not None,
+        "--stability": stability > 0,
         "--dask": scale.dask is not None,
         "--checkpoint": scale.checkpoint is not None,
         "--one-se": one_se and method in TWO_STRENGTHS,

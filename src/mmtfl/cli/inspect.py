@@ -29,6 +29,9 @@ def inspect(
     deviation (s.d.) of it over all rows.
     Features come largest first, by c, what the tasks share. Only tasks
     within whose rows a feature varies could use it.
+    What a model uses need not matter: where it was made with --stability, the
+    table also says in which tasks the rows support an effect, and what share
+    of the half samples keeps the feature.
 
     Example:
 
@@ -84,13 +87,14 @@ def _print_features(summary: Any, top: int) -> None:
     per_sd = summary.spread is not None
     columns = ["feature", "used by", summary.size_name, "same sign", "mean coef (range)"]
     columns += ["per s.d. (range)"] if per_sd else []
+    columns += ["supported in", "kept by"] if summary.support else []
     rows = []
     for f in shown:
         sign = "-" if f.agreement is None else f"{f.agreement:.0%}"
         row = [f.name, f.used_by, number(f.size), sign, _with_range(f.mean_coef, f.min_coef, f.max_coef)]
         if per_sd:
             row.append(_with_range(f.mean_coef_per_sd, f.min_coef_per_sd, f.max_coef_per_sd))
-        rows.append(row)
+        rows.append([*row, f.supported, f"{f.frequency:.0%}"] if summary.support else row)
     print_table(f"Features in use ({_of(len(shown), used)})", columns, rows, left=2)
     for line in summary.usage_notes:
         print(line)

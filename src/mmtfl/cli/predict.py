@@ -22,6 +22,7 @@ def predict(
     task: Annotated[str | None, Parameter(group=TABLE)] = None,
     unknown_task: Annotated[Literal["error", "mean"], Parameter(group=TABLE)] = "error",
     unknown_level: Annotated[Literal["error", "ignore"], Parameter(group=TABLE)] = "error",
+    interval: Annotated[float | None, Parameter(group=OUTPUT)] = None,
     text: TextOptions | None = None,
     output: Annotated[Path | None, TARGET_FILE] = None,
     prefix: Annotated[str, Parameter(group=OUTPUT, show_default=False)] = "",
@@ -31,6 +32,7 @@ def predict(
 
     The columns of the table come back as they were, followed by `prediction`
     and, for classes, `probability`, that of the second class in sorted order.
+    With --interval there are also `lower` and `upper`.
     With several targets there is one such column for each of them. The table
     needs the task column and the features that the model uses, not the
     target and not the features whose coefficients are all zero.
@@ -53,6 +55,9 @@ def predict(
         What is done with a task the model does not know: an error, or the mean over all tasks.
     unknown_level
         What is done with a level the model does not know: an error, or no indicator at all.
+    interval
+        Add intervals that hold this share of new targets, such as 0.9, from the errors on rows held out in
+        `mmtfl cv`; for numbers.
     output
         The table with predictions: .csv, .tsv, .parquet or .feather; without it, CSV on stdout.
     prefix
@@ -63,6 +68,7 @@ def predict(
     if output is not None:
         check_table_output(output, force=talk.force, inputs=[model, data])
     learned = load_model(model)
+    _check_interval(fitted_part(learned), interval)
     recipe = recipe_for(learned, task)
     from mmtfl.tables.reading import TableFile
 
@@ -75,12 +81,16 @@ def predict(
             learned, labels, "Correct the labels, leave these rows out, or use --unknown-task mean."
         )
     if not talk.quiet:
-        for line in (*file.notes, *_absent(recipe.absent_unused(frame, used)), *_by_mean(learned, labels)):
+        notes = (*file.notes, *_absent(recipe.absent_unused(frame, used)), *_by_mean(learned, labels))
+        for line in (*notes, *_borrowing(fitted_part(learned), interval)):
             note(line)
     # labels come by the recipe, whichever door they took in the fit
     fitted_part(learned).set_params(unknown_task=unknown_task, task_column=None)
     with library_words():
         columns = _predictions(learned, recipe, X, labels, prefix)
+        if interval is not None:
+            ends = fitted_part(learned).predict_interval(X, task=labels, coverage=interval)
+            columns = _with_ends(columns, ends, prefix)
     _check_free(columns, file.columns)
     _tell_class(fitted_part(learned), recipe, talk)
     _write(file, frame, columns, output, talk)
@@ -130,6 +140,42 @@ def _predictions(model: Any, recipe: Any, X: Any, labels: Any, prefix: str) -> d
         if probability is not None:
             columns[f"{prefix}probability_{target}"] = probability[:, t]
     return columns
+
+
+def _check_interval(fitted: Any, interval: float | None) -> None:
+    if interval is None:
+        return
+    if not 0.0 < interval < 1.0:
+        raise BadInput(f"--interval {interval:g}: use a share between 0 and 1, such as 0.9.")
+    if not hasattr(fitted, "heldout_errors_"):
+        raise BadInput(
+            "--interval needs errors on held-out rows, which this model does not have: make it with "
+            "`mmtfl cv`, for a target of numbers."
+        )
+
+
+def _borrowing(fitted: Any, interval: float | None) -> list[str]:
+    """Which tasks are too small for intervals of their own."""
+    from mmtfl.tasks.frames import abbreviate
+    from mmtfl.tasks.wording import count
+
+    small = [] if interval is None else [str(label) for label in fitted.borrowing_tasks_]
+    if not small:
+        return []
+    return [
+        f"{count(len(small), 'task')} with fewer than 40 held-out rows, whose intervals borrow from the "
+        f"errors of all tasks: {abbreviate(small)}"
+    ]
+
+
+def _with_ends(columns: dict[str, Any], ends: Any, prefix: str) -> dict[str, Any]:
+    """The columns with the ends of intervals behind each prediction."""
+    found: dict[str, Any] = {}
+    for t, (name, column) in enumerate(columns.items()):
+        own = ends if ends.ndim == 2 else ends[:, t]
+        target = name.removeprefix(f"{prefix}prediction")
+        found |= {name: column, f"{prefix}lower{target}": own[:, 0], f"{prefix}upper{target}": own[:, 1]}
+    return found
 
 
 def _check_free(columns: dict[str, Any], taken: list[str]) -> None:

@@ -303,7 +303,7 @@ def headlines(summary: Any) -> list[str]:
     """The first lines about a model: what it is, which features it uses, how well it predicts."""
     named = [] if summary.member is None else [f"(p, k) = ({', '.join(map(_exponent, summary.member))})"]
     named += [f"{name} {_strength(value)}" for name, value in summary.strengths.items()]
-    lines = [f"{summary.title}: {', '.join(named)}", summary.usage]
+    lines = [f"{summary.title}: {', '.join(named)}", summary.usage, *summary.support]
     return [*lines, *_held_out(summary.search), *_in_the_fit(summary.provenance.get("training") or {})]
 
 

@@ -14,6 +14,7 @@ from mmtfl.estimators.usage import KINDS, FeatureUse, Range, feature_use, used_b
 from mmtfl.persistence.json_values import plain
 from mmtfl.report.evaluation import Evaluation, TaskScores, evaluate
 from mmtfl.report.search_summary import SearchCurve, SearchGrid, SearchSummary, describe_search
+from mmtfl.report.support import in_which_tasks, support_sentences
 
 __all__ = [
     "Convergence",
@@ -64,6 +65,11 @@ class FeatureSummary:
         know it.
     agreement : float or None
         Share of the tasks that use it whose coefficient has the more frequent sign; None for no task.
+    supported : str or None
+        Where half samples support it, in words: "all tasks", "some tasks (a, b)", "one task (c)", "none" or
+        "undecided"; None where there are none.
+    frequency : float or None
+        Share of the half samples that keep it.
     """
 
     name: str
@@ -80,6 +86,8 @@ class FeatureSummary:
     min_coef_per_sd: float | None
     max_coef_per_sd: float | None
     agreement: float | None
+    supported: str | None = None
+    frequency: float | None = None
 
 
 @dataclass(frozen=True)
@@ -136,6 +144,8 @@ class ModelSummary:
         The same in words: "Of 7 features, 3 are used: 2 by all 4 tasks, 0 by some, 1 by one."
     usage_notes : list of str
         What to keep in mind when reading it.
+    support : list of str
+        What half samples support of it, in sentences; empty where there are none.
     size_name : str
         Name of the size that orders the features: c, or what takes its place in additive models.
     features : list of FeatureSummary
@@ -175,6 +185,7 @@ class ModelSummary:
     counts: dict[str, int]
     usage: str
     usage_notes: list[str]
+    support: list[str]
     size_name: str
     features: list[FeatureSummary]
     tasks: list[TaskSummary]
@@ -257,6 +268,7 @@ def describe(model: Any) -> ModelSummary:
         counts={word: sum(feature.kind == word for feature in features) for word in KINDS},
         usage=_usage(use),
         usage_notes=_usage_notes(fitted, use),
+        support=support_sentences(getattr(fitted, "stability_", None)),
         size_name=_size(fitted)[0],
         features=features,
         tasks=_tasks(fitted),
@@ -283,6 +295,7 @@ def _classes(model: Any, fitted: Any) -> list[Any]:
 
 def _features(model: Any, use: FeatureUse) -> list[FeatureSummary]:
     names, size = model._feature_names(), _size(model)[1]
+    found = getattr(model, "stability_", None)
     return [
         FeatureSummary(
             names[j],
@@ -295,6 +308,8 @@ def _features(model: Any, use: FeatureUse) -> list[FeatureSummary]:
             *_range(use.coef, j),
             *_range(use.per_sd, j),
             agreement=float(use.agreement[j]) if use.n_tasks[j] else None,
+            supported=in_which_tasks(found, j),
+            frequency=None if found is None else float(found.feature_frequency_[j]),
         )
         for j in np.argsort(-size, kind="stable").tolist()
     ]

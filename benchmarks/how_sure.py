@@ -1,11 +1,13 @@
 """How often the words of `mmtfl.stability` are wrong, on simulated problems whose truth is known.
 
-    python benchmarks/how_sure.py [number of problems] [--seed 10000] [--rules] [--null] [--pairs 50]
+    python benchmarks/how_sure.py [number of problems] [--seed 10000] [--pairs 50] [--rules | --null]
+    python benchmarks/how_sure.py --coverage
 
 Problems have 3 to 50 tasks of 20 to 200 rows, 20 to 60 features with correlations up to 0.9, and a signal of
 half to five times the noise; features are used by all tasks, by some (in every second problem by all but
 one), by one or by none, with effects of three laws. `--rules` compares the rule of the library with three
-others on the same half samples, on seeds of their own; `--null` shuffles y within tasks.
+others on the same half samples; `--null` shuffles y within tasks. `--coverage` fits half of the rows of real
+tables (MMTFL_DATA is their folder), and counts how many of the other rows are within their intervals.
 """
 
 import argparse
@@ -16,7 +18,7 @@ from collections import Counter
 import numpy as np
 from scipy import stats
 
-from mmtfl import MMTFLRegressorCV, Tasks, stability
+from mmtfl import MMTFLRegressorCV, Tasks, datasets, stability
 from mmtfl.estimators.stability import HalfSamples, fixed_model
 from mmtfl.model_selection.entry_effects import entry_effects
 from mmtfl.model_selection.half_samples import complementary_pairs
@@ -227,6 +229,48 @@ def compare(n_problems: int, seed: int, n_pairs: int) -> None:
         print_words(counts)
 
 
+# -- intervals -----------------------------------------------------------------------------------------------
+
+
+def coverage(nominal: float = 0.9) -> None:
+    """Print the share of new rows within their intervals."""
+    names = ("school", "computer_survey", "parkinsons", "sarcos")
+    tables = {name: getattr(datasets, f"load_{name}") for name in names}
+    tables["D1, 60 rows per task"] = lambda: datasets.make_d1(n_samples=60, random_state=0)
+    for name, load in tables.items():
+        X, y, task = _stacked(load())
+        train = _half(task)
+        model = search(X[train], y[train], task[train])
+        ends = model.predict_interval(X[~train], task=task[~train], coverage=nominal)
+        inside = (ends[:, 0] <= y[~train]) & (y[~train] <= ends[:, 1])
+        _, place, n = np.unique(task[~train], return_inverse=True, return_counts=True)
+        share = np.bincount(place, inside) / n
+        # both the rows of the interval and the new ones are a sample
+        off = np.abs(share - nominal) / np.sqrt(nominal * (1.0 - nominal) * 2.0 / n)
+        print(
+            f"{name:22s}{len(n):4d} tasks of {n.min()} to {n.max()} new rows: covered {inside.mean():.3f}, "
+            f"mean of the tasks {share.mean():.3f}, within two standard errors {np.mean(off <= 2.0):.0%}, "
+            f"borrowing {len(model.borrowing_tasks_)}"
+        )
+
+
+def _stacked(data, most: int = 2000):
+    X, y = np.asarray(data.X, dtype=float), np.asarray(data.y, dtype=float)
+    if y.ndim == 1:
+        return X, y, np.asarray(data.task)
+    rows = np.random.default_rng(0).permutation(len(y))[:most]
+    n_tasks = y.shape[1]
+    return np.repeat(X[rows], n_tasks, axis=0), y[rows].ravel(), np.tile(np.arange(n_tasks), len(rows))
+
+
+def _half(task: np.ndarray) -> np.ndarray:
+    rng, train = np.random.default_rng(1), np.zeros(len(task), dtype=bool)
+    for label in np.unique(task):
+        rows = np.flatnonzero(task == label)
+        train[rng.permutation(rows)[: max(len(rows) // 2, 3)]] = True
+    return train
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -236,8 +280,11 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=50)
     parser.add_argument("--rules", action="store_true")
     parser.add_argument("--null", action="store_true")
+    parser.add_argument("--coverage", action="store_true")
     given = parser.parse_args()
-    if given.rules:
+    if given.coverage:
+        coverage()
+    elif given.rules:
         compare(given.n_problems, given.seed, given.pairs)
     else:
         judge(given.n_problems, given.seed, given.pairs, null=given.null)

@@ -83,7 +83,7 @@ def half_widths(errors: dict[str, np.ndarray], coverage: float) -> np.ndarray:
 
     It is the error that the share ``coverage`` of the task's held-out rows does not exceed, with one row more
     than there are (as in split conformal prediction). A task with fewer than 40 rows borrows: the errors of
-    all tasks together count as 20 rows of its own.
+    all tasks together count as 20 rows of its own, and the one row more as its own share of all these.
 
     Examples
     --------
@@ -102,15 +102,15 @@ def half_widths(errors: dict[str, np.ndarray], coverage: float) -> np.ndarray:
             widths.append(_quantile(error[own], weight[own], coverage))
         else:
             both = np.concatenate([error[own], error]), np.concatenate([weight[own], of_all])
-            widths.append(_quantile(*both, coverage))
+            widths.append(_quantile(*both, coverage, new=n / (n + _BORROWED)))
     return np.array([*widths, _quantile(error, weight, coverage)])
 
 
-def _quantile(values: np.ndarray, weight: np.ndarray, coverage: float) -> float:
-    """The smallest value with the share `coverage` of the weight and of one row more; inf if none has it."""
+def _quantile(values: np.ndarray, weight: np.ndarray, coverage: float, new: float = 1.0) -> float:
+    """The smallest value with this share of the weight, that of the new row included; inf if none has it."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weight[order])
-    wanted = coverage * (reached[-1] + 1.0) if len(reached) else 1.0
+    wanted = coverage * (reached[-1] + new) if len(reached) else 1.0
     i = int(np.searchsorted(reached, wanted * (1.0 - 1e-12)))
     return float(values[order[i]]) if i < len(values) else np.inf
 

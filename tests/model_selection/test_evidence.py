@@ -84,7 +84,7 @@ def test_the_sums_over_sets_are_those_over_all_sets_of_tasks(n_tasks=5):
 def test_the_probability_of_an_entry_is_that_of_all_sets_with_it(n_tasks=4):
     rng = np.random.default_rng(2)
     ratio, parts = rng.normal(size=(n_tasks, 1)), np.array([0.3, 0.2, 0.1, 0.15, 0.05, 0.2])
-    prior = np.exp(module._log_prior(n_tasks, parts))
+    prior = module._set_prior(n_tasks, parts)
     total, with_task = 0.0, np.zeros(n_tasks)
     for c in range(n_tasks + 1):
         for users in combinations(range(n_tasks), c):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import expit, gammaln, logsumexp
 
 __all__ = ["KINDS", "Evidence", "weigh_evidence"]
 
@@ -106,16 +106,21 @@ def _log_normal(x: np.ndarray, mean: np.ndarray | float, variance: np.ndarray) -
 
 
 def _of_parts(ratio: np.ndarray) -> np.ndarray:
-    """Log likelihood of each component under each law, (6, n_laws): the mean over its sets of tasks."""
+    """Log likelihood of each component under each law, (6, n_laws): the mean over its sets of tasks.
+
+    With odds instead of ratios the sum over all sets of c tasks is the probability that c of them come up
+    (Poisson binomial), times a factor.
+    """
     n_tasks, n_laws = ratio.shape
-    sums = np.full((n_tasks + 1, n_laws), -np.inf)  # over the sets of c tasks, of the product of their ratios
-    sums[0] = 0.0
-    for row in ratio:
-        sums[1:] = np.logaddexp(sums[1:], sums[:-1] + row)
-    means = sums - _log_n_sets(n_tasks)[:, None]
-    counts = _counts(n_tasks)
-    with np.errstate(divide="ignore"):
-        return logsumexp(means[None], b=counts[:, :, None], axis=1)
+    chance = np.zeros((n_tasks + 1, n_laws))
+    chance[0] = 1.0
+    for p in expit(ratio):
+        chance[1:] = chance[1:] * (1.0 - p) + chance[:-1] * p
+        chance[0] *= 1.0 - p
+    with np.errstate(divide="ignore"):  # a component without sets has likelihood zero
+        means = np.log(chance) - _log_n_sets(n_tasks)[:, None]
+        parts = logsumexp(means[None], b=_counts(n_tasks)[:, :, None], axis=1)
+    return parts + np.logaddexp(0.0, ratio).sum(axis=0)
 
 
 def _counts(n_tasks: int) -> np.ndarray:
@@ -154,20 +159,19 @@ def _share(counts: np.ndarray) -> np.ndarray:
 def _inclusion(ratio: np.ndarray, laws: np.ndarray, parts: np.ndarray) -> np.ndarray:
     """Probability that each task uses the feature, (n_tasks,), by sums forwards and backwards."""
     likely = laws > 1e-2 * laws.max()
-    ratio, n_tasks = ratio[:, likely], len(ratio)
-    forward = np.full((n_tasks + 1, n_tasks + 1, ratio.shape[1]), -np.inf)
-    backward = forward.copy()
-    forward[0, 0], backward[n_tasks] = 0.0, _log_prior(n_tasks, parts)[:, None]
+    p, n_tasks = expit(ratio[:, likely]), len(ratio)
+    forward = np.zeros((n_tasks + 1, n_tasks + 2, p.shape[1]))  # chance of c users before task t
+    backward = forward.copy()  # chance of all tasks from t on, if c used it before
+    forward[0, 0], backward[n_tasks, :-1] = 1.0, _set_prior(n_tasks, parts)[:, None]
     for t in range(n_tasks):
-        forward[t + 1] = forward[t]
-        forward[t + 1, 1:] = np.logaddexp(forward[t, 1:], forward[t, :-1] + ratio[t])
+        forward[t + 1, 1:] = forward[t, 1:] * (1.0 - p[t]) + forward[t, :-1] * p[t]
+        forward[t + 1, 0] = forward[t, 0] * (1.0 - p[t])
     for t in reversed(range(n_tasks)):
-        backward[t] = backward[t + 1]
-        backward[t, :-1] = np.logaddexp(backward[t + 1, :-1], backward[t + 1, 1:] + ratio[t])
-    used = logsumexp(forward[:-1, :-1] + ratio[:, None] + backward[1:, 1:], axis=1) - backward[0, 0]
-    return np.exp(used) @ _share(laws[likely])
+        backward[t, :-1] = backward[t + 1, :-1] * (1.0 - p[t]) + backward[t + 1, 1:] * p[t]
+    used = np.einsum("tck,tck->tk", forward[:-1, :-1], backward[1:, 1:]) * p
+    return (used / backward[0, 0]) @ _share(laws[likely])
 
 
-def _log_prior(n_tasks: int, parts: np.ndarray) -> np.ndarray:
-    """Log prior of each single set of c tasks, c = 0, ..., n_tasks."""
-    return np.log(parts @ _counts(n_tasks)) - _log_n_sets(n_tasks)
+def _set_prior(n_tasks: int, parts: np.ndarray) -> np.ndarray:
+    """Prior of each single set of c tasks, c = 0, ..., n_tasks."""
+    return (parts @ _counts(n_tasks)) / np.exp(_log_n_sets(n_tasks))

@@ -12,6 +12,8 @@ def found(words, *, selected, bound=0.4, promises=True):
     tasks = {"all": ["a", "b", "c"], "some": ["a", "c"], "one": ["b"]}
     return SimpleNamespace(
         supported_=np.array(words),
+        feature_frequency_=np.linspace(0.1, 1.0, len(words)),
+        feature_names_=tuple("uvwxyz"[: len(words)]),
         selected_=np.arange(len(words)) < selected,
         n_pairs_=50,
         level_=0.1,
@@ -27,8 +29,10 @@ def test_no_half_samples_no_sentence():
 
 
 def test_every_word_is_counted_and_the_bound_is_told():
-    first, second = support_sentences(found(["all", "some", "some", "one", "none", "undecided"], selected=4))
+    words = ["all", "some", "some", "one", "none", "undecided"]
+    first, names, second = support_sentences(found(words, selected=4))
     assert "1 feature in all tasks, 2 in some, 1 in one; 1 in none, 1 undecided" in first
+    assert names == "In all tasks: 'u'; in some: 'w', 'v'; in one: 'x'."
     assert "50 pairs" in first and "10%" in first
     assert "4 features are kept by at least 80%" in second and "at most 0.4" in second
 
@@ -40,7 +44,7 @@ def test_nothing_found_is_said_plainly():
 
 
 def test_no_promise_is_made_where_there_is_no_bound():
-    second = support_sentences(found(["all"], selected=1, bound=100.0, promises=False))[1]
+    second = support_sentences(found(["all"], selected=1, bound=100.0, promises=False))[-1]
     assert "nothing can be promised" in second and "100" not in second
 
 

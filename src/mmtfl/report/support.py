@@ -33,7 +33,19 @@ def support_sentences(found: Any) -> list[str]:
             f"Supported ({how}): {count(n_all, 'feature')} in all tasks, {n_some} in some, {n_one} in one; "
             f"{n_none} in none, {n_open} undecided."
         )
-    return [first, _promise(found)]
+    return [first, *_named(found), _promise(found)]
+
+
+def _named(found: Any) -> list[str]:
+    """The features that are supported, most frequent first."""
+    order = (-found.feature_frequency_).argsort(kind="stable").tolist()
+    parts = [
+        f"{where}: {abbreviate(names)}"
+        for word, where in (("all", "in all tasks"), ("some", "in some"), ("one", "in one"))
+        if (names := [found.feature_names_[j] for j in order if found.supported_[j] == word])
+    ]
+    text = "; ".join(parts)
+    return [f"{text[0].upper()}{text[1:]}."] if parts else []
 
 
 def _promise(found: Any) -> str:

@@ -11,14 +11,13 @@ import time
 import numpy as np
 from starts import random_problem
 
-from mmtfl.engines.threads import Threads
+from mmtfl.engines.threads import Threads, one_blas_thread
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Squared
 from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import run_passes
 from mmtfl.solvers.path import alpha_max
-from mmtfl.solvers.solve import one_blas_thread
 
 MEMBERS = ((2, 1), (1, 1), (1, 2), (1.5, 1))
 

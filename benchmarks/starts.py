@@ -11,7 +11,7 @@ import sys
 import numpy as np
 
 from mmtfl import Tasks
-from mmtfl.engines.threads import Threads
+from mmtfl.engines.threads import Threads, one_blas_thread
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Squared
 from mmtfl.objective.penalties import make_penalty
@@ -19,7 +19,6 @@ from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import run_algorithm1
 from mmtfl.solvers.path import alpha_max
 from mmtfl.solvers.row_descent import RowDescent
-from mmtfl.solvers.solve import one_blas_thread
 from mmtfl.solvers.starts import best_of_starts, convex_start, rising_start
 
 MEMBERS = ((2, 1), (1, 1), (1, 2))

@@ -91,19 +91,28 @@ def solve(tasks, loss, penalty, *, fit_intercept=True, column_scale=None, **opti
 # -- the objective, written out --------------------------------------------------------------------------
 
 
-def row_sums(A, p):
-    return np.sum(np.abs(A) ** p, axis=1)
+def common_weight(pooling, n_tasks):
+    """w of eq. (10)."""
+    return n_tasks * (1.0 - pooling) / pooling
 
 
-def row_penalties(A, p, k, eps=1e-2):
+def row_sums(A, p, pooling=0.0):
+    """S_j of eq. (2); with pooling of eq. (11), the least over candidates that hold the minimum in m."""
+    if pooling == 0.0:
+        return np.sum(np.abs(A) ** p, axis=1)
+    w = common_weight(pooling, A.shape[1])
+    middles = [A.sum(axis=1) / (A.shape[1] + w)] if p == 2 else [np.zeros(len(A)), *A.T]
+    return np.min([w * np.abs(m) ** p + np.sum(np.abs(A - m[:, None]) ** p, axis=1) for m in middles], axis=0)
+
+
+def row_penalties(A, p, k, eps=1e-2, pooling=0.0):
     """S_j^e of every row, with its limits: max_t |a_jt|^k at p = inf, S_j at k = inf, log(1 + S_j / eps)."""
-    if k == "log":
-        return np.log1p(row_sums(A, p) / eps)
-    if math.isinf(p):
+    if math.isinf(p) and k != "log":
         return np.max(np.abs(A), axis=1) ** k
-    if math.isinf(k):
-        return row_sums(A, p)
-    return row_sums(A, p) ** (k / (p + k))
+    S = row_sums(A, p, pooling)
+    if k == "log":
+        return np.log1p(S / eps)
+    return S if math.isinf(k) else S ** (k / (p + k))
 
 
 def loss_part(problem, A, b):
@@ -125,9 +134,9 @@ def loss_gradient(problem, A, b):
     return G, slope_b
 
 
-def joint_objective(problem, A, b, p, k, alpha, eps=1e-2):
+def joint_objective(problem, A, b, p, k, alpha, eps=1e-2, pooling=0.0):
     """Problem (2)."""
-    return loss_part(problem, A, b) + alpha * float(np.sum(row_penalties(A, p, k, eps)))
+    return loss_part(problem, A, b) + alpha * float(np.sum(row_penalties(A, p, k, eps, pooling)))
 
 
 def product_objective(problem, B, c, b, p, k, gamma1, gamma2):
@@ -159,10 +168,14 @@ def _conic_penalty(row, p, k):
     return norm if abs(r - 1.0) < 1e-12 else cp.power(norm, r)
 
 
-def conic_optimum(problem, p, k, alpha):
+def conic_optimum(problem, p, k, alpha, pooling=0.0):
     """Minimum of (2) for a convex member: (value of (2) there by our own formula, A, b)."""
     A, b = cp.Variable((problem.n_features, problem.n_tasks)), cp.Variable(problem.n_tasks)
-    total = alpha * sum(_conic_penalty(A[j], p, k) for j in range(problem.n_features))
+    rows = [A[j] for j in range(problem.n_features)]
+    if pooling:  # a common part is one more variable of the row, and one more entry of its norm
+        weight, m = common_weight(pooling, problem.n_tasks) ** (1.0 / p), cp.Variable(problem.n_features)
+        rows = [cp.hstack([row - m[j], weight * m[j]]) for j, row in enumerate(rows)]
+    total = alpha * sum(_conic_penalty(row, p, k) for row in rows)
     for t, (X, y, w) in enumerate(zip(problem.X, problem.y, problem.row_weights, strict=True)):
         z = X @ A[:, t] + (b[t] if problem.fit_intercept else 0.0)
         if problem.loss == "squared":
@@ -179,7 +192,7 @@ def conic_optimum(problem, p, k, alpha):
             break
     assert conic.status == cp.OPTIMAL
     intercept = b.value if problem.fit_intercept else np.zeros(problem.n_tasks)
-    return joint_objective(problem, A.value, intercept, p, k, alpha), A.value, intercept
+    return joint_objective(problem, A.value, intercept, p, k, alpha, pooling=pooling), A.value, intercept
 
 
 # -- Algorithm 1, as in a textbook -----------------------------------------------------------------------
@@ -271,10 +284,10 @@ def _lasso_step(H, slope, theta, strength):
 # -- rows by brute force ---------------------------------------------------------------------------------
 
 
-def row_objective(a, g, L, p, k, alpha, eps=1e-2):
+def row_objective(a, g, L, p, k, alpha, eps=1e-2, pooling=0.0):
     """sum_t L_t a_t^2 / 2 - g_t a_t + alpha S^e; `a` may hold one row or many."""
     a = np.atleast_2d(a)
-    return a**2 @ L / 2 - a @ g + alpha * row_penalties(a, p, k, eps)
+    return a**2 @ L / 2 - a @ g + alpha * row_penalties(a, p, k, eps, pooling)
 
 
 def brute_force_row(g, L, p, k, alpha, eps=1e-2, *, n_grid=None):

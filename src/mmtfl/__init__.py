@@ -9,7 +9,15 @@ if TYPE_CHECKING:
     from mmtfl import plots as plots
     from mmtfl.engines.dask import DaskEngine
     from mmtfl.errors import SmallTaskWarning, UnitsWarning
-    from mmtfl.estimators.additive import (
+    from mmtfl.estimators.classification import MMTFLClassifier
+    from mmtfl.estimators.regression import MMTFLRegressor
+    from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV, path
+    from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
+    from mmtfl.estimators.stability import stability
+    from mmtfl.estimators.two_strength_search import TwoStrengthCV
+    from mmtfl.estimators.two_strengths import (
+        CappedClassifier,
+        CappedRegressor,
         DirtyClassifier,
         DirtyRegressor,
         LowRankClassifier,
@@ -17,13 +25,6 @@ if TYPE_CHECKING:
         RobustClassifier,
         RobustRegressor,
     )
-    from mmtfl.estimators.capped import CappedClassifier, CappedRegressor
-    from mmtfl.estimators.classification import MMTFLClassifier
-    from mmtfl.estimators.regression import MMTFLRegressor
-    from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV, path
-    from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
-    from mmtfl.estimators.stability import stability
-    from mmtfl.estimators.two_strength_search import TwoStrengthCV
     from mmtfl.objective.product import alpha_from_gammas, gammas_from_alpha
     from mmtfl.tables.loading import load
     from mmtfl.tasks.container import Tasks
@@ -63,7 +64,9 @@ _HOMES = {
     "mmtfl.tasks.container": ("Tasks",),
     "mmtfl.engines.dask": ("DaskEngine",),
     "mmtfl.errors": ("SmallTaskWarning", "UnitsWarning"),
-    "mmtfl.estimators.additive": (
+    "mmtfl.estimators.two_strengths": (
+        "CappedClassifier",
+        "CappedRegressor",
         "DirtyClassifier",
         "DirtyRegressor",
         "LowRankClassifier",
@@ -71,7 +74,6 @@ _HOMES = {
         "RobustClassifier",
         "RobustRegressor",
     ),
-    "mmtfl.estimators.capped": ("CappedClassifier", "CappedRegressor"),
     "mmtfl.estimators.classification": ("MMTFLClassifier",),
     "mmtfl.estimators.regression": ("MMTFLRegressor",),
     "mmtfl.objective.product": ("alpha_from_gammas", "gammas_from_alpha"),

@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from mmtfl.cli.options import TARGET_FILE, FileOptions
-from mmtfl.cli.output import check_table_output, print_csv, say, write_table
-from mmtfl.cli.saved_models import load_model
+from mmtfl.cli.output import check_table_output, load_model, print_csv, say, write_table
 
 
 def coefficients(

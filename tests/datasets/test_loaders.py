@@ -11,7 +11,6 @@ from scipy import sparse
 
 from mmtfl import datasets
 from mmtfl.datasets import array_files, loaders
-from mmtfl.datasets.sources import SOURCES
 
 HAS_DATA = bool(os.environ.get("MMTFL_DATA"))
 needs_data = pytest.mark.skipif(
@@ -56,11 +55,11 @@ def test_a_missing_file_says_where_to_get_it_and_where_to_put_it(name, tmp_path)
         "folder=",
     ]:
         assert words in message
-    assert any(source.origin in message for source in SOURCES.values())
+    assert any(source.origin in message for source in array_files.sources().values())
 
 
 def test_every_source_has_a_file_terms_and_notes():
-    for file, source in SOURCES.items():
+    for file, source in array_files.sources().items():
         assert file.endswith(".npz")
         assert all(len(text) > 10 for text in (source.title, source.arrays, source.origin, source.terms))
         assert source.notes in source.describe()

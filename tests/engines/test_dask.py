@@ -14,13 +14,13 @@ from scipy import sparse
 from sklearn.base import clone
 
 from mmtfl import DaskEngine, MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, Tasks
-from mmtfl.engines.base import EngineLostError
+from mmtfl.engines import EngineLostError
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers.checkpoint import Book, Checkpoint
 from oracles import LOSSES, largest_null_slope, make_problem, solve
 
 SIZES = (14, 9, 21, 30, 12, 17, 8)
-MEMBERS = [(2, 1), (1, 1), (2, 2), (1.5, 1), (2, float("inf")), (1, "log")]
+MEMBERS = [(2, 1, 0), (1, 1, 0), (2, 2, 0), (1.5, 1, 0), (2, float("inf"), 0), (1, "log", 0), (2, 2, 0.9)]
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +38,11 @@ def same(one, other):
     assert one.converged and one.solver == other.solver == "alternating"
 
 
-def a_fit(p, k, loss, **options):
+def a_fit(p, k, loss, pooling=0.0, **options):
     problem = make_problem(3, loss=loss, sizes=SIZES, d=16)
     alpha = largest_null_slope(problem) * (0.02 if k == "log" else 0.2)
-    return solve(problem.tasks, LOSSES[loss], make_penalty(p, k, alpha), solver="alternating", **options)
+    penalty = make_penalty(p, k, alpha, pooling=pooling)
+    return solve(problem.tasks, LOSSES[loss], penalty, solver="alternating", **options)
 
 
 # -- the same bits -------------------------------------------------------------------------------------------
@@ -54,11 +55,11 @@ def test_one_and_two_workers_have_the_bits_of_this_process(client, loss):
     ) as single:
         engines = DaskEngine(client), DaskEngine(single)
         assert [engine.n_slots for engine in engines] == [2, 1]
-        for p, k in MEMBERS:
-            here = a_fit(p, k, loss)
+        for p, k, pooling in MEMBERS:
+            here = a_fit(p, k, loss, pooling)
             assert np.any(here.A)
             for engine in engines:
-                same(a_fit(p, k, loss, engine=engine), here)
+                same(a_fit(p, k, loss, pooling, engine=engine), here)
 
 
 @pytest.mark.parametrize("form", ["fortran", "float32", "csr", "csc", "shared", "weighted"])

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import InvalidParameterError, validate_para
 import mmtfl
 from mmtfl import MMTFLClassifier, MMTFLRegressor
 from mmtfl.estimators import base
-from mmtfl.estimators.declaration import Declared, check_parameters, choice, parameter, restated
+from mmtfl.estimators.declaration import Declared, choice, parameter, restated
 from mmtfl.estimators.parameters import COUNT, FLAG, POSITIVE
 from mmtfl.objective.losses import Logistic, Squared
 
@@ -111,11 +111,11 @@ def test_a_class_may_write_its_own_init():
 
 @pytest.mark.parametrize(("Model", "remedy"), [(Example, "Use 1."), (Stronger, "Use 2.")])
 def test_errors_end_in_the_remedy_of_the_nearest_declaration(Model, remedy):
-    check_parameters(Model(True, n=None))
+    Model(True, n=None)._check_parameters()
     with pytest.raises(
         InvalidParameterError, match=rf"'strength' parameter of {Model.__name__} .* {remedy}$"
     ):
-        check_parameters(Model(True, -1.0))
+        Model(True, -1.0)._check_parameters()
 
 
 def test_docstrings_name_parameters_and_attributes_before_the_examples():

@@ -15,7 +15,7 @@ from sklearn.linear_model import Lasso, LogisticRegression, MultiTaskLasso
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.preprocessing import StandardScaler
 
-from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor, prediction
+from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor, base
 from mmtfl.tasks import scaling
 
 MEMBERS = [(2, 2), (1, 1), (2, 1), (1, 2), (1, np.inf), (2, np.inf), (np.inf, 1), (1.5, 3), (2, "log")]
@@ -364,7 +364,7 @@ def test_a_single_number_weighs_all_rows_alike(rows):
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array, sparse.csc_array])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_each_row_is_predicted_by_its_own_task(rows, monkeypatch, layout, dtype):
-    monkeypatch.setattr(prediction, "CHUNK", 35)  # seven rows at a time
+    monkeypatch.setattr(base, "CHUNK", 35)  # seven rows at a time
     X, y, task = rows
     X = X.astype(dtype)
     model = MMTFLRegressor(alpha=0.1).fit(X, y, task=task)

@@ -6,6 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from mmtfl.objective.design import CONSTANT, Design
+from mmtfl.objective.losses import Squared
+from mmtfl.objective.problem import Problem
 from mmtfl.tasks import Tasks
 
 SIZES = (6, 1, 9)
@@ -147,7 +149,7 @@ def test_task_sums_means_and_spread():
     design = Design(tasks)
     v = np.arange(N, dtype=float)
     parts = np.split(v, np.cumsum(SIZES)[:-1])
-    assert_allclose(design.task_weight, [w.sum() for w in weights])
+    assert_allclose(design.task_sums(design.row_weight), [w.sum() for w in weights])
     assert_allclose(design.task_sums(v), [part.sum() for part in parts])
     means = [w @ part / w.sum() for w, part in zip(weights, parts, strict=True)]
     assert_allclose(design.task_means(v, design.row_weight), means)
@@ -161,7 +163,8 @@ def test_moderated_columns_are_the_same_columns_in_powers_of_two(size, storage):
     labels = np.repeat(np.arange(T), SIZES)
     extreme = Tasks.from_rows(STORAGES[storage](X * size), y, labels)
     design = Design(extreme)
-    moderate, factor = design.moderated(design.correlate(y))
+    problem, factor = Problem(design, Squared()).moderated()
+    moderate = problem.design
     assert_array_equal(np.log2(factor), np.round(np.log2(factor)))
     block = moderate.columns(np.arange(D), expand=True)
     assert np.abs(block).max() < 100 and np.abs(block).max(axis=0).min() > 0.1
@@ -171,9 +174,9 @@ def test_moderated_columns_are_the_same_columns_in_powers_of_two(size, storage):
 
 def test_ordinary_columns_are_left_alone():
     tasks, _, _ = make_tasks("stacked", "C", weighted=False)
-    design = Design(tasks)
-    same, factor = design.moderated(design.correlate(tasks.y))
-    assert same is design and factor is None
+    problem = Problem(Design(tasks), Squared())
+    same, factor = problem.moderated()
+    assert same is problem and factor is None
 
 
 def test_centring_gives_weighted_means_and_kills_constant_columns():

@@ -32,11 +32,10 @@ from mmtfl.plots import (
     SearchDisplay,
     SharedPartDisplay,
     SharingMapDisplay,
-    text_labels,
+    figures,
 )
-from mmtfl.plots.figures import Style
+from mmtfl.plots.figures import line_style, shown
 from mmtfl.plots.search_display import Curve
-from mmtfl.plots.text_labels import shown
 from mmtfl.report.charts import history_chart
 from report.fitted import HOSTILE, mixed, model_of
 
@@ -310,7 +309,7 @@ def test_a_path_is_drawn_on_the_scale_of_the_penalty(data):
 
 
 def test_every_letter_has_a_glyph_or_is_written_as_its_number(monkeypatch):
-    monkeypatch.setattr(text_labels, "_other_font", lambda letter: None)  # whatever is installed here
+    monkeypatch.setattr(figures, "_other_font", lambda letter: None)  # whatever is installed here
     assert shown("\u4e2d a\U0001f3e5") == r"\u4e2d a\U0001f3e5"
     assert shown("na\u00efve \u03b2") == "na\u00efve \u03b2"
     assert shown("\u4e2d" * 30, 24) == r"\u4e2d\u4e2d" + "\u2026" + r"\u4e2d"
@@ -318,12 +317,10 @@ def test_every_letter_has_a_glyph_or_is_written_as_its_number(monkeypatch):
 
 
 def test_another_font_steps_in_for_letters_it_has(monkeypatch):
-    monkeypatch.setattr(
-        text_labels, "_other_font", lambda letter: "Some Font" if letter == "\u4e2d" else None
-    )
+    monkeypatch.setattr(figures, "_other_font", lambda letter: "Some Font" if letter == "\u4e2d" else None)
     assert shown("\u4e2d\u56fd") == "\u4e2d" + r"\u56fd"
-    assert text_labels.font_families("a\u4e2d") == [*plt.rcParams["font.family"], "Some Font"]
-    assert text_labels.font_families("abc") == plt.rcParams["font.family"]
+    assert figures.font_families("a\u4e2d") == [*plt.rcParams["font.family"], "Some Font"]
+    assert figures.font_families("abc") == plt.rcParams["font.family"]
 
 
 def test_names_in_other_scripts_are_drawn_without_a_warning(data):
@@ -434,9 +431,9 @@ def test_displays_that_make_no_sense_for_a_model_say_what_does(data):
 
 
 def test_the_first_ten_styles_differ_and_neighbours_differ_in_grey():
-    styles = [Style.of(i) for i in range(10)]
-    assert len({(style.colour, str(style.line)) for style in styles}) == 10
-    assert all(a.line != b.line for a, b in pairwise(styles))
+    styles = [line_style(i) for i in range(10)]
+    assert len({(style["color"], str(style["linestyle"])) for style in styles}) == 10
+    assert all(a["linestyle"] != b["linestyle"] for a, b in pairwise(styles))
 
 
 def test_long_names_keep_both_ends():

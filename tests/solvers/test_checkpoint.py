@@ -15,6 +15,7 @@ from mmtfl.model_selection import task_scorer
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers.checkpoint import Book, Checkpoint
+from mmtfl.solvers.solve import Reporter
 from oracles import LOSSES, largest_null_slope, make_problem, solve
 
 FIT = """
@@ -257,7 +258,7 @@ def test_columns_of_frames_have_fingerprints_of_their_values():
 
 
 def test_passes_are_told_on_stderr(rows, capsys, monkeypatch):
-    monkeypatch.setattr("mmtfl.solvers.pass_progress._SECONDS", 0.0)
+    monkeypatch.setattr(Reporter, "seconds", 0.0)
     model = MMTFLRegressor(2, 1, 0.2, solver="alternating", verbose=1).fit(*rows)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("[MMTFLRegressor] pass 1: objective ")

@@ -30,8 +30,7 @@ from mmtfl.model_selection import TaskKFold
 from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers import solve as solve_problem
-from mmtfl.solvers.distributed.opened import OpenTasks, plan
-from mmtfl.solvers.distributed.placed_problem import PlacedDesign
+from mmtfl.solvers.distributed.placed import OpenTasks, PlacedDesign, plan
 from oracles import make_problem, solve
 
 MEMBERS = [(2, 1), (1, 1), (2, 2), (1.5, 1), (2, float("inf")), (1, float("inf")), (1, "log")]
@@ -85,6 +84,17 @@ def test_regression_is_that_of_the_rows_in_memory(p, k, scaled, stored, frame):
                     atol=1e-5)  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore::mmtfl.errors.SmallTaskWarning")
+@pytest.mark.parametrize(("p", "k"), [(2, 1), (2, 2), (2, float("inf")), (1, 1), (1, float("inf"))])
+def test_pooling_is_that_of_the_rows_in_memory(p, k, stored, frame):
+    options = {"alpha": 0.1, "pooling": 0.9, "standardize": True}
+    there = MMTFLRegressor(p, k, **options).fit(stored)
+    here = MMTFLRegressor(p, k, solver="alternating", **options).fit(features(frame), frame.y, frame.task)
+    assert here.common_.any()
+    assert_allclose(there.coef_, here.coef_, atol=1e-6)
+    assert_allclose(there.common_, here.common_, atol=1e-6)
+
+
 @pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 1), (2, 2)])
 def test_classification_is_that_of_the_rows_in_memory(p, k, classes, frame):
     there = MMTFLClassifier(p, k, 0.03).fit(classes)
@@ -98,7 +108,7 @@ def test_classification_is_that_of_the_rows_in_memory(p, k, classes, frame):
 def test_parts_that_come_and_go_have_the_bits_of_the_whole(loss, stored, classes):
     data = stored if loss.is_quadratic else classes
     if not loss.is_quadratic:
-        from mmtfl.estimators.stored_input import with_two_classes
+        from mmtfl.estimators.inputs import with_two_classes
 
         data = with_two_classes(classes)
     penalty = make_penalty(1.5, 1, 0.1 if loss.is_quadratic else 0.03)
@@ -113,9 +123,12 @@ def test_parts_that_come_and_go_have_the_bits_of_the_whole(loss, stored, classes
         assert other.violation == found[0].violation
 
 
-@pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 1), (2, 2), (2, float("inf"))])
-def test_without_the_finish_the_passes_go_on_and_are_judged_honestly(p, k, stored, monkeypatch):
-    penalty = make_penalty(p, k, 0.2)
+@pytest.mark.parametrize(
+    ("p", "k", "pooling"),
+    [(2, 1, 0), (1, 1, 0), (2, 2, 0), (2, float("inf"), 0), (2, 2, 0.8), (2, float("inf"), 0.8)],
+)
+def test_without_the_finish_the_passes_go_on_and_are_judged_honestly(p, k, pooling, stored, monkeypatch):
+    penalty = make_penalty(p, k, 0.2, pooling=pooling)
     problem = OpenTasks(stored, Squared(), fit_intercept=True).problem()
     finished = solve_problem(problem, penalty, max_iter=1000, tol=1e-7)
     monkeypatch.setattr(PlacedDesign, "can_gather", lambda self, n_columns: False)
@@ -128,6 +141,17 @@ def test_without_the_finish_the_passes_go_on_and_are_judged_honestly(p, k, store
     assert np.isfinite(passes.violation) and exact.objective <= passes.objective * (1 + 1e-9)
     if penalty.is_convex:
         assert passes.objective - finished.objective <= passes.dual_gap + 1e-12
+
+
+def test_sizes_of_columns_elsewhere_are_in_the_units_of_the_problem(stored):
+    opened, scale = (
+        OpenTasks(stored, Squared(), fit_intercept=True),
+        np.geomspace(1e-3, 1e3, stored.n_features),
+    )
+    plain, scaled = opened.problem().design, opened.problem(column_scale=scale).design
+    assert_allclose(scaled.column_maxima(), plain.column_maxima() / scale)
+    factor = np.exp2(np.arange(stored.n_features) % 5)
+    assert_allclose(scaled.rescaled(factor).column_maxima(), plain.column_maxima() / (scale * factor))
 
 
 def in_memory_value(tasks, penalty, solution):

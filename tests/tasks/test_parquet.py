@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mmtfl import Tasks
 from mmtfl.tasks.moments import Moments
-from mmtfl.tasks.parquet_and_dask import parse_bytes
+from mmtfl.tasks.stored import parse_bytes
 
 NAMES = ["a", "b", "c"]
 

@@ -6,13 +6,10 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, TraceNorm
+from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, TraceNorm, TwoNorms
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.objective.two_norms import TwoNorms
-from mmtfl.solvers.two_parts import solve_additive
-from mmtfl.solvers.two_parts.accelerated import BothParts
-from mmtfl.solvers.two_parts.part_descent import PassDescent
-from mmtfl.solvers.two_parts.solve_two_parts import AdditiveGrid, additive_descent
+from mmtfl.solvers.part_solvers import BothParts
+from mmtfl.solvers.two_parts import AdditiveGrid, PassDescent, additive_descent, solve_additive
 from mmtfl.tasks import Tasks
 from oracles import LOSSES, loss_gradient, loss_part, make_problem, problem_of, solve
 from two_parts.conic_parts import conic_norm, minimum, plain_norm

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, TraceNorm
-from mmtfl.objective.split_rows import SplitRows
+from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, SplitRows, TraceNorm
 from two_parts.conic_parts import conic_norm, minimum
 
 NORMS = [EntryNorm(0.7), RowNorm(0.7), RowNorm(0.7, np.inf), ColumnNorm(0.7), TraceNorm(0.7)]

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.options import SEVERAL, SWITCH
+from mmtfl.cli.options import SEVERAL, SWITCH, check_counts, use_one_thread
 from mmtfl.cli.output import say
-from mmtfl.cli.resumable_runs import check_counts, use_one_thread
 
 
 def bench(

@@ -8,20 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.options import (
-    JOBS,
-    MODEL,
-    OUTPUT,
-    SEVERAL,
-    SWITCH,
-    DataFile,
-    TableOptions,
-    TalkOptions,
-    TextOptions,
-)
 from mmtfl.cli.output import note, number, print_json, print_table, say
-from mmtfl.cli.resumable_runs import check_counts, choose, resumable, use_one_thread
 from mmtfl.cli.training import Training, library_words, read_training
 
 if TYPE_CHECKING:
@@ -33,24 +22,24 @@ _AVERAGES = {"mean": "mean over tasks", "pooled": "all test rows"}
 
 
 def compare(
-    data: DataFile,
+    data: options.DataFile,
     /,
     *,
-    table: TableOptions,
-    text: TextOptions | None = None,
-    talk: TalkOptions | None = None,
-    methods: Annotated[list[str] | None, SEVERAL, Parameter(group=MODEL)] = None,
-    standardize: Annotated[bool, Parameter(group=MODEL)] = True,
-    scale_targets: Annotated[bool, Parameter(group=MODEL)] = True,
-    repeats: Annotated[int, Parameter(group=MODEL)] = 10,
-    fraction: Annotated[float, Parameter(group=MODEL)] = 0.5,
-    folds: Annotated[int, Parameter(group=MODEL)] = 3,
-    metric: Annotated[Literal["r2", "f1", "auc"] | None, Parameter(group=MODEL)] = None,
-    average: Annotated[Literal["mean", "pooled"], Parameter(group=MODEL)] = "mean",
-    seed: Annotated[int, Parameter(group=MODEL)] = 0,
-    jobs: Annotated[int | None, JOBS, Parameter(group=MODEL)] = None,
-    output: Annotated[Path | None, Parameter(name=["-o", "--output", "--out"], group=OUTPUT)] = None,
-    fresh: Annotated[bool, SWITCH, Parameter(group=OUTPUT)] = False,
+    table: options.TableOptions,
+    text: options.TextOptions | None = None,
+    talk: options.TalkOptions | None = None,
+    methods: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.MODEL)] = None,
+    standardize: Annotated[bool, Parameter(group=options.MODEL)] = True,
+    scale_targets: Annotated[bool, Parameter(group=options.MODEL)] = True,
+    repeats: Annotated[int, Parameter(group=options.MODEL)] = 10,
+    fraction: Annotated[float, Parameter(group=options.MODEL)] = 0.5,
+    folds: Annotated[int, Parameter(group=options.MODEL)] = 3,
+    metric: Annotated[Literal["r2", "f1", "auc"] | None, Parameter(group=options.MODEL)] = None,
+    average: Annotated[Literal["mean", "pooled"], Parameter(group=options.MODEL)] = "mean",
+    seed: Annotated[int, Parameter(group=options.MODEL)] = 0,
+    jobs: Annotated[int | None, options.JOBS, Parameter(group=options.MODEL)] = None,
+    output: Annotated[Path | None, Parameter(name=["-o", "--output", "--out"], group=options.OUTPUT)] = None,
+    fresh: Annotated[bool, options.SWITCH, Parameter(group=options.OUTPUT)] = False,
 ) -> int:
     """Compare methods on a table: which predicts best, and which come close.
 
@@ -93,15 +82,16 @@ def compare(
     fresh
         Throw away the cells of an earlier run in the folder.
     """
-    use_one_thread()
-    text, talk = text or TextOptions(), talk or TalkOptions()
+    options.use_one_thread()
+    text, talk = text or options.TextOptions(), talk or options.TalkOptions()
+    from mmtfl.persistence.json_values import plain
     from mmtfl_lab.paper.experiments import default_jobs
     from mmtfl_lab.paper.methods import COMPARED, Grid
-    from mmtfl_lab.paper.store import OtherSettings
+    from mmtfl_lab.paper.protocol import OtherSettings
     from mmtfl_lab.paper.table_comparison import compare as run
 
-    names = choose("methods", methods, COMPARED)
-    check_counts(repeats=repeats, folds=folds, seed=seed, jobs=jobs)
+    names = options.choose("methods", methods, COMPARED)
+    options.check_counts(repeats=repeats, folds=folds, seed=seed, jobs=jobs)
     if not 0.0 < fraction < 1.0:
         raise BadInput(f"--fraction must lie between 0 and 1, got {fraction:g}.")
     if table.weights is not None:
@@ -110,12 +100,13 @@ def compare(
         raise BadInput("compare needs tasks: name their column with --task, or give several --target.")
     training = read_training(data, table, text, quiet=talk.quiet)
     pool, chosen = _pool(training), _metric(metric, training)
-    with resumable(OtherSettings, is_kept=output is not None), library_words():
+    scales = {"standardize": standardize} | ({} if training.classify else {"scale_targets": scale_targets})
+    with options.resumable(OtherSettings, is_kept=output is not None), library_words():
         found = run(
             pool,
             metric=chosen,
             average=average,
-            options=_options(training, standardize, scale_targets),
+            options=scales,
             methods=names,
             repeats=repeats,
             fraction=fraction,
@@ -123,22 +114,23 @@ def compare(
             grid=Grid(folds=folds),
             jobs=jobs or default_jobs(),
             folder=output,
-            identity=_identity(training),
+            # what tells the table from others: the bytes of the file, and how its columns are used
+            identity={"sha256": training.file.sha256, "recipe": plain(training.recipe.as_dict())},
             fresh=fresh,
             shown=not talk.quiet,
         )
     if output is not None:
         _write(found, output)
-    if output is not None and not talk.quiet:
-        say(f"Written: {', '.join(str(output / name) for name in _FILES)}")
     if not talk.quiet:
+        if output is not None:
+            say(f"Written: {', '.join(str(output / name) for name in _FILES)}")
         met = {(row["method"], words) for row in found.splits for words in row["warnings"]}
         for method, words in sorted(met):
             note(f"{method}: {words}")
     if talk.json:
         print_json(found.as_dict())
     else:
-        print_table(_title(found), _columns(found), _rows(found))
+        print_table(_title(found), _columns(found), map(_cells, found.standings))
         print(_sentence(found))
     return 0
 
@@ -167,18 +159,6 @@ def _metric(metric: str | None, training: Training) -> str:
     return metric or allowed[0]
 
 
-def _options(training: Training, standardize: bool, scale_targets: bool) -> dict[str, bool]:
-    options = {"standardize": standardize}
-    return options if training.classify else {**options, "scale_targets": scale_targets}
-
-
-def _identity(training: Training) -> dict[str, Any]:
-    """What tells the table from others: the bytes of the file, and how its columns are used."""
-    from mmtfl.persistence.json_values import plain
-
-    return {"sha256": training.file.sha256, "recipe": plain(training.recipe.as_dict())}
-
-
 _FILES = ("comparison.md", "results.csv", "results.json")
 
 
@@ -189,10 +169,6 @@ def _columns(found: Comparison) -> tuple[str, ...]:
         *("method", f"median {metric}", _AVERAGES[found.average], "± over splits"),
         *(f"{behind} beside the best", "tasks won by the best", "verdict", "seconds"),
     )
-
-
-def _rows(found: Comparison) -> list[tuple[str, ...]]:
-    return [_cells(standing) for standing in found.standings]
 
 
 def _cells(standing: Standing) -> tuple[str, ...]:
@@ -228,6 +204,7 @@ def _title(found: Comparison) -> str:
 
 def _sentence(found: Comparison) -> str:
     """The answer in words."""
+    from mmtfl.tasks.wording import count
     from mmtfl_lab.paper.methods import COMPARED
     from mmtfl_lab.paper.table_comparison import BEST
 
@@ -248,7 +225,13 @@ def _sentence(found: Comparison) -> str:
     else:
         said = [clause.format(", ".join(groups[v])) for v, clause in _CLAUSES.items() if v in groups]
         answer = f"{first} comes first. {'. '.join(said)}"
-    return f"{answer} (judged by {by}).{_left_out(found)}"
+    n_left_out, left_out = sum(not task["judged"] for task in found.tasks), ""
+    if n_left_out:
+        left_out = (
+            f" {count(n_left_out, 'task')} with fewer than 5 test rows, or whose target does not vary, "
+            f"{'is' if n_left_out == 1 else 'are'} left out of this."
+        )
+    return f"{answer} (judged by {by}).{left_out}"
 
 
 _CLAUSES = {  # in the order in which they are said
@@ -260,18 +243,6 @@ _CLAUSES = {  # in the order in which they are said
 }
 
 
-def _left_out(found: Comparison) -> str:
-    from mmtfl.tasks.wording import count
-
-    n_left_out = sum(not task["judged"] for task in found.tasks)
-    if not n_left_out:
-        return ""
-    return (
-        f" {count(n_left_out, 'task')} with fewer than 5 test rows, or whose target does not vary, "
-        f"{'is' if n_left_out == 1 else 'are'} left out of this."
-    )
-
-
 def _write(found: Comparison, folder: Path) -> None:
     from mmtfl.persistence.files import write_text
     from mmtfl.persistence.json_values import plain
@@ -279,7 +250,8 @@ def _write(found: Comparison, folder: Path) -> None:
 
     lines = [f"# {_title(found)}", "", _sentence(found), ""]
     columns = _columns(found)
-    lines += ["| " + " | ".join(row) + " |" for row in (columns, ["---"] * len(columns), *_rows(found))]
+    rows = [columns, ["---"] * len(columns), *map(_cells, found.standings)]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
     write_text(folder / "comparison.md", "\n".join(lines) + "\n")
     fields = ("repeat", "method", "pooled", "mean", "seconds", "chosen", "warnings")
     write_text(folder / "results.csv", csv_of_cells(found.splits, fields))

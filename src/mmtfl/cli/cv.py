@@ -7,21 +7,9 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from mmtfl.cli import options
 from mmtfl.cli.fit import exponent
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.options import (
-    JOBS,
-    MODEL,
-    SEVERAL,
-    SWITCH,
-    TARGET_FILE,
-    DataFile,
-    FileOptions,
-    ModelOptions,
-    ScaleOptions,
-    TableOptions,
-    TextOptions,
-)
 from mmtfl.cli.training import Training, library_words, model_options, train
 
 TWO_STRENGTHS = {"dirty": "Dirty", "robust": "Robust", "lowrank": "LowRank", "capped": "Capped"}
@@ -29,26 +17,26 @@ _PAIRS = 10  # values of each of two strengths
 
 
 def cv(
-    data: DataFile,
+    data: options.DataFile,
     /,
     *,
-    table: TableOptions,
-    text: TextOptions | None = None,
+    table: options.TableOptions,
+    text: options.TextOptions | None = None,
     method: Annotated[
-        Literal["mmtfl", "dirty", "robust", "lowrank", "capped", "single"], Parameter(group=MODEL)
+        Literal["mmtfl", "dirty", "robust", "lowrank", "capped", "single"], Parameter(group=options.MODEL)
     ] = "mmtfl",
-    pk: Annotated[list[str] | None, SEVERAL, Parameter(group=MODEL)] = None,
-    alphas: Annotated[list[float] | None, SEVERAL, Parameter(group=MODEL)] = None,
-    folds: Annotated[int, Parameter(group=MODEL)] = 5,
-    scoring: Annotated[str | None, Parameter(group=MODEL)] = None,
-    one_se: Annotated[bool, SWITCH, Parameter(group=MODEL)] = False,
-    stability: Annotated[int, Parameter(group=MODEL)] = 0,
-    jobs: Annotated[int, JOBS, Parameter(group=MODEL)] = 1,
-    seed: Annotated[int, Parameter(group=MODEL)] = 0,
-    model: ModelOptions | None = None,
-    scale: ScaleOptions | None = None,
-    output: Annotated[Path, TARGET_FILE],
-    talk: FileOptions | None = None,
+    pk: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.MODEL)] = None,
+    alphas: Annotated[list[float] | None, options.SEVERAL, Parameter(group=options.MODEL)] = None,
+    folds: Annotated[int, Parameter(group=options.MODEL)] = 5,
+    scoring: Annotated[str | None, Parameter(group=options.MODEL)] = None,
+    one_se: Annotated[bool, options.SWITCH, Parameter(group=options.MODEL)] = False,
+    stability: Annotated[int, Parameter(group=options.MODEL)] = 0,
+    jobs: Annotated[int, options.JOBS, Parameter(group=options.MODEL)] = 1,
+    seed: Annotated[int, Parameter(group=options.MODEL)] = 0,
+    model: options.ModelOptions | None = None,
+    scale: options.ScaleOptions | None = None,
+    output: Annotated[Path, options.TARGET_FILE],
+    talk: options.FileOptions | None = None,
 ) -> int:
     """Fit a model to a table, tuned by cross-validation.
 
@@ -100,7 +88,7 @@ def cv(
     seed
         Seed of the folds.
     """
-    model, talk = model or ModelOptions(), talk or FileOptions()
+    model, talk = model or options.ModelOptions(), talk or options.FileOptions()
     pairs = _pairs(pk)
     if folds < 2:
         raise BadInput(f"--folds {folds}: at least 2 are needed, one to fit on and one to score.")
@@ -110,41 +98,37 @@ def cv(
         raise BadInput(f"--seed {seed}: use 0 or a positive number.")
     if stability < 0:
         raise BadInput(f"--stability {stability}: use 0 for none, or a number of pairs such as 50.")
-    suits = None if scoring is None else _targets_of(scoring)  # first: reading may take long
+    suits = None
+    if scoring is not None:  # first: reading may take long
+        from mmtfl.model_selection.metrics import as_metric
 
+        with library_words():
+            suits = as_metric(scoring).kind
     tried = _alphas(alphas)
     if method != "mmtfl":
-        _check_method(method, pk, tried, one_se, scale or ScaleOptions(), stability)
+        _check_method(method, pk, tried, one_se, scale, stability)
 
     def make(training: Training) -> Any:
         targets = "classes" if training.classify else "numbers"
         if suits not in (None, targets):
             usual = "auc, accuracy or f1" if training.classify else "r2 or neg_mean_absolute_error"
             raise BadInput(f"--scoring {scoring} is for {suits}, and the targets are {targets}: use {usual}.")
-        from mmtfl.model_selection import TaskKFold
+        import mmtfl
 
-        tuning = {
-            "pk": pairs,
-            "alphas": tried,
-            "cv": TaskKFold(folds, random_state=seed, stratify=training.classify),
-            "scoring": scoring,
-            "selection": "one_se" if one_se else "best",
-            "stability": stability or None,
-            "n_jobs": jobs,
-            "verbose": 0 if talk.quiet else 1,
-        }
-        options = model_options(model, training)
-        return _make_search(method, training.classify, options, tuning)
+        kind, own = "Classifier" if training.classify else "Regressor", model_options(model, training)
+        splitter = mmtfl.model_selection.TaskKFold(folds, random_state=seed, stratify=training.classify)
+        search: dict[str, Any] = {"cv": splitter, "scoring": scoring, "n_jobs": jobs}
+        if method in TWO_STRENGTHS:
+            one = getattr(mmtfl, f"{TWO_STRENGTHS[method]}{kind}")(**own)
+            return mmtfl.TwoStrengthCV(one, strengths=tried or _PAIRS, **search)
+        search |= {"selection": "one_se" if one_se else "best", "verbose": 0 if talk.quiet else 1}
+        search |= {} if pairs is None else {"pk": pairs}
+        search |= {} if tried is None else {"alphas": tried}
+        search |= {"stability": stability} if stability else {}
+        name, single = ("SingleTask", {"p": 1}) if method == "single" else ("MMTFL", {})
+        return getattr(mmtfl, f"{name}{kind}CV")(**single, **search, **own)
 
-    return train(data, output, table, text or TextOptions(), talk, scale or ScaleOptions(), make)
-
-
-def _targets_of(scoring: str) -> str | None:
-    """The kind of targets a score is for, if it is known."""
-    from mmtfl.model_selection.metrics import as_metric
-
-    with library_words():
-        return as_metric(scoring).kind
+    return train(data, output, table, text, talk, scale, make)
 
 
 def _pairs(words: list[str] | None) -> list[tuple[float, float | str]] | None:
@@ -176,14 +160,19 @@ def _alphas(given: list[float] | None) -> int | list[float] | None:
 
 
 def _check_method(
-    method: str, pk: Any, alphas: int | list[float] | None, one_se: bool, scale: ScaleOptions, stability: int
+    method: str,
+    pk: Any,
+    alphas: int | list[float] | None,
+    one_se: bool,
+    scale: options.ScaleOptions | None,
+    stability: int,
 ) -> None:
     """Refuse options that only the method mmtfl has."""
     given = {
         "--pk": pk is not None,
         "--stability": stability > 0,
-        "--dask": scale.dask is not None,
-        "--checkpoint": scale.checkpoint is not None,
+        "--dask": scale is not None and scale.dask is not None,
+        "--checkpoint": scale is not None and scale.checkpoint is not None,
         "--one-se": one_se and method in TWO_STRENGTHS,
     }
     if method in TWO_STRENGTHS and isinstance(alphas, list):
@@ -194,17 +183,3 @@ def _check_method(
     if wrong is not None:
         others = "mmtfl and single" if wrong == "--one-se" else "mmtfl"
         raise BadInput(f"{wrong} does not go with --method {method}: it is for {others} only.")
-
-
-def _make_search(method: str, classify: bool, options: dict[str, Any], tuning: dict[str, Any]) -> Any:
-    """The search of a method, not fitted yet: `options` are of the model, `tuning` of the search."""
-    import mmtfl
-
-    kind = "Classifier" if classify else "Regressor"
-    given = {name: value for name, value in tuning.items() if value is not None}
-    if method not in TWO_STRENGTHS:
-        single = {"p": 1} if method == "single" else {}
-        return getattr(mmtfl, f"{'SingleTask' if single else 'MMTFL'}{kind}CV")(**single, **given, **options)
-    model = getattr(mmtfl, f"{TWO_STRENGTHS[method]}{kind}")(**options)
-    kept = {name: given[name] for name in ("cv", "scoring", "n_jobs") if name in given}
-    return mmtfl.TwoStrengthCV(model, strengths=given.get("alphas", _PAIRS), **kept)

@@ -64,14 +64,8 @@ def datasets(
         The table: .csv, .tsv, .parquet or .feather; without it, CSV on stdout.
     """
     talk = talk or FileOptions()
-    given: dict[str, Any] = {
-        "seed": seed,
-        "samples": samples,
-        "noise": noise,
-        "tasks": tasks,
-        "features": features,
-    }
-    given |= {"pattern": pattern, "classification": classify or None}
+    given: dict[str, Any] = {"seed": seed, "samples": samples, "noise": noise, "tasks": tasks}
+    given |= {"features": features, "pattern": pattern, "classification": classify or None}
     options = {option: value for option, value in given.items() if value is not None}
     if name is None:
         if output is not None or options:
@@ -93,7 +87,9 @@ def datasets(
         print_json({**found, "task": task, "targets": targets})
     elif not talk.quiet:
         say(f"Written: {output} ({len(frame)} rows, {frame.shape[1]} columns)")
-        say(f"Next: {_next(output, task, targets)}")
+        words = ["mmtfl", "cv", str(output), *(["--task", task] if task else [])]
+        words += [word for target in targets for word in ("--target", target)]
+        say(f"Next: {shlex.join([*words, '-o', str(output.with_suffix('.mmtfl'))])}")
     return 0
 
 
@@ -136,9 +132,3 @@ def _make(name: str, options: dict[str, Any]) -> tuple[Any, str | None, list[str
         return as_table(entry.bunch(**options))
     except (FileNotFoundError, ValueError, TypeError) as error:
         raise BadInput(str(error)) from None
-
-
-def _next(output: Path, task: str | None, targets: list[str]) -> str:
-    words = ["mmtfl", "cv", str(output), *(["--task", task] if task else [])]
-    words += [word for target in targets for word in ("--target", target)]
-    return shlex.join([*words, "-o", str(output.with_suffix(".mmtfl"))])

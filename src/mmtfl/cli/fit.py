@@ -8,17 +8,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.options import (
-    MODEL,
-    TARGET_FILE,
-    DataFile,
-    FileOptions,
-    ModelOptions,
-    ScaleOptions,
-    TableOptions,
-    TextOptions,
-)
 from mmtfl.cli.output import note
 from mmtfl.cli.training import Training, model_options, train
 
@@ -27,18 +18,18 @@ _SMALL_SHARE = 1e-4  # where no strength drops a feature, of the one that leaves
 
 
 def fit(
-    data: DataFile,
+    data: options.DataFile,
     /,
     *,
-    table: TableOptions,
-    text: TextOptions | None = None,
-    p: Annotated[float, Parameter(group=MODEL)] = 2.0,
-    k: Annotated[str, Parameter(group=MODEL)] = "1",
-    alpha: Annotated[float | None, Parameter(group=MODEL)] = None,
-    model: ModelOptions | None = None,
-    scale: ScaleOptions | None = None,
-    output: Annotated[Path, TARGET_FILE],
-    talk: FileOptions | None = None,
+    table: options.TableOptions,
+    text: options.TextOptions | None = None,
+    p: Annotated[float, Parameter(group=options.MODEL)] = 2.0,
+    k: Annotated[str, Parameter(group=options.MODEL)] = "1",
+    alpha: Annotated[float | None, Parameter(group=options.MODEL)] = None,
+    model: options.ModelOptions | None = None,
+    scale: options.ScaleOptions | None = None,
+    output: Annotated[Path, options.TARGET_FILE],
+    talk: options.FileOptions | None = None,
 ) -> int:
     """Fit one model to a table, at one strength of the penalty.
 
@@ -66,20 +57,20 @@ def fit(
     alpha
         Strength of the penalty; by default a tenth of the smallest that drops every feature.
     """
-    model, talk = model or ModelOptions(), talk or FileOptions()
+    model, talk = model or options.ModelOptions(), talk or options.FileOptions()
 
     def make(training: Training) -> Any:
         from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
 
-        options = {"p": p, "k": exponent(k), **model_options(model, training)}
+        chosen = {"p": p, "k": exponent(k), **model_options(model, training)}
         kind = MMTFLClassifier if training.classify else MMTFLRegressor
-        found = kind(alpha=1.0 if alpha is None else alpha, verbose=int(talk.verbose), **options)
+        found = kind(alpha=1.0 if alpha is None else alpha, verbose=int(talk.verbose), **chosen)
         found._check_parameters()  # before the work of a default strength
-        if alpha is None and training.is_stored:
+        if alpha is None and training.file is None:
             raise BadInput("--memory-limit needs --alpha: finding one would read the files many times.")
-        return found if alpha is not None else found.set_params(alpha=_default_alpha(training, options, talk))
+        return found if alpha is not None else found.set_params(alpha=_default_alpha(training, chosen, talk))
 
-    return train(data, output, table, text or TextOptions(), talk, scale or ScaleOptions(), make)
+    return train(data, output, table, text, talk, scale, make)
 
 
 def exponent(word: str) -> float | str:
@@ -92,30 +83,18 @@ def exponent(word: str) -> float | str:
         raise BadInput(f"--k {word!r} is not a number, inf or log.") from None
 
 
-def _drops_features(p: float, k: float | str) -> bool:
-    """Whether some strength drops every feature: its penalty has a corner at zero (r <= 1)."""
-    if k == "log":
-        return p == 1
-    return 1 / p + 1 / float(k) >= 1
-
-
-def _default_alpha(training: Training, options: dict[str, Any], talk: FileOptions) -> float:
+def _default_alpha(training: Training, chosen: dict[str, Any], talk: options.FileOptions) -> float:
     """A tenth of the strength at which nothing is left."""
     from mmtfl.estimators.search import path
 
-    drops = _drops_features(options["p"], options["k"])
+    p, k = chosen["p"], chosen["k"]
+    # whether some strength drops every feature: its penalty has a corner at zero (r <= 1)
+    drops = p == 1 if k == "log" else 1 / p + 1 / float(k) >= 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit itself tells whether it converged
-        found = path(
-            training.X,
-            training.y,
-            training.task,
-            alphas=2,
-            alpha_ratio=_SHARE if drops else _SMALL_SHARE,
-            loss="logistic" if training.classify else "squared",
-            sample_weight=training.weights,
-            **{**options, "tol": 1e-2},
-        )
+        grid = {"alphas": 2, "alpha_ratio": _SHARE if drops else _SMALL_SHARE, "tol": 1e-2}
+        loss = {"loss": "logistic" if training.classify else "squared", "sample_weight": training.weights}
+        found = path(training.X, training.y, training.task, **{**chosen, **grid, **loss})
     alpha = float(f"{found.alphas[-1]:.3g}")
     if not talk.quiet:
         what = "a tenth of what drops every feature" if drops else "small: no strength drops a feature here"

@@ -9,8 +9,7 @@ from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import OUTPUT, TalkOptions
-from mmtfl.cli.output import number, print_json, print_table
-from mmtfl.cli.saved_models import load_model
+from mmtfl.cli.output import load_model, number, print_json, print_table
 from mmtfl.cli.training import headlines
 
 
@@ -59,16 +58,13 @@ def inspect(
     if talk.json:
         print_json({**summary.as_dict(), "coefficients": _coefficients(summary, place)})
         return 0
-    for line in headlines(summary):
-        print(line)
-    print()
+    print(*headlines(summary), "", sep="\n")
     if place is None:
         _print_features(summary, top)
         _print_tasks(summary, top)
     else:
         _print_coefficients(summary, place, top)
-    for line in _closing(summary, verbose=talk.verbose):
-        print(line)
+    print(*_closing(summary, verbose=talk.verbose), sep="\n")
     return 0
 
 
@@ -91,19 +87,14 @@ def _print_features(summary: Any, top: int) -> None:
     rows = []
     for f in shown:
         sign = "-" if f.agreement is None else f"{f.agreement:.0%}"
-        row = [f.name, f.used_by, number(f.size), sign, _with_range(f.mean_coef, f.min_coef, f.max_coef)]
-        if per_sd:
-            row.append(_with_range(f.mean_coef_per_sd, f.min_coef_per_sd, f.max_coef_per_sd))
-        rows.append([*row, f.supported, f"{f.frequency:.0%}"] if summary.support else row)
+        ranges = [(f.mean_coef, f.min_coef, f.max_coef)]
+        ranges += [(f.mean_coef_per_sd, f.min_coef_per_sd, f.max_coef_per_sd)] if per_sd else []
+        texts = [f"{number(mean)} ({number(low)} to {number(high)})" for mean, low, high in ranges]
+        texts += [f.supported, f"{f.frequency:.0%}"] if summary.support else []
+        rows.append([f.name, f.used_by, number(f.size), sign, *texts])
     print_table(f"Features in use ({_of(len(shown), used)})", columns, rows, left=2)
-    for line in summary.usage_notes:
-        print(line)
     if summary.usage_notes:
-        print()
-
-
-def _with_range(mean: float, low: float, high: float) -> str:
-    return f"{number(mean)} ({number(low)} to {number(high)})"
+        print(*summary.usage_notes, "", sep="\n")
 
 
 def _print_tasks(summary: Any, top: int) -> None:
@@ -140,17 +131,15 @@ def _task_scores(summary: Any) -> dict[str, list[float | None]]:
 
 
 def _print_coefficients(summary: Any, place: int, top: int) -> None:
-    one, coef, spread = summary.tasks[place], summary.coef[place], summary.spread
-    used = [feature for feature in summary.features if coef[feature.position]]
-    columns = ["feature", "used by", "coefficient", *(["per s.d."] if spread is not None else [])]
-    rows = []
-    for feature in used[:top]:
-        values = [coef[feature.position]]
-        if spread is not None:
-            values.append(coef[feature.position] * spread[feature.position])
-        rows.append([feature.name, feature.used_by, *map(number, values)])
+    one, found = summary.tasks[place], _coefficients(summary, place)
+    used = [feature for feature in summary.features if summary.coef[place, feature.position]]
+    scales = {"coefficient": "coefficient"} | ({} if summary.spread is None else {"per_sd": "per s.d."})
+    rows = [
+        [feature.name, feature.used_by, *(number(values[name]) for name in scales)]
+        for feature, values in zip(used[:top], found, strict=False)
+    ]
     title = f"Task {one.label}: intercept {number(one.intercept)}, features ({_of(len(rows), len(used))})"
-    print_table(title, columns, rows, left=2)
+    print_table(title, ["feature", "used by", *scales.values()], rows, left=2)
 
 
 def _coefficients(summary: Any, place: int | None) -> list[dict[str, Any]]:

@@ -113,7 +113,9 @@ def _run(words: list[str]) -> int:
         return 0
     except OSError as error:
         _give_up_stdout()
-        return _refuse(_spoken(error), FAILED)
+        # without its number; without strerror it is worded by us already
+        spoken = f"{error.filename or 'the output'}: {error.strerror}." if error.strerror else str(error)
+        return _refuse(OSError(spoken), FAILED)
     except MemoryError as error:
         ours = "memory_limit" in str(error)  # which has the figures
         return _refuse(error if ours else MemoryError("not enough memory for this table and model."), FAILED)
@@ -154,13 +156,6 @@ def _missing(error: Any, words: Sequence[str]) -> Exception:
     swallowed = not error.argument.name.startswith("-") and len(words) > 1 and words[1].startswith("-")
     hint = "put the file first, because an option of several values takes all that follow it; " * swallowed
     return BadInput(f"{lack}: {hint}see `mmtfl {words[0]} --help`.")
-
-
-def _spoken(error: OSError) -> OSError:
-    """An error of the system without its number."""
-    if error.strerror is None:
-        return error  # worded by us already
-    return OSError(f"{error.filename or 'the output'}: {error.strerror}.")
 
 
 def _give_up_stdout() -> None:

@@ -1,4 +1,4 @@
-"""Printing and writing: results on stdout, everything else on stderr, files whole or not at all."""
+"""Printing, and files: results on stdout, everything else on stderr, files written whole or not at all."""
 
 from __future__ import annotations
 
@@ -38,22 +38,16 @@ def print_json(value: Any) -> None:
     print(json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False))
 
 
-def console() -> Any:
-    """The terminal; plain and wide where stdout is a file or a pipe."""
-    from rich.console import Console
-
-    found = Console(highlight=False, markup=False, emoji=False)
-    if found.is_terminal:
-        return found
-    return Console(width=PIPE_WIDTH, highlight=False, markup=False, emoji=False)
-
-
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> None:
     """A table on stdout, the first `left` columns of it text and the others numbers."""
     from rich.box import SIMPLE_HEAD
+    from rich.console import Console
     from rich.table import Table
 
-    screen = console()
+    plain: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
+    screen = Console(**plain)
+    if not screen.is_terminal:
+        screen = Console(width=PIPE_WIDTH, **plain)
     screen.print(printable(title, most=200), style="bold", soft_wrap=True)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for place, name in enumerate(columns):
@@ -77,6 +71,22 @@ def number(value: float | None) -> str:
 
 
 # -- files -------------------------------------------------------------------------------------------------
+
+
+def load_model(path: Path) -> Any:
+    """Load a model, or say in one line why that cannot be."""
+    from mmtfl.tables.loading import load
+
+    try:
+        return load(path)
+    except FileNotFoundError:
+        raise BadInput(
+            f"There is no file {str(path)!r}: give a model written by `mmtfl fit` or save."
+        ) from None
+    except OSError as error:
+        raise BadInput(f"{str(path)!r} cannot be read: {error.strerror or error}.") from None
+    except ValueError as error:
+        raise BadInput(str(error).replace("model.save(path)", "`mmtfl fit` or model.save(path)")) from None
 
 
 def check_output(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> None:

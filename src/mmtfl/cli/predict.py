@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -9,8 +10,7 @@ from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
-from mmtfl.cli.output import check_table_output, note, print_csv, print_json, say, write_table
-from mmtfl.cli.saved_models import check_known_tasks, fitted_part, load_model, new_tasks, recipe_for
+from mmtfl.cli.output import check_table_output, load_model, note, print_csv, print_json, say, write_table
 from mmtfl.cli.training import library_words
 
 
@@ -68,42 +68,45 @@ def predict(
     if output is not None:
         check_table_output(output, force=talk.force, inputs=[model, data])
     learned = load_model(model)
-    _check_interval(fitted_part(learned), interval)
-    recipe = recipe_for(learned, task)
+    recipe = _recipe_for(learned, task)
+    fitted = getattr(learned, "best_estimator_", learned)
+    _check_interval(fitted, interval)
     from mmtfl.tables.reading import TableFile
+    from mmtfl.tasks.frames import abbreviate
 
     file = TableFile(data, separator=text.separator, decimal=text.decimal)
     frame = file.frame(text=recipe.text_columns)
-    used = fitted_part(learned)._features_in_use()
+    used = fitted._features_in_use()
     X, labels = recipe.rows(frame, used=used, unknown_level=unknown_level)
     if unknown_task == "error":
         check_known_tasks(
             learned, labels, "Correct the labels, leave these rows out, or use --unknown-task mean."
         )
     if not talk.quiet:
-        notes = (*file.notes, *_absent(recipe.absent_unused(frame, used)), *_by_mean(learned, labels))
-        for line in (*notes, *_borrowing(fitted_part(learned), interval)):
+        notes, absent = list(file.notes), recipe.absent_unused(frame, used)
+        if absent:
+            them = "it" if len(absent) == 1 else "them"
+            notes.append(
+                f"the table lacks {abbreviate(absent)}: not needed, as no task of the model uses {them}"
+            )
+        for line in (*notes, *_by_mean(learned, labels), *_borrowing(fitted, interval)):
             note(line)
     # labels come by the recipe, whichever door they took in the fit
-    fitted_part(learned).set_params(unknown_task=unknown_task, task_column=None)
+    fitted.set_params(unknown_task=unknown_task, task_column=None)
     with library_words():
         columns = _predictions(learned, recipe, X, labels, prefix)
         if interval is not None:
-            ends = fitted_part(learned).predict_interval(X, task=labels, coverage=interval)
+            ends = fitted.predict_interval(X, task=labels, coverage=interval)
             columns = _with_ends(columns, ends, prefix)
-    _check_free(columns, file.columns)
-    _tell_class(fitted_part(learned), recipe, talk)
+    both = [name for name in columns if name in file.columns]
+    if both:
+        raise BadInput(
+            f"The table has a column {both[0]!r} already: name the new ones apart, as by --prefix new_."
+        )
+    if hasattr(fitted, "classes_") and not talk.quiet:
+        note(f"probability is that of {(recipe.classes or fitted.classes_.tolist())[1]!r}")
     _write(file, frame, columns, output, talk)
     return 0
-
-
-def _absent(columns: list[str]) -> list[str]:
-    from mmtfl.tasks.frames import abbreviate
-
-    if not columns:
-        return []
-    them = "it" if len(columns) == 1 else "them"
-    return [f"the table lacks {abbreviate(columns)}: not needed, as no task of the model uses {them}"]
 
 
 def _by_mean(model: Any, labels: Any) -> list[str]:
@@ -118,7 +121,7 @@ def _by_mean(model: Any, labels: Any) -> list[str]:
     more = f", ... ({len(new)} tasks)" if len(new) > 6 else ""
     return [
         f"{count(sum(new.values()), 'row')} of tasks the model does not know, predicted by the mean over its "
-        f"tasks: {shown}{more}.{meant(list(new), fitted_part(model).tasks_)}"
+        f"tasks: {shown}{more}.{meant(list(new), getattr(model, 'best_estimator_', model).tasks_)}"
     ]
 
 
@@ -127,12 +130,10 @@ def _predictions(model: Any, recipe: Any, X: Any, labels: Any, prefix: str) -> d
     predicted = model.predict(X, task=labels)
     probability = model.predict_proba(X, task=labels) if hasattr(model, "predict_proba") else None
     if predicted.ndim == 1:
-        columns = {f"{prefix}prediction": predicted}
-        if probability is not None:
-            columns[f"{prefix}probability"] = probability[:, 1]
-        return columns
+        both = {"prediction": predicted, "probability": None if probability is None else probability[:, 1]}
+        return {f"{prefix}{name}": column for name, column in both.items() if column is not None}
     columns = {}
-    for t, target in enumerate(fitted_part(model).tasks_.tolist()):
+    for t, target in enumerate(getattr(model, "best_estimator_", model).tasks_.tolist()):
         column = predicted[:, t]
         if recipe.classes is not None:  # classes of several targets were coded as 0 and 1
             column = [recipe.classes[int(code)] for code in column]
@@ -178,18 +179,57 @@ def _with_ends(columns: dict[str, Any], ends: Any, prefix: str) -> dict[str, Any
     return found
 
 
-def _check_free(columns: dict[str, Any], taken: list[str]) -> None:
-    both = [name for name in columns if name in taken]
-    if both:
+def check_known_tasks(model: Any, labels: Any, remedy: str) -> None:
+    """Refuse rows of tasks that the model does not know, if the table has labels at all."""
+    from mmtfl.tasks.frames import abbreviate, suggest
+    from mmtfl.tasks.wording import count
+
+    new = new_tasks(model, labels)
+    if new:
+        known, first = getattr(model, "best_estimator_", model).tasks_.tolist(), next(iter(new))
+        row = labels.tolist().index(first) + 1
+        others = f", of tasks {abbreviate(list(new))}" if len(new) > 1 else ""
         raise BadInput(
-            f"The table has a column {both[0]!r} already: name the new ones apart, as by --prefix new_."
+            f"Task {first!r} in data row {row} is not one the model knows ({count(sum(new.values()), 'row')} "
+            f"with new tasks{others}){suggest(first, known, 'tasks')} {remedy}"
         )
 
 
-def _tell_class(fitted: Any, recipe: Any, talk: FileOptions) -> None:
-    if hasattr(fitted, "classes_") and not talk.quiet:
-        positive = (recipe.classes or fitted.classes_.tolist())[1]
-        note(f"probability is that of {positive!r}")
+def new_tasks(model: Any, labels: Any) -> dict[Any, int]:
+    """Number of rows of every task that the model does not know, in order of appearance."""
+    import numpy as np
+
+    if labels is None:
+        return {}
+    new = labels[~np.isin(labels, getattr(model, "best_estimator_", model).tasks_)]
+    found, first, counts = np.unique(new, return_index=True, return_counts=True)
+    order = np.argsort(first)
+    return dict(zip(found[order].tolist(), counts[order].tolist(), strict=True))
+
+
+def _recipe_for(model: Any, task: str | None) -> Any:
+    """The recipe that turns a table into input of the model: its own, or one made of its feature names."""
+    from mmtfl.tables.column_encoding import FeatureColumn
+    from mmtfl.tables.recipe import TableRecipe
+
+    known = getattr(model, "recipe_", None)
+    if known is not None:
+        return known if task is None else replace(known, task_column=task)
+    fitted = getattr(model, "best_estimator_", model)
+    names = getattr(fitted, "feature_names_in_", None)
+    if names is None:
+        raise BadInput(
+            "The model was fitted in Python on an array without names, so the columns of a table mean "
+            "nothing to it: fit it on a frame, or use it in Python."
+        )
+    task = task or fitted.task_column
+    if task is None and len(fitted.tasks_) > 1 and not fitted._predicts_matrix:
+        raise BadInput("The model was fitted in Python and has several tasks: name their column by --task.")
+    return TableRecipe(
+        features=tuple(FeatureColumn(str(name)) for name in names),
+        task_column=task,
+        task_kind=None if task is None else {"U": "str", "i": "int"}[fitted.tasks_.dtype.kind],
+    )
 
 
 def _write(file: Any, frame: Any, columns: dict[str, Any], output: Path | None, talk: FileOptions) -> None:

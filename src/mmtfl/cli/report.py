@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
-from mmtfl.cli.output import check_output, naming_the_file, note, print_json, say
-from mmtfl.cli.saved_models import check_known_tasks, load_model
+from mmtfl.cli.output import check_output, load_model, naming_the_file, note, print_json, say
+from mmtfl.cli.predict import check_known_tasks
 from mmtfl.cli.training import library_words
 
 
@@ -60,11 +60,17 @@ def report(
         if recipe is None:
             raise BadInput("The model was fitted in Python and does not know its target: give no table.")
         from mmtfl.tables.reading import TableFile
+        from mmtfl.tables.recipe import drop_unlabelled as without_unlabelled
+        from mmtfl.tasks.wording import count
 
         file = TableFile(data, separator=text.separator, decimal=text.decimal)
         frame = file.frame(text=recipe.text_columns)
         if drop_unlabelled:
-            frame = _labelled(frame, recipe, quiet=talk.quiet)
+            several = len(recipe.target_columns) > 1  # each of them may have gaps
+            needed = [recipe.task_column, *(() if several else recipe.target_columns)]
+            frame, n_dropped = without_unlabelled(frame, needed)
+            if n_dropped and not talk.quiet:
+                note(f"{count(n_dropped, 'row')} without a target or task label left out")
         source = {"data": data.name, "sha256": file.sha256}
         parts = recipe.matrix(frame), recipe.targets(frame), recipe.labels(frame)
         check_known_tasks(learned, parts[2], "Leave these rows out.")
@@ -77,16 +83,3 @@ def report(
     elif not talk.quiet:
         say(f"Written: {output}")
     return 0
-
-
-def _labelled(frame: Any, recipe: Any, *, quiet: bool) -> Any:
-    from mmtfl.tables.recipe import drop_unlabelled
-    from mmtfl.tasks.wording import count
-
-    several = len(recipe.target_columns) > 1  # each of them may have gaps
-    frame, n_dropped = drop_unlabelled(
-        frame, [recipe.task_column, *(() if several else recipe.target_columns)]
-    )
-    if n_dropped and not quiet:
-        note(f"{count(n_dropped, 'row')} without a target or task label left out")
-    return frame

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.options import JOBS, SEVERAL, SWITCH
+from mmtfl.cli.options import JOBS, SEVERAL, SWITCH, check_counts, choose, resumable, use_one_thread
 from mmtfl.cli.output import note, print_json, say
-from mmtfl.cli.resumable_runs import check_counts, choose, resumable, use_one_thread
 
 if TYPE_CHECKING:
     from mmtfl_lab.paper.protocol import Plan
@@ -82,12 +81,13 @@ def reproduce(
     use_one_thread()
     from mmtfl_lab.paper.experiments import absent, default_jobs
     from mmtfl_lab.paper.experiments import reproduce as run
-    from mmtfl_lab.paper.store import OtherSettings
+    from mmtfl_lab.paper.methods import Grid
+    from mmtfl_lab.paper.protocol import OtherSettings
 
     check_counts(repeats=repeats, folds=folds, seed=seed, jobs=jobs)
-    plan = _plan(datasets, methods, repeats, fractions, folds, seed, quick)
-    wanted = table1, table2, figure1
-    table1, table2, figure1 = wanted if any(wanted) else (True, True, True)
+    plan = _plan(datasets, methods, fractions, quick, repeats=repeats, seed=seed, grid=Grid(folds=folds))
+    if not (table1 or table2 or figure1):
+        table1 = table2 = figure1 = True
     if table2:
         for name, reason in absent(plan).items():
             note(f"{name} is left out: {reason}")
@@ -95,16 +95,8 @@ def reproduce(
     if table2 and not plan.datasets:
         raise BadInput("None of the data sets asked for is on this machine: name D1 or D2, which are drawn.")
     with resumable(OtherSettings):
-        results = run(
-            plan,
-            out,
-            table_1=table1,
-            table_2=table2,
-            figure_1=figure1,
-            jobs=jobs or default_jobs(),
-            fresh=fresh,
-            shown=True,
-        )
+        wanted = {"table_1": table1, "table_2": table2, "figure_1": figure1}
+        results = run(plan, out, **wanted, jobs=jobs or default_jobs(), fresh=fresh, shown=True)
     _show(results, out, (table1, table2, figure1), json)
     return 0
 
@@ -112,30 +104,29 @@ def reproduce(
 def _plan(
     datasets: list[str] | None,
     methods: list[str] | None,
-    repeats: int,
     fractions: list[float] | None,
-    folds: int,
-    seed: int,
     quick: bool,
+    **others: Any,
 ) -> Plan:
     from mmtfl_lab.paper.data_sets import PROBLEMS
     from mmtfl_lab.paper.experiments import quick as make_quick
-    from mmtfl_lab.paper.methods import METHODS, Grid
+    from mmtfl_lab.paper.methods import METHODS
     from mmtfl_lab.paper.protocol import Plan
 
     spelled = {name.lower(): name for name in PROBLEMS}  # d1 is D1
     given = None if datasets is None else [spelled.get(name.lower(), name) for name in datasets]
     lower = None if methods is None else [name.lower() for name in methods]
-    chosen = {"datasets": choose("datasets", given, PROBLEMS), "methods": choose("methods", lower, METHODS)}
+    problems, compared = choose("datasets", given, PROBLEMS), choose("methods", lower, METHODS)
     shares = sorted(set(fractions or (0.25, 0.33, 0.5)))
     if not all(0.0 < share < 1.0 for share in shares):
         raise BadInput(f"--fractions must lie between 0 and 1, got {', '.join(map(str, shares))}.")
-    plan = Plan(**chosen, fractions=shares, repeats=repeats, seed=seed, grid=Grid(folds=folds))
+    plan = Plan(datasets=problems, methods=compared, fractions=shares, **others)
     return make_quick(plan) if quick else plan
 
 
 def _show(results: Results, out: Path, made: tuple[bool, bool, bool], as_json: bool) -> None:
-    from mmtfl_lab.paper import table1, table2, verdicts
+    from mmtfl_lab.paper import table1, table2
+    from mmtfl_lab.paper.results import verdicts, verdicts_to_markdown
 
     files = {
         "table1": ["table1.md"],
@@ -145,19 +136,14 @@ def _show(results: Results, out: Path, made: tuple[bool, bool, bool], as_json: b
     names = [name for wanted, group in zip(made, files.values(), strict=True) if wanted for name in group]
     say("Written: " + ", ".join(str(out / name) for name in names if (out / name).exists()))
     forms = table1.check_closed_forms(results.plan.seed) if made[0] else []
-    found = verdicts.verdicts(results) if made[1] else []
+    found = verdicts(results) if made[1] else []
     if as_json:
-        print_json(
-            {
-                "folder": str(out),
-                "table1": [form.as_dict() for form in forms],
-                "table2": results.means() if made[1] else [],
-                "verdicts": found,
-            }
-        )
+        means = results.means() if made[1] else []
+        tables = {"table1": [form.as_dict() for form in forms], "table2": means}
+        print_json({"folder": str(out), **tables, "verdicts": found})
         return
     if made[0]:
         print(table1.to_markdown(forms))
     if made[1]:
         print(table2.to_markdown(results))
-        print(verdicts.to_markdown(found), end="")
+        print(verdicts_to_markdown(found), end="")

@@ -1,4 +1,7 @@
-"""Training for `fit` and `cv`: read a table, fit and save a model, and print what came out."""
+"""Training for `fit` and `cv`: read a table, fit and save a model, and print what came out.
+
+With `--dask` a cluster is the engine, and with `--memory-limit` the rows stay in parquet files.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import re
 import shlex
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
@@ -15,10 +18,9 @@ from typing import Any
 from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
 from mmtfl.cli.options import FileOptions, ModelOptions, ScaleOptions, TableOptions, TextOptions
 from mmtfl.cli.output import check_output, naming_the_file, note, number, print_json, say
-from mmtfl.cli.saved_models import fitted_part
-from mmtfl.cli.scale_options import check_scale, engine_of, open_stored
 
 _LARGE_FILE = 5_000_000  # bytes
+_SAMPLE = 1000  # rows of stored files from which the kinds of the columns are learned
 
 # parameters in messages of the library, and the options that set them
 _WORDS = (
@@ -39,7 +41,7 @@ _WORDS = (
 
 @dataclass(frozen=True)
 class Training:
-    """The input of an estimator, and the table it came from; X may be tasks that stay in files."""
+    """The input of an estimator, and the table it came from; without a file, X is tasks that stay stored."""
 
     recipe: Any
     X: Any
@@ -53,11 +55,6 @@ class Training:
         """Whether the targets are classes."""
         return self.recipe.classes is not None
 
-    @property
-    def is_stored(self) -> bool:
-        """Whether the rows stay in files."""
-        return self.file is None
-
 
 def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: bool) -> Training:
     """Read a table and learn how its columns are used."""
@@ -65,37 +62,23 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
     from mmtfl.tables.recipe import TableRecipe, drop_unlabelled
 
     file = TableFile(data, separator=text.separator, decimal=text.decimal)
-    categories = table.categories or []
-    frame = file.frame(text=[*categories, *([table.task] if table.task else [])])
+    frame = file.frame(text=[*(table.categories or ()), *([table.task] if table.task else [])])
     if table.drop_unlabelled:
         targets = table.target if len(table.target) == 1 else ()  # of several, each may have gaps
         frame, n_dropped = drop_unlabelled(frame, [table.task, *targets, table.weights])
         if n_dropped and not quiet:
             note(f"{n_dropped} rows without a target, task label or weight are left out")
-    recipe = TableRecipe.learn(
-        frame,
-        task=table.task,
-        target=table.target,
-        features=table.features,
-        weights=table.weights,
-        impute=table.impute,
-        classify=table.classify,
-        drop=table.drop or (),
-        categories=categories,
-    )
+    given = {name: value for name, value in vars(table).items() if value is not None}
+    given.pop("drop_unlabelled")  # which is done already
+    recipe = TableRecipe.learn(frame, **{"task": None, **given})
     labels = recipe.labels(frame)
-    if not quiet:
-        for line in (*file.notes, *recipe.notes, *_many_tasks(table.task, labels)):
-            note(line)
-    return Training(recipe, recipe.matrix(frame), recipe.targets(frame), labels, recipe.weights(frame), file)
-
-
-def _many_tasks(column: str | None, labels: Any) -> list[str]:
-    """A note where the task column has so few rows per label that it may be the wrong column."""
     n_tasks = 0 if labels is None else len(set(labels.tolist()))
-    if n_tasks <= len(labels if n_tasks else ()) / 3:
-        return []
-    return [f"{column!r} has {n_tasks} labels in {len(labels)} rows: is it the task column?"]
+    notes = [*file.notes, *recipe.notes]
+    if labels is not None and n_tasks > len(labels) / 3:
+        notes.append(f"{table.task!r} has {n_tasks} labels in {len(labels)} rows: is it the task column?")
+    for line in notes if not quiet else ():
+        note(line)
+    return Training(recipe, recipe.matrix(frame), recipe.targets(frame), labels, recipe.weights(frame), file)
 
 
 def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
@@ -114,24 +97,29 @@ def train(
     data: Path,
     output: Path,
     table: TableOptions,
-    text: TextOptions,
+    text: TextOptions | None,
     talk: FileOptions,
-    scale: ScaleOptions,
+    scale: ScaleOptions | None,
     make: Callable[[Training], Any],
 ) -> int:
     """Read the table, fit what `make` gives, save it, and say what came out."""
+    scale = scale or ScaleOptions()
     check_output(output, force=talk.force, inputs=[data])
-    check_scale(scale, data)
+    _check_scale(scale, data)
     _say_of_large("reading", data, talk)
-    with engine_of(scale, quiet=talk.quiet) as engine:  # first: reading may take long
-        training = _read(data, table, text, talk, scale)
+    # the engine first: reading may take long
+    with nullcontext() if scale.dask is None else _dask_engine(scale, talk) as engine:
+        if scale.memory_limit is None:
+            training = read_training(data, table, text or TextOptions(), quiet=talk.quiet)
+        else:
+            training = _open_stored(data, table, scale.memory_limit)
         _say_of_large("fitting", data, talk)
         with library_words():
             model = make(training)
         _set_known(model, engine=engine, checkpoint=scale.checkpoint)
         converged = _fit(model, training, talk)
     _set_known(model, engine=None, checkpoint=None, verbose=0)  # of this run, not of the model
-    fitted_part(model).recipe_ = training.recipe
+    getattr(model, "best_estimator_", model).recipe_ = training.recipe
     model.provenance_ = _provenance(model, training, data, output)
     with naming_the_file(output):
         model.save(output, overwrite=talk.force)
@@ -144,16 +132,6 @@ def _say_of_large(what: str, data: Path, talk: FileOptions) -> None:
     size = data.stat().st_size if data.is_file() else 0
     if size > _LARGE_FILE and not talk.quiet:
         say(f"[{what}] {data.name}, {size / 1e6:.0f} MB")
-
-
-def _read(
-    data: Path, table: TableOptions, text: TextOptions, talk: FileOptions, scale: ScaleOptions
-) -> Training:
-    if scale.memory_limit is None:
-        return read_training(data, table, text, quiet=talk.quiet)
-    with library_words():
-        stored, recipe = open_stored(data, table, scale.memory_limit)
-    return Training(recipe, stored)
 
 
 def _fit(model: Any, training: Training, talk: FileOptions) -> bool:
@@ -169,8 +147,8 @@ def _fit(model: Any, training: Training, talk: FileOptions) -> bool:
             converged = False
         elif not talk.quiet:
             note(" ".join(text.split()))
-    fitted = fitted_part(model)
     if not converged:
+        fitted = getattr(model, "best_estimator_", model)
         say(
             f"mmtfl: the fit stopped after {fitted.n_iter_} passes at a violation of "
             f"{fitted.violation_:.2e}, short of --tol {fitted.tol:g}. The model is saved; raise --max-iter "
@@ -198,90 +176,62 @@ def library_words() -> Iterator[None]:
         raise BadInput(text) from error
 
 
-def training_scores(model: Any, training: Training) -> dict[str, Any]:
+def _training_scores(model: Any, training: Training) -> dict[str, Any]:
     """Scores of each task on the rows of the fit: R^2, or accuracy, AUC and the commoner class alone.
 
     A task whose target does not vary has none.
     """
+    import numpy as np
+
     from mmtfl.model_selection import per_task_scores
 
-    def scores(predicted: Any, metric: Any) -> list[float]:
-        by_task, varies = (
-            per_task_scores(training.y, predicted, training.task, one).values() for one in (metric, _varies)
-        )
-        return [score if known == 1.0 else float("nan") for score, known in zip(by_task, varies, strict=True)]
+    def by_task(predicted: Any, metric: Any) -> Any:
+        scores = per_task_scores(training.y, predicted, training.task, metric)
+        return np.where(varies, list(scores.values()), np.nan)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a task with one row has no score, which the table shows
-        predicted = model.predict(training.X, task=training.task)
+        predicted, varies = model.predict(training.X, task=training.task), True
+        varies = by_task(predicted, lambda y, _: float(len(np.unique(y)) > 1)) == 1.0
         if not training.classify:
-            return {"metric": "r2", "scores": scores(predicted, "r2")}
+            return {"metric": "r2", "scores": by_task(predicted, "r2")}
         log_odds = model.decision_function(training.X, task=training.task)
         return {
             "metric": "accuracy",
-            "scores": scores(predicted, "accuracy"),
-            "auc": scores(log_odds, "roc_auc"),
-            "base_rate": scores(predicted, _share_of_commoner),
+            "scores": by_task(predicted, "accuracy"),
+            "auc": by_task(log_odds, "roc_auc"),
+            "base_rate": by_task(predicted, lambda y, _: np.unique(y, return_counts=True)[1].max() / len(y)),
         }
 
 
-def _varies(y_true: Any, y_pred: Any) -> float:
-    import numpy as np
-
-    return float(len(np.unique(y_true)) > 1)
-
-
-def _share_of_commoner(y_true: Any, y_pred: Any) -> float:
-    """The accuracy of always saying the commoner class."""
-    import numpy as np
-
-    return float(np.unique(y_true, return_counts=True)[1].max() / len(y_true))
-
-
 def _provenance(model: Any, training: Training, data: Path, output: Path) -> dict[str, Any]:
+    """What was run, when and on what; in the command, names of files stand in place of their paths."""
     from datetime import UTC, datetime
 
     import numpy
     import sklearn
 
     import mmtfl
-
-    packages = {"mmtfl": mmtfl, "numpy": numpy, "scikit-learn": sklearn}
-    return {
-        "command": _command(data, output),
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {name: package.__version__ for name, package in packages.items()},
-        "data": data.name,
-        **_of_data(model, training),
-    }
-
-
-def _of_data(model: Any, training: Training) -> dict[str, Any]:
     from mmtfl.persistence.json_values import plain
 
-    if training.is_stored:  # reading all rows once more, for a hash or a score, could take hours
-        stored = training.X
-        return {
-            "rows": stored.n_samples,
-            "columns": stored.n_features + 2,
-            "fingerprint": stored.fingerprint,
-            "training": {"metric": None, "scores": []},
-        }
-    return {
-        "rows": len(training.X),
-        "columns": len(training.file.columns),
-        "sha256": training.file.sha256,
-        "training": plain(training_scores(model, training)),
-    }
-
-
-def _command(data: Path, output: Path) -> str:
-    """The command as it was typed, with names of files in place of their paths."""
     words = []
     for word in command_words.get():
         option, sign, value = word.partition("=") if word.startswith("-") else ("", "", word)
         words.append(option + sign + (Path(value).name if Path(value) in (data, output) else value))
-    return shlex.join(["mmtfl", *words])
+    packages = {"mmtfl": mmtfl, "numpy": numpy, "scikit-learn": sklearn}
+    record: dict[str, Any] = {
+        "command": shlex.join(["mmtfl", *words]),
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {name: package.__version__ for name, package in packages.items()},
+        "data": data.name,
+    }
+    if training.file is None:  # reading all rows once more, for a hash or a score, could take hours
+        stored = training.X
+        record |= {"rows": stored.n_samples, "columns": stored.n_features + 2}
+        return {**record, "fingerprint": stored.fingerprint, "training": {"metric": None, "scores": []}}
+    record |= {"rows": len(training.X), "columns": len(training.file.columns)}
+    scores = plain(_training_scores(model, training))
+    return {**record, "sha256": training.file.sha256, "training": scores}
 
 
 def _show(model: Any, output: Path, talk: FileOptions) -> None:
@@ -291,8 +241,7 @@ def _show(model: Any, output: Path, talk: FileOptions) -> None:
     if talk.json:
         print_json({"output": str(output), **summary.as_dict()})
         return
-    for line in headlines(summary):
-        print(line)
+    print(*headlines(summary), sep="\n")
     if not talk.quiet and not summary.coef.any():
         note("no feature is kept: the strength is too large, or the features tell nothing")
     if not talk.quiet:
@@ -301,53 +250,151 @@ def _show(model: Any, output: Path, talk: FileOptions) -> None:
 
 def headlines(summary: Any) -> list[str]:
     """The first lines about a model: what it is, which features it uses, how well it predicts."""
-    named = [] if summary.member is None else [f"(p, k) = ({', '.join(map(_exponent, summary.member))})"]
-    named += [f"{name} {_strength(value)}" for name, value in summary.strengths.items()]
-    lines = [f"{summary.title}: {', '.join(named)}", summary.usage, *summary.support]
-    return [*lines, *_held_out(summary.search), *_in_the_fit(summary.provenance.get("training") or {})]
-
-
-def _held_out(search: Any) -> list[str]:
-    """How well held-out rows were predicted, and the score asked for, if it was another one."""
     from mmtfl.report.sentences import heldout_headline
 
-    if search is None:
-        return []
-    headline = heldout_headline(search)
-    lines = [] if headline is None else [headline]
-    if headline is None or not search.score_name.startswith("minus "):
-        score = f"{number(search.best_score)}, mean of {search.n_folds} folds"
-        lines.append(f"Held-out score ({search.score_name}): {score}")
-    return lines
+    exponents = [value if isinstance(value, str) else f"{value:g}" for value in summary.member or ()]
+    named = [f"(p, k) = ({', '.join(exponents)})"] if exponents else []
+    for name, value in summary.strengths.items():
+        ends = [number(min(value)), number(max(value))] if isinstance(value, list) else []
+        named.append(f"{name} {' to '.join(ends)}, by task" if ends else f"{name} {number(value)}")
+    lines = [f"{summary.title}: {', '.join(named)}", summary.usage, *summary.support]
+    search = summary.search
+    if search is not None:
+        headline = heldout_headline(search)
+        lines += [] if headline is None else [headline]
+        if headline is None or not search.score_name.startswith("minus "):  # a score that was asked for
+            score = f"{number(search.best_score)}, mean of {search.n_folds} folds"
+            lines.append(f"Held-out score ({search.score_name}): {score}")
+    return [*lines, *_in_the_fit(summary.provenance.get("training") or {})]
 
 
 def _in_the_fit(training: dict[str, Any]) -> list[str]:
     """Mean scores of the tasks on the rows of the fit, where they are known."""
     from mmtfl.report.sentences import accuracy_beside_base
 
-    def mean(name: str) -> float:
+    means = {}
+    for name in ("scores", "auc", "base_rate"):
         known = [score for score in training.get(name) or [] if score is not None]
-        return sum(known) / len(known) if known else float("nan")
-
-    if isnan(mean("scores")):
+        means[name] = sum(known) / len(known) if known else float("nan")
+    if isnan(means["scores"]):
         return []
+    alone = len(training["scores"]) == 1
     if training["metric"] == "r2":
-        alone = len(training["scores"]) == 1
-        found = f"{'R^2' if alone else 'mean R^2 of the tasks'} {number(mean('scores'))}"
+        found = f"{'R^2' if alone else 'mean R^2 of the tasks'} {number(means['scores'])}"
     elif training.get("base_rate") is None:  # older files
-        found = f"mean accuracy of the tasks {number(mean('scores'))}"
+        found = f"mean accuracy of the tasks {number(means['scores'])}"
     else:
-        accuracy = accuracy_beside_base(mean("scores"), mean("base_rate"))
-        alone = len(training["scores"]) == 1
-        found = f"{'' if alone else 'means of the tasks: '}AUC {number(mean('auc'))}, {accuracy}"
+        accuracy = accuracy_beside_base(means["scores"], means["base_rate"])
+        found = f"{'' if alone else 'means of the tasks: '}AUC {number(means['auc'])}, {accuracy}"
     return [f"On the rows of the fit (optimistic): {found}"]
 
 
-def _exponent(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
+# -- clusters and stored files -------------------------------------------------------------------------------
 
 
-def _strength(value: float | list[float]) -> str:
-    if isinstance(value, list):
-        return f"{number(min(value))} to {number(max(value))}, by task"
-    return number(value)
+def _check_scale(scale: ScaleOptions, data: Path) -> None:
+    """Refuse options that contradict each other or the file, before anything is started or read."""
+    if scale.workers is not None and scale.dask != "local":
+        raise BadInput("--workers goes with --dask local: a scheduler has the workers it has.")
+    if scale.workers is not None and scale.workers < 1:
+        raise BadInput(f"--workers must be at least 1, got {scale.workers}.")
+    is_parquet = data.is_dir() or data.suffix.lower() in (".parquet", ".pq")
+    if scale.memory_limit is not None and not is_parquet:
+        raise BadInput(f"--memory-limit leaves rows in parquet files, and {str(data)!r} is not one.")
+
+
+@contextmanager
+def _dask_engine(scale: ScaleOptions, talk: FileOptions) -> Iterator[Any]:
+    """A Dask cluster as the engine; one that is started here is closed here."""
+    from mmtfl.errors import require
+
+    try:
+        distributed = require("distributed", "dask")
+    except ImportError as error:
+        raise BadInput(str(error)) from None
+    from mmtfl.engines import EngineLostError
+    from mmtfl.engines.dask import DaskEngine
+
+    with _client(distributed, scale) as client:
+        if not talk.quiet:
+            note(f"Dask: {len(client.nthreads())} workers, dashboard at {client.dashboard_link}")
+        try:
+            yield DaskEngine(client)
+        except EngineLostError as error:
+            raise OSError(str(error)) from error
+
+
+def _client(distributed: Any, scale: ScaleOptions) -> Any:
+    if scale.dask == "local":
+        own = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+        return distributed.Client(n_workers=scale.workers, **own)
+    try:
+        return distributed.Client(scale.dask, timeout="10s")
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise BadInput(
+            f"--dask {scale.dask!r} cannot be reached ({reason}): name a scheduler such as "
+            "tcp://host:8786, or local."
+        ) from None
+
+
+@library_words()
+def _open_stored(data: Path, table: TableOptions, memory_limit: str) -> Training:
+    """The stored tasks of a parquet file or folder, and the recipe of their columns."""
+    from mmtfl.tables.recipe import TableRecipe
+    from mmtfl.tasks.container import Tasks
+
+    needs_rows: dict[str, Any] = {"categories": table.categories, "impute": table.impute}
+    needs_rows["drop-unlabelled"] = table.drop_unlabelled
+    for name in (name for name, given in needs_rows.items() if given):
+        raise BadInput(
+            f"--{name} needs all rows in memory: prepare the files first, or leave --memory-limit out."
+        )
+    if table.task is None or len(table.target) != 1:
+        raise BadInput("--memory-limit needs --task and one --target.")
+    columns: dict[str, Any] = {"task": table.task, "target": table.target[0]}
+    try:
+        features = _features_of_files(data, table)
+        options: dict[str, Any] = {"features": features, "memory_limit": memory_limit}
+        stored = Tasks.from_parquet(data, **columns, **options, weight=table.weights)
+    except FileNotFoundError as error:
+        raise BadInput(str(error)) from None
+    frame = _sample(stored, both_classes=bool(table.classify))
+    text = [name for name in stored.feature_names if frame[name].dtype.kind not in "iuf"]
+    if text:
+        raise BadInput(
+            f"Column {text[0]!r} is not of numbers, which --memory-limit needs: leave it out with --drop, or "
+            "turn it into numbers first."
+        )
+    known: dict[str, Any] = {"features": list(stored.feature_names), "classify": bool(table.classify)}
+    return Training(TableRecipe.learn(frame, **columns, **known, weights=table.weights), stored)
+
+
+def _features_of_files(data: Path, table: TableOptions) -> list[str] | None:
+    if not table.drop:
+        return table.features
+    from mmtfl.errors import require
+
+    names = list(require("pyarrow.dataset", "cli").dataset(data, partitioning="hive").schema.names)
+    absent = [name for name in table.drop if name not in names]
+    if absent:
+        raise BadInput(f"--drop {absent[0]!r}: there is no such column.")
+    special = {table.task, table.weights, *table.target, *table.drop}
+    return [name for name in table.features or names if name not in special]
+
+
+def _sample(stored: Any, *, both_classes: bool) -> Any:
+    """The first rows as a frame; with `both_classes`, as many as it takes to see both."""
+    import pandas as pd
+
+    columns = [*stored.feature_names, stored.target, *([] if stored.weight is None else [stored.weight])]
+    frames, values = [], set()
+    for piece in stored.pieces:
+        own = [] if piece.label is not None else [stored.task]
+        for table in piece.source.tables([*columns, *own], _SAMPLE):
+            frame = table.to_pandas()
+            frames.append(frame if own else frame.assign(**{stored.task: piece.label}))
+            values |= set(frame[stored.target].unique().tolist())
+            if not both_classes or len(values) > 1:
+                return pd.concat(frames, ignore_index=True)
+    return pd.concat(frames, ignore_index=True)

@@ -1,20 +1,44 @@
-"""The files of the real datasets: where they are, and how they are read."""
+"""The files of the real datasets: where they are, how they are read, and where they come from."""
 
 from __future__ import annotations
 
 import os
 import sys
+import tomllib
 import zipfile
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
 
-if TYPE_CHECKING:
-    from mmtfl.datasets.sources import Source
-
 Folder = str | os.PathLike[str] | None
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of arrays: what it is, what is in it, and where the original comes from."""
+
+    file: str
+    title: str
+    arrays: str
+    origin: str
+    terms: str
+    notes: str
+
+    def describe(self) -> str:
+        """The text that goes with the loaded data."""
+        return f"{self.title}\n\n{self.notes}\n\nSource: {self.origin}\nTerms: {self.terms}"
+
+
+@cache
+def sources() -> dict[str, Source]:
+    """Origin, contents and caveats of each file, read from sources.toml."""
+    text = files("mmtfl.datasets").joinpath("sources.toml").read_text(encoding="utf-8")
+    return {file: Source(file, **texts) for file, texts in tomllib.loads(text).items()}
 
 
 def data_folder(folder: Folder = None) -> Path:
@@ -59,10 +83,23 @@ def _user_cache() -> Path:
 
 def read_dataset(file: str, folder: Folder, names: str) -> Bunch:
     """Read the named arrays of a file as a dataset; Y is its y, and target_names are its task_names."""
-    from mmtfl.datasets.sources import SOURCES  # here, because simulated data need no descriptions
-
-    source = SOURCES[file]
-    arrays = _arrays(source, data_path(file, folder), names.split())
+    source, path = sources()[file], data_path(file, folder)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path} does not exist. It should hold '{source.title}', which is not part of this package and "
+            f"not downloaded. Get the original ({source.origin}), save the arrays {source.arrays} with "
+            f"numpy.savez_compressed as {source.file}, and put the file into that folder; or name another "
+            "folder by folder=... or the environment variable MMTFL_DATA."
+        )
+    try:
+        # opened here, because numpy does not close a broken archive; nothing in it is executed (no pickle)
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            missing = [name for name in names.split() if name not in archive.files]
+            if missing:
+                raise ValueError(f"it has no array {', '.join(map(repr, missing))}")
+            arrays = {name: archive[name] for name in names.split()}
+    except (ValueError, AttributeError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} cannot be read: {error}. It should hold {source.arrays}.") from error
     return Bunch(
         y=arrays.pop("y", arrays.pop("Y", None)),
         task=arrays.pop("task", None),
@@ -70,30 +107,6 @@ def read_dataset(file: str, folder: Folder, names: str) -> Bunch:
         task_names=strings(arrays.pop("task_names", arrays.pop("target_names", None))),
         DESCR=source.describe(),
         **arrays,
-    )
-
-
-def _arrays(source: Source, path: Path, names: list[str]) -> dict[str, np.ndarray]:
-    """Read the named arrays; nothing in the file is executed (no pickle)."""
-    if not path.is_file():
-        raise FileNotFoundError(_how_to_get(source, path))
-    try:
-        # opened here, because numpy does not close a broken archive
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            missing = [name for name in names if name not in archive.files]
-            if missing:
-                raise ValueError(f"it has no array {', '.join(map(repr, missing))}")
-            return {name: archive[name] for name in names}
-    except (ValueError, AttributeError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} cannot be read: {error}. It should hold {source.arrays}.") from error
-
-
-def _how_to_get(source: Source, path: Path) -> str:
-    return (
-        f"{path} does not exist. It should hold '{source.title}', which is not part of this package and not "
-        f"downloaded. Get the original ({source.origin}), save the arrays {source.arrays} with "
-        f"numpy.savez_compressed as {source.file}, and put the file into that folder; or name another "
-        "folder by folder=... or the environment variable MMTFL_DATA."
     )
 
 

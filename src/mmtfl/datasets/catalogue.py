@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -84,18 +84,27 @@ def as_table(bunch: Any) -> tuple[Any, str | None, list[str]]:
     return frame, "task", ["y"]
 
 
-def _multitarget(name: str, title: str, rows: int, tasks: int, features: int) -> Entry:
+def _real(
+    name: str, title: str, rows: int, tasks: int, features: int, kind: str = "regression", **known: Any
+) -> Entry:
+    """A real dataset: unless `known` says otherwise, the loader and the file have its name."""
+    known = {"load": getattr(datasets, f"load_{name}", None), "file": f"{name}.npz", **known}
+    return Entry(name, title, rows=rows, tasks=tasks, features=features, kind=kind, **known)
+
+
+def _multitarget(name: str, *about: Any) -> Entry:
     load = partial(datasets.load_multitarget, name)
-    return Entry(name, title, load, rows, tasks, features, shared=True, file=f"mtr_{name}.npz")
+    return _real(name, *about, load=load, shared=True, file=f"mtr_{name}.npz")
 
 
 def _newsgroups(pair: str, title: str, rows: int) -> Entry:
-    load = partial(datasets.load_newsgroups, pair)
-    file = f"newsgroup_{pair}.npz"
-    return Entry(f"newsgroups_{pair}", title, load, rows, 2, 2000, "classification", file=file)
+    known = {"load": partial(datasets.load_newsgroups, pair), "file": f"newsgroup_{pair}.npz"}
+    return _real(f"newsgroups_{pair}", title, rows, 2, 2000, _TWO, **known)
 
 
 _TWO = "classification"
+_MORE = (*SIMULATED, "tasks", "features", "pattern", "classification")
+_MANY = "any number of tasks, in several patterns of sharing"
 _ENTRIES = [
     Entry(
         "d1", "the paper's D1: 60 features shared by all", datasets.make_d1, 2000, 10, 100, options=SIMULATED
@@ -103,18 +112,12 @@ _ENTRIES = [
     Entry(
         "d2", "the paper's D2: a staircase of features", datasets.make_d2, 4000, 20, 100, options=SIMULATED
     ),
-    Entry(
-        "tasks",
-        "any number of tasks, in several patterns of sharing",
-        datasets.make_tasks,
-        *(1000, 10, 50),
-        options=(*SIMULATED, "tasks", "features", "pattern", "classification"),
-    ),
-    Entry("computer_survey", "190 people rate 20 computers", datasets.load_computer_survey, 3800, 190, 13),
-    Entry("isolet", "spoken letters, by group of speakers", datasets.load_isolet, 7797, 5, 617),
-    Entry("landmine", "mines on 29 sites", datasets.load_landmine, 14820, 29, 9, _TWO),
-    Entry("liver_toxicity", "blood of 64 rats", datasets.load_liver_toxicity, 64, 10, 3116, shared=True),
-    Entry("mfeat", "written digits", datasets.load_mfeat, 2000, 10, 240, _TWO, True, "mfeat_pix.npz"),
+    Entry("tasks", _MANY, datasets.make_tasks, 1000, 10, 50, options=_MORE),
+    _real("computer_survey", "190 people rate 20 computers", 3800, 190, 13),
+    _real("isolet", "spoken letters, by group of speakers", 7797, 5, 617),
+    _real("landmine", "mines on 29 sites", 14820, 29, 9, _TWO),
+    _real("liver_toxicity", "blood of 64 rats", 64, 10, 3116, shared=True),
+    _real("mfeat", "written digits", 2000, 10, 240, _TWO, shared=True, file="mfeat_pix.npz"),
     _multitarget("atp1d", "ticket prices, a day ahead", 337, 6, 411),
     _multitarget("atp7d", "ticket prices, a week ahead", 296, 6, 411),
     _multitarget("oes10", "employment by occupation, 2010", 403, 16, 298),
@@ -124,24 +127,15 @@ _ENTRIES = [
     _multitarget("wq", "species in rivers", 1060, 14, 16),
     _newsgroups("comp_vs_sci", "newsgroups, computers or science", 3702),
     _newsgroups("rec_vs_talk", "newsgroups, recreation or talk", 3389),
-    Entry("nutrimouse", "fatty acids of 40 mice", datasets.load_nutrimouse, 40, 21, 120, shared=True),
-    Entry(
-        *("parkinsons", "scores of 42 patients from their voices", datasets.load_parkinsons, 5875, 42, 19),
+    _real("nutrimouse", "fatty acids of 40 mice", 40, 21, 120, shared=True),
+    _real(
+        *("parkinsons", "scores of 42 patients from their voices", 5875, 42, 19),
         file="parkinsons_telemonitoring.npz",
     ),
-    Entry(
-        "sarcos", "torques of a robot arm", datasets.load_sarcos, 13827, 7, 21, file="sarcos_train_tasks.npz"
-    ),
-    Entry("school", "examinations in 139 schools", datasets.load_school, 15362, 139, 27),
-    Entry("srbct", "four kinds of tumours", datasets.load_srbct, 63, 4, 2308, _TWO, True),
-    Entry("usps", "written digits of envelopes", datasets.load_usps, 7291, 10, 256, _TWO, True),
-    Entry("wheat", "yield of wheat in four places", datasets.load_wheat, 599, 4, 1279, shared=True),
+    _real("sarcos", "torques of a robot arm", 13827, 7, 21, file="sarcos_train_tasks.npz"),
+    _real("school", "examinations in 139 schools", 15362, 139, 27),
+    _real("srbct", "four kinds of tumours", 63, 4, 2308, _TWO, shared=True),
+    _real("usps", "written digits of envelopes", 7291, 10, 256, _TWO, shared=True),
+    _real("wheat", "yield of wheat in four places", 599, 4, 1279, shared=True),
 ]
-
-
-def _with_file(entry: Entry) -> Entry:
-    """Name the file after the dataset, unless another name is given."""
-    return entry if entry.file or entry.options else replace(entry, file=f"{entry.name}.npz")
-
-
-CATALOGUE = {entry.name: _with_file(entry) for entry in _ENTRIES}
+CATALOGUE = {entry.name: entry for entry in _ENTRIES}

@@ -54,10 +54,8 @@ def make_d1(
     """
     support = np.zeros((10, 100), dtype=bool)
     support[:, :60] = True
-    rng = check_random_state(random_state)
-    return _regression(
-        rng, support, n_samples, noise, law, "D1: 10 tasks, features 0-59 used by all, 60-99 by none."
-    )
+    description = "D1: 10 tasks, features 0-59 used by all, 60-99 by none."
+    return _draw(check_random_state(random_state), support, n_samples, law, description, noise=noise)[0]
 
 
 def make_d2(
@@ -101,12 +99,9 @@ def make_d2(
     for t, g in enumerate(group):
         first = D2_COMMON + g * (D2_STEP - D2_OVERLAP)
         support[t, first : first + D2_STEP] = True
-    rng = check_random_state(random_state)
-    data = _regression(
-        rng, support, n_samples, noise, law, "D2: 20 tasks in 6 groups, a staircase of shared features."
-    )
-    data["group"] = group
-    return data
+    description = "D2: 20 tasks in 6 groups, a staircase of shared features."
+    data, _ = _draw(check_random_state(random_state), support, n_samples, law, description, noise=noise)
+    return Bunch(**data, group=group)
 
 
 def make_tasks(
@@ -189,20 +184,11 @@ def make_tasks(
 
     rng = check_random_state(random_state)
     support = PATTERNS[pattern](rng, n_tasks, n_features, n_informative)
-    sizes = _sizes(n_samples, n_tasks, rng)
-    coef = _coefficients(rng, support, law)
-    X = _design(rng, sizes.sum(), n_features, correlation)
-    task = np.repeat(np.arange(n_tasks), sizes)
-    signal = _signal(X, coef, sizes)
-    unit_variance = np.pi**2 / 3 if classification else 1.0
-    scale = _noise_scale(signal, task, n_tasks, noise, snr, unit_variance)
-    if classification:
-        latent = signal + scale[task] * rng.logistic(size=len(signal))
-        y = _labels(latent, sizes)
-    else:
-        y = signal + scale[task] * rng.standard_normal(len(signal))
     kind = "classification" if classification else "regression"
-    data = _bunch(X, y, task, coef, support, f"Simulated {kind}, {pattern} pattern, {n_tasks} tasks.")
+    description = f"Simulated {kind}, {pattern} pattern, {n_tasks} tasks."
+    options = {"noise": 1.0 if noise is None else noise, "snr": snr, "correlation": correlation}
+    options["classification"] = classification
+    data, scale = _draw(rng, support, n_samples, law, description, **options)
     data["noise"] = scale
     if pattern == "outlier":
         data["outlier"] = np.arange(n_tasks) >= n_tasks - _n_outliers(n_tasks)
@@ -222,7 +208,7 @@ def _partial(rng, n_tasks, n_features, n_informative):
 
 
 def _staircase(rng, n_tasks, n_features, n_informative):
-    support = np.zeros((n_tasks, n_features), dtype=bool)
+    support = _shared(rng, n_tasks, n_features, 0)
     firsts = np.linspace(0, n_features - n_informative, n_tasks).round().astype(int)
     for t, first in enumerate(firsts):
         support[t, first : first + n_informative] = True
@@ -257,28 +243,26 @@ def _add_own(rng, support, tasks, first, n_own):
 PATTERNS = {"shared": _shared, "partial": _partial, "staircase": _staircase, "outlier": _outlier}
 
 
-def _regression(rng, support, n_samples, noise, law, description):
-    """Draw a problem with independent normal features and normal noise, as the paper's D1 and D2."""
+def _draw(
+    rng, support, n_samples, law, description, *, noise, snr=None, correlation=0.0, classification=False
+):
+    """Draw tasks with these supports; returns the data and the scale of each task's noise."""
     n_tasks, n_features = support.shape
     sizes = _sizes(n_samples, n_tasks, rng)
     coef = _coefficients(rng, support, law)
-    X = _design(rng, sizes.sum(), n_features, 0.0)
-    scale = _check_scale("noise", noise)
-    y = _signal(X, coef, sizes) + scale * rng.standard_normal(len(X))
-    return _bunch(X, y, np.repeat(np.arange(n_tasks), sizes), coef, support, description)
-
-
-def _bunch(X, y, task, coef, support, description):
-    return Bunch(
-        X=X,
-        y=y,
-        task=task,
-        coef=coef,
-        support=support,
-        feature_names=[f"x{j}" for j in range(X.shape[1])],
-        task_names=[f"task{t}" for t in range(len(coef))],
-        DESCR=description,
-    )
+    X = _design(rng, sizes.sum(), n_features, correlation)
+    task, ends = np.repeat(np.arange(n_tasks), sizes), np.cumsum(sizes)
+    signal = np.concatenate([X[end - n : end] @ a for end, n, a in zip(ends, sizes, coef, strict=True)])
+    scale = _noise_scale(signal, task, n_tasks, noise, snr, np.pi**2 / 3 if classification else 1.0)
+    if classification:
+        y = _labels(signal + scale[task] * rng.logistic(size=len(signal)), sizes)
+    else:
+        y = signal + scale[task] * rng.standard_normal(len(signal))
+    names = {
+        "feature_names": [f"x{j}" for j in range(n_features)],
+        "task_names": [f"task{t}" for t in range(n_tasks)],
+    }
+    return Bunch(X=X, y=y, task=task, coef=coef, support=support, **names, DESCR=description), scale
 
 
 def _sizes(n_samples, n_tasks, rng):
@@ -329,15 +313,12 @@ def _design(rng, n_rows, n_features, correlation):
     return X
 
 
-def _signal(X, coef, sizes):
-    ends = np.cumsum(sizes)
-    return np.concatenate([X[end - size : end] @ a for end, size, a in zip(ends, sizes, coef, strict=True)])
-
-
 def _noise_scale(signal, task, n_tasks, noise, snr, unit_variance):
     """Scale of the noise of each task; ``unit_variance`` is the variance of its law at scale one."""
     if snr is None:
-        return np.full(n_tasks, _check_scale("noise", 1.0 if noise is None else noise))
+        if not 0 <= _number("noise", noise) < np.inf:
+            raise ValueError(f"noise={noise!r}: expected a finite number that is 0 or more.")
+        return np.full(n_tasks, float(noise))
     if not 0 < _number("snr", snr) < np.inf:
         raise ValueError(f"snr={snr!r}: expected a positive number.")
     # the mean square, because the variance within a task of one row is zero
@@ -354,13 +335,6 @@ def _labels(latent, sizes):
             nearest = end - size + np.argmin(np.abs(latent[rows]))
             y[nearest] = 1 - y[nearest]
     return y
-
-
-def _check_scale(name, value):
-    scale = _number(name, value)
-    if not 0 <= scale < np.inf:
-        raise ValueError(f"{name}={value!r}: expected a finite number that is 0 or more.")
-    return scale
 
 
 def _number(name, value) -> float:

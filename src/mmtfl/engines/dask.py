@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 from uuid import uuid4
 
-from mmtfl.engines.base import EngineLostError
+from mmtfl.engines import EngineLostError
 
 
 class DaskEngine:

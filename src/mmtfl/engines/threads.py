@@ -1,11 +1,24 @@
-"""The engines of one machine: threads over the parts of the data, or one part in memory at a time."""
+"""The engines of one machine: threads over the parts of the data, or one part in memory at a time.
 
-from collections.abc import Callable, Sequence
-from typing import Any
+And `one_blas_thread`, so that threads do not multiply with those of BLAS.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from threading import Lock
+from typing import Any, ClassVar
 
 from joblib import Parallel, delayed, effective_n_jobs
+from threadpoolctl import ThreadpoolController
+
+_lock = Lock()
+_at_work = 0
+_limit: Any = None
 
 
+@dataclass(frozen=True)
 class Threads:
     """Run the work in threads of this process.
 
@@ -25,10 +38,8 @@ class Threads:
     [8, 9]
     """
 
-    is_here = True
-
-    def __init__(self, n_jobs: int | None = None):
-        self.n_jobs = n_jobs
+    n_jobs: int | None = None
+    is_here: ClassVar = True
 
     @property
     def n_slots(self) -> int:
@@ -48,6 +59,7 @@ class Threads:
         return Parallel(n_jobs=n_threads, backend="threading")(delayed(function)(*call) for call in calls)
 
 
+@dataclass(frozen=True)
 class Streaming:
     """Hold one part of the data in memory at a time, and load it again whenever it is needed.
 
@@ -69,10 +81,9 @@ class Streaming:
     [8, 9, 4]
     """
 
-    is_here = False
-
-    def __init__(self, n_slots: int, n_kept: int = 0):
-        self.n_slots, self.n_kept = n_slots, n_kept
+    n_slots: int
+    n_kept: int = 0
+    is_here: ClassVar = False
 
     def place(self, load: Callable, sources: Sequence[Any], *, name: str = "load") -> list:
         """Load the parts that stay in memory; the others are loaded when `map` needs them."""
@@ -83,16 +94,36 @@ class Streaming:
     def map(self, function: Callable, *columns: Sequence[Any], keep: bool = False, name: str = "map") -> list:
         """Apply the function to every tuple of arguments, one after the other."""
         return [
-            function(*(argument.load() if isinstance(argument, _Later) else argument for argument in call))
+            function(*(part() if isinstance(part, _Later) else part for part in call))
             for call in zip(*columns, strict=True)
         ]
 
 
-class _Later:
+class _Later(partial):
     """A part that is loaded when it is needed."""
 
-    def __init__(self, load: Callable, source: Any):
-        self._load, self._source = load, source
 
-    def load(self) -> Any:
-        return self._load(self._source)
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Context in which BLAS runs on one thread: products then have the same bits on any machine load.
+
+    The limit is the process's, so threads that come and go must not lift it for each other: the first one in
+    sets it, the last one out lifts it.
+    """
+    global _at_work, _limit
+    with _lock:
+        if _at_work == 0:
+            _limit = _blas().limit(limits=1, user_api="blas")
+        _at_work += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _at_work -= 1
+            if _at_work == 0:
+                _limit.restore_original_limits()

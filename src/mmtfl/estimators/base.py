@@ -1,28 +1,25 @@
-"""What the estimators share: from rows and labels to `Tasks`, from a `Solution` to coefficients."""
+"""`TaskModel`, the base class of the estimators: reads the data, learns from a `Solution`, and predicts."""
 
 from __future__ import annotations
 
-import sys
-import warnings
 from typing import Any, ClassVar
 
 import narwhals as nw
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mmtfl.estimators.base_rates import BaseRates
-from mmtfl.estimators.cautions import cautions
-from mmtfl.estimators.declaration import check_parameters
+from mmtfl.estimators.cautions import tell
 from mmtfl.estimators.inputs import (
-    check_targets,
+    check_nothing_else,
     column_names,
     first_few,
     frame_backend,
     is_frame,
+    load_tasks,
     locate_tasks,
-    make_frame,
     matrix_values,
     n_dimensions,
     read_weights,
@@ -30,29 +27,28 @@ from mmtfl.estimators.inputs import (
     stack_observed,
     take_task_column,
 )
-from mmtfl.estimators.notebook import ShowsSharing
-from mmtfl.estimators.parameters import CommonParameters, WarmStart
-from mmtfl.estimators.prediction import predict_all, predict_rows
-from mmtfl.estimators.prepared import Prepared
+from mmtfl.estimators.parameters import CommonParameters
+from mmtfl.estimators.prepared import BaseRates, Prepared
 from mmtfl.estimators.saving import Savable
-from mmtfl.estimators.stored_input import check_nothing_else, load_tasks
-from mmtfl.estimators.usage import feature_use
-from mmtfl.model_selection.metrics import Metric, mean_task_score
+from mmtfl.estimators.usage import ShowsSharing
+from mmtfl.model_selection.metrics import Metric, as_metric, mean_task_score
 from mmtfl.objective.losses import Loss
 from mmtfl.tasks.checks import check_design, check_finite_design, check_task_labels
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.converters import group_checked_rows, observe_checked_rows
 from mmtfl.tasks.stored import StoredTasks
 
-__all__ = ["TaskModel", "WarmModel"]
+__all__ = ["TaskModel"]
+
+CHUNK = 1 << 18  # entries predicted at a time: float32 rows are widened by parts, never as a whole
 
 
 class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
     """A linear model per task, learned together.
 
-    A kind of model says how it gets from data to a solution (`_solve`), and what its coefficients are made of
-    (`_name_parts`, `_sizes`). A kind of target says which loss it has (`_loss`), and how targets are read
-    (`_read_targets`, `_encode_targets`).
+    A kind of model defines how it is solved (`_solve`), what its coefficients are made of (`_name_parts`) and
+    how large a feature is (`_sizes`). A kind of target defines its loss (`_loss`), and how targets are read
+    (`_read_targets`, `_encode_targets`, `_encode_stored`).
 
     Attributes
     ----------
@@ -126,27 +122,31 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         """
         self._check_parameters()
         prepared = self._prepare(X, y, task, sample_weight)
-        solution, penalty = self._solve(prepared)
-        self._learn(prepared, solution, penalty)
+        self._learn(prepared, *self._solve(prepared))
         return self
 
     # -- the steps of fit ------------------------------------------------------------------------------------
 
-    def _check_parameters(self) -> None:
-        check_parameters(self)
-
     def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Prepared:
+        """Read what was passed to `fit`, and scale it as the parameters ask."""
         if isinstance(X, StoredTasks):
             check_nothing_else(y, task, sample_weight, self.task_column)
             self._know_columns_of(X)
             return self._prepare_stored(X)
-        return Prepared.of(self, *self._leave_out(self._read_tasks(X, y, task, sample_weight)))
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: pass one target "
+                "per row of X."
+            )
+        return Prepared.of(self, *self._read_tasks(X, y, task, sample_weight))
 
     def _prepare_stored(self, stored: StoredTasks) -> Prepared:
-        """All stored rows in memory, unless a kind of model works on some tasks at a time."""
-        tasks = self._load_targets(stored)
-        check_targets(tasks, self._loss)
-        return Prepared.of(self, *self._leave_out(tasks))
+        """Load all stored rows into memory; a kind of model may read some tasks at a time instead."""
+        stored = self._encode_stored(stored, stays=False)
+        tasks, names = load_tasks(stored, type(self).__name__), None
+        if stored.classes is not None:
+            tasks, names = tasks.with_y((tasks.y > 0).astype(float)), np.array(stored.classes)
+        return Prepared.of(self, *self._encode_targets(tasks, names))
 
     def _know_columns_of(self, stored: StoredTasks) -> None:
         self.n_features_in_ = stored.n_features
@@ -154,131 +154,102 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         self._predicts_matrix = False
         self._backend: str | None = None
 
-    def _encode_stored(self, stored: StoredTasks) -> StoredTasks:
-        """Stored targets as the loss wants them."""
-        return stored
-
-    def _load_targets(self, stored: StoredTasks) -> Tasks:
-        """All stored rows in memory, with targets as the loss wants them."""
-        return load_tasks(stored, type(self).__name__)
-
-    def _read_tasks(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Tasks:
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None: pass one target "
-                "per row of X."
-            )
-        backend = frame_backend(X)
+    def _read_tasks(self, X: Any, y: Any, task: Any, sample_weight: Any) -> tuple[Tasks, BaseRates | None]:
+        """Return the tasks to fit, and the base rates of tasks that cannot be fitted."""
         X, labels, name = take_task_column(X, task, self.task_column)
         X, feature_names = self._read_design(X, reset=True)
         n_rows = X.shape[0]
-        sample_weight = read_weights(sample_weight, n_rows)
+        if sample_weight is not None:
+            sample_weight = read_weights(sample_weight, n_rows)
         is_matrix = n_dimensions(y) == 2
         if labels is not None:
             labels = check_task_labels(labels, n_rows, name=name)
             if is_matrix:
                 y, is_matrix = single_column(y), False
-        columns = column_names(y)
+        columns = column_names(y) if is_matrix else None
         y, names = self._read_targets(y, labels, n_rows)
         if is_matrix:
             tasks = Tasks(*observe_checked_rows(X, y, sample_weight, columns, feature_names))
         else:
             tasks = Tasks(*group_checked_rows(X, y, labels, sample_weight, feature_names))
-        self._predicts_matrix, self._backend = is_matrix, backend
-        tasks = self._encode_targets(tasks, names)
-        check_targets(tasks, self._loss)
-        return tasks
+        self._predicts_matrix = is_matrix
+        return self._encode_targets(tasks, names)
 
     def _read_design(self, X: Any, *, reset: bool) -> tuple[Any, tuple[str, ...] | None]:
+        """Return X as an array with its names; ``reset`` for those of `fit`, which are kept."""
         named = is_frame(X)
         if named and not reset:  # columns that do not belong are told by name, before their type matters
             validate_data(self, X, reset=False, skip_check_array=True)
         design, feature_names = check_design(X)
         if reset or not named:
             validate_data(self, X if named else design, reset=reset, skip_check_array=True)
+        if reset:
+            self._backend = frame_backend(X) if named else None
         return design, feature_names
 
     def _read_targets(self, y: Any, labels: np.ndarray | None, n_rows: int) -> tuple[Any, np.ndarray | None]:
-        """Targets as numbers (NaN kept), and what the numbers stand for."""
+        """Return the targets as numbers (NaN is kept), and the classes that these stand for, if any."""
         return y, None
 
-    def _encode_targets(self, tasks: Tasks, names: np.ndarray | None) -> Tasks:
-        """Targets as the loss wants them."""
-        return tasks
-
-    def _leave_out(self, tasks: Tasks) -> tuple[Tasks, BaseRates | None]:
-        """The tasks that are fitted, and what predicts the others."""
+    def _encode_targets(self, tasks: Tasks, names: np.ndarray | None) -> tuple[Tasks, BaseRates | None]:
+        """Check or encode the targets for the loss; return the tasks to fit, and the base rates of others."""
+        loss = self._loss
+        valid = loss.is_valid(tasks.y)
+        if not valid.all():
+            i = int(np.argmin(valid))
+            t = int(tasks.observation_task[i])
+            raise ValueError(
+                f"Task {tasks.labels[t].item()!r} has the target {tasks.y[i]:g} in its row "
+                f"{i - tasks.offsets[t] + 1}, but the {type(loss).__name__.lower()} loss needs "
+                f"{loss.targets}: mend the target, or choose another loss."
+            )
         return tasks, None
 
-    def _warm_start(
-        self, tasks: Tasks, column_scale: np.ndarray | None, target_scale: np.ndarray | None
-    ) -> np.ndarray | None:
-        """Coefficients to begin from, in the units of this fit."""
-        return None
+    def _encode_stored(self, stored: StoredTasks, *, stays: bool) -> StoredTasks:
+        """Encode stored targets for the loss; ``stays`` says whether the rows stay in their files."""
+        return stored
 
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
-        """From prepared data to a `Solution` and the penalty it minimises."""
+        """Return a `Solution`, and the penalty that it minimises."""
         raise TypeError("a kind of model says how it is solved")
 
     def _learn(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
-        A = prepared.to_original(solution.A)
+        """Set the learned attributes, and warn of what the user should look at."""
         scale = 1.0 if prepared.target_scale is None else prepared.target_scale
-        self.coef_ = np.ascontiguousarray(A.T)
+        self.coef_ = np.ascontiguousarray(prepared.to_original(solution.A).T)
         self.intercept_ = solution.intercept * scale
-        self.tasks_ = prepared.tasks.labels
+        self.tasks_, self.task_sizes_ = prepared.tasks.labels, prepared.sizes
+        self.column_scale_, self.target_scale_ = prepared.column_scale, prepared.target_scale
         self._name_parts(prepared, solution, penalty)
         self.objective_, self.violation_ = solution.objective, solution.violation
         self.dual_gap_, self.history_ = solution.dual_gap, solution.history
         self.n_iter_ = max(int(solution.n_iter), 1)  # finding zero optimal takes a pass too
         self.converged_ = bool(solution.converged)
-        self.column_scale_, self.target_scale_ = prepared.column_scale, prepared.target_scale
-        self.task_sizes_ = prepared.sizes
-        self._look_at_features(prepared)
-        found = list(cautions(self, prepared))
-        if prepared.left_out is not None:
-            prepared.left_out.add_to(self)
-        if self.verbose:
-            print(
-                f"[{type(self).__name__}] {solution.solver}: {self.n_iter_} passes, objective "
-                f"{self.objective_:.6g}, violation {self.violation_:.2e}, "
-                f"{np.count_nonzero(self.coef_.any(axis=0))} of {len(A)} features kept",
-                file=sys.stderr,
-            )
-        if not solution.converged:
-            self._warn_not_converged()
-        for caution in found:
-            warnings.warn(caution, stacklevel=3)
-
-    def _look_at_features(self, prepared: Prepared) -> None:
-        """Which tasks could use which features, and how far the features in use spread."""
         usable = prepared.could_use(fit_intercept=self.fit_intercept)
         self.usable_ = None if usable.all() else usable
         used = np.flatnonzero(self.coef_.any(axis=0))
         self.feature_spread_ = np.zeros(self.coef_.shape[1])
         self.feature_spread_[used] = prepared.spread(used)
+        tell(self, prepared, solution.solver)
+        if prepared.left_out is not None:
+            prepared.left_out.add_to(self)
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
-        """Learn what the coefficients are made of."""
+        """Set the attributes that the coefficients are made of."""
         raise TypeError("a kind of model says what its coefficients are made of")
 
-    def _warn_not_converged(self) -> None:
-        gap = "" if self.dual_gap_ is None else f" and a dual gap of {self.dual_gap_:.2e}"
-        warnings.warn(
-            f"{type(self).__name__} stopped after {self.n_iter_} passes at a violation of "
-            f"{self.violation_:.2e}{gap}, short of tol={self.tol:g}. Raise max_iter (now {self.max_iter}), "
-            "loosen tol, or put the features on one scale with standardize=True.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+    def _starting_point(self) -> np.ndarray:
+        """Return the coefficients in the form from which a solver can start."""
+        return self.coef_.T
 
     # -- prediction ------------------------------------------------------------------------------------------
 
     def _linear_predictor(self, X: Any, task: Any = None) -> np.ndarray:
-        """Linear predictor: (n_rows,), or (n_rows, n_tasks) after a 2-D y and without labels."""
+        """Return the linear predictor: (n_rows,), or (n_rows, n_tasks) after a 2-D y and without labels."""
         return self._predict_at(*self._locate(X, task)[:2])
 
     def _locate(self, X: Any, task: Any) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
-        """Rows as an array, the position of each one's task (None: all tasks), and its label."""
+        """Return the rows as an array, the position of each row's task (None: all tasks), and its label."""
         check_is_fitted(self)
         X, task = self._encoded(X, task)
         X, labels, name = take_task_column(X, task, self.task_column)
@@ -297,7 +268,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         return X, observation_task, labels
 
     def _encoded(self, X: Any, task: Any) -> tuple[Any, Any]:
-        """A table as it was before the fit, by the recipe that a model of the command line keeps."""
+        """Encode a raw table by the recipe that a model trained on the command line keeps."""
         recipe = vars(self).get("recipe_")
         if recipe is None or task is not None or self.task_column is not None or not is_frame(X):
             return X, task
@@ -306,11 +277,12 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         return recipe.rows(X, used=self._features_in_use())
 
     def _features_in_use(self) -> set[str]:
-        """Names of the features that some task uses."""
+        """Return the names of the features that some task uses."""
         names = self._feature_names()
         return {names[j] for j in np.flatnonzero(self.coef_.any(axis=0))}
 
     def _only_task(self, n_rows: int) -> np.ndarray:
+        """Return the position of the task of rows without labels, if there is one task."""
         if len(self.tasks_) > 1:
             raise ValueError(
                 f"The model has {len(self.tasks_)} tasks ({first_few(self.tasks_)}), so each row needs a "
@@ -326,10 +298,14 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             return predict_all(X, self.coef_, self.intercept_)[:, 0]
         coef, intercept = self.coef_, self.intercept_
         if (observation_task == len(self.tasks_)).any():
-            fitted = self._has_part()
-            coef = np.vstack([coef, coef[fitted].mean(axis=0)])
-            intercept = np.append(intercept, intercept[fitted].mean())
+            coef, intercept = self._with_unknown_task()
         return predict_rows(X, coef, intercept, observation_task)
+
+    def _with_unknown_task(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return coefficients and intercepts with the mean over tasks added, for rows of an unknown task."""
+        fitted = self._has_part()
+        coef = np.vstack([self.coef_, self.coef_[fitted].mean(axis=0)])
+        return coef, np.append(self.intercept_, self.intercept_[fitted].mean())
 
     def _mean_score(self, y: Any, y_pred: np.ndarray, labels: np.ndarray | None, weights: Any) -> float:
         if n_dimensions(y) == 2:
@@ -337,84 +313,36 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         if weights is None:
             return mean_task_score(y, y_pred, labels, self._metric)
         y, y_pred, labels, weights = stack_observed(y, y_pred, labels, weights)
+        score = as_metric(self._metric).function
 
         def weighted(_: np.ndarray, rows: np.ndarray) -> float:
-            return self._weighted_metric(y[rows], y_pred[rows], weights[rows])
+            return score(y[rows], y_pred[rows], sample_weight=weights[rows])
 
         # the rows of a task stand for its predictions, so that their weights come along
         return mean_task_score(y, np.arange(len(y)), labels, Metric(self._metric, weighted))
 
-    @staticmethod
-    def _weighted_metric(y: np.ndarray, y_pred: np.ndarray, weights: np.ndarray) -> float:
-        raise TypeError("a kind of model says how it scores with weights")
-
     # -- a look at it ----------------------------------------------------------------------------------------
 
-    def summary(self) -> Any:
-        """Tell which features are used by all tasks, by some, by one or by none, and which way.
-
-        A task could use a feature if the feature varies within its rows. With p > 1 a kept feature is used by
-        every task that could use it by construction: the table says which features the model keeps, not in
-        which tasks they matter.
-
-        Returns
-        -------
-        frame : frame of the library X came from, else pandas, polars or pyarrow
-            One row per feature, largest ``c`` first:
-
-            - feature, c;
-            - n_tasks: how many tasks use it;
-            - kind: "shared" (used by all tasks that could use it), "partial" (by at least two, but not all),
-              "single" (by one) or "none";
-            - mean_coef, min_coef, max_coef: mean, smallest and largest coefficient over the tasks that could
-              use it, in the units of the data;
-            - mean_coef_per_sd: the mean for one standard deviation of the feature over all rows;
-            - n_possible: how many tasks could use it;
-            - supported, frequency: with ``stability``, in which tasks the data support the feature ("all",
-              "some", "one", "none" or "undecided"), and the share of the half samples that keep it.
-        """
-        check_is_fitted(self)
-        sizes, use = self._sizes(), feature_use(self)
-        order = np.argsort(-next(iter(sizes.values())), kind="stable")
-        names = self._feature_names()
-        per_sd = np.full(len(order), np.nan) if use.per_sd is None else use.per_sd.mean
-        columns = {
-            "feature": [names[j] for j in order],
-            **{name: size[order] for name, size in sizes.items()},
-            "n_tasks": use.n_tasks[order],
-            "kind": use.kind[order].tolist(),
-            "mean_coef": use.coef.mean[order],
-            "min_coef": use.coef.low[order],
-            "max_coef": use.coef.high[order],
-            "mean_coef_per_sd": per_sd[order],
-            "n_possible": use.n_possible[order],
-        }
-        found = getattr(self, "stability_", None)
-        if found is not None:
-            columns["supported"] = found.supported_[order].tolist()
-            columns["frequency"] = found.feature_frequency_[order]
-        return make_frame(columns, self._backend)
-
     def _sizes(self) -> dict[str, np.ndarray]:
-        """Columns of the summary that say how large a feature is; the first one orders it."""
+        """Return the columns of the summary that say how large a feature is; the first one orders it."""
         raise TypeError("a kind of model says how large a feature is")
 
     def _counted(self) -> np.ndarray:
-        """Which tasks count when it is told how many use a feature, (n_tasks,)."""
+        """Return which tasks count in the number of tasks that use a feature, (n_tasks,)."""
         return self._has_part()
 
     def _has_part(self) -> np.ndarray:
-        """Which tasks have a part in the fit: all but those that are predicted by their base rate."""
+        """Return which tasks were fitted: all but those that are predicted by their base rate."""
         left_out = getattr(self, "base_rate_tasks_", self.tasks_[:0])
         return ~np.isin(self.tasks_, left_out)
 
     def _feature_spread(self) -> np.ndarray | None:
-        """Standard deviation of each feature that is used; models of earlier versions may not know it."""
+        """Return the standard deviation of each feature in use; models of earlier versions may lack it."""
         known = getattr(self, "feature_spread_", None)
         return getattr(self, "column_scale_", None) if known is None else known
 
     def _feature_names(self) -> list[str]:
-        """Names of the columns of X, or x0, x1, ... where it had none."""
+        """Return the names of the columns of X, or x0, x1, ... if it had none."""
         names = getattr(self, "feature_names_in_", None)
         return (
             [f"x{j}" for j in range(self.n_features_in_)] if names is None else [str(name) for name in names]
@@ -428,18 +356,23 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         return tags
 
 
-class WarmModel(WarmStart, TaskModel):
-    """A model that can start from its last coefficients."""
+def predict_all(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+    """Predict every task on every row: (n_rows, n_tasks)."""
+    if sparse.issparse(X):
+        return np.asarray(X @ coef.T) + intercept
+    z = np.empty((X.shape[0], coef.shape[0]))
+    for part in gen_batches(X.shape[0], max(1, CHUNK // X.shape[1])):
+        np.matmul(X[part], coef.T, out=z[part])
+    return z + intercept
 
-    def _warm_start(
-        self, tasks: Tasks, column_scale: np.ndarray | None, target_scale: np.ndarray | None
-    ) -> np.ndarray | None:
-        """The last coefficients in the units of this fit, if they are of the same tasks and features."""
-        if not (self.warm_start and hasattr(self, "coef_")):
-            return None
-        if self.coef_.shape != (tasks.n_tasks, tasks.n_features) or not np.array_equal(
-            self.tasks_, tasks.labels
-        ):
-            return None
-        A = self.coef_.T if column_scale is None else self.coef_.T * column_scale[:, None]
-        return np.array(A if target_scale is None else A / target_scale)
+
+def predict_rows(X: Any, coef: np.ndarray, intercept: np.ndarray, observation_task: np.ndarray) -> np.ndarray:
+    """Predict row i with the coefficients of task observation_task[i]: (n_rows,)."""
+    if sparse.issparse(X):
+        entries = X.tocoo()
+        terms = entries.data * coef[observation_task[entries.row], entries.col]
+        return np.bincount(entries.row, terms, minlength=X.shape[0]) + intercept[observation_task]
+    z = np.empty(X.shape[0])
+    for part in gen_batches(X.shape[0], max(1, CHUNK // X.shape[1])):
+        z[part] = np.einsum("ij,ij->i", X[part], coef[observation_task[part]])
+    return z + intercept[observation_task]

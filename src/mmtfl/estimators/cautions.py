@@ -1,16 +1,18 @@
-"""What a fit should tell its user: tasks that are too small, and features told apart by their units alone."""
+"""Messages of a fit: how it went, tasks that are too small, and features kept or dropped by their units."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from mmtfl.errors import SmallTaskWarning, UnitsWarning
 from mmtfl.tasks.wording import count, show
 
-__all__ = ["cautions"]
+__all__ = ["tell"]
 
 HANDFUL = 5  # rows; with fewer, a task says little of its own
 FEW = 10  # rows; with fewer, a task without coefficients has too few rows to earn any
@@ -18,14 +20,32 @@ APART = 100.0  # times: spreads this far apart are units, not importance
 MOST_NAMED = 5
 
 
-def cautions(model: Any, prepared: Any) -> Iterator[Warning]:
-    """What to warn of after a fit."""
-    found = _small_tasks(model, prepared), _told_by_units(model, prepared)
-    return (caution for caution in found if caution is not None)
+def tell(model: Any, prepared: Any, solver: str) -> None:
+    """Print a line on the fit with ``verbose``, and warn of what the user should look at."""
+    if model.verbose:
+        kept = np.count_nonzero(model.coef_.any(axis=0))
+        print(
+            f"[{type(model).__name__}] {solver}: {model.n_iter_} passes, objective {model.objective_:.6g}, "
+            f"violation {model.violation_:.2e}, {kept} of {model.coef_.shape[1]} features kept",
+            file=sys.stderr,
+        )
+    if not model.converged_:
+        gap = "" if model.dual_gap_ is None else f" and a dual gap of {model.dual_gap_:.2e}"
+        message = (
+            f"{type(model).__name__} stopped after {model.n_iter_} passes at a violation of "
+            f"{model.violation_:.2e}{gap}, short of tol={model.tol:g}. Raise max_iter (now "
+            f"{model.max_iter}), loosen tol, or put the features on one scale with standardize=True."
+        )
+        warnings.warn(message, ConvergenceWarning, stacklevel=4)
+    for caution in (_small_tasks(model, prepared), _told_by_units(model, prepared)):
+        if caution is not None:
+            warnings.warn(caution, stacklevel=4)
 
 
 def _small_tasks(model: Any, prepared: Any) -> SmallTaskWarning | None:
-    rows = prepared.rows_with_weight()
+    rows, weights = prepared.sizes, getattr(prepared.tasks, "weights", None)
+    if weights is not None and not weights.all():  # a row of weight zero does not count
+        rows = np.bincount(prepared.tasks.observation_task[weights > 0], minlength=len(rows))
     is_constant = ~model.coef_.any(axis=1)
     # a model without any feature is not for want of rows in some tasks
     is_small = (rows < HANDFUL) | (is_constant & (rows < FEW) & ~is_constant.all())
@@ -44,17 +64,14 @@ def _small_tasks(model: Any, prepared: Any) -> SmallTaskWarning | None:
         if n_rows < n_features
         else ""
     )
+    alone = getattr(model, "best_k_", getattr(model, "k", None)) == np.inf
+    rests = "is learned from these rows alone" if alone else "rests on what the other tasks share"
     has, its, it = ("has", "its", "it") if len(small) == 1 else ("have", "their", "them")
     return SmallTaskWarning(
         f"{len(small)} of {len(rows)} tasks {has} too few rows to say much of {its} own: {named}{more}. "
-        f"What is predicted for {it} {_rests_on(model)}, or is the constant that is said. Merge such "
+        f"What is predicted for {it} {rests}, or is the constant that is said. Merge such "
         f"tasks with tasks like them, or leave them out.{ratio}"
     )
-
-
-def _rests_on(model: Any) -> str:
-    member_k = getattr(model, "best_k_", getattr(model, "k", None))
-    return "is learned from these rows alone" if member_k == np.inf else "rests on what the other tasks share"
 
 
 def _told_by_units(model: Any, prepared: Any) -> UnitsWarning | None:

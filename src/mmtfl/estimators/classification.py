@@ -11,12 +11,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from mmtfl.estimators.base import TaskModel
-from mmtfl.estimators.base_rates import BaseRates, leave_out_one_class
 from mmtfl.estimators.declaration import restated
 from mmtfl.estimators.family import FamilyMember
-from mmtfl.estimators.inputs import first_few, matrix_values, n_dimensions
+from mmtfl.estimators.inputs import first_few, matrix_values, n_dimensions, with_two_classes
 from mmtfl.estimators.parameters import DegenerateTasks
-from mmtfl.estimators.stored_input import as_classes, load_tasks, with_two_classes
+from mmtfl.estimators.prepared import BaseRates, leave_out_one_class
 from mmtfl.objective.losses import Logistic, Loss
 from mmtfl.tasks.checks import check_finite_target, check_length, check_two_classes, missing_labels
 from mmtfl.tasks.container import Tasks
@@ -135,10 +134,6 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
             y = _plain_classes(y, labels, len(y_pred))
         return self._mean_score(y, y_pred, labels, sample_weight)
 
-    @staticmethod
-    def _weighted_metric(y: np.ndarray, y_pred: np.ndarray, weights: np.ndarray) -> float:
-        return float(np.average(y == y_pred, weights=weights))
-
     def _class_of(self, z: np.ndarray) -> np.ndarray:
         return self.classes_[(z > 0).astype(np.intp)]
 
@@ -152,8 +147,8 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
         names, codes = np.unique(y, return_inverse=True)
         return codes, names
 
-    def _encode_targets(self, tasks: Tasks, names: np.ndarray | None) -> Tasks:
-        """-1 and +1, for the two classes of the rows that have weight."""
+    def _encode_targets(self, tasks: Tasks, names: np.ndarray | None) -> tuple[Tasks, BaseRates | None]:
+        """Encode the two classes of the rows with weight as -1 and +1; leave out tasks with only one."""
         assert names is not None  # codes always come with what they stand for
         codes = np.unique(tasks.y if tasks.weights is None else tasks.y[tasks.weights > 0])
         classes = names[codes.astype(np.intp)]
@@ -172,24 +167,14 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
                 weights=tasks.weights,
             )
         self.classes_ = classes
-        return tasks.with_y(np.where(positive, 1.0, -1.0))
+        self.base_rate_tasks_ = tasks.labels[:0]
+        return leave_out_one_class(tasks.with_y(np.where(positive, 1.0, -1.0)), classes)
 
-    def _leave_out(self, tasks: Tasks) -> tuple[Tasks, BaseRates | None]:
-        kept, left_out = leave_out_one_class(tasks, self.classes_)
-        if left_out is None:
-            self.base_rate_tasks_ = tasks.labels[:0]
-        return kept, left_out
-
-    def _encode_stored(self, stored: StoredTasks) -> StoredTasks:
-        stored = with_two_classes(stored)
-        self.classes_ = np.array(stored.classes)
-        self.base_rate_tasks_ = stored.labels[:0]
+    def _encode_stored(self, stored: StoredTasks, *, stays: bool) -> StoredTasks:
+        stored = with_two_classes(stored, in_each_task=stays)
+        if stays:
+            self.classes_, self.base_rate_tasks_ = np.array(stored.classes), stored.labels[:0]
         return stored
-
-    def _load_targets(self, stored: StoredTasks) -> Tasks:
-        stored = as_classes(stored)
-        tasks = load_tasks(stored, type(self).__name__)
-        return self._encode_targets(tasks.with_y((tasks.y > 0).astype(float)), np.array(stored.classes))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -203,7 +188,7 @@ def _both_classes(z: np.ndarray, link: Any) -> np.ndarray:
 
 
 def _plain_classes(y: Any, labels: np.ndarray | None, n_rows: int) -> np.ndarray:
-    """Class labels without missing ones, as an array that sorts."""
+    """Check that no class is missing, and return the classes as an array that can be sorted."""
     y = column_or_1d(np.asarray(y))
     check_length("y", len(y), n_rows)
     who: dict[str, Any] = {}
@@ -221,7 +206,7 @@ def _plain_classes(y: Any, labels: np.ndarray | None, n_rows: int) -> np.ndarray
 
 
 def _read_class_columns(y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """One column of classes per task, as codes; NaN, where a class was not observed, stays."""
+    """Encode classes, a column for each task, as 0, 1, ...; NaN, where none was observed, is kept."""
     values = matrix_values(y)
     observed = np.isfinite(values)
     names, codes = np.unique(values[observed], return_inverse=True)

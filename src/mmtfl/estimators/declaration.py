@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
 from sklearn.utils._param_validation import InvalidParameterError, StrOptions, validate_parameter_constraints
 
-__all__ = ["Declared", "Valid", "check_parameters", "choice", "parameter", "restated"]
+__all__ = ["Declared", "Valid", "choice", "parameter", "restated"]
 
 REQUIRED = inspect.Parameter.empty
 _WIDTH = 105  # characters of a line of a description
@@ -40,7 +40,7 @@ class Valid(NamedTuple):
 
 
 def choice(*options: str) -> Valid:
-    """One of some strings."""
+    """Allow one of some strings."""
     words = ", ".join(f'"{option}"' for option in options)
     return Valid(f"{{{words}}}", [StrOptions(set(options))])
 
@@ -58,16 +58,16 @@ class Parameter:
 
     @property
     def place(self) -> tuple[bool, int]:
-        """What a signature is sorted by."""
+        """Sort key of the signature."""
         return self.kw_only, self.number
 
     @property
     def constraints(self) -> list[Any]:
-        """Valid values for scikit-learn; None is one of them where it is the default."""
+        """Constraints for scikit-learn; None is valid where it is the default."""
         return [*self.valid.constraints, None] if self.default is None else self.valid.constraints
 
     def documented(self, name: str) -> str:
-        """The entry of a numpydoc section."""
+        """Return the entry of a numpydoc section."""
         lines = textwrap.wrap(self.description, _WIDTH - 4, break_on_hyphens=False, break_long_words=False)
         return "\n    ".join([f"{name} : {self.valid.words}{self._shown_default()}", *lines])
 
@@ -134,18 +134,19 @@ class Declared:
             cls.__init__ = _make_init(cls)  # type: ignore[method-assign]
         _document(cls)
 
-
-def check_parameters(model: Any) -> None:
-    """Check one parameter after the other, so that the error can end in its remedy."""
-    for name, value in model.get_params(deep=False).items():
-        try:
-            validate_parameter_constraints(model._parameter_constraints, {name: value}, type(model).__name__)
-        except InvalidParameterError as error:
-            raise InvalidParameterError(f"{error} {model._parameters[name].remedy}".rstrip()) from None
+    def _check_parameters(self: Any) -> Any:
+        """Check one parameter after the other, so that the error can end in its remedy."""
+        for name, value in self.get_params(deep=False).items():
+            try:
+                validate_parameter_constraints(
+                    self._parameter_constraints, {name: value}, type(self).__name__
+                )
+            except InvalidParameterError as error:
+                raise InvalidParameterError(f"{error} {self._parameters[name].remedy}".rstrip()) from None
 
 
 def _take_declarations(cls: type) -> dict[str, Parameter | Restated]:
-    """The declarations in the body of a class, which keeps no trace of them: instances have the values."""
+    """Remove the declarations from the body of a class, whose instances have the values, and return them."""
     found = {name: value for name, value in vars(cls).items() if isinstance(value, Parameter | Restated)}
     for name in found:
         delattr(cls, name)
@@ -153,7 +154,7 @@ def _take_declarations(cls: type) -> dict[str, Parameter | Restated]:
 
 
 def _collect(cls: type) -> dict[str, Parameter]:
-    """The parameters that a class and its bases declare, in the order of the signature."""
+    """Return the parameters that a class and its bases declare, in the order of the signature."""
     found: dict[str, Parameter] = {}
     declared = (vars(base).get("_declared", {}) for base in reversed(cls.__mro__))
     for name, value in itertools.chain(*(names.items() for names in declared)):
@@ -162,7 +163,7 @@ def _collect(cls: type) -> dict[str, Parameter]:
 
 
 def _make_init(cls: type[Declared]) -> Callable[..., None]:
-    """A function with a plain signature, compiled as those of dataclasses are."""
+    """Compile an ``__init__`` with a plain signature, as dataclasses do."""
     arguments = ["self"]
     for name, found in cls._parameters.items():
         if found.kw_only and "*" not in arguments:
@@ -177,7 +178,7 @@ def _make_init(cls: type[Declared]) -> Callable[..., None]:
 
 
 def _is_written(init: Any) -> bool:
-    """Whether an ``__init__`` is written by hand, neither made here nor that of `object`."""
+    """Tell whether an ``__init__`` is written by hand, neither made here nor that of `object`."""
     return inspect.isfunction(init) and init.__code__.co_filename != _SOURCE
 
 
@@ -185,7 +186,7 @@ def _is_written(init: Any) -> bool:
 
 
 def _document(cls: type[Declared]) -> None:
-    """Add the sections on parameters and attributes to a docstring with examples, before these."""
+    """Add the sections on parameters and attributes to a docstring that has examples, before the examples."""
     text = inspect.cleandoc(vars(cls).get("__doc__") or "")  # python -OO drops docstrings
     head, mark, examples = text.partition(_EXAMPLES)
     if not mark or "\nParameters\n---" in head:
@@ -203,7 +204,7 @@ def _section(title: str, entries: Iterable[str]) -> str:
 
 
 def _learned(cls: type[Declared]) -> Iterable[str]:
-    """What the docstrings of a class and its bases say of attributes; the nearest class has the last word."""
+    """Collect the attributes that a class and its bases document; the nearest class has the last word."""
     found: dict[str, str] = {}
     for base in cls.__mro__:
         text = inspect.cleandoc(vars(base).get("__doc__") or "") if issubclass(base, Declared) else ""

@@ -1,8 +1,9 @@
-"""The doors through which rows, targets and task labels come in."""
+"""What users pass to `fit`, `predict` and `score`: rows, targets, task labels, weights and stored tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -11,11 +12,12 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl.errors import install_hint, require
-from mmtfl.objective.losses import Loss
+from mmtfl.solvers.distributed.placed import check_room
 from mmtfl.tasks.checks import check_design, check_length, check_weights
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.frames import suggest
-from mmtfl.tasks.wording import show
+from mmtfl.tasks.stored import StoredTasks
+from mmtfl.tasks.wording import count, show
 
 FRAME_MAKERS = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
 
@@ -25,9 +27,9 @@ def is_frame(X: Any) -> bool:
     return nw.dependencies.is_into_dataframe(X)
 
 
-def frame_backend(X: Any) -> str | None:
-    """Name the library of a frame; None if X is not a frame."""
-    return nw.get_native_namespace(X).__name__.partition(".")[0] if is_frame(X) else None
+def frame_backend(X: Any) -> str:
+    """Name the library of a frame."""
+    return nw.get_native_namespace(X).__name__.partition(".")[0]
 
 
 def make_frame(columns: dict[str, Any], backend: str | None) -> Any:
@@ -49,7 +51,7 @@ def make_frame(columns: dict[str, Any], backend: str | None) -> Any:
 
 
 def take_task_column(X: Any, task: Any, task_column: str | None) -> tuple[Any, Any, str]:
-    """Separate the rows from their task labels, whichever of the two doors they came through.
+    """Separate the rows from their task labels, given as ``task`` or as a column of X.
 
     Returns
     -------
@@ -72,7 +74,7 @@ def take_task_column(X: Any, task: Any, task_column: str | None) -> tuple[Any, A
 
 
 def _one_string(X: Any, task: str) -> str:
-    """What to do about task="site", where one label per row was expected."""
+    """Word the error for task="site", where one label per row was expected."""
     said = f"task={task!r} is one string, but task= takes one label per row"
     if not is_frame(X):
         return f"{said}, and X has no column names: pass an array or list of labels."
@@ -96,17 +98,13 @@ def _named_frame(X: Any, task_column: str) -> Any:
         )
     frame = nw.from_native(X, eager_only=True)
     if task_column not in frame.columns:
-        names = [str(name) for name in frame.columns]
-        close = get_close_matches(task_column, names, n=3) or names[:6]
-        raise ValueError(
-            f"X has no column {task_column!r}, which task_column names. Columns that come close: "
-            f"{', '.join(map(repr, close))}. Set task_column to the column of task labels."
-        )
+        known = suggest(task_column, frame.columns)
+        raise ValueError(f"X has no column {task_column!r}, which task_column names{known}")
     return frame
 
 
 def locate_tasks(labels: np.ndarray, tasks: np.ndarray, *, unknown: str) -> np.ndarray:
-    """Position of each label in `tasks`; with unknown="mean", len(tasks) for one that is not there."""
+    """Find the position of each label in `tasks`; with unknown="mean" it is len(tasks) for a new label."""
     if labels.dtype.kind != tasks.dtype.kind:
         found, expected = (("integers", "strings")[kind.dtype.kind == "U"] for kind in (labels, tasks))
         raise TypeError(
@@ -129,7 +127,7 @@ def locate_tasks(labels: np.ndarray, tasks: np.ndarray, *, unknown: str) -> np.n
 
 
 def meant(labels: Sequence[Any], tasks: np.ndarray) -> str:
-    """A question, where one of some unknown labels looks like a known one."""
+    """Ask whether an unknown label is a misspelt known one; empty if none looks like one."""
     for label in labels if tasks.dtype.kind == "U" else ():
         close = get_close_matches(str(label).strip(), tasks.tolist(), n=1)
         if close:
@@ -147,7 +145,7 @@ def first_few(labels: Sequence[Any] | np.ndarray, most: int = 5) -> str:
 
 
 def n_dimensions(y: Any) -> int:
-    """Number of dimensions of a target: 2 for frames, else as numpy sees it."""
+    """Return the number of dimensions of a target: 2 for frames, else that of the array."""
     if hasattr(y, "collect"):
         raise TypeError(f"y is lazy ({type(y).__name__}): call .collect() first.")
     if sparse.issparse(y):
@@ -156,13 +154,13 @@ def n_dimensions(y: Any) -> int:
 
 
 def column_names(y: Any) -> list[str] | None:
-    """Names of the columns of a target, if it is a frame with names."""
+    """Return the names of the columns of a target, if it is a frame with names."""
     names = nw.from_native(y, eager_only=True).columns if is_frame(y) else []
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def single_column(y: Any) -> Any:
-    """One-column target as a vector; several columns beside task labels make no sense."""
+    """Return a target of one column as a vector; several columns beside task labels are refused."""
     values = nw.from_native(y, eager_only=True).to_numpy() if is_frame(y) else np.asarray(y)
     if values.shape[1:] != (1,):
         raise ValueError(
@@ -173,13 +171,13 @@ def single_column(y: Any) -> Any:
 
 
 def matrix_values(y: Any) -> np.ndarray:
-    """Two-dimensional target as numbers, NaN for what is missing; whole numbers stay whole."""
+    """Read a 2-D target as numbers, NaN where one is missing; integers stay integers."""
     values = nw.from_native(y, eager_only=True).to_numpy() if is_frame(y) else np.asarray(y)
     return values if values.dtype.kind in "iub" else check_design(y, name="y")[0]
 
 
 def read_weights(sample_weight: Any, n_rows: int) -> Any:
-    """Weights as an array, a single number spread over all rows; None stays."""
+    """Read weights as an array, with a single number repeated for all rows; None is returned as it is."""
     if sample_weight is None or is_frame(sample_weight) or sparse.issparse(sample_weight):
         return sample_weight
     sample_weight = np.asarray(sample_weight)
@@ -189,7 +187,7 @@ def read_weights(sample_weight: Any, n_rows: int) -> Any:
 def stack_observed(
     y: Any, y_pred: np.ndarray, labels: np.ndarray | None, weights: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray]:
-    """Targets, predictions, labels and weights of the observations of positive weight, one row each."""
+    """Return targets, predictions, labels and weights of the observations of positive weight, a row each."""
     y = np.asarray(y)
     check_length("y", len(y), len(y_pred))
     weights = read_weights(weights, len(y))
@@ -204,18 +202,44 @@ def stack_observed(
     return y[rows, columns], y_pred[rows, columns], columns, weights[rows, columns]
 
 
-# -- targets -----------------------------------------------------------------------------------------------
+# -- stored tasks ----------------------------------------------------------------------------------------
+
+_REMEDY = (
+    "Raise memory_limit, or fit a sample of the rows. MMTFLRegressor and MMTFLClassifier read some tasks at "
+    "a time, unless solver='block', p=inf, or p=1 with pooling above 0.5; MMTFLRegressorCV keeps few rows in "
+    "the place of many."
+)
 
 
-def check_targets(tasks: Tasks, loss: Loss) -> None:
-    """Refuse targets that the loss is not defined for."""
-    valid = loss.is_valid(tasks.y)
-    if valid.all():
-        return
-    i = int(np.argmin(valid))
-    t = int(tasks.observation_task[i])
-    label, place, name = tasks.labels[t].item(), i - tasks.offsets[t] + 1, type(loss).__name__.lower()
-    raise ValueError(
-        f"Task {label!r} has the target {tasks.y[i]:g} in its row {place}, but the {name} loss needs "
-        f"{loss.targets}: mend the target, or choose another loss."
-    )
+def check_nothing_else(*others: Any) -> None:
+    """Refuse targets, labels or weights beside stored tasks, which have their own."""
+    if any(other is not None for other in others):
+        raise ValueError(
+            "Stored tasks bring their targets, labels and weights along: call fit(stored) with nothing else, "
+            "and leave task_column None."
+        )
+
+
+def load_tasks(stored: StoredTasks, who: str) -> Tasks:
+    """Load all rows, if the memory limit leaves room for them."""
+    needed = float(stored.bytes_held(compress=False).sum())
+    check_room(stored, needed, f"{who}, which needs all rows in memory,", _REMEDY)
+    return stored.load()
+
+
+def with_two_classes(stored: StoredTasks, *, in_each_task: bool = True) -> StoredTasks:
+    """Return stored tasks whose target is read as -1 and +1; both may be required in each task."""
+    counts = stored.class_counts()
+    if len(counts) != 2:
+        raise ValueError(
+            f"Only binary classification is supported: column {stored.target!r} has "
+            f"{count(len(counts), 'value')} ({first_few(np.array(sorted(counts)))})."
+        )
+    first, second = sorted(counts)
+    for value in (first, second):
+        if in_each_task and not counts[value].all():
+            label = stored.labels[int(np.argmin(counts[value]))].item()
+            raise ValueError(
+                f"Task {label!r} has no row of class {value!r}: every task needs both classes. Leave it out."
+            )
+    return replace(stored, classes=(first, second))

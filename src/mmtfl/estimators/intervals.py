@@ -9,9 +9,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from mmtfl.estimators.base import TaskModel
-from mmtfl.estimators.prediction import predict_rows
-from mmtfl.estimators.prepared import Prepared
+from mmtfl.estimators.base import TaskModel, predict_rows
+from mmtfl.estimators.part_fits import fit_part
 from mmtfl.model_selection.folds import Fold, observations, take
 from mmtfl.tasks.container import Tasks
 
@@ -59,15 +58,12 @@ def _errors_of(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Absolute errors of the test observations, and the position of each one's task."""
     fitted = take(tasks, train)
-    prepared = Prepared.of(model, fitted)
-    solution, _ = model._solve(prepared)
-    scale = 1.0 if prepared.target_scale is None else prepared.target_scale
+    coef, intercept = fit_part(model, fitted)
     place = {label: t for t, label in enumerate(fitted.labels.tolist())}
     trained = np.array([place.get(label, -1) for label in tasks.labels.tolist()])
     rows = test if tasks.rows is None else tasks.rows[test]
     X = tasks.X[rows] if sparse.issparse(tasks.X) else np.asarray(tasks.X)[rows]
     task = tasks.observation_task[test]
-    coef, intercept = prepared.to_original(solution.A).T, solution.intercept * scale
     predicted = model._loss.mean(predict_rows(X, coef, intercept, trained[task]))
     return np.abs(tasks.y[test] - predicted), task
 

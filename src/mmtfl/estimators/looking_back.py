@@ -10,8 +10,9 @@ from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.classification import MMTFLClassifier
 from mmtfl.estimators.intervals import PredictsIntervals, heldout_errors
 from mmtfl.estimators.parameters import StabilityParameters
+from mmtfl.estimators.part_fits import plain_copy
 from mmtfl.estimators.regression import MMTFLRegressor
-from mmtfl.estimators.stability import HalfSamples, Stability, judge, plain_copy
+from mmtfl.estimators.stability import HalfSamples, Stability, judge
 
 __all__ = ["ChoosesMember", "KeepsErrors", "KeepsStability"]
 

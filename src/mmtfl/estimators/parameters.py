@@ -25,7 +25,7 @@ RATIO = Valid("float", [Interval(Real, 0, 1, closed="neither")])
 
 
 class ExponentParameters(Declared):
-    """The place of a member in the family."""
+    """Exponents of a member of the family."""
 
     p: float = parameter(
         Valid("float >= 1 or inf", [Interval(Real, 1, math.inf, closed="both")]),
@@ -47,7 +47,7 @@ class ExponentParameters(Declared):
 
 
 class StrengthParameters(Declared):
-    """One strength."""
+    """The strength of a penalty."""
 
     alpha: float = parameter(
         POSITIVE,
@@ -59,11 +59,20 @@ class StrengthParameters(Declared):
 
 
 class MemberParameters(StrengthParameters, ExponentParameters):
-    """One member of the family."""
+    """Parameters of one member of the family."""
+
+    pooling: float = parameter(
+        Valid("float in [0, 1)", [Interval(Real, 0, 1, closed="left")]),
+        "How freely the tasks share values, for p = 1 and p = 2: a row of coefficients scatters about a "
+        "common part, ``common_``, which costs less the larger this number is. 0 has no common part and is "
+        "the paper's family; towards 1 the common part is free. At p = 1 nothing is common up to 0.5.",
+        default=0.0,
+        remedy="Use 0 for no common part, or 0.5, 0.9 or 0.98 for tasks that agree more and more.",
+    )
 
 
 class SharedStrength(Declared):
-    """The first part of the additive models."""
+    """Strength of the first part of the additive models."""
 
     alpha_shared: float = parameter(
         POSITIVE,
@@ -75,7 +84,7 @@ class SharedStrength(Declared):
 
 
 class DirtyParameters(SharedStrength):
-    """Rows and single entries."""
+    """Parameters of the dirty models."""
 
     alpha_specific: float = parameter(
         POSITIVE,
@@ -93,7 +102,7 @@ class DirtyParameters(SharedStrength):
 
 
 class OutlierParameters(SharedStrength):
-    """A shared part, and tasks that are set apart."""
+    """Parameters of the models that set tasks apart."""
 
     alpha_outlier: float = parameter(
         POSITIVE,
@@ -105,7 +114,7 @@ class OutlierParameters(SharedStrength):
 
 
 class CappedParameters(StrengthParameters):
-    """The l1 norm of rows up to a cap."""
+    """Parameters of the models whose penalty is capped."""
 
     alpha: float = restated(
         description="Strength of the penalty on features below the cap.", default=0.1, kw_only=False
@@ -134,7 +143,7 @@ class CandidateParameters(Declared):
 
 
 class SingleTaskParameters(Declared):
-    """The models of single tasks."""
+    """Parameters of the single-task models."""
 
     p: float = parameter(
         Valid("{1, 2}", [Options(Real, {1, 2})]),
@@ -213,12 +222,19 @@ class CrossValidationParameters(Declared):
 
 
 class SearchParameters(CrossValidationParameters, GridParameters):
-    """A search over strengths, and what it takes of them."""
+    """Parameters of a search over one strength."""
 
     selection: str = parameter(
         choice("best", "one_se"),
         "Take the best mean score, or the strongest alpha whose score is within one standard error of it.",
         default="best",
+    )
+    search: str = parameter(
+        choice("staged", "full"),
+        '"staged" scores some of the alphas of every (p, k), then all of those between which the choice may '
+        'be; "full" scores all of them. Grids of fewer than 24 alphas are always scored in full.',
+        default="staged",
+        remedy="Use 'staged' to choose, 'full' to see the score of every candidate.",
     )
 
 
@@ -251,7 +267,7 @@ class DesignParameters(Declared):
 
 
 class TargetScaling(Declared):
-    """What regressors alone have."""
+    """A parameter of regressors only."""
 
     scale_targets: bool = parameter(
         FLAG,
@@ -281,7 +297,7 @@ class LabelParameters(Declared):
 
 
 class DegenerateTasks(Declared):
-    """What classifiers alone have."""
+    """A parameter of classifiers only."""
 
     on_degenerate_task: str = parameter(
         choice("error", "base_rate"),
@@ -309,7 +325,7 @@ class SolverParameters(Declared):
 
 
 class StoppingParameters(Declared):
-    """When a fit ends."""
+    """Stopping criteria."""
 
     max_iter: int = parameter(
         COUNT,
@@ -326,7 +342,7 @@ class StoppingParameters(Declared):
 
 
 class WarmStart(Declared):
-    """What searches do not have."""
+    """A parameter of models that are not searches."""
 
     warm_start: bool = parameter(
         FLAG,
@@ -359,7 +375,7 @@ class EngineParameters(Declared):
 
 
 class VerboseParameters(Declared):
-    """What a fit tells while it runs."""
+    """Messages on stderr."""
 
     verbose: int = parameter(
         Valid("int", ["verbose"]),
@@ -370,7 +386,7 @@ class VerboseParameters(Declared):
 
 
 class PenaltyNumbers(Declared):
-    """What a penalty needs to know beside p, k and alpha; names are those of `make_penalty`."""
+    """Arguments of `make_penalty` beside p, k and alpha, under the same names."""
 
     eps: float = parameter(
         POSITIVE,
@@ -384,7 +400,7 @@ class PenaltyNumbers(Declared):
 
 
 class FamilyParameters(SolverParameters, ThreadParameters, EngineParameters, PenaltyNumbers):
-    """What the members of the family have, and searches over them."""
+    """Parameters of the members of the family, and of searches over them."""
 
     checkpoint: str | os.PathLike[str] | None = parameter(
         Valid("str or path", [str, os.PathLike]),
@@ -397,4 +413,4 @@ class FamilyParameters(SolverParameters, ThreadParameters, EngineParameters, Pen
 
 
 class CommonParameters(DesignParameters, LabelParameters, StoppingParameters, VerboseParameters):
-    """What all models have."""
+    """Parameters of all models."""

@@ -1,22 +1,32 @@
-"""Data as a solver wants them, and the way back to the units in which they came."""
+"""The tasks in the units of the solver, and the way back to those of the data and to tasks left out."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.base_rates import BaseRates
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.problem import Problem
+from mmtfl.tasks.checks import class_counts
+from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import column_spread, could_use, target_spread
+from mmtfl.tasks.wording import count, show
+
+# what a fitted model has for each task, and along which axis
+PER_TASK = {
+    **dict.fromkeys(("coef_", "intercept_", "task_sizes_", "shared_", "specific_", "outlier_", "usable_"), 0),
+    "B_": 1,
+}
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a solver starts from: tasks in the units the penalty sees, and the way back.
+    """The tasks in the units that the penalty sees, and the way back.
 
     Attributes
     ----------
@@ -40,12 +50,16 @@ class Prepared:
 
     @classmethod
     def of(cls, model: Any, tasks: Any, left_out: BaseRates | None = None) -> Prepared:
-        """Tasks, here or elsewhere, in the units that a model asks for."""
+        """Scale the tasks as the parameters of a model ask."""
         plain = cls(tasks, left_out=left_out)
-        columns = plain._column_spread(None) if model.standardize else None
+        columns = plain.spread() if model.standardize else None
         targets = plain._target_spread() if getattr(model, "scale_targets", False) else None
-        start = model._warm_start(tasks, columns, targets)
-        return plain._in_units(column_scale=columns, target_scale=targets, start=start)
+        start = None
+        if getattr(model, "warm_start", False) and hasattr(model, "coef_"):
+            start = _scaled_start(model, tasks, columns, targets)
+        if targets is not None and isinstance(tasks, Tasks):
+            tasks = tasks.with_y(tasks.y / targets[tasks.observation_task])
+        return cls(tasks, columns, targets, start, left_out)
 
     @property
     def sizes(self) -> np.ndarray:
@@ -53,67 +67,185 @@ class Prepared:
         return self.tasks.sizes
 
     def problem(self, loss: Loss, *, fit_intercept: bool) -> Problem:
-        """The data as the solvers see them, under a loss."""
+        """Return the problem to solve, with a loss."""
         return Problem(Design(self.tasks, column_scale=self.column_scale, fit_intercept=fit_intercept), loss)
 
     def original_tasks(self) -> Any:
-        """The tasks with targets in their own units."""
+        """Return the tasks with targets in their own units."""
         if self.target_scale is None:
             return self.tasks
         return self.tasks.with_y(self.tasks.y * self.target_scale[self.tasks.observation_task])
 
-    def rows_with_weight(self) -> np.ndarray:
-        """Number of rows of each task, those of weight zero not counted."""
-        weights = getattr(self.tasks, "weights", None)
-        if weights is None or weights.all():
-            return self.sizes
-        return np.bincount(self.tasks.observation_task[weights > 0], minlength=self.tasks.n_tasks)
-
     def could_use(self, *, fit_intercept: bool) -> np.ndarray:
-        """Which tasks could use which features, (n_tasks, n_features)."""
+        """Return which tasks could use which features, (n_tasks, n_features)."""
         return could_use(self.tasks, fit_intercept=fit_intercept)
 
-    def spread(self, columns: np.ndarray) -> np.ndarray:
-        """Standard deviation of some features over all rows; 1 for a constant one."""
+    def spread(self, columns: np.ndarray | None = None) -> np.ndarray:
+        """Return the standard deviation of some features, or of all, over all rows; 1 for a constant one."""
         if self.column_scale is not None:
-            return self.column_scale[columns]
-        return self._column_spread(columns)
+            return self.column_scale[slice(None) if columns is None else columns]
+        return column_spread(self.tasks, columns)
 
     def to_original(self, A: np.ndarray) -> np.ndarray:
-        """Coefficients on the original scale: of X and y as they were given."""
+        """Convert coefficients to the units of X and y as they were given."""
         A = A if self.column_scale is None else A / self.column_scale[:, None]
         return A if self.target_scale is None else A * self.target_scale
 
-    def _column_spread(self, columns: np.ndarray | None) -> np.ndarray:
-        return column_spread(self.tasks, columns)
+    def common_to_original(self, common: np.ndarray) -> np.ndarray:
+        """A common part (n_features,) on the original scale, in the mean of the tasks' units."""
+        common = common if self.column_scale is None else common / self.column_scale
+        return common if self.target_scale is None else common * self.target_scale.mean()
 
     def _target_spread(self) -> np.ndarray:
         return target_spread(self.tasks)
 
-    def _in_units(self, **units: Any) -> Prepared:
-        tasks, scale = self.tasks, units["target_scale"]
-        if scale is not None:
-            tasks = tasks.with_y(tasks.y / scale[tasks.observation_task])
-        return replace(self, tasks=tasks, **units)
-
 
 class StoredPrepared(Prepared):
-    """Tasks whose rows are elsewhere: `tasks` is what `OpenTasks` makes of them."""
+    """Tasks whose rows are in files or in other processes: `tasks` is an `OpenTasks`."""
 
     def problem(self, loss: Loss, *, fit_intercept: bool) -> Problem:
-        """The data as the solvers see them, under the loss for which they were opened."""
+        """Return the problem to solve, with the loss for which the tasks were opened."""
         return self.tasks.problem(column_scale=self.column_scale, target_scale=self.target_scale)
 
     def could_use(self, *, fit_intercept: bool) -> np.ndarray:
-        """Which tasks could use which features, (n_tasks, n_features)."""
+        """Return which tasks could use which features, (n_tasks, n_features)."""
         return self.tasks.could_use
 
-    def _column_spread(self, columns: np.ndarray | None) -> np.ndarray:
-        spread = self.tasks.spreads()[0]
-        return spread if columns is None else spread[columns]
+    def spread(self, columns: np.ndarray | None = None) -> np.ndarray:
+        """Return the standard deviation of some features, or of all, over all rows; 1 for a constant one."""
+        return self.tasks.spreads()[0][slice(None) if columns is None else columns]
 
     def _target_spread(self) -> np.ndarray:
         return self.tasks.spreads()[1]
 
-    def _in_units(self, **units: Any) -> Prepared:
-        return replace(self, **units)
+
+def _scaled_start(
+    model: Any, tasks: Any, column_scale: np.ndarray | None, target_scale: np.ndarray | None
+) -> np.ndarray | None:
+    """Scale the coefficients of the last fit for this one; None if tasks or features are others."""
+    if model.coef_.shape != (tasks.n_tasks, tasks.n_features) or not np.array_equal(
+        model.tasks_, tasks.labels
+    ):
+        return None
+    start = model._starting_point()
+    start = start if column_scale is None else start * column_scale[:, None]
+    return np.array(start if target_scale is None else start / target_scale)
+
+
+# -- tasks with a single class: left out of the fit, and predicted by their base rate ----------------------
+
+
+@dataclass(frozen=True)
+class BaseRates:
+    """Tasks with a single class, which are left out of the fit and predicted by their base rate.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_tasks,)
+        All tasks.
+    left_out : ndarray of bool of shape (n_tasks,)
+        Which of them are not fitted.
+    log_odds : ndarray of shape (n_left_out,)
+        Of the second class, at the base rate of these tasks.
+    sizes : ndarray of shape (n_left_out,)
+        Their numbers of rows.
+    """
+
+    labels: np.ndarray
+    left_out: np.ndarray
+    log_odds: np.ndarray
+    sizes: np.ndarray
+
+    def add_to(self, model: Any) -> None:
+        """Add these tasks to a model that was fitted on the others: no feature, and an intercept."""
+        for name, axis in PER_TASK.items():
+            if vars(model).get(name) is not None:
+                setattr(model, name, self._widen(getattr(model, name), axis))
+        model.intercept_[self.left_out] = self.log_odds
+        model.task_sizes_[self.left_out] = self.sizes
+        model.tasks_, model.base_rate_tasks_ = self.labels, self.labels[self.left_out]
+        if np.ndim(vars(model).get("alpha_")) == 1:  # every task has a strength of its own
+            model.alpha_ = self._widen(model.alpha_, 0, fill=np.nan)
+            model.alphas_ = self._widen(model.alphas_, 0, fill=np.nan)
+        if "path_" in vars(model):
+            model.path_ = self.widen_path(model.path_)
+        if "heldout_scores_" in vars(model):
+            model.heldout_scores_ = self.widen_scores(model.heldout_scores_)
+
+    def widen_scores(self, table: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Add these tasks to a table of held-out scores, in which they have none."""
+        columns = {"task": self.labels, "n_rows": self._widen(table["n_rows"], 0)}
+        scores = {name: column for name, column in table.items() if name not in columns}
+        return columns | {name: self._widen(column, 0, fill=np.nan) for name, column in scores.items()}
+
+    def widen_path(self, path: Any) -> Any:
+        """Add these tasks to a path, or to a list with one path for each task."""
+        if not isinstance(path, list):
+            intercepts = self._widen(path.intercepts, 1)
+            intercepts[:, self.left_out] = self.log_odds
+            return replace(path, values=[self._widen(v, 1) for v in path.values], intercepts=intercepts)
+        fitted, rates = iter(path), iter(self.log_odds)
+        return [_flat(path[0], next(rates)) if out else next(fitted) for out in self.left_out]
+
+    def _widen(self, values: np.ndarray, axis: int, fill: float = 0.0) -> np.ndarray:
+        shape = list(values.shape)
+        shape[axis] = len(self.labels)
+        wide = np.full(shape, fill, dtype=values.dtype)
+        np.moveaxis(wide, axis, 0)[~self.left_out] = np.moveaxis(values, axis, 0)
+        return wide
+
+
+def _flat(path: Any, log_odds: float) -> Any:
+    """Return a path without features, of the same length as another path."""
+    n = len(path.alphas)
+    return replace(
+        path,
+        features=[np.empty(0, dtype=np.intp)] * n,
+        values=[np.empty((0, 1))] * n,
+        intercepts=np.full((n, 1), log_odds),
+        objectives=np.full(n, np.nan),
+        violations=np.zeros(n),
+        converged=np.ones(n, dtype=bool),
+    )
+
+
+def leave_out_one_class(tasks: Tasks, classes: np.ndarray) -> tuple[Tasks, BaseRates | None]:
+    """Return the tasks with rows of both classes (-1 and +1), and the base rates of the others.
+
+    The rate of a task left out is that of its rows and one more row at the rate of all tasks, so that it is
+    neither 0 nor 1.
+    """
+    weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
+    observation_task, positive = tasks.observation_task, tasks.y > 0
+    counts = class_counts(positive[weights > 0], observation_task[weights > 0], tasks.n_tasks)
+    left_out = (counts > 0).sum(axis=1) < 2
+    if not left_out.any():
+        return tasks, None
+    if left_out.all():
+        raise ValueError(
+            "Every task has a single class, so that no task tells the classes apart: nothing is left to fit. "
+            "Add rows of the other class, or check the task labels."
+        )
+    both = np.array(
+        [np.bincount(observation_task, weights * part, tasks.n_tasks) for part in (~positive, positive)]
+    )
+    prior = both.sum(axis=1) / both.sum()
+    negative, of_second = both[:, left_out] + prior[:, None]
+    found = BaseRates(tasks.labels, left_out, np.log(of_second / negative), tasks.sizes[left_out])
+    _tell(found, classes[(both[1] > 0)[left_out].astype(np.intp)])
+    return tasks.select(~left_out[observation_task]), found
+
+
+def _tell(found: BaseRates, classes: np.ndarray) -> None:
+    labels = found.labels[found.left_out]
+    named = [
+        f"{show(labels, t)} ({count(found.sizes[t], 'row')}, {show(classes, t)})"
+        for t in range(min(len(labels), _MOST_NAMED))
+    ]
+    more = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
+    warnings.warn(
+        f"{count(len(labels), 'task')} left out of the fit and predicted by the base rate, for want of a "
+        f"second class: {', '.join(named)}{more}.",
+        UserWarning,
+        stacklevel=7,
+    )

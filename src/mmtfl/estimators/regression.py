@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.metrics import r2_score
 
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.family import FamilyMember
@@ -64,10 +63,6 @@ class TaskRegressor(RegressorMixin, TargetScaling, TaskModel):
         X, observation_task, labels = self._locate(X, task)
         y_pred = self._loss.mean(self._predict_at(X, observation_task))
         return self._mean_score(y, y_pred, labels, sample_weight)
-
-    @staticmethod
-    def _weighted_metric(y: np.ndarray, y_pred: np.ndarray, weights: np.ndarray) -> float:
-        return float(r2_score(y, y_pred, sample_weight=weights))
 
 
 class MMTFLRegressor(FamilyMember, TaskRegressor):

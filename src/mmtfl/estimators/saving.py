@@ -1,26 +1,44 @@
-"""A fitted model as JSON and arrays, and back with every part of it checked."""
+"""A fitted model as JSON and arrays, and back with every part of it checked.
+
+JSON has no tuples, infinities, arrays or estimators: each is an object with one name that says what it is,
+as in ``{"tuple": [1, 2]}`` or ``{"array": 3}``. A name from a file is looked up in a given list, never
+imported.
+"""
 
 from __future__ import annotations
 
+import inspect
+import math
 import os
+import re
 import warnings
 from collections.abc import Callable, Mapping
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.estimators.packing import Packer, Unpacker, Unsound
-from mmtfl.persistence.archive import write_archive
+from mmtfl.persistence.archive import can_store, write_archive
 from mmtfl.persistence.files import check_target, write_whole
 from mmtfl.persistence.json_values import plain
 
-__all__ = ["Savable", "model_from_state", "state_of_model"]
+__all__ = ["Savable", "Unsound", "model_from_state"]
 
-STRENGTHS = ("p", "k", "alpha", "cap", "alpha_shared", "alpha_specific", "alpha_outlier")
+STRENGTHS = ("p", "k", "alpha", "pooling", "cap", "alpha_shared", "alpha_specific", "alpha_outlier")
 TRAINING = ("objective_", "violation_", "dual_gap_", "n_iter_", "converged_", "best_score_")
+DEEPEST = 40  # far beyond any model, far below what Python's recursion allows
+NONFINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+LEARNED = re.compile(r"[A-Za-z][A-Za-z0-9_]*_|_backend|_predicts_matrix")  # attributes that `fit` sets
+
+
+class NotSavable(TypeError):
+    """A value with no place in a saved model."""
+
+
+class Unsound(ValueError):
+    """Packed values that no model has written."""
 
 
 class Savable:
@@ -39,13 +57,18 @@ class Savable:
         overwrite : bool, default=True
             Whether a file of that name may be replaced.
         """
+        import mmtfl
+
         check_is_fitted(self)
         check_target(path, overwrite=overwrite)
-        content, arrays, left_out = state_of_model(self)
-        write_archive(path, content, arrays, overwrite=overwrite)
-        if left_out:
+        self._check_parameters()  # type: ignore[attr-defined]  # a file holds what can be loaded again
+        packer = Packer()
+        packed = packer.pack_model(self)
+        content = {"library": mmtfl.__version__, "about": about(self), "model": packed}
+        write_archive(path, content, packer.arrays, overwrite=overwrite)
+        if packer.left_out:
             warnings.warn(
-                f"Not kept in {os.fspath(path)!r}, which has no place for it: {', '.join(left_out)}. "
+                f"Not kept in {os.fspath(path)!r}, which has no place for it: {', '.join(packer.left_out)}. "
                 "Predictions do not need it; set it again after loading, before another fit.",
                 UserWarning,
                 stacklevel=2,
@@ -78,19 +101,8 @@ class Savable:
         write_whole(path, [onnx_bytes(fitted, dtype)], overwrite=overwrite)
 
 
-def state_of_model(model: Any) -> tuple[dict[str, Any], list[np.ndarray], list[str]]:
-    """The state of a fitted model: JSON types, arrays, and the names of what is left out."""
-    import mmtfl
-
-    model._check_parameters()  # what could not be loaded again is refused while the model is there
-    packer = Packer()
-    packed = packer.pack_model(model)
-    content = {"library": mmtfl.__version__, "about": about(model), "model": packed}
-    return content, packer.arrays, packer.left_out
-
-
 def about(model: Any) -> dict[str, Any]:
-    """What a person wants to know of a file, in plain JSON; `load` does not read it."""
+    """Describe a model for people who open the file, in plain JSON; `load` does not read it."""
     fitted = vars(model).get("best_estimator_", model)
     params = fitted.get_params(deep=False)
     strengths = {name: params[name] for name in STRENGTHS if name in params}
@@ -113,12 +125,12 @@ def model_from_state(
     classes: Mapping[str, Any],
     needed: Mapping[str, tuple[str, ...]],
 ) -> Any:
-    """A fitted model from its state.
+    """Make a fitted model from the content of a file.
 
     Parameters
     ----------
     content, arrays
-        As `state_of_model` gives them.
+        What the file holds.
     classes : mapping of str to class
         All the classes a file may name.
     needed : mapping of str to tuple of str
@@ -133,7 +145,8 @@ def model_from_state(
         raise Unsound("it holds no model")
     unpacker = Unpacker(arrays, classes)
     model = unpacker.unpack_model(content["model"])
-    unpacker.check_all_used()
+    if any(array is not None for array in unpacker.arrays):
+        raise Unsound("it has arrays that belong to nothing")
     check_is_fitted(model)
     for part in unpacker.models:
         learned = vars(part).keys() - part.get_params(deep=False).keys()
@@ -142,11 +155,214 @@ def model_from_state(
     return model
 
 
+# -- values ------------------------------------------------------------------------------------------------
+
+
+class Packer:
+    """Converts values to JSON, and collects the arrays.
+
+    Attributes
+    ----------
+    arrays : list of ndarray
+        Arrays met so far: ``{"array": i}`` is the i-th.
+    left_out : list of str
+        Parameters and attributes with no place in a file.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: list[np.ndarray] = []
+        self.left_out: list[str] = []
+
+    def pack(self, value: Any, depth: int = 0) -> Any:
+        """Pack one value."""
+        if depth > DEEPEST:
+            raise NotSavable(f"values nested more than {DEEPEST} deep")
+        if value is None or isinstance(value, bool | np.bool_):
+            return None if value is None else bool(value)
+        if isinstance(value, str):
+            return str(value)
+        if isinstance(value, Integral):
+            return int(value)
+        if isinstance(value, Real):
+            number = float(value)
+            return number if math.isfinite(number) else {"float": str(number)}
+        if isinstance(value, np.ndarray):
+            return self._pack_array(value)
+        if isinstance(value, list):
+            return [self.pack(item, depth + 1) for item in value]
+        if isinstance(value, tuple):
+            return {"tuple": [self.pack(item, depth + 1) for item in value]}
+        if isinstance(value, dict):
+            return {"dict": self._pack_items(value, depth)}
+        if isinstance(value, BaseEstimator):
+            return {"model": self.pack_model(value, depth + 1)}
+        if hasattr(value, "as_dict") and _is_ours(value):
+            state = self._pack_items(value.as_dict(), depth)
+            return {"object": {"class": type(value).__name__, "state": state}}
+        raise NotSavable(f"a {type(value).__name__}")
+
+    def _pack_items(self, items: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        for key in items:
+            if not isinstance(key, str):
+                raise NotSavable(f"a dict with the key {key!r}, which is not a string")
+        return {str(key): self.pack(item, depth + 1) for key, item in items.items()}
+
+    def _pack_array(self, array: np.ndarray) -> dict[str, Any]:
+        if array.dtype.kind == "O":
+            values = [self.pack(item) for item in array.ravel().tolist()]
+            if any(isinstance(item, dict | list) for item in values):
+                raise NotSavable("an array of objects")
+            return {"objects": {"shape": list(array.shape), "values": values}}
+        if type(array) is not np.ndarray or not can_store(array):
+            raise NotSavable(f"an array of dtype {array.dtype}")
+        self.arrays.append(array)
+        return {"array": len(self.arrays) - 1}
+
+    def pack_model(self, model: Any, depth: int = 0) -> dict[str, Any]:
+        """Pack an estimator: its class by name, its parameters, and what it has learned."""
+        if not _is_ours(model):
+            raise NotSavable(
+                f"{type(model).__name__} is not an estimator of mmtfl, and a file names no other class: "
+                "fit the class of mmtfl it was made from, and save that."
+            )
+        params = model.get_params(deep=False)
+        parameters = {name: self._pack_parameter(model, name, params[name], depth) for name in params}
+        learned = {}
+        for name in sorted(vars(model).keys() - params.keys()):
+            if not LEARNED.fullmatch(name):
+                self.left_out.append(name)
+                continue
+            try:
+                learned[name] = self.pack(vars(model)[name], depth + 1)
+            except NotSavable as error:
+                raise NotSavable(
+                    f"{name} holds {error}, which a model file has no place for: use numbers, strings, "
+                    "lists, dicts and arrays, or delete the attribute before saving."
+                ) from None
+        return {"class": type(model).__name__, "parameters": parameters, "learned": learned}
+
+    def _pack_parameter(self, model: Any, name: str, value: Any, depth: int) -> Any:
+        known = len(self.arrays)
+        try:
+            return self.pack(value, depth + 1)
+        except NotSavable:
+            default = model._parameters[name].default
+            if default is inspect.Parameter.empty:
+                raise
+            del self.arrays[known:]
+            self.left_out.append(name)
+            return self.pack(default, depth + 1)
+
+
+class Unpacker:
+    """Converts JSON and arrays back to values; every array is used once.
+
+    Parameters
+    ----------
+    arrays : list of ndarray
+        The arrays of the file.
+    classes : mapping of str to class
+        All the classes a file may name: estimators, and classes with ``from_dict``.
+    """
+
+    def __init__(self, arrays: list[np.ndarray], classes: Mapping[str, Any]):
+        self.arrays: list[np.ndarray | None] = list(arrays)
+        self.classes = classes
+        self.models: list[Any] = []
+
+    def unpack(self, packed: Any, depth: int = 0) -> Any:
+        """Unpack one value."""
+        if depth > DEEPEST:
+            raise Unsound(f"values are nested more than {DEEPEST} deep")
+        if packed is None or isinstance(packed, bool | int | float | str):
+            return packed
+        if isinstance(packed, list):
+            return [self.unpack(item, depth + 1) for item in packed]
+        if len(packed) != 1:
+            raise Unsound("a value is of no known kind")
+        ((kind, content),) = packed.items()
+        if kind == "float" and content in NONFINITE:
+            return NONFINITE[content]
+        if kind == "tuple" and isinstance(content, list):
+            return tuple(self.unpack(item, depth + 1) for item in content)
+        if kind == "dict" and isinstance(content, dict):
+            return {key: self.unpack(item, depth + 1) for key, item in content.items()}
+        if kind == "array" and type(content) is int:
+            return self._take_array(content)
+        if kind == "objects":
+            return _object_array(*_fields(content, "shape", "values"))
+        if kind == "model":
+            return self.unpack_model(content, depth + 1)
+        if kind == "object":
+            name, state = _fields(content, "class", "state")
+            return self._unpack_object(name, state, depth)
+        raise Unsound(f"a value is of the unknown kind {kind[:40]!r}")
+
+    def _take_array(self, i: int) -> np.ndarray:
+        array = self.arrays[i] if 0 <= i < len(self.arrays) else None
+        if array is None:
+            raise Unsound(f"array {i} is missing, or used twice")
+        self.arrays[i] = None
+        return array
+
+    def _unpack_object(self, name: str, state: Any, depth: int) -> Any:
+        cls: Any = self.classes.get(name)
+        if not hasattr(cls, "from_dict") or not isinstance(state, dict):
+            raise Unsound(f"{name[:40]!r} is not a known kind of object")
+        return cls.from_dict({key: self.unpack(item, depth + 1) for key, item in state.items()})
+
+    def unpack_model(self, content: Any, depth: int = 0) -> Any:
+        """Unpack an estimator; its parameters are checked, what it has learned is not yet."""
+        name, parameters, learned = _fields(content, "class", "parameters", "learned")
+        cls = self.classes.get(name)
+        if not (isinstance(cls, type) and issubclass(cls, BaseEstimator)):
+            raise Unsound(f"{name[:60]!r} is not an estimator of this version of mmtfl")
+        if not isinstance(parameters, dict) or not isinstance(learned, dict):
+            raise Unsound(f"the parameters of {name} are not named")
+        unknown = sorted(set(parameters) - set(inspect.signature(cls).parameters))
+        if unknown:
+            raise Unsound(f"{name} has no parameter {unknown[0][:60]!r} in this version of mmtfl")
+        model = cls(**{key: self.unpack(item, depth + 1) for key, item in parameters.items()})
+        model._check_parameters()
+        for key, item in learned.items():
+            # a method or a property must not be hidden by data
+            if not LEARNED.fullmatch(key) or hasattr(cls, key):
+                raise Unsound(f"{name} cannot have learned {key[:60]!r}")
+            vars(model)[key] = self.unpack(item, depth + 1)
+        self.models.append(model)
+        return model
+
+
+def _is_ours(value: Any) -> bool:
+    """Tell whether a value is of a class of mmtfl: `mmtfl.load` knows no others."""
+    return type(value).__module__.partition(".")[0] == "mmtfl"
+
+
+def _fields(content: Any, *names: str) -> list[Any]:
+    """Return the values of an object with exactly these names; "class" must be a string."""
+    if not isinstance(content, dict) or set(content) != set(names):
+        raise Unsound(f"a value should have {', '.join(names)}, and nothing else")
+    if names[0] == "class" and not isinstance(content["class"], str):
+        raise Unsound("a class has no name")
+    return [content[name] for name in names]
+
+
+def _object_array(shape: Any, values: Any) -> np.ndarray:
+    plain = isinstance(values, list) and not any(isinstance(item, dict | list) for item in values)
+    if not plain or not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+        raise Unsound("an array of objects is not made of plain values")
+    if math.prod(shape) != len(values) or len(shape) > 8 or math.prod(max(n, 1) for n in shape) >= 1 << 59:
+        raise Unsound("an array of objects has a wrong shape")
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array.reshape(shape)
+
+
 # -- what a fitted model looks like --------------------------------------------------------------------------
 
 
 def check_learned(model: Any, needed: tuple[str, ...]) -> None:
-    """Check what a model has learned: that all of it is there, of the right kind and shape."""
+    """Check that all learned attributes of a model are there, each of the right type and shape."""
     learned = vars(model)
     inner = learned.get("best_estimator_")
     if "best_estimator_" in needed:
@@ -170,8 +386,8 @@ def check_learned(model: Any, needed: tuple[str, ...]) -> None:
 Rule = Callable[[Any, Mapping[str, int]], bool]
 
 
-def _array(kinds: str, *shape: str) -> Rule:
-    """An array of a kind; its shape in letters: T tasks, d features, n of any size."""
+def _array(kinds: str, shape: str) -> Rule:
+    """Require an array of some dtypes; the letters of its shape are T tasks, d features, n of any size."""
 
     def check(value: Any, sizes: Mapping[str, int]) -> bool:
         if not isinstance(value, np.ndarray) or value.dtype.kind not in kinds or value.ndim != len(shape):
@@ -185,28 +401,13 @@ def _either(*rules: Rule) -> Rule:
     return lambda value, sizes: any(rule(value, sizes) for rule in rules)
 
 
-def _is_none(value: Any, sizes: Mapping[str, int]) -> bool:
-    return value is None
-
-
-def _is_bool(value: Any, sizes: Mapping[str, int]) -> bool:
-    return isinstance(value, bool)
+def _of(*types: type | None) -> Rule:
+    """Require a value of one of some types; None stands for itself."""
+    return lambda value, sizes: (None if value is None else type(value)) in types
 
 
 def _is_count(value: Any, sizes: Mapping[str, int]) -> bool:
     return type(value) is int and value >= 0
-
-
-def _is_number(value: Any, sizes: Mapping[str, int]) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _is_string(value: Any, sizes: Mapping[str, int]) -> bool:
-    return isinstance(value, str)
-
-
-def _is_dict(value: Any, sizes: Mapping[str, int]) -> bool:
-    return isinstance(value, dict)
 
 
 def _are_tasks(value: Any, sizes: Mapping[str, int]) -> bool:
@@ -253,12 +454,11 @@ def _is_stability(value: Any, sizes: Mapping[str, int]) -> bool:
 
 
 def _is_path(value: Any, sizes: Mapping[str, int]) -> bool:
-    paths, n_tasks = (value, 1) if isinstance(value, list) else ([value], sizes["T"])
-    if isinstance(value, list) and len(value) != sizes["T"]:
-        return False
-    return all(
-        type(path).__name__ == "Path" and (path.n_features, path.intercepts.shape[1]) == (sizes["d"], n_tasks)
-        for path in paths
+    each = isinstance(value, list)  # one for each task
+    shape = sizes["d"], 1 if each else sizes["T"]
+    return (not each or len(value) == sizes["T"]) and all(
+        type(path).__name__ == "Path" and (path.n_features, path.intercepts.shape[1]) == shape
+        for path in (value if each else [value])
     )
 
 
@@ -268,53 +468,41 @@ def _are_strengths(value: Any, sizes: Mapping[str, int]) -> bool:
     )
 
 
-_per_task_or_one = _either(_is_number, _array("f", "T"))
+_IS_NUMBER, _IS_DICT, _IS_NONE = _of(int, float), _of(dict), _of(None)
 COMMON = (
     *("coef_", "intercept_", "tasks_", "n_features_in_", "_predicts_matrix", "_backend"),
     *("objective_", "violation_", "dual_gap_", "n_iter_", "history_", "converged_"),
     *("column_scale_", "target_scale_", "task_sizes_"),
 )
 RULES: dict[str, Rule] = {
-    "coef_": _array("f", "T", "d"),
+    **dict.fromkeys(("coef_", "shared_", "specific_", "outlier_"), _array("f", "Td")),
+    **dict.fromkeys(("c_", "common_", "feature_spread_"), _array("f", "d")),
+    **dict.fromkeys(("outlier_tasks_", "base_rate_tasks_"), _array("iU", "n")),
+    **dict.fromkeys(("objective_", "violation_", "best_p_", "best_score_"), _IS_NUMBER),
+    **dict.fromkeys(("n_iter_", "best_index_", "n_splits_"), _is_count),
+    **dict.fromkeys(("converged_", "_predicts_matrix"), _of(bool)),
+    **dict.fromkeys(("best_params_", "provenance_"), _IS_DICT),
     "intercept_": _array("f", "T"),
     "tasks_": _are_tasks,
     "n_features_in_": lambda value, sizes: type(value) is int and value == sizes["d"],
-    "_predicts_matrix": _is_bool,
-    "_backend": _either(_is_none, _is_string),
+    "_backend": _of(str, None),
     "feature_names_in_": _are_names,
     "classes_": _are_classes,
-    "objective_": _is_number,
-    "violation_": _is_number,
-    "dual_gap_": _either(_is_none, _is_number),
-    "n_iter_": _is_count,
+    "dual_gap_": _of(int, float, None),
     "history_": _array("f", "n"),
-    "converged_": _is_bool,
-    "column_scale_": _either(_is_none, _array("f", "d")),
-    "target_scale_": _either(_is_none, _array("f", "T")),
+    "column_scale_": _either(_IS_NONE, _array("f", "d")),
+    "target_scale_": _either(_IS_NONE, _array("f", "T")),
     "task_sizes_": _array("i", "T"),
-    "feature_spread_": _array("f", "d"),
-    "usable_": _either(_is_none, _array("b", "T", "d")),
-    "c_": _array("f", "d"),
-    "B_": _array("f", "d", "T"),
-    "shared_": _array("f", "T", "d"),
-    "specific_": _array("f", "T", "d"),
-    "outlier_": _array("f", "T", "d"),
-    "outlier_tasks_": _array("iU", "n"),
-    "base_rate_tasks_": _array("iU", "n"),
+    "usable_": _either(_IS_NONE, _array("b", "Td")),
+    "B_": _array("f", "dT"),
     "capped_": _array("b", "d"),
-    "alpha_": _per_task_or_one,
-    "alphas_": _either(_array("f", "n"), _array("f", "T", "n")),
-    "best_p_": _is_number,
-    "best_k_": _either(_is_number, lambda value, sizes: value == "log"),
-    "best_score_": _is_number,
-    "best_index_": _is_count,
-    "best_params_": _is_dict,
-    "n_splits_": _is_count,
+    "alpha_": _either(_IS_NUMBER, _array("f", "T")),
+    "alphas_": _either(_array("f", "n"), _array("f", "Tn")),
+    "best_k_": _either(_IS_NUMBER, lambda value, sizes: value == "log"),
     "strengths_": _are_strengths,
     "cv_results_": _is_table,
     "heldout_scores_": _are_heldout_scores,
     "heldout_errors_": _are_heldout_errors,
+    "stability_": lambda value, sizes: value is None or _is_stability(value, sizes),
     "path_": _is_path,
-    "stability_": _either(_is_none, _is_stability),
-    "provenance_": _is_dict,
 }

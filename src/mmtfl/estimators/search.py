@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -15,10 +15,11 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 
+from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.family import ProductForm
-from mmtfl.estimators.inputs import take_task_column
+from mmtfl.estimators.inputs import check_nothing_else, take_task_column
 from mmtfl.estimators.looking_back import KeepsErrors, KeepsStability
 from mmtfl.estimators.parameters import (
     CandidateParameters,
@@ -29,9 +30,10 @@ from mmtfl.estimators.parameters import (
 )
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
-from mmtfl.estimators.stored_input import check_nothing_else
 from mmtfl.model_selection.cross_validation import (
     Candidates,
+    FoldScores,
+    MemberPath,
     Settings,
     choose,
     fold_scores,
@@ -44,13 +46,13 @@ from mmtfl.model_selection.metrics import Metric
 from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.scoring import TaskScorer, task_scorer
 from mmtfl.model_selection.splitting import TaskKFold
+from mmtfl.model_selection.staged import staged_scores
 from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
-from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.checkpoint import Book
-from mmtfl.solvers.distributed.opened import check_room
-from mmtfl.solvers.path import Path, solve_path
+from mmtfl.solvers.distributed.placed import check_room
+from mmtfl.solvers.path import Path, Paths, solve_path
 from mmtfl.tasks.checks import check_task_labels
 from mmtfl.tasks.moments import bytes_folded, fold_rows
 from mmtfl.tasks.stored import StoredTasks
@@ -80,7 +82,7 @@ class Search(CrossValidationParameters, ThreadParameters):
     A kind of search lists its candidates and makes the last fit, on all rows.
     """
 
-    selection = "best"
+    selection, search = "best", "full"
 
     def _with_folds(self, model: Any, prepared: Prepared, X: Any, y: Any, task: Any) -> SearchPrepared:
         """Prepared data of a model, and their folds as positions in the tasks.
@@ -115,10 +117,17 @@ class Search(CrossValidationParameters, ThreadParameters):
 
     def _choose(
         self, prepared: SearchPrepared, candidates: Sequence[Candidates], settings: Settings, **options: Any
-    ) -> tuple[int, int]:
-        """Score the candidates on every fold, and choose: the position of a list and of a model in it."""
+    ) -> tuple[Candidates, int]:
+        """Score the candidates on every fold, and choose: a list of those tried, and the place in it."""
         tasks, folds = prepared.original_tasks(), prepared.folds
-        found = fold_scores(tasks, folds, candidates, settings, self.n_jobs, **options)
+
+        def score(lists: Sequence[Candidates], **stage: Any) -> FoldScores:
+            return fold_scores(tasks, folds, settings, lists, n_jobs=self.n_jobs, **options, **stage)
+
+        if self.search == "staged":
+            candidates, found = staged_scores(score, candidates, self.selection)
+        else:
+            found = score(candidates)
         scores = found.scores
         m, i = choose(scores, self.selection)
         self.cv_results_ = results_table(candidates, scores)
@@ -126,7 +135,7 @@ class Search(CrossValidationParameters, ThreadParameters):
             tasks, folds, found.by_task(m, i), settings, row_counts=prepared.row_counts
         )
         self.best_score_ = float(scores[m][i].mean())
-        return m, i
+        return candidates[m], i
 
 
 class TaskSearch(Search, ProductForm, SearchParameters):
@@ -213,10 +222,11 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         with one_blas_thread():
             problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
             paths = member_paths(problem, self._members(), self._alphas(), self.alpha_ratio)
-            m, i = self._choose(
+            chosen, i = self._choose(
                 prepared, paths, settings, verbose=self.verbose, engine=self.engine, kept=kept
             )
-            member, self.alphas_ = paths[m].member, paths[m].alphas
+            assert isinstance(chosen, MemberPath)
+            member, self.alphas_ = chosen.member, chosen.alphas
             path = self._path_on_all_rows(problem, member, self.alphas_, settings.tol)
         self.alpha_ = float(self.alphas_[i])
         self.best_p_ = float(member.p)
@@ -237,7 +247,9 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         with Progress("all rows", {"path": "path"}, "paths", shown=self.verbose > 0) as progress:
             progress.begin("path")
             report = partial(progress.reach, "path")
-            path = solve_path(problem, member, alphas, max_iter=self.max_iter, tol=tol, report=report)
+            path = Paths(problem).solve(
+                member, alphas, max_iter=self.max_iter, tol=tol, report=report, with_violations=True
+            )
             progress.finish("path")
         return path
 
@@ -296,6 +308,7 @@ def path(
     max_iter: int = 1000,
     tol: float = 1e-7,
     eps: float = 1e-2,
+    pooling: float = 0.0,
 ) -> Path:
     """Coefficients of one member of the family along a grid of strengths.
 
@@ -303,7 +316,7 @@ def path(
     ----------
     X, y, task, sample_weight
         Data, as in ``MMTFLRegressor.fit``.
-    p, k, fit_intercept, standardize, scale_targets, task_column, max_iter, tol, eps
+    p, k, fit_intercept, standardize, scale_targets, task_column, max_iter, tol, eps, pooling
         As in ``MMTFLRegressor``.
     alphas, alpha_ratio
         As in ``MMTFLRegressorCV``.
@@ -351,7 +364,8 @@ def path(
     prepared = TaskModel._prepare(model, X, y, task, sample_weight)
     with one_blas_thread():
         problem = prepared.problem(model._loss, fit_intercept=fit_intercept)
-        (of_member,) = member_paths(problem, model._members(), model._alphas(), alpha_ratio)
+        members = [replace(member, pooling=pooling) for member in model._members()]
+        (of_member,) = member_paths(problem, members, model._alphas(), alpha_ratio)
         found = solve_path(problem, of_member.member, of_member.alphas, max_iter=max_iter, tol=tol)
     short = int(np.count_nonzero(~found.converged))
     if short:

@@ -11,20 +11,17 @@ from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
+from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.base import TaskModel
-from mmtfl.estimators.family import FamilyMember
 from mmtfl.estimators.inputs import make_frame
-from mmtfl.estimators.prepared import Prepared
+from mmtfl.estimators.part_fits import fit_part, plain_copy
 from mmtfl.model_selection.entry_effects import EntryEffects, entry_effects
 from mmtfl.model_selection.evidence import KINDS, Evidence, weigh_evidence
 from mmtfl.model_selection.half_samples import complementary_pairs, too_small_to_halve
 from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.selection_bounds import ASSUMPTIONS, expected_false, smallest_threshold
-from mmtfl.objective.penalties import make_penalty
 from mmtfl.persistence.content_hash import fingerprint
-from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.checkpoint import Checkpoint
-from mmtfl.solvers.path import solve_path
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import column_spread, could_use
 from mmtfl.tasks.stored import StoredTasks
@@ -32,10 +29,8 @@ from mmtfl.tasks.stored import StoredTasks
 __all__ = ["Stability", "stability"]
 
 SUPPORTED = ("all", "some", "one", "none", "undecided")
-_TOL = 1e-4  # whether a row is zero is known long before its last digits
 _MAJORITY = 0.5  # features that half of the half samples keep are adjusted for
 _BY_ENTRY = ("entry_frequency_", "sign_agreement_", "entry_probability_", "effect_", "effect_error_")
-_N_STRENGTHS = 20  # of a path that stops at a number of features
 
 
 @dataclass(frozen=True)
@@ -332,16 +327,6 @@ def fixed_model(estimator: Any, X: Any, y: Any, task: Any, sample_weight: Any) -
     return plain_copy(estimator)
 
 
-def plain_copy(estimator: TaskModel) -> TaskModel:
-    """An unfitted copy of a model for many fits to parts of the rows: here, silent, and not too exact."""
-    model = clone(estimator)
-    here = {"tol": max(model.tol, _TOL), "verbose": 0, "n_jobs": None, "engine": None, "checkpoint": None}
-    known = model.get_params(deep=False)
-    model.set_params(**{name: value for name, value in here.items() if name in known})
-    model._check_parameters()
-    return model
-
-
 def _read(model: TaskModel, X: Any, y: Any, task: Any, sample_weight: Any) -> Tasks:
     if isinstance(X, StoredTasks):
         model._know_columns_of(X)
@@ -409,23 +394,8 @@ class HalfSamples:
             return [work(i) for i in range(len(halves))]
 
     def signs_of(self, half: Tasks) -> np.ndarray:
-        prepared = Prepared.of(self.model, half)
-        if self.max_features is None:
-            solution, _ = self.model._solve(prepared)
-            return np.sign(solution.A.T).astype(np.int8)
-        return self._signs_on_path(prepared, self.max_features)
-
-    def _signs_on_path(self, prepared: Prepared, most: int) -> np.ndarray:
-        model = self.model
-        if not isinstance(model, FamilyMember):
-            raise TypeError(f"max_features needs a model of the (p, k) family, got {type(model).__name__}.")
-        penalty = make_penalty(model.p, model.k, model.alpha, **model._penalty_numbers())
-        problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
-        alphas = model.alpha * np.geomspace(50.0, 1.0, _N_STRENGTHS)
-        path = solve_path(problem, penalty, alphas, max_iter=model.max_iter, tol=model.tol)
-        last = int(np.flatnonzero(np.maximum.accumulate(path.n_kept) <= most).max(initial=-1))
-        coef = path.coef(last) if last >= 0 else np.zeros((prepared.tasks.n_tasks, path.n_features))
-        return np.sign(coef).astype(np.int8)
+        """Signs of the coefficients of a fit to some rows, (n_tasks, n_features)."""
+        return np.sign(fit_part(self.model, half, self.max_features)[0]).astype(np.int8)
 
 
 # -- what they say

@@ -18,16 +18,15 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.estimators.additive import AdditiveModel
-from mmtfl.estimators.capped import CappedModel
-from mmtfl.estimators.declaration import check_parameters, restated
-from mmtfl.estimators.notebook import ShowsSharing
+from mmtfl.estimators.declaration import restated
 from mmtfl.estimators.parameters import TwoStrengthParameters
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.saving import Savable
 from mmtfl.estimators.search import Search, search_settings
+from mmtfl.estimators.two_strengths import AdditiveModel, CappedModel
+from mmtfl.estimators.usage import ShowsSharing
 from mmtfl.model_selection.cross_validation import Linear
-from mmtfl.objective.problem import Problem
+from mmtfl.solvers.path import Paths
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.solve import one_blas_thread
 
@@ -136,7 +135,7 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
 
     def _check_parameters(self) -> Any:
         """Check the parameters; an unfitted copy of the model."""
-        check_parameters(self)
+        super()._check_parameters()
         if not isinstance(self.estimator, AdditiveModel | CappedModel):
             raise InvalidParameterError(
                 f"estimator={self.estimator!r} does not have two strengths: use a Dirty, Robust, LowRank or "
@@ -290,10 +289,10 @@ class StrengthPairs:
         return dict(zip(self.model.strength_names, values, strict=True))
 
     def solve(
-        self, problem: Problem, *, report: Callable[[float], None] | None = None, **options: Any
+        self, paths: Paths, fold: int, *, report: Callable[[float], None] | None = None, **options: Any
     ) -> Iterator[Linear]:
         """Coefficients and intercepts at all pairs, each solved from its neighbours in both strengths."""
-        grid, (first, second) = self.model._grid(problem), self.strengths
+        grid, (first, second) = self.model._grid(paths.problem), self.strengths
         above: list[Solution] = []
         for n, a in enumerate(first, start=1):
             line: list[Solution] = []

@@ -1,13 +1,18 @@
-"""How the tasks use each feature: how many of those that could, and which way; and the words for it."""
+"""How the tasks use each feature: as numbers, in words, as a table and in a notebook."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-__all__ = ["FeatureUse", "Range", "feature_use", "used_by", "used_by_how_many"]
+from mmtfl.estimators.inputs import make_frame
+from mmtfl.tasks.wording import count
+
+__all__ = ["FeatureUse", "Range", "ShowsSharing", "feature_use", "used_by", "used_by_how_many"]
 
 KINDS = ("shared", "partial", "single", "none")
 MEANINGS = {  # what a kind is called where people read it
@@ -16,6 +21,8 @@ MEANINGS = {  # what a kind is called where people read it
     "single": "used by one task",
     "none": "not used",
 }
+TOP = 10  # features that a notebook shows
+LONGEST = 60  # characters of a name that are shown; the rest is in its tooltip
 
 
 @dataclass(frozen=True)
@@ -27,13 +34,13 @@ class Range:
     high: np.ndarray
 
     def per_sd(self, spread: np.ndarray) -> Range:
-        """The same for one standard deviation of the feature."""
+        """Return the same for one standard deviation of the feature."""
         return Range(self.mean * spread, self.low * spread, self.high * spread)
 
 
 @dataclass(frozen=True)
 class FeatureUse:
-    """What the tasks make of each feature; arrays of shape (n_features,).
+    """How the tasks use each feature; arrays of shape (n_features,).
 
     Attributes
     ----------
@@ -65,7 +72,7 @@ class FeatureUse:
 
 
 def feature_use(model: Any) -> FeatureUse:
-    """Tell how the tasks of a fitted model use each feature."""
+    """Summarise how the tasks of a fitted model use each feature."""
     counted = model._counted()
     coef = model.coef_[counted]
     used, possible = coef != 0.0, _possible(model)[counted]
@@ -95,7 +102,7 @@ def feature_use(model: Any) -> FeatureUse:
 
 
 def _possible(model: Any) -> np.ndarray:
-    """Which tasks could use which features; a model of an earlier version does not know, and all count."""
+    """Return which tasks could use which features: all, for a model of an earlier version."""
     known = getattr(model, "usable_", None)
     return np.ones(model.coef_.shape, dtype=bool) if known is None else known | (model.coef_ != 0.0)
 
@@ -112,7 +119,7 @@ def _range(coef: np.ndarray, possible: np.ndarray) -> Range:
 
 
 def used_by(use: FeatureUse, j: int) -> str:
-    """Who uses feature j: "all 8 tasks", "3 of 8 tasks", "all 7 tasks that could", "one task (Bern)"."""
+    """Say who uses feature j: "all 8 tasks", "3 of 8 tasks", "all 7 tasks that could", "one task (Bern)"."""
     n, possible = int(use.n_tasks[j]), int(use.n_possible[j])
     if n < 2:
         return f"one task ({use.only[j]})" if n else "no task"
@@ -121,9 +128,102 @@ def used_by(use: FeatureUse, j: int) -> str:
 
 
 def used_by_how_many(use: FeatureUse) -> str:
-    """How many features are used by how many tasks: "2 by all 4 tasks, 0 by some, 1 by one"."""
+    """Say how many features are used by how many tasks: "2 by all 4 tasks, 0 by some, 1 by one"."""
     kinds = use.kind.tolist()
     shared, partial, single = (kinds.count(kind) for kind in ("shared", "partial", "single"))
     everywhere = bool((use.n_possible[use.kind == "shared"] == use.n_counted).all())
     who = f"all {use.n_counted} tasks" if everywhere else "all tasks that could use them"
     return f"{shared} by {who}, {partial} by some, {single} by one"
+
+
+# -- as a table and in a notebook ----------------------------------------------------------------------------
+
+
+class ShowsSharing:
+    """Shows what a fitted model has found: as a table, and below scikit-learn's diagram in a notebook."""
+
+    def summary(self) -> Any:
+        """Tell which features are used by all tasks, by some, by one or by none, and which way.
+
+        A task could use a feature if the feature varies within its rows. With p > 1 a kept feature is used by
+        every task that could use it by construction: the table says which features the model keeps, not in
+        which tasks they matter.
+
+        Returns
+        -------
+        frame : frame of the library X came from, else pandas, polars or pyarrow
+            One row per feature, largest ``c`` first:
+
+            - feature, c;
+            - n_tasks: how many tasks use it;
+            - kind: "shared" (used by all tasks that could use it), "partial" (by at least two, but not all),
+              "single" (by one) or "none";
+            - mean_coef, min_coef, max_coef: mean, smallest and largest coefficient over the tasks that could
+              use it, in the units of the data;
+            - mean_coef_per_sd: the mean for one standard deviation of the feature over all rows;
+            - n_possible: how many tasks could use it;
+            - supported, frequency: with ``stability``, in which tasks the rows support the feature ("all",
+              "some", "one", "none" or "undecided"), and the share of the half samples that keep it.
+        """
+        check_is_fitted(self)
+        model: Any = vars(self).get("best_estimator_", self)
+        sizes, names, use = model._sizes(), model._feature_names(), feature_use(model)
+        order = np.argsort(-next(iter(sizes.values())), kind="stable")
+        per_sd = np.full(len(order), np.nan) if use.per_sd is None else use.per_sd.mean
+        columns = {
+            "feature": [names[j] for j in order],
+            **{name: size[order] for name, size in sizes.items()},
+            "n_tasks": use.n_tasks[order],
+            "kind": use.kind[order].tolist(),
+            "mean_coef": use.coef.mean[order],
+            "min_coef": use.coef.low[order],
+            "max_coef": use.coef.high[order],
+            "mean_coef_per_sd": per_sd[order],
+            "n_possible": use.n_possible[order],
+        }
+        found = getattr(model, "stability_", None)
+        if found is not None:
+            columns["supported"] = found.supported_[order].tolist()
+            columns["frequency"] = found.feature_frequency_[order]
+        return make_frame(columns, model._backend)
+
+    def _html_repr(self) -> str:
+        fitted = vars(self).get("best_estimator_", self)
+        return super()._html_repr() + (sharing_html(fitted) if hasattr(fitted, "coef_") else "")  # type: ignore[misc]
+
+
+def sharing_html(model: Any) -> str:
+    """Show as HTML how many features are used by how many tasks, and the largest; names are escaped."""
+    use = feature_use(model)
+    T, d = model.coef_.shape
+    n_used = int(np.count_nonzero(use.n_tasks))
+    told = f"{n_used} used" + (f": {used_by_how_many(use)}" if n_used and use.n_counted > 1 else "")
+    head = f"{count(T, 'task')}, {count(d, 'feature')}, {told}."
+    return f'<div class="mmtfl-sharing"><p>{head}</p>{_top_features(model, use)}</div>'
+
+
+def _top_features(model: Any, use: FeatureUse) -> str:
+    name, size = next(iter(model._sizes().items()))
+    order = np.argsort(-size, kind="stable")[:TOP]
+    order = order[use.n_tasks[order] > 0]
+    if not len(order):
+        return ""
+    names, coef, per_sd = model._feature_names(), use.coef, use.per_sd
+    rows = "".join(
+        f'<tr><th style="text-align:left">{_name(names[j])}</th><td>{_name(used_by(use, j))}</td>'
+        f"<td>{size[j]:.4g}</td><td>{coef.mean[j]:.4g}</td><td>{coef.low[j]:.4g} to {coef.high[j]:.4g}</td>"
+        f"<td>{'' if per_sd is None else f'{per_sd.mean[j]:.4g}'}</td></tr>"
+        for j in order
+    )
+    heads = ("feature", "used by", name, "mean coefficient", "range over tasks", "mean per s.d.")
+    columns = "".join(f"<th>{escape(column)}</th>" for column in heads)
+    return (
+        f"<details><summary>Largest features</summary><table><thead><tr>{columns}</tr></thead>"
+        f"<tbody>{rows}</tbody></table></details>"
+    )
+
+
+def _name(name: str) -> str:
+    if len(name) <= LONGEST:
+        return f"<bdi>{escape(name)}</bdi>"
+    return f'<bdi title="{escape(name)}">{escape(name[:LONGEST])}…</bdi>'

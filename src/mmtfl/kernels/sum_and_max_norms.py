@@ -65,7 +65,7 @@ def _sift(keys, order, root, n):
 
 
 @exact
-def _sort_falling(keys, order, n):
+def sort_falling(keys, order, n):
     """Heapsort the first n of `order` by falling key; numpy's sort would take seconds to compile."""
     for root in range(n // 2 - 1, -1, -1):
         _sift(keys, order, root, n)
@@ -116,7 +116,7 @@ def _best_sum_norm(g, L, kind, r, alpha, eps, out):
         if size[t] > 0.0 and L[t] > 0.0:
             order[n] = t
             n += 1
-    _sort_falling(size, order, n)
+    sort_falling(size, order, n)
     best, best_value = 0.0, 0.0  # zero is always a candidate
     sum_z, sum_inverse, quadratic = 0.0, 0.0, 0.0
     concave = kind == POWER and r < 1.0
@@ -174,7 +174,7 @@ def solve_max_norm(g, L, kind, r, alpha, eps, out):
     if r == 1.0 and total <= alpha:
         fill(out, 0.0)
         return
-    _sort_falling(limit, order, n_tasks)
+    sort_falling(limit, order, n_tasks)
     best, best_value = 0.0, 0.0
     sum_g, sum_L = 0.0, 0.0
     for m in range(n_tasks):

@@ -1,33 +1,48 @@
-"""Norms for the parts of A = P + Q; docs/additive.md section 1.
+"""Norms for the parts of A = P + Q, and the penalties that pairs of them make; docs/additive.md section 1.
 
-A norm says its value, its prox and its dual norm: that is all a solver asks, so a new pair costs a few lines.
+A norm says its blocks' sizes and its prox: that is all a solver asks, so a new pair costs a few lines.
 """
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
+from mmtfl.objective.penalties import RowPower, row_norms
+from mmtfl.objective.problem import Problem
+
 _SQUARABLE = 1e3  # largest singular value over the threshold that squares still resolve
-
-
-class Norm(Protocol):
-    """What the solvers ask of a penalty on one part."""
-
-    @property
-    def alpha(self) -> float: ...
-    def value(self, A: np.ndarray) -> float: ...
-    def prox(self, Z: np.ndarray, step: float) -> np.ndarray: ...
-    def dual_norm(self, G: np.ndarray) -> float: ...
-    def at(self, alpha: float) -> "Norm": ...
+_ROUNDING = 1e-13  # a rest of this share of its entry is none
 
 
 @dataclass(frozen=True)
-class _Strength:
-    """A norm times its strength."""
+class Norm(ABC):
+    """A norm times its strength: the sum of the sizes of blocks of A, which are entries, rows or columns."""
 
     alpha: float
+
+    @abstractmethod
+    def sizes(self, A: np.ndarray) -> np.ndarray:
+        """Size of each block."""
+
+    @abstractmethod
+    def prox(self, Z: np.ndarray, step: float) -> np.ndarray:
+        """argmin over A of ||A - Z||^2 / (2 step) + penalty(A)."""
+
+    def dual_sizes(self, G: np.ndarray) -> np.ndarray:
+        """Dual norm of each block: the smallest alpha that makes the block zero at gradient G."""
+        return self.sizes(G)
+
+    def value(self, A: np.ndarray) -> float:
+        """The penalty of A."""
+        return self.alpha * float(self.sizes(A).sum()) if A.any() else 0.0
+
+    def dual_norm(self, G: np.ndarray) -> float:
+        """The smallest alpha that makes every block zero at gradient G."""
+        return float(self.dual_sizes(G).max(initial=0.0))
 
     def at(self, alpha: float) -> Self:
         """The same norm at another strength."""
@@ -42,7 +57,7 @@ def _shrink(Z: np.ndarray, sizes: np.ndarray, threshold: float) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class EntryNorm(_Strength):
+class EntryNorm(Norm):
     """alpha * sum_jt |a_jt|: every entry on its own (l1,1).
 
     Examples
@@ -52,21 +67,17 @@ class EntryNorm(_Strength):
     array([[ 1.5, -0. ]])
     """
 
-    def value(self, A: np.ndarray) -> float:
-        """The penalty of A."""
-        return self.alpha * float(np.abs(A).sum()) if A.any() else 0.0
+    def sizes(self, A):
+        """Absolute value of each entry."""
+        return np.abs(A)
 
-    def prox(self, Z: np.ndarray, step: float) -> np.ndarray:
+    def prox(self, Z, step):
         """argmin over A of ||A - Z||^2 / (2 step) + penalty(A)."""
         return np.copysign(np.maximum(np.abs(Z) - step * self.alpha, 0.0), Z)
 
-    def dual_norm(self, G: np.ndarray) -> float:
-        """The alpha from which G holds no entry."""
-        return float(np.abs(G).max(initial=0.0))
-
 
 @dataclass(frozen=True)
-class RowNorm(_Strength):
+class RowNorm(Norm):
     """alpha * sum_j ||a_j||_p for p = 2 or inf: features, each for all tasks or none (l1,p).
 
     Examples
@@ -85,24 +96,19 @@ class RowNorm(_Strength):
         if self.p not in (2.0, math.inf):
             raise ValueError(f"RowNorm knows p = 2 and p = inf, got {self.p!r}.")
 
-    def value(self, A: np.ndarray) -> float:
-        """The penalty of A."""
-        sizes = np.abs(A).max(axis=1) if math.isinf(self.p) else np.sqrt(np.einsum("jt,jt->j", A, A))
-        return self.alpha * float(sizes.sum()) if A.any() else 0.0
+    def sizes(self, A):
+        """p-norm of each row."""
+        return row_norms(A, self.p)
 
-    def prox(self, Z: np.ndarray, step: float) -> np.ndarray:
+    def dual_sizes(self, G):
+        """Dual norm of each row."""
+        return row_norms(G, 2.0 if self.p == 2.0 else 1.0)
+
+    def prox(self, Z, step):
         """argmin over A of ||A - Z||^2 / (2 step) + penalty(A)."""
         if self.p == 2.0:
-            return _shrink(Z, np.sqrt(np.einsum("jt,jt->j", Z, Z))[:, None], step * self.alpha)
+            return _shrink(Z, self.sizes(Z)[:, None], step * self.alpha)
         return _clip_rows(Z, step * self.alpha)
-
-    def dual_norms(self, G: np.ndarray) -> np.ndarray:
-        """Dual norm of each row."""
-        return np.abs(G).sum(axis=1) if math.isinf(self.p) else np.sqrt(np.einsum("jt,jt->j", G, G))
-
-    def dual_norm(self, G: np.ndarray) -> float:
-        """The alpha from which G holds no row."""
-        return float(self.dual_norms(G).max(initial=0.0))
 
 
 def _clip_rows(Z: np.ndarray, radius: float) -> np.ndarray:
@@ -118,7 +124,7 @@ def _clip_rows(Z: np.ndarray, radius: float) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class ColumnNorm(_Strength):
+class ColumnNorm(Norm):
     """alpha * sum_t ||a_t||_2: tasks, each set apart as a whole or not at all (l2,1 of the transpose).
 
     Examples
@@ -129,25 +135,17 @@ class ColumnNorm(_Strength):
            [3.2, 0. ]])
     """
 
-    def value(self, A: np.ndarray) -> float:
-        """The penalty of A."""
-        return self.alpha * float(self.sizes(A).sum()) if A.any() else 0.0
+    def sizes(self, A):
+        """Length of each column."""
+        return row_norms(A.T, 2.0)
 
-    def prox(self, Z: np.ndarray, step: float) -> np.ndarray:
+    def prox(self, Z, step):
         """argmin over A of ||A - Z||^2 / (2 step) + penalty(A)."""
         return _shrink(Z, self.sizes(Z), step * self.alpha)
 
-    def dual_norm(self, G: np.ndarray) -> float:
-        """The alpha from which G holds no column."""
-        return float(self.sizes(G).max(initial=0.0))
-
-    def sizes(self, A: np.ndarray) -> np.ndarray:
-        """Length of each column."""
-        return np.sqrt(np.einsum("jt,jt->t", A, A))
-
 
 @dataclass(frozen=True)
-class TraceNorm(_Strength):
+class TraceNorm(Norm):
     """alpha * sum of the singular values of A: few directions that the tasks share.
 
     Examples
@@ -158,11 +156,11 @@ class TraceNorm(_Strength):
            [0., 0.]])
     """
 
-    def value(self, A: np.ndarray) -> float:
-        """The penalty of A."""
-        return self.alpha * float(np.linalg.svd(A, compute_uv=False).sum()) if A.any() else 0.0
+    def sizes(self, A):
+        """Singular values."""
+        return np.linalg.svd(A, compute_uv=False)
 
-    def prox(self, Z: np.ndarray, step: float) -> np.ndarray:
+    def prox(self, Z, step):
         """argmin over A of ||A - Z||^2 / (2 step) + penalty(A)."""
         threshold = step * self.alpha
         squares, V = np.linalg.eigh(Z.T @ Z)
@@ -174,6 +172,143 @@ class TraceNorm(_Strength):
         V = V[:, kept]
         return (Z @ V * (1.0 - threshold / sizes[kept])) @ V.T
 
-    def dual_norm(self, G: np.ndarray) -> float:
-        """The alpha from which G holds no direction."""
-        return float(np.linalg.norm(G, 2)) if G.size else 0.0
+
+@dataclass(frozen=True)
+class TwoNorms:
+    """A norm of P plus a norm of Q; docs/additive.md eq. (1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> TwoNorms(RowNorm(1.0), EntryNorm(0.5)).value(np.array([[3.0, 4.0]]), np.array([[0.0, 2.0]]))
+    6.0
+    """
+
+    shared: Norm
+    specific: Norm
+
+    def at(self, first: float, second: float) -> "TwoNorms":
+        """The same norms at other strengths."""
+        return TwoNorms(self.shared.at(first), self.specific.at(second))
+
+    def value(self, P: np.ndarray, Q: np.ndarray) -> float:
+        """Both penalties."""
+        return self.shared.value(P) + self.specific.value(Q)
+
+    def violation(self, parts: Iterable[np.ndarray], gradient: np.ndarray, curvature: float) -> float:
+        """How far a prox step of that curvature would move either part, in units of the gradient; eq. (4)."""
+        step = 1.0 / curvature
+        moves = (
+            np.abs(part - norm.prox(part - step * gradient, step)).max(initial=0.0)
+            for part, norm in zip(parts, (self.shared, self.specific), strict=True)
+        )
+        return curvature * float(max(moves))
+
+    def dual_gap(self, primal: float, gradient: np.ndarray, dual_loss: Callable[[float], float]) -> float:
+        """Duality gap, eq. (3), given the loss's dual value at a share of its dual point.
+
+        The dual point must lie in both dual balls: one factor brings it there.
+        """
+        shrink = 1.0
+        for norm in (self.shared, self.specific):
+            size = norm.dual_norm(gradient)
+            if size > norm.alpha:
+                shrink = min(shrink, norm.alpha / size)
+        return max(primal - dual_loss(shrink), 0.0)
+
+    def critical_strengths(self, problem: Problem) -> tuple[float, float]:
+        """Strengths at which A = 0, neither of which can be smaller; 1 where no feature has a slope."""
+        gradient = problem.null_gradient
+        if not gradient.any():
+            return 1.0, 1.0
+        return self.shared.dual_norm(gradient), self.specific.dual_norm(gradient)
+
+
+# -- a row norm of P with the entries of Q: eliminating the split leaves one row penalty of A = P + Q --------
+#
+#     phi(a) = min over p + q = a of   alpha1 ||p|| + alpha2 ||q||_1
+#
+# is a norm of the row, so row descent serves this pair as it serves the family; docs/additive.md section 3.
+
+
+@dataclass(frozen=True, eq=False)
+class SplitRows(RowPower):
+    """sum_j min over p + q = a_j of alpha ||p||_r + eps ||q||_1, for r = 2 (k = 2) or inf (k = 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> penalty = SplitRows.of(RowNorm(1.0, p=np.inf), EntryNorm(0.6))
+    >>> penalty.value(np.array([[3.0, 1.0, 1.0]]))          # p = (1, 1, 1), q = (2, 0, 0)
+    2.2
+    """
+
+    eps: float | np.ndarray = 1.0  # type: ignore[misc]
+
+    @classmethod
+    def of(cls, shared: RowNorm, specific: EntryNorm) -> "SplitRows":
+        """The penalty of a pair."""
+        return cls(shared.p, shared.alpha, 1.0 if math.isinf(shared.p) else 2.0, specific.alpha)
+
+    def value(self, A: np.ndarray) -> float:
+        """The penalty of A."""
+        P = self.shared_of(A)
+        entries = np.abs(A - P).sum(axis=1)
+        return float(np.sum(self.alpha * row_norms(P, self.p)) + np.sum(self.eps * entries))
+
+    def split(self, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The best P and Q = A - P."""
+        P = self.shared_of(A)
+        Q = A - P
+        Q[np.abs(Q) <= _ROUNDING * np.abs(A)] = 0.0
+        return np.where(Q == 0.0, A, P), Q
+
+    def shared_of(self, A: np.ndarray) -> np.ndarray:
+        """P: the entries of each row clipped where it costs as much to go on in Q."""
+        size = np.abs(A)
+        falling = -np.sort(-size, axis=1)
+        alpha, eps = (column[:, None] for column in self.row_numbers(len(A)).T)
+        bound = (_largest_bound if math.isinf(self.p) else _euclidean_bound)(falling, alpha, eps)
+        return np.copysign(np.minimum(size, bound), A)
+
+    def dual_norm(self, U: np.ndarray) -> np.ndarray:
+        """Gauge of the two dual balls' intersection, in units of alpha."""
+        entries = row_norms(U, math.inf) * (self.alpha / self.eps)
+        return np.maximum(super().dual_norm(U), entries)
+
+    def row_solver(self) -> Any:
+        """Compiled solver of the row problem."""
+        from mmtfl.kernels import split_rows_problem
+
+        return split_rows_problem.row_solver(self.p)
+
+    def rescaled(self, factor: np.ndarray) -> "SplitRows":
+        """The same penalty for rows measured in other units: A = factor * A_new."""
+        with np.errstate(over="ignore", under="ignore"):
+            return replace(self, alpha=self.alpha * factor, eps=self.eps * factor)
+
+
+def _largest_bound(falling: np.ndarray, alpha: np.ndarray, eps: np.ndarray) -> np.ndarray:
+    """Smallest bound that at most alpha / eps entries exceed."""
+    n_tasks = falling.shape[1]
+    n_above = np.minimum(np.floor(alpha / eps * (1.0 + 1e-14)), n_tasks).astype(np.intp)
+    padded = np.concatenate([falling, np.zeros((len(falling), 1))], axis=1)
+    return np.take_along_axis(padded, n_above, axis=1)
+
+
+def _euclidean_bound(falling: np.ndarray, alpha: np.ndarray, eps: np.ndarray) -> np.ndarray:
+    """The bound c with c = eps / alpha ||row clipped at c||, or 0.
+
+    With the k largest entries clipped, c^2 (1 - k (eps / alpha)^2) = (eps / alpha)^2 times the square sum of
+    the others; the first k whose bound is above the next entry is the one.
+    """
+    n_rows, n_tasks = falling.shape
+    ratio = (eps / alpha) ** 2
+    tails = np.zeros((n_rows, n_tasks + 1))
+    tails[:, :-1] = np.cumsum(falling[:, ::-1] ** 2, axis=1)[:, ::-1]
+    left = 1.0 - np.arange(n_tasks + 1) * ratio
+    bounds = np.sqrt(np.divide(ratio * tails, left, out=np.zeros_like(tails), where=left > 0.0))
+    following = np.concatenate([falling, np.zeros((n_rows, 1))], axis=1)
+    # where nothing is left for p, the bound is 0
+    first = np.argmax((bounds >= following) | (left <= 0.0), axis=1)
+    return np.take_along_axis(bounds, first[:, None], axis=1)

@@ -2,12 +2,15 @@
 
 A row penalty is ``phi(||a_j||_p)``. `RowPower` has ``phi = alpha rho^r`` with ``1/r = 1/p + 1/k``: that is
 ``alpha S_j^e`` of eq. (2). `LogRows` is its edge at k -> 0. The compiled row problem is in `kernels`.
+
+With `pooling` the tasks of a row scatter about a common part of their own, and the row's norm is the centred
+one of eq. (11); docs/model.md section 10.
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -32,12 +35,47 @@ def row_norms(A: np.ndarray, p: float) -> np.ndarray:
     return largest * np.sum(unit**p, axis=1) ** (1.0 / p)
 
 
+def common_weight(pooling: float, n_tasks: int) -> float:
+    """w of eq. (10): what the common part costs against one task's own part."""
+    return n_tasks * (1.0 - pooling) / pooling
+
+
+def common_part(A: np.ndarray, p: float, pooling: float) -> np.ndarray:
+    """m of eq. (11) for each row: what its tasks scatter about, p = 1 or 2."""
+    n_tasks = A.shape[1]
+    if p == 2.0:
+        return pooling * A.mean(axis=1)
+    # the median of the entries and of zeros that weigh w; of several medians the one nearest to zero
+    n_beyond = math.floor(n_tasks / (2.0 * pooling))  # at most so many entries lie farther from zero than m
+    if n_beyond >= n_tasks:
+        return np.zeros(len(A))
+    rising = np.sort(A, axis=1)
+    return np.maximum(rising[:, n_tasks - 1 - n_beyond], 0.0) + np.minimum(rising[:, n_beyond], 0.0)
+
+
+def centred_norms(A: np.ndarray, p: float, pooling: float) -> np.ndarray:
+    """S^(1/p) of eq. (11) for each row, p = 1 or 2."""
+    common = common_part(A, p, pooling)
+    weight = common_weight(pooling, A.shape[1]) ** (1.0 / p)
+    return row_norms(np.column_stack([A - common[:, None], weight * common]), p)
+
+
+def euclidean_parts(
+    norms: np.ndarray, sums: np.ndarray, pooling: float, n_tasks: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The centred norms and the common parts of rows of which 2-norms and sums are known; eq. (12)."""
+    share = np.divide(sums, norms, out=np.zeros_like(norms), where=norms > 0.0)
+    left = np.maximum(1.0 - pooling * share**2 / n_tasks, 1.0 - pooling)  # the bound, but for rounding
+    return norms * np.sqrt(left), sums * (pooling / n_tasks)
+
+
 @dataclass(frozen=True, eq=False)
 class RowPenalty(ABC):
     """What all row penalties share; `alpha` is one strength, or one per row (inf: the row is gone)."""
 
     p: float
     alpha: float | np.ndarray
+    pooling: float = field(default=0.0, kw_only=True)  # how freely a row has a common part: eq. (10)
 
     # what a member says of itself: plain class attributes, not fields
     k: ClassVar = math.nan
@@ -48,9 +86,22 @@ class RowPenalty(ABC):
     is_norm: ClassVar = False  # of each row: the dual norm then tells whether a row is zero
     is_separable: ClassVar = False  # every entry for itself, so the weights of Algorithm 1 never change
 
+    @property
+    def is_centred(self) -> bool:
+        """Whether rows may have a common part; at p = 1 and pooling <= 1/2 it would always be zero."""
+        return self.pooling > 0.5 or (self.pooling > 0.0 and self.p != 1.0)
+
+    def norms(self, A: np.ndarray) -> np.ndarray:
+        """S_j^(1/p) of every row: its p-norm, or with pooling the centred one of eq. (11)."""
+        return centred_norms(A, self.p, self.pooling) if self.is_centred else row_norms(A, self.p)
+
+    def common_part(self, A: np.ndarray) -> np.ndarray:
+        """What the tasks of every row scatter about, eq. (11); zeros without pooling."""
+        return common_part(A, self.p, self.pooling) if self.is_centred else np.zeros(len(A))
+
     def value(self, A: np.ndarray) -> float:
         """The penalty of A."""
-        return self.value_at(row_norms(A, self.p))
+        return self.value_at(self.norms(A))
 
     def value_at(self, norms: np.ndarray) -> float:
         """The penalty of rows of given p-norms."""
@@ -82,7 +133,7 @@ class RowPenalty(ABC):
 
     def weights(self, A: np.ndarray) -> np.ndarray:
         """The weights at A."""
-        return self.weights_at(row_norms(A, self.p))
+        return self.weights_at(self.norms(A))
 
     @property
     def power_near_zero(self) -> float:
@@ -91,11 +142,18 @@ class RowPenalty(ABC):
 
     @property
     def is_ridge_like(self) -> bool:
-        """Whether no row is ever dropped and each task's own problem is a weighted ridge."""
-        return self.is_convex and self.p == 2.0 and self.power > 1.0
+        """Whether no row is ever dropped and each task, given the weights, has a ridge problem of its own."""
+        return self.is_convex and self.p == 2.0 and self.power > 1.0 and not self.is_centred
 
     def dual_norm(self, U: np.ndarray) -> np.ndarray:
-        """Dual of the p-norm of each row: the smallest alpha at which a norm penalty makes the row zero."""
+        """Dual of each row's norm: the smallest alpha at which a norm makes the row zero; eq. (13)."""
+        if self.is_centred:
+            weight = common_weight(self.pooling, U.shape[1]) ** (1.0 / self.p)
+            # the tasks' own slopes, and that of the common part
+            return self._dual_p_norm(np.column_stack([U, U.sum(axis=1) / weight]))
+        return self._dual_p_norm(U)
+
+    def _dual_p_norm(self, U: np.ndarray) -> np.ndarray:
         if self.p == 1.0:
             return row_norms(U, math.inf)
         return row_norms(U, 1.0 if math.isinf(self.p) else self.p / (self.p - 1.0))
@@ -119,8 +177,8 @@ class RowPenalty(ABC):
 
     @property
     def member_numbers(self) -> np.ndarray:
-        """(p, r): what the compiled row solver knows of all rows."""
-        return np.array([self.p, self.power], dtype=float)
+        """(p, r, pooling): what the compiled row solver knows of all rows."""
+        return np.array([self.p, self.power, self.pooling], dtype=float)
 
     def row_numbers(self, n_rows: int) -> np.ndarray:
         """(alpha, eps) of each row: what the compiled row solver knows of one row, its strength first."""
@@ -131,12 +189,14 @@ class RowPenalty(ABC):
     @property
     def has_short_cut(self) -> bool:
         """Whether the row solver can look for the nearest local minimum only; see `kernels`."""
-        return self.p == 1.0 and not self.is_convex
+        return (self.p == 1.0 or self.is_centred) and not self.is_convex
 
     def row_solver(self) -> Any:
         """Compiled solver of this member's row problem."""
-        from mmtfl.kernels import row_problem
+        from mmtfl.kernels import centred_rows, row_problem
 
+        if self.is_centred:
+            return centred_rows.row_solver(self.kind)
         return row_problem.row_solver(self.kind, float(self.p), float(self.power))
 
     def solve_rows(self, slope: np.ndarray, curvature: np.ndarray) -> np.ndarray:
@@ -169,6 +229,12 @@ class RowPenalty(ABC):
             self.row_solver(), *arrays, self.member_numbers, self.row_numbers(len(A))
         )
 
+    def _check_pooling(self) -> None:
+        if not 0.0 <= self.pooling < 1.0:
+            raise ValueError(f"pooling must be at least 0 and below 1, got {self.pooling!r}. Try 0.5 or 0.9.")
+        if self.pooling > 0.0 and self.p not in (1.0, 2.0):
+            raise ValueError(f"pooling needs p = 1 or p = 2, got p={self.p:g}: for other p use pooling=0.")
+
     def of_rows(self, index: np.ndarray) -> Self:
         """The penalty of some of the rows."""
         numbers = {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
@@ -178,6 +244,10 @@ class RowPenalty(ABC):
     def at(self, alpha: float | np.ndarray) -> Self:
         """The same member at another strength."""
         return replace(self, alpha=alpha)
+
+    def weighted(self, weights: float | np.ndarray) -> "RowPower":
+        """The majoriser sum_j w_j S_j of given weights, which is a member with k = inf."""
+        return RowPower(self.p, weights, math.inf, pooling=self.pooling)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +269,7 @@ class RowPower(RowPenalty):
 
     def __post_init__(self) -> None:
         product.check_exponents(self.p, self.k)
+        self._check_pooling()
 
     @cached_property
     def power(self) -> float:  # type: ignore[override]
@@ -223,8 +294,8 @@ class RowPower(RowPenalty):
 
     @property
     def is_separable(self) -> bool:  # type: ignore[override]
-        """k = inf."""
-        return self.power == self.p
+        """k = inf, and no common part."""
+        return self.power == self.p and not self.is_centred
 
     def shape(self, norms, kept):
         """phi / alpha on the kept rows."""
@@ -243,7 +314,7 @@ class RowPower(RowPenalty):
 
     def shared_part(self, A: np.ndarray, ratio: float = 1.0) -> np.ndarray:
         """c of eq. (3)."""
-        return product.shared_part(row_norms(A, self.p), self.p, self.k, ratio)
+        return product.shared_part(self.norms(A), self.p, self.k, ratio)
 
     def rescaled(self, factor: np.ndarray) -> "RowPower":
         """The same penalty for rows measured in other units: A = factor * A_new."""
@@ -302,6 +373,7 @@ class LogRows(RowPenalty):
         product.check_exponents(self.p, 1.0)
         if math.isinf(self.p):
             raise ValueError("k='log' needs a finite p: the sum S_j has no limit at p = inf. Try p = 1 or 2.")
+        self._check_pooling()
 
     @property
     def power_near_zero(self) -> float:
@@ -321,8 +393,8 @@ class LogRows(RowPenalty):
         return self.alpha / (self.eps + 1.0)
 
     def shared_part(self, A: np.ndarray, ratio: float = 1.0) -> np.ndarray:
-        """c as k -> 0: the row's p-norm, so that every kept row of B has norm one."""
-        return row_norms(A, self.p)
+        """c as k -> 0: the row's norm, so that every kept row of B has norm one."""
+        return self.norms(A)
 
     def rescaled(self, factor: np.ndarray) -> "LogRows":
         """The same penalty for rows measured in other units: A = factor * A_new."""
@@ -330,16 +402,22 @@ class LogRows(RowPenalty):
             return replace(self, eps=self.eps / factor**self.p)
 
 
-def make_penalty(p: float, k: float | str, alpha: float, *, eps: float = 1e-2) -> RowPower | LogRows:
+def make_penalty(
+    p: float, k: float | str, alpha: float, *, eps: float = 1e-2, pooling: float = 0.0
+) -> RowPower | LogRows:
     """The member (p, k) of the family at strength alpha; k = "log" is the edge k -> 0.
 
     Examples
     --------
     >>> make_penalty(2, 1, 0.5).power == 2 / 3
     True
+    >>> import numpy as np
+    >>> alike = np.array([[1.0, 1.0]])               # with pooling, tasks that agree cost less
+    >>> [round(make_penalty(2, 2, 1.0, pooling=theta).value(alike), 4) for theta in (0.0, 0.5, 0.98)]
+    [1.4142, 1.0, 0.2]
     """
     if isinstance(k, str):
         if k != "log":
             raise ValueError(f"k must be a positive number or 'log', got {k!r}.")
-        return LogRows(p, alpha, eps=eps)
-    return RowPower(p, alpha, k)
+        return LogRows(p, alpha, eps=eps, pooling=pooling)
+    return RowPower(p, alpha, k, pooling=pooling)

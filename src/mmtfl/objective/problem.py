@@ -1,6 +1,7 @@
 """The smooth part of the objective (2): data and a loss. The penalty is an argument wherever it matters."""
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,7 +9,13 @@ from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import RowPenalty
 
-_EXACT = 1e-26  # share of the loss, about the square of the rounding of floats
+if TYPE_CHECKING:
+    from mmtfl.objective.norms import TwoNorms
+
+DAMPING = (0.0, 0.25, 0.5, 0.75, 1.0)  # of Newton models: from the second derivative (0) to a majorant (1)
+EXACT = 1e-26  # share of the loss, about the square of the rounding of floats
+_LEAST_WEIGHT = 1e-6  # smallest Newton weight of a row, as a share of the bound on it
+_MODERATE = 1e90  # where the slopes at A = 0 are beyond this, squares of the columns may leave the floats
 
 
 class Problem:
@@ -49,8 +56,8 @@ class Problem:
         design = self.design
         if not design.fit_intercept:
             return np.zeros(design.n_tasks)
-        rows = (rows for _, rows in design.segments())
-        return np.array([self.loss.null_intercept(design.y[part], design.row_weight[part]) for part in rows])
+        y, weight = (np.split(of_rows, design.offsets[1:-1]) for of_rows in (design.y, design.row_weight))
+        return np.array(list(map(self.loss.null_intercept, y, weight)))
 
     @cached_property
     def null_value(self) -> float:
@@ -61,7 +68,7 @@ class Problem:
     def null_gradient(self) -> np.ndarray:
         """Gradient of the loss in A, at A = 0: the first pass over the data."""
         design = self.design
-        if self.null_value <= _EXACT * self.loss_value(np.zeros_like(design.y)):
+        if self.null_value <= EXACT * self.loss_value(np.zeros_like(design.y)):
             # the intercepts explain y: the rest is rounding
             return np.zeros((design.n_features, design.n_tasks))
         return design.correlate(self.loss_gradient(design.spread(self.null_intercept)))
@@ -109,21 +116,41 @@ class Problem:
         return out
 
     def dual_gap(
-        self, penalty: RowPenalty, primal: float, z: np.ndarray, gradient: np.ndarray
+        self, penalty: "RowPenalty | TwoNorms", primal: float, z: np.ndarray, gradient: np.ndarray
     ) -> float | None:
         """Duality gap at an objective of `primal` and predictor z, eq. (9); None where there is no dual."""
         if not self.loss.has_dual:
             return None
-        return penalty.dual_gap(primal, gradient, lambda shrink: self.dual_value(z, shrink))
+        at = self.design.y, z, self.design.row_weight
+        return penalty.dual_gap(primal, gradient, lambda shrink: self.loss.dual(*at, shrink))
 
-    def dual_value(self, z: np.ndarray, shrink: float) -> float:
-        """Dual value of the loss at `shrink` times the dual point of z; eq. (9)."""
-        return self.loss.dual(self.design.y, z, self.design.row_weight, shrink)
+    def newton_weights(self, z: np.ndarray, share: float) -> np.ndarray:
+        """Row weights of a least-squares model at z: second derivatives of the loss, or closer to a majorant.
+
+        Where the model is too flat its minimum is too far. At a share of 1 (on a log scale) the model lies
+        above the loss, so any fall of it is a fall of the objective.
+        """
+        design, at = self.design, (self.design.y, z, self.design.row_weight)
+        least = _LEAST_WEIGHT * design.spread(self.loss_curvature) * design.row_weight
+        hessian = np.maximum(self.loss.hessian(*at), least)
+        return hessian ** (1.0 - share) * self.loss.majorant(*at) ** share if share else hessian
 
     def moderated(self) -> "tuple[Problem, np.ndarray | None]":
         """This problem, or the same in columns of moderate size if squares of these could leave the floats.
 
         Also the factors f with (columns here) = f * (columns there), or None.
         """
-        design, factor = self.design.moderated(self.null_gradient)
-        return (self, None) if factor is None else (Problem(design, self.loss), factor)
+        if self.steepest == 0.0 or 1.0 / _MODERATE < self.steepest < _MODERATE:
+            return self, None
+        largest = self.design.column_maxima()
+        # dividing by powers of two is exact
+        factor = np.exp2(np.round(np.log2(np.where(largest > 0.0, largest, 1.0))))
+        return type(self)(self.design.rescaled(factor), self.loss), factor
+
+    def check_range(self) -> None:
+        """Refuse columns whose squares would leave the range of floats."""
+        if self.moderated()[1] is not None:
+            raise ValueError(
+                "X or y has values so large or small that their squares leave the range of floats: measure "
+                "them in other units, or use standardize=True (and scale_targets=True)."
+            )

@@ -57,11 +57,7 @@ def can_store(array: np.ndarray) -> bool:
     >>> can_store(np.zeros(3)), can_store(np.array(["a"])), can_store(np.array([None]))
     (True, True, False)
     """
-    return _is_allowed(_dtype_name(array)) and array.ndim <= MOST_DIMENSIONS
-
-
-def _dtype_name(array: np.ndarray) -> str:
-    return array.dtype.newbyteorder("<").str
+    return _is_allowed(array.dtype.newbyteorder("<").str) and array.ndim <= MOST_DIMENSIONS
 
 
 def _is_allowed(dtype: Any) -> bool:
@@ -92,7 +88,7 @@ def write_archive(
     for array in arrays:
         if not can_store(array):
             raise TypeError(f"An array of dtype {array.dtype} cannot be saved: use numbers or text.")
-    entries = [{"dtype": _dtype_name(array), "shape": list(array.shape)} for array in arrays]
+    entries = [{"dtype": a.dtype.newbyteorder("<").str, "shape": list(a.shape)} for a in arrays]
     header = {"arrays": entries, "content": content}
     text = json.dumps(header, allow_nan=False, separators=(",", ":")).encode("ascii")
     if len(text) > MOST_JSON:
@@ -102,16 +98,13 @@ def write_archive(
 
 def _parts(text: bytes, arrays: Sequence[np.ndarray]) -> Iterator[Any]:
     digest = hashlib.sha256()
-    pieces = map(_bytes_of, arrays)  # lazily, because some arrays have to be copied
+    # one array after the other, because some have to be copied
+    little = (array.astype(array.dtype.newbyteorder("<"), order="C", copy=False) for array in arrays)
+    pieces: Iterator[Any] = (array.reshape(-1).view(np.uint8).data for array in little)
     for part in chain([HEAD.pack(MAGIC, FORMAT_VERSION, 0, len(text)), text], pieces):
         digest.update(part)
         yield part
     yield digest.digest()
-
-
-def _bytes_of(array: np.ndarray) -> Any:
-    little = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
-    return little.reshape(-1).view(np.uint8).data
 
 
 # -- reading -------------------------------------------------------------------------------------------------
@@ -141,7 +134,13 @@ class _Reader:
         n_text = self._read_head()
         self._check_digest()
         self.file.seek(HEAD.size)
-        header = self._parse(self._take(n_text))
+        text = self._take(n_text)
+        try:
+            header = json.loads(
+                text.decode("ascii"), parse_constant=_no_constant, object_pairs_hook=_no_duplicates
+            )
+        except (ValueError, RecursionError) as error:
+            raise self._unsound("its header is not valid JSON") from error
         if not isinstance(header, dict) or set(header) != {"arrays", "content"}:
             raise self._unsound("its header is not that of a model")
         room = self.size - HEAD.size - n_text - DIGEST_SIZE
@@ -156,8 +155,15 @@ class _Reader:
         if len(head) < HEAD.size:
             raise self._damaged()
         _, version, reserved, n_text = HEAD.unpack(head)
-        if version != FORMAT_VERSION:
-            raise ModelFileError(_wrong_version(self.name, version))
+        if version > FORMAT_VERSION:
+            raise ModelFileError(
+                f"{self.name!r} has format {version}, and this version of mmtfl reads formats up to "
+                f"{FORMAT_VERSION}: upgrade mmtfl."
+            )
+        if version < FORMAT_VERSION:
+            raise ModelFileError(
+                f"{self.name!r} has format {version}, which no version of mmtfl has written: it was changed."
+            )
         if reserved or n_text > MOST_JSON or HEAD.size + n_text + DIGEST_SIZE > self.size:
             raise self._damaged()
         return n_text
@@ -171,14 +177,6 @@ class _Reader:
             left -= len(part)
         if self._take(DIGEST_SIZE) != digest.digest():
             raise self._damaged()
-
-    def _parse(self, text: bytes) -> Any:
-        try:
-            return json.loads(
-                text.decode("ascii"), parse_constant=_no_constant, object_pairs_hook=_no_duplicates
-            )
-        except (ValueError, RecursionError) as error:
-            raise self._unsound("its header is not valid JSON") from error
 
     def _read_arrays(self, entries: Any, room: int) -> list[np.ndarray]:
         if not isinstance(entries, list):
@@ -197,13 +195,11 @@ class _Reader:
             raise self._unsound(
                 f"an array has dtype {str(dtype)[:40]!r}, which is not one of numbers or text"
             )
-        if not isinstance(shape, list) or len(shape) > MOST_DIMENSIONS:
-            raise self._unsound(f"an array has shape {str(shape)[:80]}")
-        if any(type(n) is not int or n < 0 for n in shape):
-            raise self._unsound(f"an array has shape {str(shape)[:80]}")
         itemsize = np.dtype(dtype).itemsize
+        is_shape = isinstance(shape, list) and len(shape) <= MOST_DIMENSIONS
+        is_shape = is_shape and all(type(n) is int and n >= 0 for n in shape)
         # numpy limits the size of an empty array by its other dimensions
-        if math.prod(max(n, 1) for n in shape) * itemsize >= 1 << 62:
+        if not is_shape or math.prod(max(n, 1) for n in shape) * itemsize >= 1 << 62:
             raise self._unsound(f"an array has shape {str(shape)[:80]}")
         return math.prod(shape) * itemsize
 
@@ -233,15 +229,6 @@ class _Reader:
 
     def _unsound(self, what: str) -> ModelFileError:
         return ModelFileError(f"{self.name!r} is not a sound model file: {what}. Save the model anew.")
-
-
-def _wrong_version(name: str, version: int) -> str:
-    if version > FORMAT_VERSION:
-        return (
-            f"{name!r} has format {version}, and this version of mmtfl reads formats up to {FORMAT_VERSION}: "
-            "upgrade mmtfl."
-        )
-    return f"{name!r} has format {version}, which no version of mmtfl has written: it was changed."
 
 
 def _no_constant(name: str) -> Any:

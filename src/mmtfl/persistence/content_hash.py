@@ -64,8 +64,8 @@ def _add_array(digest: Any, array: np.ndarray) -> None:
     digest.update(f"{array.dtype.str}{array.shape};".encode())
     if array.dtype == object:
         _add(digest, array.tolist())
-    elif array.ndim == 0 or array.flags.c_contiguous:
-        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     else:
-        for first in range(0, len(array), _ROWS):
-            digest.update(np.ascontiguousarray(array[first : first + _ROWS]).reshape(-1).view(np.uint8).data)
+        whole = array.ndim == 0 or array.flags.c_contiguous
+        parts = [array] if whole else (array[i : i + _ROWS] for i in range(0, len(array), _ROWS))
+        for part in parts:
+            digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)

@@ -6,6 +6,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,23 +54,14 @@ def write_whole(
         os.replace(beside, place)
     finally:
         beside.unlink(missing_ok=True)
-    _sync_folder(place.parent)
+    with suppress(OSError):  # the folder too where the system can, so that the name survives a power cut
+        descriptor = os.open(place.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write text in UTF-8 atomically."""
     write_whole(path, [text.encode("utf-8")])
-
-
-def _sync_folder(folder: Path) -> None:
-    """Sync a folder where the system can, so that a new name in it survives a power cut."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)

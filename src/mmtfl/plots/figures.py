@@ -1,19 +1,150 @@
-"""Axes to draw on, and colours that colour-blind readers tell apart, each with its line style."""
+"""What the pictures share: a fitted model as arrays, axes, colours and labels.
+
+Colour-blind readers tell the colours apart. Labels are plain text of bounded length that does not overlap, in
+fonts that have it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.errors import require
+from mmtfl.estimators.base import TaskModel
+from mmtfl.estimators.inputs import matrix_values, n_dimensions, take_task_column
+from mmtfl.estimators.usage import KINDS, feature_use
+from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.scaling import column_spread, target_spread
 
 # Okabe and Ito's palette without yellow and sky blue, which are too pale for lines on white
 BLUE, VERMILLION, GREEN, ORANGE, PURPLE = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7"
 COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE)
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
 GREY = "#9A9A9A"
+SMALL = 8  # points: the least that reads well in print
+POINTS = 72.0  # of an inch
+_LETTER = 0.62 * SMALL  # width of a character in points
+# fonts of boxes, and fonts whose characters are not where Unicode has them
+_NOT_FOR_TEXT = ("Last Resort", "STIXNonUnicode", "STIXSize", "cm")
+_GAPS = (5.0, 16.0)  # points between a point and its label; at the second, a line joins them
+# the sides of a point on which its label may stand: right, left, above, below, then the diagonals
+_SIDES = (
+    (1, 0, "left", "center"),
+    (-1, 0, "right", "center"),
+    (0, 1, "center", "bottom"),
+    (0, -1, "center", "top"),
+    (1, 1, "left", "bottom"),
+    (-1, 1, "right", "bottom"),
+    (1, -1, "left", "top"),
+    (-1, -1, "right", "top"),
+)
+_SIZES = {
+    "c": "c, the part common to all tasks",
+    "size": "size of the coefficients (sum over tasks)",
+}
+
+
+# -- a fitted model ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A fitted model as arrays.
+
+    Attributes
+    ----------
+    A : ndarray of shape (n_features, n_tasks)
+        Coefficients.
+    features, tasks : ndarray
+        Names of the features, labels of the tasks.
+    counts : ndarray of shape (n_tasks,)
+        Which tasks count as users of a feature: all but those that the model sets apart.
+    n_using : ndarray of shape (n_features,)
+        How many of these tasks use each feature.
+    kind : ndarray of shape (n_features,)
+        Position of each feature's kind in the KINDS of the summary.
+    size : ndarray of shape (n_features,)
+        How large each feature is, as the model's summary has it; of two parts, the sum.
+    size_label : str
+        What the size is, in words.
+    """
+
+    A: np.ndarray
+    features: np.ndarray
+    tasks: np.ndarray
+    counts: np.ndarray
+    n_using: np.ndarray
+    kind: np.ndarray
+    size: np.ndarray
+    size_label: str
+
+    @property
+    def uses(self) -> np.ndarray:
+        """Which feature is used by which task, (n_features, n_tasks)."""
+        return self.A != 0.0
+
+
+def learned(model: Any) -> Learned:
+    """Read a fitted model; a search is read through the model it chose."""
+    model = fitted(model)
+    names = np.array(model._feature_names(), dtype=object)
+    use = feature_use(model)
+    kind = np.array([KINDS.index(word) for word in use.kind.tolist()])
+    sizes = model._sizes()
+    size = np.sum(list(sizes.values()), axis=0)
+    label = _SIZES.get(" + ".join(sizes), f"size of the {' + '.join(sizes)} parts")
+    if "c" in sizes and getattr(model, "best_k_", getattr(model, "k", None)) == np.inf:
+        # tasks are fitted apart, and c is one for every feature that is kept
+        size, label = np.linalg.norm(model.coef_, axis=0), "size of the coefficients (norm over tasks)"
+    return Learned(model.coef_.T, names, model.tasks_, model._counted(), use.n_tasks, kind, size, label)
+
+
+def fitted(model: Any) -> TaskModel:
+    """The fitted model of mmtfl in a search, or the model itself; anything else is refused."""
+    inner = model
+    while not isinstance(inner, TaskModel) and hasattr(inner, "best_estimator_"):
+        inner = inner.best_estimator_
+    if not isinstance(inner, TaskModel):
+        if hasattr(inner, "estimator"):
+            check_is_fitted(inner)
+        raise TypeError(
+            f"{type(model).__name__} is not a model of mmtfl: pass an MMTFL, Dirty, Robust, LowRank, Capped "
+            "or SingleTask model, fitted (of a pipeline, its last step: pipeline[-1])."
+        )
+    check_is_fitted(inner)
+    return inner
+
+
+def spreads(model: Any, X: Any, y: Any = None, task: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """Standard deviation of each feature over all rows, and of each task's target (one without y)."""
+    model = fitted(model)
+    if y is None:
+        X = model._read_design(take_task_column(X, task, model.task_column)[0], reset=False)[0]
+        return column_spread(Tasks.from_rows(X, np.zeros(X.shape[0]))), np.ones(len(model.tasks_))
+    X, _, labels = model._locate(X, task)
+    if n_dimensions(y) == 2 and labels is None:
+        data = Tasks.from_shared(X, matrix_values(y), labels=model.tasks_)
+    else:
+        data = Tasks.from_rows(X, np.asarray(y, dtype=float).ravel(), labels)
+    if labels is None:
+        return column_spread(data), target_spread(data)
+    found = dict(zip(data.labels.tolist(), target_spread(data).tolist(), strict=True))
+    missing = [label for label in model.tasks_.tolist() if label not in found]
+    if missing:
+        raise ValueError(
+            f"Task {missing[0]!r} has no rows here, so the spread of its target is not known: pass rows of "
+            f"all {len(model.tasks_)} tasks, or leave y out."
+        )
+    return column_spread(data), np.array([found[label] for label in model.tasks_.tolist()])
+
+
+# -- axes and colours ----------------------------------------------------------------------------------------
 
 
 def axes_for(ax: Any, figsize: tuple[float, float]) -> Any:
@@ -48,18 +179,10 @@ def whole_numbers(most: int = 9) -> Any:
     return ticker.MaxNLocator(nbins=most, integer=True, min_n_ticks=1)
 
 
-@dataclass(frozen=True)
-class Style:
-    """How one curve is drawn: no two of the first ten share both colour and line style."""
-
-    colour: str
-    line: Any
-
-    @classmethod
-    def of(cls, i: int) -> Style:
-        """The style of the i-th curve; the second round of colours has other line styles."""
-        n = len(COLOURS)
-        return cls(COLOURS[i % n], LINES[(i + i // n) % n])
+def line_style(i: int) -> dict[str, Any]:
+    """How the i-th curve is drawn: no two of the first ten share both colour and line style."""
+    n = len(COLOURS)
+    return {"color": COLOURS[i % n], "linestyle": LINES[(i + i // n) % n]}
 
 
 def ink() -> str:
@@ -76,3 +199,179 @@ def sharing_colours() -> Any:
     colours = require("matplotlib.colors", "plots")
     places = np.concatenate([np.linspace(0.0, 0.42, 128), np.linspace(0.58, 1.0, 128)])
     return colours.ListedColormap(whole(places), name="sharing").with_extremes(bad="white")
+
+
+# -- text ----------------------------------------------------------------------------------------------------
+
+
+def plain(*texts: str) -> dict[str, Any]:
+    """Options that draw texts as they are: "$x" is no formula, and every character has a font."""
+    return {"parse_math": False, "usetex": False, "family": font_families("".join(texts))}
+
+
+def shown(name: Any, width: int = 24) -> str:
+    """A name on one line of at most `width` characters, cut in the middle, where names differ least."""
+    text = " ".join(str(name).split())
+    letters = [_drawable(letter) if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text]
+    if sum(map(len, letters)) <= width:
+        return "".join(letters)
+    end = (width - 1) // 3
+    return f"{_fitting(letters, width - 1 - end)}\N{HORIZONTAL ELLIPSIS}{_fitting(letters[::-1], end, -1)}"
+
+
+def _fitting(letters: list[str], width: int, step: int = 1) -> str:
+    """The first characters that fit, written forwards or backwards; an escaped character is not cut."""
+    ends = np.cumsum([len(letter) for letter in letters])
+    return "".join(letters[: int(np.searchsorted(ends, width, side="right"))][::step])
+
+
+def task_name(label: Any, width: int = 24) -> str:
+    """The label of a task as a title: "task 3" where the label is a number."""
+    return shown(label if isinstance(label, str) else f"task {label}", width)
+
+
+# -- names of axes, rows and columns -------------------------------------------------------------------------
+
+
+def axes_points(ax: Any) -> tuple[float, float]:
+    """Width and height of the axes in points, as they are before the layout gives room to labels."""
+    box = ax.get_window_extent()
+    return box.width * POINTS / ax.figure.dpi, box.height * POINTS / ax.figure.dpi
+
+
+def name_width(ax: Any) -> int:
+    """Characters that a name beside the axes may have: fewer beside small axes."""
+    return int(np.clip(axes_points(ax)[0] / POINTS * 6.0, 8, 24))
+
+
+def _thinned(n: int, room: float) -> np.ndarray:
+    """Positions of the labels that fit into `room` points: all n, or every m-th."""
+    fit = max(int(room / (1.25 * SMALL)), 1)
+    return np.arange(0, n, max(-(-n // fit), 1))
+
+
+def name_rows(ax: Any, names: np.ndarray, room: float, *, width: int = 24) -> None:
+    """Label the rows of an image, one name every few rows where not all fit."""
+    at = _thinned(len(names), room)
+    texts = [shown(names[j], width) for j in at]
+    ax.set_yticks(at, texts, fontsize=SMALL, **plain(*texts))
+
+
+def upright_length(names: np.ndarray, room: float) -> float:
+    """Points that names of columns take when upright; zero where they fit side by side."""
+    longest = max((len(shown(name, 16)) for name in names), default=0)
+    return 0.0 if len(names) * (longest + 2) * _LETTER < room else longest * _LETTER
+
+
+def name_columns(ax: Any, names: np.ndarray, room: float) -> None:
+    """Label the columns of an image: flat where the names fit, else upright."""
+    texts = [shown(name, 16) for name in names]
+    upright = upright_length(names, room) > 0.0
+    at = _thinned(len(texts), room) if upright else np.arange(len(texts))
+    rotation = 90 if upright else 0
+    ax.set_xticks(at, [texts[t] for t in at], rotation=rotation, fontsize=SMALL, **plain(*texts))
+
+
+def note(ax: Any, lines: Iterable[str]) -> None:
+    """Write lines above the axes, at the left."""
+    text = "\n".join(lines)
+    ax.set_title(text, loc="left", fontsize=SMALL + 1, **plain(text))
+
+
+def legend(ax: Any, entries: Sequence[tuple[Any, str]], **options: Any) -> Any:
+    """Draw a legend at the right of the axes for pairs of artist and name, names as plain text."""
+    handles = [handle for handle, _ in entries]
+    looks = {"fontsize": SMALL, "title_fontsize": SMALL, "frameon": False, "borderaxespad": 0.2}
+    place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+    # matplotlib leaves out what it takes for a private label, such as "_x": names come in afterwards
+    made = ax.legend(handles, [str(i) for i in range(len(handles))], **{**looks, **place, **options})
+    for text, (_, name) in zip(made.get_texts(), entries, strict=True):
+        text.set(text=name, **plain(name))
+    return made
+
+
+# -- names beside points -------------------------------------------------------------------------------------
+
+
+def label_points(
+    ax: Any, points: np.ndarray, names: Sequence[Any], chosen: Sequence[int], *, width: int = 24
+) -> list[Any]:
+    """Name the chosen ones of points (n, 2), in the order given, where no name or point is in the way.
+
+    A name without a free place beside its point is left out.
+    """
+    ax.figure.draw_without_rendering()  # where things are is known once the layout has run
+    inside = ax.get_window_extent()
+    dots, scale = ax.transData.transform(points), ax.figure.dpi / POINTS
+    obstacles = dots
+    taken: list[Any] = []
+    made: list[Any] = []
+    for j in chosen:
+        name = shown(names[j], width)
+        for gap, (right, up, ha, va) in product(_GAPS, _SIDES):
+            offset = {"xytext": (gap * right, gap * up), "textcoords": "offset points"}
+            text = ax.annotate(name, points[j], **offset, ha=ha, va=va, fontsize=SMALL, **plain(name))
+            text.set_in_layout(False)
+            box = text.get_window_extent().padded(2.0)
+            fits = np.all(box.min >= inside.min) and np.all(box.max <= inside.max)
+            step = scale * gap * np.array([right, up])
+            line = dots[j] + np.linspace(0.3, 1.0, 8)[:, None] * step if gap > _GAPS[0] else dots[:0]
+            crossed = any(box.overlaps(other) or np.any(_within(line, other)) for other in taken)
+            if fits and not crossed and not np.any(_within(obstacles, box)):
+                taken.append(box)
+                made.append(text)
+                obstacles = np.vstack([obstacles, line])
+                if len(line):
+                    look = {"arrowstyle": "-", "linewidth": 0.5, "color": ink(), "shrinkA": 0, "shrinkB": 2}
+                    ax.annotate("", points[j], **offset, arrowprops=look).set_in_layout(False)
+                break
+            text.remove()
+    return made
+
+
+def _within(dots: np.ndarray, box: Any) -> np.ndarray:
+    """Which of some points, in pixels, are in a box."""
+    return np.all((dots >= box.min) & (dots <= box.max), axis=1)
+
+
+# -- fonts ---------------------------------------------------------------------------------------------------
+
+
+def _drawable(letter: str) -> str:
+    r"""A character, or its number such as ``\u4e2d`` where no installed font can draw it."""
+    if ord(letter) < 128 or _in_usual_fonts(letter) or _other_font(letter) is not None:
+        return letter
+    return f"\\u{ord(letter):04x}" if ord(letter) < 0x10000 else f"\\U{ord(letter):08x}"
+
+
+def font_families(text: str) -> list[str]:
+    """Font families for a text: the usual ones, then installed ones that have the other characters."""
+    others = (_other_font(letter) for letter in text if ord(letter) >= 128 and not _in_usual_fonts(letter))
+    usual = require("matplotlib", "plots").rcParams["font.family"]
+    return [*usual, *dict.fromkeys(name for name in others if name is not None)]
+
+
+def _in_usual_fonts(letter: str) -> bool:
+    manager = require("matplotlib.font_manager", "plots")
+    usual = manager.findfont(manager.FontProperties())
+    return ord(letter) in _characters_of(usual)
+
+
+@lru_cache(maxsize=4096)
+def _other_font(letter: str) -> str | None:
+    """The first installed font that has a character, plain styles first."""
+    manager = require("matplotlib.font_manager", "plots")
+    entries = [entry for entry in manager.fontManager.ttflist if not entry.name.startswith(_NOT_FOR_TEXT)]
+    entries.sort(key=lambda entry: (entry.style != "normal", entry.weight != 400, entry.name))
+    return next((entry.name for entry in entries if ord(letter) in _characters_of(entry.fname)), None)
+
+
+@cache
+def _characters_of(path: str) -> Any:
+    """Unicode numbers of the characters that a font file has; none if the font cannot be scaled."""
+    font = require("matplotlib.ft2font", "plots")
+    try:
+        found = font.FT2Font(path)
+    except (OSError, RuntimeError):
+        return frozenset()
+    return frozenset(found.get_charmap()) if found.scalable else frozenset()

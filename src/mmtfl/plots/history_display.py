@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.capped import CappedModel
-from mmtfl.plots.figures import BLUE, axes_for, whole_numbers
-from mmtfl.plots.fitted_parts import fitted
-from mmtfl.plots.text_labels import note
+from mmtfl.estimators.two_strengths import CappedModel
+from mmtfl.plots.figures import BLUE, axes_for, fitted, note, whole_numbers
 
 __all__ = ["HistoryDisplay"]
 
@@ -32,6 +31,7 @@ def above_last(history: np.ndarray) -> np.ndarray:
     return np.where(distance > _ROUNDING * np.abs(history), distance, 0.0)
 
 
+@dataclass(eq=False, repr=False)
 class HistoryDisplay:
     """Distance of the objective to the value reached, after each pass, on a log scale.
 
@@ -66,10 +66,10 @@ class HistoryDisplay:
     'log'
     """
 
-    def __init__(self, history: np.ndarray, *, step: str = "pass", violation: float | None = None):
-        self.history = np.asarray(history, dtype=float)
-        self.step = step
-        self.violation = violation
+    history: np.ndarray
+    _: KW_ONLY
+    step: str = "pass"
+    violation: float | None = None
 
     @classmethod
     def from_estimator(cls, model: Any, *, ax: Any = None) -> HistoryDisplay:
@@ -106,13 +106,14 @@ class HistoryDisplay:
         """
         ax = axes_for(ax, (6.0, 3.5))
         self.ax_, self.figure_ = ax, ax.figure
-        distance = above_last(self.history)
+        history = np.asarray(self.history, dtype=float)
+        distance = above_last(history)
         ahead = np.flatnonzero(distance)
         marker = "o" if len(ahead) <= _MANY else None
         (self.line_,) = ax.plot(ahead + 1, distance[ahead], color=BLUE, marker=marker, markersize=4)
         if len(ahead):
             ax.set_yscale("log")
-        n = len(self.history)
+        n = len(history)
         ax.set(
             xlabel="pass over the data" if self.step == "pass" else self.step,
             ylabel="objective above its last value",
@@ -121,9 +122,8 @@ class HistoryDisplay:
         ax.xaxis.set_major_locator(whole_numbers())
         ax.grid(alpha=0.3)
         spent = f"{n} {self.step}" + ("" if n == 1 else "es" if self.step.endswith("s") else "s")
-        lines = [f"objective {self.history[-1]:.6g} after {spent}"]
+        lines = [f"objective {history[-1]:.6g} after {spent}"]
         lines += [] if self.violation is None else [f"violation {self.violation:.1e}"]
-        note(
-            ax, lines if ahead.size else [*lines, f"flat: the first {self.step} reached it, but for rounding"]
-        )
+        lines += [] if ahead.size else [f"flat: the first {self.step} reached it, but for rounding"]
+        note(ax, lines)
         return self

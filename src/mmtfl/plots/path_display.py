@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mmtfl.errors import require
-from mmtfl.plots.figures import BLUE, GREY, Style, ink, panels_for, whole_numbers
-from mmtfl.plots.fitted_parts import fitted
-from mmtfl.plots.text_labels import legend, name_width, note, shown
+from mmtfl.plots.figures import (
+    BLUE,
+    GREY,
+    fitted,
+    ink,
+    legend,
+    line_style,
+    name_width,
+    note,
+    panels_for,
+    shown,
+    whole_numbers,
+)
 
 __all__ = ["PathDisplay"]
 
 
+@dataclass(eq=False, repr=False)
 class PathDisplay:
     """Sizes of the features' coefficients, and the number of features kept, against alpha.
 
@@ -57,20 +68,12 @@ class PathDisplay:
     (20, 8)
     """
 
-    def __init__(
-        self,
-        alphas: np.ndarray,
-        sizes: np.ndarray,
-        *,
-        features: np.ndarray,
-        alpha: float | None = None,
-        scaled: str = "",
-    ):
-        self.alphas = alphas
-        self.sizes = sizes
-        self.features = features
-        self.alpha = alpha
-        self.scaled = scaled
+    alphas: np.ndarray
+    sizes: np.ndarray
+    _: KW_ONLY
+    features: np.ndarray
+    alpha: float | None = None
+    scaled: str = ""
 
     @classmethod
     def from_estimator(cls, model: Any, *, n_labels: int = 8, ax: Any = None) -> PathDisplay:
@@ -164,8 +167,14 @@ class PathDisplay:
         upper, lower = self.axes_
         self.ax_, self.figure_ = upper, upper.figure
         named = self._largest(n_labels)
-        self._draw_others(np.setdiff1d(np.flatnonzero(self.sizes.any(axis=0)), named))
-        self.lines_ = [self._draw_named(i, j) for i, j in enumerate(named)]
+        others = np.setdiff1d(np.flatnonzero(self.sizes.any(axis=0)), named)
+        curves = [np.column_stack([self.alphas, self.sizes[:, j]]) for j in others]
+        look = {"colors": GREY, "linewidths": 0.6, "alpha": 0.7, "rasterized": len(others) > 500}
+        upper.add_collection(require("matplotlib.collections", "plots").LineCollection(curves, **look))
+        self.lines_ = [
+            upper.plot(self.alphas, self.sizes[:, j], **line_style(i), linewidth=1.6)[0]
+            for i, j in enumerate(named)
+        ]
         lower.step(self.alphas, np.count_nonzero(self.sizes, axis=1), where="mid", color=BLUE)
         for one in self.axes_:
             one.set_xscale("log")
@@ -195,14 +204,3 @@ class PathDisplay:
         overall = self.sizes.max(axis=0)
         order = np.lexsort((self.features.astype(str), -overall, -here))
         return order[overall[order] > 0.0][:most]
-
-    def _draw_named(self, i: int, j: int) -> Any:
-        style = Style.of(i)
-        look = {"color": style.colour, "linestyle": style.line, "linewidth": 1.6}
-        return self.ax_.plot(self.alphas, self.sizes[:, j], **look)[0]
-
-    def _draw_others(self, others: np.ndarray) -> None:
-        collections = require("matplotlib.collections", "plots")
-        curves = [np.column_stack([self.alphas, self.sizes[:, j]]) for j in others]
-        look = {"colors": GREY, "linewidths": 0.6, "alpha": 0.7, "rasterized": len(others) > 500}
-        self.ax_.add_collection(collections.LineCollection(curves, **look))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,7 @@ from scipy.special import expit
 from sklearn.base import is_classifier
 
 from mmtfl.estimators.inputs import matrix_values, take_task_column
-from mmtfl.plots.figures import BLUE, ORANGE, ink, panels_for, whole_numbers
-from mmtfl.plots.fitted_parts import fitted
-from mmtfl.plots.text_labels import SMALL, legend, plain, shown, task_name
+from mmtfl.plots import figures
 from mmtfl.tasks.checks import check_length
 from mmtfl.tasks.wording import count
 
@@ -23,6 +22,7 @@ _ALIKE = 4.0  # ranges of targets that differ by less share their limits
 _BINS = np.linspace(0.0, 1.0, 21)
 
 
+@dataclass(eq=False, repr=False)
 class PredictionDisplay:
     """Predicted against observed values, in one panel per task; all tasks in one if they are many.
 
@@ -62,18 +62,11 @@ class PredictionDisplay:
     4
     """
 
-    def __init__(
-        self,
-        y_true: np.ndarray,
-        y_pred: np.ndarray,
-        *,
-        task: np.ndarray,
-        classes: tuple[Any, Any] | None = None,
-    ):
-        self.y_true = y_true
-        self.y_pred = y_pred
-        self.task = task
-        self.classes = classes
+    y_true: np.ndarray
+    y_pred: np.ndarray
+    _: KW_ONLY
+    task: np.ndarray
+    classes: tuple[Any, Any] | None = None
 
     @classmethod
     def from_estimator(
@@ -101,7 +94,7 @@ class PredictionDisplay:
         display : PredictionDisplay
             Drawn.
         """
-        inner = fitted(model)
+        inner = figures.fitted(model)
         if is_classifier(inner):
             y_pred, classes = expit(inner.decision_function(X, task=task)), inner.classes_.tolist()
         else:
@@ -176,7 +169,7 @@ class PredictionDisplay:
         n_columns = 2 if n == 4 else min(n, 3)
         n_rows = -(-n // n_columns)
         figsize = (max(1.95 * n_columns + 0.6, 4.5), max(2.1 * n_rows + 0.6, 3.6 if n == 1 else 2.8))
-        panels = panels_for(ax, (n_rows, n_columns), figsize)
+        panels = figures.panels_for(ax, (n_rows, n_columns), figsize)
         self.axes_ = panels.ravel()[:n]
         for spare in panels.ravel()[n:]:
             spare.remove()
@@ -186,13 +179,13 @@ class PredictionDisplay:
             across, up = "observed", "predicted"
         else:
             self._draw_probabilities(len(labels), n_columns)
-            across, up = f"probability of {shown(self.classes[1], 16)}", "rows"
+            across, up = f"probability of {figures.shown(self.classes[1], 16)}", "rows"
         for i, panel in enumerate(self.axes_):
-            panel.tick_params(labelsize=SMALL)
+            panel.tick_params(labelsize=figures.SMALL)
             if i + n_columns >= n:
-                panel.set_xlabel(across, **plain(across))
+                panel.set_xlabel(across, **figures.plain(across))
             if i % n_columns == 0:
-                panel.set_ylabel(up, **plain(up))
+                panel.set_ylabel(up, **figures.plain(up))
         return self
 
     # -- regression ------------------------------------------------------------------------------------------
@@ -208,22 +201,24 @@ class PredictionDisplay:
         if not differ:
             limits = [(min(low for low, _ in limits), max(high for _, high in limits))] * len(limits)
         for panel, label, part, limit in zip(self.axes_, self.labels_, rows, limits, strict=True):
-            panel.plot(limit, limit, color=ink(), linewidth=0.8, linestyle="--", zorder=1)
+            panel.plot(limit, limit, color=figures.ink(), linewidth=0.8, linestyle="--", zorder=1)
             if len(part) > _CROWDED:
                 look = {"gridsize": 40, "mincnt": 1, "bins": "log", "cmap": "cividis_r", "linewidths": 0.1}
                 panel.hexbin(y_true[part], y_pred[part], extent=(*limit, *limit), **look)
             else:
                 see = float(np.clip(60.0 / np.sqrt(max(len(part), 1)) / 6.0, 0.25, 0.8))
-                panel.scatter(y_true[part], y_pred[part], s=9, color=BLUE, alpha=see, linewidths=0, zorder=2)
+                panel.scatter(
+                    y_true[part], y_pred[part], s=9, color=figures.BLUE, alpha=see, linewidths=0, zorder=2
+                )
             panel.set(xlim=limit, ylim=limit, aspect="equal")
             if pooled:
                 lines = [f"{count(n_tasks, 'task')}, {count(len(part), 'row')}"]
                 lines += ["in s.d. of each task's observed values"] if differ else []
             else:
                 fit = r_squared(y_true[part], y_pred[part])
-                lines = [task_name(label, 18), *([] if fit is None else [f"R² {fit:.2f}"])]
+                lines = [figures.task_name(label, 18), *([] if fit is None else [f"R² {fit:.2f}"])]
             lines += ["darker: more rows"] if len(part) > _CROWDED else []
-            panel.set_title("\n".join(lines), fontsize=SMALL + 1, **plain(*lines))
+            panel.set_title("\n".join(lines), fontsize=figures.SMALL + 1, **figures.plain(*lines))
 
     def _rows(self, label: Any) -> np.ndarray:
         return np.arange(len(self.task)) if label is None else np.flatnonzero(self.task == label)
@@ -251,18 +246,18 @@ class PredictionDisplay:
             part = self._rows(label)
             is_second = self.y_true[part] == second
             probability = self.y_pred[part]
-            filled = panel.hist(probability[is_second], _BINS, color=ORANGE, edgecolor="none")[2]
-            look = {"histtype": "step", "color": BLUE, "linewidth": 1.4}
+            filled = panel.hist(probability[is_second], _BINS, color=figures.ORANGE, edgecolor="none")[2]
+            look = {"histtype": "step", "color": figures.BLUE, "linewidth": 1.4}
             outline = panel.hist(probability[~is_second], _BINS, **look)[2]
-            panel.axvline(0.5, color=ink(), linewidth=0.8, linestyle="--")
+            panel.axvline(0.5, color=figures.ink(), linewidth=0.8, linestyle="--")
             panel.set_xlim(0.0, 1.0)
-            panel.yaxis.set_major_locator(whole_numbers(5))
+            panel.yaxis.set_major_locator(figures.whole_numbers(5))
             panel.set_xticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
             right = float(np.mean((probability > 0.5) == is_second))
-            name = count(n_tasks, "task") if label is None else task_name(label, 18)
-            panel.set_title(f"{name}\n{right:.0%} right", fontsize=SMALL + 1, **plain(name))
-        entries = [(filled[0], shown(second, 16)), (outline[0], shown(first, 16))]
-        legend(self.axes_[n_columns - 1], entries, title="observed")
+            name = count(n_tasks, "task") if label is None else figures.task_name(label, 18)
+            panel.set_title(f"{name}\n{right:.0%} right", fontsize=figures.SMALL + 1, **figures.plain(name))
+        entries = [(filled[0], figures.shown(second, 16)), (outline[0], figures.shown(first, 16))]
+        figures.legend(self.axes_[n_columns - 1], entries, title="observed")
 
 
 def _stacked(y: Any, y_pred: np.ndarray, task: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.search import TaskSearch
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
-from mmtfl.plots.figures import GREY, Style, axes_for, ink
-from mmtfl.plots.text_labels import legend, name_width, note, shown
+from mmtfl.plots.figures import GREY, axes_for, ink, legend, line_style, name_width, note, shown
 
 __all__ = ["SearchDisplay"]
 
@@ -51,6 +50,7 @@ class Curve:
         return int(np.flatnonzero(self.mean >= self.mean[self.best] - self.error[self.best])[0])
 
 
+@dataclass(eq=False, repr=False)
 class SearchDisplay:
     """Held-out score against the strength, with a band of one standard error over folds.
 
@@ -94,20 +94,12 @@ class SearchDisplay:
     ['(2, 2)', '(2, 1)']
     """
 
-    def __init__(
-        self,
-        curves: list[Curve],
-        *,
-        strength: str = "alpha",
-        told_apart_by: str = "(p, k)",
-        score: str = "minus the loss",
-        relative: bool = False,
-    ):
-        self.curves = curves
-        self.strength = strength
-        self.told_apart_by = told_apart_by
-        self.score = score
-        self.relative = relative
+    curves: list[Curve]
+    _: KW_ONLY
+    strength: str = "alpha"
+    told_apart_by: str = "(p, k)"
+    score: str = "minus the loss"
+    relative: bool = False
 
     @classmethod
     def from_estimator(cls, model: Any, *, relative: bool | None = None, ax: Any = None) -> SearchDisplay:
@@ -131,14 +123,9 @@ class SearchDisplay:
         curves, strength, told_apart_by = search_curves(model)
         if relative is None:
             relative = any(not np.array_equal(curve.strength, curves[0].strength) for curve in curves)
-        display = cls(
-            curves,
-            strength=strength,
-            told_apart_by=told_apart_by,
-            score=_score_name(getattr(model, "scoring", None)),
-            relative=relative,
-        )
-        return display.plot(ax)
+        names = {"strength": strength, "told_apart_by": told_apart_by}
+        score = _score_name(getattr(model, "scoring", None))
+        return cls(curves, **names, score=score, relative=relative).plot(ax)
 
     def plot(self, ax: Any = None) -> SearchDisplay:
         """Draw the curves.
@@ -164,7 +151,7 @@ class SearchDisplay:
         self.bands_: list[Any] = []
         self.marks_: dict[str, Any] = {}
         for i, curve in enumerate(named):
-            self._draw(curve, Style.of(i), depth=2.0 + 0.1 * (len(named) - i))
+            self._draw(curve, line_style(i), depth=2.0 + 0.1 * (len(named) - i))
         ax.set_xscale("log")
         of = f"as a share of the largest for each {self.told_apart_by}" if self.relative else "the strength"
         ax.set(xlabel=f"{self.strength}, {of}", ylabel=f"held-out score: {self.score}")
@@ -175,28 +162,27 @@ class SearchDisplay:
             lines.append(f"in grey: {len(ranked) - _NAMED} more, by {self.told_apart_by}")
         note(ax, lines)
         names = [shown(curve.name, name_width(ax)) for curve in named]
-        entries = list(zip(self.lines_, names, strict=True))
-        legend(
-            ax, [*entries, *((mark, name) for name, mark in self.marks_.items())], title=self.told_apart_by
-        )
+        marks = [(mark, name) for name, mark in self.marks_.items()]
+        legend(ax, [*zip(self.lines_, names, strict=True), *marks], title=self.told_apart_by)
         return self
 
     def _x(self, curve: Curve) -> np.ndarray:
         return curve.strength / curve.strength.max() if self.relative else curve.strength
 
-    def _draw(self, curve: Curve, style: Style, depth: float) -> None:
-        x, colours = self._x(curve), {"color": style.colour, "zorder": depth}
+    def _draw(self, curve: Curve, style: dict[str, Any], depth: float) -> None:
+        x, colour = self._x(curve), style["color"]
         alpha, width = (0.1, 1.2) if curve.chosen is None else (0.25, 1.8)
         low, high = curve.mean - curve.error, curve.mean + curve.error
-        self.bands_.append(self.ax_.fill_between(x, low, high, alpha=alpha, linewidth=0, **colours))
-        self.lines_ += self.ax_.plot(x, curve.mean, linestyle=style.line, linewidth=width, **colours)
+        band = {"alpha": alpha, "linewidth": 0, "color": colour, "zorder": depth}
+        self.bands_.append(self.ax_.fill_between(x, low, high, **band))
+        self.lines_ += self.ax_.plot(x, curve.mean, linewidth=width, **style, zorder=depth)
         if curve.chosen is None:
             return
         marks = {"best score": (curve.best, "D"), "within one s.e.": (curve.one_se, "o")}
         for name, (at, marker) in {**marks, "chosen": (curve.chosen, "o")}.items():
             if name != "chosen" and at == curve.chosen:
                 continue
-            face = style.colour if name == "chosen" else "white"
+            face = colour if name == "chosen" else "white"
             look = {"marker": marker, "markersize": 7, "markerfacecolor": face, "markeredgecolor": ink()}
             (self.marks_[name],) = self.ax_.plot(x[at], curve.mean[at], linestyle="none", zorder=4, **look)
 
@@ -240,20 +226,25 @@ def search_curves(model: Any) -> tuple[list[Curve], str, str]:
     if "task" in table:
         chosen = dict(zip(model.tasks_.tolist(), np.ravel(model.alpha_).tolist(), strict=True))
         return _curves(table, "alpha", table["task"], table["task"], chosen), "alpha", "task"
-    pairs = [_pair(p, "log" if k == 0 else k) for p, k in zip(table["p"], table["k"], strict=True)]
-    chosen = {_pair(model.best_p_, model.best_k_): model.alpha_}
-    return _curves(table, "alpha", np.array(pairs), pairs, chosen), "alpha", "(p, k)"
-
-
-def _pair(p: float, k: float | str) -> str:
-    return f"({p:g}, {k if isinstance(k, str) else format(k, 'g')})"
+    members = [*zip(table["p"], table["k"], strict=True), (model.best_p_, model.best_k_)]
+    *pairs, own = (f"({p:g}, {'log' if k in (0, 'log') else format(k, 'g')})" for p, k in members)
+    return _curves(table, "alpha", np.array(pairs), pairs, {own: model.alpha_}), "alpha", "(p, k)"
 
 
 def _curves(
     table: dict[str, Any], along: str, group: np.ndarray, names: Any, chosen: dict[Any, Any]
 ) -> list[Curve]:
-    """One curve for each value of `group`; `chosen` maps groups to the strength chosen in them."""
-    mean, error = table["mean_test_score"], _standard_error(table)
+    """One curve for each value of `group`; `chosen` maps groups to the strength chosen in them.
+
+    Folds without a finite score do not count in the standard error of a mean.
+    """
+    mean = table["mean_test_score"]
+    folds = np.column_stack([column for name, column in table.items() if name.startswith("split")])
+    n_known = np.count_nonzero(np.isfinite(folds), axis=1)
+    both = np.isfinite(folds) & np.isfinite(mean)[:, None]
+    apart = np.subtract(folds, mean[:, None], out=np.zeros(folds.shape), where=both)
+    variance = np.sum(apart**2, axis=1) / np.maximum(n_known - 1, 1)
+    error = np.sqrt(variance / np.maximum(n_known, 1))
     curves = []
     for value in dict.fromkeys(group.tolist()):
         rows = np.flatnonzero(group == value)
@@ -263,13 +254,3 @@ def _curves(
         place = int(at[0]) if at.size else None
         curves.append(Curve(str(names[rows[0]]), strength, mean[rows], error[rows], place))
     return curves
-
-
-def _standard_error(table: dict[str, Any]) -> np.ndarray:
-    """Standard error over folds of each row's mean score; folds without a finite score do not count."""
-    folds = np.column_stack([column for name, column in table.items() if name.startswith("split")])
-    finite, mean = np.isfinite(folds), table["mean_test_score"][:, None]
-    centred = np.where(finite & np.isfinite(mean), folds - np.where(np.isfinite(mean), mean, 0.0), 0.0)
-    count = np.count_nonzero(finite, axis=1)
-    variance = np.sum(centred**2, axis=1) / np.maximum(count - 1, 1)
-    return np.sqrt(variance / np.maximum(count, 1))

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
 from mmtfl.estimators.usage import KINDS, MEANINGS
-from mmtfl.plots.figures import BLUE, GREEN, VERMILLION, axes_for, whole_numbers
-from mmtfl.plots.fitted_parts import learned
-from mmtfl.plots.text_labels import label_points, legend, name_width, note
+from mmtfl.plots.figures import (
+    BLUE,
+    GREEN,
+    VERMILLION,
+    axes_for,
+    label_points,
+    learned,
+    legend,
+    name_width,
+    note,
+    whole_numbers,
+)
 from mmtfl.tasks.wording import count
 
 __all__ = ["SharedPartDisplay"]
@@ -20,6 +30,7 @@ _CROWDED = 500  # points; beyond, smaller ones that let others shine through
 _WIDTH = 0.3  # of the jitter, to each side of a number of tasks
 
 
+@dataclass(eq=False, repr=False)
 class SharedPartDisplay:
     """The shared part c of each feature against the number of tasks that use it.
 
@@ -64,22 +75,19 @@ class SharedPartDisplay:
     'number of tasks that use the feature (of 4)'
     """
 
-    def __init__(
-        self,
-        size: np.ndarray,
-        n_using: np.ndarray,
-        *,
-        features: np.ndarray,
-        n_tasks: int,
-        size_label: str = "c, the part common to all tasks",
-        kind: np.ndarray | None = None,
-    ):
-        self.size = size
-        self.n_using = n_using
-        self.features = features
-        self.n_tasks = n_tasks
-        self.size_label = size_label
-        self.kind = self._by_number() if kind is None else kind
+    size: np.ndarray
+    n_using: np.ndarray
+    _: KW_ONLY
+    features: np.ndarray
+    n_tasks: int
+    size_label: str = "c, the part common to all tasks"
+    kind: Any = None
+
+    def __post_init__(self) -> None:
+        if self.kind is None:
+            n = self.n_using
+            conditions = [n == 0, n == 1, n == self.n_tasks]
+            self.kind = np.select(conditions, ["none", "single", "shared"], default="partial")
 
     @classmethod
     def from_estimator(cls, model: Any, *, n_labels: int = 10, ax: Any = None) -> SharedPartDisplay:
@@ -152,32 +160,21 @@ class SharedPartDisplay:
         if self.points_:
             could = " that could" if np.any(self.n_using[kinds["shared"]] < self.n_tasks) else ""
             words = {**MEANINGS, "shared": f"{MEANINGS['shared']}{could}"}
-            entries = [
-                (drawn, f"{words[kind]} ({kinds[kind].sum()})") for kind, drawn in self.points_.items()
-            ]
-            legend(ax, entries, title="features")
-        used = np.flatnonzero(self.n_using)
-        top = used[self._by_size(used)][:n_labels]
-        self.labels_ = label_points(
-            ax, np.column_stack([x, self.size]), self.features.tolist(), top.tolist(), width=name_width(ax)
-        )
+            named = [(drawn, f"{words[kind]} ({kinds[kind].sum()})") for kind, drawn in self.points_.items()]
+            legend(ax, named, title="features")
+        top = self._by_size(np.flatnonzero(self.n_using))[:n_labels].tolist()
+        places, names = np.column_stack([x, self.size]), self.features.tolist()
+        self.labels_ = label_points(ax, places, names, top, width=name_width(ax))
         return self
 
-    def _by_number(self) -> np.ndarray:
-        n = self.n_using
-        conditions = [n == 0, n == 1, n == self.n_tasks]
-        return np.select(conditions, ["none", "single", "shared"], default="partial")
-
     def _by_size(self, chosen: np.ndarray) -> np.ndarray:
-        names = self.features[chosen].astype(str)
-        return np.lexsort((names, -self.size[chosen]))
+        return chosen[np.lexsort((self.features[chosen].astype(str), -self.size[chosen]))]
 
     def _aside(self) -> np.ndarray:
         """How far each point is moved: neighbours in size far apart, whatever the order of the features."""
         out = np.zeros(len(self.size))
         for n in np.unique(self.n_using[self.n_using > 0]):
-            column = np.flatnonzero(self.n_using == n)
-            column = column[self._by_size(column)]
+            column = self._by_size(np.flatnonzero(self.n_using == n))
             steps = np.arange(len(column)) * _GOLDEN % 1.0
             out[column] = _WIDTH * np.where(steps < 0.5, 2.0 * steps, 2.0 * steps - 2.0)
         return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -9,19 +10,7 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from sklearn.base import is_classifier
 
 from mmtfl.estimators.usage import KINDS
-from mmtfl.plots.figures import axes_for, sharing_colours
-from mmtfl.plots.fitted_parts import Learned, learned, spreads
-from mmtfl.plots.text_labels import (
-    POINTS,
-    SMALL,
-    axes_points,
-    name_columns,
-    name_rows,
-    name_width,
-    note,
-    plain,
-    upright_length,
-)
+from mmtfl.plots import figures
 from mmtfl.tasks.wording import count
 
 __all__ = ["SharingMapDisplay"]
@@ -36,6 +25,7 @@ _EXACT = 600  # tasks; beyond, turning every branch of the tree the best way tak
 _LABELS_TAKE = 0.3  # share of the axes that names and colour bar take once they are laid out
 
 
+@dataclass(eq=False, repr=False)
 class SharingMapDisplay:
     """Map of which task uses which feature, and how much.
 
@@ -84,22 +74,13 @@ class SharingMapDisplay:
     (['shared', 'partial', 'partial', 'single', 'single', 'single', 'single'], 20)
     """
 
-    def __init__(
-        self,
-        coef: np.ndarray,
-        *,
-        features: np.ndarray,
-        tasks: np.ndarray,
-        kind: np.ndarray,
-        n_features: int,
-        quantity: str = "coefficient",
-    ):
-        self.coef = coef
-        self.features = features
-        self.tasks = tasks
-        self.kind = kind
-        self.n_features = n_features
-        self.quantity = quantity
+    coef: np.ndarray
+    _: KW_ONLY
+    features: np.ndarray
+    tasks: np.ndarray
+    kind: np.ndarray
+    n_features: int
+    quantity: str = "coefficient"
 
     @classmethod
     def from_estimator(
@@ -141,7 +122,7 @@ class SharingMapDisplay:
         """
         if order not in ("structure", "given"):
             raise ValueError(f"order must be 'structure' or 'given', got {order!r}.")
-        read = learned(model)
+        read = figures.learned(model)
         if order == "structure":
             columns = order_tasks(read)
             rows = order_features(read, columns)
@@ -151,7 +132,7 @@ class SharingMapDisplay:
         if X is not None:
             if is_classifier(model):
                 y = None  # classes have no spread: their coefficients are log odds already
-            spread, target = spreads(model, X, y, task)
+            spread, target = figures.spreads(model, X, y, task)
             coef, quantity = coef * spread[:, None] / target, "scaled to s.d. of features"
             if y is not None:
                 quantity += " and targets"
@@ -185,30 +166,32 @@ class SharingMapDisplay:
         n_rows, n_columns = self.coef.shape
         wide = float(np.clip(3.4 + 0.2 * n_columns, 5.5, _WIDEST))
         high = float(np.clip(1.7 + 0.17 * n_rows, 3.2, 8.5))
-        below = upright_length(self.tasks, (1.0 - _LABELS_TAKE) * wide * POINTS) / POINTS
-        ax = axes_for(ax, (wide, high + below))
-        width, height = (float(points) for points in axes_points(ax))
+        below = (
+            figures.upright_length(self.tasks, (1.0 - _LABELS_TAKE) * wide * figures.POINTS) / figures.POINTS
+        )
+        ax = figures.axes_for(ax, (wide, high + below))
+        width, height = (float(points) for points in figures.axes_points(ax))
         self.ax_, self.figure_ = ax, ax.figure
         sizes = np.abs(self.coef[self.coef != 0.0])
         self.limit_ = float(np.quantile(sizes, _ROBUST)) if sizes.size else 1.0
         lines = [self._count_line(), *([self.quantity] if self.quantity != "coefficient" else [])]
         # pixels may be fewer once names and colour bar have their room
-        pixels = (1.0 - _LABELS_TAKE) * ax.figure.dpi / POINTS
+        pixels = (1.0 - _LABELS_TAKE) * ax.figure.dpi / figures.POINTS
         drawn, block = largest_in_blocks(self.coef, int(height * pixels), int(width * pixels))
         if block != (1, 1):
             nouns = zip(block, ("feature", "task"), strict=True)
             what = " by ".join(count(n, noun) for n, noun in nouns if n > 1)
             lines.append(f"each cell stands for {what} and shows the largest coefficient")
         extent = (-0.5, block[1] * drawn.shape[1] - 0.5, max(block[0] * drawn.shape[0], 1) - 0.5, -0.5)
-        colours = {"cmap": sharing_colours(), "vmin": -self.limit_, "vmax": self.limit_}
+        colours = {"cmap": figures.sharing_colours(), "vmin": -self.limit_, "vmax": self.limit_}
         look = {"extent": extent, "aspect": "auto", "interpolation": "none"}
         self.image_ = ax.imshow(np.ma.masked_equal(drawn, 0.0), **colours, **look)
         ax.set(xlim=(-0.5, n_columns - 0.5), ylim=(max(n_rows, 1) - 0.5, -0.5))
-        name_rows(ax, self.features, 0.85 * height, width=name_width(ax))
-        name_columns(ax, self.tasks, (1.0 - _LABELS_TAKE) * width)
+        figures.name_rows(ax, self.features, 0.85 * height, width=figures.name_width(ax))
+        figures.name_columns(ax, self.tasks, (1.0 - _LABELS_TAKE) * width)
         ax.set(xlabel="task", ylabel="feature")
         ax.tick_params(length=2)
-        note(ax, lines)
+        figures.note(ax, lines)
         self._mark_kinds(height)
         if (1.0 - _LABELS_TAKE) * min(width / n_columns, height / max(n_rows, 1)) >= _CELL:
             self._mark_signs()
@@ -237,12 +220,12 @@ class SharingMapDisplay:
             if start:
                 self.ax_.axhline(start - 0.5, color="black", linewidth=0.8)
             middle = start + (n - 1) / 2
-            if (middle - last) * row >= 1.3 * SMALL:  # a thin group next to another is not named
+            if (middle - last) * row >= 1.3 * figures.SMALL:  # a thin group next to another is not named
                 at.append(middle)
                 names.append(f"{n} {self._by_whom(kind)}")
                 last = middle
         side = self.ax_.secondary_yaxis("right")
-        side.set_yticks(at, names, fontsize=SMALL, **plain())
+        side.set_yticks(at, names, fontsize=figures.SMALL, **figures.plain())
         side.tick_params(length=0)
 
     def _by_whom(self, kind: str) -> str:
@@ -264,10 +247,10 @@ class SharingMapDisplay:
     def _draw_colorbar(self, sizes: np.ndarray, height: float) -> Any:
         beyond = bool(np.any(sizes > self.limit_))
         look = {"extend": "both" if beyond else "neither", "aspect": 35, "pad": 0.02}
-        shrink = min(1.0, _LONG * POINTS / height)
+        shrink = min(1.0, _LONG * figures.POINTS / height)
         bar = self.figure_.colorbar(self.image_, ax=self.ax_, shrink=shrink, **look)
-        bar.set_label("coefficient (white: zero)", fontsize=SMALL + 1)
-        bar.ax.tick_params(labelsize=SMALL)
+        bar.set_label("coefficient (white: zero)", fontsize=figures.SMALL + 1)
+        bar.ax.tick_params(labelsize=figures.SMALL)
         return bar
 
 
@@ -287,7 +270,7 @@ def largest_in_blocks(values: np.ndarray, n_rows: int, n_columns: int) -> tuple[
 # -- the order of features and tasks ------------------------------------------------------------------------
 
 
-def order_tasks(model: Learned) -> np.ndarray:
+def order_tasks(model: figures.Learned) -> np.ndarray:
     """Tasks that use features alike side by side; tasks set apart, then tasks without features, at the end.
 
     Starting from sorted labels and names makes the answer that of the model, not of the order of its rows.
@@ -316,7 +299,7 @@ def _by_likeness(A: np.ndarray, tasks: np.ndarray) -> np.ndarray:
     return tasks[leaves[::-1] if weight[-half:].sum() > weight[:half].sum() else leaves]
 
 
-def order_features(model: Learned, tasks: np.ndarray) -> np.ndarray:
+def order_features(model: figures.Learned, tasks: np.ndarray) -> np.ndarray:
     """Used features: of all tasks, of some, of one, then those of tasks set apart alone.
 
     Shared ones have the largest first. The others follow the tasks that use them, by the mean position of

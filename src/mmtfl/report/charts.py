@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mmtfl.plots.history_display import above_last
-from mmtfl.report.search_summary import SearchGrid, SearchSummary
 from mmtfl.report.sentences import number
+from mmtfl.report.summary import SearchGrid, SearchSummary
 
 WIDTH, HEIGHT = 520.0, 270.0
 LEFT, RIGHT, TOP, BOTTOM = 76.0, 14.0, 14.0, 46.0

@@ -19,33 +19,15 @@ from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from mmtfl.estimators import inputs, single_task
 from mmtfl.estimators.classification import MMTFLClassifier
-from mmtfl.estimators.inputs import (
-    locate_tasks,
-    matrix_values,
-    n_dimensions,
-    single_column,
-    take_task_column,
-)
 from mmtfl.estimators.regression import MMTFLRegressor
 from mmtfl.estimators.search import Search, TaskSearch
-from mmtfl.estimators.single_task import (
-    SingleTaskClassifierCV,
-    SingleTaskRegressorCV,
-    SingleTaskSearch,
-    better_of_ridge_and_lasso,
-)
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.model_selection.metrics import per_task_scores
 from mmtfl.model_selection.splitting import TaskKFold
-from mmtfl.report.paired import (
-    HeldOutErrors,
-    Paired,
-    class_errors,
-    errors_by_task,
-    relative_errors,
-    task_spread,
-)
+from mmtfl.report import paired
+from mmtfl.report.paired import HeldOutErrors, Paired
 from mmtfl.report.pooled import Fold, fit_pooled
 from mmtfl.tasks.checks import check_finite_design, check_length, check_task_labels
 
@@ -201,8 +183,17 @@ def evaluate(model: Any, X: Any, y: Any, task: Any = None, *, seen: bool | None 
     classify = is_classifier(inner)
     name, metric, meaning = METRICS[classify]
     fitted = _respond(inner, rows.X, rows.labels)
-    responses, reason, strength = {"own": fitted}, _too_large(rows), _strength(model, rows)
-    if reason is None:
+    n_entries = rows.X.nnz if sparse.issparse(rows.X) else rows.X.shape[0] * rows.X.shape[1]
+    responses, reason, strength = {"own": fitted}, None, "given"
+    if isinstance(model, Search):
+        strength = "tuned" if n_entries <= (MOST_TUNED_CLASSES if classify else MOST_TUNED) else "kept"
+    if n_entries > MOST_ENTRIES:
+        reason = (
+            f"The table has {n_entries / 1e6:.0f} million entries, and fitting three models again on parts "
+            f"of it is done up to {MOST_ENTRIES / 1e6:.0f} million only. "
+            "Give fewer rows to compare models on."
+        )
+    else:
         try:
             responses = _held_out(model, rows, strength)
         except ValueError as error:  # too few rows, a class that is missing: the report goes on without
@@ -210,17 +201,18 @@ def evaluate(model: Any, X: Any, y: Any, task: Any = None, *, seen: bool | None 
     columns = {"fitted": rows.scores(fitted, metric)}
     if reason is None:
         columns |= {who: rows.scores(response, metric) for who, response in responses.items()}
+    overall: tuple[float | None, float | None] = None, None
     if classify:
-        columns |= rows.shares(responses["own"], inner.classes_[1])
+        shares, overall = rows.shares(responses["own"], inner.classes_[1])
+        columns |= shares
     labels, sizes = np.unique(rows.labels, return_counts=True)
     tasks = [
         TaskScores(label, int(n), **{who: scores.get(label) for who, scores in columns.items()})
         for label, n in zip(labels.tolist(), sizes, strict=True)
     ]
-    overall = rows.overall(responses["own"], inner.classes_[1]) if classify else (None, None)
     n_folds, errors = (N_FOLDS, rows.errors(responses, inner)) if reason is None else (None, None)
-    n_rows = len(rows.y)
-    return Evaluation(name, meaning, tasks, n_rows, n_folds, reason, seen, strength, errors, *overall)
+    size = len(rows.y), n_folds
+    return Evaluation(name, meaning, tasks, *size, reason, seen, strength, errors, *overall)
 
 
 # -- rows ----------------------------------------------------------------------------------------------------
@@ -237,13 +229,13 @@ class _Rows:
 
     @classmethod
     def read(cls, model: Any, X: Any, y: Any, task: Any) -> _Rows:
-        X, labels, name = take_task_column(X, task, model.task_column)
+        X, labels, name = inputs.take_task_column(X, task, model.task_column)
         X, names = model._read_design(X, reset=False)
         check_finite_design(X, feature_names=names)
         n_rows = X.shape[0]
         source = np.arange(n_rows)
-        if n_dimensions(y) == 2 and labels is None:
-            values = matrix_values(y)
+        if inputs.n_dimensions(y) == 2 and labels is None:
+            values = inputs.matrix_values(y)
             if values.shape[1] != len(model.tasks_):
                 raise ValueError(
                     f"y has {values.shape[1]} columns, but the model has {len(model.tasks_)} tasks: pass one "
@@ -251,7 +243,7 @@ class _Rows:
                 )
             column, source = np.nonzero(values.T == values.T)  # NaN differs from itself
             return cls(X[source], values[source, column], model.tasks_[column], source)
-        y = single_column(y) if n_dimensions(y) == 2 else np.asarray(y)
+        y = inputs.single_column(y) if inputs.n_dimensions(y) == 2 else np.asarray(y)
         check_length("y", len(y), n_rows)
         if labels is None:
             labels = model.tasks_[model._only_task(n_rows)]
@@ -292,24 +284,20 @@ class _Rows:
         varied = {label for label, n in Counter(label for label, _ in values).items() if n > 1}
         return {label: value for label, value in scores.items() if math.isfinite(value) and label in varied}
 
-    def shares(self, response: np.ndarray, second: Any) -> dict[str, dict[Any, float]]:
-        """How many rows of each task the response gets right, and how many the commoner class."""
+    def shares(
+        self, response: np.ndarray, second: Any
+    ) -> tuple[dict[str, dict[Any, float]], tuple[float, float]]:
+        """How many rows of each task the response gets right, and how many the commoner class; and of all."""
         known = ~np.isnan(response)
         found: dict[str, dict[Any, float]] = {"accuracy": {}, "base_rate": {}}
-        for label in np.unique(self.labels[known]).tolist():
+        sizes = Counter(self.labels[known].tolist())
+        for label in sizes:
             mine = known & (self.labels == label)
             is_second = self.y[mine] == second
             found["accuracy"][label] = float(np.mean((response[mine] > 0) == is_second))
             found["base_rate"][label] = float(max(is_second.mean(), 1.0 - is_second.mean()))
-        return found
-
-    def overall(self, response: np.ndarray, second: Any) -> tuple[float, float]:
-        """The same over the rows of all tasks, each task with its own commoner class."""
-        sizes = Counter(self.labels[~np.isnan(response)].tolist())
-        accuracy, base_rate = self.shares(response, second).values()
-        total = sum(sizes.values())
-        accurate, common = (sum(n * share[t] for t, n in sizes.items()) for share in (accuracy, base_rate))
-        return accurate / total, common / total
+        right, common = (sum(n * share[t] for t, n in sizes.items()) for share in found.values())
+        return found, (right / sizes.total(), common / sizes.total())
 
     def errors(self, responses: dict[str, np.ndarray], model: Any) -> HeldOutErrors:
         """Errors of held-out rows and their tasks, by model."""
@@ -317,47 +305,29 @@ class _Rows:
         known = ~np.isnan(responses["own"])
         task, n_tasks = observation_task[known], len(labels)
         second = (self.y == model.classes_[1])[known] if is_classifier(model) else None
-        rows = {who: self._row_errors(response, known, task, second) for who, response in responses.items()}
+        y = np.asarray(self.y, dtype=float)[known] if second is None else np.empty(0)
+        rows = {
+            who: paired.relative_errors(y, response[known], task, paired.task_spread(y, task))
+            if second is None
+            else paired.class_errors(second, response[known], task)
+            for who, response in responses.items()
+        }
         return HeldOutErrors(
             "r2" if second is None else "auc",
-            {who: errors_by_task(errors, task, n_tasks, second) for who, errors in rows.items()},
+            {who: paired.errors_by_task(errors, task, n_tasks, second) for who, errors in rows.items()},
             np.bincount(task, minlength=n_tasks),
             rows,
             task,
             second,
         )
 
-    def _row_errors(
-        self, response: np.ndarray, known: np.ndarray, task: np.ndarray, second: np.ndarray | None
-    ) -> np.ndarray:
-        if second is not None:
-            return class_errors(second, response[known], task)
-        y = np.asarray(self.y, dtype=float)[known]
-        return relative_errors(y, response[known], task, task_spread(y, task))
-
-
-def _n_entries(X: Any) -> int:
-    return X.nnz if sparse.issparse(X) else X.shape[0] * X.shape[1]
-
-
-def _too_large(rows: _Rows) -> str | None:
-    n_entries = _n_entries(rows.X)
-    if n_entries <= MOST_ENTRIES:
-        return None
-    return (
-        f"The table has {n_entries / 1e6:.0f} million entries, and fitting three models again on parts of it "
-        f"is done up to {MOST_ENTRIES / 1e6:.0f} million only. Give fewer rows to compare models on."
-    )
-
 
 # -- models --------------------------------------------------------------------------------------------------
 
 
-def _respond(model: Any, X: Any, labels: np.ndarray | None) -> np.ndarray:
+def _respond(model: Any, X: Any, labels: np.ndarray) -> np.ndarray:
     """Predictions, or log odds for classes: what the metric scores."""
-    if labels is None:
-        return model._predict_at(X, np.zeros(X.shape[0], dtype=np.intp))
-    return model._predict_at(X, locate_tasks(labels, model.tasks_, unknown=model.unknown_task))
+    return model._predict_at(X, inputs.locate_tasks(labels, model.tasks_, unknown=model.unknown_task))
 
 
 def _held_out(model: Any, rows: _Rows, strength: str) -> dict[str, np.ndarray]:
@@ -365,7 +335,10 @@ def _held_out(model: Any, rows: _Rows, strength: str) -> dict[str, np.ndarray]:
     out = {who: np.full(len(rows.y), np.nan) for who in ("own", *ALTERNATIVES)}
     inner = getattr(model, "best_estimator_", model)
     classify = is_classifier(inner)
-    kept = np.flatnonzero(_in_tasks_of_two_classes(rows)) if classify else np.arange(len(rows.y))
+    kept = np.arange(len(rows.y))
+    if classify:  # rows of tasks in which a model of classes can be fitted
+        several = [label for label in np.unique(rows.labels) if len(set(rows.y[rows.labels == label])) > 1]
+        kept = np.flatnonzero(np.isin(rows.labels, several))
     rows = rows.select(kept)
     unfitted = _searched_again(model) if strength == "tuned" else _with_settings_of(inner)
     with warnings.catch_warnings():
@@ -381,20 +354,6 @@ def _held_out(model: Any, rows: _Rows, strength: str) -> dict[str, np.ndarray]:
             out["separate"][kept[test]] = _respond(_best_single(inner, part, folds), asked.X, asked.labels)
             out["pooled"][kept[test]] = _pooled_response(inner, part, folds, asked)
     return out
-
-
-def _in_tasks_of_two_classes(rows: _Rows) -> np.ndarray:
-    """Rows of tasks in which a model of classes can be fitted."""
-    classes = {label: len(np.unique(rows.y[rows.labels == label])) for label in np.unique(rows.labels)}
-    return np.array([classes[label] > 1 for label in rows.labels])
-
-
-def _strength(model: Any, rows: _Rows) -> str:
-    """What becomes of the strength in a training part: "tuned" again, "kept" as chosen, or as "given"."""
-    if not isinstance(model, Search):
-        return "given"
-    most = MOST_TUNED_CLASSES if is_classifier(model) else MOST_TUNED
-    return "tuned" if _n_entries(rows.X) <= most else "kept"
 
 
 def _searched_again(model: Any) -> Any:
@@ -419,7 +378,7 @@ def _coarse(values: Any, most: int) -> Any:
 
 def _with_settings_of(model: Any) -> Any:
     """An unfitted model at the strengths that this one has; a search is not made again."""
-    if isinstance(model, TaskSearch) and not isinstance(model, SingleTaskSearch):
+    if isinstance(model, TaskSearch) and not isinstance(model, single_task.SingleTaskSearch):
         Member = MMTFLClassifier if is_classifier(model) else MMTFLRegressor
         known = {name: value for name, value in model.get_params().items() if name in Member().get_params()}
         model = Member(**{**known, "p": model.best_p_, "k": model.best_k_, "alpha": model.alpha_})
@@ -428,7 +387,7 @@ def _with_settings_of(model: Any) -> Any:
 
 def _best_single(model: Any, rows: _Rows, folds: list[Fold]) -> Any:
     """The better of ridge and lasso, on each task alone."""
-    Search = SingleTaskClassifierCV if is_classifier(model) else SingleTaskRegressorCV
+    Search = single_task.SingleTaskClassifierCV if is_classifier(model) else single_task.SingleTaskRegressorCV
     names = ("fit_intercept", "standardize", "scale_targets", "on_degenerate_task")
     options = {name: getattr(model, name) for name in names if hasattr(model, name)}
 
@@ -438,23 +397,16 @@ def _best_single(model: Any, rows: _Rows, folds: list[Fold]) -> Any:
         found.fit(rows.X, rows.y, task=rows.labels)
         return found.best_score_, found
 
-    return better_of_ridge_and_lasso(search)
+    return single_task.better_of_ridge_and_lasso(search)
 
 
 def _pooled_response(model: Any, rows: _Rows, folds: list[Fold], asked: _Rows) -> np.ndarray:
     """What one model for all tasks, fitted on some rows, says of others."""
     classify = is_classifier(model)
     labels, observation_task = np.unique(rows.labels, return_inverse=True)
-    pooled = fit_pooled(
-        rows.X,
-        rows.y == model.classes_[1] if classify else rows.y,
-        observation_task,
-        folds,
-        classify=classify,
-        standardize=model.standardize,
-        fit_intercept=model.fit_intercept,
-        # one column of targets is in one unit, several are not
-        scale_tasks=getattr(model, "scale_targets", False) and rows.has_several_targets,
-        n_strengths=12,
-    )
+    y = rows.y == model.classes_[1] if classify else rows.y
+    options = {"classify": classify, "standardize": model.standardize, "fit_intercept": model.fit_intercept}
+    # one column of targets is in one unit, several are not
+    options["scale_tasks"] = getattr(model, "scale_targets", False) and rows.has_several_targets
+    pooled = fit_pooled(rows.X, y, observation_task, folds, **options, n_strengths=12)
     return pooled.decision(asked.X, np.searchsorted(labels, asked.labels))

@@ -1,4 +1,7 @@
-"""The report: one HTML file that needs no other file and allows no other source of scripts or styles."""
+"""The report: one HTML file that needs no other file and allows no other source of scripts or styles.
+
+`make_page` gathers what the template and the script read.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,31 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+import mmtfl
 from mmtfl.errors import require
+from mmtfl.estimators.usage import KINDS, MEANINGS
 from mmtfl.persistence.files import check_target, write_text
-from mmtfl.report.evaluation import evaluate
-from mmtfl.report.page import make_page
-from mmtfl.report.sentences import number
+from mmtfl.plots.figures import learned
+from mmtfl.plots.sharing_map import order_features, order_tasks
+from mmtfl.report import sentences
+from mmtfl.report.charts import grid_chart, history_chart, search_chart
+from mmtfl.report.evaluation import Evaluation, evaluate
+from mmtfl.report.sentences import number, score
+from mmtfl.report.summary import FeatureSummary, ModelSummary, describe
 
 __all__ = ["render_report", "write_report"]
 
+MOST_FEATURES = 2000  # rows of the table and of the map: the page stays small and quick
+STRIP = 150.0  # width of the picture of a task's scores
+SCORES = ("own", "pooled", "separate")
+SCORE_NAMES = {"own": "This model", "pooled": "One pooled model", "separate": "Separate models"}
+TILE_NAMES = {**SCORE_NAMES, "pooled": "One pooled model, own intercept per task"}
+MOST_TARGETS = 4  # that a title names
+STEPS = 32767  # of the coefficients' quantisation, each feature on its own scale
+RUN_NAMES = {"data": "Data file", "sha256": "SHA-256"}  # other keys are names already
+FAVOURS = "These rows chose the strength too, which favours it a little."
 # characters that could end the element or the line that JSON stands in
 _UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
@@ -95,29 +115,33 @@ def render_report(
         The page.
     """
     require("jinja2", "report")
-    evaluation = None if data is None else evaluate(model, *data, seen=_seen(model, source))
-    return _render(make_page(model, evaluation, title=title, source=source))
-
-
-def _seen(model: Any, source: dict[str, Any] | None) -> bool | None:
-    """Whether the rows given are those the model was trained on, as far as their hashes say."""
+    # whether the rows given are those the model was trained on, as far as their hashes say
     trained = (getattr(model, "provenance_", None) or {}).get("sha256")
     given = (source or {}).get("sha256")
-    return None if trained is None or given is None else trained == given
+    seen = None if trained is None or given is None else trained == given
+    evaluation = None if data is None else evaluate(model, *data, seen=seen)
+    return _render(make_page(model, evaluation, title=title, source=source))
 
 
 def _render(page: dict[str, Any]) -> str:
     jinja2, markup = require("jinja2", "report"), require("markupsafe", "report")
     folder = files("mmtfl.report") / "templates"
-    style, script = (_text(folder / name) for name in ("report.css", "report.js"))
+    # browsers hash what they have parsed, with plain line ends
+    style, script, body = (
+        (folder / name).read_text(encoding="utf-8").replace("\r\n", "\n")
+        for name in ("report.css", "report.js", "report.html.j2")
+    )
+    digests = [hashlib.sha256(part.encode("utf-8")).digest() for part in (style, script)]
+    of_style, of_script = (f"'sha256-{base64.b64encode(digest).decode('ascii')}'" for digest in digests)
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    template = environment.from_string(_text(folder / "report.html.j2"))
-    text = template.render(
+    text = environment.from_string(body).render(
         page=page,
         number=number,
-        policy=_policy(style, script),
+        # this style and this script by their hashes, and nothing else
+        policy=f"default-src 'none'; style-src {of_style}; script-src {of_script}; base-uri 'none'; "
+        "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
         style=markup.Markup(style),
         script=markup.Markup(script),
         data=markup.Markup(as_json(page["data"])),
@@ -126,24 +150,245 @@ def _render(page: dict[str, Any]) -> str:
     return text.encode("utf-8", errors="replace").decode("utf-8")
 
 
-def _policy(style: str, script: str) -> str:
-    """The content security policy: this style and this script by their hashes, and nothing else."""
-    return (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; "
-        "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
-    )
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
-
-
-def _text(resource: Any) -> str:
-    # browsers hash what they have parsed, with plain line ends
-    return resource.read_text(encoding="utf-8").replace("\r\n", "\n")
-
-
 def as_json(value: Any) -> str:
     """JSON that can stand inside a script element: no character of it can end the element."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(_UNSAFE)
+
+
+# -- what the page holds -------------------------------------------------------------------------------------
+
+
+def make_page(
+    model: Any, evaluation: Evaluation | None, *, title: str | None, source: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Everything that the template of a fitted model's page needs, by name; numbers are text already."""
+    summary = describe(model)
+    fitted, fitted_name, metric = _fitted_scores(summary, evaluation)
+    low = _strip_start(evaluation)
+    headline, meanings = sentences.search_headline(summary), dict(MEANINGS)
+    if any(f.kind == "shared" and f.n_possible != summary.n_counted for f in summary.features):
+        meanings["shared"] += " that could use them"  # not every task could use every such feature
+    compared = [who for who in SCORES if evaluation is not None and evaluation.mean(who) is not None]
+    return {
+        "title": title or _title_of_table(model) or summary.title,
+        "summary": summary,
+        "evaluation": evaluation,
+        "headline": summary.usage,
+        "verdict": sentences.verdict(evaluation) if evaluation else [headline] if headline else [],
+        "caution": sentences.caution(evaluation) if evaluation else [],
+        "tiles": _tiles(evaluation, compared),
+        "score_name": metric if summary.n_tasks == 1 else f"Median {metric} over tasks",
+        "fitted_name": fitted_name,
+        "fitted_median": score(evaluation.median("fitted")) if evaluation else "",
+        "compared": [SCORE_NAMES[who] for who in compared],
+        "share_names": ["Accuracy", "Base rate"] if evaluation and evaluation.accuracy is not None else [],
+        "strip_axis": [(_place(value, low), score(value)) for value in (low, (1 + low) / 2, 1.0)],
+        "task_rows": _task_rows(summary, evaluation, fitted, compared, low),
+        "feature_rows": [_feature_row(feature) for feature in summary.features[:MOST_FEATURES]],
+        "n_left_out": max(0, summary.n_features - MOST_FEATURES),
+        "kinds": [(kind, summary.counts[kind], meanings[kind]) for kind in KINDS],
+        "choice_title": sentences.choice_title(summary),
+        "how_chosen": sentences.how_chosen(summary),
+        "search_scores": headline and f"{headline} {FAVOURS}" if evaluation else None,
+        "search_chart": search_chart(summary.search) if summary.search else None,
+        "search_grid": grid_chart(summary.search.grid) if summary.search and summary.search.grid else None,
+        "history_chart": history_chart(summary.convergence.history),
+        "model_facts": _model_facts(summary),
+        "run_facts": _run_facts(summary, source),
+        "data": _embedded(model, summary),
+        "version": mmtfl.__version__,
+    }
+
+
+def _title_of_table(model: Any) -> str | None:
+    """Target and task column, as "stay, by hospital", where the model knows its table."""
+    recipe = getattr(model, "recipe_", None)
+    if recipe is None or not recipe.target_columns:
+        return None
+    names = list(recipe.target_columns)
+    if len(names) > MOST_TARGETS:
+        names = [*names[: MOST_TARGETS - 1], f"{len(names) - MOST_TARGETS + 1} more"]
+    targets = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return targets if recipe.task_column is None else f"{targets}, by {recipe.task_column}"
+
+
+# -- predictions ---------------------------------------------------------------------------------------------
+
+
+def _fitted_scores(summary: ModelSummary, evaluation: Evaluation | None) -> tuple[dict[Any, float], str, str]:
+    """Scores of the model as it is, what to call them, and their measure."""
+    if evaluation is not None:
+        known = {task.label: task.fitted for task in evaluation.tasks if task.fitted is not None}
+        name = {True: "on training rows", False: "on these new rows", None: "on these rows"}[evaluation.seen]
+        return known, f"As saved, {name}", evaluation.metric
+    training = summary.provenance.get("training") or {}
+    scores = training.get("scores") or []
+    if len(scores) != summary.n_tasks:
+        return {}, "", ""
+    pairs = zip(summary.tasks, scores, strict=True)
+    metric = {"r2": "R²"}.get(str(training.get("metric")), str(training.get("metric")))
+    return {task.label: s for task, s in pairs if s is not None}, f"{metric} on training rows", metric
+
+
+def _strip_start(evaluation: Evaluation | None) -> float:
+    """Left end of the strips: the worst score, but not so far down that the others lie on one spot."""
+    if evaluation is None:
+        return 0.0
+    every = [s for task in evaluation.tasks for who in SCORES if (s := getattr(task, who)) is not None]
+    worst = min(every, default=0.0)
+    if evaluation.metric == "AUC":
+        return 0.0 if worst < 0.4 else 0.4
+    return 0.0 if worst >= 0 else max(-0.5, -0.25 * np.ceil(-worst / 0.25))
+
+
+def _place(value: float, low: float) -> float:
+    return round(6 + (value - low) / (1 - low) * (STRIP - 12), 1)
+
+
+def _tiles(evaluation: Evaluation | None, compared: list[str]) -> list[dict[str, Any]]:
+    """The median score of each of the models compared, with the width of its bar from 0 to 100."""
+    if evaluation is None or not compared:
+        return []
+    medians = {who: median for who in compared if (median := evaluation.median(who)) is not None}
+    winner = sentences.clear_winner(evaluation)
+    return [
+        {
+            "who": who,
+            "name": TILE_NAMES[who],
+            "score": score(median),
+            "is_best": who == winner,
+            "width": round(100 * min(max(median, 0.0), 1.0), 1),
+        }
+        for who, median in medians.items()
+    ]
+
+
+def _task_rows(
+    summary: ModelSummary, evaluation: Evaluation | None, fitted: Any, compared: list[str], low: float
+) -> list[dict[str, Any]]:
+    """The table of tasks; a mark is a score on the strip, or an arrow where it is off to the left."""
+    scored = {task.label: task for task in evaluation.tasks} if evaluation else {}
+    rows = []
+    for task in summary.tasks:
+        found = scored.get(task.label)
+        scores = {who: getattr(found, who, None) for who in compared}
+        marks = [
+            {"who": who, "x": _place(max(value, low), low), "is_off": value < low}
+            for who, value in scores.items()
+            if value is not None
+        ]
+        rows.append(
+            {
+                "label": str(task.label),
+                "n_rows": number(task.n_rows if evaluation is None else getattr(found, "n_rows", 0)),
+                "n_features": number(task.n_features),
+                "intercept": number(task.intercept),
+                "set_apart": task.set_apart,
+                "scores": [score(value) for value in scores.values()],
+                "shares": [score(getattr(found, name, None)) for name in ("accuracy", "base_rate")],
+                "fitted": score(fitted.get(task.label)),
+                "marks": marks[::-1],  # the model itself is drawn last, on top
+            }
+        )
+    return rows
+
+
+# -- features and facts --------------------------------------------------------------------------------------
+
+
+def _feature_row(f: FeatureSummary) -> dict[str, Any]:
+    """One row of the table of features."""
+    return {
+        "name": f.name,
+        "kind": f.kind,
+        "used_by": f.used_by,
+        "n_tasks": f.n_tasks,
+        "size": number(f.size),
+        "coef": _spread_out(f.mean_coef, f.min_coef, f.max_coef),
+        "per_sd": _spread_out(f.mean_coef_per_sd, f.min_coef_per_sd, f.max_coef_per_sd),
+        "agreement": number(None) if f.agreement is None else f"{f.agreement:.0%}",
+        "supported": f.supported,
+        "frequency": None if f.frequency is None else f"{f.frequency:.0%}",
+    }
+
+
+def _spread_out(mean: float | None, low: float | None, high: float | None) -> str:
+    """A mean with the range around it; the mean alone where all are the same."""
+    return number(mean) if low == high else f"{number(mean)} ({number(low)} to {number(high)})"
+
+
+def _model_facts(summary: ModelSummary) -> list[tuple[str, str]]:
+    facts = [("Model", summary.model)]
+    if summary.member is not None:
+        facts.append(("(p, k)", sentences.pair(summary.member)))
+    for name, value in summary.strengths.items():
+        ends = [number(min(value)), number(max(value))] if isinstance(value, list) else []
+        facts.append((name, f"{' to '.join(ends)}, by task" if ends else number(value)))
+    if summary.classes is not None:
+        first, second = summary.classes
+        facts.append(("Classes", f"{first} and {second} (scores are for the second)"))
+    facts.append(("Put on one scale", " and ".join(summary.scaled_in_fit) or "nothing"))
+    return facts
+
+
+def _run_facts(summary: ModelSummary, source: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """The provenance of the model and of the table given, whatever it has, as lines."""
+    facts = []
+    for key, value in summary.provenance.items():
+        if key == "training":  # scores, shown with the tasks
+            continue
+        if isinstance(value, dict):
+            value = ", ".join(f"{name} {entry}" for name, entry in value.items())
+        elif isinstance(value, list | tuple):
+            value = " x ".join(map(str, value)) if key == "shape" else ", ".join(map(str, value))
+        facts.append((RUN_NAMES.get(key, str(key).capitalize()), str(value)))
+    for key, value in (source or {}).items():
+        facts.append((f"Table of this report: {RUN_NAMES.get(key, str(key)).lower()}", str(value)))
+    return facts
+
+
+# -- what the script reads -----------------------------------------------------------------------------------
+
+
+def _embedded(model: Any, summary: ModelSummary) -> dict[str, Any]:
+    """The matrix and the names as JSON types: 16 bits for a coefficient, each feature on its own scale."""
+    found = learned(model)
+    tasks = order_tasks(found)
+    shown = summary.features[:MOST_FEATURES]
+    place = {feature.position: i for i, feature in enumerate(shown)}
+    features = np.array([j for j in order_features(found, tasks).tolist() if j in place], dtype=np.intp)
+    coef = summary.coef if summary.scaled_coef is None else summary.scaled_coef
+    A = coef.T[features][:, tasks]
+    largest = np.abs(A).max(axis=1, initial=0.0)
+    steps = np.rint(A / np.where(largest > 0, largest, 1.0)[:, None] * STEPS)
+    # a small coefficient is not zero: that is what the map is about
+    steps = np.where((steps == 0) & (A != 0), np.sign(A), steps).astype("<i2")
+    columns = summary.spread
+    targets = getattr(model, "target_scale_", None)
+    nonzero = np.abs(A[A != 0])
+    return {
+        "features": {
+            "name": [feature.name for feature in shown],
+            "size": [_short(feature.size) for feature in shown],
+            "usedBy": [feature.used_by for feature in shown],
+            "agreement": [_short(feature.agreement) for feature in shown],
+        },
+        "tasks": [str(task.label) for task in summary.tasks],
+        "kinds": list(KINDS),
+        "sizeName": summary.size_label,
+        "map": {
+            "features": [place[j] for j in features.tolist()],
+            "tasks": tasks.tolist(),
+            "largest": [_short(value, 6) for value in largest.tolist()],
+            "steps": base64.b64encode(steps.tobytes()).decode("ascii"),
+            "limit": _short(float(np.quantile(nonzero, 0.98))) if nonzero.size else 1.0,
+        },
+        "columnScale": None if columns is None else [_short(columns[j], 6) for j in features.tolist()],
+        "targetScale": None if targets is None else [_short(value, 6) for value in targets.tolist()],
+        "scaled": list(summary.scaled),
+    }
+
+
+def _short(value: Any, digits: int = 4) -> float | None:
+    return None if value is None else float(f"{value:.{digits}g}")

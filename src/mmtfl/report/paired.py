@@ -19,16 +19,6 @@ from scipy.stats import binom, norm, rankdata, wilcoxon
 
 from mmtfl.model_selection.metrics import FEW_ROWS
 
-__all__ = [
-    "HeldOutErrors",
-    "Paired",
-    "class_errors",
-    "errors_by_task",
-    "f1_errors",
-    "relative_errors",
-    "task_spread",
-]
-
 FEWEST_TASKS = 6  # six wins of six have a probability of 1/32 by chance, five of five 1/16
 LEVEL = 0.05
 ROUNDING = 1e-9
@@ -139,7 +129,10 @@ class HeldOutErrors:
         if not kept.any():
             return None
         first, second = (np.asarray(self.tasks[who])[kept] for who in (one, other))
-        gains = self._gains(first, second)
+        # by how much each task is better off: log ratio or difference of the errors
+        gains, is_ratio = second - first, self.measure == "r2"
+        if is_ratio:
+            gains = np.log(np.maximum(second, TINY)) - np.log(np.maximum(first, TINY))
         gain, typical = float(np.median(second - first)), float(np.median(gains))
         found: tuple[int, float | None, float]
         if len(gains) >= FEWEST_TASKS:
@@ -148,10 +141,12 @@ class HeldOutErrors:
             unit, found = "row", self._by_rows(one, other, kept)
         n_units, p_value, sign = found
         clear = p_value is not None and p_value < LEVEL and sign * typical > 0
-        change = math.expm1(-typical) if self._is_ratio else None
+        change = math.expm1(-typical) if is_ratio else None
         outcome = UNCLEAR
         if clear:
-            outcome = _named(sign, self._is_small(gain, change))
+            small = abs(gain) < SMALL_SCORE or (change is not None and abs(change) < SMALL_CHANGE)
+            better, worse = (SLIGHTLY_BETTER, SLIGHTLY_WORSE) if small else (BETTER, WORSE)
+            outcome = better if sign > 0 else worse
         elif np.abs(gains).max() < ROUNDING and (p_value is None or p_value == 1.0):
             outcome = SAME
         elif unit == "task" and self._is_equal(gains):
@@ -162,27 +157,13 @@ class HeldOutErrors:
     def standing(self) -> dict[str, float]:
         """How far each model is behind the average of all in the typical task, smaller is better."""
         kept = np.array([np.asarray(errors)[self.counted] for errors in self.tasks.values()])
-        typical = np.log(np.maximum(kept, TINY)) if self._is_ratio else kept
+        typical = np.log(np.maximum(kept, TINY)) if self.measure == "r2" else kept
         behind = np.median(typical - typical.mean(axis=0), axis=1)
         return dict(zip(self.tasks, behind.tolist(), strict=True))
 
-    @property
-    def _is_ratio(self) -> bool:
-        return self.measure == "r2"
-
-    def _gains(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """By how much each task is better off: log ratio or difference of the errors."""
-        if not self._is_ratio:
-            return second - first
-        low, high = (np.log(np.maximum(errors, TINY)) for errors in (first, second))
-        return high - low
-
-    def _is_small(self, gain: float, change: float | None) -> bool:
-        return abs(gain) < SMALL_SCORE or (change is not None and abs(change) < SMALL_CHANGE)
-
     def _is_equal(self, gains: np.ndarray) -> bool:
         """Whether the 95 % interval of the median gain lies within what counts as equal."""
-        most = math.log1p(EQUAL_CHANGE) if self._is_ratio else EQUAL_SCORE
+        most = math.log1p(EQUAL_CHANGE) if self.measure == "r2" else EQUAL_SCORE
         low, high = _interval_of_median(gains)
         return -most < low and high < most
 
@@ -194,12 +175,6 @@ class HeldOutErrors:
         if self.row_class is None:
             return len(gains), *_signed_rank(gains)
         return len(gains), *_delong(gains, self.observation_task[known], self.row_class[known])
-
-
-def _named(sign: float, small: bool) -> str:
-    if sign > 0:
-        return SLIGHTLY_BETTER if small else BETTER
-    return SLIGHTLY_WORSE if small else WORSE
 
 
 # -- tests ---------------------------------------------------------------------------------------------------

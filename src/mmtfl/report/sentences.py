@@ -10,18 +10,8 @@ from typing import Any
 import numpy as np
 
 from mmtfl.model_selection.metrics import FEW_ROWS
+from mmtfl.report import paired
 from mmtfl.report.evaluation import ALTERNATIVES, Evaluation
-from mmtfl.report.paired import (
-    BETTER,
-    EQUAL,
-    FEWEST_TASKS,
-    SAME,
-    SLIGHTLY_BETTER,
-    SLIGHTLY_WORSE,
-    UNCLEAR,
-    WORSE,
-    Paired,
-)
 from mmtfl.report.summary import ModelSummary
 from mmtfl.tasks.wording import count
 
@@ -59,17 +49,11 @@ def _plain_score(value: float) -> str:
     return f"{value:.2f}" if value > -10 else f"{value:.0f}"
 
 
-def gain(value: float) -> str:
-    """The size of a difference of scores, with as many digits as it needs."""
-    return f"{abs(value):.2f}" if abs(value) >= 0.01 else f"{abs(value):.1g}"
-
-
 def verdict(evaluation: Evaluation) -> list[str]:
     """Which of the models predicts better, by how much, in how many tasks, and what was left out."""
     errors = evaluation.errors
     if errors is None:
         return []
-    left_out = _left_out(evaluation)
     if not errors.counted.any():
         return [f"No task has {FEW_ROWS} held-out rows or more whose target varies: models are not compared."]
     found = {who: beside for who in ALTERNATIVES if (beside := evaluation.against(who)) is not None}
@@ -77,21 +61,26 @@ def verdict(evaluation: Evaluation) -> list[str]:
     lines += [_beside(evaluation.metric, who, beside) for who, beside in found.items()]
     if evaluation.accuracy is not None and evaluation.base_rate is not None:
         lines.append(
-            f"It gets {share(evaluation.accuracy)} of the held-out rows right; saying the commoner class of "
-            f"each task always gets {share(evaluation.base_rate)} right."
+            f"It gets {100.0 * evaluation.accuracy:.1f} % of the held-out rows right; saying the commoner "
+            f"class of each task always gets {100.0 * evaluation.base_rate:.1f} % right."
         )
-    return lines + left_out
+    return lines + _left_out(evaluation, errors)
 
 
-def _headline(evaluation: Evaluation, found: dict[str, Paired]) -> str:
+def _headline(evaluation: Evaluation, found: dict[str, paired.Paired]) -> str:
     """The answer in one sentence, with what favours the model said in it."""
     n_tasks = next(iter(found.values())).n_tasks
     medians = {who: score(evaluation.median(who)) for who in ("own", *found)}
     others = _list([f"{medians[who]} for {ALTERNATIVE_NAMES[who]}" for who in found])
-    metric, over = evaluation.metric, "" if n_tasks == 1 else f" over {count(n_tasks, 'task')}"
-    median = metric if n_tasks == 1 else f"median {metric}"
+    median, over = evaluation.metric, ""
+    if n_tasks > 1:
+        median, over = f"median {median}", f" over {count(n_tasks, 'task')}"
+    clauses = []
+    for outcome, clause in _CLAUSES.items():
+        names = [ALTERNATIVE_NAMES[who] for who, beside in found.items() if beside.outcome == outcome]
+        clauses += [clause.format(_list(names))] if names else []
     return (
-        f"On held-out rows this model{_how_tuned(evaluation)} {_outcomes(found)}: {median} "
+        f"On held-out rows this model{_how_tuned(evaluation)} {_list(clauses)}: {median} "
         f"{medians['own']}{over}, against {others}."
     )
 
@@ -109,23 +98,14 @@ def _how_tuned(evaluation: Evaluation) -> str:
 
 
 _CLAUSES = {  # in the order in which they are said
-    WORSE: "predicts worse than {}",
-    BETTER: "predicts better than {}",
-    SLIGHTLY_WORSE: "predicts slightly worse than {}",
-    SLIGHTLY_BETTER: "predicts slightly better than {}",
-    EQUAL: "predicts about as well as {}",
-    SAME: "predicts the same as {}",
-    UNCLEAR: "cannot be told apart from {}",
+    paired.WORSE: "predicts worse than {}",
+    paired.BETTER: "predicts better than {}",
+    paired.SLIGHTLY_WORSE: "predicts slightly worse than {}",
+    paired.SLIGHTLY_BETTER: "predicts slightly better than {}",
+    paired.EQUAL: "predicts about as well as {}",
+    paired.SAME: "predicts the same as {}",
+    paired.UNCLEAR: "cannot be told apart from {}",
 }
-
-
-def _outcomes(found: dict[str, Paired]) -> str:
-    clauses = []
-    for outcome, clause in _CLAUSES.items():
-        names = [ALTERNATIVE_NAMES[who] for who, beside in found.items() if beside.outcome == outcome]
-        if names:
-            clauses.append(clause.format(_list(names)))
-    return _list(clauses)
 
 
 def _list(names: list[str]) -> str:
@@ -137,18 +117,20 @@ def clear_winner(evaluation: Evaluation) -> str | None:
     models = ("own", *ALTERNATIVES)
     for who in models:
         beside = [evaluation.against(other, who=who) for other in models if other != who]
-        if all(found is not None and found.outcome == BETTER for found in beside):
+        if all(found is not None and found.outcome == paired.BETTER for found in beside):
             return who
     return None
 
 
-def _beside(metric: str, who: str, found: Paired) -> str:
+def _beside(metric: str, who: str, found: paired.Paired) -> str:
     name = ALTERNATIVE_NAMES[who]
-    if found.outcome == SAME:
+    if found.outcome == paired.SAME:
         return f"Beside {name} there is no difference."
     typical = "" if found.n_tasks == 1 else " in the typical task"
     if found.change is None:
-        size = f"its {metric} is {'larger' if found.gain > 0 else 'smaller'} by {gain(found.gain)}{typical}"
+        gain = abs(found.gain)
+        by = f"{gain:.2f}" if gain >= 0.01 else f"{gain:.1g}"  # as many digits as it needs
+        size = f"its {metric} is {'larger' if found.gain > 0 else 'smaller'} by {by}{typical}"
         larger = "larger"
     else:
         size = f"its squared error is {_times(found.change)}{typical}"
@@ -158,10 +140,10 @@ def _beside(metric: str, who: str, found: Paired) -> str:
 
 
 _MEANING = {
-    SLIGHTLY_BETTER: " The difference is small, but more than chance gives.",
-    SLIGHTLY_WORSE: " The difference is small, but more than chance gives.",
-    EQUAL: " Whatever difference there is, it is small.",
-    UNCLEAR: " This is within what chance gives.",
+    paired.SLIGHTLY_BETTER: " The difference is small, but more than chance gives.",
+    paired.SLIGHTLY_WORSE: " The difference is small, but more than chance gives.",
+    paired.EQUAL: " Whatever difference there is, it is small.",
+    paired.UNCLEAR: " This is within what chance gives.",
 }
 
 
@@ -177,29 +159,24 @@ def _times(change: float) -> str:
     return f"{size} % {'larger' if change > 0 else 'smaller'}"
 
 
-def _test(found: Paired) -> str:
+def _test(found: paired.Paired) -> str:
     """What was tested, and how it came out."""
     if found.p_value is None:
-        return f"fewer than {FEWEST_TASKS} tasks cannot tell"
+        return f"fewer than {paired.FEWEST_TASKS} tasks cannot tell"
     p = "p < 0.001" if found.p_value < 0.001 else f"p = {found.p_value:.2g}"
     if found.unit == "task":
         return f"signed-rank test over tasks, {p}"
     rows = number(found.n_units)
-    return f"judged by the {rows} rows, as {FEWEST_TASKS} tasks or more are needed to judge by: {p}"
+    return f"judged by the {rows} rows, as {paired.FEWEST_TASKS} tasks or more are needed to judge by: {p}"
 
 
-def share(value: float) -> str:
-    """A part of the whole in per cent, with a decimal."""
-    return f"{100.0 * value:.1f} %"
-
-
-def _left_out(evaluation: Evaluation) -> list[str]:
+def _left_out(evaluation: Evaluation, errors: paired.HeldOutErrors) -> list[str]:
     """Tasks that the models are not judged by, counted and named."""
-    errors = evaluation.errors
-    assert errors is not None
     labels = np.array([str(task.label) for task in evaluation.tasks], dtype=object)
     no_variation = "whose target does not vary" if evaluation.metric == "R²" else "with one class"
-    alone = errors.too_few & _with_one_class(evaluation)  # never held out, however many rows they have
+    # tasks of one class are never held out, however many rows they have
+    one_class = np.array([task.n_rows >= FEW_ROWS and task.fitted is None for task in evaluation.tasks])
+    alone = errors.too_few & one_class
     parts = [
         f"{count(int(mask.sum()), 'task')} {why} ({_few(labels[mask].tolist())})"
         for mask, why in (
@@ -209,11 +186,6 @@ def _left_out(evaluation: Evaluation) -> list[str]:
         if mask.any()
     ]
     return [f"Left out of this comparison: {_list(parts)}."] if parts else []
-
-
-def _with_one_class(evaluation: Evaluation) -> np.ndarray:
-    """Tasks with rows enough, all of one class."""
-    return np.array([task.n_rows >= FEW_ROWS and task.fitted is None for task in evaluation.tasks])
 
 
 def _few(names: list[str], most: int = 5) -> str:
@@ -307,10 +279,9 @@ def heldout_headline(search: Any) -> str | None:
 
     The command line and the report show the same numbers: those of ``heldout_scores_``.
     """
-    if search.held_out is None:
+    table, folds = search.held_out, count(search.n_folds, "fold")
+    if table is None:
         return None
-    table = search.held_out
-    folds = count(search.n_folds, "fold")
     if "r2" in table:
         return f"Held-out R^2: {_in_words(over_tasks(table['r2'], table['n_rows']))}; {folds}"
     accuracy, base = (over_tasks(table[name], table["n_rows"]).mean for name in ("accuracy", "base_rate"))
@@ -356,12 +327,6 @@ def search_headline(summary: ModelSummary) -> str | None:
     return line + "."
 
 
-def search_beside(summary: ModelSummary) -> str | None:
-    """The same for a report with a table, whose scores are of other folds."""
-    line = search_headline(summary)
-    return line and f"{line} These rows chose the strength too, which favours it a little."
-
-
 def choice_title(summary: ModelSummary) -> str:
     """The question that `how_chosen` answers."""
     if summary.member is None:
@@ -377,7 +342,12 @@ def _chose_member(summary: ModelSummary) -> bool:
 
 def how_chosen(summary: ModelSummary) -> str:
     """How the strength, and (p, k), came about."""
-    strengths = ", ".join(_strength(name, value) for name, value in summary.strengths.items())
+    strengths = ", ".join(
+        f"{name} from {number(min(value))} to {number(max(value))} (each task has its own)"
+        if isinstance(value, list)
+        else f"{name} = {number(value)}"
+        for name, value in summary.strengths.items()
+    )
     search = summary.search
     if search is None:
         return f"The strength was given, not chosen: {strengths}."
@@ -391,17 +361,7 @@ def how_chosen(summary: ModelSummary) -> str:
     return f"By {folds}, {member}{strengths} had {rule} on held-out rows."
 
 
-def _strength(name: str, value: float | list[float]) -> str:
-    if not isinstance(value, list):
-        return f"{name} = {number(value)}"
-    return f"{name} from {number(min(value))} to {number(max(value))} (each task has its own)"
-
-
 def pair(member: tuple[float, float | str]) -> str:
     """(p, k) as it is written."""
-    p, k = member
-    return f"({_plain(p)}, {_plain(k)})"
-
-
-def _plain(value: float | str) -> str:
-    return value if isinstance(value, str) else ("∞" if math.isinf(value) else f"{value:g}")
+    words = [value if isinstance(value, str) else f"{value:g}".replace("inf", "∞") for value in member]
+    return f"({', '.join(words)})"

@@ -10,25 +10,13 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.estimators.usage import KINDS, FeatureUse, Range, feature_use, used_by, used_by_how_many
+from mmtfl.estimators.usage import KINDS, FeatureUse, feature_use, used_by, used_by_how_many
 from mmtfl.persistence.json_values import plain
+from mmtfl.plots.search_display import search_curves
 from mmtfl.report.evaluation import Evaluation, TaskScores, evaluate
-from mmtfl.report.search_summary import SearchCurve, SearchGrid, SearchSummary, describe_search
 from mmtfl.report.support import in_which_tasks, support_sentences
 
-__all__ = [
-    "Convergence",
-    "Evaluation",
-    "FeatureSummary",
-    "ModelSummary",
-    "SearchCurve",
-    "SearchGrid",
-    "SearchSummary",
-    "TaskScores",
-    "TaskSummary",
-    "describe",
-    "evaluate",
-]
+__all__ = ["Evaluation", "ModelSummary", "SearchSummary", "TaskScores", "describe", "evaluate"]
 
 SIZES = {  # how the size of a feature is called in tables, and what it measures
     "c": ("c", "what the tasks share: how large a feature is over all tasks"),
@@ -118,6 +106,64 @@ class Convergence:
     n_iter: int
     max_iter: int
     history: list[float]
+
+
+@dataclass(frozen=True)
+class SearchCurve:
+    """Held-out scores along the strengths tried, for one (p, k) or one task."""
+
+    label: str
+    alphas: list[float]
+    mean: list[float]
+    error: list[float]
+    best: int
+    chosen: int | None
+
+
+@dataclass(frozen=True)
+class SearchGrid:
+    """Mean held-out scores of pairs of strengths: ``mean[i][j]`` at the i-th first and the j-th second."""
+
+    names: tuple[str, str]
+    first: list[float]
+    second: list[float]
+    mean: list[list[float]]
+    chosen: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class SearchSummary:
+    """A search over strengths: its folds, its measure, its candidates and its choice.
+
+    Attributes
+    ----------
+    score_name : str
+        What is measured on held-out rows, in words; larger is better.
+    best_score : float
+        Mean score of the choice.
+    score_without_features : float or None
+        Mean score where the strength leaves only intercepts, if it is among the candidates.
+    n_folds, n_candidates : int
+        How much was tried.
+    selection : str
+        "best", or "one_se": the strongest alpha within a standard error of the best.
+    curves : list of SearchCurve
+        One for each (p, k), or for each task that has a strength of its own; empty with two strengths.
+    grid : SearchGrid or None
+        With two strengths.
+    held_out : dict of lists, or None
+        ``heldout_scores_`` of the model: scores of each task on held-out rows.
+    """
+
+    score_name: str
+    best_score: float
+    score_without_features: float | None
+    n_folds: int
+    n_candidates: int
+    selection: str
+    curves: list[SearchCurve]
+    grid: SearchGrid | None
+    held_out: dict[str, list[Any]] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,34 +298,60 @@ def describe(model: Any) -> ModelSummary:
     """
     check_is_fitted(model)
     fitted = getattr(model, "best_estimator_", model)  # a search around a model has the model inside
-    use, spread, in_fit = feature_use(fitted), fitted._feature_spread(), _scaled_in_fit(fitted)
+    use, spread, member = feature_use(fitted), fitted._feature_spread(), _member(fitted)
+    columns, targets = (getattr(fitted, name, None) for name in ("column_scale_", "target_scale_"))
+    in_fit = tuple(
+        name for name, scale in {"features": columns, "targets": targets}.items() if scale is not None
+    )
+    unit = 1.0 if targets is None else targets[:, None]
+    size_name, size = next(iter(fitted._sizes().items()))
+    if member is not None and member[1] == math.inf:  # c is one for every feature that is kept
+        # the norm on the scale that the penalty saw
+        penalised = fitted.coef_ * (1.0 if columns is None else columns) / unit
+        size_name, size = "norm", np.linalg.norm(penalised, axis=0)
     kind = "classification" if is_classifier(fitted) else "regression"
-    features, inner = _features(fitted, use), type(fitted).__name__
+    features, inner = _features(fitted, use, size), type(fitted).__name__
     n_tasks, n_features = fitted.coef_.shape
+    sizes = [
+        f"{n:,} {noun}{'' if n == 1 else 's'}".replace(",", " ")
+        for n, noun in ((n_tasks, "task"), (n_features, "feature"))
+    ]
+    used = int(np.count_nonzero(use.n_tasks))
+    usage = f"Of {sizes[1]}, {used} {'is' if used == 1 else 'are'} used"
+    if used and use.n_counted > 1:  # else there is nobody to share with
+        usage += f": {used_by_how_many(use)}"
+    classes = None
+    if kind == "classification":  # as the table has them: those of several targets reach the model as 0 and 1
+        known = getattr(getattr(model, "recipe_", None), "classes", None)
+        classes = fitted.classes_.tolist() if known is None else list(known)
+    parameters = {}
+    for name, value in model.get_params(deep=False).items():
+        text = " ".join(repr(value).split())
+        parameters[name] = text if len(text) <= 200 else text[:196] + " ..."
     return ModelSummary(
-        title=f"{kind.capitalize()} of {_count(n_tasks, 'task')} on {_count(n_features, 'feature')}",
+        title=f"{kind.capitalize()} of {sizes[0]} on {sizes[1]}",
         model=inner if fitted is model else f"{type(model).__name__}({inner})",
         kind=kind,
-        classes=_classes(model, fitted) if kind == "classification" else None,
-        member=_member(fitted),
+        classes=classes,
+        member=member,
         strengths=_strengths(fitted),
         n_tasks=n_tasks,
         n_features=n_features,
         counts={word: sum(feature.kind == word for feature in features) for word in KINDS},
-        usage=_usage(use),
-        usage_notes=_usage_notes(fitted, use),
+        usage=f"{usage}.",
+        usage_notes=_usage_notes(fitted, use, member),
         support=support_sentences(getattr(fitted, "stability_", None)),
-        size_name=_size(fitted)[0],
+        size_name=size_name,
         features=features,
         tasks=_tasks(fitted),
         coef=fitted.coef_,
         spread=spread,
-        scaled_coef=None if spread is None else _scaled(fitted, spread),
+        scaled_coef=None if spread is None else fitted.coef_ * spread / unit,
         scaled=() if spread is None else tuple(dict.fromkeys(("features", *in_fit))),
         scaled_in_fit=in_fit,
         convergence=_convergence(fitted),
-        search=describe_search(model),
-        parameters={name: _shown(value) for name, value in model.get_params(deep=False).items()},
+        search=_search(model),
+        parameters=parameters,
         provenance=dict(getattr(model, "provenance_", None) or {}),
     )
 
@@ -287,15 +359,19 @@ def describe(model: Any) -> ModelSummary:
 # -- the parts -----------------------------------------------------------------------------------------------
 
 
-def _classes(model: Any, fitted: Any) -> list[Any]:
-    """The two classes as the table has them: those of several targets reach the model as 0 and 1."""
-    known = getattr(getattr(model, "recipe_", None), "classes", None)
-    return fitted.classes_.tolist() if known is None else list(known)
-
-
-def _features(model: Any, use: FeatureUse) -> list[FeatureSummary]:
-    names, size = model._feature_names(), _size(model)[1]
+def _features(model: Any, use: FeatureUse, size: np.ndarray) -> list[FeatureSummary]:
+    """The features, largest first; the range of their coefficients is None where it is not known."""
+    names = model._feature_names()
+    columns = [
+        [None] * len(names) if found is None else getattr(found, part).tolist()
+        for found in (use.coef, use.per_sd)
+        for part in ("mean", "low", "high")
+    ]
+    columns.append([float(use.agreement[j]) if n else None for j, n in enumerate(use.n_tasks.tolist())])
     found = getattr(model, "stability_", None)
+    columns.append([in_which_tasks(found, j) for j in range(len(names))])
+    columns.append([None] * len(names) if found is None else found.feature_frequency_.tolist())
+    rest: list[Any] = list(zip(*columns, strict=True))
     return [
         FeatureSummary(
             names[j],
@@ -305,39 +381,19 @@ def _features(model: Any, use: FeatureUse) -> list[FeatureSummary]:
             int(use.n_possible[j]),
             str(use.kind[j]),
             used_by(use, j),
-            *_range(use.coef, j),
-            *_range(use.per_sd, j),
-            agreement=float(use.agreement[j]) if use.n_tasks[j] else None,
-            supported=in_which_tasks(found, j),
-            frequency=None if found is None else float(found.feature_frequency_[j]),
+            *rest[j],
         )
         for j in np.argsort(-size, kind="stable").tolist()
     ]
 
 
-def _range(found: Range | None, j: int) -> tuple[Any, Any, Any]:
-    """Mean, smallest and largest coefficient of a feature; None where they are not known."""
-    if found is None:
-        return None, None, None
-    return float(found.mean[j]), float(found.low[j]), float(found.high[j])
-
-
-def _usage(use: FeatureUse) -> str:
-    used = int(np.count_nonzero(use.n_tasks))
-    told = f"Of {_count(len(use.n_tasks), 'feature')}, {used} {'is' if used == 1 else 'are'} used"
-    # with one task, or with nothing in use, there is nobody to share with
-    return f"{told}." if use.n_counted < 2 or not used else f"{told}: {used_by_how_many(use)}."
-
-
-def _usage_notes(model: Any, use: FeatureUse) -> list[str]:
+def _usage_notes(model: Any, use: FeatureUse, member: Any) -> list[str]:
     """What the number of tasks that use a feature does not say."""
     used, notes = use.n_tasks > 0, []
     if use.n_counted > 1 and used.any():
         everywhere = bool((use.n_possible[used] == use.n_counted).all())
         who = "every task" if everywhere else "every task that could use it"
-        member = _member(model)
-        apart = hasattr(model, "outlier_")
-        if apart or (member is not None and member[0] > 1):
+        if hasattr(model, "outlier_") or (member is not None and member[0] > 1):
             which = "In this model" if member is None else f"With p = {member[0]:g}"
             notes.append(
                 f"{which} a kept feature is used by {who} by construction: the table says which features the "
@@ -350,14 +406,6 @@ def _usage_notes(model: Any, use: FeatureUse) -> list[str]:
     if len(getattr(model, "base_rate_tasks_", ())):
         notes.append("Tasks with a single class, which were left out of the fit, are not counted.")
     return notes
-
-
-def _size(model: Any) -> tuple[str, np.ndarray]:
-    """What orders the features, and its name."""
-    member = _member(model)
-    if member is not None and member[1] == math.inf:  # c is one for every feature that is kept
-        return "norm", np.linalg.norm(_penalised_coef(model), axis=0)
-    return next(iter(model._sizes().items()))
 
 
 def _tasks(model: Any) -> list[TaskSummary]:
@@ -375,24 +423,6 @@ def _tasks(model: Any) -> list[TaskSummary]:
         )
         for t, label in enumerate(model.tasks_.tolist())
     ]
-
-
-def _scaled(model: Any, spread: np.ndarray) -> np.ndarray:
-    targets = getattr(model, "target_scale_", None)
-    coef = model.coef_ * spread
-    return coef if targets is None else coef / targets[:, None]
-
-
-def _penalised_coef(model: Any) -> np.ndarray:
-    """Coefficients on the scale that the penalty saw."""
-    columns, targets = getattr(model, "column_scale_", None), getattr(model, "target_scale_", None)
-    coef = model.coef_ if columns is None else model.coef_ * columns
-    return coef if targets is None else coef / targets[:, None]
-
-
-def _scaled_in_fit(model: Any) -> tuple[str, ...]:
-    scales = {"features": "column_scale_", "targets": "target_scale_"}
-    return tuple(what for what, name in scales.items() if getattr(model, name, None) is not None)
 
 
 def _member(model: Any) -> tuple[float, float | str] | None:
@@ -423,11 +453,55 @@ def _convergence(model: Any) -> Convergence:
     )
 
 
-def _shown(value: Any, most: int = 200) -> str:
-    """A parameter as one line of text that is not too long."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= most else text[: most - 4] + " ..."
+def _search(model: Any) -> SearchSummary | None:
+    """What a search found; None for a model whose strengths were given."""
+    table = getattr(model, "cv_results_", None)
+    if not table:
+        return None
+    n_folds = sum(name.startswith("split") for name in table)
+    curves, grid = [], None
+    if "best_params_" in vars(model):
+        grid = _grid(model, table)
+    else:
+        for found in search_curves(model)[0]:
+            # one fold says nothing of the error
+            error = found.error if n_folds > 1 else np.full(len(found.error), np.nan)
+            values = found.strength.tolist(), found.mean.tolist(), error.tolist()
+            curves.append(SearchCurve(found.name, *values, found.best, found.chosen))
+    path, without = getattr(model, "path_", None), None
+    if path is not None and not isinstance(path, list) and len(path.n_kept) and path.n_kept[0] == 0:
+        # the strongest penalty keeps no feature
+        without = next(curve.mean[0] for curve in curves if curve.chosen is not None)
+    held_out = getattr(model, "heldout_scores_", None)  # older files have none
+    return SearchSummary(
+        score_name=_score_name(model),
+        best_score=float(model.best_score_),
+        score_without_features=without,
+        n_folds=n_folds,
+        n_candidates=len(table["mean_test_score"]),
+        selection=getattr(model, "selection", "best"),
+        curves=curves,
+        grid=grid,
+        held_out=held_out and {name: np.asarray(column).tolist() for name, column in held_out.items()},
+    )
 
 
-def _count(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}".replace(",", " ")
+def _grid(model: Any, table: dict[str, Any]) -> SearchGrid:
+    first, second = model.strengths_
+    names = tuple(model.best_params_)
+    mean = np.reshape(table["mean_test_score"], (len(first), len(second)))
+    i, j = (int(at) for at in np.unravel_index(model.best_index_, mean.shape))
+    first, second = np.asarray(first).tolist(), np.asarray(second).tolist()
+    return SearchGrid((names[0], names[1]), first, second, mean.tolist(), (i, j))
+
+
+def _score_name(model: Any) -> str:
+    scoring = model.scoring
+    if scoring is not None:
+        metric = getattr(scoring, "metric", None)
+        return str(getattr(metric, "name", scoring if isinstance(scoring, str) else "a score of its own"))
+    inner = getattr(model, "best_estimator_", model)
+    if inner._metric == "accuracy":
+        return "minus the logistic loss per row"
+    unit = ", in units of each task's spread" if inner.scale_targets else ""
+    return f"minus half the mean squared error{unit}"

@@ -2,29 +2,36 @@
 
 In the joint form it is majorise-minimise: at each pass the tasks see sum_j w_j |a_jt|^p with the weights
 w_j = gamma1 c_j^-p of the last A, so the objective never rises. The weights (at most d numbers) go out and
-row norms come back; the coefficients stay with their tasks until the end.
+row norms come back; the coefficients stay with their tasks until the end. With pooling the common part of
+the rows goes out too, and their sums come back; section 10.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from time import monotonic
+from typing import Any
 
 import numpy as np
 
-from mmtfl.engines.base import Engine
-from mmtfl.objective.penalties import RowPenalty
+from mmtfl.engines import Engine
+from mmtfl.objective.design import Design
+from mmtfl.objective.penalties import RowPenalty, euclidean_parts
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.checkpoint import Book
-from mmtfl.solvers.distributed.placed import Placed
+from mmtfl.solvers.distributed.placed import PassResult, Placed
 from mmtfl.solvers.distributed.shards import Held, Update
+from mmtfl.solvers.extrapolation import Squarem
+from mmtfl.solvers.passes_by_rows import PlacedTogether
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
-from mmtfl.solvers.squarem import Squarem
 
 _INNER = 0.03  # accuracy of a task's own problem, in units of tol
 _INEXACT = 0.03  # while A still moves, in units of its last move: early passes need no exact answers
 _STALLED = 1e-12  # a pass that lowers the objective by less, as a share of it at A = 0, is the last
-_CONVEX_PASSES_TOL = 1e-3  # for convex members the rows finish the work: any start gives the same answer
+# where the rows finish the work: for convex members, of which any start gives the same answer, and with
+# pooling, where more passes than these were not seen to change the answer
+_EARLY_TOL = 1e-3
 _GONE = 1e-5  # a row of this share of the largest effect leaves the passes; the finish may bring it back
 _KEEP_PASSES, _KEEP_SECONDS = 16, 30.0  # how often a checkpoint is written
 _LONGEST_LINEAGE = 64  # passes that a cluster would have to repeat for a lost worker, at most
@@ -70,6 +77,39 @@ def run_passes(
     return *passes.bring_home(), np.array(passes.history)
 
 
+class CommonPart:
+    """The common part of the rows between passes at p = 2, with momentum.
+
+    For given weights a pass is a gradient step in the common part m. In units of the weights the curvature
+    lies between w and T + w, whatever the data, so Nesterov's momentum is known beforehand: plain steps
+    leave a share `pooling` of an error in the worst case, these about 1 - sqrt(1 - pooling).
+    """
+
+    def __init__(self, design: Design, pooling: float, *, accelerate: bool):
+        root = math.sqrt(1.0 - pooling)
+        self.pooling, self.n_tasks = pooling, design.n_tasks
+        self.momentum = (1.0 - root) / (1.0 + root) if accelerate else 0.0
+        self.given, self.found = np.zeros((2, design.n_features))  # sent to the tasks, and their answer
+
+    def norms(self, result: PassResult) -> np.ndarray:
+        """The centred norms of the rows."""
+        return self._parts(result)[0]
+
+    def move(self, result: PassResult) -> bool:
+        """Take the answer of a pass, and tell whether the next one goes beyond it."""
+        before, self.found = self.found, self._parts(result)[1]
+        self.given = self.found + self.momentum * (self.found - before)
+        return self.momentum > 0.0
+
+    def step_back(self) -> None:
+        """Have the next pass begin at the last answer."""
+        self.given = self.found
+
+    def _parts(self, result: PassResult) -> tuple[np.ndarray, np.ndarray]:
+        assert result.sums is not None
+        return euclidean_parts(result.norms, result.sums, self.pooling, self.n_tasks)
+
+
 class Passes:
     """The passes of Algorithm 1, to be run until A moves no more than asked.
 
@@ -84,8 +124,12 @@ class Passes:
     ):  # fmt: skip
         self.problem, self.penalty = problem, penalty
         self.tol, self.report, self.book = tol, report, book
-        self.placed = Placed.of(problem, engine)
+        by_rows = penalty.is_centred and penalty.p == 1.0
+        self.placed: Any = PlacedTogether(problem, penalty) if by_rows else Placed.of(problem, engine)
         self.squarem = Squarem() if accelerate and not penalty.is_separable else None
+        self.common: CommonPart | None = None
+        if penalty.is_centred and not by_rows:
+            self.common = CommonPart(problem.design, penalty.pooling, accelerate=accelerate)
         self.history: list[float] = []
         self.size, self.change, self.leapt = 0.0, np.inf, False
         self.unrest = np.inf  # the last change of A; 0 where more passes would change nothing
@@ -99,6 +143,8 @@ class Passes:
             A = np.asarray(start, dtype=float)
             self.weights = penalty.weights(A)
             self.held = self.placed.hold(np.ascontiguousarray(A.T), None)
+            if self.common is not None:
+                self.common.found = self.common.given = penalty.common_part(A)
         known = None if book is None else book.passes()
         if known is not None:
             self._take_up(known)
@@ -111,7 +157,8 @@ class Passes:
     @property
     def early_goal(self) -> float:
         """How still A must stand where row descent finishes the work."""
-        return max(self.tol, _CONVEX_PASSES_TOL) if self.penalty.is_convex else self.tol
+        by_rows = self.penalty.is_convex or self.penalty.is_centred
+        return max(self.tol, _EARLY_TOL) if by_rows else self.tol
 
     def run(self, max_iter: int, goal: float) -> None:
         """Go on until A moves by no more than this share of its size, `max_iter` passes in all."""
@@ -142,25 +189,31 @@ class Passes:
         exact = _INNER * self.tol
         inner = exact if self.squarem is None else max(exact, min(1e-3, _INEXACT * self.change))
         kept = np.flatnonzero(np.isfinite(self.weights)).astype(np.int32)
-        update = Update(kept, self.weights[kept], float(self.penalty.p), inner)
+        common = None if self.common is None else self.common.given[kept]
+        update = Update(kept, self.weights[kept], float(self.penalty.p), inner, common)
         held, result = self.placed.pass_over(self.held, update, len(self.history) + 1)
-        value = result.loss + self.penalty.value_at(result.norms)
+        norms = result.norms if self.common is None else self.common.norms(result)
+        value = result.loss + self.penalty.value_at(norms)
         if self.leapt and value > self.history[-1]:
             self.history.append(self.history[-1])  # the pass is spent, and A stays where it was
             self.weights, self.leapt = self._next_weights(), False
+            if self.common is not None:
+                self.common.step_back()
             self._tell(kept)
             return
         before = self.history[-1] if self.history else np.inf
-        self.held, self.norms, self.effect = held, result.norms, result.effect
+        self.held, self.norms, self.effect = held, norms, result.effect
         self.history.append(value)
         self.size = max(self.size, result.largest)  # A may go to zero
         self.change = result.moved / self.size if self.size > 0.0 else 0.0
         stalled = abs(before - value) <= _STALLED * self.problem.null_value and inner <= exact
         self.unrest = 0.0 if self.penalty.is_separable or stalled else self.change
         if self.squarem is None:
-            self.weights = self.penalty.weights_at(result.norms)
+            self.weights = self.penalty.weights_at(norms)
         else:
             self.weights, self.leapt = self.squarem.next(self.weights, self._next_weights())
+        if self.common is not None:
+            self.leapt = self.common.move(result) or self.leapt
         self._tell(kept)
 
     def _next_weights(self) -> np.ndarray:
@@ -190,8 +243,10 @@ class Passes:
         assert held.intercept is not None
         numbers = [self.size, self.change, self.leapt, self.unrest]
         logs = [] if self.squarem is None else self.squarem.logs
+        common = [] if self.common is None else [self.common.given, self.common.found]
         return {
             "A": held.A,
+            "common": np.array(common).reshape(len(common), len(self.weights)),
             "intercept": held.intercept,
             "weights": self.weights,
             "norms": self.norms,
@@ -209,6 +264,8 @@ class Passes:
         self.leapt = bool(leapt)
         if self.squarem is not None:
             self.squarem = Squarem(list(known["logs"]))
+        if self.common is not None:
+            self.common.given, self.common.found = known["common"]
         self._kept_at = len(self.history), monotonic()
 
     def _tell(self, kept: np.ndarray) -> None:

@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mmtfl.engines.threads import one_blas_thread
 from mmtfl.objective.penalties import RowPower
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
-from mmtfl.solvers.two_parts.solve_two_parts import check_range
 
 _MOST_STAGES = 100
 _GRID_PASSES = 100  # classes that free features separate have no minimum, and would take all passes
@@ -24,7 +23,7 @@ _STALLED = 1e-12  # a stage that lowers the objective by less, as a share of it 
 
 @dataclass(frozen=True)
 class CappedRows:
-    """alpha * sum_j min(||a_j||_1, cap): large rows cost no more than found ones.
+    """alpha * sum_j min(||a_j||_1, cap): a row beyond the cap costs no more for being larger.
 
     Examples
     --------
@@ -49,7 +48,7 @@ class CappedDescent:
     """Solve stages on one problem; keeps what it has gathered for the next call."""
 
     def __init__(self, problem: Problem):
-        check_range(problem)
+        problem.check_range()
         self.problem = problem
         self._rows = RowDescent(problem)
 
@@ -77,14 +76,9 @@ class CappedDescent:
                 break
         assert stage is not None
         return replace(
-            stage,
-            objective=history[-1],
-            dual_gap=None,
-            n_iter=n_iter,
-            history=np.array(history),
-            converged=stage.converged and (settled or stalled),
-            solver="stages",
-        )
+            stage, objective=value, dual_gap=None, n_iter=n_iter, history=np.array(history),
+            converged=stage.converged and (settled or stalled), solver="stages",
+        )  # fmt: skip
 
 
 class CappedGrid:
@@ -95,7 +89,7 @@ class CappedGrid:
         self._lasso: tuple[float, np.ndarray | None] = (0.0, None)
 
     def largest(self) -> tuple[float, float]:
-        """The smallest strength that leaves nothing, and a cap that no row reaches."""
+        """The smallest strength that makes A zero, and a cap that no row reaches."""
         problem = self._descent.problem
         gradient, curvature = np.abs(problem.null_gradient), problem.curvature
         if not gradient.any():
@@ -117,13 +111,9 @@ class CappedGrid:
 
 
 def solve_capped(
-    problem: Problem,
-    penalty: CappedRows,
-    *,
-    start: np.ndarray | None = None,
-    max_iter: int = 1000,
+    problem: Problem, penalty: CappedRows, *, start: np.ndarray | None = None, max_iter: int = 1000,
     tol: float = 1e-7,
-) -> Solution:
+) -> Solution:  # fmt: skip
     """Descend by stages on the loss plus capped-l1 rows, from the lasso or from `start`.
 
     `max_iter` counts the passes over the data of all stages; a stage stops when its violation is below `tol`

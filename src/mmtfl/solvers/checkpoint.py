@@ -1,4 +1,4 @@
-"""What a long fit has reached so far, in a file that is there as a whole or not at all."""
+"""Checkpoints of long fits, in a file that is written as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import numpy as np
 
@@ -24,9 +23,9 @@ class Checkpoint:
     Parameters
     ----------
     path : str or path
-        The file; if it is there, what it holds is taken up.
+        The file; if it exists, the work goes on from what it holds.
     fingerprint : str
-        Of the work: a file with another one is refused.
+        Content hash of the work: a file with another one is refused.
 
     Examples
     --------
@@ -63,7 +62,7 @@ class Checkpoint:
         return steps
 
     def read(self, step: str) -> Arrays | None:
-        """The arrays of a step, if it was reached."""
+        """The arrays of a step; None if it was not reached."""
         return self._steps.get(step)
 
     def write(self, step: str, arrays: Mapping[str, np.ndarray], *, instead_of: str | None = None) -> None:
@@ -81,12 +80,7 @@ class Checkpoint:
 class Book:
     """The part of a checkpoint that one fit writes in: its passes, and its solution in their place.
 
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-        The file.
-    name : str
-        Of the fit in it.
+    `name` tells the fit from others in the same file.
     """
 
     def __init__(self, checkpoint: Checkpoint, name: str = "fit"):
@@ -98,11 +92,11 @@ class Book:
         return self._checkpoint.path
 
     def passes(self) -> Arrays | None:
-        """Where the passes of Algorithm 1 were."""
+        """State of the passes of Algorithm 1, if it was kept."""
         return self._checkpoint.read(f"{self._name}-passes")
 
     def keep_passes(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Keep where the passes are."""
+        """Keep the state of the passes."""
         self._checkpoint.write(f"{self._name}-passes", arrays)
 
     def solution(self) -> Solution | None:
@@ -112,32 +106,14 @@ class Book:
             return None
         objective, violation, gap, n_iter, converged = known["numbers"].tolist()
         return Solution(
-            A=known["A"],
-            intercept=known["intercept"],
-            objective=objective,
-            violation=violation,
-            dual_gap=None if np.isnan(gap) else gap,
-            n_iter=int(n_iter),
-            history=known["history"],
-            converged=bool(converged),
-            solver=str(known["solver"]),
-        )
+            known["A"], known["intercept"], objective, violation, None if np.isnan(gap) else gap, int(n_iter),
+            known["history"], bool(converged), str(known["solver"]),
+        )  # fmt: skip
 
     def keep_solution(self, solution: Solution) -> None:
         """Keep the end of the fit; its passes are not needed any more."""
-        gap = np.nan if solution.dual_gap is None else solution.dual_gap
-        numbers: list[Any] = [
-            solution.objective,
-            solution.violation,
-            gap,
-            solution.n_iter,
-            solution.converged,
-        ]
-        arrays = {
-            "A": solution.A,
-            "intercept": solution.intercept,
-            "history": solution.history,
-            "numbers": np.array(numbers, dtype=float),
-            "solver": np.array(solution.solver),
-        }
+        arrays = {name: getattr(solution, name) for name in ("A", "intercept", "history", "solver")}
+        names = ("objective", "violation", "dual_gap", "n_iter", "converged")
+        numbers = [getattr(solution, name) for name in names]
+        arrays["numbers"] = np.array(numbers, dtype=float)  # no gap becomes nan
         self._checkpoint.write(f"{self._name}-solution", arrays, instead_of=f"{self._name}-passes")

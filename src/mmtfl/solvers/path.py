@@ -3,17 +3,21 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from mmtfl.engines.threads import Threads
-from mmtfl.objective.penalties import RowPenalty, row_norms
+from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import run_algorithm1
+from mmtfl.solvers.gram_paths import GramPaths
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.starts import best_of_starts, dense_start
+
+Start = tuple[np.ndarray, np.ndarray]  # A (n_features, n_tasks) and intercepts
 
 _ALPHA_MAX_ACCURACY = 0.01
 _SMALL = 1e-3  # where no alpha gives zero, the grid starts where every row is this small
@@ -21,6 +25,7 @@ _PATH_ARRAYS = (
     *("alphas", "n_kept", "features", "values", "intercepts"),
     *("objectives", "violations", "converged"),
 )
+_PATH_SCALES = ("column_scale", "target_scale")
 
 
 @dataclass(frozen=True)
@@ -82,27 +87,17 @@ class Path:
 
     def as_dict(self) -> dict[str, Any]:
         """The path as a few arrays: the kept rows of all alphas, one below the other."""
-        n_tasks = self.intercepts.shape[1]
-        scales = {"column_scale": self.column_scale, "target_scale": self.target_scale}
-        return {
-            "alphas": self.alphas,
-            "n_kept": self.n_kept,
-            "features": np.concatenate([np.empty(0, dtype=np.intp), *self.features]),
-            "values": np.concatenate([np.empty((0, n_tasks)), *self.values]),
-            "intercepts": self.intercepts,
-            "objectives": self.objectives,
-            "violations": self.violations,
-            "converged": self.converged,
-            "n_features": self.n_features,
-            **{name: scale for name, scale in scales.items() if scale is not None},
-        }
+        parts = {name: getattr(self, name) for name in (*_PATH_ARRAYS, "n_features", *_PATH_SCALES)}
+        parts["features"] = np.concatenate([np.empty(0, dtype=np.intp), *self.features])
+        parts["values"] = np.concatenate([np.empty((0, self.intercepts.shape[1])), *self.values])
+        return {name: part for name, part in parts.items() if part is not None}
 
     @classmethod
     def from_dict(cls, parts: dict[str, Any]) -> "Path":
         """The path of `as_dict`, checked: it may come from a file."""
         kinds = {"n_kept": "i", "features": "i", "converged": "b"}
         parts, n_features = dict(parts), parts["n_features"]
-        known = {name: parts.pop(name) for name in ("column_scale", "target_scale") if name in parts}
+        known = {name: parts.pop(name) for name in _PATH_SCALES if name in parts}
         arrays = {name: parts[name] for name in _PATH_ARRAYS}
         n_alphas, n_tasks = arrays["intercepts"].shape
         total = int(arrays["n_kept"].sum())
@@ -129,11 +124,7 @@ class Path:
         if target_scale is not None:
             values, intercepts = [rows * target_scale for rows in values], intercepts * target_scale
         return replace(
-            self,
-            values=values,
-            intercepts=intercepts,
-            column_scale=column_scale,
-            target_scale=target_scale,
+            self, values=values, intercepts=intercepts, column_scale=column_scale, target_scale=target_scale
         )
 
 
@@ -152,6 +143,11 @@ class Member:
         with np.errstate(over="ignore", under="ignore", divide="ignore"):
             return penalty.rescaled(1.0 / self._factor)
 
+    def place(self, start: Start) -> Start:
+        """A start in the units of the moderated columns."""
+        A, intercept = start
+        return (A if self._factor is None else A * self._factor[:, None]), intercept
+
     def kept_rows(self, solution: Solution) -> tuple[np.ndarray, Solution]:
         """The features kept, and the solution with their rows alone, in the units of the given problem."""
         kept = np.flatnonzero(np.any(solution.A != 0.0, axis=1))
@@ -164,6 +160,7 @@ def solve_path(
     penalty: RowPenalty,
     alphas: np.ndarray,
     *,
+    start: Start | None = None,
     max_iter: int = 1000,
     tol: float = 1e-4,
     report: Callable[[float], None] | None = None,
@@ -171,15 +168,17 @@ def solve_path(
     """Solve the problem at every alpha, whatever the strength of the penalty given.
 
     Convex members run from the largest alpha down, where the solutions are small. Concave ones run up from
-    a dense start: coming down from zero they would stay at the poor local minima they meet first. After every
-    alpha `report` is called with the share of them that is done.
+    a dense start: coming down from zero they would stay at the poor local minima they meet first. `start` is
+    the solution at the alpha before the first one. After every alpha `report` is called with the share of
+    them that is done.
     """
     alphas = np.sort(np.asarray(alphas, dtype=float))[::-1]
     member, points = Member(problem, penalty), []
+    start = None if start is None else member.place(start)
     if penalty.is_convex:
-        found = _downwards(member, alphas, max_iter, tol)
+        found = _downwards(member, alphas, start, max_iter, tol)
     else:
-        found = _upwards(member, alphas[::-1], max_iter, tol)
+        found = _upwards(member, alphas[::-1], start, max_iter, tol)
     for solution in found:
         points.append(member.kept_rows(solution))
         if report is not None:
@@ -187,42 +186,48 @@ def solve_path(
     if not penalty.is_convex:
         points.reverse()
     features, solutions = zip(*points, strict=True)
-    return Path(
-        alphas=alphas,
-        features=list(features),
-        values=[solution.A for solution in solutions],
-        intercepts=np.array([solution.intercept for solution in solutions]),
-        objectives=np.array([solution.objective for solution in solutions]),
-        violations=np.array([solution.violation for solution in solutions]),
-        converged=np.array([solution.converged for solution in solutions]),
-        n_features=problem.design.n_features,
+    intercepts, objectives, violations, converged = (
+        np.array([getattr(solution, name) for solution in solutions])
+        for name in ("intercept", "objective", "violation", "converged")
     )
+    return Path(
+        alphas, list(features), [solution.A for solution in solutions], intercepts, objectives, violations,
+        converged, problem.design.n_features,
+    )  # fmt: skip
 
 
-def _downwards(member: Member, alphas: np.ndarray, max_iter: int, tol: float) -> Iterator[Solution]:
+def _downwards(
+    member: Member, alphas: np.ndarray, start: Start | None, max_iter: int, tol: float
+) -> Iterator[Solution]:
     descent = RowDescent(member.problem)
-    last: Solution | None = None
+    A, intercept = start or (None, None)
     for alpha in alphas:
-        penalty, start = member.at(alpha), None if last is None else last.A
+        penalty = member.at(alpha)
         if penalty.is_ridge_like:  # no row is ever zero: the tasks' ridge problems are the quicker way
-            last = run_algorithm1(member.problem, penalty, Threads(), start=start, max_iter=max_iter, tol=tol)
+            last = run_algorithm1(member.problem, penalty, Threads(), start=A, max_iter=max_iter, tol=tol)
         else:
-            intercept = None if last is None else last.intercept
-            last = descent.solve(penalty, start, intercept, max_iter=max_iter, tol=tol)
+            last = descent.solve(penalty, A, intercept, max_iter=max_iter, tol=tol)
+        A, intercept = last.A, last.intercept
         yield last
 
 
-def _upwards(member: Member, alphas: np.ndarray, max_iter: int, tol: float) -> Iterator[Solution]:
+def _upwards(
+    member: Member, alphas: np.ndarray, start: Start | None, max_iter: int, tol: float
+) -> Iterator[Solution]:
     descent = RowDescent(member.problem)
-    last = from_dense_start(descent, member.at(alphas[0]), max_iter, tol)
-    yield last
-    for alpha in alphas[1:]:
+    if start is None:
+        last = from_dense_start(descent, member.at(alphas[0]), max_iter, tol)
+        yield last
+        alphas, start = alphas[1:], (last.A, last.intercept)
+    for alpha in alphas:
         penalty = member.at(alpha)
-        if last.A.any():
-            last = descent.solve(penalty, last.A, last.intercept, max_iter=max_iter, tol=tol)
-        if not last.A.any() or last.objective >= member.problem.null_value:
+        found = descent.solve(penalty, *start, max_iter=max_iter, tol=tol) if start[0].any() else None
+        if found is not None and found.A.any() and found.objective < member.problem.null_value:
+            last = found
+        else:
             # zero, once it is better, is better for every larger alpha
             last = replace(descent.solve(penalty, None, max_iter=1, tol=tol), converged=True)
+        start = last.A, last.intercept
         yield last
 
 
@@ -230,6 +235,55 @@ def from_dense_start(descent: RowDescent, penalty: RowPenalty, max_iter: int, to
     """Row descent from a dense start at the penalty's own alpha."""
     descent.working_set.add(np.arange(descent.problem.design.n_features))
     return descent.solve(penalty, *dense_start(descent, penalty), max_iter=max_iter, tol=tol)
+
+
+class Paths:
+    """Paths of several members on one problem, as exact as held-out scores need.
+
+    The members share the Gram matrices, where these are the quicker way.
+
+    Parameters
+    ----------
+    problem : Problem
+        Data and loss.
+    """
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        self._lock = Lock()
+        self._gram_paths: GramPaths | None = None
+
+    def solve(
+        self, penalty: RowPenalty, alphas: np.ndarray, *,
+        start: Start | None = None, max_iter: int, tol: float,
+        report: Callable[[float], None] | None = None, with_violations: bool = False,
+    ) -> Path:  # fmt: skip
+        """The path of a member; distances to stationarity are NaN unless they are asked for, or known."""
+        if not GramPaths.serves(self.problem, penalty):
+            return solve_path(
+                self.problem, penalty, alphas, start=start, max_iter=max_iter, tol=tol, report=report
+            )
+        with self._lock:  # the first of several threads makes it
+            if self._gram_paths is None:
+                self._gram_paths = GramPaths(self.problem)
+        first = None if start is None else start[0]
+        found = self._gram_paths.solve(penalty, alphas, start=first, max_iter=max_iter, tol=tol)
+        violations = np.full(len(alphas), np.nan)
+        if with_violations:
+            violations = self._gram_paths.violations(penalty, alphas, found.A)
+        features = [np.flatnonzero(A.any(axis=1)) for A in found.A]
+        if report is not None:
+            report(1.0)
+        return Path(
+            alphas=alphas,
+            features=features,
+            values=[A[kept] for A, kept in zip(found.A, features, strict=True)],
+            intercepts=found.intercepts,
+            objectives=found.objectives,
+            violations=violations,
+            converged=found.settled,
+            n_features=self.problem.design.n_features,
+        )
 
 
 def alpha_max(problem: Problem, penalty: RowPenalty, *, max_iter: int = 1000) -> float:
@@ -259,7 +313,7 @@ def _alpha_max(member: Member, max_iter: int) -> float:
     if unit.power_near_zero > 1.0:
         curvature = member.problem.curvature
         free = np.divide(gradient, curvature, out=np.zeros_like(gradient), where=curvature > 0.0)
-        top = unit.small_alpha(gradient, _SMALL * row_norms(free, unit.p))
+        top = unit.small_alpha(gradient, _SMALL * unit.norms(free))
         return top if unit.is_convex else _next_to_nothing(member, top, max_iter)
     return _bisect_for_zero(member, _zero_is_left_below(member), max_iter)
 

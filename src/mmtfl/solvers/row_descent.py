@@ -5,15 +5,14 @@ which columns to gather next. Between passes only the gathered columns are touch
 least-squares model; other losses make a new one at every Newton step.
 """
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from mmtfl.objective.penalties import RowPenalty, RowPower, row_norms
-from mmtfl.objective.problem import Problem
+from mmtfl.objective.penalties import RowPenalty
+from mmtfl.objective.problem import DAMPING, Problem
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.working_set import Model, WorkingSet
 
@@ -29,8 +28,6 @@ _STEADY = 1e-3  # passes end when no row changes by more than this share of the 
 _SETTLING_ROUNDS = 50
 _ALPHA_RESOLVED = 1e-10
 _ROUNDING = 1e-14  # an objective that rises by less has not risen
-_LEAST_WEIGHT = 1e-6  # smallest Newton weight of a row, as a share of the bound on it
-_DAMPING = (0.0, 0.25, 0.5, 0.75, 1.0)  # from the second derivative (0) to the majorant (1), on a log scale
 
 
 @dataclass
@@ -64,7 +61,7 @@ class RowDescent:
     def __init__(self, problem: Problem):
         self.problem = problem
         self.working_set = WorkingSet(problem.design, problem.loss)
-        self._damping = 0  # position in _DAMPING of the last Newton step
+        self._damping = 0  # position in DAMPING of the last Newton step
 
     def solve(self, penalty: RowPenalty, A=None, intercept=None, *, max_iter: int, tol: float) -> Solution:
         """Descend from (A, intercept), or from zero."""
@@ -135,22 +132,22 @@ class RowDescent:
     def rough_passes(self, penalty: RowPenalty, n_passes: int) -> tuple[np.ndarray, np.ndarray]:
         """A and intercepts after some passes of Algorithm 1 over the gathered features, none solved exactly.
 
-        Every pass is a weighted problem of single entries (k = inf), followed for a few sweeps. Rows that are
+        Every pass is a weighted problem of S_j itself (k = inf), followed for a few sweeps. Rows that are
         next to nothing are dropped, as Algorithm 1 would in the end.
         """
         problem, features = self.problem, self.working_set.features
         gathered, goal = penalty.of_rows(features), _ROUGHLY * problem.scale
         weights = np.full(problem.design.n_features, np.inf)
         weights[features] = gathered.start_weight()
-        state = self._start(RowPower(penalty.p, weights, math.inf), None, None)
+        state = self._start(penalty.weighted(weights), None, None)
         norms, sweeps = np.zeros(len(features)), _FIRST_SWEEPS
         for _ in range(n_passes):
-            entries = RowPower(penalty.p, weights, math.inf)
+            entries = penalty.weighted(weights)
             state.value = problem.loss_value(state.z) + self._penalty(entries, state.A)
             rows = np.flatnonzero(np.isfinite(weights[features]))
             self._improve(entries, state, rows, goal, max_sweeps=sweeps)
             A = state.A[features]
-            before, norms, sweeps = norms, row_norms(A, penalty.p), _PASS_SWEEPS
+            before, norms, sweeps = norms, penalty.norms(A), _PASS_SWEEPS
             largest = norms.max(initial=0.0)
             kept = norms > _NOTHING * largest
             weights = weights.copy()
@@ -233,17 +230,12 @@ class RowDescent:
         self, penalty: RowPenalty, state: _State, rows: np.ndarray, tolerance: float, **limits
     ) -> float:
         """Minimise the least-squares model at the state over `rows`; how much a slope moved at most."""
-        problem, design = self.problem, self.problem.design
+        problem = self.problem
         if problem.loss.is_quadratic:
             return self._step(penalty, state, self.working_set.base, rows, tolerance, **limits) or 0.0
-        loss, at = problem.loss, (design.y, state.z, design.row_weight)
-        least = _LEAST_WEIGHT * design.spread(problem.loss_curvature) * design.row_weight
-        hessian = np.maximum(loss.hessian(*at), least)
-        # Where the model is too flat the step goes too far: raise its curvature towards the majorant, where
-        # the model lies above the loss and any fall of it is a fall of the objective.
-        for damping in range(self._damping, len(_DAMPING)):
-            share = _DAMPING[damping]
-            weight = hessian ** (1.0 - share) * loss.majorant(*at) ** share if share else hessian
+        # a model that is too flat leads too far: the next one is closer to a majorant of the loss
+        for damping in range(self._damping, len(DAMPING)):
+            weight = problem.newton_weights(state.z, DAMPING[damping])
             model = self.working_set.reweighted(weight, rows)
             moved = self._step(penalty, state, model, rows, 0.1 * tolerance, relative=_INEXACT, **limits)
             if moved is not None:

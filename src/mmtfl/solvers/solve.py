@@ -1,16 +1,17 @@
 """The front door of the solvers: pick one, guard the number range, keep BLAS to one thread."""
 
 import math
+import sys
 from dataclasses import replace
+from time import monotonic
 
 import numpy as np
 
-from mmtfl.engines.base import Engine
-from mmtfl.engines.threads import Threads
+from mmtfl.engines import Engine
+from mmtfl.engines.threads import Threads, one_blas_thread
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import Report, run_algorithm1
-from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.checkpoint import Book
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
@@ -115,7 +116,8 @@ def _polished(problem: Problem, penalty: RowPenalty, solution: Solution, max_ite
 
 def _dispatch(problem, penalty, solver, engine, *, start, passes, **options) -> Solution:
     is_elsewhere = problem.design.placed is not None
-    _check_reach(penalty, solver, is_elsewhere)
+    if is_elsewhere:
+        _check_reach(penalty, solver)
     # At p = inf Algorithm 1 stands still (docs/model.md section 4): rows do its work.
     passes_move = not math.isinf(penalty.p)
     # what runs elsewhere is Algorithm 1; the others need all rows in one place
@@ -127,10 +129,8 @@ def _dispatch(problem, penalty, solver, engine, *, start, passes, **options) -> 
     return RowDescent(problem).solve(penalty, start, **options)
 
 
-def _check_reach(penalty: RowPenalty, solver: str, is_elsewhere: bool) -> None:
-    """Row descent needs all rows in memory."""
-    if not is_elsewhere:
-        return
+def _check_reach(penalty: RowPenalty, solver: str) -> None:
+    """Refuse what only row descent can do: it needs all rows in memory."""
     if solver == "block":
         raise ValueError(
             "solver='block' needs all rows in memory: use 'auto' for stored tasks, or load them with "
@@ -141,3 +141,22 @@ def _check_reach(penalty: RowPenalty, solver: str, is_elsewhere: bool) -> None:
             "p=inf is solved by rows, which need all data in memory: load them with stored.load(), or "
             "choose a finite p."
         )
+
+
+class Reporter:
+    """Print how far Algorithm 1 is on stderr: pass, objective, move of A and features left.
+
+    There is one line a second at most, and `name` is that of the model.
+    """
+
+    seconds = 1.0  # between two lines, at least
+
+    def __init__(self, name: str):
+        self.name, self._last = name, monotonic()
+
+    def __call__(self, n_passes: int, objective: float, change: float, n_kept: int) -> None:
+        """Print one pass, unless the last line is younger than a second."""
+        if monotonic() - self._last >= self.seconds:
+            self._last = monotonic()
+            moves = f"objective {objective:.6g}, A moves by {change:.1e} of its size, {n_kept} features left"
+            print(f"[{self.name}] pass {n_passes}: {moves}", file=sys.stderr, flush=True)

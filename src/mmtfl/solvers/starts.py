@@ -1,7 +1,7 @@
 """Where the concave members begin: several cheap starts, each followed by row descent, the lowest kept.
 
-Concave members have many local minima and the start decides between them. Coming down from zero is the worst
-of starts; docs/solvers.md has what the ones here are worth against Algorithm 1 run to the end.
+Concave members have many local minima and the start decides between them. Zero is the worst of starts;
+docs/solvers.md compares those used here with Algorithm 1 run to the end.
 """
 
 import math
@@ -31,28 +31,24 @@ def best_of_starts(
 ) -> Solution:
     """The lowest of what row descent reaches from every start.
 
-    The starts are weighed on the features that the convex problem meets on its way, which are few where
+    The starts are compared on the features that the convex problem meets on its way, which are few where
     features are many; the last descent looks at all of them.
     """
-    descent = RowDescent(problem)
+    descent, n_features = RowDescent(problem), problem.design.n_features
     convex = convex_start(descent, penalty)
-    descent.working_set.add(_promising(descent, penalty, start))
+    promising, n_gathered = np.arange(n_features), descent.working_set.size
+    if n_features > _FEWEST and n_gathered <= _MOST * n_features:
+        # the steepest at zero, if few were gathered so far, and those of `start`
+        steepness = penalty.dual_norm(problem.null_gradient)
+        promising = np.argsort(-steepness, kind="stable")[: max(0, _FEWEST - n_gathered)]
+        if start is not None:
+            promising = np.union1d(promising, np.flatnonzero(np.any(start != 0.0, axis=1)))
+    descent.working_set.add(promising)
     places = _starts(descent, penalty, convex, start)
     best = min((descent.settle(penalty, *place, tol=_ROUGH) for place in places), key=lambda at: at.objective)
     solution = descent.solve(penalty, best.A, best.intercept, max_iter=max_iter, tol=tol)
     history = np.concatenate([[best.objective_before], solution.history])
     return replace(solution, history=history, n_iter=len(history))
-
-
-def _promising(descent: RowDescent, penalty: RowPenalty, start) -> np.ndarray:
-    """Features to weigh starts on: those of `start`, and the steepest at zero if few were gathered so far."""
-    problem = descent.problem
-    n_features, n_gathered = problem.design.n_features, descent.working_set.size
-    if n_features <= _FEWEST or n_gathered > _MOST * n_features:
-        return np.arange(n_features)
-    steepness = penalty.dual_norm(problem.null_gradient)
-    chosen = np.argsort(-steepness, kind="stable")[: max(0, _FEWEST - n_gathered)]
-    return chosen if start is None else np.union1d(chosen, np.flatnonzero(np.any(start != 0.0, axis=1)))
 
 
 def _starts(descent: RowDescent, penalty: RowPenalty, convex: Place, start) -> Iterator[Place]:
@@ -71,7 +67,7 @@ def _starts(descent: RowDescent, penalty: RowPenalty, convex: Place, start) -> I
 
 def convex_start(descent: RowDescent, penalty: RowPenalty) -> Place:
     """The (2, 2) solution at the same alpha, roughly."""
-    convex = RowPower(2, penalty.alpha, 2)
+    convex = RowPower(2, penalty.alpha, 2, pooling=penalty.pooling)
     solution = descent.solve(convex, max_iter=_CONVEX_STEPS, tol=10 * _ROUGH)
     return solution.A, solution.intercept
 
@@ -84,8 +80,8 @@ def dense_start(descent: RowDescent, penalty: RowPenalty) -> Place:
 
 
 def rising_start(descent: RowDescent, penalty: RowPenalty) -> Place:
-    """From a dense start at a small alpha up towards the one asked for."""
-    place = dense_start(descent, penalty.at(_RISING[0] * penalty.alpha))
+    """From a dense start at a small alpha up towards the one asked for; p is finite."""
+    place: Place = descent.rough_passes(penalty.at(_RISING[0] * penalty.alpha), 1)
     for share in _RISING:
         place = descent.settle(penalty.at(share * penalty.alpha), *place, tol=_ROUGH)[:2]
     return place

@@ -1,7 +1,8 @@
 """Step 1 of Algorithm 1: one task's loss plus sum_j w_j |a_j|^p, by the means that fit its shape.
 
 In the letters of the paper this is min over beta of L(beta, X diag(c)) + gamma1 ||beta||_p^p with
-alpha = c * beta and w_j = gamma1 c_j^-p; docs/model.md section 4.
+alpha = c * beta and w_j = gamma1 c_j^-p; docs/model.md section 4. With pooling, p = 2 and the penalty is
+sum_j w_j (a_j - m_j)^2 about a common part m that the pass holds; section 10.
 """
 
 import math
@@ -49,14 +50,19 @@ class TaskStep:
         self._gram: np.ndarray | None = None
 
     def minimise(
-        self, weights: np.ndarray, p: float, tol: float, last: TaskAnswer | None = None
+        self,
+        weights: np.ndarray,
+        p: float,
+        tol: float,
+        last: TaskAnswer | None = None,
+        common: np.ndarray | None = None,
     ) -> TaskAnswer:
-        """Solve for the weights of this pass, from the last answer."""
+        """Solve for the weights of this pass, from the last answer; about a common part only at p = 2."""
         if p != 2.0:
             return self._by_coordinates(RowPower(p, weights, np.inf), tol, last)
         if self.loss.is_quadratic:
-            return self._by_cholesky(weights)
-        return self._by_newton(weights, tol, last)
+            return self._by_cholesky(weights, common)
+        return self._by_newton(weights, tol, last, common)
 
     @cached_property
     def spread(self) -> np.ndarray:
@@ -90,7 +96,7 @@ class TaskStep:
 
     # p = 2: weighted ridge, in beta = a / s with s_j = w_j^-1/2, so that no weight is large
 
-    def _by_cholesky(self, weights: np.ndarray) -> TaskAnswer:
+    def _by_cholesky(self, weights: np.ndarray, common: np.ndarray | None) -> TaskAnswer:
         design, y, row_weight = self.design, self.design.y, self.design.row_weight
         kept, scale = _kept(weights)
         scale, root = scale[kept], np.sqrt(row_weight)
@@ -99,16 +105,20 @@ class TaskStep:
         by_gram = design.n_features <= len(y)
         place = self._gather(np.arange(design.n_features))[kept] if by_gram else self._gather(kept)
         _, x, means = self._gathered
+        if by_gram and self._gram is None:
+            self._gram = x @ x.T
+        x = _rows(x, place)
         target = root * (y - centre)
+        if common is not None:  # the ridge is on what the task has beside the common part
+            target = target - common[kept] @ x
         if by_gram:
-            if self._gram is None:
-                self._gram = x @ x.T
+            assert self._gram is not None
             inner = self._gram[np.ix_(place, place)] * scale[:, None] * scale
-            x = _rows(x, place)
             kept_a = scale * _solve_shifted(inner, 2.0, scale * (x @ target))
         else:
-            x = _rows(x, place)
             kept_a = scale * _ridge(x * scale[:, None], target)
+        if common is not None:
+            kept_a = common[kept] + kept_a
         z = (kept_a @ x) / root + centre
         a = np.zeros(design.n_features)
         a[kept] = kept_a
@@ -135,13 +145,15 @@ class TaskStep:
             self._gathered, self._gram = (kept, x, means[:, 0]), None
         return np.searchsorted(features, kept)
 
-    def _by_newton(self, weights: np.ndarray, tol: float, last: TaskAnswer | None) -> TaskAnswer:
+    def _by_newton(
+        self, weights: np.ndarray, tol: float, last: TaskAnswer | None, common: np.ndarray | None
+    ) -> TaskAnswer:
         """Newton with backtracking on a, b jointly; every step is a weighted ridge."""
         design, loss, y, row_weight = self.design, self.loss, self.design.y, self.design.row_weight
         from mmtfl.kernels import columns
 
         kept, scale = _kept(weights)
-        ridge = weights[kept]
+        ridge, middle = weights[kept], 0.0 if common is None else common[kept]
         columns_as_rows, x = _blocks(2, kept.size, len(y))
         design.gather(kept, columns_as_rows, expand=True)
         X = columns_as_rows.T
@@ -151,11 +163,11 @@ class TaskStep:
         if b is None:
             b = loss.null_intercept(y, row_weight) if design.fit_intercept else 0.0
         z = X @ a + b
-        value = loss.value(y, z, row_weight) + float(ridge @ a**2)
+        value = loss.value(y, z, row_weight) + float(ridge @ (a - middle) ** 2)
         goal = None
         for _ in range(_NEWTON_STEPS):
             slope_z = loss.gradient(y, z, row_weight)
-            gradient = X.T @ slope_z + 2.0 * ridge * a
+            gradient = X.T @ slope_z + 2.0 * ridge * (a - middle)
             size = float(np.abs(gradient).max(initial=abs(slope_z.sum()) if design.fit_intercept else 0.0))
             goal = tol * max(size, 1e-300) if goal is None else goal
             if size <= goal:
@@ -165,8 +177,11 @@ class TaskStep:
             centre, root_h = float(h @ response / h.sum()) if design.fit_intercept else 0.0, np.sqrt(h)
             np.copyto(x, X.T)
             columns.centre(x, design.offsets, h, root_h, design.fit_intercept, CONSTANT, means, curvature)
+            target = root_h * (response - centre)
+            if common is not None:
+                target = target - middle @ x
             x *= scale[kept, None]
-            new_a = scale[kept] * _ridge(x, root_h * (response - centre))
+            new_a = scale[kept] * _ridge(x, target) + middle
             change_a, change_b = new_a - a, centre - float(means[:, 0] @ new_a) - b
             if not design.fit_intercept:
                 change_b = 0.0
@@ -174,7 +189,7 @@ class TaskStep:
             step = 1.0
             while step > 1e-6:
                 trial_a, trial_z = a + step * change_a, z + step * change_z
-                trial = loss.value(y, trial_z, row_weight) + float(ridge @ trial_a**2)
+                trial = loss.value(y, trial_z, row_weight) + float(ridge @ (trial_a - middle) ** 2)
                 if trial <= value:
                     break
                 step *= 0.5

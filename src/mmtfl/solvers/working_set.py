@@ -7,7 +7,7 @@ import numpy as np
 from mmtfl.objective.design import CONSTANT, Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import RowPenalty
-from mmtfl.solvers.anderson import Track
+from mmtfl.solvers.extrapolation import Track
 
 _ROOM = 4  # growth of the arrays: room that is never written to costs no memory
 _NOTHING = np.empty(0)
@@ -42,62 +42,50 @@ class WorkingSet:
     """
 
     def __init__(self, design: Design, loss: Loss):
-        self.design = design
+        self.design, n_tasks = design, design.n_tasks
         self.prepared = loss.is_quadratic
-        self.features = np.empty(0, dtype=np.intp)
+        self.size, self.features = 0, np.empty(0, dtype=np.intp)  # of the columns gathered
         self.position = np.full(design.n_features, -1, dtype=np.intp)
-        n_tasks = design.n_tasks
         # centred and weighted columns can only be shared by tasks of equal weights
-        self.shared = design.is_complete and (not self.prepared or _equal_weights(design))
+        self.shared = design.is_complete
+        if self.shared and self.prepared:
+            weight = design.row_weight.reshape(n_tasks, -1)
+            self.shared = bool(np.all(weight == weight[0]))
         self.begin = design.offsets[:-1].astype(np.intp)
         self.length = np.diff(design.offsets).astype(np.intp)
         self.start = np.zeros(n_tasks, dtype=np.intp) if self.shared else self.begin
-        n_rows = int(self.length[0]) if self.shared else int(design.offsets[-1])
         self.root = np.sqrt(design.row_weight)
-        self.x = np.empty((0, n_rows))
-        self.gram = np.empty((1 if self.shared else n_tasks, 0, 0))
-        self._gram_size = 0
-        self.base = Model(
-            design.row_weight, design.task_weight, np.empty((0, n_tasks)), np.empty((0, n_tasks))
-        )
-
-    @property
-    def size(self) -> int:
-        """Number of columns gathered."""
-        return len(self.features)
+        self.x = np.empty((0, int(self.length[0] if self.shared else design.offsets[-1])))
+        self.gram, self._gram_size = np.empty((1 if self.shared else n_tasks, 0, 0)), 0
+        task_weight = design.task_sums(design.row_weight)
+        self.base = Model(design.row_weight, task_weight, *np.empty((2, 0, n_tasks)))
 
     def add(self, features: np.ndarray) -> None:
         """Gather the columns that are not here yet."""
         new = features[self.position[features] < 0]
         if new.size == 0:
             return
-        old, size = self.size, self.size + new.size
-        self.position[new] = np.arange(old, size)
-        self.features = np.concatenate([self.features, new])
-        if size > len(self.x):
-            room = min(max(size, _ROOM * old), max(size, self.design.n_features))
-            self.x = _with_room(self.x, (room, self.x.shape[1]))
-            self.base.means = _with_room(self.base.means, (room, self.design.n_tasks))
-            self.base.curvature = _with_room(self.base.curvature, (room, self.design.n_tasks))
-        part = slice(old, size)
-        self.design.gather(new, self.x[part], expand=not self.shared)
-        self._prepare(part)
-
-    def _prepare(self, part: slice) -> None:
         from mmtfl.kernels import columns, sweeps
 
-        design, x = self.design, self.x[part]
+        design, base, old, size = self.design, self.base, self.size, self.size + new.size
+        self.position[new] = np.arange(old, size)
+        self.size, self.features = size, np.concatenate([self.features, new])
+        if size > len(self.x):
+            room = min(max(size, _ROOM * old), max(size, design.n_features))
+            self.x = _with_room(self.x, (room, self.x.shape[1]))
+            base.means = _with_room(base.means, (room, design.n_tasks))
+            base.curvature = _with_room(base.curvature, (room, design.n_tasks))
+        x, means, curvature = self.x[old:size], base.means[old:size], base.curvature[old:size]
+        design.gather(new, x, expand=not self.shared)
         if self.prepared:
             offsets = design.offsets[:2] if self.shared else design.offsets
-            means, curvature = np.empty((2, len(x), len(offsets) - 1))
-            columns.centre(
-                x, offsets, design.row_weight, self.root, design.fit_intercept, CONSTANT, means, curvature
-            )
-            self.base.means[part], self.base.curvature[part] = means, curvature  # shared: equal for all tasks
+            own = np.empty((2, len(x), len(offsets) - 1))
+            columns.centre(x, offsets, design.row_weight, self.root, design.fit_intercept, CONSTANT, *own)
+            means[:], curvature[:] = own  # of a shared design: equal for all tasks
         else:
             sweeps.weighted_moments(
-                x, np.arange(len(x)), self.start, self.length, self.begin, self.base.weight,
-                design.fit_intercept, CONSTANT, self.base.means[part], self.base.curvature[part],
+                x, np.arange(len(x)), self.start, self.length, self.begin, base.weight,
+                design.fit_intercept, CONSTANT, means, curvature,
             )  # fmt: skip
 
     def reweighted(self, weight: np.ndarray, rows: np.ndarray) -> Model:
@@ -127,9 +115,9 @@ class WorkingSet:
         from mmtfl.kernels import sweeps
 
         begin, state, h = self.begin, -slope_z, _NOTHING
-        use_gram = self.prepared and self._prefers_gram
+        # a row update costs m T with Gram matrices and 2 N with residuals, which need no preparation
+        use_gram = self.prepared and self.size <= 0.75 * self.x.shape[1] / len(self.gram)
         if use_gram:
-            self._ensure_gram()
             state = self._slopes(state / self.root)
             begin = np.arange(len(state), dtype=np.intp) * state.shape[1]
         elif self.prepared:
@@ -176,35 +164,20 @@ class WorkingSet:
         """What the gathered columns' means add to each task's predictor."""
         return np.sum(self.base.means[: self.size] * A, axis=0)
 
-    @property
-    def _prefers_gram(self) -> bool:
-        """A row update costs m T with Gram matrices and 2 N with residuals, which need no preparation."""
-        return self.size <= 0.75 * self.x.shape[1] / len(self.gram)
-
-    def _ensure_gram(self) -> None:
+    def _slopes(self, residual: np.ndarray) -> np.ndarray:
+        """x_t @ residual_t for every task; the Gram matrices that go with them are brought up to date."""
         old, new = self._gram_size, self.size
-        if old == new:
-            return
         if new > self.gram.shape[1]:
             self.gram = _with_room(self.gram, (len(self.gram), len(self.x), len(self.x)))
-        for t in range(len(self.gram)):
+        for t in range(len(self.gram) if old < new else 0):
             part = self.x[:new, self.start[t] : self.start[t] + self.length[t]]
             cross = part[old:] @ part.T
             self.gram[t, old:new, :new] = cross
             self.gram[t, :old, old:new] = cross[:, :old].T
-        self._gram_size = new
-
-    def _slopes(self, residual: np.ndarray) -> np.ndarray:
-        """x_t @ residual_t for every task."""
-        x = self.x[: self.size]
+        self._gram_size, x = new, self.x[:new]
         if self.shared:
             return residual.reshape(self.design.n_tasks, -1) @ x.T
         return np.array([x[:, rows] @ residual[rows] for _, rows in self.design.segments()])
-
-
-def _equal_weights(design: Design) -> bool:
-    weight = design.row_weight.reshape(design.n_tasks, -1)
-    return bool(np.all(weight == weight[0]))
 
 
 def _with_room(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""One column of a table: its kind, and its encoding as numbers."""
+"""One column of a table: its kind, and its values as features, targets or task labels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([ T].*)?|\d{1,2}[./-]\d{1,2}[./-]\d{2
 _COMMA_NUMBER = re.compile(r"[+-]?\d+(,\d+)?")
 _GROUPED = re.compile(r"[+-]?\d{1,3}([.,' ]\d{3})+([.,]\d+)?")  # 1.000,00
 _QUANTITY = re.compile(r"(?P<before>[$€£<>~]?) ?[+-]?\d+([.,]\d+)? ?(?P<unit>[%‰€$£]| [a-zA-Zµ°/²³]{1,6})?")
+_WHOLE = re.compile(r"-?[1-9]\d{0,17}|0")  # an integer as Python prints it: 7, not 007 or +7
 _TRUTH = ("False", "True")
+_CORRECT = "correct them, or leave the column out with --drop"
+Class = str | int | float | bool
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class FeatureColumn:
         if kind == "date":
             raise _date(name)
         if kind == "number":
-            numbers = cls(name)._numbers(series)
+            numbers = finite_numbers(series, "Column", _CORRECT)
             return cls(name, fill=_statistic(numbers, impute) if impute else None)
         if kind == "text" and not as_levels:
             _check_text(series)
@@ -53,11 +56,6 @@ class FeatureColumn:
         levels = tuple(sorted(set(found))) if kind == "text" else _TRUTH
         fill = _statistic(np.array([*found, None], dtype=object)[codes], "most_frequent") if impute else None
         return cls(name, levels, fill)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Give the column as JSON types."""
-        levels = None if self.levels is None else list(self.levels)
-        return {"name": self.name, "levels": levels, "fill": self.fill}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> FeatureColumn:
@@ -84,25 +82,14 @@ class FeatureColumn:
     def encode(self, series: Any, *, unknown_level: str = "error") -> np.ndarray:
         """The features of the column, (n_rows, n_features)."""
         if self.levels is None:
-            numbers = self._numbers(series)
+            numbers = finite_numbers(series, "Column", _CORRECT)
             if self.fill is not None:
                 numbers = np.where(np.isnan(numbers), self.fill, numbers)
             return numbers[:, None]
         codes, found = values_as_text(series)
         place = {level: i for i, level in enumerate(self._coded)}
-        if unknown_level == "error":
-            self._check_known(codes, found)
-        fill = -1 if self.fill is None else place.get(str(self.fill), -1)
-        places = np.array([*(place.get(value, -1) for value in found), fill])[codes]
-        return (places[:, None] == np.arange(len(place))).astype(np.float64)
-
-    def _numbers(self, series: Any) -> np.ndarray:
-        return finite_numbers(series, "Column", "correct them, or leave the column out with --drop")
-
-    def _check_known(self, codes: np.ndarray, found: list[str]) -> None:
-        assert self.levels is not None
         unknown = [i for i, value in enumerate(found) if value not in self.levels]
-        if unknown:
+        if unknown and unknown_level == "error":
             rows = np.isin(codes, unknown)
             raise TableError(
                 f"Column {self.name!r} has the level {found[unknown[0]]!r}, which the model does not know "
@@ -110,6 +97,9 @@ class FeatureColumn:
                 f"its levels are {abbreviate(self.levels)}. Correct it, or leave "
                 "these rows out; predict also takes --unknown-level ignore."
             )
+        fill = -1 if self.fill is None else place.get(str(self.fill), -1)
+        places = np.array([*(place.get(value, -1) for value in found), fill])[codes]
+        return (places[:, None] == np.arange(len(place))).astype(np.float64)
 
 
 def kind_of(series: Any) -> str:
@@ -150,9 +140,11 @@ def as_numbers(series: Any, what: str) -> np.ndarray:
     wrong = np.isnan(numbers) & ~series.isna().to_numpy()
     if wrong.any():
         row = int(wrong.argmax())
+        text = str(series.iloc[row])
+        hint = ", or use --decimal ',' if the comma is the decimal mark" if looks_decimal([text]) else ""
         raise TableError(
-            f"{what} must hold numbers, but has the text {str(series.iloc[row])!r} in data row {row + 1} "
-            f"({count(wrong.sum(), 'such row')}): correct it{_decimal_hint(str(series.iloc[row]))}."
+            f"{what} must hold numbers, but has the text {text!r} in data row {row + 1} "
+            f"({count(wrong.sum(), 'such row')}): correct it{hint}."
         )
     return numbers
 
@@ -169,27 +161,11 @@ def finite_numbers(series: Any, what: str, remedy: str = "correct them") -> np.n
     return numbers
 
 
-def _decimal_hint(value: str) -> str:
-    is_comma_number = "," in value and _COMMA_NUMBER.fullmatch(value.strip())
-    return ", or use --decimal ',' if the comma is the decimal mark" if is_comma_number else ""
-
-
 def values_as_text(series: Any) -> tuple[np.ndarray, list[str]]:
     """Read a column as positions in a list of its distinct texts, -1 where a value is missing."""
     codes, found = require("pandas", "frames").factorize(series)
-    return codes, [_text(value) for value in found]
-
-
-def texts(series: Any) -> np.ndarray:
-    """Read a column without missing values as text."""
-    codes, found = values_as_text(series)
-    return np.array(found, dtype=object)[codes] if found else np.empty(0, dtype=object)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        value = int(value)  # pandas makes floats of whole numbers if one value is missing
-    return str(value)
+    floats = (float, np.floating)  # pandas makes floats of whole numbers if one value is missing
+    return codes, [str(int(v) if isinstance(v, floats) and float(v).is_integer() else v) for v in found]
 
 
 def _statistic(values: np.ndarray, strategy: str) -> Any:
@@ -217,10 +193,11 @@ def _check_text(series: Any) -> None:
         )
     _check_written(name, found)
     is_number = np.array([_is_number(value) for value in found])
-    if is_number[seen].mean() > 0.5 and not _all_padded(found):
-        row = int(np.isin(codes, np.flatnonzero(~is_number)).argmax()) if not is_number.all() else 0
+    # digits alone stayed text because of leading zeros, so they are names
+    if is_number[seen].mean() > 0.5 and not all(re.fullmatch(r"\d+", value) for value in found):
+        row = int(np.isin(codes, np.flatnonzero(~is_number | is_number.all())).argmax())
         raise TableError(
-            f"Column {name!r} is mostly numbers, but has the text {_text(series.iloc[row])!r} in data row "
+            f"Column {name!r} is mostly numbers, but has the text {found[codes[row]]!r} in data row "
             f"{row + 1}: correct it (an empty cell is a missing value), or use --categories if these are "
             "levels."
         )
@@ -251,11 +228,6 @@ def looks_decimal(found: Sequence[str]) -> bool:
     return any("," in v for v in found) and all(_COMMA_NUMBER.fullmatch(v.strip()) for v in found)
 
 
-def _all_padded(found: Sequence[str]) -> bool:
-    """Whether all texts are digits: such columns stayed text because of leading zeros, so they hold names."""
-    return all(re.fullmatch(r"\d+", value) for value in found)
-
-
 def _is_number(value: str) -> bool:
     try:
         float(value)
@@ -269,3 +241,141 @@ def _date(name: str) -> TableError:
         f"Column {name!r} holds dates, which have no size: leave it out with --drop, or put a number in its "
         "place, such as days since the first visit."
     )
+
+
+# -- targets and task labels -------------------------------------------------------------------------------
+
+
+def learn_classes(
+    columns: Sequence[Any], classify: bool | None
+) -> tuple[tuple[Class, Class] | None, str | None]:
+    """Find the two classes of the targets, or None for numbers; and a note if this was a guess."""
+    kinds = [kind_of(column) for column in columns]
+    for column, kind in zip(columns, kinds, strict=True):
+        if kind == "date":
+            raise TableError(f"Target {column.name!r} holds dates: put a number in its place.")
+    values = sorted({v for column in columns for v in _classes_in(column)}, key=_text_last)
+    numeric = all(kind == "number" for kind in kinds)
+    if classify is False or (classify is None and numeric and len(values) != 2):
+        if not numeric:
+            wrong = next(c.name for c, kind in zip(columns, kinds, strict=True) if kind != "number")
+            raise TableError(
+                f"Target {wrong!r} does not hold numbers, so it cannot be regressed: drop --regress."
+            )
+        return None, None
+    if len({kind == "number" for kind in kinds}) > 1:
+        raise TableError(
+            f"Targets {abbreviate([c.name for c in columns])} mix numbers and classes: fit them apart."
+        )
+    if len(values) != 2:
+        raise TableError(_not_two(columns, values))
+    note = None
+    if numeric and classify is None:
+        note = (
+            f"target {columns[0].name!r} has the values {values[0]} and {values[1]} only: taken for two "
+            "classes (--regress for numbers)"
+        )
+    # scikit-learn takes no floats as classes, but their texts
+    if any(isinstance(value, float) for value in values):
+        values = sorted({value for column in columns for value in values_as_text(column)[1]})
+    return (values[0], values[1]), note
+
+
+def _classes_in(column: Any) -> list[Class]:
+    """Distinct values of a column: whole numbers, numbers, booleans or text."""
+    kind = kind_of(column)
+    if kind == "boolean":
+        return [bool(value) for value in column.dropna().unique()]
+    if kind == "number":
+        numbers = np.unique(as_numbers(column, f"Target {column.name!r}"))
+        return [int(v) if float(v).is_integer() else float(v) for v in numbers[np.isfinite(numbers)]]
+    return list(values_as_text(column)[1])
+
+
+def _text_last(value: Class) -> tuple[bool, Any]:
+    return isinstance(value, str), value
+
+
+def _not_two(columns: Sequence[Any], values: list[Class]) -> str:
+    # of several targets, the message names the one with the most classes
+    name, own = max(((c.name, _classes_in(c)) for c in columns), key=lambda found: len(found[1]))
+    if not own:
+        return f"Target {name!r} has no value at all. {MISSING}."
+    if len(own) == 2:
+        return (
+            f"Targets {abbreviate([c.name for c in columns])} have different classes "
+            f"({abbreviate([str(v) for v in values])}): use the same two in all of them, such as 0 and 1."
+        )
+    written = [str(value) for value in own]
+    if looks_decimal(written):
+        example = next(text for text in written if "," in text)
+        return (
+            f"Target {name!r} holds text such as {example!r}: if the comma is the decimal mark, use "
+            "--decimal ','."
+        )
+    if len(own) > 2:
+        values = sorted(own, key=_text_last)
+    if len(values) < 2:
+        return f"Target {name!r} has a single class, {values[0]!r}: two are needed to tell them apart."
+    return (
+        f"Target {name!r} has {len(values)} classes ({abbreviate([str(v) for v in values])}), and two can be "
+        "told apart: make a column of 0 and 1 for each class and give each as a --target."
+    )
+
+
+def class_codes(column: Any, classes: tuple[Class, Class]) -> np.ndarray:
+    """Encode the two classes as 0 and 1, NaN where the class is missing."""
+    if isinstance(classes[0], str):
+        codes, found = values_as_text(column)
+        missing, values = codes < 0, np.array([*found, None], dtype=object)[codes]
+    else:
+        values = as_numbers(column, f"Target {column.name!r}")
+        missing = np.isnan(values)
+    out = np.select([missing, values == classes[0], values == classes[1]], [np.nan, 0.0, 1.0], default=-1.0)
+    if (out == -1.0).any():
+        row = int((out == -1.0).argmax())
+        raise TableError(
+            f"Target {column.name!r} is {str(column.iloc[row])!r} in data row {row + 1}, but the classes are "
+            f"{classes[0]!r} and {classes[1]!r}: correct it."
+        )
+    return out
+
+
+def label_kind(column: Any) -> str:
+    """Kind of the labels of a task column: "int" if all are plain whole numbers, else "str"."""
+    kind = kind_of(column)
+    if kind == "date":
+        raise TableError(f"Task column {column.name!r} holds dates: put a name or a number in their place.")
+    if kind == "boolean" or column.isna().all():
+        return "str"
+    _, found = values_as_text(column)
+    if all(_WHOLE.fullmatch(value) for value in found):
+        return "int"
+    if kind == "number":
+        wrong = next(value for value in found if not _WHOLE.fullmatch(value))
+        raise TableError(
+            f"Task column {column.name!r} holds the number {wrong}: labels are names or whole numbers."
+        )
+    return "str"
+
+
+def read_labels(column: Any, kind: str) -> np.ndarray:
+    """Read task labels of the given kind, one per row."""
+    missing = column.isna().to_numpy()
+    if missing.any():
+        raise TableError(
+            f"Task column {column.name!r} has {count(missing.sum(), 'row')} without a label (first in data "
+            f"row {missing.argmax() + 1}): no label is not a new task. Fill them in, or leave these rows out "
+            f"(all commands but predict: --drop-unlabelled). {MISSING}."
+        )
+    codes, found = values_as_text(column)
+    words = np.array(found, dtype=object)[codes] if found else np.empty(0, dtype=object)
+    if kind == "str":
+        return words.astype(str)
+    wrong = [i for i, word in enumerate(words) if not _WHOLE.fullmatch(word)]
+    if wrong:
+        raise TableError(
+            f"Task column {column.name!r} is {words[wrong[0]]!r} in data row {wrong[0] + 1}, but the model "
+            "knows its tasks by whole numbers: correct the label."
+        )
+    return words.astype(np.int64)

@@ -5,7 +5,16 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from mmtfl.estimators.additive import (
+from mmtfl.estimators.classification import MMTFLClassifier
+from mmtfl.estimators.regression import MMTFLRegressor
+from mmtfl.estimators.saving import Unsound, model_from_state
+from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
+from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
+from mmtfl.estimators.stability import Stability
+from mmtfl.estimators.two_strength_search import TwoStrengthCV
+from mmtfl.estimators.two_strengths import (
+    CappedClassifier,
+    CappedRegressor,
     DirtyClassifier,
     DirtyRegressor,
     LowRankClassifier,
@@ -13,15 +22,6 @@ from mmtfl.estimators.additive import (
     RobustClassifier,
     RobustRegressor,
 )
-from mmtfl.estimators.capped import CappedClassifier, CappedRegressor
-from mmtfl.estimators.classification import MMTFLClassifier
-from mmtfl.estimators.packing import Unsound
-from mmtfl.estimators.regression import MMTFLRegressor
-from mmtfl.estimators.saving import model_from_state
-from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
-from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
-from mmtfl.estimators.stability import Stability
-from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.model_selection.splitting import TaskKFold
 from mmtfl.persistence.archive import ModelFileError, read_archive
 from mmtfl.solvers.path import Path

@@ -99,6 +99,7 @@ class TableFile:
 
     def __init__(self, path: str | Path, *, separator: str | None = None, decimal: str = ".") -> None:
         self.path = Path(path)
+        self._name = repr(str(self.path))
         self.suffix = _suffix(self.path)
         self.is_text = self.suffix in TEXT
         self.decimal = decimal
@@ -109,28 +110,33 @@ class TableFile:
             raise TableError(f"The decimal mark {decimal!r} is unknown: use '.' or ','.")
         if separator is not None and (len(separator) != 1 or separator in '"\n\r'):
             raise TableError(f"The separator {separator!r} must be one character, such as ',' or ';'.")
-        self._stored = _stored_bytes(self.path)
+        try:
+            self._stored = self.path.read_bytes()
+        except FileNotFoundError:
+            raise TableError(f"There is no file {self._name}: check the name and the folder.") from None
+        except OSError as error:
+            raise TableError(f"{self._name} cannot be read: {error.strerror}.") from None
+        if not self._stored:
+            raise TableError(f"{self._name} is empty: it must have a header and at least one row.")
         self.sha256 = hashlib.sha256(self._stored).hexdigest()
 
     def frame(self, text: Iterable[str] = ()) -> Any:
         """Give the values: numbers, booleans and text; columns named in `text` stay text."""
+        # imported late: the command line needs TableError before it loads numpy
+        from mmtfl.tasks.wording import count
+
         frame, padded = without_spaces(self._values(text), text)
-        self.notes = _spaces_note(padded)
-        if self.is_text:
-            frame = self._without_empty_rows(frame)
-        return frame
-
-    def _without_empty_rows(self, frame: Any) -> Any:
-        from mmtfl.tasks.wording import (
-            count,  # imported late: the command line needs TableError before it loads numpy
-        )
-
+        self.notes = []
+        if padded:
+            listed = [f"{name!r} ({count(n, 'cell')})" for name, n in list(padded.items())[:6]]
+            more = f" and {count(len(padded) - 6, 'other column')}" if len(padded) > 6 else ""
+            self.notes.append(f"spaces around text are left out: {', '.join(listed)}{more}")
         empty = frame.isna().all(axis=1)
-        if not empty.any():
-            return frame
-        self._is_empty = empty.to_numpy()
-        self.notes.append(f"{count(empty.sum(), 'row')} without any value left out")
-        return _check_rows(frame[~empty].reset_index(drop=True), self._name)
+        if self.is_text and empty.any():
+            self._is_empty = empty.to_numpy()
+            self.notes.append(f"{count(empty.sum(), 'row')} without any value left out")
+            frame = _check_rows(frame[~empty].reset_index(drop=True), self._name)
+        return frame
 
     def _values(self, text: Iterable[str]) -> Any:
         if not self.is_text:
@@ -164,12 +170,22 @@ class TableFile:
 
     @cached_property
     def header(self) -> list[str]:
-        """Names of the columns of a text file, unchanged."""
+        """Names of the columns of a text file, unchanged; at least two, and those given differ."""
         try:
             lines = io.TextIOWrapper(io.BytesIO(self._utf8), encoding="utf-8", newline="")
-            return next(csv.reader(lines, delimiter=self.separator))
+            header = next(csv.reader(lines, delimiter=self.separator))
         except (StopIteration, csv.Error):
             raise TableError(f"{self._name} has no header: its first line must name the columns.") from None
+        _check_distinct([name for name in header if name], self._name)
+        if len(header) > 1:
+            return header
+        other = next((mark for mark in _SEPARATORS if mark in header[0] and mark != self.separator), None)
+        hint = ": it needs more."
+        if other is not None:
+            typed = "$'\\t'" if other == "\t" else f"'{other}'"  # as in a shell
+            hint = f": is it separated by {_SEPARATORS[other]}? Use --separator {typed}."
+        name = header[0] if len(header[0]) <= 60 else header[0][:57] + "..."
+        raise TableError(f"{self._name} has a single column, {name!r}{hint}")
 
     @cached_property
     def separator(self) -> str:
@@ -179,10 +195,6 @@ class TableFile:
             return known
         first = self._utf8[: self._utf8.find(b"\n") + 1].decode()
         return next((mark for mark in _SEPARATORS if mark in first), "\t")
-
-    @property
-    def _name(self) -> str:
-        return repr(str(self.path))
 
     @cached_property
     def _utf8(self) -> bytes:
@@ -213,7 +225,10 @@ class TableFile:
 
     def _parse(self, **options: Any) -> Any:
         pandas = require("pandas", "frames")
-        self._check_header()
+        n_columns = len(self.header)
+        # pandas reads numbers exactly to the last bit by default from 3.1 on
+        if tuple(int(part) for part in pandas.__version__.split(".")[:2]) < (3, 1):
+            options["float_precision"] = "round_trip"
         with warnings.catch_warnings():
             # pandas warns if cells would be lost, because rows are longer than the header
             warnings.simplefilter("error", pandas.errors.ParserWarning)
@@ -225,28 +240,14 @@ class TableFile:
                     decimal=self.decimal,
                     index_col=False,
                     low_memory=False,
-                    **_exact_floats(pandas.__version__),
                     **options,
                 )
             except (ValueError, OverflowError, pandas.errors.ParserWarning) as error:
                 raise TableError(
                     f"{self._name} cannot be read as a table: {_plain(error)} Every row must have as many "
-                    f"cells as the header ({len(self.header)}); quote cells that hold the separator."
+                    f"cells as the header ({n_columns}); quote cells that hold the separator."
                 ) from None
         return _check_rows(frame, self._name)
-
-    def _check_header(self) -> None:
-        header = self.header
-        _check_distinct([name for name in header if name], self._name)
-        if len(header) > 1:
-            return
-        other = [mark for mark in _SEPARATORS if mark in header[0] and mark != self.separator]
-        hint = (
-            f": is it separated by {_SEPARATORS[other[0]]}? Use --separator {_typed(other[0])}."
-            if other
-            else ": it needs more."
-        )
-        raise TableError(f"{self._name} has a single column, {_shorten(header[0])}{hint}")
 
     @cached_property
     def _binary_frame(self) -> Any:
@@ -281,32 +282,13 @@ def without_spaces(frame: Any, text: Iterable[str] = ()) -> tuple[Any, dict[str,
         if not spaced and None not in words:
             continue
         values = pandas.Series([*words, None], dtype=object).iloc[codes].set_axis(column.index)
-        tidy[name] = _numbers_again(values) if None in words and name not in text else values
-        if tidy[name].dtype == object:
+        if None in words and name not in text:
+            numbers = pandas.to_numeric(values, errors="coerce")
+            values = numbers if numbers.isna().equals(values.isna()) else values
+        tidy[name] = values
+        if spaced and tidy[name].dtype == object:
             padded[name] = int(pandas.Series(codes).isin(spaced).sum())
-    return tidy, {name: n for name, n in padded.items() if n}
-
-
-def _numbers_again(values: Any) -> Any:
-    """Convert a column of text to numbers, if all of it is numbers."""
-    numbers = require("pandas", "frames").to_numeric(values, errors="coerce")
-    return numbers if numbers.isna().equals(values.isna()) else values
-
-
-def _spaces_note(padded: dict[str, int]) -> list[str]:
-    from mmtfl.tasks.wording import count
-
-    if not padded:
-        return []
-    listed = [f"{name!r} ({count(n, 'cell')})" for name, n in list(padded.items())[:6]]
-    more = f" and {count(len(padded) - 6, 'other column')}" if len(padded) > 6 else ""
-    return [f"spaces around text are left out: {', '.join(listed)}{more}"]
-
-
-def _exact_floats(version: str) -> dict[str, str]:
-    """Option to read numbers exactly to the last bit, which is the default of pandas from 3.1 on."""
-    major, minor = (int(part) for part in version.split(".")[:2])
-    return {} if (major, minor) >= (3, 1) else {"float_precision": "round_trip"}
+    return tidy, padded
 
 
 def _suffix(path: Path) -> str:
@@ -320,23 +302,6 @@ def _suffix(path: Path) -> str:
         f"{str(path)!r} is not a table mmtfl reads: use {', '.join([*TEXT, *BINARY])} (text also with .gz); "
         "a sheet of a spreadsheet can be saved as CSV."
     )
-
-
-def _stored_bytes(path: Path) -> bytes:
-    try:
-        stored = path.read_bytes()
-    except FileNotFoundError:
-        raise TableError(f"There is no file {str(path)!r}: check the name and the folder.") from None
-    except OSError as error:
-        raise TableError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
-    if not stored:
-        raise TableError(f"{str(path)!r} is empty: it must have a header and at least one row.")
-    return stored
-
-
-def _typed(separator: str) -> str:
-    """Write the separator as it is typed in a shell."""
-    return "$'\\t'" if separator == "\t" else f"'{separator}'"
 
 
 def _check_distinct(names: list[str], where: str) -> None:
@@ -359,7 +324,3 @@ def _plain(error: Exception | Warning) -> str:
     """Write the message of another library as one sentence."""
     message = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
     return message if message.endswith(".") else message + "."
-
-
-def _shorten(name: str, most: int = 60) -> str:
-    return repr(name if len(name) <= most else name[: most - 3] + "...")

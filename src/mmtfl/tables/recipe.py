@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,16 +11,24 @@ import narwhals as nw
 import numpy as np
 
 from mmtfl.errors import require
-from mmtfl.persistence.json_values import expect
-from mmtfl.tables.collected_errors import Problems
-from mmtfl.tables.column_encoding import MISSING, FeatureColumn, finite_numbers
+from mmtfl.persistence.json_values import expect, plain
+from mmtfl.tables.column_encoding import (
+    MISSING,
+    Class,
+    FeatureColumn,
+    class_codes,
+    finite_numbers,
+    label_kind,
+    learn_classes,
+    read_labels,
+)
 from mmtfl.tables.reading import TableError, unnamed, without_spaces
-from mmtfl.tables.targets_and_labels import Class, class_codes, label_kind, learn_classes, read_labels
 from mmtfl.tasks.frames import abbreviate, feature_columns, suggest
 from mmtfl.tasks.wording import count
 
 IMPUTE = ("mean", "median", "most_frequent")
 _MANY_LEVELS = 30  # more levels make a note, in case the column was not meant to be a feature
+MOST_SHOWN = 9  # nobody reads a message that fills the screen
 
 
 @dataclass(frozen=True)
@@ -136,29 +145,20 @@ class TableRecipe:
                 learned.append(FeatureColumn.learn(frame[name], as_levels=name in categories, impute=impute))
         recipe = cls(tuple(learned), targets, task, weight_column=weights, impute=impute)
         if set(special) <= set(frame.columns):
-            recipe, more = recipe._with_answers(frame, classify, problems)
-            notes += more
+            with problems.of():
+                kind = None if task is None else label_kind(frame[task])
+                recipe = replace(recipe, task_kind=kind)
+                recipe.labels(frame)
+            with problems.of():
+                classes, note = learn_classes([frame[name] for name in targets], classify)
+                notes += [note] if note else []
+                recipe = replace(recipe, classes=classes)
+                recipe.targets(frame)
+            with problems.of():
+                recipe.weights(frame)
         problems.check()
         recipe._check_names()
-        notes += _constant(frame, chosen) + _nothing_to_predict(frame, targets) + _many_levels(learned)
-        return replace(recipe, notes=tuple(notes))
-
-    def _with_answers(
-        self, frame: Any, classify: bool | None, problems: Problems
-    ) -> tuple[TableRecipe, list[str]]:
-        """Add the kinds of targets and labels, whose values are checked; returns the recipe and notes."""
-        recipe, note = self, None
-        if self.task_column is not None:
-            with problems.of():
-                recipe = replace(recipe, task_kind=label_kind(frame[self.task_column]))
-                recipe.labels(frame)
-        with problems.of():
-            classes, note = learn_classes([frame[name] for name in self.target_columns], classify)
-            recipe = replace(recipe, classes=classes)
-            recipe.targets(frame)
-        with problems.of():
-            recipe.weights(frame)
-        return recipe, [note] if note else []
+        return replace(recipe, notes=(*notes, *_remarks(frame, chosen, targets, learned)))
 
     # -- from a table to what an estimator takes -------------------------------------------------------------
 
@@ -190,23 +190,28 @@ class TableRecipe:
         X : pandas.DataFrame
             One column per feature.
         """
-        needed = [column.name for column in self.features if _matters(column, used)]
+        names, needed = self.feature_names, self._needed(used)
         self._check_present(frame, needed)
         if self.impute is None:
             _check_missing(frame, needed)
-        out = np.zeros((len(frame), len(self.feature_names)), order="F")
+        out = np.zeros((len(frame), len(names)), order="F")
         done = 0
         for column in self.features:
             n_features = len(column.features)
-            if _matters(column, used):
+            if column.name in needed:
                 part = column.encode(frame[column.name], unknown_level=unknown_level)
                 out[:, done : done + n_features] = part
             done += n_features
-        return require("pandas", "frames").DataFrame(out, columns=self.feature_names, index=frame.index)
+        return require("pandas", "frames").DataFrame(out, columns=names, index=frame.index)
+
+    def _needed(self, used: Collection[str] | None) -> list[str]:
+        """Columns that become one of these features (None: any feature)."""
+        return [c.name for c in self.features if used is None or any(name in used for name in c.features)]
 
     def absent_unused(self, frame: Any, used: Collection[str]) -> list[str]:
         """Columns of features that the table lacks and that a model with these features does not need."""
-        return [c.name for c in self.features if c.name not in frame.columns and not _matters(c, used)]
+        needed = self._needed(used)
+        return [c.name for c in self.features if c.name not in frame.columns and c.name not in needed]
 
     def rows(
         self, frame: Any, *, used: Collection[str] | None = None, unknown_level: str = "error"
@@ -227,7 +232,7 @@ class TableRecipe:
         """
         frame = nw.from_native(frame, eager_only=True).to_pandas()
         task = [] if self.task_column is None else [self.task_column]
-        self._check_present(frame, [*task, *(c.name for c in self.features if _matters(c, used))])
+        self._check_present(frame, [*task, *self._needed(used)])
         frame, _ = without_spaces(frame, self.text_columns)
         return self.matrix(frame, used=used, unknown_level=unknown_level), self.labels(frame)
 
@@ -244,12 +249,14 @@ class TableRecipe:
         Classes of a single target come as they are; those of several targets as 0 and 1, see ``classes``.
         """
         self._check_present(frame, self.target_columns)
-        columns = {name: self._target(frame[name]) for name in self.target_columns}
-        if len(columns) > 1:
-            return require("pandas", "frames").DataFrame(columns, index=frame.index)
-        ((name, values),) = columns.items()
-        _check_none_missing(values, "Target", name)
-        return values if self.classes is None else np.array(self.classes)[values.astype(np.intp)]
+        names, classes = self.target_columns, self.classes
+        columns = [frame[name] for name in names]
+        found = [finite_numbers(c, "Target") if classes is None else class_codes(c, classes) for c in columns]
+        if len(found) > 1:
+            by_name = dict(zip(names, found, strict=True))
+            return require("pandas", "frames").DataFrame(by_name, index=frame.index)
+        _check_none_missing(found[0], "Target", names[0])
+        return found[0] if classes is None else np.array(classes)[found[0].astype(np.intp)]
 
     def weights(self, frame: Any) -> np.ndarray | None:
         """Read the weight of each row; None where no column holds them."""
@@ -266,39 +273,24 @@ class TableRecipe:
             )
         return weights
 
-    def _target(self, column: Any) -> np.ndarray:
-        """Numbers, or 0 and 1 for classes; NaN where one is missing."""
-        if self.classes is None:
-            return finite_numbers(column, "Target")
-        codes = class_codes(column, self.classes)
-        return np.where(codes < 0, np.nan, codes)
-
     # -- plain values ----------------------------------------------------------------------------------------
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the recipe as JSON types."""
-        return {
-            "features": [column.as_dict() for column in self.features],
-            "target_columns": list(self.target_columns),
-            "task_column": self.task_column,
-            "task_kind": self.task_kind,
-            "weight_column": self.weight_column,
-            "classes": None if self.classes is None else list(self.classes),
-            "impute": self.impute,
-        }
+        """Give the recipe as JSON types, without its notes."""
+        return {name: value for name, value in plain(self).items() if name != "notes"}
 
     @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> TableRecipe:
+    def from_dict(cls, saved: dict[str, Any]) -> TableRecipe:
         """Make the recipe from what `as_dict` gave; it is checked, because it may come from a file."""
         try:
             recipe = cls(
-                features=tuple(FeatureColumn.from_dict(c) for c in expect(plain["features"], list)),
-                target_columns=tuple(expect(name, str) for name in expect(plain["target_columns"], list)),
-                task_column=expect(plain["task_column"], str, None),
-                task_kind=expect(plain["task_kind"], "str", "int", None),
-                weight_column=expect(plain["weight_column"], str, None),
-                classes=None if plain["classes"] is None else _two_classes(plain["classes"]),
-                impute=expect(plain["impute"], *IMPUTE, None),
+                features=tuple(FeatureColumn.from_dict(c) for c in expect(saved["features"], list)),
+                target_columns=tuple(expect(name, str) for name in expect(saved["target_columns"], list)),
+                task_column=expect(saved["task_column"], str, None),
+                task_kind=expect(saved["task_kind"], "str", "int", None),
+                weight_column=expect(saved["weight_column"], str, None),
+                classes=None if saved["classes"] is None else _two_classes(saved["classes"]),
+                impute=expect(saved["impute"], *IMPUTE, None),
             )
             recipe._check_names()
         except (KeyError, TypeError, ValueError) as error:
@@ -324,10 +316,6 @@ class TableRecipe:
                 f"The table lacks {len(absent)} columns that the model needs: "
                 f"{', '.join(map(repr, absent))}. Its columns are {abbreviate(list(frame.columns))}."
             )
-
-
-def _matters(column: FeatureColumn, used: Collection[str] | None) -> bool:
-    return used is None or any(name in used for name in column.features)
 
 
 def drop_unlabelled(frame: Any, columns: Sequence[str | None]) -> tuple[Any, int]:
@@ -363,21 +351,12 @@ def _choose(frame, special, features, drop, categories, problems) -> tuple[list[
         names = [name for name in names if name not in nameless and name not in drop]
     chosen: list[str] = []
     with problems.of():
-        chosen = _features_among(names, special, features)
+        wanted = None if features is None else [name for name in features if name in names]
+        try:
+            chosen = feature_columns(names, [name for name in special if name in names], wanted)
+        except (ValueError, TypeError) as error:
+            raise TableError(str(error).replace("he frame", "he table")) from None
     return [name for name in chosen if name not in drop], notes
-
-
-def _features_among(names: list[str], special: list[str], features: Sequence[str] | None) -> list[str]:
-    """The features asked for that exist, or all columns without another role."""
-    known = [name for name in special if name in names]
-    try:
-        return feature_columns(
-            names, known, None if features is None else [f for f in features if f in names]
-        )
-    except (ValueError, TypeError) as error:
-        raise TableError(
-            str(error).replace("The frame", "The table").replace("the frame", "the table")
-        ) from None
 
 
 def _check_missing(frame: Any, names: Sequence[str]) -> None:
@@ -401,24 +380,77 @@ def _check_none_missing(numbers: np.ndarray, what: str, name: str) -> None:
         )
 
 
-def _constant(frame: Any, names: Sequence[str]) -> list[str]:
+def _remarks(
+    frame: Any, names: Sequence[str], targets: Sequence[str], columns: Sequence[FeatureColumn]
+) -> Iterator[str]:
+    """Remarks about features without use, targets without variation and columns of many levels."""
     constant = [name for name in names if frame[name].nunique(dropna=False) == 1]
-    if not constant:
-        return []
-    has, tell = ("has", "it tells") if len(constant) == 1 else ("have", "they tell")
-    return [f"{abbreviate(constant)} {has} one value in all rows: kept, but {tell} nothing"]
+    if constant:
+        has, tell = ("has", "it tells") if len(constant) == 1 else ("have", "they tell")
+        yield f"{abbreviate(constant)} {has} one value in all rows: kept, but {tell} nothing"
+    for name in targets:
+        if frame[name].nunique() == 1:
+            yield f"target {name!r} has one value in all rows: there is nothing to predict"
+    for column in columns:
+        if column.levels is not None and len(column.levels) > _MANY_LEVELS:
+            yield f"{column.name!r} has {len(column.features)} levels, each of them a feature"
 
 
-def _nothing_to_predict(frame: Any, targets: Sequence[str]) -> list[str]:
-    constant = [name for name in targets if frame[name].nunique() == 1]
-    return [f"target {name!r} has one value in all rows: there is nothing to predict" for name in constant]
-
-
-def _many_levels(columns: Sequence[FeatureColumn]) -> list[str]:
-    many = [column for column in columns if column.levels is not None and len(column.levels) > _MANY_LEVELS]
-    return [f"{column.name!r} has {len(column.features)} levels, each of them a feature" for column in many]
-
-
-def _two_classes(plain: Any) -> tuple[Class, Class]:
-    first, second = (expect(value, str, int, float, bool) for value in expect(plain, list))
+def _two_classes(saved: Any) -> tuple[Class, Class]:
+    first, second = (expect(value, str, int, float, bool) for value in expect(saved, list))
     return first, second
+
+
+class Problems:
+    """Errors of a table, collected and raised together, so that one message names all of them.
+
+    Examples
+    --------
+    >>> from mmtfl.tables.recipe import Problems
+    >>> from mmtfl.tables.reading import TableError
+    >>> problems = Problems()
+    >>> with problems.of("age"):
+    ...     raise TableError("Column 'age' holds dates.")
+    >>> with problems.of("born"):
+    ...     raise TableError("Column 'born' holds dates.")
+    >>> with problems.of():
+    ...     raise TableError("Target 'y' has no value at all.")
+    >>> problems.check()
+    Traceback (most recent call last):
+    ...
+    mmtfl.tables.reading.TableError: The table has 2 problems:
+      1. Column 'age' holds dates. The same holds for 'born'.
+      2. Target 'y' has no value at all.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[str, list[str]]] = {}
+
+    @contextmanager
+    def of(self, column: str | None = None) -> Iterator[None]:
+        """Collect an error and go on; the same error of several columns is reported once."""
+        try:
+            yield
+        except TableError as error:
+            text = str(error)
+            alike = text if column is None else text.replace(repr(column), "", 1)
+            self._found.setdefault(alike, (text, []))[1].append(column or "")
+
+    def check(self) -> None:
+        """Raise what was collected: a single error as it is, several as a list."""
+        found = [
+            text if len(columns) == 1 else f"{text} The same holds for {abbreviate(columns[1:])}."
+            for text, columns in self._found.values()
+        ]
+        if not found:
+            return
+        if len(found) == 1:
+            raise TableError(found[0])
+        once = f" {MISSING}."  # the note on missing values comes once, at the end
+        lines = [f"  {i}. {text.replace(once, '')}" for i, text in enumerate(found[:MOST_SHOWN], start=1)]
+        if len(found) > MOST_SHOWN:
+            more = count(len(found) - MOST_SHOWN, "problem")
+            lines.append(f"  ... and {more} more, told once these are solved.")
+        if any(once in text for text in found):
+            lines.append(f" {once}")
+        raise TableError("\n".join([f"The table has {len(found)} problems:", *lines]))

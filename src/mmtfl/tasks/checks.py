@@ -32,24 +32,30 @@ def check_design(
     >>> check_design([[True, False]])
     (array([[1., 0.]]), None)
     """
-    names: Any = None
+    names: Any = feature_names
+    if hasattr(X, "collect"):
+        raise TypeError(f"{name} is a lazy frame ({type(X).__name__}): call .collect() first.")
     if sparse.issparse(X):
         X = _sparse_design(X, name)
-    elif isinstance(X, np.ndarray):
+    elif isinstance(X, np.ndarray) or (frame := open_frame(X, name)) is None:
         X = as_float(X, name)
     else:
-        if hasattr(X, "collect"):
-            raise TypeError(f"{name} is a lazy frame ({type(X).__name__}): call .collect() first.")
-        frame = open_frame(X, name)
-        if frame is None:
-            X = as_float(X, name)
-        else:
-            names = frame.columns
-            X = frame_design(frame, name)
-    _check_shape(X, name)
-    if feature_names is None and names is not None and not any(isinstance(column, str) for column in names):
-        names = None  # a frame with numbers for column names has no names
-    return X, check_feature_names(names if feature_names is None else feature_names, X.shape[1])
+        if names is None and any(isinstance(column, str) for column in frame.columns):
+            names = frame.columns  # a frame with numbers for column names has no names
+        X = frame_design(frame, name)
+    if X.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {X.ndim}D array instead: {name} has shape {X.shape}. Reshape your data "
+            "with reshape(-1, 1) if it is one feature, or reshape(1, -1) if it is one row."
+        )
+    if X.shape[0] == 0:
+        raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}): {name} needs at least one row.")
+    if X.shape[1] == 0:
+        raise ValueError(
+            f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required: {name} "
+            "needs at least one column."
+        )
+    return X, check_feature_names(names, X.shape[1])
 
 
 def check_feature_names(feature_names: Any, n_features: int) -> tuple[str, ...] | None:
@@ -100,21 +106,6 @@ def _sparse_design(X: Any, name: str) -> Any:
     return X
 
 
-def _check_shape(X: Any, name: str) -> None:
-    if X.ndim != 2:
-        raise ValueError(
-            f"Expected 2D array, got {X.ndim}D array instead: {name} has shape {X.shape}. Reshape your data "
-            "with reshape(-1, 1) if it is one feature, or reshape(1, -1) if it is one row."
-        )
-    if X.shape[0] == 0:
-        raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}): {name} needs at least one row.")
-    if X.shape[1] == 0:
-        raise ValueError(
-            f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required: {name} "
-            "needs at least one column."
-        )
-
-
 # -- targets, weights, lengths ---------------------------------------------------------------------------
 
 
@@ -136,8 +127,17 @@ def check_length(name: str, found: int, n_rows: int, *, of: str = "X") -> None:
         )
 
 
-def check_target(y: Any, n_rows: int, *, name: str = "y", of: str = "X") -> np.ndarray:
+def check_target(
+    y: Any,
+    n_rows: int,
+    *,
+    name: str = "y",
+    of: str = "X",
+    hint: str = "for one column per task, use Tasks.from_shared",
+) -> np.ndarray:
     """Check a target and return it in float64. NaN and infinity pass: see `check_finite_target`.
+
+    `hint` says what to do about a target that is not 1-D.
 
     Examples
     --------
@@ -145,7 +145,17 @@ def check_target(y: Any, n_rows: int, *, name: str = "y", of: str = "X") -> np.n
     >>> check_target([1, 2], 2)
     array([1., 2.])
     """
-    return _check_column(y, n_rows, name=name, of=of, hint="for one column per task, use Tasks.from_shared")
+    if sparse.issparse(y):
+        raise TypeError(f"{name} must be dense, but is a sparse matrix: pass {name}.toarray().ravel().")
+    if hasattr(y, "collect"):
+        raise TypeError(f"{name} is lazy ({type(y).__name__}): call .collect() first.")
+    if y is None:
+        raise ValueError(f"{name} is None, but one number per row of {of} is required.")
+    column = as_float(y, name)
+    if column.ndim != 1:
+        raise ValueError(f"{name} must be 1-D, but has shape {column.shape}: {hint}.")
+    check_length(name, column.size, n_rows, of=of)
+    return column.astype(np.float64, copy=False)
 
 
 def check_weights(w: Any, n_rows: int, *, name: str = "sample_weight", of: str = "X") -> np.ndarray:
@@ -159,7 +169,7 @@ def check_weights(w: Any, n_rows: int, *, name: str = "sample_weight", of: str =
     ...
     ValueError: sample_weight is negative, -2.0 in row 1: weights must be finite and not negative. Use ...
     """
-    w = _check_column(w, n_rows, name=name, of=of, hint="pass one weight per row")
+    w = check_target(w, n_rows, name=name, of=of, hint="pass one weight per row")
     wrong = ~((w >= 0) & (w < np.inf))
     if wrong.any():
         row = int(wrong.argmax())
@@ -198,20 +208,6 @@ def check_task_weights(weights: np.ndarray, *, observation_task: np.ndarray, lab
         )
 
 
-def _check_column(values: Any, n_rows: int, *, name: str, of: str, hint: str) -> np.ndarray:
-    if sparse.issparse(values):
-        raise TypeError(f"{name} must be dense, but is a sparse matrix: pass {name}.toarray().ravel().")
-    if hasattr(values, "collect"):
-        raise TypeError(f"{name} is lazy ({type(values).__name__}): call .collect() first.")
-    if values is None:
-        raise ValueError(f"{name} is None, but one number per row of {of} is required.")
-    column = as_float(values, name)
-    if column.ndim != 1:
-        raise ValueError(f"{name} must be 1-D, but has shape {column.shape}: {hint}.")
-    check_length(name, column.size, n_rows, of=of)
-    return column.astype(np.float64, copy=False)
-
-
 # -- task labels and classes ---------------------------------------------------------------------------
 
 
@@ -228,7 +224,16 @@ def check_task_labels(task: Any, n_rows: int | None, *, name: str = "task") -> n
     ...
     ValueError: task has 1 missing label (first in row 1): every row needs a task. Drop ...
     """
-    labels = _labels_array(task, name)
+    if hasattr(task, "collect"):
+        raise TypeError(f"{name} is lazy ({type(task).__name__}): call .collect() first.")
+    if isinstance(task, np.ma.MaskedArray):
+        labels = task.data.astype(object)
+        labels[np.ma.getmaskarray(task)] = None
+    elif isinstance(task, list | tuple):
+        # as objects: numpy would silently turn [1, "a"] and ["a", nan] into strings
+        labels = np.fromiter(task, dtype=object, count=len(task))
+    else:
+        labels = np.asarray(task)
     if labels.ndim != 1:
         raise ValueError(
             f"{name} must be 1-D, one label per row, but has shape {labels.shape}: pass a single column."
@@ -239,62 +244,33 @@ def check_task_labels(task: Any, n_rows: int | None, *, name: str = "task") -> n
         return _labels_from_objects(labels.astype(object, copy=False), name)
     if labels.dtype.kind == "U":
         return labels.astype(labels.dtype.newbyteorder("="), copy=False)
-    if labels.dtype.kind in "iu":
-        return _labels_from_integers(labels, name)
-    _check_no_missing_label(labels, name)
-    raise _wrong_label_kind(name, str(labels.dtype), 0)
-
-
-def _labels_array(task: Any, name: str) -> np.ndarray:
-    if isinstance(task, np.ma.MaskedArray):
-        labels = task.data.astype(object)
-        labels[np.ma.getmaskarray(task)] = None
-        return labels
-    if isinstance(task, list | tuple):
-        # as objects: numpy would silently turn [1, "a"] and ["a", nan] into strings
-        return np.fromiter(task, dtype=object, count=len(task))
-    if hasattr(task, "collect"):
-        raise TypeError(f"{name} is lazy ({type(task).__name__}): call .collect() first.")
-    return np.asarray(task)
+    if labels.dtype.kind == "i":
+        return labels.astype(np.int64, copy=False)
+    if labels.dtype.kind == "u":
+        return _labels_from_objects(labels.astype(object), name)
+    raise _wrong_label(labels, name, 0)
 
 
 def _labels_from_objects(labels: np.ndarray, name: str) -> np.ndarray:
-    kinds = set(map(type, labels.tolist()))
+    values = labels.tolist()
+    kinds = set(map(type, values))
     if all(issubclass(kind, str) for kind in kinds):
-        return _labels_from_strings(labels, name)
-    if all(_is_integer_kind(kind) for kind in kinds):
-        return _labels_from_integers(labels, name)
-    _check_no_missing_label(labels, name)
-    row = next(
-        (i for i, v in enumerate(labels) if not (isinstance(v, str) or _is_integer_kind(type(v)))), None
-    )
-    if row is not None:
-        raise _wrong_label_kind(name, type(labels[row]).__name__, row)
-    other = next(i for i, v in enumerate(labels) if isinstance(v, str) != isinstance(labels[0], str))
-    raise TypeError(
-        f"{name} mixes strings and integers: row 0 is {labels[0]!r} and row {other} is {labels[other]!r}. "
-        "Use one type for all labels, for example [str(label) for label in task]."
-    )
-
-
-def _labels_from_strings(labels: np.ndarray, name: str) -> np.ndarray:
-    strings = labels.tolist()
-    if "\0" in "".join(strings):  # numpy drops them at the end, which would merge two tasks
-        row = next(i for i, label in enumerate(strings) if "\0" in label)
-        raise ValueError(f"{name} label {strings[row]!r} in row {row} holds a NUL character: remove it.")
-    return labels.astype(str)
-
-
-def _labels_from_integers(labels: np.ndarray, name: str) -> np.ndarray:
-    if labels.dtype.kind != "i" and labels.size:
-        largest = max(labels.max(), -labels.min() - 1) if labels.dtype.kind == "O" else labels.max()
-        if largest > np.iinfo(np.int64).max:
-            raise ValueError(f"{name} has integer labels beyond 64 bits: use strings, or smaller integers.")
-    return labels.astype(np.int64, copy=False)
-
-
-def _is_integer_kind(kind: type) -> bool:
-    return issubclass(kind, int | np.integer) and not issubclass(kind, bool)
+        if "\0" in "".join(values):  # numpy drops them at the end, which would merge two tasks
+            row = next(i for i, label in enumerate(values) if "\0" in label)
+            raise ValueError(f"{name} label {values[row]!r} in row {row} holds a NUL character: remove it.")
+        return labels.astype(str)
+    valid = {kind for kind in kinds if issubclass(kind, str | int | np.integer) and kind is not bool}
+    if kinds > valid:
+        raise _wrong_label(labels, name, next(i for i, v in enumerate(values) if type(v) not in valid))
+    other = next((i for i, v in enumerate(values) if isinstance(v, str) != isinstance(values[0], str)), None)
+    if other is not None:
+        raise TypeError(
+            f"{name} mixes strings and integers: row 0 is {values[0]!r} and row {other} is "
+            f"{values[other]!r}. Use one type for all labels, for example [str(label) for label in task]."
+        )
+    if not -(2**63) <= min(values) <= max(values) < 2**63:
+        raise ValueError(f"{name} has integer labels beyond 64 bits: use strings, or smaller integers.")
+    return labels.astype(np.int64)
 
 
 def missing_labels(labels: np.ndarray) -> np.ndarray:
@@ -304,16 +280,15 @@ def missing_labels(labels: np.ndarray) -> np.ndarray:
     return np.fromiter(map(is_missing, labels), dtype=bool, count=labels.size)
 
 
-def _check_no_missing_label(labels: np.ndarray, name: str) -> None:
+def _wrong_label(labels: np.ndarray, name: str, row: int) -> Exception:
+    """The error for labels that are missing, or of which the one in `row` is of a wrong type."""
     missing = missing_labels(labels)
     if missing.any():
-        raise ValueError(
+        return ValueError(
             f"{name} has {count(missing.sum(), 'missing label')} (first in row {missing.argmax()}): "
             "every row needs a task. Drop these rows or fill in a label."
         )
-
-
-def _wrong_label_kind(name: str, found: str, row: int) -> TypeError:
+    found = type(labels[row]).__name__ if labels.dtype == object else labels.dtype
     return TypeError(
         f"{name} labels must be strings or integers, but row {row} is of type {found}. "
         "Convert them first, for example with astype(str) or astype(int)."
@@ -396,13 +371,9 @@ def check_finite_design(
     """
     if _all_finite(X.data if sparse.issparse(X) else X):
         return
-    rows, columns, values = _not_finite_entries(X)
-    first = np.lexsort((columns, rows))[0]
-    same = (columns == columns[first]) & (np.isnan(values) == np.isnan(values[first]))
-    column = f" in column {show(feature_names, columns[first])}"
-    found, same = _describe_first(name, values, rows, first, same, column, observation_task, labels, offsets)
-    others = "" if same.all() else f" {values.size} values of {name} are not finite."
-    it = "it" if values.size == 1 else "them"
+    found, n_alike, n_all = _first_not_finite(X, name, observation_task, labels, offsets, feature_names)
+    others = "" if n_alike == n_all else f" {n_all} values of {name} are not finite."
+    it = "it" if n_all == 1 else "them"
     raise ValueError(f"{found}{others} Impute {it}, or drop those rows or columns.")
 
 
@@ -426,12 +397,9 @@ def check_finite_target(
     ...
     ValueError: Input y contains infinity: 1 value of task 'a' (first in row 1). Drop those rows or ...
     """
-    if _all_finite(y):
-        return
-    rows = np.flatnonzero(~np.isfinite(y))
-    same = np.isnan(y[rows]) == np.isnan(y[rows[0]])
-    found, _ = _describe_first(name, y[rows], rows, 0, same, "", observation_task, labels, offsets)
-    raise ValueError(f"{found} Drop those rows or fill in the target.")
+    if not _all_finite(y):
+        found = _first_not_finite(y, name, observation_task, labels, offsets, None)[0]
+        raise ValueError(f"{found} Drop those rows or fill in the target.")
 
 
 def _all_finite(values: np.ndarray) -> bool:
@@ -441,23 +409,24 @@ def _all_finite(values: np.ndarray) -> bool:
     return bool(np.isfinite(total)) or bool(np.isfinite(values).all())
 
 
-def _not_finite_entries(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    if sparse.issparse(X):
-        entries = X.tocoo(copy=False)
+def _first_not_finite(
+    values: Any, name: str, observation_task: Any, labels: Any, offsets: Any, feature_names: Any
+) -> tuple[str, int, int]:
+    """Name the first value that is not finite; count those of its kind, column and task, and all of them."""
+    if sparse.issparse(values):
+        entries = values.tocoo(copy=False)
         bad = ~np.isfinite(entries.data)
-        return entries.row[bad], entries.col[bad], entries.data[bad]
-    rows, columns = np.nonzero(~np.isfinite(X))
-    return rows, columns, X[rows, columns]
-
-
-def _describe_first(
-    name, values, rows, first, same, where, observation_task, labels, offsets
-) -> tuple[str, np.ndarray]:
-    """Name the first value that is not finite; and which others are of its kind, column and task."""
-    row = rows[first]
+        rows, columns, found = entries.row[bad], entries.col[bad], entries.data[bad]
+    else:
+        table = values.reshape(len(values), -1)
+        rows, columns = np.nonzero(~np.isfinite(table))
+        found = table[rows, columns]
+    first = np.lexsort((columns, rows))[0]
+    row, same = rows[first], (columns == columns[first]) & (np.isnan(found) == np.isnan(found[first]))
+    where = f" in column {show(feature_names, columns[first])}" if values.ndim == 2 else ""
     if observation_task is not None and labels is not None:
         t = observation_task[row]
-        same = same & (observation_task[rows] == t)
+        same &= observation_task[rows] == t
         where, row = f"{where} of task {show(labels, t)}", row if offsets is None else row - offsets[t]
-    what = f"{not_finite_kind(values[first])}: {count(same.sum(), 'value')}"
-    return f"Input {name} contains {what}{where} (first in row {row}).", same
+    what = f"{not_finite_kind(found[first])}: {count(same.sum(), 'value')}"
+    return f"Input {name} contains {what}{where} (first in row {row}).", same.sum(), same.size

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TaskView", "Tasks"]
 
+Columns = Sequence[str] | None
+
 
 class TaskView(NamedTuple):
     """One task: its label, rows, target and weights."""
@@ -149,13 +151,7 @@ class Tasks:
 
     @classmethod
     def from_rows(
-        cls,
-        X: Any,
-        y: Any,
-        task: Any = None,
-        sample_weight: Any = None,
-        *,
-        feature_names: Sequence[str] | None = None,
+        cls, X: Any, y: Any, task: Any = None, sample_weight: Any = None, *, feature_names: Columns = None
     ) -> Tasks:
         """Group stacked rows by their task label.
 
@@ -191,7 +187,7 @@ class Tasks:
         *,
         labels: Any = None,
         sample_weight: Iterable[Any] | None = None,
-        feature_names: Sequence[str] | None = None,
+        feature_names: Columns = None,
     ) -> Tasks:
         """Stack a list of ``(X, y)``, one pair per task, in the order of the list.
 
@@ -217,13 +213,7 @@ class Tasks:
 
     @classmethod
     def from_shared(
-        cls,
-        X: Any,
-        Y: Any,
-        sample_weight: Any = None,
-        *,
-        labels: Any = None,
-        feature_names: Sequence[str] | None = None,
+        cls, X: Any, Y: Any, sample_weight: Any = None, *, labels: Any = None, feature_names: Columns = None
     ) -> Tasks:
         """Take one X with a column of Y per task; NaN in Y means that the target was not observed.
 
@@ -257,7 +247,7 @@ class Tasks:
         *,
         task: str | None = None,
         target: str | Sequence[str],
-        features: Sequence[str] | None = None,
+        features: Columns = None,
         weight: str | None = None,
     ) -> Tasks:
         """Read a frame, as by `from_rows`, or as by `from_shared` if ``target`` is a list.
@@ -293,7 +283,7 @@ class Tasks:
         *,
         task: str,
         target: str,
-        features: Sequence[str] | None = None,
+        features: Columns = None,
         weight: str | None = None,
         memory_limit: str | int | None = None,
     ) -> StoredTasks:
@@ -332,7 +322,7 @@ class Tasks:
         ...     Tasks.from_parquet(folder, task="site", target="y")
         StoredTasks(n_tasks=2, n_samples=3, n_features=1, in 1 piece)
         """
-        from mmtfl.tasks.parquet_and_dask import open_parquet
+        from mmtfl.tasks.stored import open_parquet
 
         return open_parquet(path, task, target, features, weight, memory_limit)
 
@@ -343,7 +333,7 @@ class Tasks:
         *,
         task: str,
         target: str,
-        features: Sequence[str] | None = None,
+        features: Columns = None,
         weight: str | None = None,
         memory_limit: str | int | None = None,
     ) -> StoredTasks:
@@ -368,7 +358,7 @@ class Tasks:
         >>> Tasks.from_dask(dd.from_pandas(frame, npartitions=2), task="site", target="y")
         StoredTasks(n_tasks=2, n_samples=3, n_features=1, in 2 pieces)
         """
-        from mmtfl.tasks.parquet_and_dask import open_dask
+        from mmtfl.tasks.stored import open_dask
 
         return open_dask(frame, task, target, features, weight, memory_limit)
 

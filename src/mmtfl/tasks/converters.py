@@ -72,7 +72,12 @@ def read_list(
     feature_names: Sequence[str] | None,
 ) -> Fields:
     """Check a list of (X, y), one pair per task, and stack them; see ``Tasks.from_list``."""
-    pairs = _check_pairs(pairs)
+    pairs = list(pairs)
+    if not pairs:
+        raise ValueError("The list of tasks is empty: pass at least one (X, y).")
+    for t, pair in enumerate(pairs):
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise TypeError(f"Entry {t} of the list is of type {type(pair).__name__}, not a pair (X, y).")
     labels = _check_distinct_labels(range(len(pairs)) if labels is None else labels, len(pairs))
     shown = [show(labels, t) for t in range(len(pairs))]
     X, sizes, names = _stack_designs([X for X, _ in pairs], shown, feature_names)
@@ -85,17 +90,6 @@ def read_list(
     check_finite_design(X, **who, feature_names=names, offsets=offsets)
     check_finite_target(y, **who, offsets=offsets)
     return X, y, offsets, labels, weights, None, names
-
-
-def _check_pairs(pairs: Iterable[Any]) -> list[tuple[Any, Any]]:
-    """Check that the list holds pairs (X, y)."""
-    pairs = list(pairs)
-    if not pairs:
-        raise ValueError("The list of tasks is empty: pass at least one (X, y).")
-    for t, pair in enumerate(pairs):
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise TypeError(f"Entry {t} of the list is of type {type(pair).__name__}, not a pair (X, y).")
-    return pairs
 
 
 def _check_distinct_labels(labels: Any, n_tasks: int) -> np.ndarray:
@@ -120,17 +114,13 @@ def _stack_designs(
     _check_same_columns(parts, shown)
     if feature_names is None:
         feature_names = _common_names([names for _, names in checked], shown)
-    X = _concatenate(parts)
-    return X, [part.shape[0] for part in parts], check_feature_names(feature_names, X.shape[1])
-
-
-def _concatenate(parts: Sequence[Any]) -> Any:
     if len(parts) == 1:
-        return parts[0]
-    if not sparse.issparse(parts[0]):
-        return np.concatenate(parts)
-    all_csc = {X.format for X in parts} == {"csc"}
-    return sparse.vstack(parts, format="csc" if all_csc else "csr")
+        X = parts[0]
+    elif sparse.issparse(parts[0]):
+        X = sparse.vstack(parts, format="csc" if all(part.format == "csc" for part in parts) else "csr")
+    else:
+        X = np.concatenate(parts)
+    return X, [part.shape[0] for part in parts], check_feature_names(feature_names, X.shape[1])
 
 
 def _check_same_columns(parts: Sequence[Any], shown: Sequence[str]) -> None:
@@ -161,13 +151,7 @@ def _common_names(names: Sequence[Names], shown: Sequence[str]) -> Names:
     return named[0][0] if named else None
 
 
-def _stack_columns(
-    check: Callable[..., np.ndarray],
-    columns: Sequence[Any],
-    name: str,
-    sizes: Sequence[int],
-    shown: Sequence[str],
-) -> np.ndarray:
+def _stack_columns(check: Callable, columns: list, name: str, sizes: list[int], shown: list) -> np.ndarray:
     """Check the targets or weights of every task, and concatenate them."""
     if len(columns) != len(sizes):
         raise ValueError(

@@ -25,23 +25,18 @@ def as_float(values: Any, name: str) -> np.ndarray:
         return array
     kind = array.dtype.kind
     if kind in "fiub":
-        with np.errstate(
-            over="ignore"
-        ):  # a long double beyond float64 becomes infinity, which later checks report
+        # a long double beyond float64 becomes infinity, which later checks report
+        with np.errstate(over="ignore"):
             return array.astype(np.float64)
     if kind == "c":
         raise ValueError(f"Complex data not supported: {name} is of type {array.dtype}.")
     if kind in "OUST":
+        numbers = np.empty(array.shape, dtype=np.float64)
         # the original values are read: numpy has turned the numbers of [1, "a"] into strings
-        return _objects_as_float(np.asarray(values, dtype=object), name)
+        for place, value in np.ndenumerate(np.asarray(values, dtype=object)):
+            numbers[place] = np.nan if is_missing(value) else _number(value, place, name)
+        return numbers
     raise TypeError(f"{name} must hold numbers, but is of type {array.dtype}: convert it first.")
-
-
-def _objects_as_float(array: np.ndarray, name: str) -> np.ndarray:
-    numbers = np.empty(array.shape, dtype=np.float64)
-    for place, value in np.ndenumerate(array):
-        numbers[place] = np.nan if is_missing(value) else _number(value, place, name)
-    return numbers
 
 
 def _number(value: Any, place: tuple[int, ...], name: str) -> float:
@@ -89,18 +84,14 @@ def frame_design(frame: nw.DataFrame[Any], name: str) -> np.ndarray:
         return as_float(frame.to_numpy(), name)  # without a copy where the frame allows it
     X = np.empty(frame.shape, dtype=np.float64, order="F")
     for j, column in enumerate(frame.iter_columns()):
-        X[:, j] = _numeric_column(column, f"Column {column.name!r} of {name}")
+        kind, where = column.dtype, f"Column {column.name!r} of {name}"
+        if not (kind.is_numeric() or kind in (nw.Boolean, nw.Object, nw.Unknown)):
+            raise TypeError(
+                f"{where} is of type {kind}, expected numbers: encode the column (for example one-hot), "
+                "or leave it out."
+            )
+        X[:, j] = as_float(column.to_numpy(), where)
     return X
-
-
-def _numeric_column(column: nw.Series[Any], name: str) -> np.ndarray:
-    kind = column.dtype
-    if not (kind.is_numeric() or kind in (nw.Boolean, nw.Object, nw.Unknown)):
-        raise TypeError(
-            f"{name} is of type {kind}, expected numbers: encode the column (for example one-hot), "
-            "or leave it out."
-        )
-    return as_float(column.to_numpy(), name)
 
 
 def pick_columns(frame: nw.DataFrame[Any], names: Sequence[Any]) -> Any:

@@ -26,23 +26,17 @@ def group_rows(keys: np.ndarray) -> Groups:
     if (keys[1:] >= keys[:-1]).all():
         starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
         offsets = np.append(starts, len(keys)).astype(np.intp)
-        return Groups(keys[starts], offsets, observation_task_of(offsets), None)
-    labels, index = _factorize(keys)
+        return Groups(keys[starts], offsets, np.repeat(np.arange(len(starts)), np.diff(offsets)), None)
+    if keys.dtype.kind != "U":
+        labels, index = np.unique(keys, return_inverse=True)
+    else:  # sorting every string is slower than hashing them and sorting the distinct ones
+        strings = keys.tolist()
+        labels = np.array(sorted(set(strings)))
+        position = {key: t for t, key in enumerate(labels.tolist())}
+        index = np.fromiter(map(position.__getitem__, strings), dtype=np.intp, count=len(strings))
     # numpy sorts small integers by radix
     order = np.argsort(index.astype(np.min_scalar_type(len(labels))), kind="stable")
     return Groups(labels, offsets_of(np.bincount(index)), index, order)
-
-
-def _factorize(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    if keys.dtype.kind != "U":
-        labels, index = np.unique(keys, return_inverse=True)
-        return labels, index
-    # sorting every string is slower than hashing them and sorting the distinct ones
-    strings = keys.tolist()
-    distinct = sorted(set(strings))
-    position = {key: t for t, key in enumerate(distinct)}
-    index = np.fromiter(map(position.__getitem__, strings), dtype=np.intp, count=len(strings))
-    return np.array(distinct), index
 
 
 def offsets_of(sizes: Any) -> np.ndarray:

@@ -8,7 +8,7 @@ fold of a task.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -63,15 +63,15 @@ class Moments:
         self._waiting_weight = np.empty(len(self._waiting))
         self._n_waiting = 0
 
-    def add(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None) -> None:
+    def add(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray | float = 1.0) -> None:
         """Add some rows."""
-        done = 0
+        weights, done = np.broadcast_to(weights, len(y)), 0
         while done < len(y):
             at = self._n_waiting
             n = min(len(y) - done, len(self._waiting) - at)
-            self._waiting[at : at + n, :-1] = X[done : done + n]
-            self._waiting[at : at + n, -1] = y[done : done + n]
-            self._waiting_weight[at : at + n] = 1.0 if weights is None else weights[done : done + n]
+            into, new = slice(at, at + n), slice(done, done + n)
+            self._waiting[into, :-1], self._waiting[into, -1] = X[new], y[new]
+            self._waiting_weight[into] = weights[new]
             self._n_waiting, done = at + n, done + n
             if self._n_waiting == len(self._waiting):
                 self._accumulate()
@@ -115,6 +115,30 @@ class Moments:
         return root * scale
 
 
+def gather_rows(
+    blocks: Iterable[tuple[Any, np.ndarray, np.ndarray, np.ndarray]], is_long: np.ndarray, n_features: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Stack blocks (key, X, y, weights) in the order of their keys; returns each row's key, X, y and weights.
+
+    A key is a tuple: a task, or a task and a fold. Rows of a long task become few rows with the same moments.
+    """
+    held: dict[Any, Any] = {}
+    for key, *block in blocks:
+        if not is_long[key[0]]:
+            held.setdefault(key, []).append(block)
+        else:
+            if key not in held:
+                held[key] = Moments(n_features)
+            held[key].add(*block)
+    found = []
+    for key in sorted(held):
+        own = held.pop(key)  # its memory is freed as soon as its rows exist
+        found += [(key, *block) for block in ([own.rows()] if isinstance(own, Moments) else own)]
+    keys, X, y, weights = zip(*found, strict=True)
+    row_keys = np.repeat(keys, [len(part) for part in y], axis=0)
+    return row_keys, np.concatenate(X), np.concatenate(y), np.concatenate(weights)
+
+
 # -- folds of stored tasks -----------------------------------------------------------------------------
 
 
@@ -149,37 +173,34 @@ def fold_rows(stored: StoredTasks, n_folds: int, seed: int) -> FoldedRows:
 
     Every task keeps at most ``n_folds * (n_features + 2)`` rows. The same files and seed give the same folds.
     """
-    d, n_tasks = stored.n_features, stored.n_tasks
-    long = is_compressible(stored.sizes // n_folds, d)
-    gathered = {(t, k): Moments(d) for t in np.flatnonzero(long).tolist() for k in range(n_folds)}
-    short: dict[tuple[int, int], list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {}
-    for t, fold, X, y, w in _rows_with_folds(stored, n_folds, seed):
-        for k in np.unique(fold).tolist():
-            rows = fold == k
-            if long[t]:
-                gathered[t, k].add(X[rows], y[rows], w[rows])
-            else:
-                short.setdefault((t, k), []).append((X[rows], y[rows], w[rows]))
-    blocks, task, folds = [], [], []
-    for t in range(n_tasks):
-        for k in range(n_folds):
-            own = [gathered.pop((t, k)).rows()] if long[t] else short.pop((t, k), [])
-            blocks += own
-            n_rows = sum(len(block[1]) for block in own)
-            task += [t] * n_rows
-            folds += [k] * n_rows
-    X, y, w = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
-    return FoldedRows(X, y, w, stored.labels[task], np.array(folds))
+    long = is_compressible(stored.sizes // n_folds, stored.n_features)
+    blocks = (
+        ((t, k), X[fold == k], y[fold == k], w[fold == k])
+        for t, fold, X, y, w in _rows_with_folds(stored, n_folds, seed)
+        for k in np.unique(fold).tolist()
+    )
+    keys, X, y, w = gather_rows(blocks, long, stored.n_features)
+    return FoldedRows(X, y, w, stored.labels[keys[:, 0]], keys[:, 1])
 
 
 def _rows_with_folds(stored: StoredTasks, n_folds: int, seed: int) -> Iterator[tuple]:
     """Yield rows of one task at a time with their folds, which differ by at most one row in every batch."""
     seen = np.zeros(stored.n_tasks, dtype=int)
     batches = stored.part(0, stored.n_tasks, compress=False).batches()
-    for number, (observation_task, X, y, w) in enumerate(batches):
+    for number, batch in enumerate(batches):
         rng = np.random.default_rng([seed, number])
-        for t in np.unique(observation_task).tolist():
-            rows = np.flatnonzero(observation_task == t)
-            fold = rng.permutation((seen[t] + np.arange(len(rows))) % n_folds)
-            seen[t] += len(rows)
-            yield t, fold, X[rows], y[rows], np.ones(len(rows)) if w is None else w[rows]
+        for (t,), *block in by_task(*batch):
+            n_rows = len(block[1])
+            fold = rng.permutation((seen[t] + np.arange(n_rows)) % n_folds)
+            seen[t] += n_rows
+            yield t, fold, *block
+
+
+def by_task(
+    observation_task: np.ndarray, X: np.ndarray, y: np.ndarray, weights: np.ndarray
+) -> Iterator[tuple[tuple[int], np.ndarray, np.ndarray, np.ndarray]]:
+    """Split a batch of rows into blocks, one per task, in the order of the tasks."""
+    order = np.argsort(observation_task, kind="stable")
+    found, starts = np.unique(observation_task[order], return_index=True)
+    for t, rows in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
+        yield (t,), X[rows], y[rows], weights[rows]

@@ -1,14 +1,22 @@
-"""Tasks whose rows stay in files or on a cluster: an index of their pieces, and readers of some tasks."""
+"""Tasks whose rows stay in files or on a cluster: an index of their pieces, and readers of some tasks.
+
+Parquet files and Dask frames are opened by finding where each task is, without reading features.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 
 from mmtfl.errors import require
+from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.tasks.checks import (
     check_design,
     check_finite_design,
@@ -18,12 +26,15 @@ from mmtfl.tasks.checks import (
     check_weights,
 )
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.frames import as_float
-from mmtfl.tasks.grouping import observation_task_of, offsets_of
-from mmtfl.tasks.moments import Moments, block_length, is_compressible
+from mmtfl.tasks.frames import as_float, feature_columns
+from mmtfl.tasks.grouping import offsets_of
+from mmtfl.tasks.moments import block_length, by_task, gather_rows, is_compressible
 from mmtfl.tasks.wording import count
 
 _BATCH = 1 << 19  # numbers that are read at a time
+Columns = Sequence[str] | None
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
 
 @dataclass(frozen=True)
@@ -147,44 +158,16 @@ class StoredPart:
     def read(self) -> Tasks:
         """Read the tasks; with `compress`, a long task becomes a few rows with the same moments."""
         stored, d = self.stored, self.stored.n_features
-        few = np.array([self.compress and is_compressible(n, d) for n in stored.sizes])
-        moments = {int(t): Moments(d) for t in np.flatnonzero(few)}
-        offsets = offsets_of(np.where(few, 0, stored.sizes))
-        X, y, weights = np.empty((offsets[-1], d)), np.empty(offsets[-1]), np.empty(offsets[-1])
-        filled = offsets[:-1].copy()
-        for observation_task, X_new, y_new, w_new in self.batches():
-            order = np.argsort(observation_task, kind="stable")
-            bounds = np.searchsorted(observation_task[order], np.arange(stored.n_tasks + 1))
-            for t in np.unique(observation_task):
-                rows = order[bounds[t] : bounds[t + 1]]
-                w = np.ones(len(rows)) if w_new is None else w_new[rows]
-                if few[t]:
-                    moments[t].add(X_new[rows], y_new[rows], w)
-                else:
-                    into = slice(filled[t], filled[t] + len(rows))
-                    X[into], y[into], weights[into] = X_new[rows], y_new[rows], w
-                    filled[t] = into.stop
-        return self._assemble(X, y, weights, offsets, moments)
+        few = is_compressible(stored.sizes, d) & self.compress
+        blocks = (block for batch in self.batches() for block in by_task(*batch))
+        keys, X, y, weights = gather_rows(blocks, few, d)
+        offsets = offsets_of(np.bincount(keys[:, 0], minlength=stored.n_tasks))
+        check_task_weights(weights, observation_task=keys[:, 0], labels=stored.labels)
+        kept = weights if stored.weight is not None or few.any() else None
+        return Tasks(X, y, offsets, stored.labels, kept, None, stored.feature_names)
 
-    def _assemble(self, X, y, weights, offsets, moments: dict[int, Moments]) -> Tasks:
-        stored = self.stored
-        if not moments:
-            parts = X, y, offsets, weights if stored.weight is not None else None
-        else:
-            blocks = []
-            for t in range(stored.n_tasks):
-                rows = slice(offsets[t], offsets[t + 1])
-                own = moments.pop(t, None)  # its memory is freed as soon as its rows exist
-                blocks.append((X[rows], y[rows], weights[rows]) if own is None else own.rows())
-            columns = [np.concatenate(column) for column in zip(*blocks, strict=True)]
-            parts = columns[0], columns[1], offsets_of([len(block[1]) for block in blocks]), columns[2]
-        X, y, offsets, weights = parts
-        if weights is not None:
-            check_task_weights(weights, observation_task=observation_task_of(offsets), labels=stored.labels)
-        return Tasks(X, y, offsets, stored.labels, weights, None, stored.feature_names)
-
-    def batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]]:
-        """Yield checked rows, some at a time: position of each row's task, X, y and weights (or None)."""
+    def batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield checked rows, some at a time: position of each row's task, X, y and weights."""
         stored = self.stored
         extra = [] if stored.weight is None else [stored.weight]
         for observation_task, table in _batches(stored, [*stored.feature_names, stored.target, *extra]):
@@ -193,7 +176,7 @@ class StoredPart:
             check_finite_design(X, **who, feature_names=stored.feature_names)
             y = self._targets(table.column(stored.target))
             check_finite_target(y, **who)
-            w = None if stored.weight is None else check_weights(table.column(stored.weight), len(y))
+            w = check_weights(table.column(stored.weight), len(y)) if extra else np.ones(len(y))
             yield observation_task, X, y, w
 
     def _targets(self, column: Any) -> np.ndarray:
@@ -216,7 +199,7 @@ def _batches(stored: StoredTasks, columns: Sequence[str]) -> Iterator[tuple[np.n
         wanted = [*columns, *([stored.task] if by_column else [])]
         for table in piece.source.tables(wanted, n_rows):
             if by_column:
-                observation_task = locate_labels(table.column(stored.task), position)
+                observation_task = _locate_labels(table.column(stored.task), position)
                 inside = observation_task >= 0
                 if not inside.any():
                     continue
@@ -227,7 +210,7 @@ def _batches(stored: StoredTasks, columns: Sequence[str]) -> Iterator[tuple[np.n
             yield observation_task, table
 
 
-def locate_labels(column: Any, position: dict[Any, int]) -> np.ndarray:
+def _locate_labels(column: Any, position: dict[Any, int]) -> np.ndarray:
     """Position of each label of an arrow column, -1 for a label that is not among them."""
     encoded = column.combine_chunks().dictionary_encode()
     if hasattr(encoded, "chunks"):
@@ -239,38 +222,203 @@ def locate_labels(column: Any, position: dict[Any, int]) -> np.ndarray:
 # -- the index of the pieces -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Contents:
-    """What a piece holds: its distinct labels, and the number of rows and the sum of weights of each."""
-
-    source: Any
-    label: Any
-    labels: list
-    counts: list
-    sums: list
+# of a piece: its source, its label or None; its distinct labels, and the rows and sum of weights of each
+Contents = tuple[Any, Any, list, list, list]
 
 
-def make_stored(
-    contents: list[Contents],
-    task: str,
-    target: str,
-    weight: str | None,
-    columns: Sequence[str],
-    fingerprint: str,
-    memory_limit: int | None,
-) -> StoredTasks:
+def _make_stored(contents: list[Contents], columns: Sequence[str], task: str, **known: Any) -> StoredTasks:
     """Index the pieces by task."""
     if not contents:
         raise ValueError("There are no rows: the files or partitions are all empty.")
-    found = [label for piece in contents for label in piece.labels]
-    labels = np.unique(check_task_labels(found, None, name=f"column {task!r}"))
+    every = [label for _, _, found, _, _ in contents for label in found]
+    labels = np.unique(check_task_labels(every, None, name=f"column {task!r}"))
     position = {label: t for t, label in enumerate(labels.tolist())}
     sizes, sums = np.zeros(len(labels), dtype=np.intp), np.zeros(len(labels))
     pieces = []
-    for piece in contents:
-        tasks = np.array([position[label] for label in piece.labels])
-        sizes[tasks] += piece.counts
-        sums[tasks] += piece.sums
-        pieces.append(Piece(piece.source, piece.label, np.sort(tasks)))
-    names = tuple(columns)
-    return StoredTasks(pieces, labels, sizes, sums, task, target, weight, names, fingerprint, memory_limit)
+    for source, label, found, n_rows, weights in contents:
+        tasks = np.array([position[own] for own in found])
+        sizes[tasks] += n_rows
+        sums[tasks] += weights
+        pieces.append(Piece(source, label, np.sort(tasks)))
+    return StoredTasks(pieces, labels, sizes, sums, task, feature_names=tuple(columns), **known)
+
+
+def parse_bytes(size: str | int | None) -> int | None:
+    """Parse a number of bytes such as "2GB", "500 MiB" or 10; None stays.
+
+    Examples
+    --------
+    >>> parse_bytes("2GB"), parse_bytes("1.5 MiB"), parse_bytes(10)
+    (2000000000, 1572864, 10)
+    """
+    if size is None:
+        return None
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([A-Za-z]*)\s*", str(size))
+    if isinstance(size, bool) or match is None or match[2].upper() not in _UNITS or float(match[1]) == 0.0:
+        raise ValueError(f"memory_limit must be a size such as '2GB' or '500MiB', got {size!r}.")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+# -- parquet files ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A row group of a parquet file."""
+
+    path: str
+    number: int
+
+    def tables(self, columns: list[str], n_rows: int) -> Iterator[Any]:
+        """Yield some columns, at most n_rows rows at a time."""
+        pa, parquet = require("pyarrow", "dask"), require("pyarrow.parquet", "dask")
+        with parquet.ParquetFile(self.path, pre_buffer=False) as file:
+            for batch in file.iter_batches(n_rows, row_groups=[self.number], columns=columns):
+                yield pa.Table.from_batches([batch])
+
+
+def open_parquet(
+    path: Any, task: str, target: str, features: Columns, weight: str | None, memory_limit: str | int | None
+) -> StoredTasks:
+    """See ``Tasks.from_parquet``."""
+    parquet = require("pyarrow.parquet", "dask")
+    limit = parse_bytes(memory_limit)
+    files = _files(Path(path))
+    columns: list[str] = []
+    contents: list[Contents] = []
+    digest = blake2b(digest_size=16)
+    for file, label in zip(files, _folder_labels(files, task), strict=True):
+        with parquet.ParquetFile(file) as opened:
+            names = list(opened.schema_arrow.names)
+            special = [target, *([task] if label is None else []), *([] if weight is None else [weight])]
+            chosen = [name for name in feature_columns(names, special, features) if name != task]
+            columns = columns or chosen
+            odd = sorted(set(chosen) ^ set(columns))
+            if odd:
+                raise ValueError(
+                    f"{file.name} and {files[0].name} differ in column {odd[0]!r}: align the files."
+                )
+            digest.update(repr((label, names, file.stat().st_size, opened.metadata.num_rows)).encode())
+            digest.update(_footer(file))
+            contents += _row_group_contents(opened, str(file), label, task, weight)
+    digest.update(repr((task, target, weight, columns)).encode())
+    known = {"fingerprint": digest.hexdigest(), "memory_limit": limit}
+    return _make_stored(contents, columns, task, target=target, weight=weight, **known)
+
+
+def _row_group_contents(
+    opened: Any, path: str, label: Any, task: str, weight: str | None
+) -> Iterator[Contents]:
+    """Count the rows and weights of each task in every row group; `label` is that of the folder, or None."""
+    columns = [name for name in (task if label is None else None, weight) if name is not None]
+    for number in range(opened.num_row_groups):
+        n_rows = opened.metadata.row_group(number).num_rows
+        if n_rows == 0:
+            continue
+        table = opened.read_row_group(number, columns=columns)
+        distinct, position = [label], np.zeros(n_rows, dtype=np.intp)
+        if label is None:
+            column = table.column(task)
+            if column.null_count:
+                raise ValueError(f"Column {task!r} of {Path(path).name} has missing labels: drop those rows.")
+            distinct = column.unique().to_pylist()
+            position = _locate_labels(column, {value: i for i, value in enumerate(distinct)})
+        weights = None if weight is None else check_weights(table.column(weight), n_rows)
+        counts = np.bincount(position, minlength=len(distinct))
+        sums = np.bincount(position, weights, minlength=len(distinct)).astype(float)
+        yield RowGroup(path, number), label, distinct, counts.tolist(), sums.tolist()
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise FileNotFoundError(f"There is no file or folder {str(path)!r}.")
+    hidden = (".", "_")
+    files = [
+        file
+        for file in sorted(path.rglob("*"))
+        if file.suffix in (".parquet", ".pq")
+        and not any(part.startswith(hidden) and "=" not in part for part in file.relative_to(path).parts)
+    ]
+    if not files:
+        raise FileNotFoundError(f"The folder {str(path)!r} has no .parquet files.")
+    return files
+
+
+def _folder_labels(files: list[Path], task: str) -> list[Any]:
+    """Label in the name of each file's folder, as in site=Bern; None where there is none."""
+    prefix = f"{task}="
+    found = [
+        next((unquote(part[len(prefix) :]) for part in file.parts if part.startswith(prefix)), None)
+        for file in files
+    ]
+    named = [label for label in found if label is not None]
+    if named and all(re.fullmatch(r"-?(0|[1-9]\d*)", label) for label in named):
+        return [None if label is None else int(label) for label in found]
+    return found
+
+
+def _footer(file: Path) -> bytes:
+    """The end of a parquet file: its layout and the statistics of its columns."""
+    with file.open("rb") as opened:
+        opened.seek(-8, 2)
+        length = int.from_bytes(opened.read(4), "little")
+        opened.seek(-8 - min(length, file.stat().st_size - 8), 2)
+        return opened.read(length)
+
+
+# -- Dask frames -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition of a Dask frame, computed when it is read."""
+
+    frame: Any
+
+    def tables(self, columns: list[str], n_rows: int) -> Iterator[Any]:
+        """Yield some columns, at most n_rows rows at a time."""
+        pa = require("pyarrow", "dask")
+        # computed in this thread: the reader is itself a task of Dask, or there is no cluster
+        rows = self.frame[columns].compute(scheduler="synchronous")
+        for first in range(0, len(rows), n_rows):
+            yield pa.Table.from_pandas(rows.iloc[first : first + n_rows], preserve_index=False)
+
+
+def open_dask(
+    frame: Any, task: str, target: str, features: Columns, weight: str | None, memory_limit: str | int | None
+) -> StoredTasks:
+    """See ``Tasks.from_dask``."""
+    dd = require("dask.dataframe", "dask")
+    if not isinstance(frame, dd.DataFrame):
+        raise TypeError(
+            f"frame must be a dask.dataframe.DataFrame, not {type(frame).__name__}: use Tasks.from_frame for "
+            "one in memory, Tasks.from_parquet for files."
+        )
+    special = [target, task, *([] if weight is None else [weight])]
+    columns = feature_columns(list(frame.columns), special, features)
+    counted = [name for name in (task, weight) if name is not None]
+    meta = {"label": frame._meta[task].dtype, "count": np.int64, "sum": np.float64, "missing": np.int64}
+    found = frame[counted].map_partitions(_count, task, weight, meta=meta)
+    counts = require("dask", "dask").compute(*(found.partitions[i] for i in range(found.npartitions)))
+    contents = []
+    for i, part in enumerate(counts):
+        if part["missing"].sum():
+            raise ValueError(f"Column {task!r} has missing labels in partition {i}: drop those rows.")
+        if len(part):
+            labels, rows, sums = (part[name].tolist() for name in ("label", "count", "sum"))
+            contents.append((Partition(frame.partitions[i]), None, labels, rows, sums))
+    name = fingerprint(frame._name, task, target, weight, columns)
+    known = {"fingerprint": name, "memory_limit": parse_bytes(memory_limit)}
+    return _make_stored(contents, columns, task, target=target, weight=weight, **known)
+
+
+def _count(rows: Any, task: str, weight: str | None) -> Any:
+    """Number of rows and sum of weights of every label of a partition."""
+    groups = rows.groupby(task, observed=True)
+    count = groups.size()
+    out = count.rename("count").reset_index().rename(columns={task: "label"})
+    out["sum"] = (count if weight is None else groups[weight].sum()).to_numpy(dtype=float)
+    out["missing"] = int(rows[task].isna().sum())
+    return out

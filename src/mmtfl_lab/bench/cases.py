@@ -8,8 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl_lab.bench.benchmark_data import Data, RaggedTasks, make_ragged, make_shared
-from mmtfl_lab.bench.judged_problems import PAIRS, AdditiveProblem, Case, Problem, largest_alpha
+from mmtfl_lab.bench.judged_problems import (
+    PAIRS,
+    AdditiveProblem,
+    Case,
+    Data,
+    Problem,
+    RaggedTasks,
+    largest_alpha,
+    make_ragged,
+    make_shared,
+)
 from mmtfl_lab.bench.own_costs import MODELS
 
 COMPARED = ("ragged", "shared", "path", "logistic", "concave", "additive")

@@ -20,8 +20,16 @@ from scipy import sparse
 
 import mmtfl
 from mmtfl.errors import install_hint
-from mmtfl_lab.bench.benchmark_data import Data, RaggedTasks, SharedTasks
-from mmtfl_lab.bench.judged_problems import TRACE, AdditiveProblem, AnyProblem, Coefficients, Problem
+from mmtfl_lab.bench.judged_problems import (
+    TRACE,
+    AdditiveProblem,
+    AnyProblem,
+    Coefficients,
+    Data,
+    Problem,
+    RaggedTasks,
+    SharedTasks,
+)
 
 Answer = Callable[[], list[Coefficients]]
 LADDER = tuple(10.0**-power for power in range(2, 11))  # tolerances 1e-2 .. 1e-10
@@ -117,12 +125,8 @@ def _squared_group_lasso(problem: Problem) -> bool:
 def ours(problem: Problem, tol: float, *, solver: str = "auto") -> Answer:
     """The public estimator; for several strengths the public path."""
     data = problem.data
-    options: dict[str, Any] = {
-        "p": problem.p,
-        "k": problem.k,
-        "fit_intercept": data.fit_intercept,
-        "tol": tol,
-    }
+    options: dict[str, Any] = {"p": problem.p, "k": problem.k, "tol": tol}
+    options["fit_intercept"] = data.fit_intercept
     if len(problem.alphas) == 1:
         Model = mmtfl.MMTFLRegressor if data.loss == "squared" else mmtfl.MMTFLClassifier
         model = Model(alpha=float(problem.alphas[0]), solver=solver, **options)
@@ -267,7 +271,7 @@ def block_columns(data: RaggedTasks) -> sparse.csc_matrix:
     Examples
     --------
     >>> import numpy as np
-    >>> from mmtfl_lab.bench.benchmark_data import RaggedTasks
+    >>> from mmtfl_lab.bench.judged_problems import RaggedTasks
     >>> from mmtfl_lab.bench.libraries import block_columns
     >>> data = RaggedTasks(np.array([[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]]), np.zeros(3), np.array([0, 0, 1]))
     >>> block_columns(data).toarray()
@@ -367,12 +371,8 @@ LIBRARIES: Sequence[Library] = (
     Library("mmtfl", "estimator", "mmtfl", _one_strength, ours, 1e-4),
     Library("mmtfl", "path", "mmtfl", lambda problem: not _one_strength(problem), ours, 1e-4),
     Library(
-        "mmtfl-alternating",
-        'estimator, solver="alternating"',
-        "mmtfl",
-        _ragged_squared,
-        partial(ours, solver="alternating"),
-        1e-2,
+        *("mmtfl-alternating", 'estimator, solver="alternating"', "mmtfl"),
+        *(_ragged_squared, partial(ours, solver="alternating"), 1e-2),
     ),
     Library("scikit-learn", "MultiTaskLasso", "sklearn", _shared_lasso, scikit_learn, 1e-4),
     Library("scikit-learn", "lasso_path", "sklearn", _shared_lasso, scikit_learn_path, 1e-4),
@@ -390,13 +390,7 @@ LIBRARIES: Sequence[Library] = (
     Library("textbook", "benchmarks/textbook.py", "textbook", _textbook_takes, textbook, 1e-3, _COARSER),
     Library("mmtfl", "estimator", "mmtfl", lambda problem: True, ours_additive, 1e-4, solves=AdditiveProblem),
     Library(
-        "cvxpy",
-        "Clarabel",
-        "cvxpy",
-        lambda problem: True,
-        conic,
-        _ONCE[0],
-        _ONCE,
+        *("cvxpy", "Clarabel", "cvxpy", lambda problem: True, conic, _ONCE[0], _ONCE),
         solves=AdditiveProblem,
         declines=_too_large_a_cone,
     ),

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import mmtfl
-from mmtfl_lab.bench.benchmark_data import RaggedTasks, make_ragged
 from mmtfl_lab.bench.comparison import timed
-from mmtfl_lab.bench.judged_problems import largest_alpha, relative_gap
+from mmtfl_lab.bench.judged_problems import RaggedTasks, largest_alpha, make_ragged, relative_gap
 
 # -- growth with rows, features, tasks and active rows -------------------------------------------------------
 
@@ -195,7 +194,7 @@ MODELS = {
     "logistic (2,2)": ("MMTFLClassifier(2, 2, alpha=0.01)", "y > 0"),
 }
 _IMPORT = (
-    "import time; begin = time.perf_counter(); from {module} import *; print(time.perf_counter() - begin)"
+    "import time; start = time.perf_counter(); from {module} import *; print(time.perf_counter() - start)"
 )
 
 
@@ -240,13 +239,8 @@ def import_times(repeats: int) -> list[ImportTime]:
 
 
 def _run(code: str, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-        check=False,
-    )
+    command, env = [sys.executable, "-c", code], {**os.environ, **environment}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     if done.returncode:
         raise RuntimeError(f"A process of the cold start failed: {done.stderr.strip().splitlines()[-1]}")
     return done.stdout

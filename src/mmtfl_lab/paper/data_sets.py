@@ -14,17 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.datasets.loaders import (
-    load_landmine,
-    load_liver_toxicity,
-    load_sarcos,
-    load_school,
-    load_usps,
-)
+from mmtfl.datasets.loaders import load_landmine, load_liver_toxicity, load_sarcos, load_school, load_usps
 from mmtfl.datasets.simulate import make_d1, make_d2
 from mmtfl.model_selection.splitting import TaskKFold, tasks_train_test_split
-
-__all__ = ["PROBLEMS", "Part", "Pool", "Problem", "Split", "load_pool", "make_split"]
 
 USPS_DIMENSIONS = 87
 Fold = tuple[np.ndarray, np.ndarray]

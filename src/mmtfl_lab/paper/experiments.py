@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from mmtfl.datasets.array_files import data_path
-from mmtfl.datasets.sources import SOURCES
-from mmtfl.persistence.files import write_text
-from mmtfl_lab.paper import table1, table2, verdicts
-from mmtfl_lab.paper.data_sets import PROBLEMS
-from mmtfl_lab.paper.figure1 import DATASETS, FRACTION, draw_figure1, figure_cells
-from mmtfl_lab.paper.methods import Grid
-from mmtfl_lab.paper.protocol import Plan, run_cell, run_cells
-from mmtfl_lab.paper.results import Results
-from mmtfl_lab.paper.store import Store
+import numpy as np
 
-__all__ = ["QUICK", "absent", "quick", "render", "reproduce"]
+from mmtfl.datasets.array_files import data_path, sources
+from mmtfl.errors import require
+from mmtfl.persistence.files import write_text, write_whole
+from mmtfl_lab.paper import table1, table2
+from mmtfl_lab.paper.data_sets import PROBLEMS, load_pool
+from mmtfl_lab.paper.methods import METHODS, Grid
+from mmtfl_lab.paper.protocol import Cell, Plan, Store, run_cell, run_cells
+from mmtfl_lab.paper.results import Results, verdicts, verdicts_to_markdown
 
 QUICK = Grid(alphas=10, single=10, pairs=4)
+DATASETS = ("D1", "D2")  # of Figure 1
+FRACTION = 0.33
 
 
 def absent(plan: Plan) -> dict[str, str]:
@@ -29,7 +31,7 @@ def absent(plan: Plan) -> dict[str, str]:
     for name in plan.datasets:
         file = PROBLEMS[name].file
         if file is not None and not (path := data_path(file)).is_file():
-            found[name] = f"{path} is not there; {SOURCES[file].title}: {SOURCES[file].origin}"
+            found[name] = f"{path} is not there; {sources()[file].title}: {sources()[file].origin}"
     return found
 
 
@@ -85,12 +87,11 @@ def render(plan: Plan, store: Store, *, table_1: bool, table_2: bool, figure_1: 
     if table_1:
         write_text(folder / "table1.md", table1.to_markdown(table1.check_closed_forms(plan.seed)))
     if table_2:
-        found = verdicts.verdicts(results)
         write_text(folder / "results.csv", results.to_csv())
         write_text(folder / "results.json", results.to_json())
         write_text(folder / "table2.md", table2.to_markdown(results))
         write_text(folder / "table2.tex", table2.to_latex(results))
-        write_text(folder / "verdicts.md", verdicts.to_markdown(found))
+        write_text(folder / "verdicts.md", verdicts_to_markdown(verdicts(results)))
     if figure_1 and any(dataset in plan.datasets for dataset in DATASETS):
         draw_figure1(plan, store, folder)
     return results
@@ -99,3 +100,70 @@ def render(plan: Plan, store: Store, *, table_1: bool, table_2: bool, figure_1: 
 def default_jobs() -> int:
     """Processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# -- Figure 1: the coefficient matrices of D1 and D2, the truth and what every method learned ----------------
+
+
+def figure_cells(plan: Plan) -> list[Cell]:
+    """The cells whose coefficients the figure shows: the first split at 33 %."""
+    shown = [dataset for dataset in DATASETS if dataset in plan.datasets]
+    return [Cell(dataset, FRACTION, 0, method) for dataset in shown for method in plan.methods]
+
+
+def draw_figure1(plan: Plan, store: Store, folder: Path) -> list[Path]:
+    """Draw the matrices side by side with the truth, as PNG and SVG.
+
+    Parameters
+    ----------
+    plan : Plan
+        Says which methods and data sets.
+    store : Store
+        Has the cells of `figure_cells`.
+    folder : path
+        Where ``figure1.png`` and ``figure1.svg`` go.
+
+    Returns
+    -------
+    list of path
+        The files written.
+    """
+    matplotlib = require("matplotlib", "plots")
+    figures = require("matplotlib.figure", "plots")
+    datasets = [dataset for dataset in DATASETS if dataset in plan.datasets]
+    methods = [name for name in METHODS if name in plan.methods]
+    with matplotlib.rc_context({"font.size": 8, "svg.hashsalt": "mmtfl"}):
+        size = 4.2 * len(datasets), 0.75 * (1 + len(methods))
+        figure = figures.Figure(figsize=size, layout="constrained")
+        axes = figure.subplots(1 + len(methods), len(datasets), squeeze=False, sharex=True)
+        for column, dataset in zip(axes.T, datasets, strict=True):
+            _draw_column(column, dataset, methods, plan, store)
+        bar = figure.colorbar(axes[0, -1].images[0], ax=axes, shrink=0.3, pad=0.01)
+        bar.set_label("|coefficient|, darker is larger")
+        paths = [folder / "figure1.png", folder / "figure1.svg"]
+        _save(figure, paths[0], dpi=150, metadata={"Software": None})
+        _save(figure, paths[1], metadata={"Date": None})
+    return paths
+
+
+def _save(figure: Any, path: Path, **options: Any) -> None:
+    stored = io.BytesIO()
+    figure.savefig(stored, format=path.suffix[1:], **options)
+    write_whole(path, [stored.getbuffer()])
+
+
+def _draw_column(axes: Any, dataset: str, methods: list[str], plan: Plan, store: Store) -> None:
+    truth = np.asarray(load_pool(dataset, plan.seed).coef)
+    shown = [("truth", truth, f"{dataset}: tasks by features, {100 * FRACTION:g} % training")]
+    for method in methods:
+        cell = store.read(Cell(dataset, FRACTION, 0, method))
+        if cell is not None:
+            text = f"R² {cell['pooled']:.2f}, support F1 {cell['support_f1']:.2f}"
+            shown.append((METHODS[method].title, np.asarray(cell["coef"]), text))
+    top = float(np.quantile(np.abs(truth), 0.99))
+    for axis, (title, coef, text) in zip(axes, shown, strict=False):
+        axis.imshow(np.abs(coef), cmap="Greys", vmin=0.0, vmax=top, aspect="auto", interpolation="nearest")
+        axis.set_ylabel(title, rotation=0, ha="right", va="center")
+        axis.set_title(text, pad=2)
+        axis.set_yticks([])
+    axes[-1].set_xlabel("feature")

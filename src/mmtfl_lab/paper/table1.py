@@ -10,8 +10,6 @@ from scipy.optimize import minimize_scalar
 from mmtfl.objective.product import alpha_from_gammas
 from mmtfl_lab.paper.data_sets import generator
 
-__all__ = ["ClosedForm", "check_closed_forms", "to_markdown"]
-
 _N_ROWS = 200  # random rows per pair
 _FORMULAS = {
     (2, 2): "sqrt(g1/g2) sqrt(sum b²)",

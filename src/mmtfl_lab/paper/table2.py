@@ -8,8 +8,6 @@ from mmtfl_lab.paper.data_sets import PROBLEMS, Problem
 from mmtfl_lab.paper.methods import METHODS
 from mmtfl_lab.paper.results import Results, Summary
 
-__all__ = ["printed", "to_latex", "to_markdown"]
-
 _METRICS = {"r2": "R²", "f1": "F1", "auc": "AUC"}
 _LATEX_METRICS = {**_METRICS, "r2": "$R^2$"}
 # mean and standard deviation of 15 splits, as the paper prints them

@@ -26,10 +26,7 @@ from mmtfl.report.paired import (
 from mmtfl.report.paired import SAME as THE_SAME
 from mmtfl_lab.paper.data_sets import Part, Pool, Problem, make_split, pool_of_rows, pool_of_targets
 from mmtfl_lab.paper.methods import COMPARED, Grid
-from mmtfl_lab.paper.protocol import measure, run_cells
-from mmtfl_lab.paper.store import Cell, Store
-
-__all__ = ["Comparison", "Standing", "compare", "pool_of_table", "standings"]
+from mmtfl_lab.paper.protocol import Cell, Store, measure, run_cells
 
 FORMAT = 2  # raised when the numbers of a cell change their meaning
 BEST, SAME = "best", "cannot be told apart from the best"

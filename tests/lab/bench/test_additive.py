@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import mmtfl
-from mmtfl_lab.bench.benchmark_data import make_ragged
 from mmtfl_lab.bench.cases import FULL, make_cases
 from mmtfl_lab.bench.comparison import CERTIFIED, GOAL, CaseResult, Row, compare, reference
 from mmtfl_lab.bench.judged_problems import (
@@ -20,6 +19,7 @@ from mmtfl_lab.bench.judged_problems import (
     AdditiveProblem,
     Case,
     Problem,
+    make_ragged,
 )
 from mmtfl_lab.bench.libraries import LIBRARIES, conic, ours_additive
 from mmtfl_lab.bench.rendering import make_tables

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from mmtfl_lab.bench import judged_problems
-from mmtfl_lab.bench.benchmark_data import make_ragged
 from mmtfl_lab.bench.cases import make_cases
 from mmtfl_lab.bench.comparison import CERTIFIED, GOAL, CaseResult, Row, Trial, compare, reference
-from mmtfl_lab.bench.judged_problems import Case, Problem
+from mmtfl_lab.bench.judged_problems import Case, Problem, make_ragged
 from mmtfl_lab.bench.libraries import LIBRARIES, Library, ours
 from mmtfl_lab.bench.run import _WARM_UP
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from mmtfl_lab.bench import judged_problems
-from mmtfl_lab.bench.benchmark_data import SharedTasks, make_ragged, make_shared
+from mmtfl_lab.bench.judged_problems import SharedTasks, make_ragged, make_shared
 
 SMALL = {"n_tasks": 3, "least": 6, "most": 9, "n_features": 5, "n_true": 2}
 

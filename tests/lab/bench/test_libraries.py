@@ -9,9 +9,8 @@ import mmtfl_lab.bench.libraries as libraries
 from mmtfl import MMTFLRegressor
 from mmtfl.errors import install_hint
 from mmtfl_lab.bench import judged_problems
-from mmtfl_lab.bench.benchmark_data import RaggedTasks, make_ragged
 from mmtfl_lab.bench.cases import COMPARED, make_cases
-from mmtfl_lab.bench.judged_problems import Problem
+from mmtfl_lab.bench.judged_problems import Problem, RaggedTasks, make_ragged
 from mmtfl_lab.bench.libraries import LIBRARIES, NAMES, Library, block_columns, textbook
 from mmtfl_lab.bench.run import _WARM_UP
 from oracles import Problem as ListedTasks

@@ -12,10 +12,9 @@ from rich.console import Console
 import mmtfl
 import mmtfl_lab.bench.libraries as libraries
 import mmtfl_lab.bench.run as bench_run
-from mmtfl_lab.bench.benchmark_data import make_ragged, make_shared
 from mmtfl_lab.bench.cases import COMPARED, EXPERIMENTS, FULL, PROBLEMS, QUICK, make_cases
 from mmtfl_lab.bench.comparison import CaseResult, Row
-from mmtfl_lab.bench.judged_problems import PAIRS
+from mmtfl_lab.bench.judged_problems import PAIRS, make_ragged, make_shared
 from mmtfl_lab.bench.libraries import NOT_RUN, Library
 from mmtfl_lab.bench.own_costs import ColdStart, Curve, ImportTime, SearchCost, growth_curves, search_cost
 from mmtfl_lab.bench.rendering import draw, make_tables, print_tables, to_markdown

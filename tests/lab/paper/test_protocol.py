@@ -16,9 +16,17 @@ from mmtfl.datasets.simulate import make_tasks
 from mmtfl_lab.paper import data_sets
 from mmtfl_lab.paper.data_sets import PROBLEMS, Problem, load_pool, make_split, pool_of_rows, pool_of_targets
 from mmtfl_lab.paper.methods import COMPARED, METHODS, Grid
-from mmtfl_lab.paper.protocol import Plan, run_cell, run_cells, score_rows, support_f1
+from mmtfl_lab.paper.protocol import (
+    Cell,
+    OtherSettings,
+    Plan,
+    Store,
+    run_cell,
+    run_cells,
+    score_rows,
+    support_f1,
+)
 from mmtfl_lab.paper.results import Results
-from mmtfl_lab.paper.store import Cell, OtherSettings, Store
 
 COARSE = Grid(alphas=6, single=6, pairs=4, auto_folds=3)
 
@@ -249,7 +257,7 @@ def test_cells_are_read_back_only_under_their_own_name(small, tmp_path):
 def test_killed_in_the_middle_it_leaves_whole_cells_only(tmp_path):
     """SIGKILL at any moment: every file that is there is a whole cell."""
     code = (
-        "import sys; from pathlib import Path; from mmtfl_lab.paper.store import Cell, Store\n"
+        "import sys; from pathlib import Path; from mmtfl_lab.paper.protocol import Cell, Store\n"
         "store = Store(Path(sys.argv[1]), {}); store.open(); print('ready', flush=True)\n"
         "for repeat in range(10**6): store.write(Cell('D1', 0.5, repeat % 50, 'stl'), {'text': 'x' * 4000})"
     )

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from mmtfl.report.paired import HeldOutErrors
-from mmtfl_lab.paper import table1, table2, verdicts
+from mmtfl_lab.paper import table1, table2
 from mmtfl_lab.paper.data_sets import load_pool
-from mmtfl_lab.paper.figure1 import draw_figure1, figure_cells
-from mmtfl_lab.paper.protocol import Plan
-from mmtfl_lab.paper.results import Results
-from mmtfl_lab.paper.single_tasks import fit_single_tasks
-from mmtfl_lab.paper.store import Cell, Store
+from mmtfl_lab.paper.experiments import draw_figure1, figure_cells
+from mmtfl_lab.paper.methods import fit_single_tasks
+from mmtfl_lab.paper.protocol import Cell, Plan, Store
+from mmtfl_lab.paper.results import Results, verdicts
 from mmtfl_lab.paper.table_comparison import standings
 
 
@@ -65,7 +64,7 @@ def test_the_tidy_table_has_a_row_per_cell():
 
 @pytest.mark.parametrize(("own", "holds"), [(0.88, True), (0.5, False)])
 def test_verdicts_tell_what_holds(own, holds):
-    (found,) = verdicts.verdicts(made_up({"stl": 0.6, "mmtfl21": own}))
+    (found,) = verdicts(made_up({"stl": 0.6, "mmtfl21": own}))
     assert "MMTFL(2,1) first" in found.claim
     assert found.holds is holds
     assert f"{own:.3f}" in found.numbers
@@ -73,7 +72,7 @@ def test_verdicts_tell_what_holds(own, holds):
 
 def test_verdicts_on_real_data_are_by_paired_differences():
     # one hundredth behind on every split: small beside the spread of the splits, and yet sure
-    found = verdicts.verdicts(made_up({"stl": 0.60, "mmtfl22": 0.59}, dataset="sarcos", fraction=0.5))
+    found = verdicts(made_up({"stl": 0.60, "mmtfl22": 0.59}, dataset="sarcos", fraction=0.5))
     assert [verdict.holds for verdict in found] == [False]
     assert "0.010" in found[0].numbers
 
@@ -81,7 +80,7 @@ def test_verdicts_on_real_data_are_by_paired_differences():
 def test_a_run_that_is_not_finished_is_judged_by_the_splits_it_has():
     results = made_up({"mmtfl22": 0.93, "mmtfl21": 0.92}, dataset="sarcos", fraction=0.25)
     del results.cells[Cell("sarcos", 0.25, 2, "mmtfl22")]
-    first = verdicts.verdicts(results)[0]
+    first = verdicts(results)[0]
     assert "at least 0.91" in first.claim
     assert first.holds and "0.9250 by MMTFL(2,2)" in first.numbers
 
@@ -89,7 +88,7 @@ def test_a_run_that_is_not_finished_is_judged_by_the_splits_it_has():
 def test_auto_is_judged_against_the_best_member():
     members = {"mmtfl22": 0.5, "mmtfl11": 0.6, "mmtfl21": 0.7, "mmtfl12": 0.4}
     for auto, holds in ((0.695, True), (0.68, False)):
-        found = verdicts.verdicts(made_up({**members, "auto": auto}))
+        found = verdicts(made_up({**members, "auto": auto}))
         (verdict,) = [v for v in found if "auto" in v.claim]
         assert verdict.holds is holds
 

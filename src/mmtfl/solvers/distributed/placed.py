@@ -1,38 +1,64 @@
-"""The tasks of a fit where an engine keeps them, and Algorithm 1's questions to all of them at once."""
+"""Tasks whose rows an engine keeps: questions to all of them, their design and problem, and memory limits.
 
+Targets and weights of the rows come here when they are first asked for, and columns when they are gathered.
+So row descent can work on the few features that are left after the passes of Algorithm 1, if they fit.
+"""
+
+from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
 
-from mmtfl.engines.base import Engine
-from mmtfl.objective.problem import Problem
+from mmtfl.engines import Engine
+from mmtfl.engines.threads import Streaming
+from mmtfl.objective.design import Design
+from mmtfl.objective.losses import Loss
+from mmtfl.objective.problem import EXACT, Problem
 from mmtfl.solvers.distributed import shards
-from mmtfl.solvers.distributed.shards import (
-    Held,
-    InMemory,
-    Spec,
-    Update,
-    as_is,
-    held_by,
-    load_shard,
-    reply_of,
-    run_pass,
-)
+from mmtfl.solvers.distributed.shards import Held, InMemory, Spec, Update
 from mmtfl.solvers.distributed.tree_sums import split_evenly, total_norms
+from mmtfl.tasks.grouping import offsets_of
+from mmtfl.tasks.stored import StoredTasks
+
+_MORE = 32  # columns that row descent may ask for beyond those that are kept
+_FOR_DATA = 0.6  # share of the memory left for shards; the rest is for coefficients and for the finish
+_SPARE = 100_000_000  # bytes that compiled code and libraries may still take
+_FINISH = 1 << 30  # bytes of columns that row descent may gather, at most
+_STEP = 0.25  # share of that for the shard that is being read, where not all stay
 
 
-class PassResult:
-    """What all tasks together say of a pass: numbers per feature, and a few of the whole."""
+class PassResult(NamedTuple):
+    """Result of a pass over all tasks: numbers per feature, and a few of the whole."""
 
-    def __init__(self, replies: list, update: Update, n_features: int):
-        self.loss = float(np.concatenate([reply.losses for reply in replies]).sum())
-        self.norms, self.effect = np.zeros((2, n_features))
-        self.norms[update.kept] = total_norms([(reply.lengths, reply.norms) for reply in replies], update.p)
-        self.effect[update.kept] = np.max([reply.effect for reply in replies], axis=0)
-        self.largest = max(reply.largest for reply in replies)
-        self.moved = max(reply.moved for reply in replies)
+    loss: float
+    norms: np.ndarray  # p-norms of the rows
+    effect: np.ndarray
+    largest: float
+    moved: float
+    sums: np.ndarray | None  # with pooling, of the rows
+
+    @classmethod
+    def of(cls, replies: list, update: Update, n_features: int) -> "PassResult":
+        """What the shards said, summed in the order of the tasks."""
+        norms, effect, sums = np.zeros((3, n_features))
+        norms[update.kept] = total_norms([(reply.lengths, reply.norms) for reply in replies], update.p)
+        effect[update.kept] = np.max([reply.effect for reply in replies], axis=0)
+        if update.common is not None:
+            sums[update.kept] = total_norms([(reply.lengths, reply.sums) for reply in replies], 1.0)
+        return cls(
+            loss=float(np.concatenate([reply.losses for reply in replies]).sum()),
+            norms=norms,
+            effect=effect,
+            largest=max(reply.largest for reply in replies),
+            moved=max(reply.moved for reply in replies),
+            sums=None if update.common is None else sums,
+        )
 
 
 class Placed:
@@ -42,26 +68,23 @@ class Placed:
     ----------
     engine : Engine
         Places and maps.
-    shards : list
-        Where the engine has placed them.
-    firsts : list of int
-        Position of each shard's first task among all tasks.
+    sources : list of Source
+        Runs of tasks, each of which is read where the engine places it.
     spec : Spec
         How the tasks are seen.
     n_features : int
         Number of features.
     """
 
-    def __init__(self, engine: Engine, shards: list, firsts: list[int], spec: Spec, n_features: int):
-        self.engine, self.shards, self.firsts = engine, shards, firsts
-        self.spec, self.n_features = spec, n_features
-        self.specs = engine.place(as_is, [spec], name="spec") * len(shards)
+    def __init__(self, engine: Engine, sources: list[Any], spec: Spec, n_features: int):
+        self.engine, self.n_features = engine, n_features
+        self.firsts = [source.first for source in sources]  # positions of the shards' first tasks
+        self.shards = engine.place(shards.load_shard, sources, name="load")
+        self._see(spec)
 
-    @classmethod
-    def load(cls, engine: Engine, sources: list[Any], spec: Spec, n_features: int) -> "Placed":
-        """Have every source of tasks read where the engine places it."""
-        shards = engine.place(load_shard, sources, name="load")
-        return cls(engine, shards, [source.first for source in sources], spec, n_features)
+    def _see(self, spec: Spec) -> None:
+        self.spec = spec
+        self.specs = self.engine.place(shards.as_is, [spec], name="spec") * len(self.shards)
 
     @classmethod
     def of(cls, problem: Problem, engine: Engine) -> "Placed":
@@ -71,49 +94,44 @@ class Placed:
             return design.placed
         costs = np.diff(design.offsets) + 1.0
         sources = InMemory.cut(design.tasks, split_evenly(costs, engine.n_slots))
-        spec = Spec(
-            loss=problem.loss,
-            fit_intercept=design.fit_intercept,
-            mean_size=design.mean_size,
-            column_scale=1.0 / design.inverse_scale,
-            target_scale=None,
-            name=uuid4().hex,
-        )
-        return cls.load(engine, sources, spec, design.n_features)
+        scales = {"column_scale": 1.0 / design.inverse_scale, "target_scale": None}
+        spec = Spec(problem.loss, design.fit_intercept, design.mean_size, **scales, name=uuid4().hex)
+        return cls(engine, sources, spec, design.n_features)
 
     def seen_as(self, **changes) -> "Placed":
         """The same shards, seen in another way; they stay where they are."""
-        spec = replace(self.spec, **changes, name=uuid4().hex)
-        return Placed(self.engine, self.shards, self.firsts, spec, self.n_features)
+        other = copy(self)
+        other._see(replace(self.spec, **changes, name=uuid4().hex))
+        return other
 
     def ask(self, question, *columns, name: str) -> list:
-        """question(shard, spec, ...) of every shard."""
+        """Call question(shard, spec, ...) for every shard."""
         return self.engine.map(question, self.shards, self.specs, *columns, name=name)
 
     def ask_tasks(self, question, *columns, name: str) -> list[np.ndarray]:
-        """The answers of all shards to a question that has arrays with one entry per task, joined."""
+        """Call a question that returns arrays with one entry per task, and join those of all shards."""
         answers = self.ask(question, *columns, name=name)
         return [np.concatenate(column) for column in zip(*answers, strict=True)]
 
     def pass_over(self, before: list, update: Update, number: int) -> tuple[list, PassResult]:
-        """One pass of Algorithm 1 from the coefficients held before; those held now, and what is said."""
+        """One pass of Algorithm 1 from the coefficients held before; those held now, and the result."""
         updates = [update] * len(self.shards)
         pairs = self.engine.map(
-            run_pass, self.shards, self.specs, before, updates, keep=True, name=f"pass-{number}"
+            shards.run_pass, self.shards, self.specs, before, updates, keep=True, name=f"pass-{number}"
         )
-        replies = self.engine.map(reply_of, pairs, name=f"reply-{number}")
-        return pairs, PassResult(replies, update, self.n_features)
+        replies = self.engine.map(shards.reply_of, pairs, name=f"reply-{number}")
+        return pairs, PassResult.of(replies, update, self.n_features)
 
     def hold(self, A: np.ndarray, intercept: np.ndarray | None) -> list:
         """Send every shard its coefficients, (n_tasks, n_features)."""
         ends = [*self.firsts[1:], len(A)]
         parts = [slice(lo, hi) for lo, hi in zip(self.firsts, ends, strict=True)]
         held = [(Held(A[part], None if intercept is None else intercept[part]), None) for part in parts]
-        return self.engine.place(as_is, held, name="coefficients")
+        return self.engine.place(shards.as_is, held, name="coefficients")
 
     def bring_home(self, pairs: list) -> Held:
         """The coefficients of all tasks, (n_tasks, n_features), and their intercepts."""
-        parts = self.engine.map(held_by, pairs, name="gather")
+        parts = self.engine.map(shards.held_by, pairs, name="gather")
         return Held(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def judge(self, pairs: list) -> tuple[np.ndarray, float, float]:
@@ -125,3 +143,230 @@ class Placed:
         """Dual value of the loss at `shrink` times the dual point of the coefficients held; eq. (9)."""
         parts = self.ask(shards.dual, pairs, [shrink] * len(self.shards), name="dual")
         return float(np.concatenate(parts).sum())
+
+
+class PlacedDesign(Design):
+    """Columns and rows of tasks that an engine keeps.
+
+    Parameters
+    ----------
+    placed : Placed
+        Where the tasks are, and how they are seen.
+    n_tasks : int
+        Number of tasks.
+    n_rows : int
+        Number of rows of all tasks.
+    room : int
+        Bytes of columns that may be gathered here.
+    """
+
+    is_complete = False  # every task has rows of its own
+
+    def __init__(self, placed: Placed, n_tasks: int, n_rows: int, room: int):
+        self._n_rows, self._room = n_rows, room
+        self.placed, self.n_tasks, self.n_features = placed, n_tasks, placed.n_features
+        spec = placed.spec
+        self.fit_intercept, self.mean_size = spec.fit_intercept, spec.mean_size
+        scale = np.ones(self.n_features) if spec.column_scale is None else spec.column_scale
+        self.inverse_scale = 1.0 / scale
+
+    def can_gather(self, n_columns: int) -> bool:
+        """Whether that many columns, and a few more that row descent may ask for, fit here."""
+        return 8 * self._n_rows * 2 * (n_columns + _MORE) <= self._room
+
+    def rescaled(self, factor: np.ndarray) -> "PlacedDesign":
+        """The same rows, with columns divided by the factors."""
+        placed = self.placed.seen_as(column_scale=factor / self.inverse_scale)
+        return PlacedDesign(placed, self.n_tasks, self._n_rows, self._room)
+
+    def column_maxima(self) -> np.ndarray:
+        """The largest absolute entry of every column."""
+        return np.max(self.placed.ask(shards.column_maxima, name="maxima"), axis=0) * self.inverse_scale
+
+    @cached_property
+    def _rows(self) -> shards.Rows:
+        return shards.Rows(*self.placed.ask_tasks(shards.rows, name="rows"))
+
+    @property
+    def y(self) -> np.ndarray:  # type: ignore[override]
+        """Targets of all tasks, stacked."""
+        return self._rows.y
+
+    @property
+    def row_weight(self) -> np.ndarray:  # type: ignore[override]
+        """Weights of all rows."""
+        return self._rows.row_weight
+
+    @cached_property
+    def offsets(self) -> np.ndarray:  # type: ignore[override]
+        """Where the rows of each task begin, and the last ones end."""
+        return offsets_of(self._rows.lengths)
+
+    def correlate(self, v: np.ndarray) -> np.ndarray:
+        """X_t.T @ v_t for every task, as (n_features, n_tasks)."""
+        bounds = self.offsets[[*self.placed.firsts, self.n_tasks]]
+        parts = [v[lo:hi] for lo, hi in pairwise(bounds)]
+        return _stacked(self.placed.ask(shards.correlate, parts, name="correlate"))
+
+    @cached_property
+    def curvature(self) -> np.ndarray:
+        """Weighted square sum of every (centred) column in every task, (n_features, n_tasks)."""
+        return _stacked(self.placed.ask(shards.curvature, name="curvature"))
+
+    def gather(self, index: np.ndarray, out: np.ndarray, *, expand: bool) -> None:
+        """Write some columns into the rows of out."""
+        wanted = [np.asarray(index, dtype=np.intp)] * len(self.placed.shards)
+        np.concatenate(self.placed.ask(shards.gather, wanted, name="gather"), axis=1, out=out)
+
+
+def _stacked(parts: list[np.ndarray]) -> np.ndarray:
+    return np.ascontiguousarray(np.concatenate(parts).T)
+
+
+class PlacedProblem(Problem):
+    """A problem whose rows are elsewhere: what it needs of them at A = 0 is summed up there."""
+
+    design: PlacedDesign
+
+    @cached_property
+    def _null(self) -> shards.Null:
+        return shards.Null(*self.design.placed.ask_tasks(shards.null, name="null"))
+
+    @cached_property
+    def null_intercept(self) -> np.ndarray:
+        """Best intercepts when A = 0."""
+        return self._null.intercept if self.design.fit_intercept else np.zeros(self.design.n_tasks)
+
+    @cached_property
+    def null_value(self) -> float:
+        """The objective at A = 0, with the best intercepts."""
+        return float(self._null.loss.sum())
+
+    @cached_property
+    def steepest(self) -> float:
+        """The largest gradient entry at A = 0."""
+        if self.null_value <= EXACT * float(self._null.bare_loss.sum()):
+            return 0.0  # the intercepts explain y: the rest is rounding
+        return float(self._null.steepest.max())
+
+    @cached_property
+    def scale(self) -> float:
+        """Unit of slopes."""
+        return self.steepest or max(1.0, float(self._null.largest_y.max()))
+
+
+class OpenTasks:
+    """Stored tasks, placed for one loss.
+
+    Parameters
+    ----------
+    stored : StoredTasks
+        The tasks.
+    loss : Squared or Logistic
+        For the squared loss, tasks with many rows are held as few; see `mmtfl.tasks.moments`.
+    fit_intercept : bool
+        Whether each task has a constant.
+    engine : Engine, optional
+        Where the tasks are read and kept; None is this process, within ``stored.memory_limit``.
+    """
+
+    def __init__(self, stored: StoredTasks, loss: Loss, *, fit_intercept: bool, engine: Engine | None = None):
+        self.stored, self.loss = stored, loss
+        self.labels, self.n_tasks, self.n_features = stored.labels, stored.n_tasks, stored.n_features
+        self.sizes, self.fingerprint = stored.sizes, stored.fingerprint
+        compress = loss.is_quadratic
+        held = stored.bytes_held(compress=compress)
+        if engine is None or engine.is_here:
+            cuts, n_kept = plan(held, stored)
+            engine = Streaming(len(cuts) - 1, n_kept)
+        else:
+            cuts = split_evenly(held, engine.n_slots)
+        sources = [stored.part(int(lo), int(hi), compress=compress) for lo, hi in pairwise(cuts)]
+        mean_size = float(stored.weight_sums.sum()) / stored.n_tasks
+        spec = Spec(loss, fit_intercept, mean_size, column_scale=None, target_scale=None, name=uuid4().hex)
+        self.placed = Placed(engine, sources, spec, stored.n_features)
+        self.n_rows = int(stored.rows_held(compress=compress).sum())
+
+    @cached_property
+    def _moments(self) -> shards.ColumnMoments:
+        return shards.ColumnMoments(*self.placed.ask_tasks(shards.column_moments, name="moments"))
+
+    @property
+    def could_use(self) -> np.ndarray:
+        """Which tasks could use which features, (n_tasks, n_features)."""
+        return self._moments.could_use
+
+    def spreads(self) -> tuple[np.ndarray, np.ndarray]:
+        """Standard deviation of every column over all rows, and of every task's target; 1 if constant."""
+        weight, mean, squares = self._moments[:3]
+        total = weight.sum()
+        centre = weight @ mean / total
+        columns = np.sqrt((squares.sum(axis=0) + weight @ (mean - centre) ** 2) / total)[:-1]
+        targets = np.sqrt(squares[:, -1] / weight)
+        rounding = 10 * np.finfo(float).eps
+        return (
+            np.where(columns <= rounding * np.abs(centre[:-1]), 1.0, columns),
+            np.where(targets <= rounding * np.abs(mean[:, -1]), 1.0, targets),
+        )
+
+    def problem(self, *, column_scale=None, target_scale=None) -> PlacedProblem:
+        """The tasks in these units, for `solve`."""
+        limit = self.stored.memory_limit
+        # a part of what `plan` leaves; the same for every engine, so that all take the same way
+        room = _FINISH if limit is None else min(_FINISH, limit // 8)
+        placed = self.placed.seen_as(column_scale=column_scale, target_scale=target_scale)
+        return PlacedProblem(PlacedDesign(placed, self.n_tasks, self.n_rows, room), self.loss)
+
+
+def plan(held: np.ndarray, stored: StoredTasks, resident: Callable[[], int] | None = None):
+    """Where to cut the tasks, and how many of the parts can stay in memory, for a fit in this process."""
+    if stored.memory_limit is None:
+        return np.array([0, stored.n_tasks]), 1
+    t = int(np.argmax(held))
+    remedy = "Raise memory_limit, or spread the work with engine=DaskEngine(client)."
+    room = check_room(stored, held[t], f"Task {stored.labels[t].item()!r} alone", remedy, resident)
+    if held.sum() <= room:
+        return np.array([0, stored.n_tasks]), 1
+    step = max(held[t], _STEP * room)
+    cuts, taken, total, n_kept = [0], 0.0, 0.0, 0
+    for t, size in enumerate(held):
+        if taken + size > step:
+            total += taken
+            n_kept += total <= room - step
+            cuts.append(t)
+            taken = 0.0
+        taken += size
+    return np.array([*cuts, stored.n_tasks]), n_kept
+
+
+def check_room(
+    stored: StoredTasks, needed: float, what: str, remedy: str, resident: Callable[[], int] | None = None
+) -> float:
+    """Bytes that the memory limit leaves for data; an error if that is less than something needs."""
+    if stored.memory_limit is None:
+        return np.inf
+    used = (resident or resident_bytes)()
+    room = _FOR_DATA * (stored.memory_limit - used - _SPARE)
+    if needed > room:
+        raise MemoryError(
+            f"{what} needs about {_show(needed)}, and memory_limit={_show(stored.memory_limit)} leaves "
+            f"{_show(max(room, 0.0))} for data (this process takes {_show(used)} already). {remedy}"
+        )
+    return room
+
+
+def _show(n_bytes: float) -> str:
+    return f"{n_bytes / 1e9:.2f} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:.1f} MB"
+
+
+def resident_bytes() -> int:
+    """Memory of this process now; where the system does not tell, what is usual."""
+    from mmtfl.kernels import sweeps  # noqa: F401  (compiled code counts too)
+
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 250_000_000
+    import resource
+
+    return pages * resource.getpagesize()

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy import sparse
 
+from mmtfl.engines.threads import one_blas_thread
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
-from mmtfl.solvers.blas import one_blas_thread
 from mmtfl.solvers.distributed.tree_sums import partial_norms
 from mmtfl.solvers.task_step import TaskAnswer, TaskStep
 from mmtfl.tasks.container import Tasks
@@ -155,12 +155,16 @@ class Held(NamedTuple):
 
 
 class Update(NamedTuple):
-    """What goes out at a pass: the features still there, their weights, the norm, and how exact to be."""
+    """What goes out at a pass: the features still there, their weights, the norm, and how exact to be.
+
+    With pooling also their common part.
+    """
 
     kept: np.ndarray
     weights: np.ndarray
     p: float
     tol: float
+    common: np.ndarray | None = None
 
 
 class Reply(NamedTuple):
@@ -172,6 +176,7 @@ class Reply(NamedTuple):
     effect: np.ndarray  # (n_kept,): the largest over tasks of |a_j| times the spread of the feature
     largest: float
     moved: float
+    sums: np.ndarray | None  # (n_subtrees, n_kept): with pooling, of the coefficients
 
 
 def run_pass(shard: Shard, spec: Spec, before: tuple[Held, Any] | None, update: Update) -> tuple[Held, Reply]:
@@ -179,18 +184,24 @@ def run_pass(shard: Shard, spec: Spec, before: tuple[Held, Any] | None, update: 
     n_tasks, n_features = shard.tasks.n_tasks, shard.tasks.n_features
     weights = np.full(n_features, np.inf)
     weights[update.kept] = update.weights
+    common = None
+    if update.common is not None:
+        common = np.zeros(n_features)
+        common[update.kept] = update.common
     A, intercept, losses = np.zeros((n_tasks, n_features)), np.zeros(n_tasks), np.zeros(n_tasks)
     effect = np.zeros(len(update.kept))
     with one_blas_thread():
         for t, step in enumerate(shard.steps(spec)):
-            found = step.minimise(weights, update.p, update.tol, _last(before, t))
+            found = step.minimise(weights, update.p, update.tol, _last(before, t), common)
             A[t], intercept[t], losses[t] = found.a, found.intercept, found.loss
             size = np.abs(found.a[update.kept]) * step.spread[update.kept]
             np.maximum(effect, size, out=effect)
     previous = 0.0 if before is None else before[0].A
     lengths, norms = partial_norms(np.abs(A[:, update.kept]), shard.first, update.p)
+    # the 1-norm of numbers that keep their signs is their sum
+    sums = None if common is None else partial_norms(A[:, update.kept], shard.first, 1.0)[1]
     moved = float(np.abs(A - previous).max(initial=0.0))
-    reply = Reply(losses, lengths, norms, effect, float(np.abs(A).max(initial=0.0)), moved)
+    reply = Reply(losses, lengths, norms, effect, float(np.abs(A).max(initial=0.0)), moved, sums)
     return Held(A, intercept), reply
 
 

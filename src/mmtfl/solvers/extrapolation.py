@@ -1,4 +1,4 @@
-"""Where a few sweeps of row descent lead: Anderson extrapolation, kept only when the model falls."""
+"""Extrapolation: where sweeps of row descent lead (Anderson), and passes of Algorithm 1 (SQUAREM)."""
 
 import numpy as np
 
@@ -7,6 +7,8 @@ from mmtfl.objective.penalties import RowPenalty
 MEMORY = 5  # sweeps behind one extrapolation
 _RIDGE = 1e-12
 _FARTHEST = 1e7
+_LONGEST_LEAP = 16.0
+_LARGEST_LOG = 500.0  # whose exponential is still a float
 
 
 def mixing_weights(steps: np.ndarray) -> np.ndarray | None:
@@ -36,9 +38,9 @@ class Track:
     Parameters
     ----------
     A : ndarray (m, n_tasks)
-        Where the sweeps are; moved in place.
+        The present iterate; changed in place.
     state : ndarray
-        The model's state at A; moved in place.
+        The model's state at A; changed in place.
     rows : ndarray
         The rows that are swept.
     penalty : RowPenalty
@@ -50,17 +52,11 @@ class Track:
     """
 
     def __init__(
-        self,
-        A: np.ndarray,
-        state: np.ndarray,
-        rows: np.ndarray,
-        penalty: RowPenalty,
-        h: np.ndarray,
-        use_gram: bool,
-        begin: np.ndarray,
-    ):
-        self.A, self.state, self.rows, self.penalty, self.h = A, state, rows, penalty, h
-        self.use_gram = use_gram
+        self, A: np.ndarray, state: np.ndarray, rows: np.ndarray, penalty: RowPenalty, h: np.ndarray,
+        use_gram: bool, begin: np.ndarray,
+    ):  # fmt: skip
+        self.A, self.state, self.rows, self.penalty = A, state, rows, penalty
+        self.h, self.use_gram = h, use_gram
         self.iterates = np.empty((MEMORY + 1, len(rows) * A.shape[1]))
         self.states = np.empty((MEMORY + 1, len(state)))
         self.moves = np.empty(MEMORY)  # largest move of a slope in each sweep
@@ -103,3 +99,34 @@ class Track:
         else:
             fit = 0.5 * float(state @ state)
         return fit + self.penalty.value(place.reshape(len(self.rows), -1))
+
+
+class Squarem:
+    """Squared extrapolation (SQUAREM) of every two passes, in the logarithm of the weights, so of c.
+
+    The passes crawl where a row is slow to vanish or to appear. A leap in the direction of the last two, as
+    long as their change of pace allows, crosses that; Anderson mixing, which looks for a fixed point, does
+    not: it turns back to the one that the passes are about to leave.
+    """
+
+    def __init__(self, logs: list[np.ndarray] | None = None) -> None:
+        self.logs: list[np.ndarray] = logs or []
+
+    def next(self, given: np.ndarray, got: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Weights for the next pass from the last one's and what it made of them; whether that is a leap."""
+        with np.errstate(divide="ignore"):
+            self.logs = [*(self.logs or [np.log(given)]), np.log(got)]
+        if len(self.logs) < 3:
+            return got, False
+        kept = np.all(np.isfinite(self.logs), axis=0)
+        first, second, third = (logs[kept] for logs in self.logs)
+        self.logs = []
+        step = second - first
+        bend = (third - second) - step
+        length = min(float(np.sqrt(step @ step)) / max(float(np.sqrt(bend @ bend)), 1e-300), _LONGEST_LEAP)
+        if length <= 1.0:  # no farther than the two passes went
+            return got, False
+        out = got.copy()
+        log = first + 2.0 * length * step + length**2 * bend
+        out[kept] = np.exp(np.clip(log, -_LARGEST_LOG, _LARGEST_LOG))
+        return out, True

@@ -1,4 +1,4 @@
-"""The additive models: coefficients are the sum of a part for all tasks and a part for some."""
+"""The models with two strengths: those whose coefficients are a sum of two parts, and those with a cap."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mmtfl.estimators.base import WarmModel
+from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.declaration import restated
-from mmtfl.estimators.parameters import DirtyParameters, OutlierParameters
+from mmtfl.estimators.parameters import CappedParameters, DirtyParameters, OutlierParameters, WarmStart
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
-from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, TraceNorm
+from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, TraceNorm, TwoNorms
 from mmtfl.objective.problem import Problem
-from mmtfl.objective.two_norms import TwoNorms
+from mmtfl.solvers.capped import CappedGrid, CappedRows, solve_capped
 from mmtfl.solvers.two_parts import AdditiveGrid, solve_additive
-from mmtfl.tasks.container import Tasks
 
 __all__ = [
+    "CappedClassifier",
+    "CappedRegressor",
     "DirtyClassifier",
     "DirtyRegressor",
     "LowRankClassifier",
@@ -27,11 +28,11 @@ __all__ = [
     "RobustRegressor",
 ]
 
-# -- what the models share ---------------------------------------------------------------------------------
+# -- kinds of models ---------------------------------------------------------------------------------
 
 
-class AdditiveModel(WarmModel):
-    """A model whose coefficients are P + Q. A kind of model names its two norms and its second part."""
+class AdditiveModel(WarmStart, TaskModel):
+    """A model whose coefficients are P + Q; a kind of model defines the norms, and names the second part."""
 
     strength_names: ClassVar[tuple[str, str]]
     _second_part: ClassVar[str]
@@ -39,15 +40,8 @@ class AdditiveModel(WarmModel):
     def _norms(self) -> TwoNorms:
         raise TypeError("a kind of model says which norms its parts have")
 
-    def _warm_start(
-        self, tasks: Tasks, column_scale: np.ndarray | None, target_scale: np.ndarray | None
-    ) -> np.ndarray | None:
-        """Both parts of the last fit in the units of this one."""
-        if super()._warm_start(tasks, column_scale, target_scale) is None:
-            return None
-        parts = np.stack([self.shared_.T, getattr(self, self._second_part).T])
-        parts = parts if column_scale is None else parts * column_scale[:, None]
-        return parts if target_scale is None else parts / target_scale
+    def _starting_point(self) -> np.ndarray:
+        return np.stack([self.shared_.T, getattr(self, self._second_part).T])
 
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
         problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
@@ -70,15 +64,12 @@ class AdditiveModel(WarmModel):
         self.coef_ = self.shared_ + second
 
     def _sizes(self) -> dict[str, np.ndarray]:
-        second = getattr(self, self._second_part)
-        return {
-            "shared": np.linalg.norm(self.shared_, axis=0),
-            self._second_part.rstrip("_"): np.linalg.norm(second, axis=0),
-        }
+        names = "shared_", self._second_part
+        return {name.rstrip("_"): np.linalg.norm(getattr(self, name), axis=0) for name in names}
 
 
 class DirtyModel(AdditiveModel, DirtyParameters):
-    """Rows for P, entries for Q.
+    """A model with a norm of the rows of P, and of the entries of Q.
 
     Attributes
     ----------
@@ -96,7 +87,7 @@ class DirtyModel(AdditiveModel, DirtyParameters):
 
 
 class OutlierModel(AdditiveModel, OutlierParameters):
-    """Columns for Q: tasks that are set apart.
+    """A model with a norm of the columns of Q, the tasks that are set apart.
 
     Attributes
     ----------
@@ -124,6 +115,33 @@ class OutlierModel(AdditiveModel, OutlierParameters):
         fitted = super()._counted()
         alike = fitted & ~self.outlier_.any(axis=1)
         return alike if alike.any() else fitted
+
+
+class CappedModel(WarmStart, TaskModel, CappedParameters):
+    """A model with the penalty alpha sum_j min(||a_j||_1, cap).
+
+    Attributes
+    ----------
+    capped_ : ndarray of shape (n_features,)
+        Whether a feature has passed the cap, so that its coefficients are not shrunk.
+    """
+
+    strength_names = ("alpha", "cap")
+
+    def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
+        penalty = CappedRows(float(self.alpha), float(self.cap))
+        problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
+        solution = solve_capped(problem, penalty, start=prepared.start, max_iter=self.max_iter, tol=self.tol)
+        return solution, penalty
+
+    def _grid(self, problem: Problem) -> CappedGrid:
+        return CappedGrid(problem)
+
+    def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
+        self.capped_ = penalty.past_cap(solution.A)
+
+    def _sizes(self) -> dict[str, np.ndarray]:
+        return {"size": np.abs(self.coef_).sum(axis=0)}
 
 
 # -- the models --------------------------------------------------------------------------------------------
@@ -305,3 +323,65 @@ class LowRankClassifier(OutlierModel, TaskClassifier):
     alpha_outlier: float = restated(default=0.016, kw_only=False)
 
     _shared_norm = TraceNorm
+
+
+class CappedRegressor(CappedModel, TaskRegressor):
+    r"""Multi-stage multitask regression: a feature whose coefficients are large is no longer shrunk.
+
+    Descends by stages, from the lasso, on
+
+    .. math:: \frac1n \sum_t \sum_i \tfrac12 (y_{ti} - x_{ti} \cdot a_t - b_t)^2
+              + \alpha \sum_j \min(\|a_j\|_1, \theta),
+
+    where a_j is the row of feature j over all tasks, n the mean number of rows of a task (Gong, Ye and Zhang
+    2012, multi-stage multi-task feature learning). Each stage is a lasso that leaves the features past the
+    cap without penalty, and never raises the objective; the problem is not convex, and the answer is a
+    stationary point.
+
+    Examples
+    --------
+    What passes the cap is not shrunk, as it would be by the lasso.
+
+    >>> import numpy as np
+    >>> from mmtfl import CappedRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X, task = rng.normal(size=(200, 5)), np.repeat(["a", "b"], 100)
+    >>> y = 2 * X[:, 0] + 0.01 * rng.normal(size=200)
+    >>> model = CappedRegressor(alpha=0.3, cap=2.0).fit(X, y, task=task)
+    >>> model.coef_.round(2) + 0.0
+    array([[2., 0., 0., 0., 0.],
+           [2., 0., 0., 0., 0.]])
+    >>> model.capped_.tolist()
+    [True, False, False, False, False]
+    """
+
+
+class CappedClassifier(CappedModel, TaskClassifier):
+    r"""Multi-stage multitask classification: a feature whose coefficients are large is no longer shrunk.
+
+    Descends by stages, from the lasso, on
+
+    .. math:: \frac1n \sum_t \sum_i \log\big(1 + e^{-y_{ti} (x_{ti} \cdot a_t + b_t)}\big)
+              + \alpha \sum_j \min(\|a_j\|_1, \theta),
+
+    where n is the mean number of rows of a task and y is -1 or +1; see `CappedRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl import CappedClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, task = rng.normal(size=(400, 4)), np.repeat(["a", "b"], 200)
+    >>> y = X[:, 0] + 0.5 * rng.normal(size=400) > 0
+    >>> model = CappedClassifier(alpha=0.05, cap=2.0).fit(X, y, task=task)
+    >>> model.capped_.tolist()
+    [True, False, False, False]
+    """
+
+    alpha: float = restated(default=0.02, kw_only=False)
+    cap: float = restated(
+        default=5.0,
+        description="Sum of a feature's absolute coefficients over tasks from which it costs no more. "
+        "Without a penalty classes that features separate have no finite coefficients: prefer a large cap.",
+        kw_only=False,
+    )

@@ -1,0 +1,258 @@
+"""The additive family A = P + Q: passes over the data outside, least-squares models of the parts inside.
+
+Each pass gives the gradient, from it the violation and the duality gap, and says where to work next. Between
+passes a `PartSolver` minimises least-squares models: one for the squared loss, Newton models for others. A
+row norm of P with the entries of Q is one row penalty, which row descent serves; docs/additive.md section 3.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy import sparse
+
+from mmtfl.engines.threads import one_blas_thread
+from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, SplitRows, TwoNorms
+from mmtfl.objective.problem import DAMPING, Problem
+from mmtfl.solvers.part_solvers import BothParts, EliminatedColumns, PartSolver, State
+from mmtfl.solvers.row_descent import RowDescent
+from mmtfl.solvers.solution import AdditiveSolution
+
+_LARGEST_BASIS = 800  # eigenvectors of a larger task would cost more than they save
+_ROUNDING = 1e-14  # an objective that rises by less has not risen
+_ALPHA_RESOLVED = 1e-10
+
+
+class SplitDescent:
+    """Minimise a problem under the pair (RowNorm, EntryNorm); keeps its columns for the next call."""
+
+    def __init__(self, problem: Problem):
+        self._rows = RowDescent(problem)
+
+    def solve(self, norms: TwoNorms, start=None, *, max_iter: int, tol: float) -> AdditiveSolution:
+        """Descend from the parts (P, Q) of `start`, or from zero."""
+        assert isinstance(norms.shared, RowNorm) and isinstance(norms.specific, EntryNorm)
+        penalty = SplitRows.of(norms.shared, norms.specific)
+        A = None if start is None else start[0] + start[1]
+        found = self._rows.solve(penalty, A, max_iter=max_iter, tol=tol)
+        P, Q = np.zeros_like(found.A), np.zeros_like(found.A)
+        kept = np.flatnonzero(np.any(found.A != 0.0, axis=1))
+        P[kept], Q[kept] = penalty.split(found.A[kept])
+        loss = found.objective - penalty.value(found.A)
+        return AdditiveSolution(**vars(found), shared=P, specific=Q, loss=loss)
+
+
+class PassDescent:
+    """Minimise a problem under two norms from any start; keeps what it has gathered for the next call.
+
+    Parameters
+    ----------
+    problem : Problem
+        Data and loss.
+    parts : PartSolver
+        Minimiser of least-squares models for this problem and the kinds of the norms.
+    """
+
+    def __init__(self, problem: Problem, parts: PartSolver):
+        self.problem, self.parts = problem, parts
+
+    def solve(self, norms: TwoNorms, start=None, *, max_iter: int, tol: float) -> AdditiveSolution:
+        """Descend from the parts (P, Q) of `start`, or from zero."""
+        problem, design, scale = self.problem, self.problem.design, self.problem.scale
+        # a penalty below the rounding of the gradient cannot be told from none by a dual point
+        certifiable = min(norms.shared.alpha, norms.specific.alpha) > _ALPHA_RESOLVED * scale
+        state = self._start(norms, start)
+        history: list[float] = []
+        violation, gap, converged = np.inf, None, False
+        for _ in range(max_iter):
+            moved = state.parts.any()
+            gradient = design.correlate(problem.loss_gradient(state.z)) if moved else problem.null_gradient
+            violation = norms.violation(state.parts, gradient, self.parts.curvature or 1.0)
+            history.append(state.value)
+            gap = problem.dual_gap(norms, state.value, state.z, gradient) if certifiable else None
+            close = violation <= tol * scale
+            converged = close and (gap is None or gap <= tol * problem.null_value)
+            # a start may bring entries that are all but zero: they must meet a sweep, which drops them
+            unswept = len(history) == 1 and moved
+            if (converged and not unswept) or len(history) == max_iter:
+                break
+            n_new = self.parts.grow(norms, state, gradient, 0.0 if close else tol * scale)
+            # what is gathered need not be exact while more is still to come in
+            goal = max(0.01 * violation, 0.3 * tol * scale) if n_new and not close else 0.3 * tol * scale
+            if close and not converged:
+                goal = min(goal, 0.1 * violation)
+            if not self._descend(norms, state, goal):
+                break  # at the limit of floating point
+        return self._solution(norms, state, history, violation / scale, gap, converged)
+
+    def _start(self, norms: TwoNorms, start) -> State:
+        problem, design = self.problem, self.problem.design
+        parts = np.zeros((2, design.n_features, design.n_tasks)) if start is None else np.array(start)
+        if not parts.any():
+            return State(parts, design.spread(problem.null_intercept), problem.null_value)
+        z = with_best_intercepts(problem, problem.predict(parts.sum(axis=0), problem.null_intercept))
+        return State(parts, z, problem.loss_value(z) + norms.value(*parts))
+
+    def _descend(self, norms: TwoNorms, state: State, tolerance: float) -> bool:
+        """Minimise one model; False if nothing moved."""
+        problem = self.problem
+        if problem.loss.is_quadratic:
+            return self._step(norms, state, problem.design.row_weight, tolerance)
+        # a model that is too flat leads too far: the next one is closer to a majorant of the loss
+        weights = (problem.newton_weights(state.z, share) for share in DAMPING)
+        return any(self._step(norms, state, weight, 0.1 * tolerance) for weight in weights)
+
+    def _step(self, norms: TwoNorms, state: State, weight: np.ndarray, tolerance: float) -> bool:
+        """Go where the model is least, as far as the objective falls; False if it does not."""
+        problem = self.problem
+        move = self.parts.minimise(norms, state, weight, tolerance)
+        if np.array_equal(move.parts, state.parts):
+            return False
+        for step in (1.0, 0.5, 0.25):
+            parts = move.parts if step == 1.0 else state.parts + step * (move.parts - state.parts)
+            z = with_best_intercepts(problem, state.z + step * move.change_z)
+            value = problem.loss_value(z) + norms.value(*parts)
+            if value <= state.value + _ROUNDING * abs(state.value):
+                state.parts, state.z, state.value = parts, z, value
+                return True
+        return False
+
+    def _solution(
+        self, norms: TwoNorms, state: State, history, violation, gap, converged
+    ) -> AdditiveSolution:
+        design, (P, Q) = self.problem.design, state.parts
+        intercept = np.zeros(design.n_tasks)
+        if design.fit_intercept:
+            intercept = design.task_means(state.z - design.predict(P + Q), design.row_weight)
+        return AdditiveSolution(
+            P + Q, intercept, state.value, violation, gap, len(history), np.array(history), converged,
+            type(self.parts).__name__, shared=P, specific=Q, loss=state.value - norms.value(P, Q),
+        )  # fmt: skip
+
+
+def with_best_intercepts(problem: Problem, z: np.ndarray) -> np.ndarray:
+    """z shifted, task by task, to where the loss is least; so the dual point is feasible."""
+    design, loss = problem.design, problem.loss
+    if not design.fit_intercept:
+        return z
+    if loss.is_quadratic:
+        return z + design.spread(design.task_means(design.y - z, design.row_weight))
+    return z + design.spread(_best_shifts(problem, z))
+
+
+def _best_shifts(problem: Problem, z: np.ndarray) -> np.ndarray:
+    """The constant of each task that lowers the loss at z the most: Newton inside a bracket."""
+    design, loss = problem.design, problem.loss
+    low, high = loss.shift_range(design.y, z)
+    low, high = np.minimum.reduceat(low, design.offsets[:-1]), np.maximum.reduceat(high, design.offsets[:-1])
+    shift = np.zeros(design.n_tasks)
+    for _ in range(60):
+        moved = z + design.spread(shift)
+        slope = design.task_sums(loss.gradient(design.y, moved, design.row_weight))
+        bend = design.task_sums(loss.hessian(design.y, moved, design.row_weight))
+        low, high = np.where(slope < 0.0, shift, low), np.where(slope < 0.0, high, shift)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            trial = shift - slope / bend
+        trial = np.where((trial > low) & (trial < high), trial, 0.5 * (low + high))
+        settled = np.abs(slope) <= 1e-14 * design.task_sums(design.row_weight)
+        if settled.all() or np.array_equal(trial, shift):
+            break
+        shift = np.where(settled, shift, trial)
+    return shift
+
+
+def additive_descent(problem: Problem, norms: TwoNorms) -> SplitDescent | PassDescent:
+    """The quickest way to minimise a problem, given the kinds of its two norms."""
+    shared, specific, design = norms.shared, norms.specific, problem.design
+    if isinstance(shared, RowNorm) and isinstance(specific, EntryNorm):
+        return SplitDescent(problem)
+    small = min(design.n_features, int(np.diff(design.offsets).max())) <= _LARGEST_BASIS
+    # in a basis of eigenvectors columns are dense: all of a sparse X would be too many
+    few = isinstance(shared, RowNorm) or not sparse.issparse(design.tasks.X)
+    if isinstance(specific, ColumnNorm) and small and few:
+        return PassDescent(problem, EliminatedColumns(problem, by_rows=isinstance(shared, RowNorm)))
+    return PassDescent(problem, BothParts(problem))
+
+
+class AdditiveGrid:
+    """Solutions of one pair of norms at many strengths, each started from others.
+
+    Where only one part is used the strength of the other does not matter, so over a grid many solutions
+    recur: a neighbour's solution that is certified to be one here too is taken as it is.
+
+    Parameters
+    ----------
+    problem : Problem
+        Data and loss.
+    norms : TwoNorms
+        The pair, at any strengths.
+    """
+
+    def __init__(self, problem: Problem, norms: TwoNorms):
+        problem.check_range()
+        self._problem, self._norms = problem, norms
+        self._descent = additive_descent(problem, norms)
+
+    def largest(self) -> tuple[float, float]:
+        """The smallest strengths that together make A zero."""
+        return self._norms.critical_strengths(self._problem)
+
+    def solve(
+        self, first: float, second: float, starts: list[AdditiveSolution], *, max_iter: int, tol: float
+    ) -> AdditiveSolution:
+        """The solution at two strengths, from the best of its neighbours'."""
+        norms = self._norms.at(first, second)
+        if not starts:
+            return self._descent.solve(norms, max_iter=max_iter, tol=tol)
+        best = min(starts, key=lambda start: _value_of(start, norms))
+        certified = self._certified(norms, best, tol)
+        if certified is not None:
+            return certified
+        return self._descent.solve(norms, (best.shared, best.specific), max_iter=max_iter, tol=tol)
+
+    def _certified(self, norms: TwoNorms, solution: AdditiveSolution, tol: float) -> AdditiveSolution | None:
+        """A neighbour's solution at these strengths, if the duality gap allows; costs one pass."""
+        problem, value = self._problem, _value_of(solution, norms)
+        z = problem.predict(solution.A, solution.intercept)
+        gap = problem.dual_gap(norms, value, z, problem.design.correlate(problem.loss_gradient(z)))
+        if gap is None or gap > tol * problem.null_value:
+            return None
+        return replace(solution, objective=value, dual_gap=gap, n_iter=1, history=np.array([value]))
+
+
+def _value_of(solution: AdditiveSolution, norms: TwoNorms) -> float:
+    """Objective of a solution at other strengths."""
+    return solution.loss + norms.value(solution.shared, solution.specific)
+
+
+def solve_additive(
+    problem: Problem, norms: TwoNorms, *, start: np.ndarray | None = None, max_iter: int = 1000,
+    tol: float = 1e-7,
+) -> AdditiveSolution:  # fmt: skip
+    """Minimise the loss at P + Q plus a norm of P and a norm of Q; docs/additive.md eq. (1).
+
+    `start` has P and Q to begin from, (2, n_features, n_tasks); `max_iter` bounds the passes over the data.
+    It stops when the violation is below `tol` of the largest gradient entry at zero, and the duality gap
+    below that share of the objective there.
+
+    Examples
+    --------
+    A feature that both tasks use goes to P, one that a single task uses goes to Q.
+
+    >>> import numpy as np
+    >>> from mmtfl.tasks import Tasks
+    >>> from mmtfl.objective.norms import EntryNorm, RowNorm, TwoNorms
+    >>> from mmtfl.objective.design import Design
+    >>> from mmtfl.objective.losses import Squared
+    >>> from mmtfl.objective.problem import Problem
+    >>> from mmtfl.solvers.two_parts import solve_additive
+    >>> tasks = Tasks.from_rows(np.tile(np.eye(2), (2, 1)), [4.0, 4.0, 4.0, 0.0], [0, 0, 1, 1])
+    >>> problem = Problem(Design(tasks, fit_intercept=False), Squared())
+    >>> found = solve_additive(problem, TwoNorms(RowNorm(0.7), EntryNorm(0.6)))
+    >>> found.shared.round(2), found.specific.round(2)
+    (array([[3.01, 3.01],
+           [0.  , 0.  ]]), array([[0. , 0. ],
+           [2.8, 0. ]]))
+    """
+    with one_blas_thread():
+        problem.check_range()
+        return additive_descent(problem, norms).solve(norms, start, max_iter=max_iter, tol=tol)

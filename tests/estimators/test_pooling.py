@@ -1,0 +1,134 @@
+"""Estimators with pooling: the common part on the original scale, in files and paths, what is refused."""
+
+import os
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from mmtfl import MMTFLClassifier, MMTFLRegressor, load, path
+
+INF = float("inf")
+
+
+def alike(seed=0, n_tasks=4, n_rows=20, d=6):
+    """Tasks whose coefficients are nearly the same."""
+    rng = np.random.default_rng(seed)
+    X, task = rng.normal(size=(n_tasks * n_rows, d)) + 0.5, np.repeat(list("abcdefgh")[:n_tasks], n_rows)
+    coef = rng.normal(size=d) + 0.1 * rng.normal(size=(n_tasks, d))
+    z = np.einsum("ij,ij->i", X, np.repeat(coef, n_rows, axis=0)) + 1.0
+    return X, z + 0.5 * rng.normal(size=len(z)), task
+
+
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (2, 1), (1, 1), (2, INF), (1, INF), (2, "log")])
+def test_the_common_part_is_what_the_coefficients_scatter_about(p, k):
+    X, y, task = alike()
+    model = MMTFLRegressor(p, k, 0.01, pooling=0.9).fit(X, y, task=task)
+    if p == 2:
+        assert_allclose(model.common_, 0.9 * model.coef_.mean(axis=0), rtol=1e-12)
+    assert_allclose(model.common_, model.coef_.mean(axis=0), atol=0.3)
+    assert_allclose(model.coef_.T, model.c_[:, None] * model.B_, rtol=1e-12)
+
+
+def test_without_pooling_nothing_is_common_and_the_bits_are_the_same():
+    X, y, task = alike()
+    plain, zero = MMTFLRegressor(2, 1, 0.05).fit(X, y, task=task), MMTFLRegressor(2, 1, 0.05, pooling=0)
+    zero.fit(X, y, task=task)
+    assert_array_equal(plain.coef_, zero.coef_)
+    assert_array_equal(zero.common_, np.zeros(6))
+
+
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (1, INF)])
+def test_common_part_is_on_the_original_scale(p, k):
+    X, y, task = alike()
+    units = np.array([1.0, 10.0, 0.1, 5.0, 2.0, 0.01])
+    options = {"pooling": 0.9, "standardize": True, "tol": 1e-10}
+    one = MMTFLRegressor(p, k, 0.02, **options).fit(X, y, task=task)
+    other = MMTFLRegressor(p, k, 0.02, **options).fit(X / units, y, task=task)
+    assert one.common_.any()
+    assert_allclose(other.common_, one.common_ * units, rtol=1e-6)
+    thin = MMTFLRegressor(p, k, 0.02, **options).fit(sparse.csr_array(X), y, task=task)
+    assert_allclose(thin.common_, one.common_, atol=1e-7)
+
+
+def test_with_scaled_targets_the_common_part_is_in_the_mean_unit():
+    X, y, task = alike()
+    y = y * np.select([task == "a", task == "b"], [10.0, 3.0], 1.0)
+    model = MMTFLRegressor(2, 2, 0.01, pooling=0.9, scale_targets=True).fit(X, y, task=task)
+    scaled = model.coef_ / model.target_scale_[:, None]
+    assert_allclose(model.common_, 0.9 * scaled.mean(axis=0) * model.target_scale_.mean(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("estimator", [MMTFLRegressor, MMTFLClassifier])
+def test_a_saved_model_keeps_it(estimator, tmp_path):
+    X, y, task = alike()
+    target = y if estimator is MMTFLRegressor else np.where(y > np.median(y), "yes", "no")
+    model = estimator(2, 2, 0.02, pooling=0.8).fit(X, target, task=task)
+    model.save(tmp_path / "model.mmtfl")
+    loaded = load(tmp_path / "model.mmtfl")
+    assert loaded.pooling == 0.8
+    assert_array_equal(loaded.common_, model.common_)
+    assert_array_equal(loaded.predict(X, task=task), model.predict(X, task=task))
+
+
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (2, 1), (1, INF)])
+def test_path_has_the_coefficients_of_the_estimator_at_each_alpha(p, k):
+    X, y, task = alike()
+    found = path(X, y, task, p=p, k=k, alphas=4, pooling=0.9, standardize=True, tol=1e-9)
+    assert found.n_kept[0] == 0
+    assert found.n_kept[-1] > 0
+    for i, alpha in enumerate(found.alphas):
+        model = MMTFLRegressor(p, k, alpha, pooling=0.9, standardize=True, tol=1e-9).fit(X, y, task=task)
+        assert_allclose(found.coef(i), model.coef_, atol=1e-5)
+    with pytest.raises(ValueError, match="at least 0 and below 1"):
+        path(X, y, task, pooling=1.0)
+
+
+def test_tasks_that_agree_are_predicted_better_with_pooling():
+    X, y, task = alike(n_tasks=8, n_rows=100)
+    train = np.arange(len(y)) % 100 < 8
+    score = {}
+    for pooling in (0.0, 0.95):
+        model = MMTFLRegressor(2, 2, 0.1, pooling=pooling).fit(X[train], y[train], task=task[train])
+        score[pooling] = model.score(X[~train], y[~train], task=task[~train])
+    assert score[0.95] > score[0.0] + 0.02
+
+
+def test_a_task_in_which_a_feature_is_constant_has_the_common_part():
+    X, y, task = alike()
+    X[task == "b", 0] = 2.0
+    model = MMTFLRegressor(2, 2, 0.01, pooling=0.9).fit(X, y, task=task)
+    assert_allclose(model.coef_[1, 0], model.common_[0], rtol=1e-6)
+    rest = y[task == "b"] - model.predict(X[task == "b"], task=task[task == "b"])
+    assert abs(rest.mean()) < 1e-6
+
+
+@pytest.mark.parametrize("estimator", [MMTFLRegressor, MMTFLClassifier])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"pooling": 1.0}, "Use 0 for no common part"),
+        ({"pooling": -0.1}, "Use 0 for no common part"),
+        ({"pooling": "much"}, "Use 0 for no common part"),
+        ({"pooling": 0.5, "p": 1.5}, "needs p = 1 or p = 2"),
+        ({"pooling": 0.5, "p": INF}, "needs p = 1 or p = 2"),
+    ],
+)
+def test_what_is_wrong_is_told_with_a_remedy(estimator, options, words):
+    X, y, task = alike()
+    with pytest.raises(ValueError, match=words):
+        estimator(**options).fit(X, np.where(y > np.median(y), 1, 0), task=task)
+
+
+def test_a_checkpoint_goes_on_with_the_common_part(tmp_path):
+    """A fit that is cut short after some passes ends with the bits of one that was not."""
+    X, y, task = alike()
+    options = {"p": 2, "k": 1, "alpha": 0.05, "pooling": 0.95, "solver": "alternating", "tol": 1e-9}
+    whole = MMTFLRegressor(**options).fit(X, y, task=task)
+    file = tmp_path / "fit.checkpoint"
+    kept = MMTFLRegressor(**options, checkpoint=file).fit(X, y, task=task)
+    assert os.path.exists(file)
+    again = MMTFLRegressor(**options, checkpoint=file).fit(X, y, task=task)
+    for model in (kept, again):
+        assert_array_equal(model.coef_, whole.coef_)

@@ -1,0 +1,141 @@
+"""The row problem with pooling, against brute force: sum_t L_t a_t^2 / 2 - g_t a_t + phi(S^(1/p))."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import optimize
+
+from mmtfl.kernels import row_problem
+from mmtfl.objective.penalties import make_penalty
+from oracles import INF, common_weight, row_objective
+
+MEMBERS = [
+    (2, 2), (2, 1), (2, 0.3), (2, 4), (2, INF), (2, "log"), (1, 1), (1, 2), (1, 0.2), (1, INF), (1, "log"),
+]  # fmt: skip
+CONCAVE = [(p, k) for p, k in MEMBERS if not make_penalty(p, k, 1.0).is_convex]
+
+
+def solve(g, L, p, k, alpha, pooling):
+    penalty = make_penalty(p, k, alpha, pooling=pooling)
+    return penalty.solve_rows(np.array([g], dtype=float), np.array([L], dtype=float))[0]
+
+
+def solve_from(present, g, L, p, k, alpha, pooling, *, thorough):
+    """The row that replaces the present one in a sweep."""
+    penalty, out = make_penalty(p, k, alpha, pooling=pooling), np.empty(len(g))
+    _call_one(
+        penalty.row_solver(), g.copy(), L, penalty.member_numbers, penalty.row_numbers(1)[0], present,
+        thorough, out,
+    )  # fmt: skip
+    return out
+
+
+@row_problem.entry
+def _call_one(address, g, L, member, row, present, thorough, out):
+    row_problem.call(address, g, L, member, row, present, thorough, out)
+
+
+def draw(rng, k, n_tasks=None, *, flat=False):
+    """Slopes with something in common, curvatures that may differ by orders, and a strength."""
+    n_tasks = n_tasks or int(rng.integers(1, 5))
+    L = np.exp(rng.normal(size=n_tasks) * rng.choice([0.0, 1.5]))
+    g = (rng.normal(size=n_tasks) + rng.normal()) * L
+    if flat and n_tasks > 1:
+        L[0] = g[0] = 0.0
+    return g, L, rng.choice([0.05, 0.3, 1.0]) * np.abs(g).max() * (0.1 if k == "log" else 1.0)
+
+
+def least_value(g, L, p, k, alpha, pooling, rng):
+    """The least of many polished starts: near zero, near the free row, and near rows of equal entries."""
+
+    def value(a):
+        return row_objective(a, g, L, p, k, alpha, pooling=pooling)[0]
+
+    free, least = np.divide(g, L, out=np.zeros_like(g), where=L > 0), 0.0
+    options = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 600, "maxfev": 600}
+    for i in range(4):
+        equal = np.full(len(g), rng.choice(free)) + 0.1 * rng.normal(size=len(g))
+        start = equal if i % 2 else free * rng.uniform(0.0, 1.2, size=len(g))
+        least = min(least, optimize.minimize(value, start, method="Nelder-Mead", options=options).fun)
+    return least
+
+
+@pytest.mark.parametrize("pooling", [0.3, 0.55, 0.9, 0.998])
+@pytest.mark.parametrize(("p", "k"), MEMBERS)
+def test_no_row_that_brute_force_finds_is_better(p, k, pooling):
+    rng = np.random.default_rng([3, MEMBERS.index((p, k)), int(1000 * pooling)])
+    for case in range(3):
+        g, L, alpha = draw(rng, k, flat=case == 0)
+        ours = row_objective(solve(g, L, p, k, alpha, pooling), g, L, p, k, alpha, pooling=pooling)[0]
+        least = least_value(g, L, p, k, alpha, pooling, rng)
+        assert ours <= least + 1e-8 * max(1.0, abs(least))
+
+
+@pytest.mark.parametrize(("p", "k"), CONCAVE)
+def test_no_row_of_a_fine_grid_is_better(p, k):
+    """Two tasks: the plane is searched whole, so that no local minimum is missed."""
+    rng = np.random.default_rng(8)
+    for pooling in (0.6, 0.95):
+        for _ in range(4):
+            g, L, alpha = draw(rng, k, 2)
+            size = 1.3 * np.abs(g / L).max()
+            axis = size * np.linspace(-1.0, 1.0, 401)
+            plane = np.array(np.meshgrid(axis, axis)).reshape(2, -1).T
+            least = row_objective(plane, g, L, p, k, alpha, pooling=pooling).min()
+            ours = solve(g, L, p, k, alpha, pooling)
+            assert row_objective(ours, g, L, p, k, alpha, pooling=pooling)[0] <= min(least, 0.0) + 1e-12
+
+
+@pytest.mark.parametrize(("p", "k"), MEMBERS)
+def test_a_task_without_curvature_has_the_common_part(p, k):
+    rng = np.random.default_rng(2)
+    g, L = np.array([2.0, 0.0, 1.6, 2.4]), np.array([1.0, 0.0, 0.8, 1.3])
+    alpha, pooling = 0.02, 0.8
+    a = solve(g, L, p, k, alpha, pooling)
+    assert a.all()
+    value = row_objective(a, g, L, p, k, alpha, pooling=pooling)[0]
+    for other in a[1] + rng.normal(size=50) * 0.1:
+        moved = np.array([a[0], other, a[2], a[3]])
+        assert row_objective(moved, g, L, p, k, alpha, pooling=pooling)[0] >= value
+    penalty = make_penalty(p, k, alpha, pooling=pooling)
+    assert_allclose(a[1], penalty.common_part(a[None])[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("thorough", [True, False])
+@pytest.mark.parametrize(("p", "k"), CONCAVE)
+def test_the_answer_is_never_worse_than_the_present_row(p, k, thorough):
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        g, L, alpha = draw(rng, k, 3)
+        present = rng.normal(size=3) * np.abs(g / L) * rng.choice([0.01, 1.0])
+        found = solve_from(present, g, L, p, k, alpha, 0.9, thorough=thorough)
+        before, after = row_objective([present, found], g, L, p, k, alpha, pooling=0.9)
+        assert after <= before + 1e-11 * abs(before)
+
+
+@pytest.mark.parametrize(("p", "k"), MEMBERS)
+def test_a_solution_is_a_fixed_point(p, k):
+    rng = np.random.default_rng(6)
+    for _ in range(5):
+        g, L, alpha = draw(rng, k, 4)
+        a = solve(g, L, p, k, alpha, 0.9)
+        for thorough in (True, False):
+            again = solve_from(a, g, L, p, k, alpha, 0.9, thorough=thorough)
+            assert_allclose(again, a, rtol=1e-9, atol=1e-12 * np.abs(g / L).max())
+
+
+@pytest.mark.parametrize("pooling", [0.3, 0.9, 0.99])
+def test_the_norms_are_zero_exactly_from_the_dual_norm_up(pooling):
+    rng = np.random.default_rng(7)
+    for p, k in ((2, 2), (1, INF)):
+        g, L = rng.normal(size=5) + 0.5, np.exp(rng.normal(size=5))
+        w = common_weight(pooling, 5)
+        pooled = abs(g.sum()) / w ** (1 / p)
+        dual = np.hypot(np.linalg.norm(g), pooled) if p == 2 else max(np.abs(g).max(), pooled)
+        assert_array_equal(solve(g, L, p, k, dual * (1 + 1e-12), pooling), 0.0)
+        assert np.any(solve(g, L, p, k, dual * (1 - 1e-9), pooling))
+
+
+def test_entries_that_follow_the_common_part_equal_it_at_p_one():
+    a = solve([3.0, 3.1, 2.9, 9.0], np.ones(4), 1, INF, 0.5, 0.9)
+    assert a[0] == a[1] == a[2] != a[3]

@@ -67,6 +67,12 @@ def test_tails_fall_and_grow_with_the_mean():
     assert np.all(large[12:] <= 0.1 * 50 / np.arange(12, 51))
 
 
+def test_the_last_bound_before_there_is_none_is_not_zero():
+    last = [r_concave_tail(mean, 50, -0.5)[-1] for mean in (0.40, 0.45, 0.487)]
+    assert 0.0 < last[0] < last[1] < last[2] < 0.1
+    assert r_concave_tail(0.51, 50, -0.5)[-1] == 1.0
+
+
 def test_the_r_concave_bound_is_never_above_the_unimodal_one():
     for q in (5, 20, 40):
         for threshold in (0.6, 0.75, 0.9, 1.0):

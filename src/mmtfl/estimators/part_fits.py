@@ -16,7 +16,6 @@ from mmtfl.tasks.container import Tasks
 __all__ = ["fit_part", "plain_copy"]
 
 _TOL = 1e-4  # whether a row is zero is known long before its last digits
-_WEAKER = np.geomspace(1.0, 0.05, 8)  # a concave member comes up from a weaker penalty, as in a search
 _STRONGER = np.geomspace(50.0, 1.0, 20)  # where a path stops at a number of features
 
 
@@ -52,10 +51,7 @@ def _member_on(
     problem: Problem, model: FamilyMember, max_features: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
     penalty = make_penalty(model.p, model.k, model.alpha, **model._penalty_numbers())
-    if max_features is not None:
-        alphas = model.alpha * _STRONGER
-    else:
-        alphas = model.alpha * (_WEAKER[:1] if penalty.is_convex else _WEAKER)
+    alphas = model.alpha * (_STRONGER[-1:] if max_features is None else _STRONGER)
     path = Paths(problem).solve(penalty, alphas, max_iter=model.max_iter, tol=model.tol)
     last = 0
     if max_features is not None:

@@ -328,12 +328,11 @@ def fixed_model(estimator: Any, X: Any, y: Any, task: Any, sample_weight: Any) -
 
 
 def _read(model: TaskModel, X: Any, y: Any, task: Any, sample_weight: Any) -> Tasks:
+    """The tasks with targets in their own units; stored ones are loaded, for halves are made of rows."""
     if isinstance(X, StoredTasks):
         model._know_columns_of(X)
-        tasks = model._load_targets(X)
-    else:
-        tasks = model._read_tasks(X, y, task, sample_weight)
-    return model._leave_out(tasks)[0]
+        return TaskModel._prepare_stored(model, X).original_tasks()
+    return model._prepare(X, y, task, sample_weight).original_tasks()
 
 
 # -- half samples --------------------------------------------------------------------------------------------

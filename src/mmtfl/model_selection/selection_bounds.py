@@ -108,12 +108,11 @@ def r_concave_tail(mean: float, n_steps: int, r: float) -> np.ndarray:
         tails[1:] = 0.0 if mean <= 0.0 else 1.0
         return tails
     best = np.zeros(n_steps + 1)
-    steepest = _FLAT
-    for k in range(first, n_steps + 1):
+    steepest = _offset(mean * n_steps, first - 1, r, _FLAT)
+    for k in range(first, n_steps + 1):  # between the offsets whose laws end at k - 1 and at k
         flattest, steepest = steepest, _offset(mean * n_steps, k, r, steepest)
-        if k > first:  # between the offsets whose laws end at k - 1 and at k the last step has a part
-            offsets = np.geomspace(steepest, flattest, _N_OFFSETS)
-            best = np.maximum(best, _tails(offsets, k - 1, mean * n_steps, n_steps, r).max(axis=0))
+        offsets = np.geomspace(steepest, flattest, _N_OFFSETS)
+        best = np.maximum(best, _tails(offsets, k - 1, mean * n_steps, n_steps, r).max(axis=0))
     tails[first:] = np.maximum.accumulate(best[first:][::-1])[::-1]
     return tails
 

@@ -6,7 +6,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 import mmtfl
-from mmtfl import MMTFLRegressor, MMTFLRegressorCV
+from mmtfl import (
+    DirtyClassifier,
+    DirtyRegressor,
+    MMTFLRegressor,
+    MMTFLRegressorCV,
+    SingleTaskRegressorCV,
+    TwoStrengthCV,
+)
 from mmtfl.estimators.intervals import half_widths
 from mmtfl.model_selection import TaskKFold
 
@@ -113,12 +120,33 @@ def test_intervals_are_saved_with_the_model(model, tmp_path):
 
 def test_a_model_without_held_out_rows_has_no_interval():
     X, y, task = make_rows()
-    with pytest.raises(AttributeError):
-        MMTFLRegressor().fit(X, y, task=task).predict_interval(X, task=task)
-    searched = MMTFLRegressorCV(pk=(2, 2), alphas=3, cv=3).fit(X, y, task=task)
-    del searched.heldout_errors_
     with pytest.raises(NotFittedError, match="held-out errors"):
-        searched.predict_interval(X, task=task)
+        MMTFLRegressor().fit(X, y, task=task).predict_interval(X, task=task)
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_tasks_with_strengths_of_their_own_have_the_errors_of_each_alone(standardize):
+    X, y, task = make_rows()
+    options = {"p": 2, "alphas": 5, "standardize": standardize}
+    folds = list(TaskKFold(3, random_state=0).split(X, y, task))
+    found = SingleTaskRegressorCV(per_task=True, cv=folds, **options).fit(X, y, task=task).heldout_errors_
+    own = np.split(found["error"], np.cumsum(found["n_kept"])[:-1])
+    for label, errors in zip(found["task"], own, strict=True):
+        rows = np.flatnonzero(task == label)
+        inside = [tuple(np.flatnonzero(np.isin(rows, part)) for part in fold) for fold in folds]
+        alone = SingleTaskRegressorCV(cv=inside, **options).fit(X[rows], y[rows])
+        assert_allclose(errors, alone.heldout_errors_["error"], rtol=1e-4, atol=1e-5)
+
+
+def test_models_of_two_strengths_have_intervals_and_keep_them(tmp_path):
+    X, y, task = make_rows()
+    search = TwoStrengthCV(DirtyRegressor(), strengths=3, cv=3).fit(X, y, task=task)
+    low, high = search.predict_interval(X, task=task).T
+    assert 0.8 < ((low <= y) & (y <= high)).mean() < 1.0
+    search.save(tmp_path / "dirty.mmtfl")
+    loaded = mmtfl.load(tmp_path / "dirty.mmtfl")
+    assert_array_equal(loaded.predict_interval(X, task=task)[:, 0], low)
+    assert not hasattr(TwoStrengthCV(DirtyClassifier()), "predict_interval")
 
 
 @pytest.mark.parametrize("coverage", [0.0, 1.0, 90])

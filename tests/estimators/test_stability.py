@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mmtfl import DirtyRegressor, MMTFLClassifier, MMTFLRegressor, Tasks, stability
+from mmtfl import (
+    DirtyRegressor,
+    MMTFLClassifier,
+    MMTFLRegressor,
+    MMTFLRegressorCV,
+    SingleTaskRegressorCV,
+    Tasks,
+    TwoStrengthCV,
+    load,
+    stability,
+)
 from mmtfl.estimators.stability import SUPPORTED, HalfSamples
 from mmtfl.model_selection.half_samples import complementary_pairs
 
@@ -139,6 +149,40 @@ def test_models_of_two_strengths_are_judged_too(problem):
     model = DirtyRegressor(alpha_shared=0.6, alpha_specific=0.5)
     found = stability(model, *problem, n_pairs=4, random_state=0)
     assert found.supported_[:3].tolist() == ["all", "some", "one"]
+
+
+def test_searches_are_judged_by_what_they_chose(problem):
+    search = MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=8, cv=3, stability=4).fit(
+        *problem[:2], task=problem[2]
+    )
+    model = MMTFLRegressor(p=search.best_p_, k=search.best_k_, alpha=search.alpha_)
+    alone = stability(model, *problem, n_pairs=4, random_state=0)
+    for other in (search.stability_, stability(search, *problem, n_pairs=4, random_state=0)):
+        assert_array_equal(other.feature_frequency_, alone.feature_frequency_)
+        assert_array_equal(other.supported_, alone.supported_)
+    table = search.summary()
+    assert table["supported"].tolist()[0] == alone.supported_[int(table["feature"][0][1:])]
+    pairs = TwoStrengthCV(DirtyRegressor(), strengths=3, cv=3).fit(*problem[:2], task=problem[2])
+    assert stability(pairs, *problem, n_pairs=3, random_state=0).supported_[0] == "all"
+
+
+def test_without_stability_a_search_does_not_judge(problem):
+    search = MMTFLRegressorCV(pk=(2, 2), alphas=3, cv=3).fit(*problem[:2], task=problem[2])
+    assert search.stability_ is None and "supported" not in search.summary()
+
+
+def test_stability_is_saved_with_the_search(problem, tmp_path):
+    search = MMTFLRegressorCV(pk=(2, 2), alphas=4, cv=3, stability=3).fit(*problem[:2], task=problem[2])
+    search.save(tmp_path / "a.mmtfl")
+    loaded = load(tmp_path / "a.mmtfl")
+    assert loaded.summary().equals(search.summary())
+    assert loaded.stability_.table().equals(search.stability_.table())
+
+
+def test_a_strength_for_every_task_is_no_model(problem):
+    search = SingleTaskRegressorCV(alphas=3, cv=3, per_task=True).fit(*problem[:2], task=problem[2])
+    with pytest.raises(TypeError, match="strength for every task"):
+        stability(search, *problem)
 
 
 @pytest.mark.parametrize(

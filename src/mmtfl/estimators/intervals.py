@@ -117,7 +117,8 @@ class PredictsIntervals(TaskModel):
     Attributes
     ----------
     heldout_errors_ : dict of ndarrays
-        Absolute errors on rows held out of the search's fits, by task: what ``predict_interval`` is made of.
+        Of searches: absolute errors on rows held out of their fits, by task, of which ``predict_interval`` is
+        made.
     """
 
     def predict_interval(self, X: Any, task: Any = None, coverage: float = 0.9) -> np.ndarray:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.base import is_classifier
 
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.classification import MMTFLClassifier
-from mmtfl.estimators.intervals import PredictsIntervals, heldout_errors
+from mmtfl.estimators.intervals import heldout_errors
 from mmtfl.estimators.parameters import StabilityParameters
 from mmtfl.estimators.part_fits import plain_copy
 from mmtfl.estimators.regression import MMTFLRegressor
@@ -25,22 +26,28 @@ class ChoosesMember(TaskModel):
 
     def _chosen_model(self) -> TaskModel:
         """The model that was chosen, not fitted."""
-        kind = MMTFLClassifier if is_classifier(self) else MMTFLRegressor
-        model: Any = kind(p=self.best_p_, k=self.best_k_, alpha=self.alpha_)
+        kind, alpha = MMTFLClassifier if is_classifier(self) else MMTFLRegressor, self.alpha_
+        if np.ndim(alpha):
+            raise TypeError(
+                f"{type(self).__name__}(per_task=True) has a strength for every task, not a model."
+            )
+        model: Any = kind(p=self.best_p_, k=self.best_k_, alpha=alpha)
         known, given = model.get_params(deep=False), self.get_params(deep=False)
         return model.set_params(
             **{name: given[name] for name in known if name in given and name not in _CHOSEN}
         )
 
 
-class KeepsErrors(ChoosesMember, PredictsIntervals):
+class KeepsErrors(ChoosesMember):
     """A search that keeps the errors of its choice on held-out rows, for intervals."""
 
     def _learn(self, prepared: Any, solution: Any, penalty: Any) -> None:
         super()._learn(prepared, solution, penalty)
         if getattr(prepared, "row_counts", None) is None:  # else few rows stand for many, and have no errors
-            tasks, model = prepared.original_tasks(), plain_copy(self._chosen_model())
-            self.heldout_errors_ = heldout_errors(model, tasks, prepared.folds)
+            self.heldout_errors_ = self._heldout_errors(prepared)
+
+    def _heldout_errors(self, prepared: Any) -> dict[str, np.ndarray]:
+        return heldout_errors(plain_copy(self._chosen_model()), prepared.original_tasks(), prepared.folds)
 
 
 class KeepsStability(StabilityParameters, ChoosesMember):

@@ -20,7 +20,7 @@ from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.family import ProductForm
 from mmtfl.estimators.inputs import check_nothing_else, take_task_column
-from mmtfl.estimators.looking_back import KeepsErrors, KeepsStability
+from mmtfl.estimators.looking_back import ChoosesMember, KeepsErrors, KeepsStability
 from mmtfl.estimators.parameters import (
     CandidateParameters,
     CrossValidationParameters,
@@ -138,7 +138,7 @@ class Search(CrossValidationParameters, ThreadParameters):
         return candidates[m], i
 
 
-class TaskSearch(Search, ProductForm, SearchParameters):
+class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
     """A model that gets its solution from a search over members and strengths.
 
     Attributes

@@ -88,9 +88,10 @@ class MemberPath:
     starts: Sequence[Start] | None = None
 
     def columns(self) -> dict[str, np.ndarray]:
-        """p, k (0 at the log edge) and alpha."""
-        p, k = (np.full(len(self.alphas), float(value)) for value in (self.member.p, self.member.k))
-        return {"p": p, "k": k, "alpha": self.alphas}
+        """p, k (0 at the log edge), pooling and alpha."""
+        names = ("p", "k", "pooling")
+        same = {name: np.full(len(self.alphas), float(getattr(self.member, name))) for name in names}
+        return {**same, "alpha": self.alphas}
 
     def part(self, index: np.ndarray, starts: Sequence[Start] | None = None) -> MemberPath:
         """The same member at some of the alphas."""

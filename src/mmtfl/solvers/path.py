@@ -19,6 +19,7 @@ from mmtfl.solvers.starts import best_of_starts, dense_start
 
 Start = tuple[np.ndarray, np.ndarray]  # A (n_features, n_tasks) and intercepts
 
+_LEAST_RATIO = 1e-5  # of strengths with pooling
 _ALPHA_MAX_ACCURACY = 0.01
 _SMALL = 1e-3  # where no alpha gives zero, the grid starts where every row is this small
 _PATH_ARRAYS = (
@@ -376,4 +377,9 @@ def alpha_grid(
         ratio = 1e-3 if design.mean_size > 2.0 * design.n_features else 1e-2
         if penalty.power_near_zero > 1.0:
             ratio = 1e-6
+        elif penalty.is_centred:
+            # a common part is nearly free, so that alpha_max is larger; the grid ends where it would without
+            gradient, plain = problem.null_gradient, replace(penalty, pooling=0.0)
+            larger = penalty.dual_norm(gradient).max() / max(plain.dual_norm(gradient).max(), 1e-300)
+            ratio = max(ratio / max(larger, 1.0) ** (2.0 - penalty.power), _LEAST_RATIO)
     return top * np.geomspace(1.0, ratio, n_alphas)

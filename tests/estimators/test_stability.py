@@ -155,7 +155,8 @@ def test_searches_are_judged_by_what_they_chose(problem):
     search = MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=8, cv=3, stability=4).fit(
         *problem[:2], task=problem[2]
     )
-    model = MMTFLRegressor(p=search.best_p_, k=search.best_k_, alpha=search.alpha_)
+    chosen = {"p": search.best_p_, "k": search.best_k_, "alpha": search.alpha_}
+    model = MMTFLRegressor(**chosen, pooling=search.best_pooling_)
     alone = stability(model, *problem, n_pairs=4, random_state=0)
     for other in (search.stability_, stability(search, *problem, n_pairs=4, random_state=0)):
         assert_array_equal(other.feature_frequency_, alone.feature_frequency_)

@@ -18,23 +18,18 @@ from mmtfl.estimators.stability import HalfSamples, Stability, judge
 __all__ = ["ChoosesMember", "KeepsErrors", "KeepsStability"]
 
 
-_CHOSEN = ("p", "k", "alpha")
-
-
 class ChoosesMember(TaskModel):
     """A search whose choice is a member of the family with a strength."""
 
     def _chosen_model(self) -> TaskModel:
         """The model that was chosen, not fitted."""
-        kind, alpha = MMTFLClassifier if is_classifier(self) else MMTFLRegressor, self.alpha_
-        if np.ndim(alpha):
-            raise TypeError(
-                f"{type(self).__name__}(per_task=True) has a strength for every task, not a model."
-            )
-        model: Any = kind(p=self.best_p_, k=self.best_k_, alpha=alpha)
-        known, given = model.get_params(deep=False), self.get_params(deep=False)
+        if np.ndim(self.alpha_):
+            raise TypeError(f"{type(self).__name__} with per_task=True has a strength for every task.")
+        chosen = {"p": self.best_p_, "k": self.best_k_, "alpha": self.alpha_, "pooling": self.best_pooling_}
+        model: Any = MMTFLClassifier() if is_classifier(self) else MMTFLRegressor()
+        given = {**self.get_params(deep=False), **chosen}
         return model.set_params(
-            **{name: given[name] for name in known if name in given and name not in _CHOSEN}
+            **{name: given[name] for name in model.get_params(deep=False) if name in given}
         )
 
 

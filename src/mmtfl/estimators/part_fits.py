@@ -50,7 +50,8 @@ def fit_part(model: TaskModel, part: Tasks, max_features: int | None = None) -> 
 def _member_on(
     problem: Problem, model: FamilyMember, max_features: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    penalty = make_penalty(model.p, model.k, model.alpha, **model._penalty_numbers())
+    numbers = {"pooling": model.pooling, **model._penalty_numbers()}
+    penalty = make_penalty(model.p, model.k, model.alpha, **numbers)
     alphas = model.alpha * (_STRONGER[-1:] if max_features is None else _STRONGER)
     path = Paths(problem).solve(penalty, alphas, max_iter=model.max_iter, tol=model.tol)
     last = 0

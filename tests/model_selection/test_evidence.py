@@ -50,6 +50,13 @@ def test_weight_two_is_a_repeated_row_for_the_effect(tasks):
     assert_allclose(one.effect, other.effect, rtol=1e-8)
 
 
+def test_targets_without_noise_have_finite_errors(tasks):
+    exact = tasks.with_y(tasks.X @ np.array([2.0, 0.0, 0.0, 0.0]))
+    found = entry_effects(exact, np.eye(4, dtype=bool)[0], np.ones((2, 4), dtype=bool), with_classes=False)
+    assert_allclose(found.effect[:, 0], 2.0)
+    assert (found.error[:, 0] > 0.0).all() and (np.abs(found.z[:, 0]) > 30.0).all()
+
+
 def test_a_task_with_too_few_rows_is_not_tested(tasks):
     few = tasks.select(np.r_[0:7, 40:90])
     kept = np.array([True, True, False, False])

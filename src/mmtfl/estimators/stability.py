@@ -277,7 +277,7 @@ def judge(
     usable = could_use(tasks, fit_intercept=True)
     effects = entry_effects(tasks, frequency >= _MAJORITY, usable, with_classes=with_classes)
     evidence, selected = _evidence(tasks, effects), frequency >= threshold
-    untested = (usable & np.isnan(effects.effect)).any(axis=0)
+    untested = (usable & ~np.isfinite(effects.error)).any(axis=0)
     return Stability(
         feature_frequency_=frequency,
         entry_frequency_=_spread_out(used.mean(axis=0), labels, tasks.labels),

@@ -258,7 +258,8 @@ def headlines(summary: Any) -> list[str]:
     for name, value in summary.strengths.items():
         ends = [number(min(value)), number(max(value))] if isinstance(value, list) else []
         named.append(f"{name} {' to '.join(ends)}, by task" if ends else f"{name} {number(value)}")
-    lines, search = [f"{summary.title}: {', '.join(named)}", summary.usage], summary.search
+    lines = [f"{summary.title}: {', '.join(named)}", summary.usage, *summary.support]
+    search = summary.search
     if search is not None:
         headline = heldout_headline(search)
         lines += [] if headline is None else [headline]

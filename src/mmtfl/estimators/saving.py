@@ -439,6 +439,21 @@ def _are_heldout_scores(value: Any, sizes: Mapping[str, int]) -> bool:
     )
 
 
+def _are_heldout_errors(value: Any, sizes: Mapping[str, int]) -> bool:
+    kinds = {"task": ("iU", "T"), "n_rows": ("i", "T"), "n_kept": ("i", "T"), "error": ("f", "n")}
+    return (
+        isinstance(value, dict)
+        and set(value) == set(kinds)
+        and all(_array(*kinds[name])(column, sizes) for name, column in value.items())
+        and int(value["n_kept"].min()) >= 0
+        and int(value["n_kept"].sum()) == len(value["error"])
+    )
+
+
+def _is_stability(value: Any, sizes: Mapping[str, int]) -> bool:
+    return type(value).__name__ == "Stability" and len(value.feature_names_) == sizes["d"]
+
+
 def _is_path(value: Any, sizes: Mapping[str, int]) -> bool:
     each = isinstance(value, list)  # one for each task
     shape = sizes["d"], 1 if each else sizes["T"]
@@ -489,5 +504,7 @@ RULES: dict[str, Rule] = {
     "strengths_": _are_strengths,
     "cv_results_": _is_table,
     "heldout_scores_": _are_heldout_scores,
+    "heldout_errors_": _are_heldout_errors,
+    "stability_": lambda value, sizes: value is None or _is_stability(value, sizes),
     "path_": _is_path,
 }

@@ -202,7 +202,9 @@ class ShowsSharing:
             - mean_coef, min_coef, max_coef: mean, smallest and largest coefficient over the tasks that could
               use it, in the units of the data;
             - mean_coef_per_sd: the mean for one standard deviation of the feature over all rows;
-            - n_possible: how many tasks could use it.
+            - n_possible: how many tasks could use it;
+            - supported, frequency: with ``stability``, in which tasks the rows support the feature ("all",
+              "some", "one", "none" or "undecided"), and the share of the half samples that keep it.
         """
         check_is_fitted(self)
         model: Any = vars(self).get("best_estimator_", self)
@@ -220,6 +222,10 @@ class ShowsSharing:
             "mean_coef_per_sd": per_sd[order],
             "n_possible": use.n_possible[order],
         }
+        found = getattr(model, "stability_", None)
+        if found is not None:
+            columns["supported"] = found.supported_[order].tolist()
+            columns["frequency"] = found.feature_frequency_[order]
         return make_frame(columns, model._backend)
 
     def _html_repr(self) -> str:

@@ -310,6 +310,8 @@ def _feature_row(f: FeatureSummary) -> dict[str, Any]:
         "coef": _spread_out(f.mean_coef, f.min_coef, f.max_coef),
         "per_sd": _spread_out(f.mean_coef_per_sd, f.min_coef_per_sd, f.max_coef_per_sd),
         "agreement": number(None) if f.agreement is None else f"{f.agreement:.0%}",
+        "supported": f.supported,
+        "frequency": None if f.frequency is None else f"{f.frequency:.0%}",
     }
 
 

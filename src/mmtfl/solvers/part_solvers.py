@@ -175,11 +175,16 @@ class EliminatedColumns(PartSolver):
             norms.shared.prox, tolerance=tolerance, relative=self._relative,
         )  # fmt: skip
         P[self._features], Q[:], new = goal, 0.0, without_q.copy()
-        changes = model.split(model.residual(image) - model.target)
-        for (t, rows), change in zip(segments, changes, strict=True):
+        kept = model.residual(image)
+        for (t, rows), e, change in zip(
+            segments, model.split(model.target - image), model.split(kept - model.target), strict=True
+        ):
             new[rows] += self._bases[t][1] @ change if t in self._open else change
-            if model.lengths[t] > 0.0:
-                Q[:, t] = model.lengths[t] / alpha * operators[t].adjoint(new[rows])
+            length = model.lengths[t]
+            if length > 0.0:
+                # q = rho / alpha X' (what is left of e), without the small difference that is left
+                values, vectors = self._bases[t]
+                Q[:, t] = operators[t].adjoint(vectors @ (e * (length / (alpha + values * length))))
         return Move(np.stack([P, Q]), (residual - new) / root)
 
 

@@ -125,25 +125,22 @@ class Path:
 
 
 class Member:
-    """One member of the family on a problem in columns of moderate size, to be solved at many alphas."""
+    """One member of the family on a problem in calm units, to be solved at many alphas."""
 
     def __init__(self, problem: Problem, penalty: RowPenalty):
-        self.problem, self._factor = problem.moderated()
+        self.problem, self._units = problem.moderated()
         self._penalty = penalty
 
     def at(self, alpha: float) -> RowPenalty:
-        """The penalty at one alpha, in the units of the moderated columns."""
+        """The penalty at one alpha, in the units of the calm problem."""
         penalty = self._penalty.at(float(alpha))
-        if self._factor is None:
-            return penalty
-        with np.errstate(over="ignore", under="ignore", divide="ignore"):
-            return penalty.rescaled(1.0 / self._factor)
+        return penalty if self._units is None else self._units.penalty(penalty)
 
     def kept_rows(self, solution: Solution) -> tuple[np.ndarray, Solution]:
         """The features kept, and the solution with their rows alone, in the units of the given problem."""
+        solution = solution if self._units is None else self._units.solution(solution)
         kept = np.flatnonzero(np.any(solution.A != 0.0, axis=1))
-        A = solution.A[kept]
-        return kept, replace(solution, A=A if self._factor is None else A / self._factor[kept, None])
+        return kept, replace(solution, A=solution.A[kept])
 
 
 def solve_path(

@@ -140,6 +140,14 @@ class CandidateParameters(Declared):
         default=((2, 2), (1, 1), (2, 1), (1, 2)),
         kw_only=False,
     )
+    poolings: Any = parameter(
+        Valid("sequence of float", ["array-like"]),
+        "Values of ``pooling`` that every (p, k) with p = 1 or 2 is tried with. None is (0, 0.9, 0.99) for "
+        "p = 2 where several tasks have rows of their own, and (0,) elsewhere: tasks that are columns of y "
+        "are seldom in one unit, and p = 1 takes ten times as long and gains no more.",
+        default=None,
+        remedy="Give numbers from 0 to below 1, such as (0, 0.9); (0,) is the family of the paper.",
+    )
 
 
 class SingleTaskParameters(Declared):
@@ -228,6 +236,13 @@ class SearchParameters(CrossValidationParameters, GridParameters):
         choice("best", "one_se"),
         "Take the best mean score, or the strongest alpha whose score is within one standard error of it.",
         default="best",
+    )
+    search: str = parameter(
+        choice("staged", "full"),
+        '"staged" scores some of the alphas of every (p, k), then all of those between which the choice may '
+        'be; "full" scores all of them. Grids of fewer than 24 alphas are always scored in full.',
+        default="staged",
+        remedy="Use 'staged' to choose, 'full' to see the score of every candidate.",
     )
 
 

@@ -106,7 +106,7 @@ def about(model: Any) -> dict[str, Any]:
     fitted = vars(model).get("best_estimator_", model)
     params = fitted.get_params(deep=False)
     strengths = {name: params[name] for name in STRENGTHS if name in params}
-    chosen = {"p": "best_p_", "k": "best_k_", "alpha": "alpha_"}
+    chosen = {"p": "best_p_", "k": "best_k_", "pooling": "best_pooling_", "alpha": "alpha_"}
     strengths |= {name: getattr(fitted, found) for name, found in chosen.items() if hasattr(fitted, found)}
     return {
         "class": type(model).__name__,
@@ -463,7 +463,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("coef_", "shared_", "specific_", "outlier_"), _array("f", "Td")),
     **dict.fromkeys(("c_", "common_", "feature_spread_"), _array("f", "d")),
     **dict.fromkeys(("outlier_tasks_", "base_rate_tasks_"), _array("iU", "n")),
-    **dict.fromkeys(("objective_", "violation_", "best_p_", "best_score_"), _IS_NUMBER),
+    **dict.fromkeys(("objective_", "violation_", "best_p_", "best_pooling_", "best_score_"), _IS_NUMBER),
     **dict.fromkeys(("n_iter_", "best_index_", "n_splits_"), _is_count),
     **dict.fromkeys(("converged_", "_predicts_matrix"), _of(bool)),
     **dict.fromkeys(("best_params_", "provenance_"), _IS_DICT),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -31,6 +31,8 @@ from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
 from mmtfl.model_selection.cross_validation import (
     Candidates,
+    FoldScores,
+    MemberPath,
     Settings,
     choose,
     fold_scores,
@@ -43,18 +45,21 @@ from mmtfl.model_selection.metrics import Metric
 from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.scoring import TaskScorer, task_scorer
 from mmtfl.model_selection.splitting import TaskKFold
+from mmtfl.model_selection.staged import staged_scores
 from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book
 from mmtfl.solvers.distributed.placed import check_room
-from mmtfl.solvers.path import Path, solve_path
+from mmtfl.solvers.path import Path, Paths, solve_path
 from mmtfl.tasks.checks import check_task_labels
+from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.moments import bytes_folded, fold_rows
 from mmtfl.tasks.stored import StoredTasks
 
 __all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV", "path"]
 
+_POOLINGS = (0.0, 0.9, 0.99)  # tried where tasks may agree; docs/benchmarks.md has what they gain
 _POLISH = 20  # passes: the path is rough, and the last fit must forget where on it it started
 _PATH_TOL = 1e-4  # held-out scores do not see more; the final fit uses tol
 
@@ -78,7 +83,7 @@ class Search(CrossValidationParameters, ThreadParameters):
     A kind of search lists its candidates and makes the last fit, on all rows.
     """
 
-    selection = "best"
+    selection, search = "best", "full"
 
     def _with_folds(self, model: Any, prepared: Prepared, X: Any, y: Any, task: Any) -> SearchPrepared:
         """Prepared data of a model, and their folds as positions in the tasks.
@@ -113,10 +118,17 @@ class Search(CrossValidationParameters, ThreadParameters):
 
     def _choose(
         self, prepared: SearchPrepared, candidates: Sequence[Candidates], settings: Settings, **options: Any
-    ) -> tuple[int, int]:
-        """Score the candidates on every fold, and choose: the position of a list and of a model in it."""
+    ) -> tuple[Candidates, int]:
+        """Score the candidates on every fold, and choose: a list of those tried, and the place in it."""
         tasks, folds = prepared.original_tasks(), prepared.folds
-        found = fold_scores(tasks, folds, candidates, settings, self.n_jobs, **options)
+
+        def score(lists: Sequence[Candidates], **stage: Any) -> FoldScores:
+            return fold_scores(tasks, folds, settings, lists, n_jobs=self.n_jobs, **options, **stage)
+
+        if self.search == "staged":
+            candidates, found = staged_scores(score, candidates, self.selection)
+        else:
+            found = score(candidates)
         scores = found.scores
         m, i = choose(scores, self.selection)
         self.cv_results_ = results_table(candidates, scores)
@@ -124,7 +136,7 @@ class Search(CrossValidationParameters, ThreadParameters):
             tasks, folds, found.by_task(m, i), settings, row_counts=prepared.row_counts
         )
         self.best_score_ = float(scores[m][i].mean())
-        return m, i
+        return candidates[m], i
 
 
 class TaskSearch(Search, ProductForm, SearchParameters):
@@ -134,15 +146,17 @@ class TaskSearch(Search, ProductForm, SearchParameters):
     ----------
     best_p_, best_k_ : float
         The member chosen; ``best_k_`` is "log" at the log edge.
+    best_pooling_ : float
+        Its pooling: 0 where the tasks share features, above where they share values too.
     alpha_ : float
         The strength chosen.
     alphas_ : ndarray of shape (n_alphas,)
         Strengths tried for that member, largest first.
     cv_results_ : dict of ndarrays
-        One row per (p, k, alpha): p, k, alpha, mean_test_score, std_test_score, rank_test_score and a column
-        per fold, ready for a frame. The score is that of ``scoring``; with None it is minus half the mean
-        squared error (in units of each task's spread with ``scale_targets``), or minus the mean logistic
-        loss.
+        One row per candidate that was scored: p, k, pooling, alpha, mean_test_score, std_test_score,
+        rank_test_score and a column per fold, ready for a frame. The score is that of ``scoring``; with None
+        it is minus half the mean squared error (in units of each task's spread with ``scale_targets``), or
+        minus the mean logistic loss.
     best_score_ : float
         Mean over folds of that score, of the choice. R^2, or accuracy and AUC, are in ``heldout_scores_``.
     heldout_scores_ : dict of ndarrays
@@ -156,11 +170,14 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         Coefficients of the chosen member at all its alphas, on all rows.
     """
 
+    poolings: Any = (0.0,)
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._members()
+        self._members(None)
 
-    def _members(self) -> list[RowPenalty]:
+    def _members(self, tasks: Tasks | None) -> list[RowPenalty]:
+        """The members to choose from, for these tasks (None: none are known yet)."""
         pairs = list(self.pk)
         if len(pairs) == 2 and not any(np.ndim(pair) for pair in pairs):
             pairs = [tuple(pairs)]
@@ -173,10 +190,24 @@ class TaskSearch(Search, ProductForm, SearchParameters):
             try:
                 # an array of pairs makes strings of numbers as soon as one k is "log"
                 p, k = float(pair[0]), pair[1] if pair[1] == "log" else float(pair[1])
-                members.append(make_penalty(p, k, 1.0, **self._penalty_numbers()))
+                for pooling in self._poolings_of(p, tasks):
+                    members.append(make_penalty(p, k, 1.0, pooling=pooling, **self._penalty_numbers()))
             except (TypeError, ValueError) as error:
                 raise InvalidParameterError(f"pk has the pair {pair!r}: {error}") from None
+        if not members:
+            raise InvalidParameterError(
+                f"There is nothing to choose from: pk={self.pk!r} with poolings={self.poolings!r}. Pooling "
+                "needs p = 1 or p = 2, so put 0 among the poolings, or such a pair among pk."
+            )
         return members
+
+    def _poolings_of(self, p: float, tasks: Tasks | None) -> list[float]:
+        """Poolings that members with this p are tried with."""
+        if self.poolings is not None:
+            return [float(value) for value in self.poolings if value == 0.0 or p in (1.0, 2.0)]
+        # sites that measure one thing in rows of their own may agree
+        may_agree = tasks is not None and tasks.rows is None and tasks.n_tasks > 1
+        return list(_POOLINGS) if may_agree and p == 2.0 else [0.0]
 
     def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> SearchPrepared:
         few_rows_do = self._loss.is_quadratic and "pk" in self.get_params(deep=False)
@@ -210,15 +241,17 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         # BLAS is held to one thread here, for all threads of the search: its limit is the process's
         with one_blas_thread():
             problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
-            paths = member_paths(problem, self._members(), self._alphas(), self.alpha_ratio)
-            m, i = self._choose(
+            paths = member_paths(problem, self._members(prepared.tasks), self._alphas(), self.alpha_ratio)
+            chosen, i = self._choose(
                 prepared, paths, settings, verbose=self.verbose, engine=self.engine, kept=kept
             )
-            member, self.alphas_ = paths[m].member, paths[m].alphas
+            assert isinstance(chosen, MemberPath)
+            member, self.alphas_ = chosen.member, chosen.alphas
             path = self._path_on_all_rows(problem, member, self.alphas_, settings.tol)
         self.alpha_ = float(self.alphas_[i])
         self.best_p_ = float(member.p)
         self.best_k_ = "log" if member.kind else float(member.k)
+        self.best_pooling_ = float(member.pooling)
         self.path_ = path.scaled(prepared.column_scale, prepared.target_scale)
         penalty = member.at(self.alpha_)
         solution = solve(
@@ -235,7 +268,9 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         with Progress("all rows", {"path": "path"}, "paths", shown=self.verbose > 0) as progress:
             progress.begin("path")
             report = partial(progress.reach, "path")
-            path = solve_path(problem, member, alphas, max_iter=self.max_iter, tol=tol, report=report)
+            path = Paths(problem).solve(
+                member, alphas, max_iter=self.max_iter, tol=tol, report=report, with_violations=True
+            )
             progress.finish("path")
         return path
 
@@ -339,6 +374,7 @@ def path(
         "max_iter": max_iter,
         "tol": tol,
         "eps": eps,
+        "poolings": (pooling,),
     }
     if loss == "squared":
         model: Any = MMTFLRegressorCV(scale_targets=scale_targets, **options)
@@ -350,8 +386,7 @@ def path(
     prepared = TaskModel._prepare(model, X, y, task, sample_weight)
     with one_blas_thread():
         problem = prepared.problem(model._loss, fit_intercept=fit_intercept)
-        members = [replace(member, pooling=pooling) for member in model._members()]
-        (of_member,) = member_paths(problem, members, model._alphas(), alpha_ratio)
+        (of_member,) = member_paths(problem, model._members(None), model._alphas(), alpha_ratio)
         found = solve_path(problem, of_member.member, of_member.alphas, max_iter=max_iter, tol=tol)
     short = int(np.count_nonzero(~found.converged))
     if short:
@@ -368,8 +403,8 @@ def path(
 class MMTFLRegressorCV(TaskSearch, TaskRegressor, FamilyParameters, CandidateParameters):
     """Multitask regression that chooses its strength and its member of the family by cross-validation.
 
-    For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part; the
-    best (p, k, alpha) is fitted on all rows.
+    For every (p, k) and pooling a path of alphas is fitted on each fold's training part and scored on its
+    test part; the best is fitted on all rows.
 
     Examples
     --------

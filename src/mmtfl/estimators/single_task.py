@@ -94,7 +94,7 @@ class SingleTaskSearch(TaskSearch, SingleTaskParameters):
     def _search_alone(self, task: SearchPrepared, share: float) -> tuple[Any, Solution]:
         """The search for one strength on one task, whose strengths are in units of its own loss."""
         alphas = self.alphas if isinstance(self.alphas, Integral) else self._alphas() / share
-        search = clone(self).set_params(per_task=False, alphas=alphas)
+        search = clone(self).set_params(per_task=False, alphas=alphas, search="full")
         if is_classifier(self):
             search.classes_ = self.classes_
         return search, search._solve(task)[0]

@@ -26,7 +26,7 @@ from mmtfl.estimators.search import Search, search_settings
 from mmtfl.estimators.two_strengths import AdditiveModel, CappedModel
 from mmtfl.estimators.usage import ShowsSharing
 from mmtfl.model_selection.cross_validation import Linear
-from mmtfl.objective.problem import Problem
+from mmtfl.solvers.path import Paths
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.solve import one_blas_thread
 
@@ -289,10 +289,10 @@ class StrengthPairs:
         return dict(zip(self.model.strength_names, values, strict=True))
 
     def solve(
-        self, problem: Problem, *, report: Callable[[float], None] | None = None, **options: Any
+        self, paths: Paths, fold: int, *, report: Callable[[float], None] | None = None, **options: Any
     ) -> Iterator[Linear]:
         """Coefficients and intercepts at all pairs, each solved from its neighbours in both strengths."""
-        grid, (first, second) = self.model._grid(problem), self.strengths
+        grid, (first, second) = self.model._grid(paths.problem), self.strengths
         above: list[Solution] = []
         for n, a in enumerate(first, start=1):
             line: list[Solution] = []

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
 from operator import itemgetter
 from time import monotonic
 from typing import Any, Protocol
@@ -26,12 +26,15 @@ from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.checkpoint import Checkpoint
 from mmtfl.solvers.distributed.shards import as_is, in_order
-from mmtfl.solvers.path import alpha_grid, solve_path
+from mmtfl.solvers.path import Paths, Start, alpha_grid
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import column_spread, target_spread
 
-ListScores = dict[str, np.ndarray]  # of a list of candidates on one fold: scores, and sums by_task
+# Of a list of candidates on one fold: scores, sums by_task, and the models if later ones start from them
+ListScores = dict[str, np.ndarray]
 Linear = tuple[np.ndarray, np.ndarray, np.ndarray]  # features kept, their coefficients, the intercepts
+
+_ENTRIES = 1 << 22  # of coefficients or predictions that are held at a time
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Settings:
     metric: Metric | None
     pooled: bool
     classes: np.ndarray | None
+    keep_models: bool = False
 
 
 # -- candidates --------------------------------------------------------------------------------------------
@@ -59,26 +63,44 @@ class Candidates(Protocol):
         """What tells the models apart: the first columns of ``cv_results_``."""
 
     def solve(
-        self, problem: Problem, *, max_iter: int, tol: float, report: Callable[[float], None] | None = None
-    ) -> Iterable[Linear]:
-        """The model of every candidate, in the units of the problem."""
+        self, paths: Paths, fold: int, *, max_iter: int, tol: float,
+        report: Callable[[float], None] | None = None,
+    ) -> Iterable[Linear]:  # fmt: skip
+        """The model of every candidate on the training rows of a fold, in the units of their problem."""
 
 
 @dataclass(frozen=True)
 class MemberPath:
-    """A member of the family at every alpha, largest first."""
+    """A member of the family at every alpha, largest first.
+
+    Attributes
+    ----------
+    member : RowPenalty
+        The member; its own strength does not matter.
+    alphas : ndarray
+        The strengths.
+    starts : list of Start, or None
+        For each fold the solution at the alpha before the first one that is solved.
+    """
 
     member: RowPenalty
     alphas: np.ndarray
+    starts: Sequence[Start] | None = None
 
     def columns(self) -> dict[str, np.ndarray]:
-        """p, k (0 at the log edge) and alpha."""
-        p, k = (np.full(len(self.alphas), float(value)) for value in (self.member.p, self.member.k))
-        return {"p": p, "k": k, "alpha": self.alphas}
+        """p, k (0 at the log edge), pooling and alpha."""
+        names = ("p", "k", "pooling")
+        same = {name: np.full(len(self.alphas), float(getattr(self.member, name))) for name in names}
+        return {**same, "alpha": self.alphas}
 
-    def solve(self, problem: Problem, **options: Any) -> Iterable[Linear]:
+    def part(self, index: np.ndarray, starts: Sequence[Start] | None = None) -> MemberPath:
+        """The same member at some of the alphas."""
+        return replace(self, alphas=self.alphas[index], starts=starts)
+
+    def solve(self, paths: Paths, fold: int, **options: Any) -> Iterable[Linear]:
         """Coefficients and intercepts along the path."""
-        path = solve_path(problem, self.member, self.alphas, **options)
+        start = None if self.starts is None else self.starts[fold]
+        path = paths.solve(self.member, self.alphas, start=start, **options)
         return zip(path.features, path.values, path.intercepts, strict=True)
 
 
@@ -110,39 +132,69 @@ class FoldScores:
         """Sums by task of the i-th candidate of a list, (n_folds, n_sums, n_tasks)."""
         return np.array([fold["by_task"][i] for fold in self.found[m]])
 
+    def starts(self, m: int, i: int) -> list[Start]:
+        """The i-th model of a list on every fold, where models were kept."""
+        return [_unpacked(fold, i) for fold in self.found[m]]
+
+
+def _packed(found: Sequence[Linear], n_features: int) -> ListScores:
+    """Models as a few arrays: the kept rows of all, one below the other."""
+    features, values, intercepts = zip(*found, strict=True)
+    return {
+        "ends": np.cumsum([len(kept) for kept in features]),
+        "features": np.concatenate(features),
+        "values": np.concatenate(values),
+        "intercepts": np.array(intercepts),
+        "n_features": np.array([n_features]),
+    }
+
+
+def _unpacked(packed: ListScores, i: int) -> Start:
+    rows = slice(packed["ends"][i - 1] if i else 0, packed["ends"][i])
+    A = np.zeros((int(packed["n_features"][0]), packed["intercepts"].shape[1]))
+    A[packed["features"][rows]] = packed["values"][rows]
+    return A, packed["intercepts"][i]
+
 
 def fold_scores(
     tasks: Tasks,
     folds: Sequence[Fold],
-    candidates: Sequence[Candidates],
     settings: Settings,
-    n_jobs: int | None,
+    candidates: Sequence[Candidates],
     *,
+    n_jobs: int | None = None,
+    stage: str = "",
+    keep_models: bool = False,
     verbose: int = 0,
     engine: Engine | None = None,
     kept: Checkpoint | None = None,
 ) -> FoldScores:
     """Score every list of candidates on every fold.
 
-    All lists share what is made of a fold: its rows, the first pass over them and the curvatures. The
-    columns gathered on a path are not shared: they suit the member that asked for them. An engine whose data
-    are elsewhere gets whole lists to work on; finished ones are kept in a checkpoint.
+    All lists share what is made of a fold: its rows, the first pass over them and the Gram matrices. An
+    engine whose data are elsewhere gets whole lists to work on; finished ones are kept in a checkpoint, under
+    the name of the `stage` of a search that has several. Models are kept where later lists start from them.
     """
+    settings = replace(settings, keep_models=keep_models)
+
+    def name(step: tuple[int, int]) -> str:
+        return f"{stage}fold-{step[0]}-member-{step[1]}"
+
     every = [(f, m) for f in range(len(folds)) for m in range(len(candidates))]
-    known = {step: found for step in every if (found := _known_scores(kept, step)) is not None}
+    known = {} if kept is None else {step: found for step in every if (found := kept.read(name(step)))}
     left = [step for step in every if step not in known]
     elsewhere = None if engine is None or engine.is_here else engine
     n_slots = min(effective_n_jobs(n_jobs), len(left)) if elsewhere is None else elsewhere.n_slots
     # a list takes about as long on one fold as on another, and lists differ widely
     progress = Progress(
-        "cross-validation", {(f, m): m for f, m in every}, "paths",
+        f"{stage}cross-validation", {(f, m): m for f, m in every}, "paths",
         shown=verbose > 0, n_slots=n_slots, in_batches=elsewhere is not None,
     )  # fmt: skip
 
     def done(step: tuple[int, int], found: ListScores, seconds: float | None = None) -> None:
         known[step] = found
         if kept is not None:
-            kept.write(_name(step), found)
+            kept.write(name(step), found)
         progress.finish(step, seconds)
 
     with progress:
@@ -155,15 +207,6 @@ def fold_scores(
     return FoldScores([[known[f, m] for f in range(len(folds))] for m in range(len(candidates))])
 
 
-def _name(step: tuple[int, int]) -> str:
-    return f"fold-{step[0]}-member-{step[1]}"
-
-
-def _known_scores(kept: Checkpoint | None, step: tuple[int, int]) -> ListScores | None:
-    known = None if kept is None else kept.read(_name(step))
-    return known if known is not None and "by_task" in known else None
-
-
 def _score_here(tasks, folds, candidates, settings, n_threads, left, done, progress: Progress) -> None:
     """Score what is left, as pairs (fold, list), in threads."""
 
@@ -174,7 +217,7 @@ def _score_here(tasks, folds, candidates, settings, n_threads, left, done, progr
     def calls() -> Iterator[Any]:
         # fold by fold, made when their turn comes: only those at work are in memory
         for f, steps in groupby(left, key=itemgetter(0)):
-            fold = _Fold.of(tasks, folds[f], settings)
+            fold = _Fold.of(tasks, folds, f, settings)
             for step in steps:
                 yield delayed(work)(fold, step)
 
@@ -195,7 +238,8 @@ def _score_elsewhere(tasks, folds, candidates, settings, engine: Engine, left, d
         scored = engine.map(
             _timed_scores,
             data * len(batch),
-            [folds[f] for f, _ in batch],
+            [folds] * len(batch),
+            [f for f, _ in batch],
             [candidates[m] for _, m in batch],
             [settings] * len(batch),
             name=f"paths-{first}",
@@ -205,12 +249,12 @@ def _score_elsewhere(tasks, folds, candidates, settings, engine: Engine, left, d
 
 
 def _timed_scores(
-    tasks: Tasks, fold: Fold, candidates: Candidates, settings: Settings
+    tasks: Tasks, folds: Sequence[Fold], f: int, candidates: Candidates, settings: Settings
 ) -> tuple[ListScores, float]:
     """Scores of one list on one fold, and the seconds that it took."""
     began = monotonic()
     with one_blas_thread():
-        scores = _Fold.of(in_order(tasks), fold, settings).scores(candidates)
+        scores = _Fold.of(in_order(tasks), folds, f, settings).scores(candidates)
     return scores, monotonic() - began
 
 
@@ -218,7 +262,8 @@ def _timed_scores(
 class _Fold:
     """Training rows as a problem in scales of their own, and the rows held out with what judges them."""
 
-    problem: Problem
+    number: int
+    paths: Paths
     column_scale: np.ndarray | None
     target_scale: np.ndarray | None
     rows: Tasks
@@ -228,8 +273,8 @@ class _Fold:
     settings: Settings
 
     @classmethod
-    def of(cls, tasks: Tasks, fold: Fold, settings: Settings) -> _Fold:
-        fitted, rows = (take(tasks, part) for part in fold)
+    def of(cls, tasks: Tasks, folds: Sequence[Fold], f: int, settings: Settings) -> _Fold:
+        fitted, rows = (take(tasks, part) for part in folds[f])
         column_scale = column_spread(fitted) if settings.standardize else None
         target_scale = target_spread(fitted) if settings.scale_targets else None
         if target_scale is not None:
@@ -241,28 +286,46 @@ class _Fold:
             _places(labels, rows.labels)[rows.observation_task] for labels in (fitted.labels, tasks.labels)
         )
         unit = error_unit(tasks, settings)
-        return cls(problem, column_scale, target_scale, rows, trained, among_all, unit, settings)
+        return cls(f, Paths(problem), column_scale, target_scale, rows, trained, among_all, unit, settings)
 
     def scores(self, candidates: Candidates, report: Callable[[float], None] | None = None) -> ListScores:
         """Score of every candidate on the held-out rows, and its sums by task."""
         settings = self.settings
-        found = candidates.solve(self.problem, max_iter=settings.max_iter, tol=settings.tol, report=report)
-        predicted = (self._predict(*linear) for linear in found)
-        scores, sums = zip(*((self._score(z), self._sums(z)) for z in predicted), strict=True)
-        return {"scores": np.array(scores), "by_task": np.array(sums)}
+        found = list(
+            candidates.solve(
+                self.paths, self.number, max_iter=settings.max_iter, tol=settings.tol, report=report
+            )
+        )
+        scores, sums = zip(*((self._score(z), self._sums(z)) for z in self._predictions(found)), strict=True)
+        models = _packed(found, self.rows.n_features) if settings.keep_models else {}
+        return {"scores": np.array(scores), "by_task": np.array(sums), **models}
 
-    def _predict(self, features: np.ndarray, values: np.ndarray, intercept: np.ndarray) -> np.ndarray:
-        """Linear predictor of every held-out row, in the units of its target."""
-        if self.column_scale is not None:
-            values = values / self.column_scale[features, None]
-        if self.target_scale is not None:
-            values, intercept = values * self.target_scale, intercept * self.target_scale
-        block = self.rows.X[:, features]
+    def _predictions(self, found: Sequence[Linear]) -> Iterator[np.ndarray]:
+        """Linear predictor of every held-out row, in the units of its target, model by model."""
+        used = np.unique(np.concatenate([features for features, _, _ in found]))
+        block = self.rows.X[:, used]
         block = block.toarray() if sparse.issparse(block) else np.asarray(block)
         if self.rows.rows is not None:
             block = block[self.rows.rows]
-        own = self.trained_task
-        return np.einsum("ij,ji->i", block, values[:, own]) + intercept[own]
+        n_tasks = len(found[0][2])
+        n_together = max(1, _ENTRIES // max(len(self.rows.y), n_tasks * len(used)))
+        for first in range(0, len(found), n_together):
+            models = found[first : first + n_together]
+            coefficients = np.zeros((n_tasks, len(used), len(models)))
+            for i, (features, values, _) in enumerate(models):
+                coefficients[:, np.searchsorted(used, features), i] = values.T
+            yield from self._predict(block, used, coefficients, np.column_stack([one[2] for one in models]))
+
+    def _predict(self, block, used, coefficients, intercepts) -> np.ndarray:
+        if self.column_scale is not None:
+            coefficients /= self.column_scale[used, None]
+        offsets, out = self.rows.offsets, np.empty((intercepts.shape[1], len(self.rows.y)))
+        for first, last in pairwise(offsets):
+            t = self.trained_task[first]
+            predicted = block[first:last] @ coefficients[t] + intercepts[t]
+            unit = 1.0 if self.target_scale is None else self.target_scale[t]
+            out[:, first:last] = unit * predicted.T
+        return out
 
     def _sums(self, z: np.ndarray) -> np.ndarray:
         y, weights = self.rows.y, self._weights()

@@ -245,7 +245,7 @@ class RowPenalty(ABC):
         """The same member at another strength."""
         return replace(self, alpha=alpha)
 
-    def weighted(self, weights: np.ndarray) -> "RowPower":
+    def weighted(self, weights: float | np.ndarray) -> "RowPower":
         """The majoriser sum_j w_j S_j of given weights, which is a member with k = inf."""
         return RowPower(self.p, weights, math.inf, pooling=self.pooling)
 

@@ -226,9 +226,19 @@ def search_curves(model: Any) -> tuple[list[Curve], str, str]:
     if "task" in table:
         chosen = dict(zip(model.tasks_.tolist(), np.ravel(model.alpha_).tolist(), strict=True))
         return _curves(table, "alpha", table["task"], table["task"], chosen), "alpha", "task"
-    members = [*zip(table["p"], table["k"], strict=True), (model.best_p_, model.best_k_)]
-    *pairs, own = (f"({p:g}, {'log' if k in (0, 'log') else format(k, 'g')})" for p, k in members)
-    return _curves(table, "alpha", np.array(pairs), pairs, {own: model.alpha_}), "alpha", "(p, k)"
+    pooling = table.get("pooling", np.zeros(len(table["p"])))  # models of earlier versions have none
+    own = model.best_p_, model.best_k_, getattr(model, "best_pooling_", 0.0)
+    *names, chosen_name = (
+        member_name(*member) for member in [*zip(table["p"], table["k"], pooling, strict=True), own]
+    )
+    kind = "(p, k, pooling)" if pooling.any() else "(p, k)"
+    return _curves(table, "alpha", np.array(names), names, {chosen_name: model.alpha_}), "alpha", kind
+
+
+def member_name(p: float, k: Any, pooling: float) -> str:
+    """(p, k), and the pooling where there is some."""
+    numbers = [f"{p:g}", "log" if k in (0, "log") else f"{k:g}", *([f"{pooling:g}"] if pooling else [])]
+    return f"({', '.join(numbers)})"
 
 
 def _curves(

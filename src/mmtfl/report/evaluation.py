@@ -381,7 +381,8 @@ def _with_settings_of(model: Any) -> Any:
     if isinstance(model, TaskSearch) and not isinstance(model, single_task.SingleTaskSearch):
         Member = MMTFLClassifier if is_classifier(model) else MMTFLRegressor
         known = {name: value for name, value in model.get_params().items() if name in Member().get_params()}
-        model = Member(**{**known, "p": model.best_p_, "k": model.best_k_, "alpha": model.alpha_})
+        chosen = {"p": model.best_p_, "k": model.best_k_, "pooling": model.best_pooling_}
+        model = Member(**{**known, **chosen, "alpha": model.alpha_})
     return clone(model).set_params(task_column=None, verbose=0)
 
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,14 @@ from mmtfl.engines.threads import Threads
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import run_algorithm1
+from mmtfl.solvers.gram_paths import GramPaths
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.starts import best_of_starts, dense_start
 
+Start = tuple[np.ndarray, np.ndarray]  # A (n_features, n_tasks) and intercepts
+
+_LEAST_RATIO = 1e-5  # of strengths with pooling
 _ALPHA_MAX_ACCURACY = 0.01
 _SMALL = 1e-3  # where no alpha gives zero, the grid starts where every row is this small
 _PATH_ARRAYS = (
@@ -136,6 +141,11 @@ class Member:
         penalty = self._penalty.at(float(alpha))
         return penalty if self._units is None else self._units.penalty(penalty)
 
+    def place(self, start: Start) -> Start:
+        """A start in the units of the moderated columns."""
+        A, intercept = start
+        return (A if self._factor is None else A * self._factor[:, None]), intercept
+
     def kept_rows(self, solution: Solution) -> tuple[np.ndarray, Solution]:
         """The features kept, and the solution with their rows alone, in the units of the given problem."""
         solution = solution if self._units is None else self._units.solution(solution)
@@ -148,6 +158,7 @@ def solve_path(
     penalty: RowPenalty,
     alphas: np.ndarray,
     *,
+    start: Start | None = None,
     max_iter: int = 1000,
     tol: float = 1e-4,
     report: Callable[[float], None] | None = None,
@@ -155,15 +166,17 @@ def solve_path(
     """Solve the problem at every alpha, whatever the strength of the penalty given.
 
     Convex members run from the largest alpha down, where the solutions are small. Concave ones run up from
-    a dense start: coming down from zero they would stay at the poor local minima they meet first. After every
-    alpha `report` is called with the share of them that is done.
+    a dense start: coming down from zero they would stay at the poor local minima they meet first. `start` is
+    the solution at the alpha before the first one. After every alpha `report` is called with the share of
+    them that is done.
     """
     alphas = np.sort(np.asarray(alphas, dtype=float))[::-1]
     member, points = Member(problem, penalty), []
+    start = None if start is None else member.place(start)
     if penalty.is_convex:
-        found = _downwards(member, alphas, max_iter, tol)
+        found = _downwards(member, alphas, start, max_iter, tol)
     else:
-        found = _upwards(member, alphas[::-1], max_iter, tol)
+        found = _upwards(member, alphas[::-1], start, max_iter, tol)
     for solution in found:
         points.append(member.kept_rows(solution))
         if report is not None:
@@ -181,30 +194,38 @@ def solve_path(
     )  # fmt: skip
 
 
-def _downwards(member: Member, alphas: np.ndarray, max_iter: int, tol: float) -> Iterator[Solution]:
+def _downwards(
+    member: Member, alphas: np.ndarray, start: Start | None, max_iter: int, tol: float
+) -> Iterator[Solution]:
     descent = RowDescent(member.problem)
-    last: Solution | None = None
+    A, intercept = start or (None, None)
     for alpha in alphas:
-        penalty, start = member.at(alpha), None if last is None else last.A
+        penalty = member.at(alpha)
         if penalty.is_ridge_like:  # no row is ever zero: the tasks' ridge problems are the quicker way
-            last = run_algorithm1(member.problem, penalty, Threads(), start=start, max_iter=max_iter, tol=tol)
+            last = run_algorithm1(member.problem, penalty, Threads(), start=A, max_iter=max_iter, tol=tol)
         else:
-            intercept = None if last is None else last.intercept
-            last = descent.solve(penalty, start, intercept, max_iter=max_iter, tol=tol)
+            last = descent.solve(penalty, A, intercept, max_iter=max_iter, tol=tol)
+        A, intercept = last.A, last.intercept
         yield last
 
 
-def _upwards(member: Member, alphas: np.ndarray, max_iter: int, tol: float) -> Iterator[Solution]:
+def _upwards(
+    member: Member, alphas: np.ndarray, start: Start | None, max_iter: int, tol: float
+) -> Iterator[Solution]:
     descent = RowDescent(member.problem)
-    last = from_dense_start(descent, member.at(alphas[0]), max_iter, tol)
-    yield last
-    for alpha in alphas[1:]:
+    if start is None:
+        last = from_dense_start(descent, member.at(alphas[0]), max_iter, tol)
+        yield last
+        alphas, start = alphas[1:], (last.A, last.intercept)
+    for alpha in alphas:
         penalty = member.at(alpha)
-        if last.A.any():
-            last = descent.solve(penalty, last.A, last.intercept, max_iter=max_iter, tol=tol)
-        if not last.A.any() or last.objective >= member.problem.null_value:
+        found = descent.solve(penalty, *start, max_iter=max_iter, tol=tol) if start[0].any() else None
+        if found is not None and found.A.any() and found.objective < member.problem.null_value:
+            last = found
+        else:
             # zero, once it is better, is better for every larger alpha
             last = replace(descent.solve(penalty, None, max_iter=1, tol=tol), converged=True)
+        start = last.A, last.intercept
         yield last
 
 
@@ -212,6 +233,55 @@ def from_dense_start(descent: RowDescent, penalty: RowPenalty, max_iter: int, to
     """Row descent from a dense start at the penalty's own alpha."""
     descent.working_set.add(np.arange(descent.problem.design.n_features))
     return descent.solve(penalty, *dense_start(descent, penalty), max_iter=max_iter, tol=tol)
+
+
+class Paths:
+    """Paths of several members on one problem, as exact as held-out scores need.
+
+    The members share the Gram matrices, where these are the quicker way.
+
+    Parameters
+    ----------
+    problem : Problem
+        Data and loss.
+    """
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        self._lock = Lock()
+        self._gram_paths: GramPaths | None = None
+
+    def solve(
+        self, penalty: RowPenalty, alphas: np.ndarray, *,
+        start: Start | None = None, max_iter: int, tol: float,
+        report: Callable[[float], None] | None = None, with_violations: bool = False,
+    ) -> Path:  # fmt: skip
+        """The path of a member; distances to stationarity are NaN unless they are asked for, or known."""
+        if not GramPaths.serves(self.problem, penalty):
+            return solve_path(
+                self.problem, penalty, alphas, start=start, max_iter=max_iter, tol=tol, report=report
+            )
+        with self._lock:  # the first of several threads makes it
+            if self._gram_paths is None:
+                self._gram_paths = GramPaths(self.problem)
+        first = None if start is None else start[0]
+        found = self._gram_paths.solve(penalty, alphas, start=first, max_iter=max_iter, tol=tol)
+        violations = np.full(len(alphas), np.nan)
+        if with_violations:
+            violations = self._gram_paths.violations(penalty, alphas, found.A)
+        features = [np.flatnonzero(A.any(axis=1)) for A in found.A]
+        if report is not None:
+            report(1.0)
+        return Path(
+            alphas=alphas,
+            features=features,
+            values=[A[kept] for A, kept in zip(found.A, features, strict=True)],
+            intercepts=found.intercepts,
+            objectives=found.objectives,
+            violations=violations,
+            converged=found.settled,
+            n_features=self.problem.design.n_features,
+        )
 
 
 def alpha_max(problem: Problem, penalty: RowPenalty, *, max_iter: int = 1000) -> float:
@@ -304,4 +374,9 @@ def alpha_grid(
         ratio = 1e-3 if design.mean_size > 2.0 * design.n_features else 1e-2
         if penalty.power_near_zero > 1.0:
             ratio = 1e-6
+        elif penalty.is_centred:
+            # a common part is nearly free, so that alpha_max is larger; the grid ends where it would without
+            gradient, plain = problem.null_gradient, replace(penalty, pooling=0.0)
+            larger = penalty.dual_norm(gradient).max() / max(plain.dual_norm(gradient).max(), 1e-300)
+            ratio = max(ratio / max(larger, 1.0) ** (2.0 - penalty.power), _LEAST_RATIO)
     return top * np.geomspace(1.0, ratio, n_alphas)

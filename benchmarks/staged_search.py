@@ -1,0 +1,95 @@
+"""What a search in stages costs and misses, against the full search: forty problems, one thread.
+
+    python benchmarks/staged_search.py [N_PROBLEMS]
+
+Every problem is searched twice with the default members, and once more for the score of the staged choice in
+the full table. Printed are both times, both choices, and by how much the staged choice scores less, in units
+of the standard error over folds of the best score.
+"""
+
+# ruff: noqa: E402 (the number of threads must be set before numpy is imported)
+from __future__ import annotations
+
+import os
+
+for _library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
+    os.environ[f"{_library}_NUM_THREADS"] = "1"
+
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+import mmtfl
+from mmtfl.datasets import make_d1, make_d2, make_tasks
+
+ROWS, FEATURES, TASKS = (30, 80), (20, 60), (4, 12)
+NOISES, INFORMATIVE = (0.5, 3.0), (3, 12)
+
+
+def problems() -> Iterator[tuple[str, Any]]:
+    """Forty problems: eight of the paper's kinds, and others that differ in size, noise and truth."""
+    for seed in range(4):
+        yield f"D1, 40 rows, seed {seed}", make_d1(n_samples=40, random_state=seed)
+        yield f"D2, 40 rows, seed {seed}", make_d2(n_samples=40, random_state=seed)
+    for seed, (rows, d, tasks, noise, kept) in enumerate(product(ROWS, FEATURES, TASKS, NOISES, INFORMATIVE)):
+        words = f"{tasks} tasks, {rows} rows, {d} features, {kept} of them used, noise {noise:g}"
+        yield words, make_tasks(tasks, rows, d, n_informative=kept, noise=noise, random_state=seed)
+
+
+def searched(data: Any, search: str) -> tuple[Any, float]:
+    """A fitted search and the processor time that it took."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = mmtfl.MMTFLRegressorCV(search=search)
+        start = time.process_time()
+        model.fit(data.X, data.y, task=data.task)
+    return model, time.process_time() - start
+
+
+def shortfall(staged: Any, full: Any) -> float:
+    """How much less the staged choice scores in the full table, in standard errors of the best score."""
+    table = full.cv_results_
+    splits = np.array([table[name] for name in table if name.startswith("split")])
+    best = int(np.argmax(table["mean_test_score"]))
+    here = (table["p"] == staged.best_p_) & (table["k"] == staged.best_k_) & (table["alpha"] == staged.alpha_)
+    error = splits[:, best].std(ddof=1) / np.sqrt(len(splits))
+    return float((table["mean_test_score"][best] - table["mean_test_score"][here].item()) / error)
+
+
+def chosen(model: Any) -> str:
+    """The choice in words; the strength as its place in the grid is told apart by six digits."""
+    return f"({model.best_p_:g}, {model.best_k_:g}) {model.alpha_:.6g}"
+
+
+def main() -> int:
+    """Search, compare and tell."""
+    n_problems = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+    searched(make_tasks(2, 20, 12, random_state=0), "full")  # compile
+    rows = []
+    for n, (words, data) in enumerate(problems()):
+        if n == n_problems:
+            break
+        (staged, quick), (full, slow) = (searched(data, search) for search in ("staged", "full"))
+        member = (staged.best_p_, staged.best_k_) == (full.best_p_, full.best_k_)
+        rows.append((member, chosen(staged) == chosen(full), shortfall(staged, full), quick, slow))
+        n_tried = len(staged.cv_results_["alpha"])
+        print(
+            f"{words}: {chosen(staged)} in {quick:.2f} s ({n_tried} candidates), "
+            f"{chosen(full)} in {slow:.2f} s, short by {rows[-1][2]:.3f} s.e.",
+            flush=True,
+        )
+    member, same, short, quick, slow = (np.array(column) for column in zip(*rows, strict=True))
+    print(
+        f"{len(rows)} problems: same member {member.mean():.0%}, same member and strength {same.mean():.0%}, "
+        f"largest shortfall {short.max():.3f} s.e., {slow.sum() / quick.sum():.1f} times as quick"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

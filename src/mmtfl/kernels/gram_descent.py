@@ -1,0 +1,303 @@
+"""Compiled row descent along a whole path, on Gram matrices; docs/model.md section 6.
+
+    minimise over A (d, T)   sum_t 1/2 a_t' G_t a_t - b_t' a_t + sum_j phi_j(a_j)
+
+for one penalty after the other, each from the solution of the last. The slopes b_t - G_t a_t of all features
+are known at every penalty. Sweeps touch the active features alone, whose part of the Gram matrices is copied
+to one place; then the slopes of the others tell which of them join.
+
+The code has plain loops and no array expressions, because a first search waits for this file to compile.
+"""
+
+import numpy as np
+
+from mmtfl.kernels.row_functions import copy, entry, inner
+from mmtfl.kernels.row_problem import call
+
+MEMORY = 5  # sweeps behind one extrapolation
+_RIDGE = 1e-12
+
+
+@inner
+def _subtract(state, column, change):
+    for i in range(state.size):
+        state[i] -= change * column[i]
+
+
+@inner
+def _solve_row(solve, g, L, member, strengths, present, thorough, new):
+    """Solve one row; the square of its move in the metric of the loss."""
+    n_tasks = g.size
+    if strengths[0] < np.inf:
+        call(solve, g, L, member, strengths, present, thorough, new)
+    else:
+        for t in range(n_tasks):
+            new[t] = 0.0
+    moved = 0.0
+    for t in range(n_tasks):
+        change = new[t] - present[t]
+        moved += L[t] * change * change
+    return moved
+
+
+# -- the active features -------------------------------------------------------------------------------------
+
+
+@inner
+def _kept(A, is_active, active):
+    """Make the rows that are not zero the active ones; their number."""
+    m = 0
+    for j in range(A.shape[0]):
+        is_active[j] = False
+        for t in range(A.shape[1]):
+            is_active[j] = is_active[j] or A[j, t] != 0.0
+        if is_active[j]:
+            active[m] = j
+            m += 1
+    return m
+
+
+@inner
+def _join(solve, curvature, slopes, member, strengths, is_active, active, m, tolerance, g, new, zero):
+    """Add the features that would not stay zero to the active ones; the number of active ones."""
+    for j in range(is_active.size):
+        if is_active[j]:
+            continue
+        for t in range(g.size):
+            g[t] = slopes[t, j]
+        if _solve_row(solve, g, curvature[j], member, strengths[j], zero, True, new) > tolerance:
+            is_active[j] = True
+            active[m] = j
+            m += 1
+    return m
+
+
+@inner
+def _gather(gram, slopes, A, active, m, own_gram, own_slopes, own_A):
+    """Copy what belongs to the active features."""
+    for s in range(gram.shape[0]):
+        for a in range(m):
+            row, own = gram[s, active[a]], own_gram[s, a]
+            for b in range(m):
+                own[b] = row[active[b]]
+    for a in range(m):
+        for t in range(A.shape[1]):
+            own_A[a, t], own_slopes[t, a] = A[active[a], t], slopes[t, active[a]]
+
+
+@inner
+def _move_on(own_gram, own_slopes, own_A, before, active, m, share):
+    """Move the active entries on by a share of their last move along the path."""
+    n_tasks = own_A.shape[1]
+    for a in range(m):
+        for t in range(n_tasks):
+            old = before[active[a], t]
+            if old != 0.0 and own_A[a, t] != 0.0:
+                change = share * (own_A[a, t] - old)
+                own_A[a, t] += change
+                _subtract(own_slopes[t, :m], own_gram[t if own_gram.shape[0] > 1 else 0, a, :m], change)
+
+
+@inner
+def _put_back(gram, slopes, A, active, m, own_A):
+    """Write the active rows to A, and what their change makes of the slopes of all features."""
+    for a in range(m):
+        j = active[a]
+        for t in range(A.shape[1]):
+            change = own_A[a, t] - A[j, t]
+            if change != 0.0:
+                A[j, t] = own_A[a, t]
+                _subtract(slopes[t], gram[t if gram.shape[0] > 1 else 0, j], change)
+
+
+# -- extrapolation -------------------------------------------------------------------------------------------
+
+
+@inner
+def _store(A, slopes, m, out):
+    """Keep the first m rows and their slopes, one after the other."""
+    n_tasks = A.shape[1]
+    for a in range(m):
+        for t in range(n_tasks):
+            out[a * n_tasks + t] = A[a, t]
+            out[(m + a) * n_tasks + t] = slopes[t, a]
+
+
+@inner
+def _restore(A, slopes, m, stored):
+    n_tasks = A.shape[1]
+    for a in range(m):
+        for t in range(n_tasks):
+            A[a, t] = stored[a * n_tasks + t]
+            slopes[t, a] = stored[(m + a) * n_tasks + t]
+
+
+@inner
+def _product_of_steps(before, after, other_before, other_after):
+    total = 0.0
+    for i in range(before.size):
+        total += (after[i] - before[i]) * (other_after[i] - other_before[i])
+    return total
+
+
+@inner
+def _mixing_weights(products, weights):
+    """Weights of sum one that minimise the norm of the mixed steps, by elimination; whether there are any."""
+    n, trace, total = weights.size, 0.0, 0.0
+    for i in range(n):
+        trace += products[i, i]
+        weights[i] = 1.0
+    for i in range(n):
+        products[i, i] += _RIDGE * trace
+    for i in range(n):
+        if not products[i, i] > 0.0:
+            return False
+        for k in range(i + 1, n):
+            factor = products[k, i] / products[i, i]
+            for j in range(i, n):
+                products[k, j] -= factor * products[i, j]
+            weights[k] -= factor * weights[i]
+    for back in range(n):
+        i = n - 1 - back
+        for j in range(i + 1, n):
+            weights[i] -= products[i, j] * weights[j]
+        weights[i] /= products[i, i]
+        total += weights[i]
+    for i in range(n):
+        weights[i] /= total
+    return abs(total) > 1e-14
+
+
+@inner
+def _extrapolate(A, slopes, m, memory):
+    """Go to where the stored sweeps lead, and store their end as the first; whether there was a way."""
+    size = m * A.shape[1]
+    products, weights = np.empty((MEMORY, MEMORY)), np.empty(MEMORY)
+    for i in range(MEMORY):
+        for k in range(i + 1):
+            products[i, k] = products[k, i] = _product_of_steps(
+                memory[i, :size], memory[i + 1, :size], memory[k, :size], memory[k + 1, :size]
+            )
+    found = _mixing_weights(products, weights)
+    copy(memory[MEMORY, : 2 * size], memory[0, : 2 * size])
+    if found:
+        for i in range(2 * size):
+            mixed = 0.0
+            for k in range(MEMORY):
+                mixed += weights[k] * memory[k + 1, i]
+            memory[1, i] = mixed
+        _restore(A, slopes, m, memory[1])
+    return found
+
+
+# -- descent -------------------------------------------------------------------------------------------------
+
+
+@inner
+def _sweep(solve, gram, curvature, slopes, A, m, member, strengths, active, thorough, g, new):
+    """One sweep over the first m rows of the gathered problem; the largest move of a row, and their sum."""
+    n_tasks, largest, total = A.shape[1], 0.0, 0.0
+    for a in range(m):
+        L = curvature[active[a]]
+        for t in range(n_tasks):
+            g[t] = slopes[t, a] + L[t] * A[a, t]
+        moved = _solve_row(solve, g, L, member, strengths[active[a]], A[a], thorough, new)
+        largest, total = max(largest, moved), total + moved
+        for t in range(n_tasks):
+            change = new[t] - A[a, t]
+            if change != 0.0:
+                A[a, t] = new[t]
+                _subtract(slopes[t, :m], gram[t if gram.shape[0] > 1 else 0, a, :m], change)
+    return largest, total
+
+
+@inner
+def _settle(
+    solve, gram, curvature, slopes, A, m, member, strengths, active, short_cut, mix, tolerance, max_sweeps,
+    memory, g, new,
+):  # fmt: skip
+    """Sweep until no row moves by more than the tolerance; whether the sweeps were enough.
+
+    Only the first and the last sweep are thorough, where short cuts exist. After every few sweeps the rows go
+    where the last ones lead, and come back if the next sweep moves them more than the last one did.
+    """
+    thorough, n_stored, extrapolated, last = True, 0, False, np.inf
+    _store(A, slopes, m, memory[0])
+    for _ in range(max_sweeps):
+        largest, total = _sweep(
+            solve, gram, curvature, slopes, A, m, member, strengths, active, thorough, g, new
+        )
+        if extrapolated and total > last:
+            _restore(A, slopes, m, memory[0])
+            extrapolated = False
+            continue
+        n_stored, extrapolated, last = 0 if extrapolated else n_stored + 1, False, total
+        _store(A, slopes, m, memory[n_stored])
+        if largest > tolerance:
+            thorough = False
+        elif thorough or not short_cut:
+            return True
+        else:
+            thorough = True
+        if n_stored == MEMORY:
+            n_stored = 0
+            extrapolated = mix and _extrapolate(A, slopes, m, memory)
+    return False
+
+
+@inner
+def _gain(A, slopes, first_slopes):
+    """How much lower the loss is than at zero."""
+    total = 0.0
+    for j in range(A.shape[0]):
+        for t in range(A.shape[1]):
+            total += A[j, t] * (slopes[t, j] + first_slopes[t, j])
+    return 0.5 * total
+
+
+@entry
+def gram_path(
+    solve, gram, curvature, first_slopes, slopes, A, member, strengths, short_cut, mix, tolerance, max_rounds,
+    max_sweeps, out, gains, settled,
+):  # fmt: skip
+    """Solve the problem under every penalty; the i-th solution goes to out[i].
+
+    gram has one matrix per task, or one for all; first_slopes (n_tasks, n_features) are b. A, and the slopes
+    that belong to it, are where the path begins, and change in place. strengths[i] holds the numbers of each
+    row of the i-th penalty. Sweeps, and the path itself, are extrapolated if `mix`. gains[i] receives how
+    much lower the loss is than at zero, and settled[i] whether the rounds and sweeps were enough.
+    """
+    d, n_tasks = A.shape
+    g, new, zero = np.empty(n_tasks), np.empty(n_tasks), np.zeros(n_tasks)
+    is_active, active, room = np.zeros(d, dtype=np.bool_), np.empty(d, dtype=np.intp), 0
+    own_gram, own_A, own_slopes = np.empty((1, 1, 1)), np.empty((1, 1)), np.empty((1, 1))
+    memory = np.empty((1, 1))
+    for i in range(len(strengths)):
+        m, before, enough = _kept(A, is_active, active), -1, True
+        for n_rounds in range(max_rounds):
+            if m > 0:
+                if m > room:
+                    room = min(d, max(2 * m, 32))
+                    own_gram = np.empty((gram.shape[0], room, room))
+                    own_A, own_slopes = np.empty((room, n_tasks)), np.empty((n_tasks, room))
+                    memory = np.empty((MEMORY + 1, 2 * room * n_tasks))
+                _gather(gram, slopes, A, active, m, own_gram, own_slopes, own_A)
+                if mix and n_rounds == 0 and i > 1:
+                    last = strengths[i - 1, 0, 0] - strengths[i - 2, 0, 0]
+                    share = (strengths[i, 0, 0] - strengths[i - 1, 0, 0]) / last
+                    _move_on(own_gram, own_slopes, own_A, out[i - 2], active, m, share)
+                enough = _settle(
+                    solve, own_gram, curvature, own_slopes, own_A, m, member, strengths[i], active, short_cut,
+                    mix, tolerance, max_sweeps, memory, g, new,
+                )  # fmt: skip
+                _put_back(gram, slopes, A, active, m, own_A)
+            before = m
+            m = _join(
+                solve, curvature, slopes, member, strengths[i], is_active, active, m, tolerance, g, new, zero
+            )
+            if m == before:
+                break
+        settled[i] = enough and m == before
+        gains[i] = _gain(A, slopes, first_slopes)
+        for j in range(d):
+            copy(A[j], out[i, j])

@@ -50,6 +50,14 @@ class Units:
         """Coefficients there, from those here."""
         return A * (self.column / self.target)[:, None]
 
+    def place(self, A: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and intercepts there, from those here."""
+        if self.column_level is not None:
+            intercept = intercept + np.einsum("jt,jt->t", self.column_level, A)
+        if self.target_level is not None:
+            intercept = intercept - self.target_level
+        return self.start(A), intercept / self.target
+
     def coefficients(self, A: np.ndarray) -> np.ndarray:
         """Coefficients here, from those there."""
         return A * (self.target / self.column)[:, None]

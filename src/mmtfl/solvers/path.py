@@ -142,9 +142,8 @@ class Member:
         return penalty if self._units is None else self._units.penalty(penalty)
 
     def place(self, start: Start) -> Start:
-        """A start in the units of the moderated columns."""
-        A, intercept = start
-        return (A if self._factor is None else A * self._factor[:, None]), intercept
+        """A start in the units of the calm problem."""
+        return start if self._units is None else self._units.place(*start)
 
     def kept_rows(self, solution: Solution) -> tuple[np.ndarray, Solution]:
         """The features kept, and the solution with their rows alone, in the units of the given problem."""

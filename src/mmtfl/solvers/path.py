@@ -15,7 +15,7 @@ from mmtfl.solvers.algorithm1 import run_algorithm1
 from mmtfl.solvers.gram_paths import GramPaths
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
-from mmtfl.solvers.starts import best_of_starts, dense_start
+from mmtfl.solvers.starts import best_of_starts, dense_start, is_zero_best
 
 Start = tuple[np.ndarray, np.ndarray]  # A (n_features, n_tasks) and intercepts
 
@@ -350,12 +350,15 @@ def _zero_is_left_below(member: Member) -> float:
 
 
 def _bisect_for_zero(member: Member, low: float, max_iter: int) -> float:
-    def is_zero(alpha: float) -> bool:
-        return not best_of_starts(member.problem, member.at(alpha), max_iter=max_iter, tol=1e-5).A.any()
+    first = low
 
-    high = low
+    def is_zero(alpha: float) -> bool:
+        return is_zero_best(member.problem, member.at(alpha), max_iter=max_iter, tol=1e-5)
+
+    high, growth = low, 1.25
     while high < 1e300 and not is_zero(high):
-        low, high = high, 1.25 * high
+        low, high = high, growth * high
+        growth = growth if high < 10.0 * first else min(growth**2, 1e9)  # far from where zero is left: leap
     while high > (1.0 + _ALPHA_MAX_ACCURACY) * low:
         middle = math.sqrt(low) * math.sqrt(high)
         low, high = (low, middle) if is_zero(middle) else (middle, high)

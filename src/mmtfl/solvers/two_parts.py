@@ -20,6 +20,7 @@ from mmtfl.solvers.solution import AdditiveSolution
 
 _LARGEST_BASIS = 800  # eigenvectors of a larger task would cost more than they save
 _ROUNDING = 1e-14  # an objective that rises by less has not risen
+_STEPS_PER_PASS = 20  # steps inside the models that a pass may take in the mean
 _ROUNDED = 1e-9  # share of the predictor by which two ways to compute it may differ
 _ALPHA_RESOLVED = 1e-10
 
@@ -63,6 +64,7 @@ class PassDescent:
         # a penalty below the rounding of the gradient cannot be told from none by a dual point
         certifiable = min(norms.shared.alpha, norms.specific.alpha) > _ALPHA_RESOLVED * scale
         state = self._start(norms, start)
+        self.parts.steps_left = _STEPS_PER_PASS * max_iter
         history: list[float] = []
         violation, gap, converged = np.inf, None, False
         for _ in range(max_iter):
@@ -75,7 +77,7 @@ class PassDescent:
             converged = close and (gap is None or gap <= tol * problem.null_value)
             # a start may bring entries that are all but zero: they must meet a sweep, which drops them
             unswept = len(history) == 1 and moved
-            if (converged and not unswept) or len(history) == max_iter:
+            if (converged and not unswept) or len(history) == max_iter or self.parts.steps_left <= 0:
                 break
             n_new = self.parts.grow(norms, state, gradient, 0.0 if close else tol * scale)
             # what is gathered need not be exact while more is still to come in

@@ -47,7 +47,6 @@ from mmtfl.model_selection.scoring import TaskScorer, task_scorer
 from mmtfl.model_selection.splitting import TaskKFold
 from mmtfl.model_selection.staged import staged_scores
 from mmtfl.objective.penalties import RowPenalty, make_penalty
-from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book
 from mmtfl.solvers.distributed.placed import check_room
@@ -150,8 +149,8 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         Its pooling: 0 where the tasks share features, above where they share values too.
     alpha_ : float
         The strength chosen.
-    alphas_ : ndarray of shape (n_alphas,)
-        Strengths tried for that member, largest first.
+    alphas_ : ndarray of shape (n_tried,)
+        Strengths scored for that member, largest first: all of them with ``search="full"``.
     cv_results_ : dict of ndarrays
         One row per candidate that was scored: p, k, pooling, alpha, mean_test_score, std_test_score,
         rank_test_score and a column per fold, ready for a frame. The score is that of ``scoring``; with None
@@ -167,7 +166,7 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         on one scale. NaN where it is not defined. The choice was made on these rows, which favours it a
         little.
     path_ : Path
-        Coefficients of the chosen member at all its alphas, on all rows.
+        Coefficients of the chosen member at ``alphas_``, on all rows.
     """
 
     poolings: Any = (0.0,)
@@ -247,30 +246,29 @@ class TaskSearch(Search, ProductForm, SearchParameters):
             )
             assert isinstance(chosen, MemberPath)
             member, self.alphas_ = chosen.member, chosen.alphas
-            path = self._path_on_all_rows(problem, member, self.alphas_, settings.tol)
-        self.alpha_ = float(self.alphas_[i])
+            self.alpha_ = float(self.alphas_[i])
+            penalty, on_all_rows = member.at(self.alpha_), Paths(problem)
+            path = self._path_on_all_rows(on_all_rows, member, self.alphas_, settings.tol)
+            start, is_exact = on_all_rows.refined(penalty, path.coef(i).T)
         self.best_p_ = float(member.p)
         self.best_k_ = "log" if member.kind else float(member.k)
         self.best_pooling_ = float(member.pooling)
         self.path_ = path.scaled(prepared.column_scale, prepared.target_scale)
-        penalty = member.at(self.alpha_)
         solution = solve(
             problem,
             penalty,
-            start=path.coef(i).T,
+            start=start,
             **self._solver_options(),
-            polish=_POLISH,
+            polish=0 if is_exact else _POLISH,
             book=None if kept is None else Book(kept, "refit"),
         )
         return solution, penalty
 
-    def _path_on_all_rows(self, problem: Problem, member: RowPenalty, alphas: np.ndarray, tol: float) -> Path:
+    def _path_on_all_rows(self, paths: Paths, member: RowPenalty, alphas: np.ndarray, tol: float) -> Path:
         with Progress("all rows", {"path": "path"}, "paths", shown=self.verbose > 0) as progress:
             progress.begin("path")
             report = partial(progress.reach, "path")
-            path = Paths(problem).solve(
-                member, alphas, max_iter=self.max_iter, tol=tol, report=report, with_violations=True
-            )
+            path = paths.solve(member, alphas, max_iter=self.max_iter, tol=tol, report=report, certified=True)
             progress.finish("path")
         return path
 
@@ -404,7 +402,7 @@ class MMTFLRegressorCV(TaskSearch, TaskRegressor, FamilyParameters, CandidatePar
     """Multitask regression that chooses its strength and its member of the family by cross-validation.
 
     For every (p, k) and pooling a path of alphas is fitted on each fold's training part and scored on its
-    test part; the best is fitted on all rows.
+    test part, in stages (see ``search``); the best is fitted on all rows.
 
     Examples
     --------
@@ -423,8 +421,8 @@ class MMTFLRegressorCV(TaskSearch, TaskRegressor, FamilyParameters, CandidatePar
 class MMTFLClassifierCV(TaskSearch, TaskClassifier, FamilyParameters, CandidateParameters):
     """Multitask classification that chooses its strength and its member of the family by cross-validation.
 
-    For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part; the
-    best (p, k, alpha) is fitted on all rows.
+    For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part, in
+    stages (see ``search``); the best (p, k, alpha) is fitted on all rows.
 
     Examples
     --------

@@ -38,11 +38,11 @@ class SingleTaskSearch(TaskSearch, SingleTaskParameters):
     alpha_ : float, or ndarray of shape (n_tasks,) with ``per_task``
         The strength chosen, in units of the loss of all tasks: ``MMTFLRegressor(p, inf, alpha)`` has the same
         coefficients in the tasks of that strength.
-    alphas_ : ndarray of shape (n_alphas,), or (n_tasks, n_alphas)
-        Strengths tried, largest first.
+    alphas_ : ndarray of shape (n_tried,), or (n_tasks, n_alphas)
+        Strengths scored, largest first; with ``per_task`` always all of them.
     cv_results_ : dict of ndarrays
-        One row per alpha, and per task with ``per_task``: alpha, mean_test_score, std_test_score,
-        rank_test_score and a column per fold.
+        One row per alpha that was scored, and per task with ``per_task``: alpha, mean_test_score,
+        std_test_score, rank_test_score and a column per fold.
     best_score_ : float
         Mean held-out score of the choice, over tasks too: of ``scoring``, or with None minus half the mean
         squared error (in units of each task's spread with ``scale_targets``), or minus the mean logistic

@@ -37,33 +37,26 @@ def _set_euclidean(g, L, w, ratio, out):
     """
     above, below = 0.0, w
     for t in range(g.size):
-        if L[t] > 0.0:
-            share = 1.0 / (L[t] + ratio)
-            above += g[t] * share
-            below += L[t] * share
+        share = 1.0 / (L[t] + ratio) if L[t] > 0.0 else 0.0
+        above += g[t] * share
+        below += L[t] * share
     m = above / below
     total = w * m * m
     for t in range(g.size):
-        out[t] = m
-        if L[t] > 0.0:
-            apart = (g[t] - L[t] * m) / (L[t] + ratio)
-            out[t] = m + apart
-            total += apart * apart
+        apart = (g[t] - L[t] * m) / (L[t] + ratio) if L[t] > 0.0 else 0.0
+        out[t] = m + apart
+        total += apart * apart
     return math.sqrt(total)
 
 
-@exact
+@inner
 def _pull(g, L, threshold, m):
     """p = 1: the sum of the tasks' slopes at m, each within the threshold, and its derivative in -m."""
     total, slope = 0.0, 0.0
     for t in range(g.size):
-        if L[t] > 0.0:
-            own = g[t] - L[t] * m
-            if abs(own) <= threshold:
-                total += own
-                slope += L[t]
-            else:
-                total += math.copysign(threshold, own)
+        own = g[t] - L[t] * m
+        total += min(max(own, -threshold), threshold)
+        slope += L[t] if abs(own) <= threshold else 0.0
     return total, slope
 
 
@@ -76,13 +69,13 @@ def _common_part(g, L, w, threshold):
         return 0.0
     m, near, far = 0.0, 0.0, 0.0  # the sum falls from `total` at m = 0 to no more than 0 at the farthest z
     for t in range(g.size):
-        if L[t] > 0.0 and g[t] * total > 0.0:
+        if g[t] * total > 0.0:
             far = math.copysign(max(abs(far), abs(g[t]) / L[t]), total)
     for _ in range(200):
         trial = m + (total - wanted) / slope if slope > 0.0 else far
         if not min(near, far) < trial < max(near, far):
             trial = 0.5 * (near + far)
-        if abs(trial - m) <= 1e-16 * abs(trial):
+        if abs(trial - m) <= 1e-15 * abs(trial):
             break
         m = trial
         total, slope = _pull(g, L, threshold, m)
@@ -103,7 +96,7 @@ def _set_sum(g, L, w, threshold, out):
     for t in range(g.size):
         out[t] = m
         own = g[t] - L[t] * m
-        if L[t] > 0.0 and abs(own) > threshold:
+        if abs(own) > threshold:
             apart = (abs(own) - threshold) / L[t]
             out[t] = m + math.copysign(apart, own)
             total += apart
@@ -149,8 +142,7 @@ def _value(a, g, L, norm, kind, p, r, alpha, eps):
     """Value of the row problem at a row of this norm."""
     total = phi(norm, kind, p, r, alpha, eps)
     for t in range(a.size):
-        if L[t] > 0.0:
-            total += (0.5 * L[t] * a[t] - g[t]) * a[t]
+        total += (0.5 * L[t] * a[t] - g[t]) * a[t]
     return total
 
 
@@ -187,14 +179,14 @@ def _root(g, L, kind, p, r, alpha, eps, w, low, high, start, last, last_excess, 
 
 
 @exact
-def _dual_norm(g, L, w):
-    """p = 2: dual of the row's norm at g."""
-    total, pooled = 0.0, 0.0
+def _dual_norm(g, p, w):
+    """Dual of the row's norm at g; eq. (13)."""
+    total, largest, pooled = 0.0, 0.0, 0.0
     for t in range(g.size):
-        if L[t] > 0.0:
-            total += g[t] * g[t]
-            pooled += g[t]
-    return math.sqrt(total + pooled * pooled / w)
+        total += g[t] * g[t]
+        largest = max(largest, abs(g[t]))
+        pooled += g[t]
+    return max(largest, abs(pooled) / w) if p == 1.0 else math.sqrt(total + pooled * pooled / w)
 
 
 @exact
@@ -202,7 +194,7 @@ def _solve_convex(g, L, r, alpha, w, top, start, out):
     """p = 2, r >= 1: there is one root, or the row is zero."""
     excess = -1.0  # of rho / norm - 1 at rho = 0
     if r == 1.0:
-        dual = _dual_norm(g, L, w)
+        dual = _dual_norm(g, 2.0, w)
         if dual <= alpha:
             fill(out, 0.0)
             return
@@ -230,20 +222,30 @@ def _near(g, L, kind, p, r, alpha, eps, w, top, start, out):
 
 @exact
 def _solve_concave(g, L, kind, p, r, alpha, eps, w, top, out):
-    """The best of the local minima that a grid of norms brackets, and zero; its norm."""
-    best, best_value = 0.0, 0.0
-    high, falls = top, True  # the norm of the row at phi'(top) is not above top
+    """The best of the local minima that a grid of norms brackets, and zero; its norm.
+
+    The norm of the row at phi'(rho) rises with rho, so there is no root between rho and a norm below it.
+    Where phi' falls in rho there is none below the rho at which phi' is the dual norm of g; and a row of norm
+    rho has a value of at least -rho times that dual norm.
+    """
+    best, best_value, dual = 0.0, 0.0, _dual_norm(g, p, w)
+    has_barrier = kind == POWER or p == 1.0
+    high, falls, norm = top, True, top  # the norm of the row at phi'(top) is not above top
     for _ in range(_GRID):
-        low = _GRID_STEP * high
-        norm = _set_row(g, L, p, w, low, phi_slope(low, kind, p, r, alpha, eps), out)
+        low = min(_GRID_STEP * high, norm) if falls else _GRID_STEP * high
+        slope = phi_slope(low, kind, p, r, alpha, eps) if low > TINY else np.inf
+        hopeless = best_value <= -dual * low or (has_barrier and slope >= dual and falls)
+        if hopeless or slope == np.inf:
+            break
+        norm = _set_row(g, L, p, w, low, slope, out)
         if falls and norm > low:
             rho = _root(g, L, kind, p, r, alpha, eps, w, low, high, 0.5 * (low + high), -1.0, 0.0, out)
             value = _value(out, g, L, rho, kind, p, r, alpha, eps)
             if value < best_value:
                 best, best_value = rho, value
         high, falls = low, norm <= low
-    if kind == LOGARITHM and falls:  # it has no barrier at zero: follow the norm down to its next fixed point
-        rho = high
+    if kind == LOGARITHM and falls and best_value > -dual * high:
+        rho = high  # there is no barrier at zero: follow the norm down to its next fixed point
         for _ in range(500):
             norm = _set_row(g, L, p, w, rho, phi_slope(rho, kind, p, r, alpha, eps), out)
             if norm < TINY or abs(norm - rho) <= 1e-14 * rho:
@@ -260,6 +262,9 @@ def _solve_concave(g, L, kind, p, r, alpha, eps, w, top, out):
 
 @exact
 def _solve(g, L, kind, p, r, alpha, eps, w, present, thorough, out):
+    for t in range(g.size):
+        if L[t] <= 0.0:
+            g[t] = 0.0  # the feature is constant in this task
     if kind == POWER and r == p:  # phi is alpha S: nothing to search for
         _set_row(g, L, p, w, 1.0, alpha * p, out)
         return

@@ -16,6 +16,7 @@ from mmtfl.kernels.row_problem import call
 
 MEMORY = 5  # sweeps behind one extrapolation
 _RIDGE = 1e-12
+_MOSTLY = 0.7  # active features are forgotten when a smaller share of them is kept
 
 
 @inner
@@ -44,13 +45,24 @@ def _solve_row(solve, g, L, member, strengths, present, thorough, new):
 
 
 @inner
-def _kept(A, is_active, active):
-    """Make the rows that are not zero the active ones; their number."""
+def _is_zero(row):
+    for t in range(row.size):  # noqa: SIM110 (the compiler takes no generators)
+        if row[t] != 0.0:
+            return False
+    return True
+
+
+@inner
+def _kept(A, is_active, active, m):
+    """Make the rows that are not zero the active ones, unless most active ones are such; their number."""
+    n_kept = 0
+    for j in range(A.shape[0]):
+        n_kept += not _is_zero(A[j])
+    if n_kept > _MOSTLY * m and m > 0:
+        return m
     m = 0
     for j in range(A.shape[0]):
-        is_active[j] = False
-        for t in range(A.shape[1]):
-            is_active[j] = is_active[j] or A[j, t] != 0.0
+        is_active[j] = not _is_zero(A[j])
         if is_active[j]:
             active[m] = j
             m += 1
@@ -73,12 +85,12 @@ def _join(solve, curvature, slopes, member, strengths, is_active, active, m, tol
 
 
 @inner
-def _gather(gram, slopes, A, active, m, own_gram, own_slopes, own_A):
-    """Copy what belongs to the active features."""
+def _gather(gram, slopes, A, active, known, m, own_gram, own_slopes, own_A):
+    """Copy what belongs to the active features; the Gram matrices of the first `known` are there."""
     for s in range(gram.shape[0]):
         for a in range(m):
             row, own = gram[s, active[a]], own_gram[s, a]
-            for b in range(m):
+            for b in range(known if a < known else 0, m):
                 own[b] = row[active[b]]
     for a in range(m):
         for t in range(A.shape[1]):
@@ -272,16 +284,20 @@ def gram_path(
     is_active, active, room = np.zeros(d, dtype=np.bool_), np.empty(d, dtype=np.intp), 0
     own_gram, own_A, own_slopes = np.empty((1, 1, 1)), np.empty((1, 1)), np.empty((1, 1))
     memory = np.empty((1, 1))
+    m, known = 0, 0
     for i in range(len(strengths)):
-        m, before, enough = _kept(A, is_active, active), -1, True
+        before, enough = m, True
+        m = _kept(A, is_active, active, m)
+        known = known if m == before else 0
         for n_rounds in range(max_rounds):
             if m > 0:
                 if m > room:
                     room = min(d, max(2 * m, 32))
                     own_gram = np.empty((gram.shape[0], room, room))
                     own_A, own_slopes = np.empty((room, n_tasks)), np.empty((n_tasks, room))
-                    memory = np.empty((MEMORY + 1, 2 * room * n_tasks))
-                _gather(gram, slopes, A, active, m, own_gram, own_slopes, own_A)
+                    memory, known = np.empty((MEMORY + 1, 2 * room * n_tasks)), 0
+                _gather(gram, slopes, A, active, known, m, own_gram, own_slopes, own_A)
+                known = m
                 if mix and n_rounds == 0 and i > 1:
                     last = strengths[i - 1, 0, 0] - strengths[i - 2, 0, 0]
                     share = (strengths[i, 0, 0] - strengths[i - 1, 0, 0]) / last

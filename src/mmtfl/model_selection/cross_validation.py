@@ -296,12 +296,15 @@ class _Fold:
                 self.paths, self.number, max_iter=settings.max_iter, tol=settings.tol, report=report
             )
         )
-        scores, sums = zip(*((self._score(z), self._sums(z)) for z in self._predictions(found)), strict=True)
+        scores, sums = [], []
+        for Z in self._predictions(found):
+            scores += [self._score(z) for z in Z]
+            sums.append(self._sums(Z))
         models = _packed(found, self.rows.n_features) if settings.keep_models else {}
-        return {"scores": np.array(scores), "by_task": np.array(sums), **models}
+        return {"scores": np.array(scores), "by_task": np.concatenate(sums), **models}
 
     def _predictions(self, found: Sequence[Linear]) -> Iterator[np.ndarray]:
-        """Linear predictor of every held-out row, in the units of its target, model by model."""
+        """Linear predictors (models, held-out rows), in the units of the targets, some models at a time."""
         used = np.unique(np.concatenate([features for features, _, _ in found]))
         block = self.rows.X[:, used]
         block = block.toarray() if sparse.issparse(block) else np.asarray(block)
@@ -314,7 +317,7 @@ class _Fold:
             coefficients = np.zeros((n_tasks, len(used), len(models)))
             for i, (features, values, _) in enumerate(models):
                 coefficients[:, np.searchsorted(used, features), i] = values.T
-            yield from self._predict(block, used, coefficients, np.column_stack([one[2] for one in models]))
+            yield self._predict(block, used, coefficients, np.column_stack([one[2] for one in models]))
 
     def _predict(self, block, used, coefficients, intercepts) -> np.ndarray:
         if self.column_scale is not None:
@@ -327,11 +330,11 @@ class _Fold:
             out[:, first:last] = unit * predicted.T
         return out
 
-    def _sums(self, z: np.ndarray) -> np.ndarray:
+    def _sums(self, Z: np.ndarray) -> np.ndarray:
         y, weights = self.rows.y, self._weights()
         if self.settings.classes is None:
-            return squared_errors(y, self.settings.loss.mean(z), weights, self.observation_task, self.unit)
-        return class_sums(y, z, weights, self.observation_task, len(self.unit))
+            return squared_errors(y, self.settings.loss.mean(Z), weights, self.observation_task, self.unit)
+        return np.array([class_sums(y, z, weights, self.observation_task, len(self.unit)) for z in Z])
 
     def _score(self, z: np.ndarray) -> float:
         settings, rows, y = self.settings, self.rows, self.rows.y

@@ -19,12 +19,18 @@ _ROUNDING = 64 * np.finfo(float).eps  # a target that varies less than this, rel
 
 
 def squared_errors(
-    y: np.ndarray, z: np.ndarray, weights: np.ndarray, observation_task: np.ndarray, unit: np.ndarray
+    y: np.ndarray, Z: np.ndarray, weights: np.ndarray, observation_task: np.ndarray, unit: np.ndarray
 ):
-    """Weighted sum of each task's squared errors in its unit, (1, n_tasks)."""
+    """Weighted sum of each task's squared errors in its unit, of each row of Z: (n, 1, n_tasks).
+
+    Observations are grouped by task.
+    """
+    first = np.flatnonzero(np.diff(observation_task, prepend=-1))
+    out = np.zeros((len(Z), 1, len(unit)))
     with np.errstate(over="ignore", invalid="ignore"):  # predictions beyond all measure
-        error = (y - z) / unit[observation_task]
-        return np.bincount(observation_task, weights * error * error, minlength=len(unit))[None]
+        error = (y - Z) / unit[observation_task]
+        out[:, 0, observation_task[first]] = np.add.reduceat(weights * error * error, first, axis=1)
+    return out
 
 
 def class_sums(y: np.ndarray, z: np.ndarray, weights: np.ndarray, observation_task: np.ndarray, n_tasks: int):

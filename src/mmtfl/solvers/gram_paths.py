@@ -15,18 +15,19 @@ from mmtfl.solvers.working_set import WorkingSet
 
 _MOST_FEATURES = 1024
 _MOST_ENTRIES = 1 << 24  # of all Gram matrices of a problem
-_CONVEX, _CONCAVE = 0.1, 10.0  # largest move of a row, squared, in units of tol^2 and the objective at zero
+_CONVEX, _CONCAVE = 0.1, 30.0  # largest move of a row, squared, in units of tol^2 and the objective at zero
 _START = 1e-4  # the same on the way to a dense start
 _START_SWEEPS, _MAX_SWEEPS = 50, 200
+_FINE, _FINE_ROUNDS, _FINE_SWEEPS = 1e-23, 20, 1000  # the same for one solution that is to be exact
 _NOTHING = 1e-4  # a row this small against the largest is dropped from a dense start
 
 
 class GramSolutions(NamedTuple):
-    """Solutions along a path: coefficients (n, d, T), intercepts, objectives, and which have settled."""
+    """Solutions along a path: coefficients (n, d, T), intercepts, losses, and which have settled."""
 
     A: np.ndarray
     intercepts: np.ndarray
-    objectives: np.ndarray
+    losses: np.ndarray
     settled: np.ndarray
 
 
@@ -66,25 +67,30 @@ class GramPaths:
     ) -> GramSolutions:
         """Solve at every alpha, largest first, from `start` (d, T) or from where `solve_path` begins."""
         if penalty.is_separable and penalty.p == 2.0:
-            return self._with_objectives(
-                penalty, alphas, self._ridge(alphas), np.ones(len(alphas), dtype=bool)
-            )
+            A = self._ridge(alphas)
+            gains = [0.5 * np.sum(rows.T * (self._slopes_at(rows) + self._slopes)) for rows in A]
+            return self._with_intercepts(A, np.array(gains), np.ones(len(alphas), dtype=bool))
         convex = penalty.is_convex
         if start is None:
             start = np.zeros_like(self._curvature) if convex else self._dense_start(penalty.at(alphas[-1]))
         order = alphas if convex else alphas[::-1]
         share = (_CONVEX if convex else _CONCAVE) * tol**2
         A, gains, settled = self._descend(penalty, order, start, share, max_iter, _MAX_SWEEPS)
-        if not convex:
-            A, gains, settled = A[::-1], gains[::-1], settled[::-1]
-        found = self._with_objectives(penalty, alphas, A, settled, gains)
-        return found if convex else self._zero_where_better(found)
+        if convex:
+            return self._with_intercepts(A, gains, settled)
+        found = self._with_intercepts(A[::-1], gains[::-1], settled[::-1])
+        return self._zero_where_better(found, penalty, alphas)
+
+    def refined(self, penalty: RowPenalty, A: np.ndarray) -> np.ndarray:
+        """The solution next to A under one penalty, almost as exact as floats allow."""
+        return self._descend(penalty, [penalty.alpha], A, _FINE, _FINE_ROUNDS, _FINE_SWEEPS)[0][0]
 
     def violations(self, penalty: RowPenalty, alphas: np.ndarray, A: np.ndarray) -> np.ndarray:
         """Distance to stationarity of each solution, eq. (8), as a share of the largest slope at zero."""
+        gradients = np.matmul(self._gram, A.T) - self._slopes[:, :, None]
         found = [
-            penalty.at(alpha).row_violation(rows, -self._slopes_at(rows).T, self._curvature).max(initial=0.0)
-            for alpha, rows in zip(alphas, A, strict=True)
+            penalty.at(alpha).row_violation(rows, gradient, self._curvature).max(initial=0.0)
+            for alpha, rows, gradient in zip(alphas, A, gradients.transpose(2, 1, 0), strict=True)
         ]
         return np.array(found) / self.problem.scale
 
@@ -96,7 +102,8 @@ class GramPaths:
 
         d, n = len(start), len(alphas)
         A, gains, settled = np.empty((n, *start.shape)), np.empty(n), np.empty(n, dtype=bool)
-        numbers = np.array([penalty.at(alpha).row_numbers(d) for alpha in alphas])
+        numbers = np.repeat(penalty.at(1.0).row_numbers(d)[None], n, axis=0)
+        numbers[:, :, 0] = np.reshape(alphas, (n, -1))  # the strength is the first number of a row
         gram_path(
             penalty.row_solver(), self._gram, self._curvature, self._slopes, self._slopes_at(start),
             start.copy(), penalty.member_numbers, numbers, penalty.has_short_cut, penalty.is_convex,
@@ -127,18 +134,16 @@ class GramPaths:
             A[:, :, t] = (vectors.T @ slopes / (values + 2.0 * alphas[:, None])) @ vectors.T
         return A
 
-    def _with_objectives(self, penalty, alphas, A, settled, gains=None) -> GramSolutions:
-        if gains is None:
-            gains = np.array([0.5 * np.sum(rows.T * (self._slopes_at(rows) + self._slopes)) for rows in A])
-        values = [penalty.at(alpha).value(rows) for alpha, rows in zip(alphas, A, strict=True)]
+    def _with_intercepts(self, A: np.ndarray, gains: np.ndarray, settled: np.ndarray) -> GramSolutions:
         intercepts = self.problem.null_intercept - np.einsum("jt,ijt->it", self._means, A)
-        return GramSolutions(A, intercepts, self.problem.null_value - gains + np.array(values), settled)
+        return GramSolutions(A, intercepts, self.problem.null_value - gains, settled)
 
-    def _zero_where_better(self, found: GramSolutions) -> GramSolutions:
+    def _zero_where_better(self, found: GramSolutions, penalty: RowPenalty, alphas) -> GramSolutions:
         """Zero at every alpha from the smallest at which it is as good: it is then better at all above."""
-        as_good = np.flatnonzero(found.objectives >= self.problem.null_value)
-        if as_good.size:
-            up_to = as_good[-1] + 1
-            found.A[:up_to], found.intercepts[:up_to] = 0.0, self.problem.null_intercept
-            found.objectives[:up_to], found.settled[:up_to] = self.problem.null_value, True
+        null = self.problem.null_value
+        for i in reversed(range(len(alphas))):
+            if found.losses[i] + penalty.at(alphas[i]).value(found.A[i]) >= null:
+                found.A[: i + 1], found.intercepts[: i + 1] = 0.0, self.problem.null_intercept
+                found.losses[: i + 1], found.settled[: i + 1] = null, True
+                break
         return found

@@ -253,21 +253,20 @@ class Paths:
     def solve(
         self, penalty: RowPenalty, alphas: np.ndarray, *,
         start: Start | None = None, max_iter: int, tol: float,
-        report: Callable[[float], None] | None = None, with_violations: bool = False,
+        report: Callable[[float], None] | None = None, certified: bool = False,
     ) -> Path:  # fmt: skip
-        """The path of a member; distances to stationarity are NaN unless they are asked for, or known."""
+        """The path of a member; objectives and violations may be NaN unless it is to be `certified`."""
         if not GramPaths.serves(self.problem, penalty):
             return solve_path(
                 self.problem, penalty, alphas, start=start, max_iter=max_iter, tol=tol, report=report
             )
-        with self._lock:  # the first of several threads makes it
-            if self._gram_paths is None:
-                self._gram_paths = GramPaths(self.problem)
-        first = None if start is None else start[0]
-        found = self._gram_paths.solve(penalty, alphas, start=first, max_iter=max_iter, tol=tol)
-        violations = np.full(len(alphas), np.nan)
-        if with_violations:
-            violations = self._gram_paths.violations(penalty, alphas, found.A)
+        gram_paths, first = self._made(), None if start is None else start[0]
+        found = gram_paths.solve(penalty, alphas, start=first, max_iter=max_iter, tol=tol)
+        objectives, violations = np.full((2, len(alphas)), np.nan)
+        if certified:
+            values = [penalty.at(alpha).value(A) for alpha, A in zip(alphas, found.A, strict=True)]
+            objectives = found.losses + np.array(values)
+            violations = gram_paths.violations(penalty, alphas, found.A)
         features = [np.flatnonzero(A.any(axis=1)) for A in found.A]
         if report is not None:
             report(1.0)
@@ -276,11 +275,22 @@ class Paths:
             features=features,
             values=[A[kept] for A, kept in zip(found.A, features, strict=True)],
             intercepts=found.intercepts,
-            objectives=found.objectives,
+            objectives=objectives,
             violations=violations,
             converged=found.settled,
             n_features=self.problem.design.n_features,
         )
+
+    def refined(self, penalty: RowPenalty, A: np.ndarray) -> tuple[np.ndarray, bool]:
+        """A point of a path brought to the solution it stands for where that is cheap, and whether it was."""
+        cheap = penalty.is_convex and GramPaths.serves(self.problem, penalty)
+        return (self._made().refined(penalty, A) if cheap else A), cheap
+
+    def _made(self) -> GramPaths:
+        with self._lock:  # the first of several threads makes it
+            if self._gram_paths is None:
+                self._gram_paths = GramPaths(self.problem)
+            return self._gram_paths
 
 
 def alpha_max(problem: Problem, penalty: RowPenalty, *, max_iter: int = 1000) -> float:

@@ -23,6 +23,7 @@ _UNSETTLED = 0.1  # accuracy, as a share of the violation, while rows are still 
 _NEWTON_STEPS = 8
 _INEXACT = 0.1  # a Newton step stops its sweeps when they move this share of what the first one did
 _FIRST_SWEEPS, _PASS_SWEEPS = 50, 5  # of a rough pass of Algorithm 1: the first, and the others
+_PASS_NEWTON_STEPS = 2  # of a pass but the first, which has as many as any descent
 _ROUGHLY = 1e-3  # its accuracy, in units of the largest slope at zero
 _NOTHING = 1e-4  # a row this small against the largest is dropped on the way to a start
 _STEADY = 1e-3  # passes end when no row changes by more than this share of the largest
@@ -130,25 +131,29 @@ class RowDescent:
             self._improve(penalty, state, kept, goal)
         return Settled(state.A, state.intercept, state.value, before)
 
-    def rough_passes(self, penalty: RowPenalty, n_passes: int) -> tuple[np.ndarray, np.ndarray]:
+    def rough_passes(
+        self, penalty: RowPenalty, n_passes: int, *, follow: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
         """A and intercepts after some passes of Algorithm 1 over the gathered features, none solved exactly.
 
         Every pass is a weighted problem of S_j itself (k = inf), followed for a few sweeps. Rows that are
-        next to nothing are dropped, as Algorithm 1 would in the end.
+        next to nothing are dropped, as Algorithm 1 would in the end. A loss that is not quadratic has one
+        least-squares model a pass; with `follow` it has several.
         """
         problem, features = self.problem, self.working_set.features
         gathered, goal = penalty.of_rows(features), _ROUGHLY * problem.scale
         weights = np.full(problem.design.n_features, np.inf)
         weights[features] = gathered.start_weight()
         state = self._start(penalty.weighted(weights), None, None)
-        norms, sweeps = np.zeros(len(features)), _FIRST_SWEEPS
+        norms, sweeps, steps = np.zeros(len(features)), _FIRST_SWEEPS, _NEWTON_STEPS if follow else 1
         for _ in range(n_passes):
             entries = penalty.weighted(weights)
             state.value = problem.loss_value(state.z) + self._penalty(entries, state.A)
             rows = np.flatnonzero(np.isfinite(weights[features]))
-            self._improve(entries, state, rows, goal, max_sweeps=sweeps)
+            self._follow(entries, state, rows, goal, steps, max_sweeps=sweeps)
             A = state.A[features]
             before, norms, sweeps = norms, penalty.norms(A), _PASS_SWEEPS
+            steps = min(steps, _PASS_NEWTON_STEPS)
             largest = norms.max(initial=0.0)
             kept = norms > _NOTHING * largest
             weights = weights.copy()
@@ -216,11 +221,17 @@ class RowDescent:
         open_rows = np.any(before[features] != 0.0, axis=1) | (violations[features] > 0.0)
         rows = np.flatnonzero(open_rows)
         self._damping = max(self._damping - 1, 0)
-        for _ in range(_NEWTON_STEPS):
-            moved = self._improve(penalty, state, rows, tolerance)
+        self._follow(penalty, state, rows, tolerance, _NEWTON_STEPS)
+        return not (np.array_equal(before, state.A) and np.array_equal(intercept, state.intercept))
+
+    def _follow(
+        self, penalty: RowPenalty, state: _State, rows: np.ndarray, tolerance: float, steps: int, **limits
+    ) -> None:
+        """Minimise over `rows` on one least-squares model after the other; a quadratic loss has only one."""
+        for _ in range(steps):
+            moved = self._improve(penalty, state, rows, tolerance, **limits)
             if self.problem.loss.is_quadratic or moved <= tolerance:
                 break
-        return not (np.array_equal(before, state.A) and np.array_equal(intercept, state.intercept))
 
     def _penalty(self, penalty: RowPenalty, A: np.ndarray) -> float:
         """Penalty of A, whose rows outside the working set are zero."""

@@ -16,7 +16,7 @@ from mmtfl.objective.problem import Problem
 from mmtfl.solvers.row_descent import RowDescent, Settled
 from mmtfl.solvers.solution import Solution
 
-_FEW_PASSES = 20
+_FEW_PASSES, _FEW_NEWTON_PASSES = 20, 40  # on one least-squares model, and where a pass is a few of them
 _RISING = tuple(2.0**-i for i in (3, 2.5, 2, 1.5, 1, 0.6, 0.3, 0.1))  # shares of alpha on the way up
 _ROUGH = 1e-4  # accuracy on the way to a start
 _CONVEX_STEPS = 3  # outer steps towards the convex solution: it is only a start
@@ -79,6 +79,8 @@ def _starts(descent: RowDescent, penalty: RowPenalty, convex: Place, start) -> I
         yield None, None
         return
     yield descent.rough_passes(penalty, _FEW_PASSES)
+    if not descent.problem.loss.is_quadratic:
+        yield descent.rough_passes(penalty, _FEW_NEWTON_PASSES, follow=True)
     # rising is the dearest of the three: not where features are many, nor where there is a better guess
     if start is None and descent.working_set.size == descent.problem.design.n_features:
         yield rising_start(descent, penalty)

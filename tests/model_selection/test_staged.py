@@ -1,0 +1,187 @@
+"""A search in stages: what it tries, that it chooses as the full search does, and what it says of itself."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mmtfl import MMTFLClassifierCV, MMTFLRegressorCV, SingleTaskRegressorCV
+from mmtfl.datasets import make_tasks
+from mmtfl.model_selection.cross_validation import FoldScores, MemberPath
+from mmtfl.model_selection.staged import _coarse, _highest_between, staged_scores
+from mmtfl.objective.penalties import make_penalty
+
+MEMBERS = ((2, 2), (2, 1), (1, 1))
+
+
+@pytest.fixture(scope="module")
+def rows():
+    data = make_tasks(5, 30, 15, n_informative=4, noise=1.0, random_state=0)
+    return data.X, data.y, data.task
+
+
+def regressor(search="staged", **options):
+    return MMTFLRegressorCV(**{"pk": MEMBERS, "alphas": 60, "cv": 3, "search": search, **options})
+
+
+# -- the rule, on scores that are known --------------------------------------------------------------------
+
+
+class Curves:
+    """Scores of members given by functions of the place in a grid; remembers what was asked."""
+
+    def __init__(self, n, *curves):
+        self.alphas, self.curves, self.asked = np.geomspace(1.0, 1e-3, n), curves, []
+        members = [make_penalty(2, 2, 1.0), make_penalty(2, 1, 1.0), make_penalty(1, 2, 1.0)]
+        self.paths = [MemberPath(member, self.alphas) for member in members[: len(curves)]]
+
+    def score(self, lists, stage="", keep_models=False):
+        self.asked.append(sum(len(part.alphas) for part in lists))
+        return FoldScores([[self.on_fold(part, fold) for fold in (-0.1, 0.1)] for part in lists])
+
+    def on_fold(self, part, shift):
+        m = next(m for m, path in enumerate(self.paths) if path.member is part.member)
+        index = np.searchsorted(-self.alphas, -part.alphas)
+        n = len(index)
+        models = {"ends": np.zeros(n, dtype=int), "features": np.empty(0, dtype=int)}
+        models |= {"values": np.empty((0, 1)), "intercepts": np.zeros((n, 1)), "n_features": np.array([3])}
+        return {"scores": self.curves[m](index) + shift, "by_task": index[:, None, None], **models}
+
+    def tried(self, selection="best"):
+        paths, found = staged_scores(self.score, self.paths, selection)
+        scores = [part.mean(axis=1) for part in found.scores]
+        for path, part, curve in zip(paths, scores, self.curves, strict=True):
+            assert_allclose(part, curve(np.searchsorted(-self.alphas, -path.alphas)))
+        return [np.searchsorted(-self.alphas, -path.alphas) for path in paths]
+
+
+def test_the_peak_between_two_strengths_of_the_coarse_grid_is_found():
+    for peak in range(100):
+        curves = Curves(100, lambda i, peak=peak: -1e-4 * (i - peak) ** 2.0)
+        (index,) = curves.tried()
+        assert peak in index
+        assert len(index) < 45
+
+
+def test_a_member_that_cannot_win_is_tried_on_the_coarse_grid_only():
+    curves = Curves(100, lambda i: -1e-4 * (i - 45.0) ** 2, lambda i: -0.5 - 1e-4 * (i - 30.0) ** 2)
+    good, bad = curves.tried()
+    assert_array_equal(bad, _coarse(100))
+    assert {44, 45, 46} <= set(good)
+
+
+def test_a_member_that_may_win_between_its_strengths_is_tried_there():
+    # the second one is higher at 44, between 40 and 48, and lower on the coarse grid
+    curves = Curves(100, lambda i: -1e-4 * (i - 48.0) ** 2, lambda i: 2e-4 - 1e-4 * (i - 44.0) ** 2)
+    assert 44 in curves.tried()[1]
+
+
+def test_the_strongest_within_an_error_is_found_between_coarse_strengths_too():
+    curves = Curves(100, lambda i: -4e-4 * (i - 60.0) ** 2)
+    (index,) = curves.tried("one_se")
+    # two folds at +-0.1: the error is 0.1, which the curve is below its peak at 60 - sqrt(250) = 44.2
+    assert {44, 45} <= set(index)
+    assert 44 not in curves.tried()[0]
+
+
+def test_parabolas_stay_below_what_is_allowed_between_neighbours():
+    rng = np.random.default_rng(0)
+    fine = np.linspace(0.0, 12.0, 121)
+    for _ in range(50):
+        peak, height, bend = rng.uniform(0, 12), rng.normal(), rng.uniform(0.01, 5)
+        curve = height - bend * (fine - peak) ** 2
+        highest = _highest_between(curve[::10])
+        assert all(curve[10 * i : 10 * i + 11].max() <= highest[i] + 1e-12 for i in range(12))
+
+
+def test_scores_that_are_not_defined_do_not_stop_the_search():
+    curves = Curves(100, lambda i: np.where(i < 20, -np.inf, -1e-4 * (i - 45.0) ** 2))
+    assert 45 in curves.tried()[0]
+
+
+def test_coarse_grids_have_both_ends_and_short_ones_everything():
+    assert _coarse(100)[[0, -1]].tolist() == [0, 99] and len(_coarse(100)) == 14
+    assert_array_equal(_coarse(23), np.arange(23))
+    assert_array_equal(_coarse(1), [0])
+
+
+# -- searches ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("selection", ["best", "one_se"])
+def test_the_choice_is_that_of_the_full_search(rows, selection):
+    staged, full = (regressor(search, selection=selection).fit(*rows) for search in ("staged", "full"))
+    assert (staged.best_p_, staged.best_k_) == (full.best_p_, full.best_k_)
+    assert len(staged.cv_results_["alpha"]) < 0.7 * len(full.cv_results_["alpha"]) == 0.7 * 180
+    error = full.cv_results_["std_test_score"][full.cv_results_["rank_test_score"] == 1].item()
+    assert staged.best_score_ >= full.best_score_ - 0.1 * error
+
+
+def test_convex_scores_are_those_of_the_full_search(rows):
+    staged, full = (regressor(search, pk=(2, 2)).fit(*rows) for search in ("staged", "full"))
+    assert staged.alpha_ == full.alpha_
+    here = np.isin(full.cv_results_["alpha"], staged.cv_results_["alpha"])
+    assert here.sum() == len(staged.cv_results_["alpha"]) < 60
+    best = np.abs(full.cv_results_["mean_test_score"]).min()
+    scores = full.cv_results_["mean_test_score"][here]
+    assert_allclose(staged.cv_results_["mean_test_score"], scores, atol=1e-3 * best)
+    assert_allclose(staged.coef_, full.coef_, atol=1e-8)
+
+
+def test_the_table_has_a_row_for_each_candidate_that_was_scored_and_no_other(rows):
+    model = regressor().fit(*rows)
+    table = pd.DataFrame(model.cv_results_)
+    assert table.notna().all().all()
+    assert not table.duplicated(["p", "k", "alpha"]).any()
+    own = table[(table["p"] == model.best_p_) & (table["k"] == model.best_k_)]
+    assert_array_equal(own["alpha"], model.alphas_)
+    assert np.all(np.diff(model.alphas_) < 0)
+    assert_array_equal(model.path_.alphas, model.alphas_)
+    best = own.loc[own["mean_test_score"].idxmax()]
+    assert (best["alpha"], best["rank_test_score"]) == (model.alpha_, 1)
+    for _, member in table.groupby(["p", "k"]):
+        assert len(member) >= len(_coarse(60))
+
+
+def test_short_grids_are_searched_in_full(rows):
+    staged, full = (regressor(search, alphas=20).fit(*rows) for search in ("staged", "full"))
+    for name, column in full.cv_results_.items():
+        assert_array_equal(staged.cv_results_[name], column)
+    assert_array_equal(staged.coef_, full.coef_)
+
+
+def test_threads_leave_every_bit_as_it_is(rows):
+    one, two = (regressor(n_jobs=n).fit(*rows) for n in (1, 2))
+    for name, column in one.cv_results_.items():
+        assert_array_equal(two.cv_results_[name], column)
+    assert_array_equal(one.coef_, two.coef_)
+
+
+def test_a_checkpoint_keeps_every_stage(rows, tmp_path, monkeypatch):
+    plain = regressor().fit(*rows)
+    kept = regressor(checkpoint=tmp_path / "search.checkpoint").fit(*rows)
+
+    def refuse(*arguments, **options):
+        raise AssertionError("a path was solved again")
+
+    monkeypatch.setattr(MemberPath, "solve", refuse)
+    again = regressor(checkpoint=tmp_path / "search.checkpoint").fit(*rows)
+    for model in (kept, again):
+        assert_array_equal(model.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"])
+        assert_array_equal(model.coef_, plain.coef_)
+
+
+def test_classifiers_search_in_stages_too(rows):
+    X, y, task = rows
+    labels = np.where(y > np.median(y), "yes", "no")
+    staged, full = (
+        MMTFLClassifierCV(pk=(2, 2), alphas=48, cv=3, search=search).fit(X, labels, task)
+        for search in ("staged", "full")
+    )
+    assert staged.alpha_ == full.alpha_
+    assert len(staged.alphas_) < len(full.alphas_) == 48
+
+
+def test_tasks_with_strengths_of_their_own_are_searched_in_full(rows):
+    model = SingleTaskRegressorCV(p=1, alphas=30, cv=3, per_task=True).fit(*rows)
+    assert model.alphas_.shape == (5, 30)

@@ -1,0 +1,174 @@
+"""Paths on Gram matrices: they are the paths of the other solvers, whatever the data look like."""
+
+import math
+from dataclasses import replace
+from pathlib import Path as File
+from runpy import run_path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from mmtfl import Tasks
+from mmtfl.datasets import make_tasks
+from mmtfl.objective.design import Design
+from mmtfl.objective.losses import Logistic, Squared
+from mmtfl.objective.penalties import make_penalty, row_norms
+from mmtfl.objective.problem import Problem
+from mmtfl.solvers import solve
+from mmtfl.solvers.gram_paths import GramPaths
+from mmtfl.solvers.path import Paths, alpha_grid, solve_path
+
+INF = math.inf
+CONVEX = [(2, 2), (1, INF), (INF, 1), (2, INF), (3, 1.5)]
+CONCAVE = [(1, 1), (2, 1), (1, 2), (2, "log"), (INF, 0.5)]
+OPTIONS = {"start": None, "max_iter": 1000, "tol": 1e-4}
+
+
+def ragged(**changes):
+    data = make_tasks(4, [30, 40, 25, 50], 12, n_informative=4, noise=1.0, random_state=0)
+    X = data.X + 3.0  # columns that are not centred
+    X[data.task == 2, 5] = 1.5  # constant in one task
+    return replace(Tasks.from_rows(X, data.y + data.task, data.task), **changes)
+
+
+def shared():
+    data = make_tasks(1, 40, 12, n_informative=4, noise=1.0, random_state=1)
+    noise = np.random.default_rng(0).normal(size=(40, 3))
+    return Tasks.from_shared(data.X, data.y[:, None] * [1.0, 0.5, -1.0] + noise)
+
+
+def some_missing():
+    tasks = shared()
+    keep = np.random.default_rng(1).random(tasks.n_samples) < 0.8
+    return tasks.select(np.flatnonzero(keep))
+
+
+DATA = {
+    "ragged": ragged,
+    "weighted": lambda: ragged(weights=np.random.default_rng(3).uniform(0.2, 3.0, 145)),
+    "sparse": lambda: ragged(X=sparse.csr_array(ragged().X)),
+    "shared": shared,
+    "some missing": some_missing,
+}
+
+
+def problem_of(tasks, **options):
+    return Problem(Design(tasks, **options), Squared())
+
+
+@pytest.mark.parametrize("member", CONVEX, ids=str)
+@pytest.mark.parametrize("data", DATA)
+def test_convex_paths_are_those_of_row_descent(data, member):
+    problem, penalty = problem_of(DATA[data]()), make_penalty(*member, 1.0)
+    alphas = alpha_grid(problem, penalty, 8)
+    assert GramPaths.serves(problem, penalty)
+    found = GramPaths(problem).solve(penalty, alphas, **OPTIONS)
+    exact = solve_path(problem, penalty, alphas, tol=1e-8)
+    largest = np.abs(exact.coef(7)).max()
+    assert largest > 0.0 and found.settled.all()
+    for i in range(8):
+        assert_allclose(found.A[i], exact.coef(i).T, atol=3e-3 * largest)
+    assert_allclose(found.intercepts, exact.intercepts, atol=0.02 * largest)
+
+
+@pytest.mark.parametrize("member", CONCAVE, ids=str)
+def test_concave_paths_end_at_stationary_points_that_are_better_than_zero(member):
+    problem, penalty = problem_of(ragged()), make_penalty(*member, 1.0)
+    alphas = alpha_grid(problem, penalty, 12)
+    found = Paths(problem).solve(penalty, alphas, max_iter=1000, tol=1e-6, certified=True)
+    assert found.n_kept[-1] > 0 and found.converged.all()
+    assert found.violations.max() < 1e-3
+    assert (found.objectives <= problem.null_value).all()
+    assert np.all(np.diff(found.objectives) <= 0)  # alphas fall
+
+
+@pytest.mark.parametrize("member", [(2, 2), (2, 1), (2, INF)], ids=str)
+def test_objectives_and_violations_are_those_of_the_solutions(member):
+    problem, penalty = problem_of(ragged()), make_penalty(*member, 1.0)
+    found = Paths(problem).solve(penalty, alpha_grid(problem, penalty, 5), **OPTIONS, certified=True)
+    for i, alpha in enumerate(found.alphas):
+        A, intercept = found.coef(i).T, found.intercepts[i]
+        assert found.objectives[i] == pytest.approx(problem.value(penalty.at(alpha), A, intercept))
+        slope = problem.loss_gradient(problem.predict(A, intercept))
+        by_hand = penalty.at(alpha).row_violation(A, problem.design.correlate(slope), problem.curvature)
+        assert found.violations[i] * problem.scale == pytest.approx(by_hand.max(), abs=1e-9 * problem.scale)
+
+
+def test_without_intercepts_the_columns_are_not_centred():
+    problem, penalty = problem_of(ragged(), fit_intercept=False), make_penalty(2, 2, 1.0)
+    alphas = alpha_grid(problem, penalty, 4)
+    found = GramPaths(problem).solve(penalty, alphas, **OPTIONS)
+    assert not found.intercepts.any()
+    assert_allclose(found.A[-1], solve_path(problem, penalty, alphas, tol=1e-8).coef(3).T, atol=0.02)
+
+
+def test_a_refined_point_meets_the_optimality_conditions_of_the_group_lasso():
+    problem = problem_of(ragged())
+    penalty = make_penalty(2, 2, 0.3 * alpha_grid(problem, make_penalty(2, 2, 1.0), 1)[0])
+    A = GramPaths(problem).refined(penalty, np.zeros((12, 4)))
+    intercept = problem.design.task_means(
+        problem.design.y - problem.design.predict(A), problem.design.row_weight
+    )
+    gradient = problem.design.correlate(problem.loss_gradient(problem.predict(A, intercept)))
+    kept = A.any(axis=1)
+    assert 0 < kept.sum() < 12
+    unit = A[kept] / row_norms(A[kept], 2.0)[:, None]
+    assert_allclose(gradient[kept], -penalty.alpha * unit, atol=1e-10 * problem.scale)
+    assert np.all(row_norms(gradient[~kept], 2.0) <= penalty.alpha)
+
+
+def test_a_start_saves_nothing_but_time():
+    problem, penalty = problem_of(ragged()), make_penalty(2, 2, 1.0)
+    alphas = alpha_grid(problem, penalty, 9)
+    paths = Paths(problem)
+    whole = paths.solve(penalty, alphas, max_iter=1000, tol=1e-6)
+    start = whole.coef(3).T, whole.intercepts[3]
+    part = paths.solve(penalty, alphas[4:], start=start, max_iter=1000, tol=1e-6)
+    assert_allclose(part.coef(4), whole.coef(8), atol=1e-4)
+
+
+@pytest.mark.parametrize("member", [(2, 2), (2, 1)], ids=str)
+def test_a_start_is_taken_by_row_descent_too(member):
+    problem, penalty = problem_of(ragged()), make_penalty(*member, 1.0)
+    alphas = alpha_grid(problem, penalty, 9)
+    whole = solve_path(problem, penalty, alphas, tol=1e-7)
+    if penalty.is_convex:
+        part, same = solve_path(problem, penalty, alphas[5:], start=point(whole, 4), tol=1e-7), slice(5, 9)
+    else:
+        part, same = solve_path(problem, penalty, alphas[:5], start=point(whole, 5), tol=1e-7), slice(0, 5)
+    assert_allclose(part.objectives, whole.objectives[same], rtol=1e-6)
+    assert part.n_kept.max() > 0
+
+
+def point(path, i):
+    return path.coef(i).T, path.intercepts[i]
+
+
+def test_any_penalty_on_rows_is_served_with_all_its_numbers():
+    folder = File(__file__).parents[1] / "architecture"
+    elastic = run_path(str(folder / "elastic_rows.py"))["ElasticRows"](2, 1.0, 0.5)
+    problem = problem_of(ragged())
+    alphas = 2.0 * np.array([0.5, 0.2, 0.05])
+    found = GramPaths(problem).solve(elastic, alphas, **OPTIONS)
+    for alpha, A in zip(alphas, found.A, strict=True):
+        assert_allclose(A, solve(problem, elastic.at(alpha)).A, atol=2e-3)
+
+
+def test_what_gram_matrices_do_not_serve():
+    problem, penalty = problem_of(ragged()), make_penalty(2, 2, 1.0)
+    classes = Problem(Design(ragged().with_y(np.sign(ragged().y))), Logistic())
+    many = problem_of(Tasks.from_rows(np.ones((4, 2000)), np.arange(4.0)))
+    huge = problem_of(ragged(X=1e160 * ragged().X))
+    assert GramPaths.serves(problem, penalty)
+    assert not any(GramPaths.serves(other, penalty) for other in (classes, many, huge))
+    assert not GramPaths.serves(problem, make_penalty(2, 5, 1.0))  # no row is ever zero, and tasks meet
+
+
+def test_equal_paths_have_equal_bits():
+    problem, penalty = problem_of(ragged()), make_penalty(1, 1, 1.0)
+    alphas = alpha_grid(problem, penalty, 20)
+    one, other = (GramPaths(problem).solve(penalty, alphas, **OPTIONS) for _ in range(2))
+    assert one.A.any()
+    assert_array_equal(one.A, other.A)

@@ -73,9 +73,9 @@ class Units:
 
     def solution(self, solution: Any) -> Any:
         """A `Solution` here, from one there."""
-        A, square = self.coefficients(solution.A), self.target**2
+        A, square = self.coefficients(solution.A), self.target * self.target  # inf, and no error
         changes = {"A": A, "intercept": self.intercept(solution.intercept, A)}
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             changes["objective"] = solution.objective * square
             changes["history"] = solution.history * square
         if not math.isfinite(changes["objective"]):

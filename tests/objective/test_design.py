@@ -163,7 +163,8 @@ def test_moderated_columns_are_the_same_columns_in_powers_of_two(size, storage):
     labels = np.repeat(np.arange(T), SIZES)
     extreme = Tasks.from_rows(STORAGES[storage](X * size), y, labels)
     design = Design(extreme)
-    problem, factor = Problem(design, Squared()).moderated()
+    problem, units = Problem(design, Squared()).moderated()
+    factor = units.column
     moderate = problem.design
     assert_array_equal(np.log2(factor), np.round(np.log2(factor)))
     block = moderate.columns(np.arange(D), expand=True)
@@ -175,8 +176,8 @@ def test_moderated_columns_are_the_same_columns_in_powers_of_two(size, storage):
 def test_ordinary_columns_are_left_alone():
     tasks, _, _ = make_tasks("stacked", "C", weighted=False)
     problem = Problem(Design(tasks), Squared())
-    same, factor = problem.moderated()
-    assert same is problem and factor is None
+    same, units = problem.moderated()
+    assert same is problem and units is None
 
 
 def test_centring_gives_weighted_means_and_kills_constant_columns():

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from mmtfl.errors import install_hint, require
 from mmtfl.solvers.distributed.placed import check_room
-from mmtfl.tasks.checks import check_design, check_length, check_weights
+from mmtfl.tasks.checks import check_design, check_length, check_weights, moderate_weights
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.frames import suggest
 from mmtfl.tasks.stored import StoredTasks
@@ -193,12 +193,12 @@ def stack_observed(
     check_length("y", len(y), len(y_pred))
     weights = read_weights(weights, len(y))
     if y.ndim == 1:
-        weights = check_weights(weights, len(y))
+        weights = moderate_weights(check_weights(weights, len(y)))
         seen = weights > 0
         return y[seen], y_pred[seen], None if labels is None else labels[seen], weights[seen]
     y_pred = y_pred.reshape(y.shape)
     weights = check_weights(weights, len(y))[:, None] if np.ndim(weights) == 1 else np.asarray(weights)
-    weights = np.broadcast_to(weights, y.shape)
+    weights = np.broadcast_to(moderate_weights(weights), y.shape)
     rows, columns = np.nonzero((y == y) & (weights > 0))
     return y[rows, columns], y_pred[rows, columns], columns, weights[rows, columns]
 

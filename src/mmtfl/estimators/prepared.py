@@ -11,7 +11,7 @@ import numpy as np
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.problem import Problem
-from mmtfl.tasks.checks import class_counts
+from mmtfl.tasks.checks import class_counts, with_weight
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import column_spread, could_use, target_spread
 from mmtfl.tasks.wording import count, show
@@ -244,7 +244,8 @@ def leave_out_one_class(tasks: Tasks, classes: np.ndarray) -> tuple[Tasks, BaseR
     """
     weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
     observation_task, positive = tasks.observation_task, tasks.y > 0
-    counts = class_counts(positive[weights > 0], observation_task[weights > 0], tasks.n_tasks)
+    counting = with_weight(positive, observation_task, tasks.labels, tasks.weights)
+    counts = class_counts(positive[counting], observation_task[counting], tasks.n_tasks)
     left_out = (counts > 0).sum(axis=1) < 2
     if not left_out.any():
         return tasks, None
@@ -259,7 +260,7 @@ def leave_out_one_class(tasks: Tasks, classes: np.ndarray) -> tuple[Tasks, BaseR
     prior = both.sum(axis=1) / both.sum()
     negative, of_second = both[:, left_out] + prior[:, None]
     found = BaseRates(tasks.labels, left_out, np.log(of_second / negative), tasks.sizes[left_out])
-    _tell(found, classes[(both[1] > 0)[left_out].astype(np.intp)])
+    _tell(found, classes[(both[1] > both[0])[left_out].astype(np.intp)])
     return tasks.select(~left_out[observation_task]), found
 
 

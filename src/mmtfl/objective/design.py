@@ -5,6 +5,7 @@ Storage is hidden behind two questions: `correlate` (X_t.T @ v for all tasks: on
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -13,9 +14,13 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg.blas import dgemm
 
+from mmtfl.objective.units import Units
 from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.levels import column_levels, target_levels, without_levels
 
 _CHUNK = 1 << 21  # elements converted at once when X is not float64
+_LEAST_TASK, _LEAST_ROW = 1e-60, 1e-40  # weights: of a task, and of a row against the largest of its task
+_SIZE = 1e20  # targets within this size and its inverse keep their units
 CONSTANT = 1e-20  # a column whose centred square sum is below this share of its raw one is constant
 
 
@@ -45,8 +50,20 @@ class Design:
         weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
         self.mean_size = float(weights.sum()) / self.n_tasks if mean_size is None else mean_size
         self.row_weight = weights / self.mean_size
+        if self.row_weight.min() < _LEAST_TASK:
+            self.row_weight = self._raised(weights)
         scale = np.ones(self.n_features) if column_scale is None else np.asarray(column_scale, dtype=float)
         self.inverse_scale = 1.0 / scale
+
+    def _raised(self, weights: np.ndarray) -> np.ndarray:
+        """Row weights without any that could vanish: tasks, and rows within them, that all but weigh nothing.
+
+        What they add to the objective is below its rounding before and after.
+        """
+        largest = np.maximum.reduceat(weights, self.offsets[:-1])
+        within = np.maximum(weights / self.spread(largest), _LEAST_ROW)
+        total = np.maximum(largest / self.mean_size, _LEAST_TASK)
+        return within * self.spread(total)
 
     def can_gather(self, n_columns: int) -> bool:
         """Whether that many columns may be gathered here: with X in memory, always."""
@@ -156,10 +173,37 @@ class Design:
 
     def rescaled(self, factor: np.ndarray) -> "Design":
         """The same rows, with columns divided by the factors."""
+        return self._of(self.tasks, factor / self.inverse_scale)
+
+    def _of(self, tasks: Tasks, column_scale: np.ndarray) -> "Design":
         return Design(
-            self.tasks, column_scale=factor / self.inverse_scale, fit_intercept=self.fit_intercept,
-            mean_size=self.mean_size,
-        )  # fmt: skip
+            tasks, column_scale=column_scale, fit_intercept=self.fit_intercept, mean_size=self.mean_size
+        )
+
+    def levelled(self, *, scale_targets: bool) -> "tuple[Design, Units | None]":
+        """The same rows without far levels of columns; and of targets, in units of moderate size, if asked.
+
+        Also the units, or None where this design is the answer.
+        """
+        tasks, columns, targets, unit = self.tasks, None, None, 1.0
+        if self.fit_intercept:
+            columns = column_levels(tasks)
+            targets = target_levels(tasks, self.row_weight) if scale_targets else None
+            tasks = without_levels(tasks, columns, targets)
+        if scale_targets:
+            unit = target_unit(float(np.abs(tasks.y).max(initial=0.0)))
+        if columns is None and targets is None and unit == 1.0:
+            return self, None
+        tasks = tasks if unit == 1.0 else replace(tasks, y=tasks.y / unit)
+        if columns is not None:
+            columns = columns.T * self.inverse_scale[:, None]
+        units = Units(np.ones(self.n_features), unit, columns, targets)
+        return self._of(tasks, 1.0 / self.inverse_scale), units
+
+
+def target_unit(largest: float) -> float:
+    """The unit of targets up to this size: 1, or a power of four where squares could leave the floats."""
+    return 1.0 if largest == 0.0 or 1.0 / _SIZE < largest < _SIZE else 4.0 ** round(np.log2(largest) / 2.0)
 
 
 def _transpose_times(X, v) -> np.ndarray:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, xlogy
 
+_LEAST_SHARE = 1e-40  # of a class, in log odds
+
 
 class Loss(ABC):
     """What is asked of a loss; `weight` has one entry per row and holds the 1/n of eq. (1).
@@ -128,8 +130,12 @@ class Logistic(Loss):
 
     def null_intercept(self, y, weight):
         """The log odds."""
-        positive = float(weight[y > 0].sum())
-        return float(np.log(positive) - np.log(float(weight.sum()) - positive))
+        total, positive = float(weight.sum()), float(weight[y > 0].sum())
+        negative = total - positive
+        if negative < 1e-6 * total:  # the difference is mostly rounding
+            negative = float(weight[y <= 0].sum())
+        least = _LEAST_SHARE * total
+        return float(np.log(max(positive, least)) - np.log(max(negative, least)))
 
     def mean(self, z):
         """Probability of the second class."""

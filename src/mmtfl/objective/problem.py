@@ -1,5 +1,6 @@
 """The smooth part of the objective (2): data and a loss. The penalty is an argument wherever it matters."""
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ import numpy as np
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import RowPenalty
+from mmtfl.objective.units import Units
 
 if TYPE_CHECKING:
     from mmtfl.objective.norms import TwoNorms
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 DAMPING = (0.0, 0.25, 0.5, 0.75, 1.0)  # of Newton models: from the second derivative (0) to a majorant (1)
 EXACT = 1e-26  # share of the loss, about the square of the rounding of floats
 _LEAST_WEIGHT = 1e-6  # smallest Newton weight of a row, as a share of the bound on it
-_MODERATE = 1e90  # where the slopes at A = 0 are beyond this, squares of the columns may leave the floats
+_MODERATE = 1e30  # where the slopes at A = 0 are beyond this, squares of the columns may leave the floats
 
 
 class Problem:
@@ -135,22 +137,23 @@ class Problem:
         hessian = np.maximum(self.loss.hessian(*at), least)
         return hessian ** (1.0 - share) * self.loss.majorant(*at) ** share if share else hessian
 
-    def moderated(self) -> "tuple[Problem, np.ndarray | None]":
-        """This problem, or the same in columns of moderate size if squares of these could leave the floats.
+    def moderated(self, *, one_unit: bool = False) -> "tuple[Problem, Units | None]":
+        """This problem, or the same in calm units: without far levels, and with moderate columns and targets.
 
-        Also the factors f with (columns here) = f * (columns there), or None.
+        Also the units, or None where this problem is the answer. With `one_unit` all columns share theirs.
         """
-        if self.steepest == 0.0 or 1.0 / _MODERATE < self.steepest < _MODERATE:
-            return self, None
-        largest = self.design.column_maxima()
-        # dividing by powers of two is exact
-        factor = np.exp2(np.round(np.log2(np.where(largest > 0.0, largest, 1.0))))
-        return type(self)(self.design.rescaled(factor), self.loss), factor
+        calm, units = self._levelled
+        if calm.steepest == 0.0 or 1.0 / _MODERATE < calm.steepest < _MODERATE:
+            return calm, units
+        largest = calm.design.column_maxima()
+        largest = np.where(largest > 0.0, largest, 1.0)
+        if one_unit:
+            largest[:] = largest.max()
+        factor = 4.0 ** np.round(np.log2(largest) / 2.0)
+        units = Units(np.ones_like(factor)) if units is None else units
+        return type(self)(calm.design.rescaled(factor), self.loss), replace(units, column=factor)
 
-    def check_range(self) -> None:
-        """Refuse columns whose squares would leave the range of floats."""
-        if self.moderated()[1] is not None:
-            raise ValueError(
-                "X or y has values so large or small that their squares leave the range of floats: measure "
-                "them in other units, or use standardize=True (and scale_targets=True)."
-            )
+    @cached_property
+    def _levelled(self) -> "tuple[Problem, Units | None]":
+        design, units = self.design.levelled(scale_targets=self.loss.is_quadratic)
+        return (self, None) if units is None else (type(self)(design, self.loss), units)

@@ -13,6 +13,7 @@ import numpy as np
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.objective.penalties import RowPower
 from mmtfl.objective.problem import Problem
+from mmtfl.objective.units import Units
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
 
@@ -39,24 +40,35 @@ class CappedRows:
         """The penalty of A."""
         return self.alpha * float(np.minimum(np.abs(A).sum(axis=1), self.cap).sum())
 
+    def in_units(self, units: Units) -> "CappedRows":
+        """The same penalty in other units; all columns have one."""
+        row = units.target / float(units.column[0])  # of A here, in units of A there
+        return CappedRows(self.alpha / units.target * (row / units.target), self.cap / row)
+
     def past_cap(self, A: np.ndarray) -> np.ndarray:
         """Rows on which the penalty is flat."""
         return np.abs(A).sum(axis=1) >= self.cap
 
 
 class CappedDescent:
-    """Solve stages on one problem; keeps what it has gathered for the next call."""
+    """Solve stages on one problem, in calm units; keeps what it has gathered for the next call."""
 
     def __init__(self, problem: Problem):
-        problem.check_range()
-        self.problem = problem
-        self._rows = RowDescent(problem)
+        self.problem, self.units = problem.moderated(one_unit=True)
+        self._rows = RowDescent(self.problem)
 
-    def solve(self, penalty: CappedRows, start=None, *, max_iter: int, tol: float) -> Solution:
+    def solve(self, penalty: CappedRows, start=None, **limits) -> Solution:
         """Stages from the rows of `start` past the cap, or from the lasso, until no row changes side.
 
         The history is the objective after each stage, `n_iter` the passes over the data of all stages.
         """
+        units = self.units
+        if units is None:
+            return self._stages(penalty, start, **limits)
+        start = None if start is None else units.start(start)
+        return units.solution(self._stages(penalty.in_units(units), start, **limits))
+
+    def _stages(self, penalty: CappedRows, start, *, max_iter: int, tol: float) -> Solution:
         design = self.problem.design
         A = np.zeros((design.n_features, design.n_tasks)) if start is None else np.asarray(start, dtype=float)
         history: list[float] = []
@@ -90,12 +102,15 @@ class CappedGrid:
 
     def largest(self) -> tuple[float, float]:
         """The smallest strength that makes A zero, and a cap that no row reaches."""
-        problem = self._descent.problem
+        problem, units = self._descent.problem, self._descent.units
         gradient, curvature = np.abs(problem.null_gradient), problem.curvature
         if not gradient.any():
             return 1.0, 1.0
         alone = np.divide(gradient, curvature, out=np.zeros_like(gradient), where=curvature > 0.0)
-        return float(gradient.max()), float(alone.sum(axis=1).max())
+        alpha, cap = float(gradient.max()), float(alone.sum(axis=1).max())
+        if units is None:
+            return alpha, cap
+        return alpha * units.target * float(units.column[0]), cap * units.target / float(units.column[0])
 
     def solve(
         self, first: float, second: float, starts: list[Solution], *, max_iter: int, tol: float

@@ -8,6 +8,7 @@ MEMORY = 5  # sweeps behind one extrapolation
 _RIDGE = 1e-12
 _FARTHEST = 1e7
 _LONGEST_LEAP = 16.0
+_SQUARABLE = 1e70  # steps and places up to this size can be squared, weighted and summed
 _LARGEST_LOG = 500.0  # whose exponential is still a float
 
 
@@ -66,8 +67,11 @@ class Track:
 
     def extrapolate(self) -> None:
         """Move A and state to where the last sweeps lead, if the model is lower there."""
+        steps = np.diff(self.iterates, axis=0)
+        if not 1.0 / _SQUARABLE < float(np.abs(steps).max(initial=0.0)) < _SQUARABLE:
+            return
         value = self._value(self.iterates[-1], self.state)
-        weights = mixing_weights(np.diff(self.iterates, axis=0))
+        weights = mixing_weights(steps)
         if weights is not None and self._move_if_lower(
             weights @ self.iterates[1:], weights @ self.states[1:], value
         ):
@@ -83,6 +87,8 @@ class Track:
             value, reach = lower, 10.0 * reach
 
     def _move_if_lower(self, place: np.ndarray, state: np.ndarray, value: float) -> float | None:
+        if not max(np.abs(place).max(initial=0.0), np.abs(state).max(initial=0.0)) < _SQUARABLE:
+            return None
         there = self._value(place, state)
         if not there < value:
             return None

@@ -53,6 +53,7 @@ class PartSolver(ABC):
     """
 
     curvature = 0.0  # of the last step; 0 before the first
+    steps_left = 0  # that all models together may still take
 
     def __init__(self, problem: Problem):
         self.problem = problem
@@ -78,6 +79,17 @@ class PartSolver(ABC):
             for X, (_, rows) in zip(self._designs, design.segments(), strict=True)
         ]
         return True
+
+    def _accelerate(
+        self, x: np.ndarray, n_parts: int, forward, residual_at, gradient_at, prox, tolerance: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Steps of `accelerate` from x, as many as are left: where they end, and the image of the change."""
+        x, image, self.curvature, n_steps = accelerate(
+            x, self._first_curvature(n_parts), forward, residual_at, gradient_at, prox,
+            tolerance=tolerance, relative=self._relative, most_steps=min(_MOST_STEPS, self.steps_left),
+        )  # fmt: skip
+        self.steps_left -= n_steps
+        return x, image
 
     def _first_curvature(self, n_parts: int) -> float:
         """A guess of the curvature that the steps begin with; parts that move together count each."""
@@ -110,10 +122,9 @@ class BothParts(PartSolver):
         def prox(x: np.ndarray, step: float) -> np.ndarray:
             return np.stack([norms.shared.prox(x[0], step), norms.specific.prox(x[1], step)])
 
-        x, image, self.curvature = accelerate(
-            state.parts, self._first_curvature(2), forward, lambda image: target - image, gradient, prox,
-            tolerance=tolerance, relative=self._relative,
-        )  # fmt: skip
+        x, image = self._accelerate(
+            state.parts, 2, forward, lambda image: target - image, gradient, prox, tolerance
+        )
         return Move(x, image / root)
 
 
@@ -170,16 +181,20 @@ class EliminatedColumns(PartSolver):
             target.append(e)
             eigenvalues.append(values)
         model = _SharedPart(alpha, columns, target, eigenvalues, row_norms(Q.T, 2.0))
-        goal, image, self.curvature = accelerate(
-            P[self._features], self._first_curvature(1), model.forward, model.residual, model.gradient,
-            norms.shared.prox, tolerance=tolerance, relative=self._relative,
-        )  # fmt: skip
+        goal, image = self._accelerate(
+            P[self._features], 1, model.forward, model.residual, model.gradient, norms.shared.prox, tolerance
+        )
         P[self._features], Q[:], new = goal, 0.0, without_q.copy()
-        changes = model.split(model.residual(image) - model.target)
-        for (t, rows), change in zip(segments, changes, strict=True):
+        kept = model.residual(image)
+        for (t, rows), e, change in zip(
+            segments, model.split(model.target - image), model.split(kept - model.target), strict=True
+        ):
             new[rows] += self._bases[t][1] @ change if t in self._open else change
-            if model.lengths[t] > 0.0:
-                Q[:, t] = model.lengths[t] / alpha * operators[t].adjoint(new[rows])
+            length = model.lengths[t]
+            if length > 0.0:
+                # q = rho / alpha X' (what is left of e), without the small difference that is left
+                values, vectors = self._bases[t]
+                Q[:, t] = operators[t].adjoint(vectors @ (e * (length / (alpha + values * length))))
         return Move(np.stack([P, Q]), (residual - new) / root)
 
 
@@ -227,17 +242,18 @@ def accelerate(
     *,
     tolerance: float,
     relative: float,
-) -> tuple[np.ndarray, np.ndarray, float]:
+    most_steps: int,
+) -> tuple[np.ndarray, np.ndarray, float, int]:
     """Minimise from x by accelerated proximal steps, with backtracking and adaptive restarts.
 
     `forward` gives the image of a change of x, which is linear; `residual_at` the residual at an image,
     `gradient_at` the gradient in x at a residual, `prox` the prox of the norms. The steps end when one moves
-    no slope by more than tolerance, or by that share of the first move. Returns x, its image, and the
-    curvature of the last step.
+    no slope by more than tolerance, or by that share of the first move. Returns x, its image, the curvature
+    of the last step, and the number of steps.
     """
     image = forward(np.zeros_like(x))
-    old, old_image, momentum = x, image, 1.0
-    for n_steps in range(_MOST_STEPS):
+    old, old_image, momentum, n_steps = x, image, 1.0, 0
+    for n_steps in range(most_steps):
         faster = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
         ahead = (momentum - 1.0) / faster
         y, y_image = x + ahead * (x - old), image + ahead * (image - old_image)
@@ -260,7 +276,7 @@ def accelerate(
             break
         # adaptive restart: the last step went against the momentum
         momentum = 1.0 if np.vdot(-change, x - old) > 0.0 else faster
-    return x, image, curvature
+    return x, image, curvature, n_steps + 1
 
 
 # -- one task's whole design as a linear map, centred and weighted without a copy, and its eigenvectors ------

@@ -15,7 +15,7 @@ from mmtfl.solvers.algorithm1 import run_algorithm1
 from mmtfl.solvers.gram_paths import GramPaths
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
-from mmtfl.solvers.starts import best_of_starts, dense_start
+from mmtfl.solvers.starts import best_of_starts, dense_start, is_zero_best
 
 Start = tuple[np.ndarray, np.ndarray]  # A (n_features, n_tasks) and intercepts
 
@@ -130,30 +130,26 @@ class Path:
 
 
 class Member:
-    """One member of the family on a problem in columns of moderate size, to be solved at many alphas."""
+    """One member of the family on a problem in calm units, to be solved at many alphas."""
 
     def __init__(self, problem: Problem, penalty: RowPenalty):
-        self.problem, self._factor = problem.moderated()
+        self.problem, self._units = problem.moderated()
         self._penalty = penalty
 
     def at(self, alpha: float) -> RowPenalty:
-        """The penalty at one alpha, in the units of the moderated columns."""
+        """The penalty at one alpha, in the units of the calm problem."""
         penalty = self._penalty.at(float(alpha))
-        if self._factor is None:
-            return penalty
-        with np.errstate(over="ignore", under="ignore", divide="ignore"):
-            return penalty.rescaled(1.0 / self._factor)
+        return penalty if self._units is None else self._units.penalty(penalty)
 
     def place(self, start: Start) -> Start:
-        """A start in the units of the moderated columns."""
-        A, intercept = start
-        return (A if self._factor is None else A * self._factor[:, None]), intercept
+        """A start in the units of the calm problem."""
+        return start if self._units is None else self._units.place(*start)
 
     def kept_rows(self, solution: Solution) -> tuple[np.ndarray, Solution]:
         """The features kept, and the solution with their rows alone, in the units of the given problem."""
+        solution = solution if self._units is None else self._units.solution(solution)
         kept = np.flatnonzero(np.any(solution.A != 0.0, axis=1))
-        A = solution.A[kept]
-        return kept, replace(solution, A=A if self._factor is None else A / self._factor[kept, None])
+        return kept, replace(solution, A=solution.A[kept])
 
 
 def solve_path(
@@ -364,12 +360,15 @@ def _zero_is_left_below(member: Member) -> float:
 
 
 def _bisect_for_zero(member: Member, low: float, max_iter: int) -> float:
-    def is_zero(alpha: float) -> bool:
-        return not best_of_starts(member.problem, member.at(alpha), max_iter=max_iter, tol=1e-5).A.any()
+    first = low
 
-    high = low
+    def is_zero(alpha: float) -> bool:
+        return is_zero_best(member.problem, member.at(alpha), max_iter=max_iter, tol=1e-5)
+
+    high, growth = low, 1.25
     while high < 1e300 and not is_zero(high):
-        low, high = high, 1.25 * high
+        low, high = high, growth * high
+        growth = growth if high < 10.0 * first else min(growth**2, 1e9)  # far from where zero is left: leap
     while high > (1.0 + _ALPHA_MAX_ACCURACY) * low:
         middle = math.sqrt(low) * math.sqrt(high)
         low, high = (low, middle) if is_zero(middle) else (middle, high)

@@ -5,6 +5,7 @@ which columns to gather next. Between passes only the gathered columns are touch
 least-squares model; other losses make a new one at every Newton step.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -235,7 +236,9 @@ class RowDescent:
     def _penalty(self, penalty: RowPenalty, A: np.ndarray) -> float:
         """Penalty of A, whose rows outside the working set are zero."""
         features = self.working_set.features
-        return penalty.of_rows(features).value(A[features])
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = penalty.of_rows(features).value(A[features])
+        return math.inf if math.isnan(value) else value  # 0 * inf: a row too small for its weight
 
     def _improve(
         self, penalty: RowPenalty, state: _State, rows: np.ndarray, tolerance: float, **limits

@@ -88,18 +88,18 @@ def solve(
     if known is not None:
         return known
     with one_blas_thread():
-        problem, factor = problem.moderated()
-        if factor is not None:
-            penalty = penalty.rescaled(1.0 / factor)
-            start = None if start is None else start * factor[:, None]
+        problem, units = problem.moderated()
+        if units is not None:
+            penalty = units.penalty(penalty)
+            start = None if start is None else units.start(start)
         solution = _dispatch(
             problem, penalty, solver, engine or Threads(n_jobs), start=start, max_iter=max_iter, tol=tol,
             passes={"report": report, "book": book},
         )  # fmt: skip
         if polish and solution.converged:
             solution = _polished(problem, penalty, solution, polish)
-        if factor is not None:
-            solution = replace(solution, A=solution.A / factor[:, None])
+        if units is not None:
+            solution = units.solution(solution)
     if book is not None:
         book.keep_solution(solution)
     return solution

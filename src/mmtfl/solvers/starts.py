@@ -13,13 +13,14 @@ import numpy as np
 
 from mmtfl.objective.penalties import RowPenalty, RowPower
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers.row_descent import RowDescent
+from mmtfl.solvers.row_descent import RowDescent, Settled
 from mmtfl.solvers.solution import Solution
 
 _FEW_PASSES, _FEW_NEWTON_PASSES = 20, 40  # on one least-squares model, and where a pass is a few of them
 _RISING = tuple(2.0**-i for i in (3, 2.5, 2, 1.5, 1, 0.6, 0.3, 0.1))  # shares of alpha on the way up
 _ROUGH = 1e-4  # accuracy on the way to a start
 _CONVEX_STEPS = 3  # outer steps towards the convex solution: it is only a start
+_ROUNDING = 1e-12  # an objective that is lower by this share is lower
 _FEWEST = 64  # features that are tried at least
 _MOST = 0.5  # share of the features above which leaving the others out saves nothing
 
@@ -34,7 +35,28 @@ def best_of_starts(
     The starts are compared on the features that the convex problem meets on its way, which are few where
     features are many; the last descent looks at all of them.
     """
-    descent, n_features = RowDescent(problem), problem.design.n_features
+    descent = RowDescent(problem)
+    best = min(_settled(descent, penalty, start), key=lambda at: at.objective)
+    solution = descent.solve(penalty, best.A, best.intercept, max_iter=max_iter, tol=tol)
+    history = np.concatenate([[best.objective_before], solution.history])
+    return replace(solution, history=history, n_iter=len(history))
+
+
+def is_zero_best(problem: Problem, penalty: RowPenalty, *, max_iter: int, tol: float) -> bool:
+    """Whether `best_of_starts` gives A = 0; one start that ends below the objective of zero denies it."""
+    descent, found = RowDescent(problem), []
+    for at in _settled(descent, penalty, None):
+        if at.A.any() and at.objective < (1.0 - _ROUNDING) * problem.null_value:
+            return False
+        found.append(at)
+    best = min(found, key=lambda at: at.objective)
+    return not descent.solve(penalty, best.A, best.intercept, max_iter=max_iter, tol=tol).A.any()
+
+
+def _settled(descent: RowDescent, penalty: RowPenalty, start) -> Iterator[Settled]:
+    """Where descents over the promising features end, one after the other."""
+    problem = descent.problem
+    n_features = problem.design.n_features
     convex = convex_start(descent, penalty)
     promising, n_gathered = np.arange(n_features), descent.working_set.size
     if n_features > _FEWEST and n_gathered <= _MOST * n_features:
@@ -44,11 +66,8 @@ def best_of_starts(
         if start is not None:
             promising = np.union1d(promising, np.flatnonzero(np.any(start != 0.0, axis=1)))
     descent.working_set.add(promising)
-    places = _starts(descent, penalty, convex, start)
-    best = min((descent.settle(penalty, *place, tol=_ROUGH) for place in places), key=lambda at: at.objective)
-    solution = descent.solve(penalty, best.A, best.intercept, max_iter=max_iter, tol=tol)
-    history = np.concatenate([[best.objective_before], solution.history])
-    return replace(solution, history=history, n_iter=len(history))
+    for place in _starts(descent, penalty, convex, start):
+        yield descent.settle(penalty, *place, tol=_ROUGH)
 
 
 def _starts(descent: RowDescent, penalty: RowPenalty, convex: Place, start) -> Iterator[Place]:

@@ -6,6 +6,7 @@ row norm of P with the entries of Q is one row penalty, which row descent serves
 """
 
 from dataclasses import replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy import sparse
@@ -19,6 +20,8 @@ from mmtfl.solvers.solution import AdditiveSolution
 
 _LARGEST_BASIS = 800  # eigenvectors of a larger task would cost more than they save
 _ROUNDING = 1e-14  # an objective that rises by less has not risen
+_STEPS_PER_PASS = 20  # steps inside the models that a pass may take in the mean
+_ROUNDED = 1e-9  # share of the predictor by which two ways to compute it may differ
 _ALPHA_RESOLVED = 1e-10
 
 
@@ -61,6 +64,7 @@ class PassDescent:
         # a penalty below the rounding of the gradient cannot be told from none by a dual point
         certifiable = min(norms.shared.alpha, norms.specific.alpha) > _ALPHA_RESOLVED * scale
         state = self._start(norms, start)
+        self.parts.steps_left = _STEPS_PER_PASS * max_iter
         history: list[float] = []
         violation, gap, converged = np.inf, None, False
         for _ in range(max_iter):
@@ -73,7 +77,7 @@ class PassDescent:
             converged = close and (gap is None or gap <= tol * problem.null_value)
             # a start may bring entries that are all but zero: they must meet a sweep, which drops them
             unswept = len(history) == 1 and moved
-            if (converged and not unswept) or len(history) == max_iter:
+            if (converged and not unswept) or len(history) == max_iter or self.parts.steps_left <= 0:
                 break
             n_new = self.parts.grow(norms, state, gradient, 0.0 if close else tol * scale)
             # what is gathered need not be exact while more is still to come in
@@ -109,12 +113,25 @@ class PassDescent:
             return False
         for step in (1.0, 0.5, 0.25):
             parts = move.parts if step == 1.0 else state.parts + step * (move.parts - state.parts)
-            z = with_best_intercepts(problem, state.z + step * move.change_z)
+            z = with_best_intercepts(problem, self._predictor(parts, state.z + step * move.change_z))
             value = problem.loss_value(z) + norms.value(*parts)
             if value <= state.value + _ROUNDING * abs(state.value):
                 state.parts, state.z, state.value = parts, z, value
                 return True
         return False
+
+    def _predictor(self, parts: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """The predictor of the parts, given what a model says it is up to intercepts.
+
+        At small strengths the model's residual is a small difference of large numbers, so that it may be the
+        predictor of other parts than these.
+        """
+        design = self.problem.design
+        exact = design.predict(parts[0] + parts[1])
+        apart = exact - z
+        if design.fit_intercept:
+            apart = apart - design.spread(design.task_means(apart, design.row_weight))
+        return exact if np.abs(apart).max() > _ROUNDED * (np.abs(z).max() + np.abs(exact).max()) else z
 
     def _solution(
         self, norms: TwoNorms, state: State, history, violation, gap, converged
@@ -188,26 +205,39 @@ class AdditiveGrid:
     """
 
     def __init__(self, problem: Problem, norms: TwoNorms):
-        problem.check_range()
-        self._problem, self._norms = problem, norms
-        self._descent = additive_descent(problem, norms)
+        self._problem, self._units = problem.moderated(one_unit=True)
+        self._norms = norms
+        self._descent = additive_descent(self._problem, norms)
+        # what was found, in calm units
+        self._calm: WeakKeyDictionary[AdditiveSolution, AdditiveSolution] = WeakKeyDictionary()
 
     def largest(self) -> tuple[float, float]:
         """The smallest strengths that together make A zero."""
-        return self._norms.critical_strengths(self._problem)
+        unit = 1.0 if self._units is None else self._units.target * float(self._units.column[0])
+        first, second = self._norms.critical_strengths(self._problem)
+        return (first * unit, second * unit) if self._problem.steepest else (1.0, 1.0)
 
     def solve(
         self, first: float, second: float, starts: list[AdditiveSolution], *, max_iter: int, tol: float
     ) -> AdditiveSolution:
-        """The solution at two strengths, from the best of its neighbours'."""
+        """The solution at two strengths, from the best of its neighbours', which this grid has found."""
         norms = self._norms.at(first, second)
+        if self._units is None:
+            return self._solve(norms, starts, max_iter=max_iter, tol=tol)
+        calm = [self._calm[start] for start in starts]
+        found = self._solve(self._units.norms(norms), calm, max_iter=max_iter, tol=tol)
+        solution = self._units.solution(found)
+        self._calm[solution] = found
+        return solution
+
+    def _solve(self, norms: TwoNorms, starts: list[AdditiveSolution], **limits) -> AdditiveSolution:
         if not starts:
-            return self._descent.solve(norms, max_iter=max_iter, tol=tol)
+            return self._descent.solve(norms, **limits)
         best = min(starts, key=lambda start: _value_of(start, norms))
-        certified = self._certified(norms, best, tol)
+        certified = self._certified(norms, best, limits["tol"])
         if certified is not None:
             return certified
-        return self._descent.solve(norms, (best.shared, best.specific), max_iter=max_iter, tol=tol)
+        return self._descent.solve(norms, (best.shared, best.specific), **limits)
 
     def _certified(self, norms: TwoNorms, solution: AdditiveSolution, tol: float) -> AdditiveSolution | None:
         """A neighbour's solution at these strengths, if the duality gap allows; costs one pass."""
@@ -254,5 +284,10 @@ def solve_additive(
            [2.8, 0. ]]))
     """
     with one_blas_thread():
-        problem.check_range()
-        return additive_descent(problem, norms).solve(norms, start, max_iter=max_iter, tol=tol)
+        problem, units = problem.moderated(one_unit=True)
+        if units is None:
+            return additive_descent(problem, norms).solve(norms, start, max_iter=max_iter, tol=tol)
+        norms = units.norms(norms)
+        start = None if start is None else np.array([units.start(part) for part in start])
+        found = additive_descent(problem, norms).solve(norms, start, max_iter=max_iter, tol=tol)
+        return units.solution(found)

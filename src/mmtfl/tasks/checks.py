@@ -15,6 +15,9 @@ from scipy import sparse
 from mmtfl.tasks.frames import FLOATS, as_float, frame_design, is_missing, open_frame
 from mmtfl.tasks.wording import count, not_finite_kind, show
 
+_LARGEST_WEIGHT = 1e100  # weights within this size and its inverse are taken as they are
+_NEXT_TO_NOTHING = 1e-12  # share of a task's weight at which a class counts as absent
+
 # -- the design and its columns --------------------------------------------------------------------------
 
 
@@ -187,6 +190,24 @@ def check_weights(w: Any, n_rows: int, *, name: str = "sample_weight", of: str =
     return w
 
 
+def moderate_weights(w: np.ndarray) -> np.ndarray:
+    """Weights in units of the largest, and none vanishing, where their products could leave the floats.
+
+    Only their ratios matter to a fit, and the smallest of these are far below its rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.tasks.checks import moderate_weights
+    >>> moderate_weights(np.array([0.0, 1e-300, 1e300])).tolist()
+    [0.0, 1e-100, 1.0]
+    """
+    largest, least = float(w.max(initial=0.0)), float(w.min(where=w > 0.0, initial=np.inf))
+    if largest < _LARGEST_WEIGHT and least > 1.0 / _LARGEST_WEIGHT:
+        return w
+    return np.where(w > 0.0, np.maximum(w / largest, 1.0 / _LARGEST_WEIGHT), 0.0)
+
+
 def check_task_weights(weights: np.ndarray, *, observation_task: np.ndarray, labels: np.ndarray) -> None:
     """Check that every task has a positive total weight.
 
@@ -316,8 +337,8 @@ def check_two_classes(
     ValueError: Task 'b' has only one class, 'no' (1 row): a classifier needs rows of both classes ...
     """
     y = np.asarray(y)
-    if weights is not None:
-        y, observation_task = y[weights > 0], observation_task[weights > 0]
+    counting = with_weight(y, observation_task, labels, weights)
+    y, observation_task = y[counting], observation_task[counting]
     classes = np.unique(y)
     table = class_counts(y, observation_task, len(labels))
     single = (table > 0).sum(axis=1) < 2
@@ -331,6 +352,27 @@ def check_two_classes(
             "Add rows of the other class, leave the task out, or have it predicted by its base rate with "
             "on_degenerate_task='base_rate'."
         )
+
+
+def with_weight(
+    y: np.ndarray, observation_task: np.ndarray, labels: np.ndarray, weights: np.ndarray | None
+) -> np.ndarray:
+    """Which rows count: those of a class that has some part of its task's weight, and not next to none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.tasks.checks import with_weight
+    >>> y, index = np.array(["no", "yes", "no"]), np.array([0, 0, 0])
+    >>> with_weight(y, index, np.array(["a"]), np.array([1.0, 1e-20, 1.0])).tolist()
+    [True, False, True]
+    """
+    if weights is None:
+        return np.ones(len(y), dtype=bool)
+    codes = np.unique(y, return_inverse=True)[1]
+    group = observation_task * (int(codes.max(initial=0)) + 1) + codes
+    total = np.bincount(observation_task, weights, minlength=len(labels))[observation_task]
+    return (weights > 0) & (np.bincount(group, weights)[group] > _NEXT_TO_NOTHING * total)
 
 
 def class_counts(y: np.ndarray, observation_task: np.ndarray, n_tasks: int) -> np.ndarray:

@@ -24,6 +24,7 @@ from mmtfl.tasks.checks import (
     check_task_labels,
     check_task_weights,
     check_weights,
+    moderate_weights,
 )
 from mmtfl.tasks.frames import abbreviate, feature_columns, open_frame, pick_columns
 from mmtfl.tasks.grouping import group_rows, observation_task_of, offsets_of, take_rows
@@ -54,7 +55,7 @@ def group_checked_rows(X: Any, y: Any, labels: np.ndarray | None, sample_weight:
     check_finite_target(y, **who)
     weights = None
     if sample_weight is not None:
-        weights = check_weights(sample_weight, n_rows)
+        weights = moderate_weights(check_weights(sample_weight, n_rows))
         check_task_weights(weights, **who)
     if groups.order is not None:
         X, y = take_rows(X, groups.order), y[groups.order]
@@ -187,7 +188,8 @@ def observe_checked_rows(X: Any, Y: Any, sample_weight: Any, labels: Any, names:
     position, rows = np.nonzero(observed)
     weights = None
     if sample_weight is not None:
-        weights = check_weights(_observed_weights(sample_weight, observed), len(rows), of="the container")
+        weights = _observed_weights(sample_weight, observed)
+        weights = moderate_weights(check_weights(weights, len(rows), of="the container"))
         check_task_weights(weights, observation_task=position, labels=labels)
     return X, Y.T[observed], offsets_of(observed.sum(axis=1)), labels, weights, rows, names
 

@@ -17,9 +17,10 @@ import numpy as np
 
 from mmtfl.engines import Engine
 from mmtfl.engines.threads import Streaming
-from mmtfl.objective.design import Design
+from mmtfl.objective.design import Design, target_unit
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.problem import EXACT, Problem
+from mmtfl.objective.units import Units
 from mmtfl.solvers.distributed import shards
 from mmtfl.solvers.distributed.shards import Held, InMemory, Spec, Update
 from mmtfl.solvers.distributed.tree_sums import split_evenly, total_norms
@@ -94,8 +95,8 @@ class Placed:
             return design.placed
         costs = np.diff(design.offsets) + 1.0
         sources = InMemory.cut(design.tasks, split_evenly(costs, engine.n_slots))
-        scales = {"column_scale": 1.0 / design.inverse_scale, "target_scale": None}
-        spec = Spec(problem.loss, design.fit_intercept, design.mean_size, **scales, name=uuid4().hex)
+        scale = 1.0 / design.inverse_scale
+        spec = Spec(problem.loss, design.fit_intercept, design.mean_size, scale, None, name=uuid4().hex)
         return cls(engine, sources, spec, design.n_features)
 
     def seen_as(self, **changes) -> "Placed":
@@ -176,8 +177,21 @@ class PlacedDesign(Design):
 
     def rescaled(self, factor: np.ndarray) -> "PlacedDesign":
         """The same rows, with columns divided by the factors."""
-        placed = self.placed.seen_as(column_scale=factor / self.inverse_scale)
-        return PlacedDesign(placed, self.n_tasks, self._n_rows, self._room)
+        return self._seen_as(column_scale=factor / self.inverse_scale)
+
+    def with_target_unit(self, unit: float) -> "PlacedDesign":
+        """The same rows, with targets divided by a unit."""
+        known = self.placed.spec.target_scale
+        return self._seen_as(target_scale=(np.ones(self.n_tasks) if known is None else known) * unit)
+
+    def _seen_as(self, **changes) -> "PlacedDesign":
+        return PlacedDesign(self.placed.seen_as(**changes), self.n_tasks, self._n_rows, self._room)
+
+    def levels(self) -> tuple[np.ndarray, np.ndarray]:
+        """What is taken off columns, (n_features, n_tasks), and targets, in the units of this design."""
+        columns, targets = self.placed.ask_tasks(shards.levels, name="levels")
+        known = self.placed.spec.target_scale
+        return columns.T * self.inverse_scale[:, None], targets if known is None else targets / known
 
     def column_maxima(self) -> np.ndarray:
         """The largest absolute entry of every column."""
@@ -224,13 +238,25 @@ def _stacked(parts: list[np.ndarray]) -> np.ndarray:
 
 
 class PlacedProblem(Problem):
-    """A problem whose rows are elsewhere: what it needs of them at A = 0 is summed up there."""
+    """A problem whose rows are elsewhere: what it needs of them at A = 0 is summed up there.
+
+    Far levels of columns and targets are taken off where the rows are read.
+    """
 
     design: PlacedDesign
 
     @cached_property
     def _null(self) -> shards.Null:
         return shards.Null(*self.design.placed.ask_tasks(shards.null, name="null"))
+
+    @cached_property
+    def _levelled(self) -> "tuple[Problem, Units | None]":
+        unit = target_unit(float(self._null.largest_y.max())) if self.loss.is_quadratic else 1.0
+        if unit == 1.0 and not self._null.is_far.any():
+            return self, None
+        levels = self.design.levels() if self._null.is_far.any() else (None, None)
+        calm = self if unit == 1.0 else PlacedProblem(self.design.with_target_unit(unit), self.loss)
+        return calm, Units(np.ones(self.design.n_features), unit, *levels)
 
     @cached_property
     def null_intercept(self) -> np.ndarray:
@@ -319,7 +345,7 @@ class OpenTasks:
         limit = self.stored.memory_limit
         # a part of what `plan` leaves; the same for every engine, so that all take the same way
         room = _FINISH if limit is None else min(_FINISH, limit // 8)
-        placed = self.placed.seen_as(column_scale=column_scale, target_scale=target_scale)
+        placed = self.placed.seen_as(column_scale=column_scale, target_scale=target_scale, is_levelled=True)
         return PlacedProblem(PlacedDesign(placed, self.n_tasks, self.n_rows, room), self.loss)
 
 

@@ -18,6 +18,7 @@ from mmtfl.solvers.distributed.tree_sums import partial_norms
 from mmtfl.solvers.task_step import TaskAnswer, TaskStep
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.grouping import split_rows
+from mmtfl.tasks.levels import column_levels, target_levels, without_levels
 from mmtfl.tasks.scaling import could_use
 
 
@@ -73,6 +74,7 @@ class Spec:
     column_scale: np.ndarray | None
     target_scale: np.ndarray | None  # of all tasks; None: targets are in the units wanted
     name: str  # of these settings, for those who keep what they made of them
+    is_levelled: bool = False  # whether far levels are taken off, where they are read
 
 
 class Shard:
@@ -88,8 +90,24 @@ class Shard:
             self._made = spec.name, [TaskStep(d, spec.loss) for d in self._designs(spec)]
         return self._made[1]
 
-    def _designs(self, spec: Spec) -> list[Design]:
+    def levels(self, spec: Spec) -> tuple[np.ndarray, np.ndarray]:
+        """What is taken off columns and targets, (n_tasks, n_features) and (n_tasks,), in their own units."""
+        columns, targets = self._levels(spec)
+        shape = self.tasks.n_tasks, self.tasks.n_features
+        columns = np.zeros(shape) if columns is None else columns
+        return columns, np.zeros(shape[0]) if targets is None else targets
+
+    def _levels(self, spec: Spec) -> tuple[np.ndarray | None, np.ndarray | None]:
         tasks = self.tasks
+        if not (spec.is_levelled and spec.fit_intercept):
+            return None, None
+        weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
+        # every task for itself, so that it does not matter which others are here
+        targets = target_levels(tasks, weights, each=True) if spec.loss.is_quadratic else None
+        return column_levels(tasks), targets
+
+    def _designs(self, spec: Spec) -> list[Design]:
+        tasks = without_levels(self.tasks, *self._levels(spec))
         shared = tasks.rows is not None
         parts = [tasks.X] * tasks.n_tasks if shared else split_rows(tasks.X, tasks.offsets)
         out = []
@@ -231,23 +249,29 @@ def as_is(source: Any) -> Any:
 
 
 class Null(NamedTuple):
-    """Numbers per task at A = 0: intercepts, losses (with and without them), and the largest slope and y."""
+    """Numbers per task at A = 0: intercepts, losses (with and without them), and the largest slope and y.
+
+    And whether levels were taken off.
+    """
 
     intercept: np.ndarray
     loss: np.ndarray
     bare_loss: np.ndarray
     steepest: np.ndarray
     largest_y: np.ndarray
+    is_far: np.ndarray
 
 
 def null(shard: Shard, spec: Spec) -> Null:
     """What is known of every task before any feature is used."""
-    found = []
+    found, (columns, targets) = [], shard.levels(spec)
+    is_far = columns.any(axis=1) | (targets != 0.0)
     with one_blas_thread():
-        for step in shard.steps(spec):
+        for step, far in zip(shard.steps(spec), is_far, strict=True):
             problem, y = step.problem, step.design.y
             bare, largest = problem.loss_value(np.zeros_like(y)), np.abs(y).max(initial=0.0)
-            found.append((problem.null_intercept[0], problem.null_value, bare, problem.steepest, largest))
+            at_zero = problem.null_intercept[0], problem.null_value, bare, problem.steepest
+            found.append((*at_zero, largest, far))
     return Null(*(np.array(column, dtype=float) for column in zip(*found, strict=True)))
 
 
@@ -347,6 +371,11 @@ def column_moments(shard: Shard, spec: Spec) -> ColumnMoments:
     weight, mean, squares = (np.array(column) for column in zip(*found, strict=True))
     possible = could_use(shard.tasks, fit_intercept=spec.fit_intercept)
     return ColumnMoments(weight, mean, squares, possible)
+
+
+def levels(shard: Shard, spec: Spec) -> tuple[np.ndarray, np.ndarray]:
+    """What is taken off columns and targets, task by task."""
+    return shard.levels(spec)
 
 
 def column_maxima(shard: Shard, spec: Spec) -> np.ndarray:

@@ -1,0 +1,96 @@
+"""Levels of columns and targets: found where they are far, taken off exactly, and left alone elsewhere."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from mmtfl.tasks import Tasks
+from mmtfl.tasks.levels import column_levels, target_levels, without_levels
+
+STORAGES = {
+    "C": np.ascontiguousarray,
+    "F": np.asfortranarray,
+    "csr": sparse.csr_array,
+    "csc": sparse.csc_array,
+}
+
+
+def far_columns(seed=0):
+    """Three tasks; the first column is far in task 1 alone, the last in all of them."""
+    X = np.random.default_rng(seed).normal(size=(36, 4))
+    X[12:24, 0] += 1e6
+    X[:, 3] -= 2e4
+    return X, np.repeat([0, 1, 2], 12)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_levels_are_the_means_of_far_columns_only(storage):
+    X, labels = far_columns()
+    levels = column_levels(Tasks.from_rows(STORAGES[storage](X), np.zeros(36), labels))
+    means = X.reshape(3, 12, 4).mean(axis=1)
+    far = np.array([[0, 0, 0, 1], [1, 0, 0, 1], [0, 0, 0, 1]], dtype=bool)
+    assert_allclose(levels, np.where(far, means, 0.0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_taking_off_levels_leaves_the_input_as_it_was(storage):
+    X, labels = far_columns()
+    given = STORAGES[storage](X.copy())
+    tasks = Tasks.from_rows(given, np.zeros(36), labels)
+    levels = column_levels(tasks)
+    left = without_levels(tasks, levels, None).X
+    left = left.toarray() if sparse.issparse(left) else left
+    assert_array_equal(left, X - np.repeat(levels, 12, axis=0))
+    assert_array_equal(given.toarray() if sparse.issparse(given) else given, X)
+
+
+def test_a_shared_design_has_one_level_per_column():
+    X = np.random.default_rng(0).normal(size=(12, 3)) + [0.0, 1e5, 0.0]
+    tasks = Tasks.from_shared(X, np.zeros((12, 2)))
+    levels = column_levels(tasks)
+    assert_allclose(levels, np.tile([0.0, X[:, 1].mean(), 0.0], (2, 1)), rtol=1e-12)
+    assert_allclose(without_levels(tasks, levels, None).X, X - levels[0])
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.random.default_rng(0).normal(size=(40, 3)) + 5.0,
+        np.ones((40, 3)),
+        np.random.default_rng(0).integers(0, 2, size=(40, 3)).astype(float),
+        np.full((40, 3), 0.1),
+        np.where(np.arange(40)[:, None] == 25, 0.0, np.ones((40, 3))),
+    ],
+    ids=["near", "ones", "binary", "a constant", "nearly constant"],
+)
+def test_ordinary_columns_have_no_level(X):
+    assert column_levels(Tasks.from_rows(X, np.zeros(40), np.repeat([0, 1], 20))) is None
+
+
+def test_sparse_columns_that_are_not_full_keep_their_pattern():
+    X = sparse.random_array((60, 5), density=0.4, rng=np.random.default_rng(0), format="csr")
+    X.data[:] = 1e6
+    assert column_levels(Tasks.from_rows(X, np.zeros(60), np.repeat([0, 1], 30))) is None
+
+
+def test_target_levels_are_weighted_means_if_they_are_far():
+    y = np.array([1e9, 1e9 + 3.0, 5.0, 6.0])
+    tasks, weight = Tasks.from_rows(np.eye(4), y, [0, 0, 1, 1]), np.array([2.0, 1.0, 1.0, 1.0])
+    levels = target_levels(tasks, weight)
+    assert_allclose(levels, [1e9 + 1.0, 5.5], rtol=1e-15)
+    assert_array_equal(without_levels(tasks, None, levels).y, [-1.0, 2.0, -0.5, 0.5])
+    assert target_levels(tasks.with_y([1.0, 2.0, 5.0, 6.0]), weight) is None
+
+
+def test_each_task_can_be_judged_by_itself():
+    y = np.array([1e9, 1e9 + 3.0, 1e12, -1e12])
+    tasks, weight = Tasks.from_rows(np.eye(4), y, [0, 0, 1, 1]), np.ones(4)
+    assert target_levels(tasks, weight) is None  # the second task's spread is far larger
+    assert_allclose(target_levels(tasks, weight, each=True), [1e9 + 1.5, 0.0])
+
+
+def test_a_constant_target_is_zero_without_its_level():
+    tasks = Tasks.from_rows(np.eye(6), np.full(6, 0.1), [0, 0, 0, 1, 1, 1])
+    levels = target_levels(tasks, np.array([1.0, 3.0, 5.0, 1.0, 1.0, 1.0]))
+    assert_array_equal(without_levels(tasks, None, levels).y, 0.0)

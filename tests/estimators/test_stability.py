@@ -167,6 +167,15 @@ def test_searches_are_judged_by_what_they_chose(problem):
     assert stability(pairs, *problem, n_pairs=3, random_state=0).supported_[0] == "all"
 
 
+def test_scaled_targets_of_other_units_get_the_same_words(problem):
+    X, y, task = problem
+    model = MMTFLRegressor(p=2, k=1, alpha=0.2, scale_targets=True)
+    options = {"n_pairs": 4, "random_state": 0}
+    other = stability(model, X, np.where(task == "b", 1000.0, 1.0) * y, task, **options)
+    assert_array_equal(other.supported_, stability(model, X, y, task, **options).supported_)
+    assert other.supported_[:3].tolist() == ["all", "some", "one"]
+
+
 def test_without_stability_a_search_does_not_judge(problem):
     search = MMTFLRegressorCV(pk=(2, 2), alphas=3, cv=3).fit(*problem[:2], task=problem[2])
     assert search.stability_ is None and "supported" not in search.summary()

@@ -23,7 +23,7 @@ from mmtfl.model_selection.selection_bounds import ASSUMPTIONS, expected_false, 
 from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers.checkpoint import Checkpoint
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.scaling import column_spread, could_use
+from mmtfl.tasks.scaling import column_spread, could_use, target_spread
 from mmtfl.tasks.stored import StoredTasks
 
 __all__ = ["Stability", "stability"]
@@ -276,7 +276,7 @@ def judge(
     threshold = smallest_threshold(max_false, *bound_of) or 1.0
     usable = could_use(tasks, fit_intercept=True)
     effects = entry_effects(tasks, frequency >= _MAJORITY, usable, with_classes=with_classes)
-    evidence, selected = _evidence(tasks, effects), frequency >= threshold
+    evidence, selected = _evidence(halves.model, tasks, effects), frequency >= threshold
     untested = (usable & ~np.isfinite(effects.error)).any(axis=0)
     return Stability(
         feature_frequency_=frequency,
@@ -401,9 +401,13 @@ class HalfSamples:
 # --------------------------------------------------------------------------------------------
 
 
-def _evidence(tasks: Tasks, effects: EntryEffects) -> Evidence:
-    """Effects in units of the features' spread, so that all features tell of the same laws."""
-    scale = column_spread(tasks)
+def _evidence(model: TaskModel, tasks: Tasks, effects: EntryEffects) -> Evidence:
+    """Effects in units of the features' spread, and of the targets' where the model scales them.
+
+    All features and tasks then tell of the same laws.
+    """
+    unit = target_spread(tasks)[:, None] if getattr(model, "scale_targets", False) else 1.0
+    scale = column_spread(tasks) / unit
     return weigh_evidence(effects.effect * scale, effects.error * scale)
 
 

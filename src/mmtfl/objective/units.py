@@ -11,6 +11,8 @@ from mmtfl.objective.penalties import RowPenalty
 if TYPE_CHECKING:
     from mmtfl.objective.norms import TwoNorms
 
+_LEAST = 1e-200  # a strength that is next to none, and can be divided by
+
 
 @dataclass(frozen=True)
 class Units:
@@ -39,7 +41,8 @@ class Units:
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
             # half a step at a time: a whole one may leave the floats where the result does not
             half = penalty.at(penalty.alpha / self.target).rescaled(root)
-            return half.at(half.alpha / self.target).rescaled(root)
+            there = half.at(half.alpha / self.target).rescaled(root)
+        return there.at(np.maximum(there.alpha, _LEAST))
 
     def norms(self, norms: "TwoNorms") -> "TwoNorms":
         """The same for two norms; all columns have one unit."""

@@ -29,6 +29,7 @@ from mmtfl.solvers.solution import Solution
 _INNER = 0.03  # accuracy of a task's own problem, in units of tol
 _INEXACT = 0.03  # while A still moves, in units of its last move: early passes need no exact answers
 _STALLED = 1e-12  # a pass that lowers the objective by less, as a share of it at A = 0, is the last
+_RISEN = 1e-10  # an objective that rises by less has not risen
 # where the rows finish the work: for convex members, of which any start gives the same answer, and with
 # pooling, where more passes than these were not seen to change the answer
 _EARLY_TOL = 1e-3
@@ -199,6 +200,12 @@ class Passes:
             self.weights, self.leapt = self._next_weights(), False
             if self.common is not None:
                 self.common.step_back()
+            self._tell(kept)
+            return
+        if self.history and value > (1.0 + _RISEN) * self.history[-1]:
+            # tasks that were not solved well enough, or not well enough for floats
+            self.history.append(self.history[-1])
+            self.unrest, self.change = (0.0 if inner <= exact else self.unrest), 0.0
             self._tell(kept)
             return
         before = self.history[-1] if self.history else np.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import math
@@ -140,7 +141,11 @@ def print_csv(frame: Any) -> None:
 
 
 def _as_csv(frame: Any, separator: str) -> str:
-    return frame.to_csv(index=False, sep=separator, lineterminator="\n")
+    text = frame.to_csv(index=False, sep=separator, lineterminator="\n")
+    if "\r" in text:  # readers take a carriage return for the end of a row, unless it is quoted
+        quoting = csv.QUOTE_NONNUMERIC
+        text = frame.to_csv(index=False, sep=separator, lineterminator="\n", quoting=quoting)
+    return text
 
 
 @contextmanager

@@ -11,8 +11,6 @@ from mmtfl.objective.penalties import RowPenalty
 if TYPE_CHECKING:
     from mmtfl.objective.norms import TwoNorms
 
-_LEAST = 1e-200  # a strength that is next to none, and can be divided by
-
 
 @dataclass(frozen=True)
 class Units:
@@ -41,8 +39,7 @@ class Units:
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
             # half a step at a time: a whole one may leave the floats where the result does not
             half = penalty.at(penalty.alpha / self.target).rescaled(root)
-            there = half.at(half.alpha / self.target).rescaled(root)
-        return there.at(np.maximum(there.alpha, _LEAST))
+            return half.at(half.alpha / self.target).rescaled(root)
 
     def norms(self, norms: "TwoNorms") -> "TwoNorms":
         """The same for two norms; all columns have one unit."""

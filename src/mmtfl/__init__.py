@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mmtfl.estimators.regression import MMTFLRegressor
     from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV, path
     from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
+    from mmtfl.estimators.stability import stability
     from mmtfl.estimators.two_strength_search import TwoStrengthCV
     from mmtfl.estimators.two_strengths import (
         CappedClassifier,
@@ -54,6 +55,7 @@ __all__ = [
     "gammas_from_alpha",
     "load",
     "path",
+    "stability",
 ]
 
 # Names are looked up when first asked for (PEP 562): `mmtfl --help` then needs no scikit-learn, and a script
@@ -78,6 +80,7 @@ _HOMES = {
     "mmtfl.estimators.two_strength_search": ("TwoStrengthCV",),
     "mmtfl.estimators.search": ("MMTFLClassifierCV", "MMTFLRegressorCV", "path"),
     "mmtfl.estimators.single_task": ("SingleTaskClassifierCV", "SingleTaskRegressorCV"),
+    "mmtfl.estimators.stability": ("stability",),
     "mmtfl.tables.loading": ("load",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

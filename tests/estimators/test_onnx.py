@@ -171,3 +171,12 @@ def test_what_is_refused(path, monkeypatch):
     with pytest.raises(ImportError, match=r"pip install '\.\[onnx\]'"):
         model.export_onnx(path)
     assert path.read_bytes() == b"older"
+
+
+def test_an_unknown_task_is_predicted_by_the_common_part(path):
+    data = simulated()
+    model = mmtfl.MMTFLRegressor(p=2, k=2, alpha=0.1, pooling=0.9, unknown_task="common")
+    model.fit(data.X, data.y, task=data.task).export_onnx(path)
+    task = np.where(np.arange(len(data.X)) % 2, "elsewhere", data.task)
+    expected = model.predict(data.X, task=task)
+    np.testing.assert_allclose(run(path, data.X, task)["prediction"], expected, rtol=1e-12, atol=1e-12)

@@ -51,11 +51,11 @@ def classes(rows):
 
 
 def regressor(**options):
-    return MMTFLRegressorCV(**{"pk": (2, 2), "alphas": 6, "cv": 3, **options})
+    return MMTFLRegressorCV(**{"pk": (2, 2), "alphas": 6, "cv": 3, "poolings": (0,), **options})
 
 
 def classifier(**options):
-    return MMTFLClassifierCV(**{"pk": (2, 2), "alphas": 6, "cv": 3, **options})
+    return MMTFLClassifierCV(**{"pk": (2, 2), "alphas": 6, "cv": 3, "poolings": (0,), **options})
 
 
 def folds_of(n_rows, n_folds=3, seed=0):
@@ -165,7 +165,7 @@ def test_table_has_means_and_deviations_of_its_folds(rows):
     table = pd.DataFrame(model.cv_results_)
     splits = table[[f"split{f}_test_score" for f in range(4)]]
     assert set(table) == {
-        "p", "k", "alpha", "mean_test_score", "std_test_score", "rank_test_score", *splits.columns
+        "p", "k", "pooling", "alpha", "mean_test_score", "std_test_score", "rank_test_score", *splits.columns
     }  # fmt: skip
     assert_allclose(table["mean_test_score"], splits.mean(axis=1), rtol=1e-12)
     assert_allclose(table["std_test_score"], splits.std(axis=1, ddof=0), rtol=1e-10)
@@ -878,8 +878,9 @@ def test_a_fold_is_prepared_once_for_all_members(rows, monkeypatch, n_jobs):
     counted = _counted(vars(Problem)["null_gradient"].func, passes)
     monkeypatch.setattr(Problem, "null_gradient", counted, raising=True)
     regressor(pk=((2, 2), (1, 1), (2, 1)), alphas=[0.5, 0.1], n_jobs=n_jobs).fit(*rows)
-    # one for each of three folds, and one for the chosen member's path on all rows and its last fit
-    assert len(passes) == 4
+    # one for each of three folds, one for the chosen member's path on all rows and its last fit, and one for
+    # each fold's errors of the choice, from which intervals are made
+    assert len(passes) == 7
 
 
 def _counted(function, calls):

@@ -76,7 +76,7 @@ def test_few_rows_stand_for_many_in_every_fold(stored, table, monkeypatch):
 def test_the_search_is_that_over_all_rows(stored, table, monkeypatch, options):
     _, fold = folds_of_the_table(stored, table, monkeypatch)
     cv = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(N_FOLDS)]
-    settings = {"pk": ((2, 2), (2, 1)), "alphas": 8, **options}
+    settings = {"pk": ((2, 2), (2, 1)), "alphas": 8, "poolings": (0, 0.9), **options}
     found = MMTFLRegressorCV(cv=N_FOLDS, **settings).fit(stored)
     weights = table[stored.weight] if stored.weight else None
     wanted = MMTFLRegressorCV(cv=cv, **settings).fit(
@@ -92,9 +92,8 @@ def test_the_search_is_that_over_all_rows(stored, table, monkeypatch, options):
     assert np.ptp(found.heldout_scores_["r2"]) > 0.01
     assert found.task_sizes_.tolist() == found.heldout_scores_["n_rows"].tolist() == [700, 400, 9]
     assert found.feature_names_in_.tolist() == FEATURES
-    alone = MMTFLRegressor(
-        2, found.best_k_, found.alpha_, **{k: v for k, v in options.items() if k != "scoring"}
-    )
+    known = {name: value for name, value in options.items() if name != "scoring"}
+    alone = MMTFLRegressor(2, found.best_k_, found.alpha_, pooling=found.best_pooling_, **known)
     np.testing.assert_allclose(alone.fit(stored).coef_, found.coef_, rtol=1e-3, atol=1e-4)
 
 

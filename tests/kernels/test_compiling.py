@@ -1,4 +1,4 @@
-"""The cache of compiled code: damaged it is written anew, and where it cannot be written it is done without."""
+"""The cache of compiled code: damaged it is written anew, and where it cannot be written there is none."""
 
 import errno
 

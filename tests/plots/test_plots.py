@@ -47,7 +47,9 @@ def data():
 
 @pytest.fixture(scope="module")
 def search(data):
-    return MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=15, cv=3).fit(data.X, data.y, task=data.task)
+    return MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=15, cv=3, poolings=(0,)).fit(
+        data.X, data.y, task=data.task
+    )
 
 
 @pytest.fixture(scope="module")
@@ -170,14 +172,14 @@ def test_curves_are_the_table_of_scores_with_standard_errors(search):
 
 def test_grids_of_their_own_are_drawn_as_shares_and_common_ones_as_they_are(data, search):
     assert SearchDisplay.from_estimator(search).relative
-    common = MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=[1.0, 0.1, 0.01], cv=3)
+    common = MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=[1.0, 0.1, 0.01], cv=3, poolings=(0,))
     display = SearchDisplay.from_estimator(common.fit(data.X, data.y, task=data.task))
     assert not display.relative
     assert display.ax_.get_xlabel() == "alpha, the strength"
 
 
 def test_the_one_standard_error_choice_leaves_the_best_as_an_open_mark(data):
-    model = MMTFLRegressorCV(pk=(2, 2), alphas=30, cv=3, selection="one_se").fit(
+    model = MMTFLRegressorCV(pk=(2, 2), alphas=30, cv=3, poolings=(0,), selection="one_se").fit(
         data.X, data.y, task=data.task
     )
     display = SearchDisplay.from_estimator(model)
@@ -293,8 +295,10 @@ def test_a_path_is_drawn_on_the_scale_of_the_penalty(data):
     """Columns in other units change nothing that is drawn once features are standardised."""
     units = np.geomspace(0.01, 100.0, data.X.shape[1])
     options = {"standardize": True, "scale_targets": True, "alphas": 10}
-    plain = MMTFLRegressorCV(pk=(2, 2), cv=3, **options).fit(data.X, data.y, task=data.task)
-    other = MMTFLRegressorCV(pk=(2, 2), cv=3, **options).fit(data.X * units, data.y, task=data.task)
+    plain = MMTFLRegressorCV(pk=(2, 2), cv=3, poolings=(0,), **options).fit(data.X, data.y, task=data.task)
+    other = MMTFLRegressorCV(pk=(2, 2), cv=3, poolings=(0,), **options).fit(
+        data.X * units, data.y, task=data.task
+    )
     drawn, same = PathDisplay.from_estimator(plain), PathDisplay.from_estimator(other)
     assert_allclose(same.sizes, drawn.sizes, atol=1e-3 * drawn.sizes.max())
     assert drawn.scaled == "per s.d. of the feature, in s.d. of the target"
@@ -327,7 +331,7 @@ def test_names_in_other_scripts_are_drawn_without_a_warning(data):
     names = ["\u5e74\u9f84", "\U0001f600 mood", "\u0639\u0645\u0631", *(f"x{j}" for j in range(7))]
     X = pd.DataFrame(data.X, columns=names)
     task = np.array(["\u5317\u4eac", "\U0001f3e5", "Bern", "c"])[data.task]
-    model = MMTFLRegressorCV(pk=(2, 1), alphas=5, cv=3).fit(X, data.y, task=task)
+    model = MMTFLRegressorCV(pk=(2, 1), alphas=5, cv=3, poolings=(0,)).fit(X, data.y, task=task)
     for drawn in (
         SharingMapDisplay.from_estimator(model),
         SharedPartDisplay.from_estimator(model),

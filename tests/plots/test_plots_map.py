@@ -35,6 +35,20 @@ def test_the_image_holds_the_coefficients_by_name():
     assert tick_texts(display.ax_.xaxis) == [str(label) for label in display.tasks]
 
 
+def test_the_image_can_hold_what_tasks_have_beside_the_common_part():
+    data = make_tasks(n_tasks=4, n_samples=40, n_features=6, n_informative=3, random_state=0)
+    model = MMTFLRegressor(2, 2, 0.5, pooling=0.9).fit(data.X, data.y, task=data.task)
+    display = SharingMapDisplay.from_estimator(model, order="given", beside_common=True)
+    rows = np.flatnonzero(model.coef_.any(axis=0))
+    assert_allclose(image_of(display), (model.coef_ - model.common_).T[rows])
+    assert display.colorbar_.ax.get_ylabel() == "distance from the common part (white: zero)"
+    spread = data.X.std(axis=0)
+    display = SharingMapDisplay.from_estimator(model, data.X, order="given", beside_common=True)
+    assert_allclose(image_of(display), ((model.coef_ - model.common_) * spread).T[rows])
+    with pytest.raises(ValueError, match="no common part"):
+        SharingMapDisplay.from_estimator(model_of(mixed(20, 5)), beside_common=True)
+
+
 def test_features_that_no_task_uses_are_left_out_and_counted():
     A = mixed(20, 5)
     unused = int(np.count_nonzero(~A.any(axis=1)))

@@ -56,8 +56,12 @@ MODELS = {
     "family": lambda: fit(MMTFLRegressor(p=1, k=2, alpha=0.1), regression()),
     "log": lambda: fit(MMTFLRegressor(p=2, k="log", alpha=0.1), regression()),
     "classifier": lambda: fit(MMTFLClassifier(alpha=0.02), classification()),
-    "search": lambda: fit(MMTFLRegressorCV(pk=((2, 2), (2, "log")), alphas=5, cv=3), regression()),
-    "search, classes": lambda: fit(MMTFLClassifierCV(pk=(2, 1), alphas=4, cv=3), classification()),
+    "search": lambda: fit(
+        MMTFLRegressorCV(pk=((2, 2), (2, "log")), alphas=5, cv=3, poolings=(0,)), regression()
+    ),
+    "search, classes": lambda: fit(
+        MMTFLClassifierCV(pk=(2, 1), alphas=4, cv=3, poolings=(0,)), classification()
+    ),
     "dirty": lambda: fit(DirtyRegressor(), regression()),
     "robust": lambda: fit(RobustRegressor(alpha_shared=0.5, alpha_outlier=0.9), regression()),
     "low rank": lambda: fit(LowRankRegressor(), regression()),
@@ -178,7 +182,7 @@ def test_the_search_is_the_table_of_the_search():
 def test_one_fold_says_nothing_of_the_error():
     data = regression()
     half = np.arange(0, len(data.y), 2), np.arange(1, len(data.y), 2)
-    summary = describe(fit(MMTFLRegressorCV(pk=(2, 1), alphas=4, cv=[half]), data))
+    summary = describe(fit(MMTFLRegressorCV(pk=(2, 1), alphas=4, cv=[half], poolings=(0,)), data))
     (curve,) = summary.as_dict()["search"]["curves"]
     assert curve["error"] == [None] * 4
     assert None not in curve["mean"]

@@ -36,6 +36,7 @@ def compare(
     folds: Annotated[int, Parameter(group=options.MODEL)] = 3,
     metric: Annotated[Literal["r2", "f1", "auc"] | None, Parameter(group=options.MODEL)] = None,
     average: Annotated[Literal["mean", "pooled"], Parameter(group=options.MODEL)] = "mean",
+    leave_task_out: Annotated[bool, options.SWITCH, Parameter(group=options.MODEL)] = False,
     seed: Annotated[int, Parameter(group=options.MODEL)] = 0,
     jobs: Annotated[int | None, options.JOBS, Parameter(group=options.MODEL)] = None,
     output: Annotated[Path | None, Parameter(name=["-o", "--output", "--out"], group=options.OUTPUT)] = None,
@@ -46,6 +47,9 @@ def compare(
     Every method is tuned and fitted on the same random splits, and scored on
     the rows left out. Each is judged beside the best, task by task (signed-rank
     test), or row by row where there are fewer than six tasks.
+
+    With --leave-task-out whole tasks are left out instead: how well will this
+    do at the next hospital?
 
     Example:
 
@@ -58,13 +62,17 @@ def compare(
         The table: .csv, .tsv, .parquet or .feather.
     methods
         Which of: stl (each task alone), dmtl (`cv --method dirty`), rmtfl (`--method robust`), mmtfl22,
-        mmtfl11, mmtfl21, mmtfl12 (`--pk 2,2` and so on), auto (`cv` as it is), pooled. All by default.
+        mmtfl11, mmtfl21, mmtfl12 (`--pk 2,2` and so on), auto (the best of these four), pooled, centred (auto
+        with pooling, which is `cv` as it is), datashared (the data-shared lasso), pretrained (the lasso of
+        the package ptlasso, where it is installed), boosting (trees, with the task as a category). All by
+        default. With --leave-task-out: common (the common part of a centred model), mean (of the tasks'
+        models), pooled.
     standardize
         Put the features on one scale.
     scale_targets
         Put each task's target on one scale, where targets are numbers.
     repeats
-        Random splits.
+        Random splits; with --leave-task-out the groups of tasks, each of which is left out once.
     fraction
         Part of the rows of each task to train on.
     folds
@@ -73,6 +81,8 @@ def compare(
         Score: r2 for numbers, auc or f1 for classes; by default r2 or auc.
     average
         The mean of the tasks' scores, or the score of all test rows.
+    leave_task_out
+        Test on tasks that no method has seen a row of.
     seed
         Of everything random.
     jobs
@@ -86,11 +96,12 @@ def compare(
     text, talk = text or options.TextOptions(), talk or options.TalkOptions()
     from mmtfl.persistence.json_values import plain
     from mmtfl_lab.paper.experiments import default_jobs
-    from mmtfl_lab.paper.methods import COMPARED, Grid
+    from mmtfl_lab.paper.methods import COMPARED, FOR_NEW_TASKS, Grid
     from mmtfl_lab.paper.protocol import OtherSettings
     from mmtfl_lab.paper.table_comparison import compare as run
 
-    names = options.choose("methods", methods, COMPARED)
+    known = FOR_NEW_TASKS if leave_task_out else COMPARED
+    names = options.choose("methods", methods, known)
     options.check_counts(repeats=repeats, folds=folds, seed=seed, jobs=jobs)
     if not 0.0 < fraction < 1.0:
         raise BadInput(f"--fraction must lie between 0 and 1, got {fraction:g}.")
@@ -99,7 +110,13 @@ def compare(
     if table.task is None and len(table.target) == 1:
         raise BadInput("compare needs tasks: name their column with --task, or give several --target.")
     training = read_training(data, table, text, quiet=talk.quiet)
+    if leave_task_out and training.task is None:
+        raise BadInput("--leave-task-out needs tasks with rows of their own: name their column with --task.")
     pool, chosen = _pool(training), _metric(metric, training)
+    why_not = {name: reason for name in names if (reason := known[name].why_not(training.classify))}
+    names = [name for name in names if name not in why_not]
+    if not names:
+        raise BadInput(f"--methods {' '.join(why_not)} cannot be run: {'; '.join(why_not.values())}.")
     scales = {"standardize": standardize} | ({} if training.classify else {"scale_targets": scale_targets})
     with options.resumable(OtherSettings, is_kept=output is not None), library_words():
         found = run(
@@ -118,19 +135,22 @@ def compare(
             identity={"sha256": training.file.sha256, "recipe": plain(training.recipe.as_dict())},
             fresh=fresh,
             shown=not talk.quiet,
+            on_new_tasks=leave_task_out,
         )
     if output is not None:
         _write(found, output)
     if not talk.quiet:
         if output is not None:
             say(f"Written: {', '.join(str(output / name) for name in _FILES)}")
+        for method, reason in why_not.items():
+            note(f"{method} is left out: {reason}")
         met = {(row["method"], words) for row in found.splits for words in row["warnings"]}
         for method, words in sorted(met):
             note(f"{method}: {words}")
     if talk.json:
         print_json(found.as_dict())
     else:
-        print_table(_title(found), _columns(found), map(_cells, found.standings))
+        print_table(_title(found), _columns(found), _rows(found))
         print(_sentence(found))
     return 0
 
@@ -171,13 +191,23 @@ def _columns(found: Comparison) -> tuple[str, ...]:
     )
 
 
-def _cells(standing: Standing) -> tuple[str, ...]:
-    from mmtfl_lab.paper.methods import COMPARED
+def _titles(found: Comparison) -> dict[str, str]:
+    from mmtfl_lab.paper.methods import COMPARED, FOR_NEW_TASKS
 
+    known = FOR_NEW_TASKS if found.fraction is None else COMPARED
+    return {name: method.title for name, method in known.items()}
+
+
+def _rows(found: Comparison) -> list[tuple[str, ...]]:
+    titles = _titles(found)
+    return [_cells(titles[standing.method], standing) for standing in found.standings]
+
+
+def _cells(title: str, standing: Standing) -> tuple[str, ...]:
     beside, median = standing.beside, standing.median
     wins = ("-", "-") if beside is None else (_behind(beside), f"{beside.n_better}/{beside.n_tasks}")
     scores = "-" if median is None else _score(median), _score(standing.mean), _score(standing.deviation)
-    return (COMPARED[standing.method].title, *scores, *wins, standing.verdict, number(standing.seconds))
+    return (title, *scores, *wins, standing.verdict, number(standing.seconds))
 
 
 def _score(value: float) -> str:
@@ -196,6 +226,8 @@ def _title(found: Comparison) -> str:
     from mmtfl.tasks.wording import count
 
     n_splits = len({row["repeat"] for row in found.splits})
+    if found.fraction is None:
+        return f"{_METRICS[found.metric]} on tasks left out, in {count(n_splits, 'group')}"
     return (
         f"{_METRICS[found.metric]}, {count(n_splits, 'random split')}, "
         f"{100 * found.fraction:g} % for training"
@@ -205,10 +237,10 @@ def _title(found: Comparison) -> str:
 def _sentence(found: Comparison) -> str:
     """The answer in words."""
     from mmtfl.tasks.wording import count
-    from mmtfl_lab.paper.methods import COMPARED
     from mmtfl_lab.paper.table_comparison import BEST
 
-    first = COMPARED[found.standings[0].method].title
+    titles = _titles(found)
+    first = titles[found.standings[0].method]
     if len(found.standings) == 1:
         return f"{first} is the only method that was run."
     judged = next((s.beside for s in found.standings if s.beside is not None), None)
@@ -216,7 +248,7 @@ def _sentence(found: Comparison) -> str:
         return "No task has 5 test rows or more whose target varies, so the methods cannot be judged."
     groups: dict[str, list[str]] = {}
     for standing in found.standings:
-        groups.setdefault(standing.verdict, []).append(COMPARED[standing.method].title)
+        groups.setdefault(standing.verdict, []).append(titles[standing.method])
     by = f"{judged.n_tasks} tasks"
     if judged.unit != "task":
         by = f"{judged.n_units} rows, as six tasks are needed"
@@ -225,13 +257,17 @@ def _sentence(found: Comparison) -> str:
     else:
         said = [clause.format(", ".join(groups[v])) for v, clause in _CLAUSES.items() if v in groups]
         answer = f"{first} comes first. {'. '.join(said)}"
+    if found.fraction is None:
+        answer = f"On tasks of which no method has seen a row: {answer}"
     n_left_out, left_out = sum(not task["judged"] for task in found.tasks), ""
     if n_left_out:
         left_out = (
             f" {count(n_left_out, 'task')} with fewer than 5 test rows, or whose target does not vary, "
             f"{'is' if n_left_out == 1 else 'are'} left out of this."
         )
-    return f"{answer} (judged by {by}).{left_out}"
+    bent = found.standings[0].method == "boosting" and set(groups) == {BEST, "worse"}
+    lines = " A model of straight lines is not enough here: trees find what no linear model can." * bent
+    return f"{answer} (judged by {by}).{lines}{left_out}"
 
 
 _CLAUSES = {  # in the order in which they are said
@@ -250,7 +286,7 @@ def _write(found: Comparison, folder: Path) -> None:
 
     lines = [f"# {_title(found)}", "", _sentence(found), ""]
     columns = _columns(found)
-    rows = [columns, ["---"] * len(columns), *map(_cells, found.standings)]
+    rows = [columns, ["---"] * len(columns), *_rows(found)]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
     write_text(folder / "comparison.md", "\n".join(lines) + "\n")
     fields = ("repeat", "method", "pooled", "mean", "seconds", "chosen", "warnings")

@@ -30,6 +30,7 @@ def cv(
     folds: Annotated[int, Parameter(group=options.MODEL)] = 5,
     scoring: Annotated[str | None, Parameter(group=options.MODEL)] = None,
     one_se: Annotated[bool, options.SWITCH, Parameter(group=options.MODEL)] = False,
+    stability: Annotated[int, Parameter(group=options.MODEL)] = 0,
     jobs: Annotated[int, options.JOBS, Parameter(group=options.MODEL)] = 1,
     seed: Annotated[int, Parameter(group=options.MODEL)] = 0,
     model: options.ModelOptions | None = None,
@@ -79,6 +80,9 @@ def cv(
         average_precision, neg_log_loss and f1 for classes; all names of scikit-learn's scorers are known.
     one_se
         Take the strongest penalty whose score is within a standard error of the best.
+    stability
+        Fit the choice to so many pairs of half samples, such as 50: `mmtfl inspect` and the report then say
+        which features are supported, and in which tasks. For the method mmtfl.
     jobs
         Folds and pairs worked on at a time; -1 for all processors.
     seed
@@ -92,6 +96,8 @@ def cv(
         raise BadInput("--jobs 0: use 1, a number of threads, or -1 for all processors.")
     if seed < 0:
         raise BadInput(f"--seed {seed}: use 0 or a positive number.")
+    if stability < 0:
+        raise BadInput(f"--stability {stability}: use 0 for none, or a number of pairs such as 50.")
     suits = None
     if scoring is not None:  # first: reading may take long
         from mmtfl.model_selection.metrics import as_metric
@@ -100,7 +106,7 @@ def cv(
             suits = as_metric(scoring).kind
     tried = _alphas(alphas)
     if method != "mmtfl":
-        _check_method(method, pk, tried, one_se, scale)
+        _check_method(method, pk, tried, one_se, scale, stability)
 
     def make(training: Training) -> Any:
         targets = "classes" if training.classify else "numbers"
@@ -118,6 +124,7 @@ def cv(
         search |= {"selection": "one_se" if one_se else "best", "verbose": 0 if talk.quiet else 1}
         search |= {} if pairs is None else {"pk": pairs}
         search |= {} if tried is None else {"alphas": tried}
+        search |= {"stability": stability} if stability else {}
         name, single = ("SingleTask", {"p": 1}) if method == "single" else ("MMTFL", {})
         return getattr(mmtfl, f"{name}{kind}CV")(**single, **search, **own)
 
@@ -153,11 +160,17 @@ def _alphas(given: list[float] | None) -> int | list[float] | None:
 
 
 def _check_method(
-    method: str, pk: Any, alphas: int | list[float] | None, one_se: bool, scale: options.ScaleOptions | None
+    method: str,
+    pk: Any,
+    alphas: int | list[float] | None,
+    one_se: bool,
+    scale: options.ScaleOptions | None,
+    stability: int,
 ) -> None:
     """Refuse options that only the method mmtfl has."""
     given = {
         "--pk": pk is not None,
+        "--stability": stability > 0,
         "--dask": scale is not None and scale.dask is not None,
         "--checkpoint": scale is not None and scale.checkpoint is not None,
         "--one-se": one_se and method in TWO_STRENGTHS,

@@ -26,6 +26,7 @@ def fit(
     p: Annotated[float, Parameter(group=options.MODEL)] = 2.0,
     k: Annotated[str, Parameter(group=options.MODEL)] = "1",
     alpha: Annotated[float | None, Parameter(group=options.MODEL)] = None,
+    pooling: Annotated[float, Parameter(group=options.MODEL)] = 0.0,
     model: options.ModelOptions | None = None,
     scale: options.ScaleOptions | None = None,
     output: Annotated[Path, options.TARGET_FILE],
@@ -56,13 +57,16 @@ def fit(
         "log" the edge at 0.
     alpha
         Strength of the penalty; by default a tenth of the smallest that drops every feature.
+    pooling
+        How freely the tasks share values, for p = 1 and p = 2: 0 shares none, 0.9 or 0.98 suit tasks whose
+        coefficients scatter about a common part.
     """
     model, talk = model or options.ModelOptions(), talk or options.FileOptions()
 
     def make(training: Training) -> Any:
         from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
 
-        chosen = {"p": p, "k": exponent(k), **model_options(model, training)}
+        chosen = {"p": p, "k": exponent(k), "pooling": pooling, **model_options(model, training)}
         kind = MMTFLClassifier if training.classify else MMTFLRegressor
         found = kind(alpha=1.0 if alpha is None else alpha, verbose=int(talk.verbose), **chosen)
         found._check_parameters()  # before the work of a default strength

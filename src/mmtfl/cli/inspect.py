@@ -28,6 +28,9 @@ def inspect(
     deviation (s.d.) of it over all rows.
     Features come largest first, by c, what the tasks share. Only tasks
     within whose rows a feature varies could use it.
+    What a model uses need not matter: where it was made with --stability, the
+    table also says in which tasks the rows support an effect, and what share
+    of the half samples keeps the feature.
 
     Example:
 
@@ -78,15 +81,20 @@ def _print_features(summary: Any, top: int) -> None:
     shown = [feature for feature in summary.features if feature.n_tasks][:top]
     used = summary.n_features - summary.counts["none"]
     per_sd = summary.spread is not None
-    columns = ["feature", "used by", summary.size_name, "same sign", "mean coef (range)"]
+    has_common = any(feature.common is not None for feature in shown)
+    common = ["common (scatter)"] if has_common else []
+    columns = ["feature", "used by", summary.size_name, *common, "same sign", "mean coef (range)"]
     columns += ["per s.d. (range)"] if per_sd else []
+    columns += ["supported in", "kept by"] if summary.support else []
     rows = []
     for f in shown:
         sign = "-" if f.agreement is None else f"{f.agreement:.0%}"
         ranges = [(f.mean_coef, f.min_coef, f.max_coef)]
         ranges += [(f.mean_coef_per_sd, f.min_coef_per_sd, f.max_coef_per_sd)] if per_sd else []
         texts = [f"{number(mean)} ({number(low)} to {number(high)})" for mean, low, high in ranges]
-        rows.append([f.name, f.used_by, number(f.size), sign, *texts])
+        about = [f"{number(f.common)} ({number(f.scatter)})"] if has_common else []
+        texts += [f.supported, f"{f.frequency:.0%}"] if summary.support else []
+        rows.append([f.name, f.used_by, number(f.size), *about, sign, *texts])
     print_table(f"Features in use ({_of(len(shown), used)})", columns, rows, left=2)
     if summary.usage_notes:
         print(*summary.usage_notes, "", sep="\n")

@@ -15,7 +15,7 @@ import mmtfl
 from mmtfl.errors import require
 from mmtfl.tables.reading import TableError
 
-# name: what it does, and its usage; the function of that name lives in the module of that name
+# name: what it does, and its usage; the function of that name, with _ for -, lives in the module of that name
 COMMANDS = {
     "fit": ("Fit one model to a table.", "DATA --task COLUMN --target COLUMN -o MODEL [OPTIONS]"),
     "cv": (
@@ -23,6 +23,7 @@ COMMANDS = {
         "DATA --task COLUMN --target COLUMN -o MODEL [OPTIONS]",
     ),
     "predict": ("Add the predictions of a model to a table.", "MODEL DATA [-o TABLE] [OPTIONS]"),
+    "add-task": ("Add a task to a model, from a few rows.", "MODEL DATA -o MODEL [OPTIONS]"),
     "inspect": ("Show what a model has learned: what is shared, partial, single.", "MODEL [OPTIONS]"),
     "report": (
         "Write a model, and how well it predicts, as one HTML page.",
@@ -136,15 +137,27 @@ def _app(cyclopts: ModuleType, words: Sequence[str]) -> Any:
         # a list of commands imports none of them; the help of one comes from its docstring
         known = {} if name in words[:1] else {"help": purpose}
         usage = f"Usage: mmtfl {name} {usage}"
-        app.command(f"mmtfl.cli.{name}:{name}", name=name, sort_key=place, usage=usage, **known)
+        place_of = name.replace("-", "_")
+        app.command(f"mmtfl.cli.{place_of}:{place_of}", name=name, sort_key=place, usage=usage, **known)
     return app
 
 
 def _refuse(error: Exception, code: int = BAD_INPUT) -> int:
     # a table may have several problems, one in each line; messages of others are one line
     lines = str(error).splitlines() if isinstance(error, TableError) else [" ".join(str(error).split())]
-    print("\n".join([f"mmtfl: {lines[0]}", *lines[1:]]), file=sys.stderr)
+    print("\n".join([f"mmtfl: {visible(lines[0])}", *map(visible, lines[1:])]), file=sys.stderr)
     return code
+
+
+def visible(text: str) -> str:
+    r"""A line with its control characters escaped, which a terminal would obey; they may come from a file.
+
+    Examples
+    --------
+    >>> visible("an array has shape \x1b[31m")
+    'an array has shape \\x1b[31m'
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _missing(error: Any, words: Sequence[str]) -> Exception:

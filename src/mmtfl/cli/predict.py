@@ -20,8 +20,9 @@ def predict(
     /,
     *,
     task: Annotated[str | None, Parameter(group=TABLE)] = None,
-    unknown_task: Annotated[Literal["error", "mean"], Parameter(group=TABLE)] = "error",
+    unknown_task: Annotated[Literal["error", "mean", "common"], Parameter(group=TABLE)] = "error",
     unknown_level: Annotated[Literal["error", "ignore"], Parameter(group=TABLE)] = "error",
+    interval: Annotated[float | None, Parameter(group=OUTPUT)] = None,
     text: TextOptions | None = None,
     output: Annotated[Path | None, TARGET_FILE] = None,
     prefix: Annotated[str, Parameter(group=OUTPUT, show_default=False)] = "",
@@ -31,6 +32,7 @@ def predict(
 
     The columns of the table come back as they were, followed by `prediction`
     and, for classes, `probability`, that of the second class in sorted order.
+    With --interval there are also `lower` and `upper`.
     With several targets there is one such column for each of them. The table
     needs the task column and the features that the model uses, not the
     target and not the features whose coefficients are all zero.
@@ -50,9 +52,13 @@ def predict(
     task
         Column of task labels, where it has another name than in the fit.
     unknown_task
-        What is done with a task the model does not know: an error, or the mean over all tasks.
+        What is done with a task the model does not know: an error, the mean over all tasks, or the common
+        part of a model with --pooling.
     unknown_level
         What is done with a level the model does not know: an error, or no indicator at all.
+    interval
+        Add intervals that hold this share of new targets, such as 0.9, from the errors on rows held out in
+        `mmtfl cv`; for numbers.
     output
         The table with predictions: .csv, .tsv, .parquet or .feather; without it, CSV on stdout.
     prefix
@@ -65,6 +71,7 @@ def predict(
     learned = load_model(model)
     recipe = _recipe_for(learned, task)
     fitted = getattr(learned, "best_estimator_", learned)
+    _check_interval(fitted, interval)
     from mmtfl.tables.reading import TableFile
     from mmtfl.tasks.frames import abbreviate
 
@@ -74,7 +81,9 @@ def predict(
     X, labels = recipe.rows(frame, used=used, unknown_level=unknown_level)
     if unknown_task == "error":
         check_known_tasks(
-            learned, labels, "Correct the labels, leave these rows out, or use --unknown-task mean."
+            learned,
+            labels,
+            f"Correct the labels, leave these rows out, or use --unknown-task {_best_for_new_tasks(fitted)}.",
         )
     if not talk.quiet:
         notes, absent = list(file.notes), recipe.absent_unused(frame, used)
@@ -83,12 +92,16 @@ def predict(
             notes.append(
                 f"the table lacks {abbreviate(absent)}: not needed, as no task of the model uses {them}"
             )
-        for line in (*notes, *_by_mean(learned, labels)):
+        new = _of_new_tasks(learned, labels, unknown_task)
+        for line in (*notes, *new, *_borrowing(fitted, interval)):
             note(line)
     # labels come by the recipe, whichever door they took in the fit
     fitted.set_params(unknown_task=unknown_task, task_column=None)
     with library_words():
         columns = _predictions(learned, recipe, X, labels, prefix)
+        if interval is not None:
+            ends = fitted.predict_interval(X, task=labels, coverage=interval)
+            columns = _with_ends(columns, ends, prefix)
     both = [name for name in columns if name in file.columns]
     if both:
         raise BadInput(
@@ -100,7 +113,11 @@ def predict(
     return 0
 
 
-def _by_mean(model: Any, labels: Any) -> list[str]:
+def _best_for_new_tasks(fitted: Any) -> str:
+    return "common" if hasattr(fitted, "common_intercept_") else "mean"
+
+
+def _of_new_tasks(model: Any, labels: Any, unknown_task: str) -> list[str]:
     """How many rows are of tasks that the model does not know, and of which."""
     from mmtfl.estimators.inputs import meant
     from mmtfl.tasks.wording import count
@@ -110,9 +127,10 @@ def _by_mean(model: Any, labels: Any) -> list[str]:
         return []
     shown = ", ".join(f"{label!r} {count(n, 'row')}" for label, n in list(new.items())[:6])
     more = f", ... ({len(new)} tasks)" if len(new) > 6 else ""
+    by = "what is common to its tasks" if unknown_task == "common" else "the mean over its tasks"
     return [
-        f"{count(sum(new.values()), 'row')} of tasks the model does not know, predicted by the mean over its "
-        f"tasks: {shown}{more}.{meant(list(new), getattr(model, 'best_estimator_', model).tasks_)}"
+        f"{count(sum(new.values()), 'row')} of tasks the model does not know, predicted by {by}: "
+        f"{shown}{more}.{meant(list(new), getattr(model, 'best_estimator_', model).tasks_)}"
     ]
 
 
@@ -132,6 +150,42 @@ def _predictions(model: Any, recipe: Any, X: Any, labels: Any, prefix: str) -> d
         if probability is not None:
             columns[f"{prefix}probability_{target}"] = probability[:, t]
     return columns
+
+
+def _check_interval(fitted: Any, interval: float | None) -> None:
+    if interval is None:
+        return
+    if not 0.0 < interval < 1.0:
+        raise BadInput(f"--interval {interval:g}: use a share between 0 and 1, such as 0.9.")
+    if not hasattr(fitted, "heldout_errors_"):
+        raise BadInput(
+            "--interval needs errors on held-out rows, which this model does not have: make it with "
+            "`mmtfl cv`, for a target of numbers."
+        )
+
+
+def _borrowing(fitted: Any, interval: float | None) -> list[str]:
+    """Which tasks are too small for intervals of their own."""
+    from mmtfl.tasks.frames import abbreviate
+    from mmtfl.tasks.wording import count
+
+    small = [] if interval is None else [str(label) for label in fitted.borrowing_tasks_]
+    if not small:
+        return []
+    return [
+        f"{count(len(small), 'task')} with fewer than 40 held-out rows, whose intervals borrow from the "
+        f"errors of all tasks: {abbreviate(small)}"
+    ]
+
+
+def _with_ends(columns: dict[str, Any], ends: Any, prefix: str) -> dict[str, Any]:
+    """The columns with the ends of intervals behind each prediction."""
+    found: dict[str, Any] = {}
+    for t, (name, column) in enumerate(columns.items()):
+        own = ends if ends.ndim == 2 else ends[:, t]
+        target = name.removeprefix(f"{prefix}prediction")
+        found |= {name: column, f"{prefix}lower{target}": own[:, 0], f"{prefix}upper{target}": own[:, 1]}
+    return found
 
 
 def check_known_tasks(model: Any, labels: Any, remedy: str) -> None:

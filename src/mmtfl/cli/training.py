@@ -26,6 +26,7 @@ _SAMPLE = 1000  # rows of stored files from which the kinds of the columns are l
 _WORDS = (
     (r"The '(\w+)' parameter of \w+", r"--\1"),
     (r"set_params\(unknown_task='mean'\)", "--unknown-task mean"),
+    (r"unknown_task='(\w+)'", r"--unknown-task \1"),
     ("standardize=True", "--standardize"),
     ("with on_degenerate_task='base_rate'", "with --drop-tasks one-class"),
     ("memory_limit", "--memory-limit"),
@@ -257,7 +258,8 @@ def headlines(summary: Any) -> list[str]:
     for name, value in summary.strengths.items():
         ends = [number(min(value)), number(max(value))] if isinstance(value, list) else []
         named.append(f"{name} {' to '.join(ends)}, by task" if ends else f"{name} {number(value)}")
-    lines, search = [f"{summary.title}: {', '.join(named)}", summary.usage], summary.search
+    lines = [f"{summary.title}: {', '.join(named)}", summary.usage, *summary.support]
+    search = summary.search
     if search is not None:
         headline = heldout_headline(search)
         lines += [] if headline is None else [headline]

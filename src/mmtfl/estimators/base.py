@@ -256,7 +256,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         X, feature_names = self._read_design(X, reset=False)
         observation_task = None
         if labels is not None:
-            labels = check_task_labels(labels, X.shape[0], name=name)
+            labels = check_task_labels(labels, X.shape[0], name=name, remedy=self._of_missing_labels())
             observation_task = locate_tasks(labels, self.tasks_, unknown=self.unknown_task)
         elif not self._predicts_matrix:
             observation_task = self._only_task(X.shape[0])
@@ -281,6 +281,15 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         names = self._feature_names()
         return {names[j] for j in np.flatnonzero(self.coef_.any(axis=0))}
 
+    def _of_missing_labels(self) -> str:
+        """Say what to do about a row to predict that has no label."""
+        if self.unknown_task == "error":
+            return "Drop these rows or fill in a label."
+        return (
+            "Fill in a label. A missing one is not taken for a new task: if it is one, give it a name, and "
+            f"unknown_task={self.unknown_task!r} predicts it."
+        )
+
     def _only_task(self, n_rows: int) -> np.ndarray:
         """Return the position of the task of rows without labels, if there is one task."""
         if len(self.tasks_) > 1:
@@ -294,18 +303,31 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
     def _predict_at(self, X: Any, observation_task: np.ndarray | None) -> np.ndarray:
         if observation_task is None:
             return predict_all(X, self.coef_, self.intercept_)
-        if len(self.tasks_) == 1:  # the mean over one task is that task
-            return predict_all(X, self.coef_, self.intercept_)[:, 0]
         coef, intercept = self.coef_, self.intercept_
         if (observation_task == len(self.tasks_)).any():
             coef, intercept = self._with_unknown_task()
+        elif len(self.tasks_) == 1:
+            return predict_all(X, coef, intercept)[:, 0]
         return predict_rows(X, coef, intercept, observation_task)
 
     def _with_unknown_task(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return coefficients and intercepts with the mean over tasks added, for rows of an unknown task."""
-        fitted = self._has_part()
-        coef = np.vstack([self.coef_, self.coef_[fitted].mean(axis=0)])
-        return coef, np.append(self.intercept_, self.intercept_[fitted].mean())
+        """Return coefficients and intercepts with those for rows of an unknown task added."""
+        if self.unknown_task == "common":
+            coef, intercept = self._common_part()
+        else:
+            fitted = self._has_part()
+            coef, intercept = self.coef_[fitted].mean(axis=0), self.intercept_[fitted].mean()
+        return np.vstack([self.coef_, coef]), np.append(self.intercept_, intercept)
+
+    def _common_part(self) -> tuple[np.ndarray, float]:
+        """Return what the tasks scatter about, if the model has it."""
+        if "common_intercept_" not in vars(self):
+            raise ValueError(
+                "This model has no common part: fit MMTFLRegressor or MMTFLClassifier with pooling above 0 "
+                "(above 0.5 for p = 1). New tasks can also be predicted by the mean of all tasks, with "
+                "unknown_task='mean'."
+            )
+        return self.common_, self.common_intercept_
 
     def _mean_score(self, y: Any, y_pred: np.ndarray, labels: np.ndarray | None, weights: Any) -> float:
         if n_dimensions(y) == 2:
@@ -326,6 +348,10 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
     def _sizes(self) -> dict[str, np.ndarray]:
         """Return the columns of the summary that say how large a feature is; the first one orders it."""
         raise TypeError("a kind of model says how large a feature is")
+
+    def _common_columns(self) -> dict[str, np.ndarray]:
+        """Return what the tasks scatter about and how far, for the summary; empty without a common part."""
+        return {}
 
     def _counted(self) -> np.ndarray:
         """Return which tasks count in the number of tasks that use a feature, (n_tasks,)."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError
+from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.base import TaskModel
+from mmtfl.estimators.new_task import with_new_task
 from mmtfl.estimators.parameters import FamilyParameters, MemberParameters, WarmStart
 from mmtfl.estimators.prepared import Prepared, StoredPrepared
-from mmtfl.objective.penalties import make_penalty
+from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book, Checkpoint
@@ -34,7 +36,61 @@ class ProductForm(TaskModel):
     common_ : ndarray of shape (n_features,)
         What the tasks' coefficients scatter about, on the original scale; zeros without ``pooling``. With
         ``scale_targets`` every task has a unit of its own, and this is in the mean of these units.
+    common_intercept_ : float
+        Only with a common part: the intercept with which ``common_`` is right in the mean of all rows. They
+        predict tasks that were never seen, with ``unknown_task="common"``.
+    mean_size_ : float
+        n of the loss: the mean over tasks of the sum of their rows' weights.
+    added_tasks_ : ndarray of shape (n_added,)
+        Only after `add_task`: labels of the tasks that were added to the fitted ones.
     """
+
+    def add_task(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
+        """Add a task with a few rows, without fitting the others again.
+
+        What is shared is held: the new task's coefficients are penalised by how far they are from
+        ``common_`` (from zero without ``pooling``), each in units of ``c_``, with the strength of the fit;
+        features that no fitted task uses stay unused. The intercept is drawn to the mean of the fitted
+        tasks' intercepts as strongly as these, and the noise, suggest: by a row's weight times (variance of
+        the noise) / (variance of the intercepts), which many rows outweigh.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_rows, n_features)
+            Rows of the new task, with the columns of `fit`; with ``task_column`` that column too.
+        y : array-like of shape (n_rows,)
+            Their targets.
+        task : str or int
+            The new task's label; None takes it from ``task_column``.
+        sample_weight : float or array-like of shape (n_rows,), optional
+            Weights of the rows, as in `fit`.
+
+        Returns
+        -------
+        model : estimator
+            A copy with one more task, the last. All that was learned of the others has the same bits;
+            ``heldout_scores_`` and the features of ``path_`` do not know the new task.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mmtfl import MMTFLRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X, task = rng.normal(size=(70, 3)), np.repeat(["a", "b", "c", "d"], [20, 20, 20, 10])
+        >>> y = X @ [2.0, -1.0, 0.0] + 0.1 * rng.normal(size=70)
+        >>> model = MMTFLRegressor(p=2, k=1, alpha=0.01, pooling=0.9).fit(X[:60], y[:60], task=task[:60])
+        >>> more = model.add_task(X[60:], y[60:], task="d")
+        >>> more.tasks_.tolist(), more.coef_[-1].round(1).tolist()
+        (['a', 'b', 'c', 'd'], [2.0, -1.0, 0.0])
+        """
+        check_is_fitted(self)
+        return with_new_task(self, X, y, task, sample_weight)
+
+    def _fitted_penalty(self) -> RowPenalty:
+        """Return the penalty that the coefficients minimise."""
+        learned = {"p": "best_p_", "k": "best_k_", "alpha": "alpha_", "pooling": "best_pooling_"}
+        numbers = {name: getattr(self, found, getattr(self, name, 0.0)) for name, found in learned.items()}
+        return make_penalty(**numbers, **self._penalty_numbers())
 
     def _solver_options(self) -> dict[str, Any]:
         """Return the options that the solver takes as they are."""
@@ -59,11 +115,22 @@ class ProductForm(TaskModel):
         A = prepared.to_original(solution.A)
         self.c_ = penalty.shared_part(solution.A)
         self.common_ = prepared.common_to_original(penalty.common_part(solution.A))
+        self.mean_size_ = float(prepared.task_weights.mean())
+        self.__dict__.pop("common_intercept_", None)  # of an earlier fit
+        if penalty.is_centred:
+            beyond = prepared.task_means(A - self.common_[:, None]) + self.intercept_
+            self.common_intercept_ = float(np.average(beyond, weights=prepared.task_weights))
         # a row with c = 0 is a feature that no task uses: 0 * B would be NaN if B were 0 / 0
         self.B_ = np.divide(A, self.c_[:, None], out=np.zeros_like(A), where=self.c_[:, None] > 0)
 
     def _sizes(self) -> dict[str, np.ndarray]:
         return {"c": self.c_}
+
+    def _common_columns(self) -> dict[str, np.ndarray]:
+        if "common_intercept_" not in vars(self):
+            return {}
+        beside = self.coef_[self._counted()] - self.common_
+        return {"common": self.common_, "scatter": np.sqrt(np.mean(beside**2, axis=0))}
 
 
 class FamilyMember(WarmStart, ProductForm, FamilyParameters, MemberParameters):

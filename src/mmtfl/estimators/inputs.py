@@ -104,7 +104,7 @@ def _named_frame(X: Any, task_column: str) -> Any:
 
 
 def locate_tasks(labels: np.ndarray, tasks: np.ndarray, *, unknown: str) -> np.ndarray:
-    """Find the position of each label in `tasks`; with unknown="mean" it is len(tasks) for a new label."""
+    """Find the position of each label in `tasks`; it is len(tasks) for a new one, if it may be unknown."""
     if labels.dtype.kind != tasks.dtype.kind:
         found, expected = (("integers", "strings")[kind.dtype.kind == "U"] for kind in (labels, tasks))
         raise TypeError(
@@ -121,7 +121,8 @@ def locate_tasks(labels: np.ndarray, tasks: np.ndarray, *, unknown: str) -> np.n
         raise ValueError(
             f"Unknown task {first_few(new)} (first in row {missing.argmax()}): the model was fitted on "
             f"{first_few(tasks)}.{meant(new.tolist(), tasks)} Leave these rows out, or predict "
-            "them with the mean of all tasks by set_params(unknown_task='mean')."
+            "them with the mean of all tasks by set_params(unknown_task='mean'), or by 'common' with what is "
+            "common to a model with pooling."
         )
     return np.where(missing, len(tasks), index)
 

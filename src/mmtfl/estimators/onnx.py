@@ -102,7 +102,7 @@ def _same_for_all_rows(graph: _Graph, coef: np.ndarray, intercept: np.ndarray) -
 def _own_task(graph: _Graph, model: Any) -> str:
     """Add the linear predictor of each row with the coefficients of its own task."""
     coef, intercept, T = model.coef_, model.intercept_, len(model.tasks_)
-    if model.unknown_task == "mean":
+    if model.unknown_task != "error":
         coef, intercept = model._with_unknown_task()
     # without that row, an unknown task has an index past the end, at which a runtime stops
     keys = {"keys_strings" if model.tasks_.dtype.kind == "U" else "keys_int64s": model.tasks_.tolist()}

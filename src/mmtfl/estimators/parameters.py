@@ -249,6 +249,17 @@ class SearchParameters(CrossValidationParameters, GridParameters):
 # -- data ----------------------------------------------------------------------------------------------------
 
 
+class StabilityParameters(Declared):
+    """Half samples of the choice."""
+
+    stability: int | None = parameter(
+        Valid("int", [Interval(Integral, 0, None, closed="left")]),
+        "Number of pairs of half samples to which the choice is fitted, such as 50: `summary` then says "
+        "which features are supported, in which tasks; see `mmtfl.stability`. None or 0: none.",
+        default=None,
+    )
+
+
 class DesignParameters(Declared):
     """Intercepts and scales."""
 
@@ -285,11 +296,12 @@ class LabelParameters(Declared):
         remedy="Name a column of the frame; labels of an array are passed as task= instead.",
     )
     unknown_task: str = parameter(
-        choice("error", "mean"),
-        "What `predict` does with a label not seen in `fit`: refuse, or use the mean of all tasks' "
-        "coefficients.",
+        choice("error", "mean", "common"),
+        "What `predict` does with a label not seen in `fit`: refuse, use the mean of all tasks' "
+        "coefficients, or the common part of a model with ``pooling``. A missing label is always refused.",
         default="error",
-        remedy="Use 'error' to be told of new tasks, 'mean' to predict them by the mean over tasks.",
+        remedy="Use 'error' to be told of new tasks, 'mean' to predict them by the mean over tasks, 'common' "
+        "to predict them by what the tasks scatter about.",
     )
 
 

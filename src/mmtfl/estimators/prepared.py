@@ -66,6 +66,19 @@ class Prepared:
         """Number of rows of each task."""
         return self.tasks.sizes
 
+    @property
+    def task_weights(self) -> np.ndarray:
+        """Sum of the weights of each task's rows."""
+        tasks = self.tasks
+        if tasks.weights is None:
+            return tasks.sizes.astype(float)
+        return np.bincount(tasks.observation_task, tasks.weights, tasks.n_tasks)
+
+    def task_means(self, A: np.ndarray) -> np.ndarray:
+        """Return the weighted mean of X @ A[:, t] over the rows of each task t, with X as it was given."""
+        design = Design(self.tasks)
+        return design.task_means(design.predict(A), design.row_weight)
+
     def problem(self, loss: Loss, *, fit_intercept: bool) -> Problem:
         """Return the problem to solve, with a loss."""
         return Problem(Design(self.tasks, column_scale=self.column_scale, fit_intercept=fit_intercept), loss)
@@ -102,6 +115,15 @@ class Prepared:
 
 class StoredPrepared(Prepared):
     """Tasks whose rows are in files or in other processes: `tasks` is an `OpenTasks`."""
+
+    @property
+    def task_weights(self) -> np.ndarray:
+        """Sum of the weights of each task's rows."""
+        return self.tasks.stored.weight_sums
+
+    def task_means(self, A: np.ndarray) -> np.ndarray:
+        """Return the weighted mean of X @ A[:, t] over the rows of each task t, with X as it was given."""
+        return np.einsum("tj,jt->t", self.tasks.column_means, A)
 
     def problem(self, loss: Loss, *, fit_intercept: bool) -> Problem:
         """Return the problem to solve, with the loss for which the tasks were opened."""
@@ -158,12 +180,17 @@ class BaseRates:
 
     def add_to(self, model: Any) -> None:
         """Add these tasks to a model that was fitted on the others: no feature, and an intercept."""
+        self.widen(model)
+        model.base_rate_tasks_ = self.labels[self.left_out]
+
+    def widen(self, model: Any) -> None:
+        """Make room for these tasks in all that a model has learned of each task."""
         for name, axis in PER_TASK.items():
             if vars(model).get(name) is not None:
                 setattr(model, name, self._widen(getattr(model, name), axis))
         model.intercept_[self.left_out] = self.log_odds
         model.task_sizes_[self.left_out] = self.sizes
-        model.tasks_, model.base_rate_tasks_ = self.labels, self.labels[self.left_out]
+        model.tasks_ = self.labels
         if np.ndim(vars(model).get("alpha_")) == 1:  # every task has a strength of its own
             model.alpha_ = self._widen(model.alpha_, 0, fill=np.nan)
             model.alphas_ = self._widen(model.alphas_, 0, fill=np.nan)

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.family import FamilyMember
+from mmtfl.estimators.intervals import PredictsIntervals
 from mmtfl.estimators.parameters import TargetScaling
 from mmtfl.objective.losses import Loss, Squared
 
 __all__ = ["MMTFLRegressor", "TaskRegressor"]
 
 
-class TaskRegressor(RegressorMixin, TargetScaling, TaskModel):
+class TaskRegressor(RegressorMixin, TargetScaling, PredictsIntervals):
     """Models whose targets are numbers."""
 
     _metric = "r2"

@@ -82,7 +82,8 @@ class Savable:
         The graph takes ``X`` of shape (n_rows, n_features) and, with several tasks, ``task``: the label of
         each row, strings or int64. It gives ``prediction``, and for classifiers ``probability``, in the
         shapes of `predict` and `predict_proba`. An unknown task stops the run with an index out of bounds,
-        or is predicted by the mean of all tasks with ``unknown_task="mean"``.
+        or is predicted by the mean of all tasks with ``unknown_task="mean"``, by the common part with
+        "common".
 
         Parameters
         ----------
@@ -438,6 +439,21 @@ def _are_heldout_scores(value: Any, sizes: Mapping[str, int]) -> bool:
     )
 
 
+def _are_heldout_errors(value: Any, sizes: Mapping[str, int]) -> bool:
+    kinds = {"task": ("iU", "T"), "n_rows": ("i", "T"), "n_kept": ("i", "T"), "error": ("f", "n")}
+    return (
+        isinstance(value, dict)
+        and set(value) == set(kinds)
+        and all(_array(*kinds[name])(column, sizes) for name, column in value.items())
+        and int(value["n_kept"].min()) >= 0
+        and int(value["n_kept"].sum()) == len(value["error"])
+    )
+
+
+def _is_stability(value: Any, sizes: Mapping[str, int]) -> bool:
+    return type(value).__name__ == "Stability" and len(value.feature_names_) == sizes["d"]
+
+
 def _is_path(value: Any, sizes: Mapping[str, int]) -> bool:
     each = isinstance(value, list)  # one for each task
     shape = sizes["d"], 1 if each else sizes["T"]
@@ -462,8 +478,9 @@ COMMON = (
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("coef_", "shared_", "specific_", "outlier_"), _array("f", "Td")),
     **dict.fromkeys(("c_", "common_", "feature_spread_"), _array("f", "d")),
-    **dict.fromkeys(("outlier_tasks_", "base_rate_tasks_"), _array("iU", "n")),
+    **dict.fromkeys(("outlier_tasks_", "base_rate_tasks_", "added_tasks_"), _array("iU", "n")),
     **dict.fromkeys(("objective_", "violation_", "best_p_", "best_pooling_", "best_score_"), _IS_NUMBER),
+    **dict.fromkeys(("common_intercept_", "mean_size_"), _IS_NUMBER),
     **dict.fromkeys(("n_iter_", "best_index_", "n_splits_"), _is_count),
     **dict.fromkeys(("converged_", "_predicts_matrix"), _of(bool)),
     **dict.fromkeys(("best_params_", "provenance_"), _IS_DICT),
@@ -487,5 +504,7 @@ RULES: dict[str, Rule] = {
     "strengths_": _are_strengths,
     "cv_results_": _is_table,
     "heldout_scores_": _are_heldout_scores,
+    "heldout_errors_": _are_heldout_errors,
+    "stability_": lambda value, sizes: value is None or _is_stability(value, sizes),
     "path_": _is_path,
 }

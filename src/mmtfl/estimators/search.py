@@ -20,6 +20,7 @@ from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.family import ProductForm
 from mmtfl.estimators.inputs import check_nothing_else, take_task_column
+from mmtfl.estimators.looking_back import ChoosesMember, KeepsErrors, KeepsStability
 from mmtfl.estimators.parameters import (
     CandidateParameters,
     CrossValidationParameters,
@@ -138,7 +139,7 @@ class Search(CrossValidationParameters, ThreadParameters):
         return candidates[m], i
 
 
-class TaskSearch(Search, ProductForm, SearchParameters):
+class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
     """A model that gets its solution from a search over members and strengths.
 
     Attributes
@@ -398,7 +399,9 @@ def path(
     return found if prepared.left_out is None else prepared.left_out.widen_path(found)
 
 
-class MMTFLRegressorCV(TaskSearch, TaskRegressor, FamilyParameters, CandidateParameters):
+class MMTFLRegressorCV(
+    KeepsErrors, KeepsStability, TaskSearch, TaskRegressor, FamilyParameters, CandidateParameters
+):
     """Multitask regression that chooses its strength and its member of the family by cross-validation.
 
     For every (p, k) and pooling a path of alphas is fitted on each fold's training part and scored on its
@@ -418,7 +421,7 @@ class MMTFLRegressorCV(TaskSearch, TaskRegressor, FamilyParameters, CandidatePar
     """
 
 
-class MMTFLClassifierCV(TaskSearch, TaskClassifier, FamilyParameters, CandidateParameters):
+class MMTFLClassifierCV(KeepsStability, TaskSearch, TaskClassifier, FamilyParameters, CandidateParameters):
     """Multitask classification that chooses its strength and its member of the family by cross-validation.
 
     For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part, in

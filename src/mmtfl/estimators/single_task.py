@@ -15,9 +15,12 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from mmtfl.estimators.classification import TaskClassifier
+from mmtfl.estimators.intervals import heldout_errors
+from mmtfl.estimators.looking_back import KeepsErrors
 from mmtfl.estimators.parameters import SingleTaskParameters
+from mmtfl.estimators.part_fits import plain_copy
 from mmtfl.estimators.prepared import Prepared
-from mmtfl.estimators.regression import TaskRegressor
+from mmtfl.estimators.regression import MMTFLRegressor, TaskRegressor
 from mmtfl.estimators.search import SearchPrepared, TaskSearch
 from mmtfl.model_selection.folds import by_rows
 from mmtfl.objective.penalties import make_penalty
@@ -175,7 +178,7 @@ def _together(solutions: tuple, shares: np.ndarray, own: list, common: np.ndarra
     )
 
 
-class SingleTaskRegressorCV(SingleTaskSearch, TaskRegressor):
+class SingleTaskRegressorCV(KeepsErrors, SingleTaskSearch, TaskRegressor):
     """One ridge or lasso per task, with strengths chosen by cross-validation.
 
     The baseline of multitask learning: tasks share nothing but, unless ``per_task``, their strength.
@@ -189,6 +192,17 @@ class SingleTaskRegressorCV(SingleTaskSearch, TaskRegressor):
     >>> model.fit(data.X, data.y, task=data.task).alpha_.shape
     (3,)
     """
+
+    def _heldout_errors(self, prepared: Any) -> dict[str, np.ndarray]:
+        if not self.per_task:
+            return super()._heldout_errors(prepared)
+        found = []
+        strengths = np.asarray(self.alpha_)
+        for alpha, (task, share) in zip(strengths, _each_task(prepared, self.standardize), strict=True):
+            alone = MMTFLRegressor(p=self.p, k=np.inf, alpha=alpha / share, fit_intercept=self.fit_intercept)
+            alone.set_params(standardize=self.standardize, max_iter=self.max_iter)
+            found.append(heldout_errors(plain_copy(alone), task.original_tasks(), task.folds))
+        return {name: np.concatenate([errors[name] for errors in found]) for name in found[0]}
 
 
 class SingleTaskClassifierCV(SingleTaskSearch, TaskClassifier):

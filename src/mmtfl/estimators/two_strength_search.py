@@ -12,14 +12,16 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.declaration import restated
+from mmtfl.estimators.intervals import heldout_errors
 from mmtfl.estimators.parameters import TwoStrengthParameters
+from mmtfl.estimators.part_fits import plain_copy
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.saving import Savable
 from mmtfl.estimators.search import Search, search_settings
@@ -128,8 +130,16 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         }
         model.set_params(**self.best_params_)
         model._learn(prepared, *_solve_further(model, prepared))
+        if not is_classifier(model):
+            model.heldout_errors_ = heldout_errors(
+                plain_copy(model), prepared.original_tasks(), prepared.folds
+            )
         self.best_estimator_ = model
         return self
+
+    def _chosen_model(self) -> Any:
+        """The model that was chosen; `stability` makes a copy of it."""
+        return self._fitted()
 
     # -- the steps of fit ----------------------------------------------------------------------------------
 
@@ -187,6 +197,22 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
             Predictions.
         """
         return self._fitted().predict(X, task=task)
+
+    @available_if(_has("predict_interval"))
+    def predict_interval(self, X: Any, task: Any = None, coverage: float = 0.9) -> np.ndarray:
+        """Predict an interval for each row with the best model.
+
+        Parameters
+        ----------
+        X, task, coverage
+            As in the model's own method.
+
+        Returns
+        -------
+        interval : ndarray of shape (n_rows, 2)
+            Lower and upper end.
+        """
+        return self._fitted().predict_interval(X, task=task, coverage=coverage)
 
     @available_if(_has("predict_proba"))
     def predict_proba(self, X: Any, task: Any = None) -> np.ndarray:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from mmtfl.estimators.inputs import make_frame
 from mmtfl.tasks.wording import count
 
-__all__ = ["FeatureUse", "Range", "ShowsSharing", "feature_use", "used_by", "used_by_how_many"]
+__all__ = ["FeatureUse", "Range", "ShowsSharing", "feature_use", "usage_notes", "used_by", "used_by_how_many"]
 
 KINDS = ("shared", "partial", "single", "none")
 MEANINGS = {  # what a kind is called where people read it
@@ -136,6 +136,44 @@ def used_by_how_many(use: FeatureUse) -> str:
     return f"{shared} by {who}, {partial} by some, {single} by one"
 
 
+def usage_notes(model: Any, use: FeatureUse, member: Any) -> list[str]:
+    """Say what the number of tasks that use a feature does not: of a model, or of the member (p, k)."""
+    used, notes = use.n_tasks > 0, []
+    if use.n_counted > 1 and used.any():
+        everywhere = bool((use.n_possible[used] == use.n_counted).all())
+        who = "every task" if everywhere else "every task that could use it"
+        if hasattr(model, "outlier_") or (member is not None and member[0] > 1):
+            which = "In this model" if member is None else f"With p = {member[0]:g}"
+            notes.append(
+                f"{which} a kept feature is used by {who} by construction: the table says which features the "
+                "model keeps, not in which tasks they matter."
+            )
+        if not everywhere:
+            notes.append("A task could use a feature only if it varies within the task's rows.")
+    if len(getattr(model, "outlier_tasks_", ())):
+        notes.append("Tasks that the model sets apart are not counted.")
+    if len(getattr(model, "base_rate_tasks_", ())):
+        notes.append("Tasks with a single class, which were left out of the fit, are not counted.")
+    return [*notes, *_about_common_part(model)]
+
+
+def _about_common_part(model: Any) -> list[str]:
+    """Say how far the tasks' coefficients scatter about what is common to them; nothing without pooling."""
+    columns = model._common_columns()
+    if not columns:
+        return []
+    common, scatter = np.abs(columns["common"]), columns["scatter"]
+    kept = common > 0.0
+    if not kept.any():
+        return ["Nothing is common to the tasks: their common part is zero."]
+    ratio = float(np.median(scatter[kept] / common[kept]))
+    return [
+        "The tasks' coefficients scatter about a common part, which is not zero for "
+        f"{count(int(kept.sum()), 'feature')}: in the median of these, the distance of the tasks from it "
+        f"(root mean square) is {ratio:.2g} times its size."
+    ]
+
+
 # -- as a table and in a notebook ----------------------------------------------------------------------------
 
 
@@ -155,13 +193,18 @@ class ShowsSharing:
             One row per feature, largest ``c`` first:
 
             - feature, c;
+            - common and scatter, where the model has a common part (``pooling``): what the tasks'
+              coefficients scatter about, and the root mean square over the tasks of their distance from it,
+              both in the units of the data;
             - n_tasks: how many tasks use it;
             - kind: "shared" (used by all tasks that could use it), "partial" (by at least two, but not all),
               "single" (by one) or "none";
             - mean_coef, min_coef, max_coef: mean, smallest and largest coefficient over the tasks that could
               use it, in the units of the data;
             - mean_coef_per_sd: the mean for one standard deviation of the feature over all rows;
-            - n_possible: how many tasks could use it.
+            - n_possible: how many tasks could use it;
+            - supported, frequency: with ``stability``, in which tasks the rows support the feature ("all",
+              "some", "one", "none" or "undecided"), and the share of the half samples that keep it.
         """
         check_is_fitted(self)
         model: Any = vars(self).get("best_estimator_", self)
@@ -170,7 +213,7 @@ class ShowsSharing:
         per_sd = np.full(len(order), np.nan) if use.per_sd is None else use.per_sd.mean
         columns = {
             "feature": [names[j] for j in order],
-            **{name: size[order] for name, size in sizes.items()},
+            **{name: size[order] for name, size in (sizes | model._common_columns()).items()},
             "n_tasks": use.n_tasks[order],
             "kind": use.kind[order].tolist(),
             "mean_coef": use.coef.mean[order],
@@ -179,6 +222,10 @@ class ShowsSharing:
             "mean_coef_per_sd": per_sd[order],
             "n_possible": use.n_possible[order],
         }
+        found = getattr(model, "stability_", None)
+        if found is not None:
+            columns["supported"] = found.supported_[order].tolist()
+            columns["frequency"] = found.feature_frequency_[order]
         return make_frame(columns, model._backend)
 
     def _html_repr(self) -> str:

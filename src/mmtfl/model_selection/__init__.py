@@ -1,6 +1,14 @@
 """Splitting and scoring with tasks, for scikit-learn's searches and cross-validation."""
 
+from mmtfl.model_selection.leave_task_out import LeaveTaskOut, leave_task_out_scores
 from mmtfl.model_selection.scoring import per_task_scores, task_scorer
 from mmtfl.model_selection.splitting import TaskKFold, tasks_train_test_split
 
-__all__ = ["TaskKFold", "per_task_scores", "task_scorer", "tasks_train_test_split"]
+__all__ = [
+    "LeaveTaskOut",
+    "TaskKFold",
+    "leave_task_out_scores",
+    "per_task_scores",
+    "task_scorer",
+    "tasks_train_test_split",
+]

@@ -6,12 +6,15 @@ from mmtfl.plots.prediction_display import PredictionDisplay
 from mmtfl.plots.search_display import SearchDisplay
 from mmtfl.plots.shared_part_display import SharedPartDisplay
 from mmtfl.plots.sharing_map import SharingMapDisplay
+from mmtfl.plots.support_display import EffectDisplay, SupportDisplay
 
 __all__ = [
+    "EffectDisplay",
     "HistoryDisplay",
     "PathDisplay",
     "PredictionDisplay",
     "SearchDisplay",
     "SharedPartDisplay",
     "SharingMapDisplay",
+    "SupportDisplay",
 ]

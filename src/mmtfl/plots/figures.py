@@ -121,6 +121,11 @@ def fitted(model: Any) -> TaskModel:
     return inner
 
 
+def common_part(model: Any) -> np.ndarray:
+    """What the tasks of a model scatter about, (n_features,); a model without pooling is refused."""
+    return fitted(model)._common_part()[0]
+
+
 def spreads(model: Any, X: Any, y: Any = None, task: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """Standard deviation of each feature over all rows, and of each task's target (one without y)."""
     model = fitted(model)

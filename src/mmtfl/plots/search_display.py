@@ -88,7 +88,8 @@ class SearchDisplay:
     >>> from mmtfl.datasets import make_tasks
     >>> from mmtfl.plots import SearchDisplay
     >>> data = make_tasks(n_tasks=4, n_samples=40, n_features=12, n_informative=3, noise=0.5, random_state=0)
-    >>> model = MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=20, cv=3).fit(data.X, data.y, task=data.task)
+    >>> model = MMTFLRegressorCV(pk=((2, 2), (2, 1)), poolings=(0,), alphas=20, cv=3)
+    >>> model = model.fit(data.X, data.y, task=data.task)
     >>> display = SearchDisplay.from_estimator(model)
     >>> [curve.name for curve in display.curves]
     ['(2, 2)', '(2, 1)']

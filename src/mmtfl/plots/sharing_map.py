@@ -19,6 +19,7 @@ _ROBUST = 0.98  # share of coefficients within the limits of the colours
 _CELL = 11.0  # points: cells as large as this have room for a sign
 _GROUPS = (*KINDS[:3], "apart")  # features of none of the tasks that count are those of tasks set apart
 _NAMES = {"shared": "by all tasks", "partial": "by some", "single": "by one", "apart": "set apart"}
+_BESIDE = "distance from the common part"
 _LONG = 4.5  # inches: a longer colour bar is no easier to read
 _WIDEST = 6.5  # inches: wider figures are shrunk in print, and their text with them
 _EXACT = 600  # tasks; beyond, turning every branch of the tree the best way takes seconds
@@ -91,6 +92,7 @@ class SharingMapDisplay:
         task: Any = None,
         *,
         order: str = "structure",
+        beside_common: bool = False,
         colorbar: bool = True,
         ax: Any = None,
     ) -> SharingMapDisplay:
@@ -110,6 +112,9 @@ class SharingMapDisplay:
             Task labels of these rows; needed with y.
         order : {"structure", "given"}, default="structure"
             Order features and tasks so that sharing is seen, or leave them as they came.
+        beside_common : bool, default=False
+            Show how far the coefficients are from the common part of a model with ``pooling``, instead of
+            the coefficients: where the tasks differ.
         colorbar : bool, default=True
             Whether to draw the colour bar.
         ax : matplotlib axes, optional
@@ -129,13 +134,15 @@ class SharingMapDisplay:
         else:
             columns, rows = np.arange(len(read.tasks)), np.flatnonzero(read.uses.any(axis=1))
         coef, quantity = read.A, "coefficient"
+        if beside_common:
+            coef, quantity = coef - figures.common_part(model)[:, None], _BESIDE
         if X is not None:
             if is_classifier(model):
                 y = None  # classes have no spread: their coefficients are log odds already
             spread, target = figures.spreads(model, X, y, task)
-            coef, quantity = coef * spread[:, None] / target, "scaled to s.d. of features"
-            if y is not None:
-                quantity += " and targets"
+            scaled = "scaled to s.d. of features" + (" and targets" if y is not None else "")
+            coef = coef * spread[:, None] / target
+            quantity = f"{quantity}, {scaled}" if beside_common else scaled
         elif y is not None or task is not None:
             raise ValueError("y and task were given without X: pass the rows X they belong to, or neither.")
         display = cls(
@@ -249,7 +256,8 @@ class SharingMapDisplay:
         look = {"extend": "both" if beyond else "neither", "aspect": 35, "pad": 0.02}
         shrink = min(1.0, _LONG * figures.POINTS / height)
         bar = self.figure_.colorbar(self.image_, ax=self.ax_, shrink=shrink, **look)
-        bar.set_label("coefficient (white: zero)", fontsize=figures.SMALL + 1)
+        what = _BESIDE if self.quantity.startswith(_BESIDE) else "coefficient"
+        bar.set_label(f"{what} (white: zero)", fontsize=figures.SMALL + 1)
         bar.ax.tick_params(labelsize=figures.SMALL)
         return bar
 

@@ -185,6 +185,7 @@ def make_page(
         "share_names": ["Accuracy", "Base rate"] if evaluation and evaluation.accuracy is not None else [],
         "strip_axis": [(_place(value, low), score(value)) for value in (low, (1 + low) / 2, 1.0)],
         "task_rows": _task_rows(summary, evaluation, fitted, compared, low),
+        "has_common": any(feature.common is not None for feature in summary.features),
         "feature_rows": [_feature_row(feature) for feature in summary.features[:MOST_FEATURES]],
         "n_left_out": max(0, summary.n_features - MOST_FEATURES),
         "kinds": [(kind, summary.counts[kind], meanings[kind]) for kind in KINDS],
@@ -305,9 +306,12 @@ def _feature_row(f: FeatureSummary) -> dict[str, Any]:
         "used_by": f.used_by,
         "n_tasks": f.n_tasks,
         "size": number(f.size),
+        "common": "" if f.common is None else f"{number(f.common)} ({number(f.scatter)})",
         "coef": _spread_out(f.mean_coef, f.min_coef, f.max_coef),
         "per_sd": _spread_out(f.mean_coef_per_sd, f.min_coef_per_sd, f.max_coef_per_sd),
         "agreement": number(None) if f.agreement is None else f"{f.agreement:.0%}",
+        "supported": f.supported,
+        "frequency": None if f.frequency is None else f"{f.frequency:.0%}",
     }
 
 

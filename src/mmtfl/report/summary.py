@@ -10,10 +10,11 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.estimators.usage import KINDS, FeatureUse, feature_use, used_by, used_by_how_many
+from mmtfl.estimators.usage import KINDS, FeatureUse, feature_use, usage_notes, used_by, used_by_how_many
 from mmtfl.persistence.json_values import plain
 from mmtfl.plots.search_display import search_curves
 from mmtfl.report.evaluation import Evaluation, TaskScores, evaluate
+from mmtfl.report.support import in_which_tasks, support_sentences
 
 __all__ = ["Evaluation", "ModelSummary", "SearchSummary", "TaskScores", "describe", "evaluate"]
 
@@ -52,6 +53,13 @@ class FeatureSummary:
         know it.
     agreement : float or None
         Share of the tasks that use it whose coefficient has the more frequent sign; None for no task.
+    common, scatter : float or None
+        What the tasks' coefficients scatter about, and how far (root mean square); None without ``pooling``.
+    supported : str or None
+        Where half samples support it, in words: "all tasks", "some tasks (a, b)", "one task (c)", "none" or
+        "undecided"; None where there are none.
+    frequency : float or None
+        Share of the half samples that keep it.
     """
 
     name: str
@@ -68,6 +76,10 @@ class FeatureSummary:
     min_coef_per_sd: float | None
     max_coef_per_sd: float | None
     agreement: float | None
+    common: float | None = None
+    scatter: float | None = None
+    supported: str | None = None
+    frequency: float | None = None
 
 
 @dataclass(frozen=True)
@@ -182,6 +194,8 @@ class ModelSummary:
         The same in words: "Of 7 features, 3 are used: 2 by all 4 tasks, 0 by some, 1 by one."
     usage_notes : list of str
         What to keep in mind when reading it.
+    support : list of str
+        What half samples support of it, in sentences; empty where there are none.
     size_name : str
         Name of the size that orders the features: c, or what takes its place in additive models.
     features : list of FeatureSummary
@@ -221,6 +235,7 @@ class ModelSummary:
     counts: dict[str, int]
     usage: str
     usage_notes: list[str]
+    support: list[str]
     size_name: str
     features: list[FeatureSummary]
     tasks: list[TaskSummary]
@@ -328,7 +343,8 @@ def describe(model: Any) -> ModelSummary:
         n_features=n_features,
         counts={word: sum(feature.kind == word for feature in features) for word in KINDS},
         usage=f"{usage}.",
-        usage_notes=_usage_notes(fitted, use, member),
+        usage_notes=usage_notes(fitted, use, member),
+        support=support_sentences(getattr(fitted, "stability_", None)),
         size_name=size_name,
         features=features,
         tasks=_tasks(fitted),
@@ -356,6 +372,11 @@ def _features(model: Any, use: FeatureUse, size: np.ndarray) -> list[FeatureSumm
         for part in ("mean", "low", "high")
     ]
     columns.append([float(use.agreement[j]) if n else None for j, n in enumerate(use.n_tasks.tolist())])
+    common = model._common_columns().values()
+    columns += [column.tolist() for column in common] or [[None] * len(names)] * 2
+    found = getattr(model, "stability_", None)
+    columns.append([in_which_tasks(found, j) for j in range(len(names))])
+    columns.append([None] * len(names) if found is None else found.feature_frequency_.tolist())
     rest: list[Any] = list(zip(*columns, strict=True))
     return [
         FeatureSummary(
@@ -370,27 +391,6 @@ def _features(model: Any, use: FeatureUse, size: np.ndarray) -> list[FeatureSumm
         )
         for j in np.argsort(-size, kind="stable").tolist()
     ]
-
-
-def _usage_notes(model: Any, use: FeatureUse, member: Any) -> list[str]:
-    """What the number of tasks that use a feature does not say."""
-    used, notes = use.n_tasks > 0, []
-    if use.n_counted > 1 and used.any():
-        everywhere = bool((use.n_possible[used] == use.n_counted).all())
-        who = "every task" if everywhere else "every task that could use it"
-        if hasattr(model, "outlier_") or (member is not None and member[0] > 1):
-            which = "In this model" if member is None else f"With p = {member[0]:g}"
-            notes.append(
-                f"{which} a kept feature is used by {who} by construction: the table says which features the "
-                "model keeps, not in which tasks they matter."
-            )
-        if not everywhere:
-            notes.append("A task could use a feature only if it varies within the task's rows.")
-    if len(getattr(model, "outlier_tasks_", ())):
-        notes.append("Tasks that the model sets apart are not counted.")
-    if len(getattr(model, "base_rate_tasks_", ())):
-        notes.append("Tasks with a single class, which were left out of the fit, are not counted.")
-    return notes
 
 
 def _tasks(model: Any) -> list[TaskSummary]:
@@ -419,10 +419,13 @@ def _member(model: Any) -> tuple[float, float | str] | None:
 
 
 def _strengths(model: Any) -> dict[str, float | list[float]]:
+    pooling = float(getattr(model, "best_pooling_", getattr(model, "pooling", 0.0)))
+    pooled = {"pooling": pooling} if pooling else {}
     if hasattr(model, "alpha_"):
-        return {"alpha": model.alpha_.tolist() if np.ndim(model.alpha_) else float(model.alpha_)}
+        alpha = model.alpha_.tolist() if np.ndim(model.alpha_) else float(model.alpha_)
+        return {"alpha": alpha, **pooled}
     names = getattr(model, "strength_names", ("alpha",))
-    return {name: float(getattr(model, name)) for name in names}
+    return {**{name: float(getattr(model, name)) for name in names}, **pooled}
 
 
 def _convergence(model: Any) -> Convergence:

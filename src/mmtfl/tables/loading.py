@@ -10,6 +10,7 @@ from mmtfl.estimators.regression import MMTFLRegressor
 from mmtfl.estimators.saving import Unsound, model_from_state
 from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
 from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
+from mmtfl.estimators.stability import Stability
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.estimators.two_strengths import (
     CappedClassifier,
@@ -44,7 +45,8 @@ ESTIMATORS: dict[type, tuple[str, ...]] = {
     TwoStrengthCV: _PAIRS,
 }
 _NEEDED = {cls.__name__: needed for cls, needed in ESTIMATORS.items()}
-_CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (*ESTIMATORS, Path, TableRecipe, TaskKFold)}
+_OTHERS = (Path, Stability, TableRecipe, TaskKFold)
+_CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (*ESTIMATORS, *_OTHERS)}
 
 
 def load(path: str | os.PathLike[str]) -> Any:

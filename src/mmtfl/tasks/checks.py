@@ -232,8 +232,12 @@ def check_task_weights(weights: np.ndarray, *, observation_task: np.ndarray, lab
 # -- task labels and classes ---------------------------------------------------------------------------
 
 
-def check_task_labels(task: Any, n_rows: int | None, *, name: str = "task") -> np.ndarray:
+def check_task_labels(
+    task: Any, n_rows: int | None, *, name: str = "task", remedy: str = "Drop these rows or fill in a label."
+) -> np.ndarray:
     """Check one task label per row (any number of rows if `n_rows` is None); returns strings or int64.
+
+    The remedy is for labels that are missing.
 
     Examples
     --------
@@ -262,17 +266,17 @@ def check_task_labels(task: Any, n_rows: int | None, *, name: str = "task") -> n
     if n_rows is not None:
         check_length(name, labels.size, n_rows)
     if labels.dtype.kind in "OT":
-        return _labels_from_objects(labels.astype(object, copy=False), name)
+        return _labels_from_objects(labels.astype(object, copy=False), name, remedy)
     if labels.dtype.kind == "U":
         return labels.astype(labels.dtype.newbyteorder("="), copy=False)
     if labels.dtype.kind == "i":
         return labels.astype(np.int64, copy=False)
     if labels.dtype.kind == "u":
-        return _labels_from_objects(labels.astype(object), name)
-    raise _wrong_label(labels, name, 0)
+        return _labels_from_objects(labels.astype(object), name, remedy)
+    raise _wrong_label(labels, name, 0, remedy)
 
 
-def _labels_from_objects(labels: np.ndarray, name: str) -> np.ndarray:
+def _labels_from_objects(labels: np.ndarray, name: str, remedy: str) -> np.ndarray:
     values = labels.tolist()
     kinds = set(map(type, values))
     if all(issubclass(kind, str) for kind in kinds):
@@ -282,7 +286,8 @@ def _labels_from_objects(labels: np.ndarray, name: str) -> np.ndarray:
         return labels.astype(str)
     valid = {kind for kind in kinds if issubclass(kind, str | int | np.integer) and kind is not bool}
     if kinds > valid:
-        raise _wrong_label(labels, name, next(i for i, v in enumerate(values) if type(v) not in valid))
+        row = next(i for i, v in enumerate(values) if type(v) not in valid)
+        raise _wrong_label(labels, name, row, remedy)
     other = next((i for i, v in enumerate(values) if isinstance(v, str) != isinstance(values[0], str)), None)
     if other is not None:
         raise TypeError(
@@ -301,13 +306,13 @@ def missing_labels(labels: np.ndarray) -> np.ndarray:
     return np.fromiter(map(is_missing, labels), dtype=bool, count=labels.size)
 
 
-def _wrong_label(labels: np.ndarray, name: str, row: int) -> Exception:
+def _wrong_label(labels: np.ndarray, name: str, row: int, remedy: str) -> Exception:
     """The error for labels that are missing, or of which the one in `row` is of a wrong type."""
     missing = missing_labels(labels)
     if missing.any():
         return ValueError(
             f"{name} has {count(missing.sum(), 'missing label')} (first in row {missing.argmax()}): "
-            "every row needs a task. Drop these rows or fill in a label."
+            f"every row needs a task. {remedy}"
         )
     found = type(labels[row]).__name__ if labels.dtype == object else labels.dtype
     return TypeError(

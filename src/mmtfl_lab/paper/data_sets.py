@@ -9,13 +9,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
+from mmtfl.datasets import loaders
 from mmtfl.datasets.loaders import load_landmine, load_liver_toxicity, load_sarcos, load_school, load_usps
 from mmtfl.datasets.simulate import make_d1, make_d2
+from mmtfl.model_selection.leave_task_out import LeaveTaskOut
 from mmtfl.model_selection.splitting import TaskKFold, tasks_train_test_split
 
 USPS_DIMENSIONS = 87
@@ -193,6 +195,42 @@ def make_split(problem: Problem, pool: Pool, fraction: float, *purpose: int | fl
     )
 
 
+def leave_tasks_out(pool: Pool, n_groups: int, group: int, *purpose: int | float | str) -> Split:
+    """Deal the tasks of a pool to groups at random, and leave one of the groups out of training.
+
+    Parameters
+    ----------
+    pool : Pool
+        Tasks with rows of their own.
+    n_groups : int
+        Number of groups; with fewer tasks, each is one.
+    group : int
+        The group to leave out, from 0.
+    *purpose : int, float or str
+        What the deal is for; the random numbers depend on it alone.
+
+    Returns
+    -------
+    Split
+        Rows of the other tasks to train on, and those of the tasks left out to test on.
+
+    Examples
+    --------
+    >>> from mmtfl_lab.paper.data_sets import leave_tasks_out, load_pool
+    >>> pool = load_pool("D1", 0)
+    >>> splits = [leave_tasks_out(pool, 4, group, "here") for group in range(4)]
+    >>> sorted(label for split in splits for label in set(split.test.task.tolist()))[:6]
+    [0, 1, 2, 3, 4, 5]
+    """
+    splitter = LeaveTaskOut(n_groups, random_state=seed_for("tasks", *purpose))
+    parts = list(splitter.split(pool.rows.X, task=pool.rows.task))
+    train, test = (
+        Part(pool.rows.X[rows], pool.rows.y[rows], pool.rows.task[rows], pool.rows.unit[rows])
+        for rows in parts[group]
+    )
+    return Split(train, test, pool.group, seed_for("folds", *purpose, group), pool.one_unit)
+
+
 @lru_cache(maxsize=8)
 def load_pool(name: str, seed: int) -> Pool:
     """The pool of a named problem, kept for the next split."""
@@ -286,6 +324,31 @@ def _liver(seed: int) -> Pool:
     return pool_of_targets(data.X, Y)
 
 
+def _own_rows(load: Callable[[], Any]) -> Callable[[int], Pool]:
+    """Tasks with rows of their own, whose targets are in one unit."""
+
+    def pool(seed: int) -> Pool:
+        data = load()
+        return pool_of_rows(data.X, data.y, data.task, one_unit=True)
+
+    return pool
+
+
+def _same_rows(load: Callable[[], Any]) -> Callable[[int], Pool]:
+    """Tasks that are targets of the same rows."""
+
+    def pool(seed: int) -> Pool:
+        data = load()
+        return pool_of_targets(np.asarray(data.X, dtype=float), np.array(data.y, dtype=float))
+
+    return pool
+
+
+def _targets(name: str, title: str) -> Problem:
+    load = partial(loaders.load_multitarget, name)
+    return Problem(name, title, _same_rows(load), "r2", "mean", _ONE_SCALE, f"mtr_{name}.npz")
+
+
 _ONE_SCALE = {"standardize": True, "scale_targets": True}
 _NO_CONSTANT = {"fit_intercept": False}  # neither the paper's model nor the law of the rows has one
 _ALL = [
@@ -299,4 +362,23 @@ _ALL = [
     Problem("landmine", "Landmine", _landmine, "auc", "mean", {"standardize": True}, "landmine.npz", 3e-2),
     Problem("liver", "Liver toxicity", _liver, "r2", "mean", _ONE_SCALE, "liver_toxicity.npz"),
 ]
-PROBLEMS = {problem.name: problem for problem in _ALL}
+_FEATURES = {"standardize": True}
+_MORE = [
+    Problem(
+        "survey", "Computer survey", _own_rows(loaders.load_computer_survey), "r2", "pooled", _FEATURES,
+        "computer_survey.npz",
+    ),
+    Problem(
+        "isolet", "Isolet", _own_rows(loaders.load_isolet), "r2", "pooled", _FEATURES, "isolet.npz", 3e-2
+    ),
+    Problem(
+        "parkinsons", "Parkinsons", _own_rows(loaders.load_parkinsons), "r2", "pooled", _FEATURES,
+        "parkinsons_telemonitoring.npz",
+    ),
+    Problem("wheat", "Wheat", _same_rows(loaders.load_wheat), "r2", "mean", _ONE_SCALE, "wheat.npz"),
+    _targets("oes97", "Employment 1997"),
+    _targets("rf1", "River flow"),
+    _targets("scm20d", "Supply chain"),
+]  # fmt: skip
+IN_THE_PAPER = tuple(problem.name for problem in _ALL)  # as far as their data are known, and three beside
+PROBLEMS = {problem.name: problem for problem in (*_ALL, *_MORE)}

@@ -13,9 +13,12 @@ from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV, path
 from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.estimators.two_strengths import DirtyClassifier, DirtyRegressor, RobustClassifier, RobustRegressor
+from mmtfl.persistence.json_values import plain
 from mmtfl.report.pooled import fit_pooled
+from mmtfl_lab.paper import borrowed_methods
 from mmtfl_lab.paper.data_sets import Fold, Part, Split
 
+NEW_TASK_POOLINGS = (0.9, 0.98, 0.998)  # where there must be a common part
 MEMBERS = {"mmtfl22": (2, 2), "mmtfl11": (1, 1), "mmtfl21": (2, 1), "mmtfl12": (1, 2)}
 
 
@@ -68,13 +71,21 @@ class Fitted:
 Fit = Callable[[Split, bool, Mapping[str, Any], Grid], Fitted]
 
 
+def _always(classify: bool) -> str | None:
+    return None
+
+
 @dataclass(frozen=True)
 class Method:
-    """A method of the experiments, which is a column of Table 2."""
+    """A method of the experiments; those of the paper are columns of Table 2.
+
+    `why_not` says why it cannot be run, for classes or for numbers; None if it can.
+    """
 
     name: str
     title: str
     fit: Fit
+    why_not: Callable[[bool], str | None] = _always
 
 
 def _response(model: Any, classify: bool) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
@@ -86,13 +97,19 @@ def _scaling(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: options[name] for name in ("standardize", "fit_intercept") if name in options}
 
 
-def _family(pk: Any, split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+def _search(pk: Any, split: Split, classify: bool, options: Mapping, grid: Grid, **more: Any) -> Any:
+    """The family's own search, fitted on the training rows."""
     search = MMTFLClassifierCV if classify else MMTFLRegressorCV
     train = split.train
     n_folds = grid.folds if np.ndim(pk) == 1 else grid.folds_to_choose(train)
     tuning: dict[str, Any] = {"alphas": grid.alphas, "alpha_ratio": grid.alpha_ratio, "tol": grid.tol}
-    model = search(pk=pk, cv=split.folds(n_folds), **tuning, **options)
-    model.fit(train.X, train.y, task=train.task)
+    model = search(pk=pk, cv=split.folds(n_folds), **tuning, **options, **more)
+    return model.fit(train.X, train.y, task=train.task)
+
+
+def _family(pk: Any, split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    """Members as the paper has them, without a common part."""
+    model = _search(pk, split, classify, options, grid, poolings=(0.0,))
     chosen = {"p": model.best_p_, "k": model.best_k_, "alpha": model.alpha_}
     return Fitted(_response(model, classify), model.coef_, chosen)
 
@@ -156,6 +173,59 @@ def _pooled_with_intercepts(split: Split, classify: bool, options: Mapping, grid
     return Fitted(predict, model.unit[:, None] * model.coef, {"p": model.p, "alpha": model.alpha})
 
 
+def _centred(pk: Any, split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    """Members with and without a common part, as the search has them by default."""
+    return _with_pooling(_search(pk, split, classify, options, grid), classify)
+
+
+def _data_shared(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    """The data-shared lasso, with the weight of the common part that its authors propose, and two others."""
+    root = float(np.sqrt(len(np.unique(split.train.task))))
+    poolings = (0.7, root / (1.0 + root), 0.98)
+    model = _search((1, np.inf), split, classify, options, grid, poolings=poolings)
+    return _with_pooling(model, classify)
+
+
+def _with_pooling(model: Any, classify: bool) -> Fitted:
+    chosen = {"p": model.best_p_, "k": plain(model.best_k_), "pooling": model.best_pooling_}
+    return Fitted(_response(model, classify), model.coef_, {**chosen, "alpha": model.alpha_})
+
+
+def _boosting(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    """Boosted trees, which have no coefficients."""
+    predict, chosen = borrowed_methods.fit_boosting(split, classify, options, grid.folds)
+    return Fitted(predict, np.zeros((1, split.train.X.shape[1])), chosen)
+
+
+def _pretrained_lasso(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    predict, chosen = borrowed_methods.fit_pretrained_lasso(split, options, grid.folds)
+    labels, unit = np.unique(split.train.task), np.eye(split.train.X.shape[1])
+    at_zero = predict(0.0 * unit[:1].repeat(len(labels), axis=0), labels)
+    rows = [predict(unit, np.repeat(label, len(unit))) for label in labels]
+    return Fitted(predict, np.array(rows) - at_zero[:, None], chosen)
+
+
+def _common_part(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    """What the tasks scatter about, for tasks that are not among them."""
+    known = {"poolings": NEW_TASK_POOLINGS, "unknown_task": "common"}
+    model = _search(((2, 2), (2, 1)), split, classify, options, grid, **known)
+    return Fitted(_response(model, classify), model.common_[None], {"pooling": model.best_pooling_})
+
+
+def _mean_of_tasks(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    """The mean of the tasks' models, for tasks that are not among them."""
+    known = {"poolings": (0.0,), "unknown_task": "mean"}
+    model = _search(tuple(MEMBERS.values()), split, classify, options, grid, **known)
+    return Fitted(_response(model, classify), model.coef_.mean(axis=0)[None], {"p": model.best_p_})
+
+
+def _one_for_all(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
+    """The pooled model, whatever the task."""
+    found = _pooled(split, classify, options, grid)
+    some = split.train.task[:1]
+    return Fitted(lambda X, task: found.predict(X, some.repeat(len(X))), found.coef, found.chosen)
+
+
 def _member(name: str, p: int, k: int) -> Method:
     return Method(name, f"MMTFL({p},{k})", partial(_family, (p, k)))
 
@@ -168,9 +238,25 @@ _ALL = [
     Method("auto", "MMTFL(auto)", partial(_family, tuple(MEMBERS.values()))),
     Method("pooled", "Pooled", _pooled),
 ]
-METHODS = {method.name: method for method in _ALL}
+_MORE = [
+    Method("centred", "Centred", partial(_centred, tuple(MEMBERS.values()))),
+    Method("datashared", "Data-shared lasso", _data_shared),
+    Method("pretrained", "Pretrained lasso", _pretrained_lasso, borrowed_methods.no_pretrained_lasso),
+    Method("boosting", "Boosted trees", _boosting),
+]
+IN_THE_PAPER = tuple(method.name for method in _ALL)  # with STL, auto and pooled beside them
+METHODS = {method.name: method for method in (*_ALL, *_MORE)}
 # on anybody's table the pooled model is given every task's intercept; the experiments' has one
 COMPARED = {**METHODS, "pooled": Method("pooled", "Pooled, own intercepts", _pooled_with_intercepts)}
+# for tasks without a row in training
+FOR_NEW_TASKS = {
+    method.name: method
+    for method in (
+        Method("common", "Common part", _common_part),
+        Method("mean", "Mean of the tasks", _mean_of_tasks),
+        Method("pooled", "Pooled", _one_for_all),
+    )
+}
 
 
 # -- the single-task baseline, tuned fairly: ridge or lasso for every task, each with its own strength -------

@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from mmtfl.errors import SmallTaskWarning, UnitsWarning
 from mmtfl.model_selection.progress import Progress
 from mmtfl.persistence.files import write_text
+from mmtfl_lab.paper import data_sets, methods
 from mmtfl_lab.paper.data_sets import PROBLEMS, Pool, Problem, Split, load_pool, make_split
 from mmtfl_lab.paper.methods import METHODS, Grid, Method
 
@@ -179,8 +180,8 @@ class Plan:
         How finely methods are tuned.
     """
 
-    datasets: Sequence[str] = tuple(PROBLEMS)
-    methods: Sequence[str] = tuple(METHODS)
+    datasets: Sequence[str] = data_sets.IN_THE_PAPER
+    methods: Sequence[str] = methods.IN_THE_PAPER
     fractions: Sequence[float] = (0.25, 0.33, 0.5)
     repeats: int = 15
     seed: int = 0

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,8 +24,17 @@ from mmtfl.report.paired import (
     task_spread,
 )
 from mmtfl.report.paired import SAME as THE_SAME
-from mmtfl_lab.paper.data_sets import Part, Pool, Problem, make_split, pool_of_rows, pool_of_targets
-from mmtfl_lab.paper.methods import COMPARED, Grid
+from mmtfl_lab.paper.data_sets import (
+    Part,
+    Pool,
+    Problem,
+    Split,
+    leave_tasks_out,
+    make_split,
+    pool_of_rows,
+    pool_of_targets,
+)
+from mmtfl_lab.paper.methods import COMPARED, FOR_NEW_TASKS, Grid
 from mmtfl_lab.paper.protocol import Cell, Store, measure, run_cells
 
 FORMAT = 2  # raised when the numbers of a cell change their meaning
@@ -76,8 +85,8 @@ class Comparison:
     ----------
     metric, average : str
         What the scores are.
-    fraction : float
-        Part of the rows used for training.
+    fraction : float or None
+        Part of the rows used for training; None where whole tasks were left out.
     splits : list of dict
         One row per method and split.
     standings : list of Standing
@@ -89,7 +98,7 @@ class Comparison:
 
     metric: str
     average: str
-    fraction: float
+    fraction: float | None
     splits: list[dict[str, Any]]
     standings: list[Standing]
     tasks: list[dict[str, Any]]
@@ -197,8 +206,9 @@ def compare(
     identity: Mapping[str, Any] | None = None,
     fresh: bool = False,
     shown: bool = False,
+    on_new_tasks: bool = False,
 ) -> Comparison:
-    """Run methods on the same random splits of a pool.
+    """Run methods on the same random splits of a pool, or on the same tasks left out.
 
     Parameters
     ----------
@@ -211,9 +221,9 @@ def compare(
     options : mapping
         ``standardize`` and ``scale_targets`` of all methods.
     methods : sequence of str
-        Names in `mmtfl_lab.paper.methods.COMPARED`.
+        Names in `mmtfl_lab.paper.methods.COMPARED`, or in its `FOR_NEW_TASKS`.
     repeats : int
-        Random splits.
+        Random splits, or groups of tasks that are left out.
     fraction : float
         Part of the rows of each task to train on.
     seed : int
@@ -230,6 +240,8 @@ def compare(
         Throw away the cells of an earlier run there.
     shown : bool
         Whether to tell of progress on stderr.
+    on_new_tasks : bool
+        Whether whole tasks are left out, each once: how well will the methods do at the next one?
 
     Returns
     -------
@@ -250,18 +262,23 @@ def compare(
     problem = Problem("table", "table", lambda seed: pool, metric, average, options or {})
     settings = {"format": FORMAT, "seed": seed, "grid": asdict(grid), "metric": metric}
     settings |= {"options": dict(problem.options), **(identity or {})}
+    compute: _TableCell = _TableCell(problem, seed, grid)
+    if on_new_tasks:
+        repeats, fraction = min(repeats, len(np.unique(pool.rows.task))), 0.0
+        compute, settings = _NewTasksCell(problem, seed, grid, repeats), {**settings, "groups": repeats}
     cells = [Cell("table", fraction, repeat, method) for repeat in range(repeats) for method in methods]
     with tempfile.TemporaryDirectory() as temporary:
         store = Store(folder or Path(temporary) / "run", settings)
         store.open(fresh=fresh)
-        run_cells(cells, _TableCell(problem, seed, grid), store, jobs=jobs, shown=shown)
+        run_cells(cells, compute, store, jobs=jobs, shown=shown)
         found = {cell: store.read(cell) or {} for cell in cells}
     results = {name: [found[cell] for cell in cells if cell.method == name] for name in methods}
     scores = {name: np.array([cell[average] for cell in results[name]]) for name in methods}
     seconds = {name: float(np.mean([cell["seconds"] for cell in results[name]])) for name in methods}
     errors = _errors(metric, pool, results)
     ranks = standings(errors, scores, seconds)
-    return Comparison(metric, average, fraction, _splits(found), ranks, _tasks(pool, errors))
+    of_rows = None if on_new_tasks else fraction
+    return Comparison(metric, average, of_rows, _splits(found), ranks, _tasks(pool, errors))
 
 
 def _splits(found: Mapping[Cell, dict[str, Any]]) -> list[dict[str, Any]]:
@@ -343,13 +360,32 @@ class _TableCell:
     seed: int
     grid: Grid
 
+    methods: ClassVar = COMPARED
+
+    def split(self, pool: Pool, cell: Cell) -> Split:
+        """Part of the rows of every task to train on."""
+        return make_split(self.problem, pool, cell.fraction, self.seed, "table", cell.fraction, cell.repeat)
+
     def __call__(self, cell: Cell) -> dict[str, Any]:
         pool = self.problem.load(self.seed)
-        split = make_split(self.problem, pool, cell.fraction, self.seed, "table", cell.fraction, cell.repeat)
+        split = self.split(pool, cell)
         _check_scored(split.test)
-        result, z = measure(self.problem, pool, split, COMPARED[cell.method], self.grid)
+        result, z = measure(self.problem, pool, split, self.methods[cell.method], self.grid)
         rows = _positions(pool.rows, split.test)
         return {**result, "rows": rows.tolist(), "predictions": [float(f"{value:.9g}") for value in z]}
+
+
+@dataclass(frozen=True)
+class _NewTasksCell(_TableCell):
+    """Computes the cells of one table in which whole tasks are left out."""
+
+    n_groups: int
+
+    methods: ClassVar = FOR_NEW_TASKS
+
+    def split(self, pool: Pool, cell: Cell) -> Split:
+        """Some tasks to train on."""
+        return leave_tasks_out(pool, self.n_groups, cell.repeat, self.seed, "table")
 
 
 def _positions(rows: Part, some: Part) -> np.ndarray:

@@ -8,14 +8,23 @@ import sys
 import time
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from mmtfl.datasets.simulate import make_tasks
 from mmtfl_lab.paper import data_sets
-from mmtfl_lab.paper.data_sets import PROBLEMS, Problem, load_pool, make_split, pool_of_rows, pool_of_targets
-from mmtfl_lab.paper.methods import COMPARED, METHODS, Grid
+from mmtfl_lab.paper.data_sets import (
+    PROBLEMS,
+    Problem,
+    leave_tasks_out,
+    load_pool,
+    make_split,
+    pool_of_rows,
+    pool_of_targets,
+)
+from mmtfl_lab.paper.methods import COMPARED, FOR_NEW_TASKS, METHODS, Grid
 from mmtfl_lab.paper.protocol import (
     Cell,
     OtherSettings,
@@ -150,24 +159,32 @@ def test_support_f1_counts_what_is_found_and_what_is_there():
 
 
 EVERY = [*METHODS.values(), COMPARED["pooled"]]
+LEAST = {"boosting": 0.5}  # steps do badly on straight lines; 0.75 for the others
+
+
+def check_runs(method, classification):
+    if (reason := method.why_not(classification)) is not None:
+        pytest.skip(reason)
 
 
 @pytest.mark.parametrize("classification", [False, True])
 @pytest.mark.parametrize("method", EVERY, ids=lambda method: method.title)
 def test_every_method_learns_more_than_nothing(method, classification):
+    check_runs(method, classification)
     pool = small_pool(0, classification)
     metric = "auc" if classification else "r2"
     problem = Problem("x", "x", lambda seed: pool, metric, "mean")
     split = make_split(problem, pool, 0.5, "here")
     fitted = method.fit(split, classification, {}, COARSE)
     score = score_rows(metric, split.test.y, fitted.predict(split.test.X, split.test.task), split.test.task)
-    assert score["mean"] > 0.75
+    assert score["mean"] > LEAST.get(method.name, 0.75)
     assert np.broadcast_to(fitted.coef, pool.support.shape).shape == pool.support.shape
 
 
 @pytest.mark.parametrize("method", EVERY, ids=lambda method: method.title)
 def test_on_one_scale_units_do_not_matter(method):
     """Features and targets in other units: the same predictions, in these units."""
+    check_runs(method, False)
     pool = small_pool(0)
     rows, scales = pool.rows, np.geomspace(1e-2, 1e2, 6)
     unit, shift = np.array([1.0, 50.0, 0.01])[rows.task], np.array([0.0, 300.0, -5.0])[rows.task]
@@ -179,8 +196,27 @@ def test_on_one_scale_units_do_not_matter(method):
         fitted = method.fit(split, False, options, COARSE)
         z = fitted.predict(split.test.X, split.test.task)
         found.append(score_rows("r2", split.test.y, z, split.test.task)["mean"])
-    assert found[0] > 0.75
+    assert found[0] > LEAST.get(method.name, 0.75)
     assert found[1] == pytest.approx(found[0], abs=0.01)
+
+
+@pytest.mark.parametrize("method", FOR_NEW_TASKS.values(), ids=lambda method: method.title)
+@pytest.mark.parametrize("classification", [False, True])
+def test_methods_for_new_tasks_predict_tasks_without_training_rows(method, classification):
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(240, 4)), np.repeat(np.arange(8), 30)
+    y = X @ [2.0, -1.0, 0.5, 0.0] + 0.3 * rng.normal(size=240)
+    pool = pool_of_rows(X, (y > 0).astype(int) if classification else y, task, one_unit=True)
+    left_out = set()
+    for group in range(2):
+        split = leave_tasks_out(pool, 2, group, "here")
+        assert not set(split.train.task) & set(split.test.task)
+        left_out |= set(split.test.task)
+        fitted = method.fit(split, classification, {"standardize": True}, COARSE)
+        z = fitted.predict(split.test.X, split.test.task)
+        metric = "auc" if classification else "r2"
+        assert score_rows(metric, split.test.y, z, split.test.task)["mean"] > 0.9
+    assert left_out == set(range(8))
 
 
 def test_the_pooled_model_of_a_table_has_task_intercepts_and_that_of_the_experiments_has_not():
@@ -272,3 +308,32 @@ def test_killed_in_the_middle_it_leaves_whole_cells_only(tmp_path):
     files = list((tmp_path / "run" / "cells").glob("*.json"))
     assert files
     assert all(len(json.loads(file.read_text(encoding="utf-8"))["text"]) == 4000 for file in files)
+
+
+def test_the_pretrained_lasso_is_asked_by_group_and_answers_in_the_units_of_the_targets(monkeypatch):
+    """A package of the same interface, which knows the truth, in the place of ptlasso."""
+
+    class Oracle:
+        def __init__(self, alphas, cv, fit_intercept):
+            assert fit_intercept and cv == COARSE.folds
+
+        def fit(self, X, y, groups):
+            design = [np.column_stack([X[groups == g], np.ones((groups == g).sum())]) for g in range(3)]
+            self.coef = np.array([np.linalg.lstsq(design[g], y[groups == g])[0] for g in range(3)])
+            self.alpha_ = 0.5
+            return self
+
+        def predict(self, X, groups):
+            return np.einsum("ij,ij->i", X, self.coef[groups, :-1]) + self.coef[groups, -1]
+
+    monkeypatch.setitem(sys.modules, "ptlasso", SimpleNamespace(PretrainedLassoCV=Oracle))
+    pool = small_pool(0)
+    shifted = replace(pool, rows=replace(pool.rows, y=pool.rows.y * 10.0**pool.rows.task + 5.0))
+    split = make_split(Problem("x", "x", lambda seed: shifted, "r2", "mean"), shifted, 0.5, "here")
+    options = {"standardize": True, "scale_targets": True}
+    fitted = METHODS["pretrained"].fit(split, False, options, COARSE)
+    z = fitted.predict(split.test.X, split.test.task)
+    assert score_rows("r2", split.test.y, z, split.test.task)["mean"] > 0.9
+    by_hand = split.test.X @ fitted.coef.T  # its coefficients are those of its predictions
+    own = z - by_hand[np.arange(len(z)), split.test.task]
+    assert all(np.ptp(own[split.test.task == t]) < 1e-8 * 10.0**t for t in range(3))

@@ -322,6 +322,11 @@ class OpenTasks:
         """Which tasks could use which features, (n_tasks, n_features)."""
         return self._moments.could_use
 
+    @property
+    def column_means(self) -> np.ndarray:
+        """Mean of every column over the rows of every task, (n_tasks, n_features)."""
+        return self._moments.mean[:, :-1]
+
     def spreads(self) -> tuple[np.ndarray, np.ndarray]:
         """Standard deviation of every column over all rows, and of every task's target; 1 if constant."""
         weight, mean, squares = self._moments[:3]

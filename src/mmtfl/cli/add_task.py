@@ -1,0 +1,120 @@
+"""`mmtfl add-task`: a model with one more task, from a few rows of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from mmtfl.cli.main import BadInput
+from mmtfl.cli.options import TABLE, TARGET_FILE, FileOptions, TextOptions
+from mmtfl.cli.output import check_output, load_model, naming_the_file, note, number, print_json, say
+from mmtfl.cli.training import library_words
+
+
+def add_task(
+    model: Path,
+    data: Path,
+    /,
+    *,
+    task_name: Annotated[str | None, Parameter(group=TABLE)] = None,
+    text: TextOptions | None = None,
+    output: Annotated[Path, TARGET_FILE],
+    talk: FileOptions | None = None,
+) -> int:
+    """Add a task to a model, without fitting the others again.
+
+    A few rows are enough: what the tasks share is held, and only the new
+    task's own part is fitted. The other tasks predict as before.
+
+    Example:
+
+      mmtfl datasets d1 -o d1.csv
+      mmtfl fit d1.csv --task task --target y --pooling 0.9 -o d1.mmtfl
+      mmtfl add-task d1.mmtfl more.csv --task-name 20 -o wider.mmtfl
+
+    Parameters
+    ----------
+    model
+        A model of `mmtfl fit` or `mmtfl cv`.
+    data
+        The table, with the columns of the fit: .csv, .tsv, .txt (also .gz), .parquet or .feather.
+    task_name
+        Name of the new task: its rows are taken from the table, or all rows if the table has no task column.
+        By default the table has rows of one task, which its task column names.
+    output
+        The model with one more task.
+    """
+    text, talk = text or TextOptions(), talk or FileOptions()
+    check_output(output, force=talk.force, inputs=[model, data])
+    learned = load_model(model)
+    recipe = _recipe(learned)
+    from mmtfl.tables.reading import TableFile
+
+    file = TableFile(data, separator=text.separator, decimal=text.decimal)
+    frame, label = _rows_of_task(file.frame(text=recipe.text_columns), recipe, task_name)
+    for line in file.notes if not talk.quiet else ():
+        note(line)
+    with library_words():
+        targets = recipe.targets(frame)
+        wider = learned.set_params(task_column=None).add_task(
+            recipe.matrix(frame), targets, task=label, sample_weight=recipe.weights(frame)
+        )
+    wider.provenance_ = _record(learned, f"{label} ({len(frame)} rows of {data.name})")
+    with naming_the_file(output):
+        wider.save(output, overwrite=talk.force)
+    _show(wider, len(frame), output, talk)
+    return 0
+
+
+def _recipe(learned: Any) -> Any:
+    """How the model's table is read, if it is one to which a task can be added."""
+    if not hasattr(learned, "add_task"):
+        raise BadInput("Tasks can be added to models of `mmtfl fit`, and of `mmtfl cv` with --method mmtfl.")
+    recipe = getattr(learned, "recipe_", None)
+    if recipe is None:
+        raise BadInput("The model was fitted in Python, and knows no table: use its add_task there.")
+    if recipe.task_column is None:
+        raise BadInput("The model was fitted without a task column, so there is no task to add to it.")
+    return recipe
+
+
+def _rows_of_task(frame: Any, recipe: Any, task_name: str | None) -> tuple[Any, Any]:
+    """The rows of the new task, and its label."""
+    from mmtfl.tasks.frames import abbreviate
+
+    if recipe.task_column not in frame.columns:
+        if task_name is None:
+            raise BadInput(f"The table has no column {recipe.task_column!r}: name the task by --task-name.")
+        frame = frame.assign(**{recipe.task_column: task_name})
+    labels = recipe.labels(frame)
+    found = list(dict.fromkeys(labels.tolist()))
+    if task_name is None and len(found) > 1:
+        raise BadInput(f"The table has rows of {abbreviate(found)}: choose one of them by --task-name.")
+    label = found[0] if task_name is None else next((one for one in found if str(one) == task_name), None)
+    if label is None:
+        raise BadInput(f"The table has no row of task {task_name!r}: its tasks are {abbreviate(found)}.")
+    return frame[labels == label].reset_index(drop=True), label
+
+
+def _record(learned: Any, added: str) -> dict[str, Any]:
+    """What was run, with the task that was added; of its rows no score was kept."""
+    record = dict(getattr(learned, "provenance_", None) or {})
+    training = dict(record.get("training") or {})
+    for name in ("scores", "auc", "base_rate"):
+        if training.get(name):
+            training[name] = [*training[name], None]
+    return {**record, "training": training, "added": [*record.get("added", []), added]}
+
+
+def _show(wider: Any, n_rows: int, output: Path, talk: FileOptions) -> None:
+    label, n_used = wider.tasks_[-1].item(), int((wider.coef_[-1] != 0.0).sum())
+    if talk.json:
+        coef = dict(zip(wider._feature_names(), wider.coef_[-1].tolist(), strict=True))
+        print_json({"output": str(output), "task": label, "rows": n_rows, "coefficients": coef})
+        return
+    intercept = number(float(wider.intercept_[-1]))
+    print(f"Task {label}: {n_used} of {wider.n_features_in_} features used, intercept {intercept}")
+    if not talk.quiet:
+        say(f"Written: {output} ({len(wider.tasks_)} tasks)")

@@ -1,0 +1,314 @@
+"""A new task beside fitted ones: its own problem, with what the tasks share held.
+
+With c and the common part m of eq. (10) held, the new task's coefficients a minimise its loss plus
+``sum_j w_j |a_j - m_j|^p``, where w_j = gamma1 c_j^-p is the weight that Algorithm 1 gives the feature. n of
+the loss is that of the fit, so that a row weighs as much as it did there.
+
+A few rows say little of an intercept, and the fitted tasks say how far intercepts lie apart: the new one is
+drawn to their mean, as a random intercept of a mixed model is. That takes one more row, at x = 0, with the
+mean intercept as its target and a weight of (variance of the noise) / (variance of the intercepts).
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import brentq
+from scipy.special import expit
+from sklearn.base import is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import InvalidParameterError
+
+from mmtfl.estimators.inputs import first_few, n_dimensions, read_weights, single_column, take_task_column
+from mmtfl.estimators.prepared import BaseRates
+from mmtfl.objective.design import Design
+from mmtfl.objective.losses import Loss
+from mmtfl.objective.penalties import RowPenalty, RowPower
+from mmtfl.objective.problem import Problem
+from mmtfl.solvers import solve
+from mmtfl.solvers.solution import Solution
+from mmtfl.tasks.checks import check_finite_design, check_task_labels
+from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.converters import group_checked_rows
+from mmtfl.tasks.scaling import could_use, target_spread
+from mmtfl.tasks.wording import show
+
+__all__ = ["with_new_task"]
+
+_POLISH = 20  # passes; the answer is then that of the problem, not of where it started
+_FEWEST = 3  # tasks; more are needed to tell how intercepts scatter
+_MOST = 1e6  # rows: an intercept that is the same in all tasks
+
+
+def with_new_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any) -> Any:
+    """Return a copy of a fitted model of the family with one more task; see `ProductForm.add_task`."""
+    shared = Shared.of(model)
+    tasks = _read_task(model, X, y, task, sample_weight)
+    anchor = shared.intercept_rows(model)
+    if not len(anchor[1]):
+        _check_both_classes(model, tasks)
+    unit = 1.0 if model.target_scale_ is None else float(target_spread(tasks)[0])
+    scaled = tasks.with_y(tasks.y / unit)
+    found = _solve_about(model, _with_rows_at_zero(scaled, *anchor), shared)
+    a = (shared.common + found.A[:, 0]) * unit / shared.columns
+    return _widened(model, tasks, a, float(found.intercept[0]) * unit, unit)
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What is held of a fitted model, in the units of its solver.
+
+    Attributes
+    ----------
+    penalty : RowPower
+        sum_j w_j |a_j - m_j|^p on what a new task has beside the common part.
+    common : ndarray of shape (n_features,)
+        m.
+    columns : ndarray of shape (n_features,)
+        What the columns of X are divided by.
+    intercept : ndarray of shape (n_fitted,)
+        Intercepts of the tasks that were fitted together.
+    sizes : ndarray of shape (n_fitted,)
+        Their numbers of rows.
+    noise : float
+        Mean squared residual of these tasks, where the loss is quadratic.
+    """
+
+    penalty: RowPower
+    common: np.ndarray
+    columns: np.ndarray
+    intercept: np.ndarray
+    sizes: np.ndarray
+    noise: float
+
+    @classmethod
+    def of(cls, model: Any) -> Shared:
+        """Read a fitted model."""
+        penalty = _penalty_of(model)
+        columns = np.ones(len(model.c_)) if model.column_scale_ is None else model.column_scale_
+        fitted = ~np.isin(model.tasks_, [*_added(model), *getattr(model, "base_rate_tasks_", ())])
+        unit = np.ones(len(fitted)) if model.target_scale_ is None else model.target_scale_
+        A = model.coef_[fitted].T * columns[:, None] / unit[fitted]
+        weights = np.where(model.c_ > 0.0, penalty.weights(A), np.inf)  # what no task uses stays unused
+        return cls(
+            RowPower(penalty.p, weights, np.inf),
+            model.common_ * columns / unit[fitted].mean(),
+            columns,
+            (model.intercept_ / unit)[fitted],
+            model.task_sizes_[fitted],
+            2.0 * (model.objective_ - penalty.value(A)) / np.count_nonzero(fitted),
+        )
+
+    def intercept_rows(self, model: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return targets and weights of rows at x = 0 that stand for the intercepts of the other tasks.
+
+        There are none if the model has no intercepts, or if three tasks or fewer tell how they scatter.
+        """
+        none = np.empty(0), np.empty(0)
+        if not model.fit_intercept or len(self.intercept) <= _FEWEST:
+            return none
+        mean = float(np.average(self.intercept, weights=self.sizes))
+        # the mean of the variance given what the tasks show, which few tasks hardly bound from above
+        spread = float(np.sum((self.intercept - self.intercept.mean()) ** 2)) / (
+            len(self.intercept) - _FEWEST
+        )
+        if is_classifier(model):
+            rate = np.array([expit(-mean), expit(mean)])
+            weights = rate / max(spread * rate.prod(), 1.0 / _MOST)
+            return np.array([-1.0, 1.0]), weights
+        weight = min(self.noise / spread, _MOST) if spread > 0.0 else _MOST
+        return (np.array([mean]), np.array([weight])) if weight > 0.0 else none
+
+
+def _penalty_of(model: Any) -> RowPenalty:
+    if np.ndim(getattr(model, "alpha_", 0.0)) > 0:
+        raise InvalidParameterError(
+            "add_task needs one strength for all tasks, and with per_task=True every task has its own: fit "
+            "the new task by itself, or use per_task=False."
+        )
+    penalty = model._fitted_penalty()
+    if np.isinf(penalty.p):
+        raise InvalidParameterError(
+            "add_task needs a finite p: at p = inf what is shared bounds the coefficients of a new task, and "
+            "does not draw them anywhere. Fit with p = 1 or p = 2, or fit all tasks together again."
+        )
+    return penalty
+
+
+# -- what is passed ------------------------------------------------------------------------------------------
+
+
+def _read_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any) -> Tasks:
+    """Return the new task, its targets encoded for the loss."""
+    X, label = _separate_label(model, X, task)
+    X, names = model._read_design(X, reset=False)
+    labels = np.full(X.shape[0], label)
+    check_finite_design(X, observation_task=np.zeros(len(labels), dtype=np.intp), labels=labels[:1])
+    if n_dimensions(y) == 2:
+        y = single_column(y)
+    y, classes = model._read_targets(y, labels, X.shape[0])
+    weights = read_weights(sample_weight, X.shape[0])
+    tasks = Tasks(*group_checked_rows(X, y, labels, weights, names))
+    if tasks.weights is not None:
+        tasks = tasks.select(np.flatnonzero(tasks.weights))
+    if classes is None:
+        return model._encode_targets(tasks, None)[0]
+    return tasks.with_y(_signs(model, tasks, classes))
+
+
+def _separate_label(model: Any, X: Any, task: Any) -> tuple[Any, Any]:
+    """Return the rows without their task column, and the one new label, of the type of the others."""
+    column = model.task_column
+    if task is None and column is None:
+        raise ValueError("add_task needs the new task's label: pass task='its name'.")
+    if task is None:
+        X, labels, name = take_task_column(X, None, column)
+        labels = np.unique(check_task_labels(labels, None, name=name))
+        if len(labels) > 1:
+            raise ValueError(
+                f"Column {column!r} has {len(labels)} labels ({first_few(labels)}): add one task at a time."
+            )
+    else:
+        labels = check_task_labels([task], 1)
+    if labels.dtype.kind != model.tasks_.dtype.kind:
+        raise TypeError(
+            f"The new label {show(labels, 0)} is of another type than those of the fit "
+            f"({first_few(model.tasks_)}): use {'a string' if model.tasks_.dtype.kind == 'U' else 'an int'}."
+        )
+    if labels[0] in model.tasks_:
+        raise ValueError(
+            f"The model has a task {show(labels, 0)} already: choose another label, or fit all tasks again."
+        )
+    return X, labels[0]
+
+
+def _signs(model: Any, tasks: Tasks, classes: np.ndarray) -> np.ndarray:
+    """Encode the classes of the new task, which must be those of the fit, as -1 and +1."""
+    found = classes[np.unique(tasks.y).astype(np.intp)]
+    if not np.isin(found, model.classes_).all():
+        raise ValueError(
+            f"The new task has the classes {first_few(found)}, and the model knows "
+            f"{first_few(model.classes_)}: use the classes of the fit."
+        )
+    return np.where(classes[tasks.y.astype(np.intp)] == model.classes_[1], 1.0, -1.0)
+
+
+def _check_both_classes(model: Any, tasks: Tasks) -> None:
+    if is_classifier(model) and np.ptp(tasks.y) == 0.0:
+        raise ValueError(
+            "The new task has a single class, and the model has too few tasks to tell how common the other "
+            "one is: add rows of both classes."
+        )
+
+
+# -- the problem of one task ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Offset(Loss):
+    """A loss of rows whose linear predictor has a known part."""
+
+    loss: Loss
+    offset: np.ndarray
+
+    @property
+    def curvature(self) -> float | None:  # type: ignore[override]
+        """That of the loss itself."""
+        return self.loss.curvature
+
+    def value(self, y, z, weight):
+        """Weighted sum of the rows' losses."""
+        return self.loss.value(y, z + self.offset, weight)
+
+    def gradient(self, y, z, weight):
+        """Derivative in z, row by row."""
+        return self.loss.gradient(y, z + self.offset, weight)
+
+    def hessian(self, y, z, weight):
+        """Second derivative in z, row by row."""
+        return self.loss.hessian(y, z + self.offset, weight)
+
+    def majorant(self, y, z, weight):
+        """Second derivative of a parabola above the loss, row by row."""
+        return self.loss.majorant(y, z + self.offset, weight)
+
+    def shift_range(self, y, z):
+        """For each row, two shifts of z between which its loss is least."""
+        return self.loss.shift_range(y, z + self.offset)
+
+    def null_intercept(self, y, weight):
+        """Best constant beside the known part: where the slopes sum to zero."""
+        low, high = self.shift_range(y, np.zeros_like(y))
+
+        def slope(b: float) -> float:
+            return float(self.gradient(y, np.full_like(y, b), weight).sum())
+
+        return float(brentq(slope, low.min(), high.max(), xtol=1e-12))
+
+
+def _with_rows_at_zero(tasks: Tasks, y: np.ndarray, weights: np.ndarray) -> Tasks:
+    """Add rows whose features are all zero to the only task."""
+    own = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
+    zeros = np.zeros((len(y), tasks.n_features), dtype=tasks.X.dtype)
+    stacked = sparse.vstack([tasks.X, zeros], format="csr") if sparse.issparse(tasks.X) else None
+    return Tasks.from_rows(
+        np.vstack([tasks.X, zeros]) if stacked is None else stacked,
+        np.concatenate([tasks.y, y]),
+        sample_weight=np.concatenate([own, weights]),
+    )
+
+
+def _solve_about(model: Any, tasks: Tasks, shared: Shared) -> Solution:
+    """Solve for what the task has beside the common part."""
+    scale = {"column_scale": model.column_scale_, "fit_intercept": model.fit_intercept}
+    loss, known = model._loss, Design(tasks, **scale).predict(shared.common[:, None])
+    if loss.is_quadratic:
+        tasks = tasks.with_y(tasks.y - known)
+    elif known.any():
+        loss = Offset(loss, known)
+    problem = Problem(Design(tasks, mean_size=_mean_size(model), **scale), loss)
+    limits = {"max_iter": model.max_iter, "tol": model.tol, "polish": _POLISH}
+    solution = solve(problem, shared.penalty, **limits)
+    if not solution.converged:
+        message = (
+            f"The new task's fit stopped after {solution.n_iter} passes at a violation of "
+            f"{solution.violation:.2e}, short of tol={model.tol:g}. Raise max_iter (now {model.max_iter})."
+        )
+        warnings.warn(message, ConvergenceWarning, stacklevel=4)
+    return solution
+
+
+def _mean_size(model: Any) -> float:
+    """Return n of the loss in the fit; a file of an earlier version knows the rows alone."""
+    return float(getattr(model, "mean_size_", model.task_sizes_.mean()))
+
+
+# -- the model with one more task ----------------------------------------------------------------------------
+
+
+def _added(model: Any) -> np.ndarray:
+    return getattr(model, "added_tasks_", model.tasks_[:0])
+
+
+def _widened(model: Any, tasks: Tasks, a: np.ndarray, intercept: float, unit: float) -> Any:
+    """Return a copy of the model with a last task of these coefficients."""
+    label = tasks.labels
+    labels = np.concatenate([model.tasks_, label])
+    is_new = np.arange(len(labels)) == len(model.tasks_)
+    wider = copy.copy(model)
+    BaseRates(labels, is_new, np.array([intercept]), tasks.sizes).widen(wider)
+    wider.coef_[-1] = a
+    wider.B_[:, -1] = np.divide(a, model.c_, out=np.zeros_like(a), where=model.c_ > 0.0)
+    wider.added_tasks_ = np.concatenate([_added(model), label])
+    if model.target_scale_ is not None:
+        wider.target_scale_ = np.append(model.target_scale_, unit)
+    usable = could_use(tasks, fit_intercept=model.fit_intercept)
+    if model.usable_ is not None or not usable.all():
+        known = np.ones(model.coef_.shape, dtype=bool) if model.usable_ is None else model.usable_
+        wider.usable_ = np.vstack([known, usable])
+    return wider

@@ -1,0 +1,434 @@
+"""How sure a model can be of its features: half samples, a bound on false ones, words with evidence."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.base import clone, is_classifier
+from sklearn.utils import check_random_state
+
+from mmtfl.engines.threads import one_blas_thread
+from mmtfl.estimators.base import TaskModel
+from mmtfl.estimators.inputs import make_frame
+from mmtfl.estimators.part_fits import fit_part, plain_copy
+from mmtfl.model_selection.entry_effects import EntryEffects, entry_effects
+from mmtfl.model_selection.evidence import KINDS, Evidence, weigh_evidence
+from mmtfl.model_selection.half_samples import complementary_pairs, too_small_to_halve
+from mmtfl.model_selection.progress import Progress
+from mmtfl.model_selection.selection_bounds import ASSUMPTIONS, expected_false, smallest_threshold
+from mmtfl.persistence.content_hash import fingerprint
+from mmtfl.solvers.checkpoint import Checkpoint
+from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.scaling import column_spread, could_use
+from mmtfl.tasks.stored import StoredTasks
+
+__all__ = ["Stability", "stability"]
+
+SUPPORTED = ("all", "some", "one", "none", "undecided")
+_MAJORITY = 0.5  # features that half of the half samples keep are adjusted for
+_BY_ENTRY = ("entry_frequency_", "sign_agreement_", "entry_probability_", "effect_", "effect_error_")
+
+
+@dataclass(frozen=True)
+class Stability:
+    """What half samples say about the features of a model.
+
+    Attributes
+    ----------
+    feature_frequency_ : ndarray of shape (n_features,)
+        Share of the half samples in which some task uses the feature.
+    entry_frequency_ : ndarray of shape (n_tasks, n_features)
+        Share of the half samples in which the task uses it; NaN for tasks that are left out.
+    sign_agreement_ : ndarray of shape (n_tasks, n_features)
+        Of the half samples in which the task uses it, the share with the more frequent sign; NaN if none
+        does.
+    n_kept_ : float
+        Mean number of features that a half sample keeps.
+    threshold_ : float
+        Frequency from which on a feature is selected: the smallest whose bound is at most ``max_false``, and
+        1 if no threshold has such a bound.
+    bound_ : float
+        Bound on the expected number of selected features that are false: that a half sample keeps no more
+        often than a feature drawn at random. At most the number of features, which promises nothing.
+    selected_ : ndarray of bool, shape (n_features,)
+        Features whose frequency is at least ``threshold_``.
+    supported_ : ndarray of str, shape (n_features,)
+        "all", "some", "one", "none" or "undecided": the tasks in which the feature has an effect, where that
+        has a probability of at least ``1 - level``. The first three are for selected features only, and
+        "none" for the others.
+    kind_probability_ : ndarray of shape (n_features, 4)
+        Probability that no task, one, some or all tasks use the feature; NaN if it could not be tested.
+    entry_probability_ : ndarray of shape (n_tasks, n_features)
+        Probability that the task uses it; NaN where it could not be tested.
+    effect_, effect_error_ : ndarray of shape (n_tasks, n_features)
+        Effect of the feature in the task, estimated without shrinkage beside the features that most half
+        samples keep, and its standard error; in the units of the data.
+    tasks_ : ndarray of shape (n_tasks,)
+        Task labels.
+    left_out_ : ndarray
+        Labels of the tasks that are too small to be halved: fewer than four rows, or than two of a class.
+    level_, max_false_, n_pairs_, assumption_
+        What was asked for.
+    """
+
+    feature_frequency_: np.ndarray
+    entry_frequency_: np.ndarray
+    sign_agreement_: np.ndarray
+    n_kept_: float
+    threshold_: float
+    bound_: float
+    selected_: np.ndarray
+    supported_: np.ndarray
+    kind_probability_: np.ndarray
+    entry_probability_: np.ndarray
+    effect_: np.ndarray
+    effect_error_: np.ndarray
+    tasks_: np.ndarray
+    left_out_: np.ndarray
+    level_: float
+    max_false_: float
+    n_pairs_: int
+    assumption_: str
+    feature_names_: tuple[str, ...]
+    backend_: str | None = None
+
+    @property
+    def promises_(self) -> bool:
+        """Whether the bound is as small as was asked for."""
+        return self.bound_ <= self.max_false_
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything by name, as arrays, numbers and texts."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def from_dict(cls, parts: dict[str, Any]) -> Stability:
+        """What `as_dict` gave, checked: it may come from a file."""
+        found = cls(**parts)
+        n_tasks, n_features = len(found.tasks_), len(found.feature_names_)
+        shapes = {"feature_frequency_": (n_features,), "kind_probability_": (n_features, 4)}
+        shapes |= dict.fromkeys(("selected_", "supported_"), (n_features,))
+        shapes |= dict.fromkeys(_BY_ENTRY, (n_tasks, n_features))
+        for name, shape in shapes.items():
+            if not isinstance(parts[name], np.ndarray) or parts[name].shape != shape:
+                raise ValueError(f"{name} of a stability is of a wrong shape")
+        return found
+
+    def supporting_tasks(self, j: int) -> np.ndarray:
+        """Labels of the tasks in which feature j is supported; none for "none" and "undecided"."""
+        if self.supported_[j] not in ("all", "some", "one"):
+            return self.tasks_[:0]
+        return self.tasks_[self.entry_probability_[:, j] >= 1.0 - self.level_]
+
+    def table(self) -> Any:
+        """One row per feature, those supported in most tasks first.
+
+        Returns
+        -------
+        frame : frame of the library X came from, else pandas, polars or pyarrow
+            - feature;
+            - supported: "all", "some", "one", "none" or "undecided";
+            - frequency: share of the half samples that keep the feature;
+            - probability: of what ``supported`` says; of the most probable kind where it is undecided;
+            - n_tasks, tasks: how many tasks support it, and which;
+            - sign_agreement: mean over the tasks that use it in most half samples.
+        """
+        place = {word: i for i, word in enumerate(("all", "some", "one", "undecided", "none"))}
+        words = [place[word] for word in self.supported_]
+        order = np.lexsort((-self.feature_frequency_, np.array(words)))
+        tasks = [self.supporting_tasks(j) for j in order]
+        columns = {
+            "feature": [self.feature_names_[j] for j in order],
+            "supported": [str(self.supported_[j]) for j in order],
+            "frequency": self.feature_frequency_[order],
+            "probability": self.probability_[order],
+            "n_tasks": np.array([len(found) for found in tasks]),
+            "tasks": [", ".join(map(str, found)) for found in tasks],
+            "sign_agreement": self._agreement()[order],
+        }
+        return make_frame(columns, self.backend_)
+
+    @property
+    def probability_(self) -> np.ndarray:
+        """Probability of what ``supported_`` says, (n_features,); of the most probable kind if undecided."""
+        said = [KINDS.index(word) if word in KINDS else -1 for word in self.supported_]
+        most = self.kind_probability_.max(axis=1)
+        own = np.take_along_axis(self.kind_probability_, np.maximum(said, 0)[:, None], axis=1)[:, 0]
+        return np.where(np.array(said) < 0, most, own)
+
+    def _agreement(self) -> np.ndarray:
+        often = (self.entry_frequency_ >= _MAJORITY) & np.isfinite(self.sign_agreement_)
+        total = np.where(often, self.sign_agreement_, 0.0).sum(axis=0)
+        counts = often.sum(axis=0)
+        return np.divide(total, counts, out=np.full(len(counts), np.nan), where=counts > 0)
+
+
+def stability(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    task: Any = None,
+    *,
+    sample_weight: Any = None,
+    n_pairs: int = 50,
+    max_false: float = 1.0,
+    level: float = 0.1,
+    max_features: int | None = None,
+    assumption: str = "r-concave",
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> Stability:
+    """Fit a model to many half samples, and tell which of its features are supported, in which tasks.
+
+    Every task is split into two halves ``n_pairs`` times, and the model is fitted to both (complementary
+    pairs; Shah and Samworth 2013). A feature is selected if enough half samples keep it for the expected
+    number of false features to be at most ``max_false``. In which tasks it has an effect is weighed by tests
+    within the tasks, see ``docs/how_sure.md``.
+
+    Parameters
+    ----------
+    estimator : model
+        A model, or a search over models: then its choice (it is fitted first, if it is not). Not changed.
+    X, y, task, sample_weight
+        Data, as in the model's ``fit``.
+    n_pairs : int, default=50
+        Number of pairs of half samples.
+    max_false : float, default=1.0
+        Number of false features to be expected among the selected ones, at most.
+    level : float, default=0.1
+        Probability up to which what ``supported`` says may be wrong.
+    max_features : int, optional
+        Stop every path at so many features; by default the model's own strength decides. A model that keeps a
+        large part of the features has no useful bound otherwise. For the (p, k) family only.
+    assumption : {"r-concave", "unimodal"}
+        What the bound assumes of the frequencies of false features; "unimodal" assumes less and promises
+        less.
+    random_state : int, RandomState or None
+        Seed of the halves.
+    n_jobs : int, optional
+        Threads over half samples; the result is the same for any number.
+    verbose : int, default=0
+        Progress on stderr, if positive.
+    checkpoint : str or path, optional
+        File to which finished half samples go, and from which they are taken up; needs a number as
+        ``random_state``.
+
+    Returns
+    -------
+    found : Stability
+        ``feature_frequency_``, ``entry_frequency_``, ``bound_``, ``supported_``, ``table()`` and more.
+
+    Notes
+    -----
+    A task with fewer than four rows, or with fewer than two of a class, is left out: it has no halves.
+
+    Examples
+    --------
+    >>> from mmtfl import MMTFLRegressor, stability
+    >>> from mmtfl.datasets import make_tasks
+    >>> data = make_tasks(n_tasks=4, n_samples=60, n_features=12, n_informative=2, noise=0.5, random_state=0,
+    ...                   law=lambda rng, shape: 1.0 + rng.uniform(size=shape))
+    >>> model = MMTFLRegressor(p=2, k=1, alpha=0.5)
+    >>> found = stability(model, data.X, data.y, task=data.task, n_pairs=20, random_state=0)
+    >>> found.supported_[:3].tolist(), found.bound_ <= 1.0
+    (['all', 'all', 'none'], True)
+    """
+    if assumption not in ASSUMPTIONS:
+        raise ValueError(
+            f"assumption must be one of {', '.join(map(repr, ASSUMPTIONS))}, got {assumption!r}."
+        )
+    _check_numbers(n_pairs, max_false, level, max_features)
+    model = fixed_model(estimator, X, y, task, sample_weight)
+    tasks = _read(model, X, y, task, sample_weight)
+    halves = HalfSamples(model, max_features, n_jobs, verbose)
+    return judge(
+        halves, tasks, tuple(model._feature_names()), backend=model._backend,
+        n_pairs=n_pairs, max_false=max_false, level=level, assumption=assumption,
+        random_state=random_state, checkpoint=checkpoint,
+    )  # fmt: skip
+
+
+def judge(
+    halves: HalfSamples,
+    tasks: Tasks,
+    names: tuple[str, ...],
+    *,
+    n_pairs: int,
+    max_false: float = 1.0,
+    level: float = 0.1,
+    assumption: str = "r-concave",
+    random_state: Any = None,
+    checkpoint: Any = None,
+    backend: str | None = None,
+) -> Stability:
+    """What half samples of some tasks say about the features of a model, by their names."""
+    signs, labels = halves.signs(tasks, n_pairs, random_state, checkpoint)
+    used, with_classes = signs != 0, is_classifier(halves.model)
+    frequency = used.any(axis=1).mean(axis=0)
+    n_kept = float(used.any(axis=1).sum(axis=1).mean())
+    bound_of = (n_kept, tasks.n_features, n_pairs, assumption)
+    threshold = smallest_threshold(max_false, *bound_of) or 1.0
+    usable = could_use(tasks, fit_intercept=True)
+    effects = entry_effects(tasks, frequency >= _MAJORITY, usable, with_classes=with_classes)
+    evidence, selected = _evidence(tasks, effects), frequency >= threshold
+    untested = (usable & ~np.isfinite(effects.error)).any(axis=0)
+    return Stability(
+        feature_frequency_=frequency,
+        entry_frequency_=_spread_out(used.mean(axis=0), labels, tasks.labels),
+        sign_agreement_=_spread_out(_sign_agreement(signs), labels, tasks.labels),
+        n_kept_=n_kept,
+        threshold_=threshold,
+        bound_=expected_false(threshold, *bound_of),
+        selected_=selected,
+        supported_=supported(evidence, untested, selected, level),
+        kind_probability_=evidence.kinds,
+        entry_probability_=evidence.entries,
+        effect_=effects.effect,
+        effect_error_=effects.error,
+        tasks_=tasks.labels,
+        left_out_=tasks.labels[~np.isin(tasks.labels, labels)],
+        level_=level,
+        max_false_=max_false,
+        n_pairs_=n_pairs,
+        assumption_=assumption,
+        feature_names_=names,
+        backend_=backend,
+    )
+
+
+def _check_numbers(n_pairs: int, max_false: float, level: float, max_features: int | None) -> None:
+    if n_pairs < 1:
+        raise ValueError(f"n_pairs must be at least 1, got {n_pairs!r}.")
+    if not max_false > 0.0:
+        raise ValueError(f"max_false must be positive, got {max_false!r}.")
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level must be between 0 and 1, got {level!r}.")
+    if max_features is not None and max_features < 1:
+        raise ValueError(f"max_features must be at least 1, got {max_features!r}.")
+
+
+# -- the model and its data --------------------------------------------------------------------------------
+
+
+def fixed_model(estimator: Any, X: Any, y: Any, task: Any, sample_weight: Any) -> TaskModel:
+    """The model with the strengths that are to be judged: those of the estimator, or those that it chose."""
+    if hasattr(estimator, "_chosen_model"):
+        if not hasattr(estimator, "cv_results_"):
+            estimator = clone(estimator).fit(X, y, task=task, sample_weight=sample_weight)
+        estimator = estimator._chosen_model()
+    if not isinstance(estimator, TaskModel):
+        raise TypeError(f"stability needs a model of mmtfl, got {type(estimator).__name__}.")
+    return plain_copy(estimator)
+
+
+def _read(model: TaskModel, X: Any, y: Any, task: Any, sample_weight: Any) -> Tasks:
+    """The tasks with targets in their own units; stored ones are loaded, for halves are made of rows."""
+    if isinstance(X, StoredTasks):
+        model._know_columns_of(X)
+        return TaskModel._prepare_stored(model, X).original_tasks()
+    return model._prepare(X, y, task, sample_weight).original_tasks()
+
+
+# -- half samples --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HalfSamples:
+    """Fits of one model to halves of its rows."""
+
+    model: TaskModel
+    max_features: int | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
+
+    def signs(self, tasks: Tasks, n_pairs: int, random_state: Any, checkpoint: Any) -> tuple[Any, Any]:
+        """Signs of every half sample, (2 * n_pairs, n_tasks, n_features), and the labels of its tasks."""
+        with_classes = is_classifier(self.model)
+        small = too_small_to_halve(tasks, with_classes=with_classes)
+        if small.all():
+            raise ValueError(
+                "No task can be halved: stability needs a task of four rows or more (two of each class)."
+            )
+        tasks = tasks.select(~small[tasks.observation_task]) if small.any() else tasks
+        rng = check_random_state(random_state)
+        pairs = complementary_pairs(tasks, n_pairs, rng, with_classes=with_classes)
+        halves = [half for pair in pairs for half in pair]
+        kept = self._open(checkpoint, tasks, halves)
+        with one_blas_thread():
+            return np.array(self._all_signs(tasks, halves, kept)), tasks.labels
+
+    def _open(self, checkpoint: Any, tasks: Tasks, halves: list[np.ndarray]) -> Checkpoint | None:
+        if checkpoint is None:
+            return None
+        params = self.model.get_params(deep=False)
+        parts = type(self.model).__name__, params, self.max_features, tasks, np.concatenate(halves)
+        return Checkpoint(checkpoint, fingerprint("stability", *parts))
+
+    def _all_signs(self, tasks: Tasks, halves: list[np.ndarray], kept: Checkpoint | None) -> list[np.ndarray]:
+        n_threads = min(int(effective_n_jobs(self.n_jobs)), len(halves))
+        steps = dict.fromkeys(range(len(halves)), "half")
+        with Progress(
+            "stability", steps, "half samples", shown=self.verbose > 0, n_slots=n_threads
+        ) as progress:
+
+            def work(i: int) -> np.ndarray:
+                progress.begin(i)
+                known = None if kept is None else kept.read(f"half-{i}")
+                signs = self.signs_of(tasks.select(halves[i])) if known is None else known["signs"]
+                if kept is not None and known is None:
+                    kept.write(f"half-{i}", {"signs": signs})
+                progress.finish(i)
+                return signs
+
+            if n_threads > 1:
+                return Parallel(n_jobs=n_threads, backend="threading")(
+                    delayed(work)(i) for i in range(len(halves))
+                )
+            return [work(i) for i in range(len(halves))]
+
+    def signs_of(self, half: Tasks) -> np.ndarray:
+        """Signs of the coefficients of a fit to some rows, (n_tasks, n_features)."""
+        return np.sign(fit_part(self.model, half, self.max_features)[0]).astype(np.int8)
+
+
+# -- what they say
+# --------------------------------------------------------------------------------------------
+
+
+def _evidence(tasks: Tasks, effects: EntryEffects) -> Evidence:
+    """Effects in units of the features' spread, so that all features tell of the same laws."""
+    scale = column_spread(tasks)
+    return weigh_evidence(effects.effect * scale, effects.error * scale)
+
+
+def supported(evidence: Evidence, untested: np.ndarray, selected: np.ndarray, level: float) -> np.ndarray:
+    """The words: a kind with a probability of at least 1 - level that agrees with the selection.
+
+    "All" is not said of a feature that some task could use and could not be tested in: that task may be the
+    exception.
+    """
+    sure = np.nan_to_num(evidence.kinds) >= 1.0 - level
+    words = np.full(len(selected), "undecided", dtype="<U9")
+    for kind, word in enumerate(KINDS):
+        words[sure[:, kind] & (selected != (word == "none"))] = word
+    words[(words == "all") & untested] = "undecided"
+    return words
+
+
+def _sign_agreement(signs: np.ndarray) -> np.ndarray:
+    up, down = (signs > 0).sum(axis=0), (signs < 0).sum(axis=0)
+    n = up + down
+    return np.divide(np.maximum(up, down), n, out=np.full(n.shape, np.nan), where=n > 0)
+
+
+def _spread_out(values: np.ndarray, labels: np.ndarray, every: np.ndarray) -> np.ndarray:
+    """Rows of some tasks among those of all; NaN for the others."""
+    out = np.full((len(every), values.shape[1]), np.nan)
+    out[np.isin(every, labels)] = values
+    return out

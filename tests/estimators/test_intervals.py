@@ -1,0 +1,156 @@
+"""Prediction intervals: widths counted by hand, errors of the folds' own fits, coverage of new rows."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import NotFittedError
+
+import mmtfl
+from mmtfl import (
+    DirtyClassifier,
+    DirtyRegressor,
+    MMTFLRegressor,
+    MMTFLRegressorCV,
+    SingleTaskRegressorCV,
+    TwoStrengthCV,
+)
+from mmtfl.estimators.intervals import half_widths
+from mmtfl.model_selection import TaskKFold
+
+
+def make_rows(n=120, seed=0, noise=(0.5, 2.0, 1.0)):
+    """Three tasks with noise of their own; the last has few rows."""
+    rng = np.random.default_rng(seed)
+    task = np.repeat(["quiet", "loud", "small"], [n, n, 20])
+    X = rng.normal(size=(len(task), 4))
+    spread = np.repeat(noise, [n, n, 20])
+    return X, X[:, 0] - X[:, 1] + spread * rng.normal(size=len(task)), task
+
+
+@pytest.fixture(scope="module")
+def model():
+    X, y, task = make_rows()
+    return MMTFLRegressorCV(pk=(2, 2), poolings=(0,), alphas=8, cv=4).fit(X, y, task=task)
+
+
+def errors_of(*tasks):
+    n = np.array([len(part) for part in tasks])
+    return {"n_rows": n, "n_kept": n, "error": np.concatenate([np.sort(part) for part in tasks])}
+
+
+def test_the_width_is_the_conformal_quantile_of_a_task_with_enough_rows():
+    rng = np.random.default_rng(0)
+    own = rng.exponential(size=57)
+    rank = int(np.ceil(0.9 * 58))  # of 57 errors and one more
+    assert half_widths(errors_of(own, rng.uniform(size=300)), 0.9)[0] == np.sort(own)[rank - 1]
+
+
+def test_a_small_task_borrows_twenty_rows_from_all():
+    small, large = np.full(10, 5.0), np.full(990, 1.0)
+    widths = half_widths(errors_of(small, large), 0.5)
+    # 19.8 rows of error 1 against 10.2 of error 5, and a third of a row more: half of them is 15.2
+    assert widths[0] == 1.0
+    # 90 % of them is 27.3, beyond the 19.8 rows of error 1
+    assert half_widths(errors_of(small, large), 0.9)[0] == 5.0
+
+
+def test_too_few_rows_for_the_coverage_give_no_finite_interval():
+    assert half_widths(errors_of(np.ones(5)), 0.999)[0] == np.inf
+
+
+def test_errors_are_those_of_the_fits_without_the_fold(model):
+    X, y, task = make_rows()
+    found = model.heldout_errors_
+    assert dict(zip(model.tasks_, found["n_rows"], strict=True)) == {"quiet": 120, "loud": 120, "small": 20}
+    errors = {label: [] for label in model.tasks_.tolist()}
+    for train, test in TaskKFold(4, random_state=0).split(X, y, task):
+        fitted = MMTFLRegressor(p=2, k=2, alpha=model.alpha_).fit(X[train], y[train], task=task[train])
+        off = np.abs(y[test] - fitted.predict(X[test], task=task[test]))
+        for label, error in zip(task[test], off, strict=True):
+            errors[label].append(error)
+    expected = np.concatenate([np.sort(errors[label]) for label in model.tasks_.tolist()])
+    assert_allclose(found["error"], expected, atol=2e-3)  # these fits are less exact
+
+
+def test_new_rows_are_covered_in_every_task(model):
+    X, y, task = make_rows(n=2000, seed=1)
+    low, high = model.predict_interval(X, task=task, coverage=0.9).T
+    inside = (low <= y) & (y <= high)
+    for label in ("quiet", "loud"):
+        assert abs(inside[task == label].mean() - 0.9) < 0.06
+    width = high - low
+    assert width[task == "loud"].mean() > 2.0 * width[task == "quiet"].mean()
+
+
+def test_the_interval_is_about_the_prediction_and_grows_with_coverage(model):
+    X, _, task = make_rows()
+    some, more = (model.predict_interval(X, task=task, coverage=share) for share in (0.5, 0.95))
+    assert_allclose(some.mean(axis=1), model.predict(X, task=task))
+    assert (np.diff(more, axis=1) > np.diff(some, axis=1)).all()
+
+
+def test_small_tasks_are_flagged(model):
+    assert model.borrowing_tasks_.tolist() == ["small"]
+
+
+def test_several_targets_have_an_interval_each():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(60, 3)), rng.normal(size=(60, 2)) * [1.0, 10.0]
+    fitted = MMTFLRegressorCV(pk=(2, 2), alphas=4, cv=3).fit(X, Y)
+    interval = fitted.predict_interval(X)
+    assert interval.shape == (60, 2, 2)
+    assert_allclose(interval.mean(axis=2), fitted.predict(X))
+    widths = np.diff(interval, axis=2)[0, :, 0]
+    assert widths[1] > 3.0 * widths[0]
+
+
+def test_scaled_targets_have_errors_in_their_own_units():
+    X, y, task = make_rows()
+    fit = {"pk": (2, 2), "alphas": 5, "cv": 3, "scale_targets": True}
+    one, ten = (MMTFLRegressorCV(**fit).fit(X, factor * y, task=task) for factor in (1.0, 10.0))
+    assert_allclose(10.0 * one.heldout_errors_["error"], ten.heldout_errors_["error"], rtol=1e-6)
+
+
+def test_intervals_are_saved_with_the_model(model, tmp_path):
+    X, _, task = make_rows()
+    model.save(tmp_path / "a.mmtfl")
+    loaded = mmtfl.load(tmp_path / "a.mmtfl")
+    assert_array_equal(loaded.predict_interval(X, task=task), model.predict_interval(X, task=task))
+
+
+def test_a_model_without_held_out_rows_has_no_interval():
+    X, y, task = make_rows()
+    with pytest.raises(NotFittedError, match="held-out errors"):
+        MMTFLRegressor().fit(X, y, task=task).predict_interval(X, task=task)
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_tasks_with_strengths_of_their_own_have_the_errors_of_each_alone(standardize):
+    X, y, task = make_rows()
+    options = {"p": 2, "alphas": 5, "standardize": standardize}
+    folds = list(TaskKFold(3, random_state=0).split(X, y, task))
+    found = SingleTaskRegressorCV(per_task=True, cv=folds, **options).fit(X, y, task=task).heldout_errors_
+    own = np.split(found["error"], np.cumsum(found["n_kept"])[:-1])
+    for label, errors in zip(found["task"], own, strict=True):
+        rows = np.flatnonzero(task == label)
+        inside = [tuple(np.flatnonzero(np.isin(rows, part)) for part in fold) for fold in folds]
+        alone = SingleTaskRegressorCV(cv=inside, **options).fit(X[rows], y[rows])
+        assert_allclose(errors, alone.heldout_errors_["error"], rtol=1e-4, atol=1e-5)
+
+
+def test_models_of_two_strengths_have_intervals_and_keep_them(tmp_path):
+    X, y, task = make_rows()
+    search = TwoStrengthCV(DirtyRegressor(), strengths=3, cv=3).fit(X, y, task=task)
+    low, high = search.predict_interval(X, task=task).T
+    assert 0.8 < ((low <= y) & (y <= high)).mean() < 1.0
+    search.save(tmp_path / "dirty.mmtfl")
+    loaded = mmtfl.load(tmp_path / "dirty.mmtfl")
+    assert_array_equal(loaded.predict_interval(X, task=task)[:, 0], low)
+    assert not hasattr(TwoStrengthCV(DirtyClassifier()), "predict_interval")
+
+
+@pytest.mark.parametrize("coverage", [0.0, 1.0, 90])
+def test_a_wrong_coverage_is_named(model, coverage):
+    X, _, task = make_rows()
+    with pytest.raises(ValueError, match="coverage"):
+        model.predict_interval(X, task=task, coverage=coverage)

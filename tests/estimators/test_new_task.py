@@ -1,0 +1,250 @@
+"""Tasks that a fit has not seen: added with a few rows, or predicted by the common part."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.special import expit
+
+import mmtfl
+from mmtfl import (
+    DirtyRegressor,
+    MMTFLClassifier,
+    MMTFLClassifierCV,
+    MMTFLRegressor,
+    MMTFLRegressorCV,
+    gammas_from_alpha,
+)
+from mmtfl.datasets import make_tasks
+
+MEMBERS = [(2, 1, 0.0), (2, 2, 0.9), (1, 1, 0.0), (1, 1, 0.8), (2, np.inf, 0.9), (2, "log", 0.9), (3, 2, 0.0)]
+
+
+def sites(n_tasks=3, n_rows=40, classification=False, seed=0):
+    """Tasks whose coefficients scatter about common ones; intercepts too."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_tasks * n_rows, 6)) * [1.0, 5.0, 1.0, 0.3, 1.0, 1.0] + [0, 0, 2, 0, 0, 0]
+    task = np.repeat([f"site {t}" for t in range(n_tasks)], n_rows)
+    coef = np.array([1.0, -0.3, 0.5, 2.0, 0.0, 0.0]) + 0.2 * rng.normal(size=(n_tasks, 6))
+    code = np.repeat(np.arange(n_tasks), n_rows)
+    y = np.einsum("ij,ij->i", X, coef[code]) + rng.normal(size=n_tasks)[code] + 0.5 * rng.normal(size=len(X))
+    return X, np.where(y > np.median(y), "yes", "no") if classification else y, task
+
+
+# -- a new task with a few rows ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("classification", [False, True])
+@pytest.mark.parametrize(("p", "k", "pooling"), MEMBERS)
+def test_the_rows_of_a_fitted_task_give_its_coefficients_again(p, k, pooling, classification):
+    X, y, task = sites(classification=classification)  # three tasks do not tell how intercepts scatter
+    kind = MMTFLClassifier if classification else MMTFLRegressor
+    scales = {} if classification else {"scale_targets": True}
+    model = kind(p, k, 0.02, pooling=pooling, standardize=True, tol=1e-10, **scales).fit(X, y, task=task)
+    again = task == "site 1"
+    wider = model.add_task(X[again], y[again], task="copy")
+    assert model.coef_.any()
+    assert_allclose(wider.coef_[3], model.coef_[1], atol=1e-6)
+    assert_allclose(wider.intercept_[3], model.intercept_[1], atol=1e-6)
+
+
+@pytest.mark.parametrize("pooling", [0.0, 0.9])
+def test_the_new_task_meets_the_conditions_of_its_own_problem(pooling):
+    X, y, task = sites(n_tasks=8)
+    old = task != "site 7"
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, len(y))
+    options = {"p": 2, "k": 1, "alpha": 0.05, "pooling": pooling, "tol": 1e-10}
+    model = MMTFLRegressor(**options).fit(X[old], y[old], task=task[old], sample_weight=weight[old])
+    new = np.flatnonzero(~old)[:12]
+    wider = model.add_task(X[new], y[new], task="new", sample_weight=weight[new])
+
+    n = weight[old].sum() / 7
+    ridge = gammas_from_alpha(0.05, p=2, k=1)[0] / np.where(model.c_ > 0, model.c_, np.nan) ** 2
+    a, b = wider.coef_[-1], wider.intercept_[-1]
+    residual = weight[new] * (y[new] - X[new] @ a - b)
+    expected = 2 * n * ridge * (a - model.common_)
+    assert np.count_nonzero(model.c_) >= 4
+    assert_allclose(X[new].T @ residual, expected, atol=1e-6)
+    # the intercept: one more row at x = 0
+    seen = y[old] - model.predict(X[old], task=task[old])
+    noise = weight[old] @ seen**2 / weight[old].sum()
+    scatter = np.sum((model.intercept_ - model.intercept_.mean()) ** 2) / (7 - 3)
+    mean = np.average(model.intercept_, weights=model.task_sizes_)
+    assert_allclose(residual.sum(), noise / scatter * (b - mean), atol=1e-6)
+
+
+def test_features_that_no_task_uses_stay_unused():
+    data = make_tasks(4, 60, 10, n_informative=3, noise=0.3, random_state=0)
+    model = MMTFLRegressor(2, 1, 0.1).fit(data.X, data.y, task=data.task)
+    assert 0 < np.count_nonzero(model.c_) < 10
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 10))
+    wider = model.add_task(X, X.sum(axis=1), task=4)
+    assert_array_equal(wider.coef_[-1] != 0, model.c_ > 0)
+    assert_array_equal(wider.coef_.T, wider.c_[:, None] * wider.B_)
+
+
+def test_the_other_tasks_keep_their_bits_and_the_model_is_not_changed():
+    X, y, task = sites(n_tasks=6)
+    model = MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=8, cv=3, standardize=True, scale_targets=True)
+    model.fit(X, y, task=task)
+    before = model.predict(X, task=task)
+    new = model.add_task(X[:15] + 0.1, y[:15] + 1.0, task="new")
+    twice = new.add_task(X[20:30], y[20:30], task="newer")
+    assert model.tasks_.tolist() == sorted(set(task))
+    assert twice.tasks_.tolist() == [*model.tasks_.tolist(), "new", "newer"]
+    for wider in (new, twice):
+        assert_array_equal(wider.predict(X, task=task), before)
+        assert_array_equal(wider.coef_[:6], model.coef_)
+        assert_array_equal(wider.B_[:, :6], model.B_)
+    assert_array_equal(twice.coef_[6], new.coef_[6])
+    # the second is not changed by the first
+    alone = model.add_task(X[20:30], y[20:30], task="newer")
+    assert_allclose(alone.coef_[-1], twice.coef_[-1], atol=1e-10)
+
+
+def test_a_model_with_an_added_task_is_saved_and_shown(tmp_path):
+    X, y, task = sites(n_tasks=6, classification=True)
+    model = MMTFLClassifierCV(pk=(2, 1), alphas=6, cv=3).fit(X, y, task=task)
+    wider = model.add_task(X[:20], y[:20], task="new")
+    wider.save(tmp_path / "wider.mmtfl")
+    loaded = mmtfl.load(tmp_path / "wider.mmtfl")
+    labels = np.repeat("new", 20)
+    assert_array_equal(loaded.predict_proba(X[:20], task=labels), wider.predict_proba(X[:20], task=labels))
+    assert np.isnan(loaded.heldout_scores_["auc"][-1])
+    assert wider.summary()["n_tasks"].max() == 7
+    again = loaded.add_task(X[30:50], y[30:50], task="newer")  # a loaded model can have another
+    assert_array_equal(again.coef_[-1], wider.add_task(X[30:50], y[30:50], task="newer").coef_[-1])
+
+
+def test_few_rows_leave_the_intercept_near_the_mean_of_the_others():
+    X, y, task = sites(n_tasks=30, n_rows=30, seed=3)
+    model = MMTFLRegressor(2, 2, 0.3, pooling=0.9).fit(X, y, task=task)
+    far = y[:1] + 50.0
+    one, many = model.add_task(X[:1], far, task="new"), model.add_task(X[:300], y[:300] + 50.0, task="new")
+    assert abs(one.intercept_[-1] - model.intercept_.mean()) < 45.0
+    assert many.intercept_[-1] - model.intercept_.mean() > 49.0
+
+
+def test_a_new_task_of_one_class_has_odds_between_its_own_and_those_of_the_others():
+    X, y, task = sites(n_tasks=8, classification=True)
+    model = MMTFLClassifier(2, 2, 0.05, pooling=0.9).fit(X, y, task=task)
+    wider = model.add_task(np.zeros((10, 6)), np.repeat("yes", 10), task="new")
+    usual = expit(model.intercept_.mean())
+    assert usual < expit(wider.intercept_[-1]) < 0.999
+    few = MMTFLClassifier(2, 2, 0.05).fit(X[:120], y[:120], task=task[:120])
+    with pytest.raises(ValueError, match="single class"):
+        few.add_task(X[:5], np.repeat("yes", 5), task="new")
+
+
+@pytest.mark.parametrize("form", ["sparse", "float32", "frame", "weights of zero"])
+def test_rows_may_come_in_any_form(form):
+    X, y, task = sites(n_tasks=5)
+    new = slice(0, 12)
+    if form == "frame":
+        frames = pytest.importorskip("pandas")
+        frame = frames.DataFrame(X, columns=list("abcdef")).assign(site=task)
+        model = MMTFLRegressor(2, 2, 0.05, pooling=0.5, task_column="site").fit(frame, y)
+        wider = model.add_task(frame[:12].assign(site="new"), y[:12])
+    else:
+        model = MMTFLRegressor(2, 2, 0.05, pooling=0.5).fit(X, y, task=task)
+        rows = {"sparse": sparse.csr_array(X[new]), "float32": X[new].astype(np.float32)}.get(form, X[new])
+        targets, weights = y[new], None
+        if form == "weights of zero":
+            rows, targets = np.vstack([rows, X[50:52]]), np.append(targets, [1e3, 1e3])
+            weights = np.repeat([1.0, 0.0], [12, 2])
+        wider = model.add_task(rows, targets, task="new", sample_weight=weights)
+    plain = MMTFLRegressor(2, 2, 0.05, pooling=0.5).fit(X, y, task=task).add_task(X[new], y[new], task="new")
+    assert wider.tasks_[-1] == "new"
+    assert_allclose(wider.coef_, plain.coef_, atol=1e-5 if form == "float32" else 1e-9)
+
+
+def test_what_cannot_be_added_is_refused():
+    X, y, task = sites()
+    model = MMTFLRegressor(2, 2, 0.05).fit(X, y, task=task)
+    with pytest.raises(ValueError, match="has a task 'site 1' already"):
+        model.add_task(X[:5], y[:5], task="site 1")
+    with pytest.raises(ValueError, match="needs the new task's label"):
+        model.add_task(X[:5], y[:5])
+    with pytest.raises(TypeError, match="another type"):
+        model.add_task(X[:5], y[:5], task=7)
+    with pytest.raises(ValueError, match="missing label"):
+        model.add_task(X[:5], y[:5], task=np.nan)
+    with pytest.raises(ValueError, match="finite p"):
+        MMTFLRegressor(np.inf, 1, 0.05).fit(X, y, task=task).add_task(X[:5], y[:5], task="new")
+    classes = MMTFLClassifier(2, 2, 0.05).fit(X, y > 0, task=task)
+    with pytest.raises(ValueError, match="use the classes of the fit"):
+        classes.add_task(X[:6], [0, 1, 2, 0, 1, 2], task="new")
+
+
+# -- a task that was never seen ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_an_unknown_task_is_predicted_by_the_common_part(scaled):
+    X, y, task = sites(n_tasks=5)
+    model = MMTFLRegressor(2, 2, 0.1, pooling=0.9, unknown_task="common", standardize=scaled, tol=1e-10).fit(
+        X, y, task=task
+    )
+    predicted = model.predict(X, task=np.repeat("elsewhere", len(X)))
+    assert_allclose(predicted, X @ model.common_ + model.common_intercept_)
+    assert_allclose(predicted.mean(), y.mean())  # right in the mean of all rows
+    mixed = np.where(np.arange(len(X)) % 2, "elsewhere", task)
+    own = model.predict(X, task=task)
+    assert_allclose(model.predict(X, task=mixed), np.where(np.arange(len(X)) % 2, predicted, own))
+
+
+def test_the_common_intercept_is_that_of_stored_rows_too(tmp_path):
+    frames = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    X, y, task = sites(n_tasks=4)
+    frame = frames.DataFrame(X, columns=list("abcdef")).assign(site=task, y=y)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    stored = mmtfl.Tasks.from_parquet(tmp_path / "rows.parquet", task="site", target="y")
+    options = {"p": 2, "k": 2, "alpha": 0.1, "pooling": 0.9, "tol": 1e-9}
+    here, there = MMTFLRegressor(**options).fit(X, y, task=task), MMTFLRegressor(**options).fit(stored)
+    assert_allclose(there.common_intercept_, here.common_intercept_, rtol=1e-6)
+    assert there.mean_size_ == here.mean_size_ == 40.0
+
+
+def test_a_model_without_a_common_part_refuses_to_predict_by_it():
+    X, y, task = sites()
+    elsewhere = np.repeat("elsewhere", len(X))
+    for model in (
+        MMTFLRegressor(2, 2, 0.1, unknown_task="common"),
+        MMTFLRegressor(1, 1, 0.1, pooling=0.5, unknown_task="common"),
+        DirtyRegressor(unknown_task="common"),
+    ):
+        model.fit(X, y, task=task)
+        assert model.predict(X, task=task).shape == y.shape
+        with pytest.raises(ValueError, match="pooling above 0"):
+            model.predict(X, task=elsewhere)
+    refitted = MMTFLRegressor(2, 2, 0.1, pooling=0.9).fit(X, y, task=task)
+    refitted.set_params(pooling=0.0, unknown_task="common").fit(X, y, task=task)
+    with pytest.raises(ValueError, match="pooling above 0"):
+        refitted.predict(X, task=elsewhere)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, float("nan")])
+@pytest.mark.parametrize("unknown_task", ["error", "mean", "common"])
+def test_a_missing_label_is_not_a_new_task(unknown_task, missing):
+    X, y, task = sites()
+    model = MMTFLRegressor(2, 2, 0.1, pooling=0.9, unknown_task=unknown_task).fit(X, y, task=task)
+    labels = [*task[:3].tolist(), missing]
+    with pytest.raises(ValueError, match=r"1 missing label \(first in row 3\)") as caught:
+        model.predict(X[:4], task=labels)
+    assert ("give it a name" in str(caught.value)) == (unknown_task != "error")
+
+
+# -- what is shown of the common part ------------------------------------------------------------------------
+
+
+def test_the_summary_shows_what_the_tasks_scatter_about_and_how_far():
+    X, y, task = sites(n_tasks=5)
+    model = MMTFLRegressor(2, 2, 0.1, pooling=0.9).fit(X, y, task=task)
+    shown = model.summary().set_index("feature")
+    assert shown.columns.tolist()[:3] == ["c", "common", "scatter"]
+    assert_allclose(shown["common"][[f"x{j}" for j in range(6)]], model.common_)
+    by_hand = [np.sqrt(np.mean([(a[j] - model.common_[j]) ** 2 for a in model.coef_])) for j in range(6)]
+    assert_allclose(shown["scatter"][[f"x{j}" for j in range(6)]], by_hand)
+    assert "common" not in MMTFLRegressor(2, 2, 0.1).fit(X, y, task=task).summary().columns

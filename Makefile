@@ -3,6 +3,7 @@
 #   make test        set up, then lint, types, tests and doctests
 #   make test-all    the same with the slow tests: scikit-learn's checks of the searches with their default grids
 #   make processors  the numerical tests under the arithmetic of other processors
+#   make fuzz        set up, then fit hostile problems by the seed (some minutes; docs/reliability.md)
 #   make bench       set up an environment with the other libraries, then time all of them (about ten minutes)
 #   make reproduce   set up, then rerun the paper's experiments (about forty minutes on two cores; goes on if stopped)
 PYTHON ?= python3.11
@@ -12,7 +13,7 @@ BENCH_VENV ?= .venv-bench
 INSTALL = -m pip install --quiet --disable-pip-version-check --editable
 PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
-.PHONY: demo test test-all processors bench reproduce lint setup clean
+.PHONY: demo test test-all processors fuzz bench reproduce lint setup clean
 
 $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or run make PYTHON=python3"; exit 1; }
@@ -61,6 +62,9 @@ test-all: lint
 
 processors: setup
 	.ci/processors $(BIN)/python
+
+fuzz: setup
+	$(BIN)/python benchmarks/fuzz.py
 
 clean:
 	rm -rf $(VENV) $(BENCH_VENV) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -731,3 +731,18 @@ def test_the_stored_command_has_names_of_files_only(folder, tmp_path, capsys):
     assert (
         mmtfl.load(output).provenance_["command"] == "mmtfl fit data.csv --task site --target y -o=m.mmtfl -q"
     )
+
+
+@pytest.mark.parametrize("separator", [",", "\t"])
+def test_a_carriage_return_in_a_cell_is_no_end_of_a_row(separator):
+    import io
+
+    import pandas as pd
+
+    from mmtfl.cli.output import _as_csv
+
+    frame = pd.DataFrame({"name": ["a\rb", "c\r\nd", 'e"f', ""], "y": [1.5, -2.0, 0.0, 4.0]})
+    read = pd.read_csv(
+        io.StringIO(_as_csv(frame, separator), newline=""), sep=separator, keep_default_na=False
+    )
+    pd.testing.assert_frame_equal(read, frame)

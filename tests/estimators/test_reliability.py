@@ -1,4 +1,4 @@
-"""What docs/reliability.md promises: offsets, units and weights that change nothing but the units of the answer.
+"""What docs/reliability.md promises: offsets, units and weights change nothing but the units of the answer.
 
 Every test runs with RuntimeWarnings as errors, as all tests do.
 """
@@ -109,7 +109,7 @@ def test_additive_models_see_neither_offset(kind):
 def test_a_full_sparse_column_with_an_offset_is_centred_too(storage):
     X, y, labels = data()
     X[:, 2:] *= np.random.default_rng(3).uniform(size=(len(X), 4)) < 0.3
-    shifted = X + [1e7, 0.0, 0.0, 0.0, 0.0, 0.0]
+    shifted = X + np.array([1e7, 0.0, 0.0, 0.0, 0.0, 0.0])
     here = MMTFLRegressor(alpha=0.05).fit(storage(X), y, task=labels)
     there = MMTFLRegressor(alpha=0.05).fit(storage(shifted), y, task=labels)
     assert_allclose(there.objective_, here.objective_, rtol=1e-6)

@@ -46,7 +46,7 @@ def test_taking_off_levels_leaves_the_input_as_it_was(storage):
 
 
 def test_a_shared_design_has_one_level_per_column():
-    X = np.random.default_rng(0).normal(size=(12, 3)) + [0.0, 1e5, 0.0]
+    X = np.random.default_rng(0).normal(size=(12, 3)) + np.array([0.0, 1e5, 0.0])
     tasks = Tasks.from_shared(X, np.zeros((12, 2)))
     levels = column_levels(tasks)
     assert_allclose(levels, np.tile([0.0, X[:, 1].mean(), 0.0], (2, 1)), rtol=1e-12)

@@ -145,8 +145,19 @@ def _app(cyclopts: ModuleType, words: Sequence[str]) -> Any:
 def _refuse(error: Exception, code: int = BAD_INPUT) -> int:
     # a table may have several problems, one in each line; messages of others are one line
     lines = str(error).splitlines() if isinstance(error, TableError) else [" ".join(str(error).split())]
-    print("\n".join([f"mmtfl: {lines[0]}", *lines[1:]]), file=sys.stderr)
+    print("\n".join([f"mmtfl: {visible(lines[0])}", *map(visible, lines[1:])]), file=sys.stderr)
     return code
+
+
+def visible(text: str) -> str:
+    r"""A line with its control characters escaped, which a terminal would obey; they may come from a file.
+
+    Examples
+    --------
+    >>> visible("an array has shape \x1b[31m")
+    'an array has shape \\x1b[31m'
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _missing(error: Any, words: Sequence[str]) -> Exception:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import math
@@ -12,15 +13,15 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from mmtfl.cli.main import BadInput
+from mmtfl.cli.main import BadInput, visible
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq", ".feather")
 PIPE_WIDTH = 160  # a pipe has no width of its own
 
 
 def say(line: str) -> None:
-    """One line on stderr."""
-    print(line, file=sys.stderr, flush=True)
+    """One line on stderr, without what a terminal would obey."""
+    print(visible(line), file=sys.stderr, flush=True)
 
 
 def note(line: str) -> None:
@@ -59,7 +60,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 
 def printable(name: Any, most: int = 60) -> str:
     """A name as one line without control characters, which a terminal would obey."""
-    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(name))
+    shown = visible(str(name))
     return shown if len(shown) <= most else shown[: most - 3] + "..."
 
 
@@ -140,7 +141,11 @@ def print_csv(frame: Any) -> None:
 
 
 def _as_csv(frame: Any, separator: str) -> str:
-    return frame.to_csv(index=False, sep=separator, lineterminator="\n")
+    text = frame.to_csv(index=False, sep=separator, lineterminator="\n")
+    if "\r" in text:  # readers take a carriage return for the end of a row, unless it is quoted
+        quoting = csv.QUOTE_NONNUMERIC
+        text = frame.to_csv(index=False, sep=separator, lineterminator="\n", quoting=quoting)
+    return text
 
 
 @contextmanager

@@ -7,20 +7,21 @@
 import math
 
 import numpy as np
-from numba import njit
+
+from mmtfl.kernels.compiling import compiled
 
 POWER, LOGARITHM = 0, 1
 TINY = 1e-150  # below this an entry is zero: powers and reciprocals of it would leave the range of floats
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+_OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 # Sums over rows may be reordered, but the rules of nan and inf hold.
 _FAST = {**_OPTIONS, "fastmath": {"reassoc", "contract", "nsz"}}
 # Functions that only compiled code calls need no Python wrapper; it would take longer to compile than they.
-entry = njit(**_FAST)  # type: ignore[call-overload]
-inner = njit(**_FAST, no_cpython_wrapper=True)  # type: ignore[call-overload]
+entry = compiled(**_FAST)
+inner = compiled(**_FAST, no_cpython_wrapper=True)
 # Scalar pieces and sorted row problems keep the arithmetic as written. Else a process that compiles them and
 # one that loads them from the cache differ in the last bit: the compiler rearranges a function by its caller.
-exact = njit(**_OPTIONS, no_cpython_wrapper=True)  # type: ignore[call-overload]
+exact = compiled(**_OPTIONS, no_cpython_wrapper=True)
 
 
 @exact

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, cfunc, types
+from numba import carray, types
 from numba.extending import intrinsic
 
+from mmtfl.kernels.compiling import compiled_callback
 from mmtfl.kernels.row_functions import (
     LOGARITHM,
     POWER,
@@ -153,7 +154,7 @@ def _logarithm_row(g_at, L_at, n, member, row, present_at, thorough, out_at):
 @cache
 def compiled_row_solver(function):
     """Compile a row solver of the signature above."""
-    return cfunc(_SIGNATURE, cache=True, error_model="numpy")(function)
+    return compiled_callback(_SIGNATURE, function, error_model="numpy")
 
 
 def row_solver(kind, p, r):

@@ -29,6 +29,8 @@ from mmtfl.solvers.solution import Solution
 _INNER = 0.03  # accuracy of a task's own problem, in units of tol
 _INEXACT = 0.03  # while A still moves, in units of its last move: early passes need no exact answers
 _STALLED = 1e-12  # a pass that lowers the objective by less, as a share of it at A = 0, is the last
+_SAME = 1e-6  # share by which two sums of one objective may differ
+_RISEN = 1e-10  # an objective that rises by less has not risen
 # where the rows finish the work: for convex members, of which any start gives the same answer, and with
 # pooling, where more passes than these were not seen to change the answer
 _EARLY_TOL = 1e-3
@@ -63,7 +65,10 @@ def run_algorithm1(
         return passes.judged(tol)
     A, intercept = passes.bring_home()
     finish = RowDescent(problem).solve(penalty, A, intercept, max_iter=max_iter, tol=tol)
-    history = np.concatenate([passes.history, finish.history])
+    before, here = np.array(passes.history), finish.history[0]
+    if 0.0 < here - before[-1] <= _SAME * here:  # one objective, summed in two ways
+        before = np.maximum(before, here)
+    history = np.concatenate([before, finish.history])
     return replace(finish, n_iter=len(history), history=history, solver="alternating")
 
 
@@ -199,6 +204,12 @@ class Passes:
             self.weights, self.leapt = self._next_weights(), False
             if self.common is not None:
                 self.common.step_back()
+            self._tell(kept)
+            return
+        if self.history and value > (1.0 + _RISEN) * self.history[-1]:
+            # tasks that were not solved well enough, or not well enough for floats
+            self.history.append(self.history[-1])
+            self.unrest, self.change = (0.0 if inner <= exact else self.unrest), 0.0
             self._tell(kept)
             return
         before = self.history[-1] if self.history else np.inf

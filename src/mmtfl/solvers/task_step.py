@@ -22,6 +22,7 @@ from mmtfl.solvers.solution import Solution
 
 _NEWTON_STEPS = 50
 _DESCENT_STEPS = 50
+_LEAST_WEIGHT = 1e-200  # next to none, and its inverse can be multiplied
 _FEW = 256  # features that are all worked on; of more, those that matter are looked for
 
 
@@ -201,7 +202,8 @@ class TaskStep:
                 break
         full = np.zeros(design.n_features)
         full[kept] = a
-        return TaskAnswer(full, float(b), loss.value(y, z, row_weight))
+        # not the z of many small steps, which is next to that of a
+        return TaskAnswer(full, float(b), loss.value(y, X @ a + b, row_weight))
 
 
 _room = threading.local()
@@ -221,7 +223,7 @@ def _blocks(n: int, *shape: int) -> np.ndarray:
 
 def _kept(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Features with finite weight, and the scale w^-1/2 of every feature (0 where it is gone)."""
-    scale = 1.0 / np.sqrt(weights)
+    scale = 1.0 / np.sqrt(np.maximum(weights, _LEAST_WEIGHT))
     return np.flatnonzero(scale > 0.0), scale
 
 

@@ -20,7 +20,7 @@ from mmtfl.solvers.solution import AdditiveSolution
 
 _LARGEST_BASIS = 800  # eigenvectors of a larger task would cost more than they save
 _ROUNDING = 1e-14  # an objective that rises by less has not risen
-_STEPS_PER_PASS = 20  # steps inside the models that a pass may take in the mean
+_STEPS_PER_PASS = 10  # steps inside the models that a pass may take in the mean
 _ROUNDED = 1e-9  # share of the predictor by which two ways to compute it may differ
 _ALPHA_RESOLVED = 1e-10
 

@@ -1,0 +1,58 @@
+"""The cache of compiled code: damaged it is written anew, and where it cannot be written there is none."""
+
+import errno
+
+import pytest
+
+from mmtfl.kernels import compiling
+from mmtfl.kernels.compiling import KeptOnDisk, compiled
+
+
+class Broken:
+    """A cache whose files fail in one way."""
+
+    def __init__(self, error):
+        self.error, self.n_flushed = error, 0
+
+    def load_overload(self, *which):
+        raise self.error
+
+    save_overload = load_overload
+
+    def flush(self):
+        self.n_flushed += 1
+        if isinstance(self.error, OSError):
+            raise self.error
+
+
+@pytest.fixture(autouse=True)
+def _nothing_told(monkeypatch):
+    monkeypatch.setattr(compiling, "_told", set())
+
+
+def test_a_damaged_file_is_written_anew():
+    cache = Broken(EOFError("Ran out of input"))
+    assert KeptOnDisk(cache).load_overload("signature") is None
+    KeptOnDisk(cache).save_overload("signature", "code")
+    assert cache.n_flushed == 2
+
+
+def test_a_full_disk_is_told_once():
+    cache = KeptOnDisk(Broken(OSError(errno.ENOSPC, "No space left on device")))
+    with pytest.warns(UserWarning, match=r"cannot be kept \(No space left on device\)"):
+        assert cache.load_overload("signature") is None
+    cache.save_overload("signature", "code")  # a second warning would be an error here
+
+
+def test_without_a_folder_functions_are_compiled_all_the_same(monkeypatch):
+    plain = compiling.njit
+
+    def no_folder(*, cache=False, **options):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return plain(**options)
+
+    monkeypatch.setattr(compiling, "njit", no_folder)
+    with pytest.warns(UserWarning, match="Set NUMBA_CACHE_DIR"):
+        double = compiled()(lambda x: 2.0 * x)
+    assert double(4.0) == 8.0

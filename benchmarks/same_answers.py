@@ -157,7 +157,8 @@ def compare(case: str, before: cases.Outcome, after: cases.Outcome, tolerance: f
 
 def known_to(name: str) -> float:
     """How closely a value is known whatever tol is: searches solve their paths to about 1e-4."""
-    return PATHS_TOLERANCE if name.endswith(("_test_score", "best_score_")) or "path_." in name else 0.0
+    of_paths = name.endswith(("_test_score", "best_score_")) or "path_." in name or "heldout_scores_" in name
+    return PATHS_TOLERANCE if of_paths else 0.0
 
 
 def compare_lists(case: str, name: str, before: list[str], after: list[str]) -> Iterator[Difference]:

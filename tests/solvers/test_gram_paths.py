@@ -2,14 +2,13 @@
 
 import math
 from dataclasses import replace
-from pathlib import Path as File
-from runpy import run_path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+from architecture.elastic_rows import ElasticRows
 from mmtfl import Tasks
 from mmtfl.datasets import make_tasks
 from mmtfl.objective.design import Design
@@ -104,6 +103,15 @@ def test_without_intercepts_the_columns_are_not_centred():
     assert_allclose(found.A[-1], solve_path(problem, penalty, alphas, tol=1e-8).coef(3).T, atol=0.02)
 
 
+def test_strengths_may_be_given_twice_and_in_uneven_steps():
+    problem, penalty = problem_of(ragged()), make_penalty(2, 2, 1.0)
+    alphas = alpha_grid(problem, penalty, 1) * [0.9, 0.9, 0.5, 0.49, 0.001, 0.001]
+    found = GramPaths(problem).solve(penalty, alphas, **OPTIONS)
+    exact = solve_path(problem, penalty, alphas, tol=1e-8)
+    for i in range(6):
+        assert_allclose(found.A[i], exact.coef(i).T, atol=3e-3 * np.abs(exact.coef(5)).max())
+
+
 def test_a_refined_point_meets_the_optimality_conditions_of_the_group_lasso():
     problem = problem_of(ragged())
     penalty = make_penalty(2, 2, 0.3 * alpha_grid(problem, make_penalty(2, 2, 1.0), 1)[0])
@@ -147,9 +155,7 @@ def point(path, i):
 
 
 def test_any_penalty_on_rows_is_served_with_all_its_numbers():
-    folder = File(__file__).parents[1] / "architecture"
-    elastic = run_path(str(folder / "elastic_rows.py"))["ElasticRows"](2, 1.0, 0.5)
-    problem = problem_of(ragged())
+    problem, elastic = problem_of(ragged()), ElasticRows(2, 1.0, 0.5)
     alphas = 2.0 * np.array([0.5, 0.2, 0.05])
     found = GramPaths(problem).solve(elastic, alphas, **OPTIONS)
     for alpha, A in zip(alphas, found.A, strict=True):

@@ -299,8 +299,9 @@ def gram_path(
                 _gather(gram, slopes, A, active, known, m, own_gram, own_slopes, own_A)
                 known = m
                 if mix and n_rounds == 0 and i > 1:
+                    step = strengths[i, 0, 0] - strengths[i - 1, 0, 0]
                     last = strengths[i - 1, 0, 0] - strengths[i - 2, 0, 0]
-                    share = (strengths[i, 0, 0] - strengths[i - 1, 0, 0]) / last
+                    share = min(step / last, 1.0) if last != 0.0 else 0.0
                     _move_on(own_gram, own_slopes, own_A, out[i - 2], active, m, share)
                 enough = _settle(
                     solve, own_gram, curvature, own_slopes, own_A, m, member, strengths[i], active, short_cut,

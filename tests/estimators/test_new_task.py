@@ -84,7 +84,7 @@ def test_features_that_no_task_uses_stay_unused():
     assert_array_equal(wider.coef_.T, wider.c_[:, None] * wider.B_)
 
 
-def test_the_other_tasks_keep_their_bits_and_the_model_is_not_changed():
+def test_the_other_tasks_keep_their_bits_and_the_model_is_not_changed(tmp_path):
     X, y, task = sites(n_tasks=6)
     model = MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=8, cv=3, standardize=True, scale_targets=True)
     model.fit(X, y, task=task)
@@ -98,6 +98,8 @@ def test_the_other_tasks_keep_their_bits_and_the_model_is_not_changed():
         assert_array_equal(wider.coef_[:6], model.coef_)
         assert_array_equal(wider.B_[:, :6], model.B_)
     assert_array_equal(twice.coef_[6], new.coef_[6])
+    twice.save(tmp_path / "twice.mmtfl")
+    assert_array_equal(mmtfl.load(tmp_path / "twice.mmtfl").coef_, twice.coef_)
     # the second is not changed by the first
     alone = model.add_task(X[20:30], y[20:30], task="newer")
     assert_allclose(alone.coef_[-1], twice.coef_[-1], atol=1e-10)

@@ -84,7 +84,7 @@ def test_features_that_no_task_uses_stay_unused():
     assert_array_equal(wider.coef_.T, wider.c_[:, None] * wider.B_)
 
 
-def test_the_other_tasks_keep_their_bits_and_the_model_is_not_changed():
+def test_the_other_tasks_keep_their_bits_and_the_model_is_not_changed(tmp_path):
     X, y, task = sites(n_tasks=6)
     model = MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=8, cv=3, standardize=True, scale_targets=True)
     model.fit(X, y, task=task)
@@ -98,6 +98,8 @@ def test_the_other_tasks_keep_their_bits_and_the_model_is_not_changed():
         assert_array_equal(wider.coef_[:6], model.coef_)
         assert_array_equal(wider.B_[:, :6], model.B_)
     assert_array_equal(twice.coef_[6], new.coef_[6])
+    twice.save(tmp_path / "twice.mmtfl")
+    assert_array_equal(mmtfl.load(tmp_path / "twice.mmtfl").coef_, twice.coef_)
     # the second is not changed by the first
     alone = model.add_task(X[20:30], y[20:30], task="newer")
     assert_allclose(alone.coef_[-1], twice.coef_[-1], atol=1e-10)
@@ -157,6 +159,16 @@ def test_rows_may_come_in_any_form(form):
     plain = MMTFLRegressor(2, 2, 0.05, pooling=0.5).fit(X, y, task=task).add_task(X[new], y[new], task="new")
     assert wider.tasks_[-1] == "new"
     assert_allclose(wider.coef_, plain.coef_, atol=1e-5 if form == "float32" else 1e-9)
+
+
+def test_a_target_is_added_to_those_of_the_same_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    Y = X @ rng.normal(size=(4, 5)) + 0.3 * rng.normal(size=(60, 5))
+    model = MMTFLRegressor(2, 2, 0.05).fit(X, Y)
+    wider = model.add_task(X[:30], Y[:30, 0], task=5)
+    assert wider.predict(X).shape == (60, 6)
+    assert_array_equal(wider.predict(X)[:, :5], model.predict(X))
 
 
 def test_what_cannot_be_added_is_refused():

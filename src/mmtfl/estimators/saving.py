@@ -12,19 +12,20 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from mmtfl.estimators.learned_attributes import Unsound, check_learned
 from mmtfl.persistence.archive import can_store, write_archive
 from mmtfl.persistence.files import check_target, write_whole
 from mmtfl.persistence.json_values import plain
 
-__all__ = ["Savable", "Unsound", "model_from_state"]
+__all__ = ["Savable", "model_from_state"]
 
 STRENGTHS = ("p", "k", "alpha", "pooling", "cap", "alpha_shared", "alpha_specific", "alpha_outlier")
 TRAINING = ("objective_", "violation_", "dual_gap_", "n_iter_", "converged_", "best_score_")
@@ -35,10 +36,6 @@ LEARNED = re.compile(r"[A-Za-z][A-Za-z0-9_]*_|_backend|_predicts_matrix")  # att
 
 class NotSavable(TypeError):
     """A value with no place in a saved model."""
-
-
-class Unsound(ValueError):
-    """Packed values that no model has written."""
 
 
 class Savable:
@@ -357,154 +354,3 @@ def _object_array(shape: Any, values: Any) -> np.ndarray:
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array.reshape(shape)
-
-
-# -- what a fitted model looks like --------------------------------------------------------------------------
-
-
-def check_learned(model: Any, needed: tuple[str, ...]) -> None:
-    """Check that all learned attributes of a model are there, each of the right type and shape."""
-    learned = vars(model)
-    inner = learned.get("best_estimator_")
-    if "best_estimator_" in needed:
-        if type(inner) is not type(model.estimator) or "coef_" not in vars(inner):
-            raise Unsound("best_estimator_ is not a fitted model of the class that was searched")
-        sizes = dict(zip("Td", vars(inner)["coef_"].shape, strict=True))
-    else:
-        needed = (*COMMON, *needed, *(("classes_",) if is_classifier(model) else ()))
-        coef = learned.get("coef_")
-        if not isinstance(coef, np.ndarray) or coef.ndim != 2 or 0 in coef.shape:
-            raise Unsound("coef_ is not an array of tasks by features")
-        sizes = dict(zip("Td", coef.shape, strict=True))
-    missing = [name for name in needed if name not in learned]
-    if missing:
-        raise Unsound(f"a fitted {type(model).__name__} has {missing[0]}, which is missing")
-    for name, rule in RULES.items():
-        if name in learned and not rule(learned[name], sizes):
-            raise Unsound(f"{name} is not what a {type(model).__name__} has learned")
-
-
-Rule = Callable[[Any, Mapping[str, int]], bool]
-
-
-def _array(kinds: str, shape: str) -> Rule:
-    """Require an array of some dtypes; the letters of its shape are T tasks, d features, n of any size."""
-
-    def check(value: Any, sizes: Mapping[str, int]) -> bool:
-        if not isinstance(value, np.ndarray) or value.dtype.kind not in kinds or value.ndim != len(shape):
-            return False
-        return all(sizes.get(letter, n) == n for letter, n in zip(shape, value.shape, strict=True))
-
-    return check
-
-
-def _either(*rules: Rule) -> Rule:
-    return lambda value, sizes: any(rule(value, sizes) for rule in rules)
-
-
-def _of(*types: type | None) -> Rule:
-    """Require a value of one of some types; None stands for itself."""
-    return lambda value, sizes: (None if value is None else type(value)) in types
-
-
-def _is_count(value: Any, sizes: Mapping[str, int]) -> bool:
-    return type(value) is int and value >= 0
-
-
-def _are_tasks(value: Any, sizes: Mapping[str, int]) -> bool:
-    return _array("iU", "T")(value, sizes) and len(np.unique(value)) == len(value)
-
-
-def _are_names(value: Any, sizes: Mapping[str, int]) -> bool:
-    return _array("O", "d")(value, sizes) and all(isinstance(name, str) for name in value)
-
-
-def _are_classes(value: Any, sizes: Mapping[str, int]) -> bool:
-    return _array("biufUSO", "n")(value, sizes) and len(value) == 2 and bool(value[0] != value[1])
-
-
-def _is_table(value: Any, sizes: Mapping[str, int]) -> bool:
-    if not isinstance(value, dict) or not value:
-        return False
-    columns = list(value.values())
-    return all(_array("biufUO", "n")(column, sizes) for column in columns) and len({*map(len, columns)}) == 1
-
-
-def _are_heldout_scores(value: Any, sizes: Mapping[str, int]) -> bool:
-    kinds = {"task": "iU", "n_rows": "i"}
-    return (
-        isinstance(value, dict)
-        and set(value) in ({*kinds, "r2"}, {*kinds, "accuracy", "auc", "base_rate"})
-        and all(_array(kinds.get(name, "f"), "T")(column, sizes) for name, column in value.items())
-    )
-
-
-def _are_heldout_errors(value: Any, sizes: Mapping[str, int]) -> bool:
-    kinds = {"task": ("iU", "T"), "n_rows": ("i", "T"), "n_kept": ("i", "T"), "error": ("f", "n")}
-    return (
-        isinstance(value, dict)
-        and set(value) == set(kinds)
-        and all(_array(*kinds[name])(column, sizes) for name, column in value.items())
-        and int(value["n_kept"].min()) >= 0
-        and int(value["n_kept"].sum()) == len(value["error"])
-    )
-
-
-def _is_stability(value: Any, sizes: Mapping[str, int]) -> bool:
-    return type(value).__name__ == "Stability" and len(value.feature_names_) == sizes["d"]
-
-
-def _is_path(value: Any, sizes: Mapping[str, int]) -> bool:
-    each = isinstance(value, list)  # one for each task
-    shape = sizes["d"], 1 if each else sizes["T"]
-    return (not each or len(value) == sizes["T"]) and all(
-        type(path).__name__ == "Path" and (path.n_features, path.intercepts.shape[1]) == shape
-        for path in (value if each else [value])
-    )
-
-
-def _are_strengths(value: Any, sizes: Mapping[str, int]) -> bool:
-    return (
-        isinstance(value, tuple) and len(value) == 2 and all(_array("f", "n")(part, sizes) for part in value)
-    )
-
-
-_IS_NUMBER, _IS_DICT, _IS_NONE = _of(int, float), _of(dict), _of(None)
-COMMON = (
-    *("coef_", "intercept_", "tasks_", "n_features_in_", "_predicts_matrix", "_backend"),
-    *("objective_", "violation_", "dual_gap_", "n_iter_", "history_", "converged_"),
-    *("column_scale_", "target_scale_", "task_sizes_"),
-)
-RULES: dict[str, Rule] = {
-    **dict.fromkeys(("coef_", "shared_", "specific_", "outlier_"), _array("f", "Td")),
-    **dict.fromkeys(("c_", "common_", "feature_spread_"), _array("f", "d")),
-    **dict.fromkeys(("outlier_tasks_", "base_rate_tasks_", "added_tasks_"), _array("iU", "n")),
-    **dict.fromkeys(("objective_", "violation_", "best_p_", "best_pooling_", "best_score_"), _IS_NUMBER),
-    **dict.fromkeys(("common_intercept_", "mean_size_"), _IS_NUMBER),
-    **dict.fromkeys(("n_iter_", "best_index_", "n_splits_"), _is_count),
-    **dict.fromkeys(("converged_", "_predicts_matrix"), _of(bool)),
-    **dict.fromkeys(("best_params_", "provenance_"), _IS_DICT),
-    "intercept_": _array("f", "T"),
-    "tasks_": _are_tasks,
-    "n_features_in_": lambda value, sizes: type(value) is int and value == sizes["d"],
-    "_backend": _of(str, None),
-    "feature_names_in_": _are_names,
-    "classes_": _are_classes,
-    "dual_gap_": _of(int, float, None),
-    "history_": _array("f", "n"),
-    "column_scale_": _either(_IS_NONE, _array("f", "d")),
-    "target_scale_": _either(_IS_NONE, _array("f", "T")),
-    "task_sizes_": _array("i", "T"),
-    "usable_": _either(_IS_NONE, _array("b", "Td")),
-    "B_": _array("f", "dT"),
-    "capped_": _array("b", "d"),
-    "alpha_": _either(_IS_NUMBER, _array("f", "T")),
-    "alphas_": _either(_array("f", "n"), _array("f", "Tn")),
-    "best_k_": _either(_IS_NUMBER, lambda value, sizes: value == "log"),
-    "strengths_": _are_strengths,
-    "cv_results_": _is_table,
-    "heldout_scores_": _are_heldout_scores,
-    "heldout_errors_": _are_heldout_errors,
-    "stability_": lambda value, sizes: value is None or _is_stability(value, sizes),
-    "path_": _is_path,
-}

@@ -6,8 +6,9 @@ import os
 from typing import Any
 
 from mmtfl.estimators.classification import MMTFLClassifier
+from mmtfl.estimators.learned_attributes import Unsound
 from mmtfl.estimators.regression import MMTFLRegressor
-from mmtfl.estimators.saving import Unsound, model_from_state
+from mmtfl.estimators.saving import model_from_state
 from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
 from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
 from mmtfl.estimators.stability import Stability

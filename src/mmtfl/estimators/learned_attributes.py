@@ -1,4 +1,4 @@
-"""What a fitted model has learned: the type and the shape of every attribute, checked when a file is loaded."""
+"""What a fitted model has learned: type and shape of every attribute, checked when a file is loaded."""
 
 from __future__ import annotations
 

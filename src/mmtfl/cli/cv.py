@@ -26,10 +26,12 @@ def cv(
         Literal["mmtfl", "dirty", "robust", "lowrank", "capped", "single"], Parameter(group=options.MODEL)
     ] = "mmtfl",
     pk: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.MODEL)] = None,
+    poolings: Annotated[list[float] | None, options.SEVERAL, Parameter(group=options.MODEL)] = None,
     alphas: Annotated[list[float] | None, options.SEVERAL, Parameter(group=options.MODEL)] = None,
     folds: Annotated[int, Parameter(group=options.MODEL)] = 5,
     scoring: Annotated[str | None, Parameter(group=options.MODEL)] = None,
     one_se: Annotated[bool, options.SWITCH, Parameter(group=options.MODEL)] = False,
+    search: Annotated[Literal["staged", "full"], Parameter(group=options.MODEL)] = "staged",
     stability: Annotated[int, Parameter(group=options.MODEL)] = 0,
     jobs: Annotated[int, options.JOBS, Parameter(group=options.MODEL)] = 1,
     seed: Annotated[int, Parameter(group=options.MODEL)] = 0,
@@ -69,6 +71,9 @@ def cv(
     pk
         Pairs p,k to choose from, by default 2,2 1,1 2,1 1,2; k may be inf or log. With p = 2 a feature is
         kept for all tasks or for none; with p = 1 it may be kept for some.
+    poolings
+        Values of pooling to choose from, from 0 (tasks share features) to below 1 (they share values too).
+        By default 0 0.9 0.99 for p = 2 where one column holds the targets of several tasks; else 0.
     alphas
         How many strengths are tried (by default 100, or 10 of each where a method has two), or two and more
         strengths themselves.
@@ -80,6 +85,8 @@ def cv(
         average_precision, neg_log_loss and f1 for classes; all names of scikit-learn's scorers are known.
     one_se
         Take the strongest penalty whose score is within a standard error of the best.
+    search
+        Score some strengths first and then those around the best, or all of them. For mmtfl and single.
     stability
         Fit the choice to so many pairs of half samples, such as 50: `mmtfl inspect` and the report then say
         which features are supported, and in which tasks. For the method mmtfl.
@@ -96,6 +103,8 @@ def cv(
         raise BadInput("--jobs 0: use 1, a number of threads, or -1 for all processors.")
     if seed < 0:
         raise BadInput(f"--seed {seed}: use 0 or a positive number.")
+    if poolings is not None and not all(0.0 <= value < 1.0 for value in poolings):
+        raise BadInput("--poolings must be numbers from 0 to below 1, such as 0 0.9.")
     if stability < 0:
         raise BadInput(f"--stability {stability}: use 0 for none, or a number of pairs such as 50.")
     suits = None
@@ -106,7 +115,8 @@ def cv(
             suits = as_metric(scoring).kind
     tried = _alphas(alphas)
     if method != "mmtfl":
-        _check_method(method, pk, tried, one_se, scale, stability)
+        given = {"--pk": pk, "--poolings": poolings, "--stability": stability}
+        _check_method(method, given, tried, one_se, scale)
 
     def make(training: Training) -> Any:
         targets = "classes" if training.classify else "numbers"
@@ -117,16 +127,15 @@ def cv(
 
         kind, own = "Classifier" if training.classify else "Regressor", model_options(model, training)
         splitter = mmtfl.model_selection.TaskKFold(folds, random_state=seed, stratify=training.classify)
-        search: dict[str, Any] = {"cv": splitter, "scoring": scoring, "n_jobs": jobs}
+        tuning: dict[str, Any] = {"cv": splitter, "scoring": scoring, "n_jobs": jobs}
         if method in TWO_STRENGTHS:
             one = getattr(mmtfl, f"{TWO_STRENGTHS[method]}{kind}")(**own)
-            return mmtfl.TwoStrengthCV(one, strengths=tried or _PAIRS, **search)
-        search |= {"selection": "one_se" if one_se else "best", "verbose": 0 if talk.quiet else 1}
-        search |= {} if pairs is None else {"pk": pairs}
-        search |= {} if tried is None else {"alphas": tried}
-        search |= {"stability": stability} if stability else {}
+            return mmtfl.TwoStrengthCV(one, strengths=tried or _PAIRS, **tuning)
+        tuning |= {"selection": "one_se" if one_se else "best", "verbose": 0 if talk.quiet else 1}
+        asked = {"pk": pairs, "poolings": poolings, "alphas": tried, "stability": stability or None}
+        tuning |= {"search": search, **{name: value for name, value in asked.items() if value is not None}}
         name, single = ("SingleTask", {"p": 1}) if method == "single" else ("MMTFL", {})
-        return getattr(mmtfl, f"{name}{kind}CV")(**single, **search, **own)
+        return getattr(mmtfl, f"{name}{kind}CV")(**single, **tuning, **own)
 
     return train(data, output, table, text, talk, scale, make)
 
@@ -161,16 +170,14 @@ def _alphas(given: list[float] | None) -> int | list[float] | None:
 
 def _check_method(
     method: str,
-    pk: Any,
+    given: dict[str, Any],
     alphas: int | list[float] | None,
     one_se: bool,
     scale: options.ScaleOptions | None,
-    stability: int,
 ) -> None:
     """Refuse options that only the method mmtfl has."""
-    given = {
-        "--pk": pk is not None,
-        "--stability": stability > 0,
+    wrong_here = {
+        **{name: bool(value) for name, value in given.items()},
         "--dask": scale is not None and scale.dask is not None,
         "--checkpoint": scale is not None and scale.checkpoint is not None,
         "--one-se": one_se and method in TWO_STRENGTHS,
@@ -179,7 +186,7 @@ def _check_method(
         raise BadInput(
             f"--method {method} has two strengths: --alphas takes how many of each are tried, such as 10."
         )
-    wrong = next((name for name, is_given in given.items() if is_given), None)
+    wrong = next((name for name, is_given in wrong_here.items() if is_given), None)
     if wrong is not None:
         others = "mmtfl and single" if wrong == "--one-se" else "mmtfl"
         raise BadInput(f"{wrong} does not go with --method {method}: it is for {others} only.")

@@ -29,6 +29,7 @@ _NOTHING = 1e-4  # a row this small against the largest is dropped on the way to
 _STEADY = 1e-3  # passes end when no row changes by more than this share of the largest
 _SETTLING_ROUNDS = 50
 _ALPHA_RESOLVED = 1e-10
+_STILL, _PACE = 10, 1e-11  # where so many passes gain no more than this share, a gap takes too many to close
 _ROUNDING = 1e-14  # an objective that rises by less has not risen
 
 
@@ -49,6 +50,10 @@ class Settled(NamedTuple):
     intercept: np.ndarray
     objective: float
     objective_before: float
+
+
+def _stands_still(history: list[float], unit: float) -> bool:
+    return len(history) > _STILL and history[-1 - _STILL] - history[-1] <= _PACE * unit
 
 
 class RowDescent:
@@ -91,6 +96,8 @@ class RowDescent:
             if (converged and not unswept) or len(history) == max_iter:
                 break
             only_gap = violation <= tol * scale
+            if only_gap and _stands_still(history, problem.null_value):
+                break  # more passes would not close the gap
             n_added = self._grow(state.A, rows, 0.0 if only_gap else tol * scale)
             # while rows are still to be found the gathered ones need not be exact; when only the gap is
             # short of its goal they must be better than the tolerance

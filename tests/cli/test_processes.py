@@ -30,7 +30,7 @@ def test_from_a_table_to_an_answer(tmp_path):
     tokens = done.stderr.splitlines()[-1].removeprefix("Next: mmtfl ").split()
     done = run(*tokens, "--pk", "2,1", "--alphas", "10", cwd=tmp_path)
     assert done.returncode == 0
-    assert "5 of 5 paths, done in" in done.stderr
+    assert "15 of 15 paths, done in" in done.stderr
     assert " features, " in done.stdout
     done = run("inspect", "t.mmtfl", "--json", cwd=tmp_path)
     assert json.loads(done.stdout)["provenance"]["command"] == "mmtfl " + " ".join(
@@ -55,7 +55,7 @@ def test_ctrl_c_in_the_middle_of_a_search(tmp_path, n_jobs):
         text=True,
     ) as process:
         # it is under way, and says what it knows of the time left
-        assert re.search(r" of 240 paths, .*\bleft\b", process.stderr.readline())
+        assert re.search(r" of 480 paths, .*\bleft\b", process.stderr.readline())
         process.send_signal(signal.SIGINT)
         began = time.monotonic()
         out, err = process.communicate(timeout=60)

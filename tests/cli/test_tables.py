@@ -168,7 +168,7 @@ def test_cv_is_the_search_on_the_encoded_table(folder, tmp_path, capsys):
     assert found["member"] == [expected.best_p_, expected.best_k_]
     assert found["strengths"]["alpha"] == pytest.approx(expected.alpha_)
     assert found["search"]["best_score"] == pytest.approx(expected.best_score_)
-    assert "6 of 6 paths, done in" in err
+    assert "18 of 18 paths, done in" in err
 
 
 def test_cv_prints_the_held_out_scores_of_the_model(folder, tmp_path, capsys):

@@ -28,7 +28,7 @@ def cv(
     pk: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.MODEL)] = None,
     poolings: Annotated[list[float] | None, options.SEVERAL, Parameter(group=options.MODEL)] = None,
     alphas: Annotated[list[float] | None, options.SEVERAL, Parameter(group=options.MODEL)] = None,
-    folds: Annotated[int, Parameter(group=options.MODEL)] = 5,
+    folds: Annotated[int | None, Parameter(group=options.MODEL)] = None,
     scoring: Annotated[str | None, Parameter(group=options.MODEL)] = None,
     one_se: Annotated[bool, options.SWITCH, Parameter(group=options.MODEL)] = False,
     search: Annotated[Literal["staged", "full"], Parameter(group=options.MODEL)] = "staged",
@@ -78,7 +78,8 @@ def cv(
         How many strengths are tried (by default 100, or 10 of each where a method has two), or two and more
         strengths themselves.
     folds
-        Number of folds; every task is in the training part of every fold.
+        Number of folds, by default 5, or 10 where tasks have less than two rows per feature on average; every
+        task is in the training part of every fold.
     scoring
         What is best on held-out rows, averaged over tasks; by default minus the loss. Usual names are r2,
         neg_mean_squared_error and neg_mean_absolute_error for numbers, auc, accuracy, balanced_accuracy,
@@ -97,7 +98,7 @@ def cv(
     """
     model, talk = model or options.ModelOptions(), talk or options.FileOptions()
     pairs = _pairs(pk)
-    if folds < 2:
+    if folds is not None and folds < 2:
         raise BadInput(f"--folds {folds}: at least 2 are needed, one to fit on and one to score.")
     if jobs == 0:
         raise BadInput("--jobs 0: use 1, a number of threads, or -1 for all processors.")
@@ -124,9 +125,11 @@ def cv(
             usual = "auc, accuracy or f1" if training.classify else "r2 or neg_mean_absolute_error"
             raise BadInput(f"--scoring {scoring} is for {suits}, and the targets are {targets}: use {usual}.")
         import mmtfl
+        from mmtfl.model_selection.folds import usual_number
 
         kind, own = "Classifier" if training.classify else "Regressor", model_options(model, training)
-        splitter = mmtfl.model_selection.TaskKFold(folds, random_state=seed, stratify=training.classify)
+        n_folds = folds or usual_number(training.rows_per_task, training.n_features)
+        splitter = mmtfl.model_selection.TaskKFold(n_folds, random_state=seed, stratify=training.classify)
         tuning: dict[str, Any] = {"cv": splitter, "scoring": scoring, "n_jobs": jobs}
         if method in TWO_STRENGTHS:
             one = getattr(mmtfl, f"{TWO_STRENGTHS[method]}{kind}")(**own)

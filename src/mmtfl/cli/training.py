@@ -56,6 +56,18 @@ class Training:
         """Whether the targets are classes."""
         return self.recipe.classes is not None
 
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.X.shape[1] if self.file is not None else self.X.n_features
+
+    @property
+    def rows_per_task(self) -> float:
+        """Rows of the average task; targets that were not observed count as rows."""
+        if self.file is None:
+            return float(self.X.sizes.mean())
+        return self.X.shape[0] / (1 if self.task is None else len(set(self.task.tolist())))
+
 
 def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: bool) -> Training:
     """Read a table and learn how its columns are used."""

@@ -214,7 +214,8 @@ class CrossValidationParameters(Declared):
             "int, splitter or iterable of (train, test)",
             [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), Iterable],
         ),
-        "None is 5, a number n is ``TaskKFold(n, random_state=0)`` (stratified for classifiers): every task "
+        "None is 5, or 10 where tasks have less than two rows per feature on average. A number n is "
+        "``TaskKFold(n, random_state=0)`` (stratified for classifiers): every task "
         "is in the training part of every fold. Where tasks are columns of y, it splits rows with all their "
         "targets if all are observed, and the single observations if some are not; other splitters always "
         "split rows.",

@@ -41,7 +41,7 @@ from mmtfl.model_selection.cross_validation import (
     results_table,
     scores_by_task,
 )
-from mmtfl.model_selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks
+from mmtfl.model_selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks, usual_number
 from mmtfl.model_selection.metrics import Metric
 from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.scoring import TaskScorer, task_scorer
@@ -94,7 +94,7 @@ class Search(CrossValidationParameters, ThreadParameters):
         n_rows = tasks.X.shape[0]
         if n_rows < 2:
             raise ValueError(f"Cross-validation needs at least two rows, found n_samples = {n_rows}.")
-        cv = self._splitter(with_classes)
+        cv = self._splitter(tasks, stratify=with_classes)
         if isinstance(cv, TaskKFold):
             folds = folds_of_tasks(cv, tasks)
         elif isinstance(X, StoredTasks):
@@ -106,11 +106,11 @@ class Search(CrossValidationParameters, ThreadParameters):
         folds = check_folds(folds, tasks, with_classes=with_classes)
         return SearchPrepared(**vars(prepared), folds=folds)
 
-    def _splitter(self, stratify: bool) -> Any:
+    def _splitter(self, tasks: Tasks | StoredTasks, *, stratify: bool) -> Any:
         """What cv stands for: a splitter, or a list of folds."""
         if isinstance(self.cv, str):
             raise InvalidParameterError(f"cv={self.cv!r} is a string: give a number of folds, or a splitter.")
-        cv = 5 if self.cv is None else self.cv
+        cv = usual_number(tasks.sizes.mean(), tasks.n_features) if self.cv is None else self.cv
         return TaskKFold(int(cv), random_state=0, stratify=stratify) if isinstance(cv, Integral) else cv
 
     def _not_for_stored(self, splitter: str) -> str:
@@ -218,7 +218,7 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
 
     def _prepare_few_rows(self, stored: StoredTasks) -> SearchPrepared:
         """Rows of files as few rows of every fold, on which the search is the same."""
-        n_folds, seed = self._plain_folds()
+        n_folds, seed = self._plain_folds(stored)
         remedy = "Raise memory_limit, use fewer folds, or search on a sample of the rows."
         check_room(stored, bytes_folded(stored, n_folds), f"A search with {n_folds} folds", remedy)
         rows = fold_rows(stored, n_folds, seed)
@@ -227,9 +227,9 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         folds = check_folds(rows.folds(), prepared.tasks, with_classes=False)
         return SearchPrepared(**vars(prepared), folds=folds, row_counts=stored.sizes)
 
-    def _plain_folds(self) -> tuple[int, int]:
+    def _plain_folds(self, stored: StoredTasks) -> tuple[int, int]:
         """Number of folds and their seed, where rows are read one after the other."""
-        cv = self._splitter(False)
+        cv = self._splitter(stored, stratify=False)
         if not isinstance(cv, TaskKFold) or not isinstance(cv.random_state, Integral):
             raise ValueError(self._not_for_stored("TaskKFold with a number as random_state"))
         return cv.n_splits, int(cv.random_state)

@@ -14,6 +14,14 @@ from mmtfl.tasks.container import Tasks
 Fold = tuple[np.ndarray, np.ndarray]
 
 
+def usual_number(rows_per_task: float, n_features: int) -> int:
+    """Number of folds where none is given: 5, or 10 where tasks have less than two rows per feature.
+
+    There the rows taken away can change which model is best; docs/benchmarks.md has what more folds gain.
+    """
+    return 10 if rows_per_task < 2 * n_features else 5
+
+
 def folds_of_tasks(splitter: TaskKFold, tasks: Tasks) -> list[Fold]:
     """Folds of a splitter that knows tasks: of rows with all their targets, or of observations.
 

@@ -29,7 +29,6 @@ from mmtfl.solvers.solution import Solution
 _INNER = 0.03  # accuracy of a task's own problem, in units of tol
 _INEXACT = 0.03  # while A still moves, in units of its last move: early passes need no exact answers
 _STALLED = 1e-12  # a pass that lowers the objective by less, as a share of it at A = 0, is the last
-_SAME = 1e-6  # share by which two sums of one objective may differ
 _RISEN = 1e-10  # an objective that rises by less has not risen
 # where the rows finish the work: for convex members, of which any start gives the same answer, and with
 # pooling, where more passes than these were not seen to change the answer
@@ -65,10 +64,7 @@ def run_algorithm1(
         return passes.judged(tol)
     A, intercept = passes.bring_home()
     finish = RowDescent(problem).solve(penalty, A, intercept, max_iter=max_iter, tol=tol)
-    before, here = np.array(passes.history), finish.history[0]
-    if 0.0 < here - before[-1] <= _SAME * here:  # one objective, summed in two ways
-        before = np.maximum(before, here)
-    history = np.concatenate([before, finish.history])
+    history = np.concatenate([passes.history, finish.history])
     return replace(finish, n_iter=len(history), history=history, solver="alternating")
 
 

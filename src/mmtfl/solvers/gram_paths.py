@@ -41,6 +41,7 @@ class GramPaths:
     """
 
     def __init__(self, problem: Problem):
+        problem, self._units = problem.moderated()
         design = problem.design
         columns = WorkingSet(design, problem.loss)
         columns.add(np.arange(design.n_features))
@@ -60,7 +61,7 @@ class GramPaths:
         design = problem.design
         fits = design.n_features <= min(_MOST_FEATURES, math.isqrt(_MOST_ENTRIES // design.n_tasks))
         quick = penalty.is_separable or not penalty.is_ridge_like
-        return problem.loss.is_quadratic and fits and quick and problem.moderated()[1] is None
+        return problem.loss.is_quadratic and fits and quick and _has_its_units(problem)
 
     def solve(
         self, penalty: RowPenalty, alphas: np.ndarray, *, start: np.ndarray | None, max_iter: int, tol: float
@@ -138,6 +139,13 @@ class GramPaths:
         intercepts = self.problem.null_intercept - np.einsum("jt,ijt->it", self._means, A)
         return GramSolutions(A, intercepts, self.problem.null_value - gains, settled)
 
+    def intercepts(self, found: GramSolutions) -> np.ndarray:
+        """Intercepts of the problem as it was given, (n, T): levels may have been taken off it."""
+        if self._units is None:
+            return found.intercepts
+        pairs = zip(found.intercepts, found.A, strict=True)
+        return np.array([self._units.intercept(intercept, A) for intercept, A in pairs])
+
     def _zero_where_better(self, found: GramSolutions, penalty: RowPenalty, alphas) -> GramSolutions:
         """Zero at every alpha from the smallest at which it is as good: it is then better at all above."""
         null = self.problem.null_value
@@ -147,3 +155,9 @@ class GramPaths:
                 found.losses[: i + 1], found.settled[: i + 1] = null, True
                 break
         return found
+
+
+def _has_its_units(problem: Problem) -> bool:
+    """Whether a problem's coefficients are those of its calm form, in which at most levels are taken off."""
+    units = problem.moderated()[1]
+    return units is None or (units.target == 1.0 and bool(np.all(units.column == 1.0)))

@@ -274,7 +274,7 @@ class Paths:
             alphas=alphas,
             features=features,
             values=[A[kept] for A, kept in zip(found.A, features, strict=True)],
-            intercepts=found.intercepts,
+            intercepts=gram_paths.intercepts(found),
             objectives=objectives,
             violations=violations,
             converged=found.settled,

@@ -140,7 +140,7 @@ def search_cost(*, n_samples: int, alphas: int, every: int) -> SearchCost:
     folds = list(mmtfl.model_selection.TaskKFold(_FOLDS, random_state=0).split(table.X, table.y, table.task))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = mmtfl.MMTFLRegressorCV(MEMBERS, alphas=alphas, cv=folds, search="full")
+        model = mmtfl.MMTFLRegressorCV(MEMBERS, poolings=(0,), alphas=alphas, cv=folds, search="full")
         search, _ = timed(lambda: model.fit(table.X, table.y, task=table.task))
         grids = {(p, k): _grid(model.cv_results_, p, k) for p, k in MEMBERS}
         separate, _ = timed(lambda: _each(_path, table, folds, grids))

@@ -40,7 +40,7 @@ def test_every_word_is_counted_and_the_bound_is_told():
 def test_nothing_found_is_said_plainly():
     first, second = support_sentences(found(["none", "undecided"], selected=0))
     assert first.startswith("Nothing was found") and "undecided: 1" in first
-    assert second == "No feature is selected: none is kept by 80% of the half samples."
+    assert second == "No feature is selected: none is kept by at least 80% of the half samples."
 
 
 def test_no_promise_is_made_where_there_is_no_bound():

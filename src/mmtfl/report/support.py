@@ -49,10 +49,12 @@ def _named(found: Any) -> list[str]:
 
 
 def _promise(found: Any) -> str:
-    n, share = int(found.selected_.sum()), f"{found.threshold_:.0%} of the half samples"
+    n, share = int(found.selected_.sum()), f"at least {found.threshold_:.0%} of the half samples"
+    if found.threshold_ == 1.0:
+        share = "all half samples"
     if not n:
         return f"No feature is selected: none is kept by {share}."
-    which = f"{count(n, 'feature')} {'is' if n == 1 else 'are'} kept by at least {share}"
+    which = f"{count(n, 'feature')} {'is' if n == 1 else 'are'} kept by {share}"
     if found.promises_:
         return f"{which}; at most {found.bound_:.2g} of these are expected to be false."
     return (

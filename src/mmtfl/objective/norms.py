@@ -14,6 +14,7 @@ import numpy as np
 from mmtfl.objective.penalties import RowPower, row_norms
 from mmtfl.objective.problem import Problem
 
+_RANGE = 1e140  # entries up to this size can be squared and summed
 _SQUARABLE = 1e3  # largest singular value over the threshold that squares still resolve
 _ROUNDING = 1e-13  # a rest of this share of its entry is none
 
@@ -162,10 +163,14 @@ class TraceNorm(Norm):
 
     def prox(self, Z, step):
         """argmin over A of ||A - Z||^2 / (2 step) + penalty(A)."""
-        threshold = step * self.alpha
-        squares, V = np.linalg.eigh(Z.T @ Z)
-        sizes = np.sqrt(np.maximum(squares, 0.0))
-        if sizes[-1] > _SQUARABLE * threshold:  # squares have lost what the threshold decides on
+        threshold, largest = step * self.alpha, float(np.abs(Z).max(initial=0.0))
+        by_squares = 1.0 / _RANGE < largest < _RANGE
+        if by_squares:
+            squares, V = np.linalg.eigh(Z.T @ Z)
+            sizes = np.sqrt(np.maximum(squares, 0.0))
+        if (
+            not by_squares or sizes[-1] > _SQUARABLE * threshold
+        ):  # squares do not tell what the threshold asks
             _, sizes, V = np.linalg.svd(Z, full_matrices=False)
             V = V.T
         kept = sizes > threshold

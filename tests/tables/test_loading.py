@@ -546,3 +546,14 @@ def test_a_newer_model_is_refused_with_a_clear_line(fitted, path):
         ModelFileError, match=r"has format 2, and this version of mmtfl reads formats up to 1"
     ):
         mmtfl.load(path)
+
+
+def test_a_search_of_a_version_without_pooling_has_no_common_part(tmp_path):
+    data = make_tasks(3, 20, 4, n_informative=2, random_state=0)
+    model = mmtfl.MMTFLRegressorCV((2, 2), alphas=3, cv=2, poolings=(0,)).fit(data.X, data.y, task=data.task)
+    del model.best_pooling_, model.common_
+    model.save(tmp_path / "old.mmtfl")
+    loaded = mmtfl.load(tmp_path / "old.mmtfl")
+    assert loaded.best_pooling_ == 0.0
+    assert not loaded.common_.any() and loaded.common_.shape == (4,)
+    assert loaded._chosen_model().pooling == 0.0

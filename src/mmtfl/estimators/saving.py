@@ -150,7 +150,17 @@ def model_from_state(
         learned = vars(part).keys() - part.get_params(deep=False).keys()
         if learned:  # a model that is searched over need not be fitted
             check_learned(part, needed[type(part).__name__])
+            _complete(part)
     return model
+
+
+def _complete(model: Any) -> None:
+    """Add what files of versions without pooling lack: there was no common part."""
+    learned = vars(model)
+    if "best_p_" in learned:
+        learned.setdefault("best_pooling_", 0.0)
+    if "c_" in learned:
+        learned.setdefault("common_", np.zeros(len(learned["c_"])))
 
 
 # -- values ------------------------------------------------------------------------------------------------

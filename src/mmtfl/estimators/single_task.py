@@ -89,7 +89,7 @@ class SingleTaskSearch(TaskSearch, SingleTaskParameters):
         self.alphas_ = np.array([table["alpha"] for table in tables])
         self.alpha_ = shares * np.array([search.alpha_ for search in searches])
         self.best_score_ = float(np.mean([search.best_score_ for search in searches]))
-        self.best_p_, self.best_k_ = self.pk
+        (self.best_p_, self.best_k_), self.best_pooling_ = self.pk, 0.0
         self.path_ = [search.path_ for search in searches]  # type: ignore[assignment]
         own = [task.column_scale for task, _ in alone]
         return _together(solutions, shares, own, prepared.column_scale), make_penalty(*self.pk, 1.0)

@@ -228,7 +228,7 @@ def search_curves(model: Any) -> tuple[list[Curve], str, str]:
         chosen = dict(zip(model.tasks_.tolist(), np.ravel(model.alpha_).tolist(), strict=True))
         return _curves(table, "alpha", table["task"], table["task"], chosen), "alpha", "task"
     pooling = table.get("pooling", np.zeros(len(table["p"])))  # models of earlier versions have none
-    own = model.best_p_, model.best_k_, getattr(model, "best_pooling_", 0.0)
+    own = model.best_p_, model.best_k_, model.best_pooling_
     *names, chosen_name = (
         member_name(*member) for member in [*zip(table["p"], table["k"], pooling, strict=True), own]
     )

@@ -20,8 +20,6 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators import inputs, single_task
-from mmtfl.estimators.classification import MMTFLClassifier
-from mmtfl.estimators.regression import MMTFLRegressor
 from mmtfl.estimators.search import Search, TaskSearch
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.model_selection.metrics import per_task_scores
@@ -379,10 +377,7 @@ def _coarse(values: Any, most: int) -> Any:
 def _with_settings_of(model: Any) -> Any:
     """An unfitted model at the strengths that this one has; a search is not made again."""
     if isinstance(model, TaskSearch) and not isinstance(model, single_task.SingleTaskSearch):
-        Member = MMTFLClassifier if is_classifier(model) else MMTFLRegressor
-        known = {name: value for name, value in model.get_params().items() if name in Member().get_params()}
-        chosen = {"p": model.best_p_, "k": model.best_k_, "pooling": model.best_pooling_}
-        model = Member(**{**known, **chosen, "alpha": model.alpha_})
+        model = model._chosen_model()
     return clone(model).set_params(task_column=None, verbose=0)
 
 

@@ -218,7 +218,8 @@ class CrossValidationParameters(Declared):
         "``TaskKFold(n, random_state=0)`` (stratified for classifiers): every task "
         "is in the training part of every fold. Where tasks are columns of y, it splits rows with all their "
         "targets if all are observed, and the single observations if some are not; other splitters always "
-        "split rows.",
+        "split rows. ``TaskTimeSplit`` tests rows that come later in their task. With ``fit(groups=)`` folds "
+        "never separate a group.",
         default=None,
         kw_only=False,
     )

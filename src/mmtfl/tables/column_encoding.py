@@ -359,13 +359,36 @@ def label_kind(column: Any) -> str:
     return "str"
 
 
-def read_labels(column: Any, kind: str) -> np.ndarray:
-    """Read task labels of the given kind, one per row."""
+def read_times(column: Any) -> np.ndarray:
+    """Read times as numbers to sort by: numbers as they are, dates by their distance from 1970."""
+    pandas = require("pandas", "frames")
     missing = column.isna().to_numpy()
     if missing.any():
         raise TableError(
-            f"Task column {column.name!r} has {count(missing.sum(), 'row')} without a label (first in data "
-            f"row {missing.argmax() + 1}): no label is not a new task. Fill them in, or leave these rows out "
+            f"Time column {column.name!r} has {count(missing.sum(), 'row')} without a value (first in data "
+            f"row {missing.argmax() + 1}): fill them in, or leave these rows out with --drop-unlabelled. "
+            f"{MISSING}."
+        )
+    if kind_of(column) == "number":
+        return finite_numbers(column, "Time column")
+    try:
+        times = pandas.to_datetime(column, format="ISO8601", utc=True)
+    except (ValueError, TypeError):
+        raise TableError(
+            f"Time column {column.name!r} holds text such as {str(column.iloc[0])!r}: write numbers, or "
+            "dates as 2024-05-31 (also with a time, 2024-05-31 14:30)."
+        ) from None
+    return times.to_numpy(dtype="datetime64[ns]").astype(np.int64).astype(float)
+
+
+def read_labels(column: Any, kind: str, *, what: str = "Task column") -> np.ndarray:
+    """Read task labels of the given kind, one per row, or other labels."""
+    missing = column.isna().to_numpy()
+    if missing.any():
+        new = "no label is not a new task" if what == "Task column" else "a group is needed for every row"
+        raise TableError(
+            f"{what} {column.name!r} has {count(missing.sum(), 'row')} without a label (first in data "
+            f"row {missing.argmax() + 1}): {new}. Fill them in, or leave these rows out "
             f"(all commands but predict: --drop-unlabelled). {MISSING}."
         )
     codes, found = values_as_text(column)

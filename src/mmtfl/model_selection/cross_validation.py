@@ -276,8 +276,9 @@ class _Fold:
     def of(cls, tasks: Tasks, folds: Sequence[Fold], f: int, settings: Settings) -> _Fold:
         fitted, rows = (take(tasks, part) for part in folds[f])
         column_scale = column_spread(fitted) if settings.standardize else None
-        target_scale = target_spread(fitted) if settings.scale_targets else None
-        if target_scale is not None:
+        unit, target_scale = error_unit(tasks, settings), None
+        if settings.scale_targets:
+            target_scale = target_spread(fitted, otherwise=float(np.median(unit)))
             fitted = fitted.with_y(fitted.y / target_scale[fitted.observation_task])
         design = Design(fitted, column_scale=column_scale, fit_intercept=settings.fit_intercept)
         problem = Problem(design, settings.loss)
@@ -285,7 +286,6 @@ class _Fold:
         trained, among_all = (
             _places(labels, rows.labels)[rows.observation_task] for labels in (fitted.labels, tasks.labels)
         )
-        unit = error_unit(tasks, settings)
         return cls(f, Paths(problem), column_scale, target_scale, rows, trained, among_all, unit, settings)
 
     def scores(self, candidates: Candidates, report: Callable[[float], None] | None = None) -> ListScores:

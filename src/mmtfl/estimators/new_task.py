@@ -52,7 +52,8 @@ def with_new_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any) -> 
     anchor = shared.intercept_rows(model)
     if not len(anchor[1]):
         _check_both_classes(model, tasks)
-    unit = 1.0 if model.target_scale_ is None else float(target_spread(tasks)[0])
+    known = model.target_scale_
+    unit = 1.0 if known is None else float(target_spread(tasks, otherwise=float(np.median(known)))[0])
     scaled = tasks.with_y(tasks.y / unit)
     found = _solve_about(model, _with_rows_at_zero(scaled, *anchor), shared)
     a = (shared.common + found.A[:, 0]) * unit / shared.columns

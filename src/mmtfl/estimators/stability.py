@@ -21,7 +21,7 @@ from mmtfl.model_selection.half_samples import complementary_pairs, too_small_to
 from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.selection_bounds import ASSUMPTIONS, expected_false, smallest_threshold
 from mmtfl.persistence.content_hash import fingerprint
-from mmtfl.solvers.checkpoint import Checkpoint
+from mmtfl.solvers.checkpoint import Checkpoint, finite
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import column_spread, could_use, target_spread
 from mmtfl.tasks.stored import StoredTasks
@@ -372,14 +372,14 @@ class HalfSamples:
 
     def _all_signs(self, tasks: Tasks, halves: list[np.ndarray], kept: Checkpoint | None) -> list[np.ndarray]:
         n_threads = min(int(effective_n_jobs(self.n_jobs)), len(halves))
-        steps = dict.fromkeys(range(len(halves)), "half")
+        steps, shape = dict.fromkeys(range(len(halves)), "half"), (tasks.n_tasks, tasks.n_features)
         with Progress(
             "stability", steps, "half samples", shown=self.verbose > 0, n_slots=n_threads
         ) as progress:
 
             def work(i: int) -> np.ndarray:
                 progress.begin(i)
-                known = None if kept is None else kept.read(f"half-{i}")
+                known = None if kept is None else kept.read(f"half-{i}", {"signs": (finite, *shape)})
                 signs = self.signs_of(tasks.select(halves[i])) if known is None else known["signs"]
                 if kept is not None and known is None:
                     kept.write(f"half-{i}", {"signs": signs})

@@ -120,10 +120,12 @@ def _are_heldout_errors(value: Any, sizes: Mapping[str, int]) -> bool:
     kinds = {"task": ("iU", "T"), "n_rows": ("i", "T"), "n_kept": ("i", "T"), "error": ("f", "n")}
     return (
         isinstance(value, dict)
-        and set(value) == set(kinds)
-        and all(_array(*kinds[name])(column, sizes) for name, column in value.items())
+        and set(value) in (set(kinds), {*kinds, "is_second"})
+        and all(_array(*kinds.get(name, ("b", "n")))(column, sizes) for name, column in value.items())
         and int(value["n_kept"].min()) >= 0
-        and int(value["n_kept"].sum()) == len(value["error"])
+        and all(
+            len(value[name]) == int(value["n_kept"].sum()) for name in {"error", "is_second"} & set(value)
+        )
     )
 
 

@@ -310,10 +310,6 @@ def _widened(model: Any, tasks: Tasks, a: np.ndarray, intercept: float, unit: fl
         wider.target_scale_ = np.append(model.target_scale_, unit)
         if "path_" in vars(wider):
             wider.path_ = replace(wider.path_, target_scale=wider.target_scale_)
-    errors = vars(model).get("heldout_errors_")
-    if errors is not None:  # of intervals: the new task has none of its own
-        none = {name: np.append(errors[name], 0) for name in ("n_rows", "n_kept")}
-        wider.heldout_errors_ = {**errors, "task": labels, **none}
     usable = could_use(tasks, fit_intercept=model.fit_intercept)
     if model.usable_ is not None or not usable.all():
         known = np.ones(model.coef_.shape, dtype=bool) if model.usable_ is None else model.usable_

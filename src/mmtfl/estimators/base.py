@@ -37,6 +37,7 @@ from mmtfl.tasks.checks import check_design, check_finite_design, check_task_lab
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.converters import group_checked_rows, observe_checked_rows
 from mmtfl.tasks.stored import StoredTasks
+from mmtfl.tasks.weighting import check_task_weight
 
 __all__ = ["TaskModel"]
 
@@ -132,6 +133,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         if isinstance(X, StoredTasks):
             check_nothing_else(y, task, sample_weight, self.task_column)
             self._know_columns_of(X)
+            check_task_weight(self.task_weight, X.labels)
             return self._prepare_stored(X)
         if y is None:
             raise ValueError(
@@ -173,6 +175,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         else:
             tasks = Tasks(*group_checked_rows(X, y, labels, sample_weight, feature_names))
         self._predicts_matrix = is_matrix
+        check_task_weight(self.task_weight, tasks.labels)
         return self._encode_targets(tasks, names)
 
     def _read_design(self, X: Any, *, reset: bool) -> tuple[Any, tuple[str, ...] | None]:

@@ -29,6 +29,7 @@ from mmtfl.solvers.distributed.shards import as_is, in_order
 from mmtfl.solvers.path import Paths, Start, alpha_grid
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import column_spread, target_spread
+from mmtfl.tasks.weighting import task_factors, with_task_factors
 
 # Of a list of candidates on one fold: scores, sums by_task, and the models if later ones start from them
 ListScores = dict[str, np.ndarray]
@@ -50,6 +51,7 @@ class Settings:
     metric: Metric | None
     pooled: bool
     classes: np.ndarray | None
+    task_weight: Any = None
     keep_models: bool = False
 
 
@@ -291,6 +293,7 @@ class _Fold:
     @classmethod
     def of(cls, tasks: Tasks, folds: Sequence[Fold], f: int, settings: Settings) -> _Fold:
         fitted, rows = (take(tasks, part) for part in folds[f])
+        fitted = with_task_factors(fitted, task_factors(fitted, settings.task_weight))
         column_scale = column_spread(fitted) if settings.standardize else None
         unit, target_scale = error_unit(tasks, settings), None
         if settings.scale_targets:

@@ -307,6 +307,20 @@ class LabelParameters(Declared):
     )
 
 
+class CategoryParameters(Declared):
+    """Columns of categories."""
+
+    categorical_features: str | None = parameter(
+        Valid('"from_dtype"', [StrOptions({"from_dtype"})]),
+        "What `fit` does with columns of a frame that hold categories or text (pandas category and string, "
+        "polars Categorical, Enum and String): refuse them, or encode each level as an indicator, "
+        "``diet=fish`` (of two levels the second). The levels are kept in ``categories_``; one that `fit` "
+        "has not seen is told by `predict`.",
+        default=None,
+        remedy="Use None, or 'from_dtype' to encode columns of categories and text.",
+    )
+
+
 class TaskWeightParameters(Declared):
     """Weights of whole tasks."""
 
@@ -438,7 +452,9 @@ class FamilyParameters(SolverParameters, ThreadParameters, EngineParameters, Pen
     )
 
 
-class CommonParameters(
-    DesignParameters, LabelParameters, TaskWeightParameters, StoppingParameters, VerboseParameters
-):
+class DataParameters(DesignParameters, LabelParameters, CategoryParameters, TaskWeightParameters):
+    """How rows, labels and columns are read."""
+
+
+class CommonParameters(DataParameters, StoppingParameters, VerboseParameters):
     """Parameters of all models."""

@@ -16,7 +16,7 @@ DIET, SMOKER = RNG.choice(["fish", "meat", "none"], 90), RNG.choice(["no", "yes"
 AGE, SITE = RNG.normal(size=90), np.repeat(["a", "b", "c"], 30)
 Y = AGE + 2.0 * (DIET == "fish") - (SMOKER == "yes") + 0.1 * RNG.normal(size=90)
 NAMES = ["age", "diet=fish", "diet=meat", "diet=none", "smoker=yes"]
-BY_HAND = np.column_stack([AGE, *(DIET == level for level in ("fish", "meat", "none")), SMOKER == "yes"])
+BY_HAND = np.column_stack([AGE, *(level == DIET for level in ("fish", "meat", "none")), SMOKER == "yes"])
 
 
 def pandas_frame(kind):

@@ -112,6 +112,11 @@ def test_the_mean_effect_stands_in_the_table_for_supported_features_alone(found)
     supported_ones = table["supported"].isin(["all", "some", "several", "one"])
     assert table["effect"].notna().tolist() == supported_ones.tolist()
     assert table.loc["x0", "lower"] < np.mean([2.0, -2.0, 2.5]) < table.loc["x0", "upper"]
+    assert table.loc["x1", "effect"] == pytest.approx(2.0, abs=0.2)  # over the two tasks named
+    alone = found.effects().set_index(["feature", "task"]).loc[("x2", "c")]
+    assert_allclose(
+        table.loc["x2", ["effect", "lower", "upper"]].astype(float), alone[["effect", "lower", "upper"]]
+    )
 
 
 def test_effects_are_near_the_truth_and_within_their_errors(found):

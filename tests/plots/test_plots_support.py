@@ -41,8 +41,8 @@ def test_the_effects_and_their_mean_have_their_intervals(found):
     reach = stats.t.isf(0.1, found.effect_spare_[:, 1]) * found.effect_error_[:, 1]
     assert_allclose(np.diff(ends, axis=1)[:, 0], 2.0 * reach)
 
-    mean, reach = mean_over_tasks(found.effect_[:, 1], found.effect_error_[:, 1], 0.8)
-    assert_allclose((display.mean_, display.mean_reach_), (mean, reach))
+    parts = (part[:, 1] for part in (found.effect_, found.effect_error_, found.effect_spare_))
+    assert_allclose((display.mean_, display.mean_reach_), mean_over_tasks(*parts, 0.8))
 
 
 def test_a_search_is_drawn_by_what_its_half_samples_found(rows):

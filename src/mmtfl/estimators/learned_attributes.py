@@ -202,7 +202,7 @@ RULES: dict[str, Rule] = {
     "target_scale_": _either(_IS_NONE, _array("f", "T")),
     "task_sizes_": _array("i", "T"),
     "usable_": _either(_IS_NONE, _array("b", "Td")),
-    "B_": _array("f", "dT"),
+    "B_": _array("f", "dT"),  # only in files of versions that kept it
     "capped_": _array("b", "d"),
     "alpha_": _either(_IS_NUMBER, _array("f", "T")),
     "alphas_": _either(_array("f", "n"), _array("f", "Tn")),

@@ -34,6 +34,10 @@ class ChoosesMember(TaskModel):
             **{name: given[name] for name in model.get_params(deep=False) if name in given}
         )
 
+    def _search_checkpoint(self, prepared: Any) -> Any:
+        """The checkpoint of the search, in which the half samples go on."""
+        raise TypeError("a search says where its checkpoint is")
+
 
 class KeepsErrors(ChoosesMember):
     """A search that keeps the errors of its choice on held-out rows, for intervals and sets."""
@@ -64,12 +68,12 @@ class KeepsStability(StabilityParameters, ChoosesMember):
         self.stability_ = self._judge(prepared) if self.stability else None
 
     def _judge(self, prepared: Any) -> Stability:
-        if getattr(prepared, "row_counts", None) is not None:
-            raise ValueError("stability needs rows in memory: load the stored tasks with stored.load().")
         model, options = plain_copy(self._chosen_model()), self.get_params(deep=False)
         halves = HalfSamples(model, None, options["n_jobs"], self.verbose)
         tasks, names = prepared.original_tasks(), tuple(self._feature_names())
         if tasks.groups is None and isinstance(options["cv"], TaskTimeSplit):
             tasks = replace(tasks, groups=time_blocks(tasks.observation_task))
-        n_pairs = int(options["stability"])
-        return judge(halves, tasks, names, n_pairs=n_pairs, random_state=0, backend=self._backend)
+        return judge(
+            halves, tasks, names, n_pairs=int(options["stability"]), random_state=0,
+            checkpoint=self._search_checkpoint(prepared), backend=self._backend,
+        )  # fmt: skip

@@ -304,7 +304,6 @@ def _widened(model: Any, tasks: Tasks, a: np.ndarray, intercept: float, unit: fl
     wider = copy.copy(model)
     BaseRates(labels, is_new, np.array([intercept]), tasks.sizes).widen(wider)
     wider.coef_[-1] = a
-    wider.B_[:, -1] = np.divide(a, model.c_, out=np.zeros_like(a), where=model.c_ > 0.0)
     wider.added_tasks_ = np.concatenate([_added(model), label])
     if model.target_scale_ is not None:
         wider.target_scale_ = np.append(model.target_scale_, unit)

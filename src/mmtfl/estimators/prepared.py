@@ -17,11 +17,8 @@ from mmtfl.tasks.scaling import column_spread, could_use, target_spread
 from mmtfl.tasks.weighting import task_factors, task_totals, with_task_factors
 from mmtfl.tasks.wording import count, show
 
-# what a fitted model has for each task, and along which axis
-PER_TASK = {
-    **dict.fromkeys(("coef_", "intercept_", "task_sizes_", "shared_", "specific_", "outlier_", "usable_"), 0),
-    "B_": 1,
-}
+# what a fitted model has for each task, along the first axis
+PER_TASK = ("coef_", "intercept_", "task_sizes_", "shared_", "specific_", "outlier_", "usable_")
 _MOST_NAMED = 5
 
 
@@ -194,9 +191,9 @@ class BaseRates:
 
     def widen(self, model: Any) -> None:
         """Make room for these tasks in all that a model has learned of each task."""
-        for name, axis in PER_TASK.items():
+        for name in PER_TASK:
             if vars(model).get(name) is not None:
-                setattr(model, name, self._widen(getattr(model, name), axis))
+                setattr(model, name, self._widen(getattr(model, name), 0))
         model.intercept_[self.left_out] = self.log_odds
         model.task_sizes_[self.left_out] = self.sizes
         model.tasks_ = self.labels

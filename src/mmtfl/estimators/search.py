@@ -251,7 +251,8 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
     def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any, groups: Any = None) -> SearchPrepared:
         if isinstance(X, StoredTasks):
             check_nothing_else(y, task, sample_weight, self.task_column, groups)
-            if self._loss.is_quadratic and "pk" in self.get_params(deep=False):
+            params = self.get_params(deep=False)
+            if self._loss.is_quadratic and "pk" in params and not params.get("stability"):
                 return self._prepare_few_rows(X)
         return self._with_folds(self, super()._prepare(X, y, task, sample_weight), X, y, task, groups)
 
@@ -273,10 +274,15 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
             raise ValueError(self._not_for_stored("TaskKFold with a number as random_state"))
         return cv.n_splits, int(cv.random_state)
 
+    def _search_checkpoint(self, prepared: SearchPrepared) -> Any:
+        """Open the checkpoint of this search, if there is one."""
+        settings = search_settings(self, prepared, self.scoring)
+        return self._open_checkpoint(prepared, prepared.folds, settings)
+
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
         assert isinstance(prepared, SearchPrepared)
         settings = search_settings(self, prepared, self.scoring)
-        kept = self._open_checkpoint(prepared, prepared.folds, settings)
+        kept = self._search_checkpoint(prepared)
         # BLAS is held to one thread here, for all threads of the search: its limit is the process's
         with one_blas_thread():
             problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)

@@ -241,8 +241,8 @@ class HalfSamples:
             return np.array(self._all_signs(tasks, halves, kept)), tasks.labels
 
     def _open(self, checkpoint: Any, tasks: Tasks, halves: list[np.ndarray]) -> Checkpoint | None:
-        if checkpoint is None:
-            return None
+        if checkpoint is None or isinstance(checkpoint, Checkpoint):
+            return checkpoint
         params = self.model.get_params(deep=False)
         parts = type(self.model).__name__, params, self.max_features, tasks, np.concatenate(halves)
         return Checkpoint(checkpoint, fingerprint("stability", *parts))

@@ -29,7 +29,7 @@ from mmtfl.persistence.archive import ModelFileError, read_archive
 from mmtfl.solvers.path import Path
 from mmtfl.tables.recipe import TableRecipe
 
-_PRODUCT = ("c_", "B_")
+_PRODUCT = ("c_",)
 _SEARCHED = ("alpha_", "alphas_", "best_p_", "best_k_", "best_score_", "cv_results_", "path_")
 _OUTLIERS = ("shared_", "outlier_", "outlier_tasks_")
 _PAIRS = (

@@ -133,14 +133,18 @@ def could_use(tasks: Tasks, *, fit_intercept: bool) -> np.ndarray:
 
 def _varies(X: Any) -> np.ndarray:
     """Tell which columns are not constant up to rounding."""
+    if sparse.issparse(X):
+        n_stored = _count_not_zero(X)
+        varies = (n_stored > 0) & (n_stored < X.shape[0])
+        full = np.flatnonzero(n_stored == X.shape[0])
+        varies[full] = _varies(X[:, full].toarray())
+        return varies
     varies = np.zeros(X.shape[1], dtype=bool)
-    for rows in (X,) if sparse.issparse(X) else (X[[0, -1]], X):  # two rows decide most columns
+    for rows in (X[[0, -1]], X):  # two rows decide most columns
         rest = np.flatnonzero(~varies)
         part = rows if rest.size == varies.size else rows[:, rest]
         if rest.size:
             low, high = part.min(axis=0), part.max(axis=0)
-            if sparse.issparse(X):
-                low, high = low.toarray().ravel(), high.toarray().ravel()
             # the difference of halves cannot overflow
             size = np.maximum(np.abs(low), np.abs(high))
             varies[rest] = np.abs(high / 2 - low / 2) > _CONSTANT / 2 * size
@@ -148,6 +152,10 @@ def _varies(X: Any) -> np.ndarray:
 
 
 def _is_not_zero(X: Any) -> np.ndarray:
-    if sparse.issparse(X):
-        return abs(X).max(axis=0).toarray().ravel() > 0.0
-    return X.any(axis=0)
+    return _count_not_zero(X) > 0 if sparse.issparse(X) else X.any(axis=0)
+
+
+def _count_not_zero(X: Any) -> np.ndarray:
+    """Count the entries of each column of a CSR matrix that are not zero."""
+    stored = X.indices[: X.indptr[-1]]
+    return np.bincount(stored if X.data.all() else stored[X.data != 0.0], minlength=X.shape[1])

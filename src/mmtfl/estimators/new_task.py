@@ -96,7 +96,7 @@ class Shared:
         A = model.coef_[fitted].T * columns[:, None] / unit[fitted]
         weights = np.where(model.c_ > 0.0, penalty.weights(A), np.inf)  # what no task uses stays unused
         return cls(
-            RowPower(penalty.p, weights, np.inf),
+            _of_new_task(penalty, weights),
             model.common_ * columns / unit[fitted].mean(),
             columns,
             (model.intercept_ / unit)[fitted],
@@ -138,6 +138,20 @@ def _penalty_of(model: Any) -> RowPenalty:
             "does not draw them anywhere. Fit with p = 1 or p = 2, or fit all tasks together again."
         )
     return penalty
+
+
+def _of_new_task(penalty: RowPenalty, weights: np.ndarray) -> RowPower:
+    """The penalty of one more task, whose weights are those of the features."""
+    entries = penalty.weighted(weights)
+    known = entries.known
+    if known is None:
+        return RowPower(penalty.p, weights, np.inf)
+    if not np.all(known.scale == known.scale[:, :1]):
+        raise InvalidParameterError(
+            "add_task needs weights of features, and penalty_weight has some of single tasks: those of the "
+            "new task are not known. Fit all tasks together again."
+        )
+    return replace(entries, pooling=0.0, known=replace(known, scale=known.scale[:, :1]))
 
 
 # -- what is passed ------------------------------------------------------------------------------------------

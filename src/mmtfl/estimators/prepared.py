@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.estimators.feature_knowledge import for_tasks, read_known
 from mmtfl.objective.design import Design
+from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.problem import Problem
 from mmtfl.tasks.checks import class_counts, with_weight
@@ -19,6 +21,7 @@ from mmtfl.tasks.wording import count, show
 # what a fitted model has for each task, and along which axis
 PER_TASK = {
     **dict.fromkeys(("coef_", "intercept_", "task_sizes_", "shared_", "specific_", "outlier_", "usable_"), 0),
+    "penalty_weight_": 0,
     "B_": 1,
 }
 _MOST_NAMED = 5
@@ -40,6 +43,8 @@ class Prepared:
         Coefficients to begin from, in the same units.
     left_out : BaseRates, or None
         Tasks that have no part in the fit, and what predicts them.
+    known : KnownFeatures, or None
+        What the parameters say of the features.
     """
 
     tasks: Any
@@ -47,11 +52,12 @@ class Prepared:
     target_scale: np.ndarray | None = None
     start: np.ndarray | None = None
     left_out: BaseRates | None = None
+    known: KnownFeatures | None = None
 
     @classmethod
     def of(cls, model: Any, tasks: Any, left_out: BaseRates | None = None) -> Prepared:
         """Scale the tasks as the parameters of a model ask."""
-        plain = cls(tasks, left_out=left_out)
+        plain, known = cls(tasks, left_out=left_out), _known(model, tasks, left_out)
         columns = plain.spread() if model.standardize else None
         targets = plain._target_spread() if getattr(model, "scale_targets", False) else None
         start = None
@@ -59,7 +65,7 @@ class Prepared:
             start = _scaled_start(model, tasks, columns, targets)
         if targets is not None and isinstance(tasks, Tasks):
             tasks = tasks.with_y(tasks.y / targets[tasks.observation_task])
-        return cls(tasks, columns, targets, start, left_out)
+        return cls(tasks, columns, targets, start, left_out, known)
 
     @property
     def sizes(self) -> np.ndarray:
@@ -139,6 +145,14 @@ class StoredPrepared(Prepared):
 
     def _target_spread(self) -> np.ndarray:
         return self.tasks.spreads()[1]
+
+
+def _known(model: Any, tasks: Any, left_out: BaseRates | None) -> KnownFeatures | None:
+    """What the parameters of a model say of the features of the tasks that are fitted."""
+    about = getattr(tasks, "feature_names", None), tasks.n_features
+    if left_out is not None:
+        model = for_tasks(model, *about, left_out.labels, ~left_out.left_out)
+    return read_known(model, *about, tasks.labels)
 
 
 def _scaled_start(

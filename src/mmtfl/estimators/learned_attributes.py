@@ -148,6 +148,7 @@ RULES: dict[str, Rule] = {
     "task_sizes_": _array("i", "T"),
     "usable_": _either(_IS_NONE, _array("b", "Td")),
     "penalty_weight_": _array("f", "Td"),
+    "absent_": _array("b", "Td"),
     "positive_": _array("b", "d"),
     "feature_group_": _either(_IS_NONE, _array("i", "d")),
     "B_": _array("f", "dT"),

@@ -275,6 +275,20 @@ class DesignParameters(Declared):
     )
 
 
+class AbsentParameters(Declared):
+    """Features that some tasks do not have."""
+
+    absent_features: str = parameter(
+        choice("error", "allow"),
+        "What `fit` does with a column that is missing (NaN) in all rows of a task: refuse, or take it for a "
+        "feature that the task does not have. Its coefficient is then zero there, what `predict` gets for it "
+        "is ignored, and what is shared is learned from the tasks that have it. Scattered missing values "
+        "are always refused.",
+        default="error",
+        remedy="Use 'error' to be told of missing columns, 'allow' for features that some tasks do not have.",
+    )
+
+
 class TargetScaling(Declared):
     """A parameter of regressors only."""
 
@@ -455,5 +469,7 @@ class FamilyParameters(
     )
 
 
-class CommonParameters(DesignParameters, LabelParameters, StoppingParameters, VerboseParameters):
+class CommonParameters(
+    DesignParameters, AbsentParameters, LabelParameters, StoppingParameters, VerboseParameters
+):
     """Parameters of all models."""

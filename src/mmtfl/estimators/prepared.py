@@ -21,7 +21,7 @@ from mmtfl.tasks.wording import count, show
 # what a fitted model has for each task, and along which axis
 PER_TASK = {
     **dict.fromkeys(("coef_", "intercept_", "task_sizes_", "shared_", "specific_", "outlier_", "usable_"), 0),
-    "penalty_weight_": 0,
+    **dict.fromkeys(("penalty_weight_", "absent_"), 0),
     "B_": 1,
 }
 _MOST_NAMED = 5

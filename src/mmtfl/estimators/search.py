@@ -258,7 +258,7 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         self.best_p_ = float(member.p)
         self.best_k_ = "log" if member.kind else float(member.k)
         self.best_pooling_ = float(member.pooling)
-        self.path_ = path.scaled(prepared.column_scale, prepared.target_scale)
+        self.path_ = path.scaled(prepared.column_scale, prepared.target_scale).without(prepared.tasks.absent)
         solution = solve(
             problem,
             penalty,
@@ -336,6 +336,7 @@ def path(
     penalty_weight: Any = None,
     positive: Any = False,
     feature_groups: Any = None,
+    absent_features: str = "error",
 ) -> Path:
     """Coefficients of one member of the family along a grid of strengths.
 
@@ -345,7 +346,7 @@ def path(
         Data, as in ``MMTFLRegressor.fit``.
     p, k, fit_intercept, standardize, scale_targets, task_column, max_iter, tol, eps, pooling
         As in ``MMTFLRegressor``.
-    penalty_weight, positive, feature_groups
+    penalty_weight, positive, feature_groups, absent_features
         As in ``MMTFLRegressor``.
     alphas, alpha_ratio
         As in ``MMTFLRegressorCV``.
@@ -386,6 +387,7 @@ def path(
         "penalty_weight": penalty_weight,
         "positive": positive,
         "feature_groups": feature_groups,
+        "absent_features": absent_features,
     }
     if loss == "squared":
         model: Any = MMTFLRegressorCV(scale_targets=scale_targets, **options)
@@ -408,7 +410,7 @@ def path(
             ConvergenceWarning,
             stacklevel=2,
         )
-    found = found.scaled(prepared.column_scale, prepared.target_scale)
+    found = found.scaled(prepared.column_scale, prepared.target_scale).without(prepared.tasks.absent)
     return found if prepared.left_out is None else prepared.left_out.widen_path(found)
 
 

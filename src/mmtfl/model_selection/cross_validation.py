@@ -286,7 +286,10 @@ class _Fold:
             _places(labels, rows.labels)[rows.observation_task] for labels in (fitted.labels, tasks.labels)
         )
         unit = error_unit(tasks, settings)
-        return cls(f, Paths(problem), column_scale, target_scale, rows, trained, among_all, unit, settings)
+        some = None if fitted.n_tasks == tasks.n_tasks else _places(tasks.labels, fitted.labels)
+        return cls(
+            f, Paths(problem, some), column_scale, target_scale, rows, trained, among_all, unit, settings
+        )
 
     def scores(self, candidates: Candidates, report: Callable[[float], None] | None = None) -> ListScores:
         """Score of every candidate on the held-out rows, and its sums by task."""

@@ -55,6 +55,10 @@ class KnownFeatures:
         groups = None if self.groups is None else self.groups[index]
         return replace(self, scale=self.scale[index], positive=self.positive[index], groups=groups)
 
+    def of_tasks(self, index: np.ndarray) -> "KnownFeatures":
+        """What is known of the features in some tasks."""
+        return replace(self, scale=self.scale[:, index])
+
     def rescaled(self, factor: np.ndarray) -> "KnownFeatures":
         """The same for rows measured in other units: A = factor * A_new."""
         return replace(self, scale=self.scale * factor[:, None])

@@ -129,6 +129,13 @@ class Path:
             self, values=values, intercepts=intercepts, column_scale=column_scale, target_scale=target_scale
         )
 
+    def without(self, absent: np.ndarray | None) -> "Path":
+        """The same path with zeros for features that tasks (n_tasks, n_features) do not have."""
+        if absent is None:
+            return self
+        kept = zip(self.values, self.features, strict=True)
+        return replace(self, values=[np.where(absent.T[index], 0.0, rows) for rows, index in kept])
+
 
 class Member:
     """One member of the family on a problem in calm units, to be solved at many alphas."""
@@ -251,10 +258,12 @@ class Paths:
     ----------
     problem : Problem
         Data and loss.
+    tasks : ndarray of int, optional
+        Its tasks among those that the penalties know, if it has only some of them.
     """
 
-    def __init__(self, problem: Problem):
-        self.problem = problem
+    def __init__(self, problem: Problem, tasks: np.ndarray | None = None):
+        self.problem, self._tasks = problem, tasks
         self._lock = Lock()
         self._gram_paths: GramPaths | None = None
 
@@ -264,6 +273,8 @@ class Paths:
         report: Callable[[float], None] | None = None, certified: bool = False,
     ) -> Path:  # fmt: skip
         """The path of a member; objectives and violations may be NaN unless it is to be `certified`."""
+        if self._tasks is not None and penalty.known is not None:
+            penalty = replace(penalty, known=penalty.known.of_tasks(self._tasks))
         if not GramPaths.serves(self.problem, penalty):
             return solve_path(
                 self.problem, penalty, alphas, start=start, max_iter=max_iter, tol=tol, report=report

@@ -112,7 +112,7 @@ class Problem:
         if not penalty.is_norm:
             return penalty.row_violation(A, gradient, self.curvature)
         out = np.maximum(penalty.dual_norm(gradient) - penalty.alpha, 0.0)
-        kept = np.flatnonzero(np.any(A != 0.0, axis=1))
+        kept = np.flatnonzero(penalty.whole(np.any(A != 0.0, axis=1) | penalty.free_rows))
         if kept.size:
             curvature = self.curvature[kept] if kept_curvature is None else kept_curvature(kept)
             out[kept] = penalty.of_rows(kept).row_violation(A[kept], gradient[kept], curvature)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ def column_spread(tasks: Tasks, columns: np.ndarray | None = None) -> np.ndarray
     X = tasks.X if columns is None else tasks.X[:, columns]
     if X.shape[1] == 0:
         return np.empty(0)
+    if tasks.absent is not None:
+        return _spread_where_present(tasks, np.arange(tasks.n_features) if columns is None else columns)
     if tasks.rows is not None:  # a shared row has the weights of all its observations
         weights = np.bincount(tasks.rows, tasks.weights, minlength=X.shape[0]).astype(np.float64)
     else:
@@ -32,6 +35,19 @@ def column_spread(tasks: Tasks, columns: np.ndarray | None = None) -> np.ndarray
     share = share[entries.row]
     absent = np.maximum(1.0 - _sum_by(entries.col, share, X.shape[1]), 0.0)
     return np.nan_to_num(_spread_by(entries.col, entries.data, share, absent), nan=1.0)
+
+
+def _spread_where_present(tasks: Tasks, columns: np.ndarray) -> np.ndarray:
+    """The spread of every column over the rows of the tasks that have it; 1 if none has."""
+    assert tasks.absent is not None
+    out, plain = np.ones(len(columns)), replace(tasks, absent=None)
+    patterns, which = np.unique(tasks.absent.T[columns], axis=0, return_inverse=True)
+    for number, lacking in enumerate(patterns):
+        place = np.flatnonzero(which.ravel() == number)
+        if not lacking.all():
+            have = plain if not lacking.any() else plain.select(~lacking[tasks.observation_task])
+            out[place] = column_spread(have, columns[place])
+    return out
 
 
 def target_spread(tasks: Tasks, *, otherwise: float = 1.0) -> np.ndarray:

@@ -13,6 +13,7 @@ from mmtfl.estimators.new_task import with_new_task
 from mmtfl.estimators.parameters import FamilyParameters, MemberParameters, WarmStart
 from mmtfl.estimators.prepared import Prepared, StoredPrepared
 from mmtfl.objective.penalties import RowPenalty, make_penalty
+from mmtfl.objective.product import task_part
 from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book, Checkpoint
@@ -20,6 +21,7 @@ from mmtfl.solvers.distributed.placed import OpenTasks
 from mmtfl.solvers.solve import Reporter
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.stored import StoredTasks
+from mmtfl.tasks.weighting import task_factors, with_task_factors
 
 __all__ = ["FamilyMember", "ProductForm"]
 
@@ -44,6 +46,11 @@ class ProductForm(TaskModel):
     added_tasks_ : ndarray of shape (n_added,)
         Only after `add_task`: labels of the tasks that were added to the fitted ones.
     """
+
+    @property
+    def B_(self) -> np.ndarray:
+        """What is each task's own, (n_features, n_tasks), computed from ``coef_`` and ``c_``."""
+        return task_part(np.ascontiguousarray(self.coef_.T), self.c_)
 
     def add_task(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
         """Add a task with a few rows, without fitting the others again.
@@ -112,16 +119,17 @@ class ProductForm(TaskModel):
         return Checkpoint(self.checkpoint, fingerprint(type(self).__name__, params, *data, *others))
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
-        A = prepared.to_original(solution.A)
-        self.c_ = penalty.shared_part(solution.A)
-        self.common_ = prepared.common_to_original(penalty.common_part(solution.A))
+        A, used = prepared.to_original(solution.A), np.flatnonzero(solution.A.any(axis=1))
+        rows, common = penalty.of_rows(used), np.zeros(len(A))
+        common[used] = rows.common_part(solution.A[used])
+        self.common_ = prepared.common_to_original(common)
+        self.c_ = np.zeros(len(A))
+        self.c_[used] = rows.shared_part(solution.A[used])
         self.mean_size_ = float(prepared.task_weights.mean())
         self.__dict__.pop("common_intercept_", None)  # of an earlier fit
         if penalty.is_centred:
             beyond = prepared.task_means(A - self.common_[:, None]) + self.intercept_
             self.common_intercept_ = float(np.average(beyond, weights=prepared.task_weights))
-        # a row with c = 0 is a feature that no task uses: 0 * B would be NaN if B were 0 / 0
-        self.B_ = np.divide(A, self.c_[:, None], out=np.zeros_like(A), where=self.c_[:, None] > 0)
 
     def _sizes(self) -> dict[str, np.ndarray]:
         return {"c": self.c_}
@@ -154,6 +162,7 @@ class FamilyMember(WarmStart, ProductForm, FamilyParameters, MemberParameters):
         if self.solver == "block" or by_rows:
             return super()._prepare_stored(stored)
         encoded = self._encode_stored(stored, stays=True)
+        encoded = with_task_factors(encoded, task_factors(encoded, self.task_weight))
         opened = OpenTasks(encoded, self._loss, fit_intercept=self.fit_intercept, engine=self.engine)
         return StoredPrepared.of(self, opened)
 

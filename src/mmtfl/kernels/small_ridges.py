@@ -39,7 +39,7 @@ def centre_tasks(x, offsets, weight, is_centred, constant, means, spread):
 
 @entry
 def solve_tasks(x, offsets, target, kept, inverse, common, A, losses):
-    """Minimise 1/2 ||target - x a||^2 + sum_j (a_j - common_j)^2 / inverse_j over kept features, in each task.
+    """Minimise 1/2 ||target - x a||^2 + sum_j (a_j - common_j)^2 / inverse_j over kept j, in each task.
 
     `losses` are the halved square sums; nan tells that rounding made a task's matrix indefinite.
     """

@@ -150,7 +150,7 @@ def test_concave_members_end_where_no_group_would_move(p, k, kind):
     assert found.converged and known.allows(found.A)
     kept = penalty.norms(found.A) > 0.0
     if known.groups is not None:
-        assert all(len(set(kept[GROUPS == group])) == 1 for group in range(6))
+        assert all(len(set(kept[group == GROUPS])) == 1 for group in range(6))
 
 
 def test_groups_share_one_c_in_the_product_form():
@@ -159,7 +159,7 @@ def test_groups_share_one_c_in_the_product_form():
     for p, k in [(2, 2), (2, 1), (1, 2), (1.5, 3)]:
         penalty = make_penalty(p, k, 1.0, known=known_of("groups"))
         c = penalty.shared_part(A)
-        assert all(len(set(c[GROUPS == group])) == 1 for group in range(6))
+        assert all(len(set(c[group == GROUPS])) == 1 for group in range(6))
         gamma = 1.0 / ((p / k) ** (k / (p + k)) * (p + k) / p)
         value = gamma * (np.sum((A / c[:, None]) ** p) + np.sum(c**k))
         assert_allclose(value, penalty.value(A), rtol=1e-12)
@@ -230,15 +230,11 @@ def test_weights_of_a_norm_are_a_rescaled_design():
 def test_calm_units_keep_what_is_known():
     problem = make_problem(3, sizes=(24, 19, 31))
     units = 10.0 ** np.array([40, -40, 0, 0, 0, 0, 0, 0, 0, 0])
-    tasks = type(problem.tasks).from_list(
-        [(X * units, y) for X, y in zip(problem.X, problem.y, strict=True)]
-    )
+    tasks = type(problem.tasks).from_list([(X * units, y) for X, y in zip(problem.X, problem.y, strict=True)])
     known = KnownFeatures(KINDS["all"][0] * units[:, None], *KINDS["all"][1:])
     alpha = 0.1 * largest_null_slope(problem)
     wild = solve(tasks, LOSSES["squared"], make_penalty(2, 2, alpha, known=known), tol=1e-9)
-    calm = solve(
-        problem.tasks, LOSSES["squared"], make_penalty(2, 2, alpha, known=known_of("all")), tol=1e-9
-    )
+    calm = solve(problem.tasks, LOSSES["squared"], make_penalty(2, 2, alpha, known=known_of("all")), tol=1e-9)
     assert_allclose(wild.A * units[:, None], calm.A, atol=1e-6)
 
 

@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from mmtfl.estimators.base import TaskModel
+from mmtfl.estimators.class_probabilities import PredictsSets
 from mmtfl.estimators.declaration import restated
 from mmtfl.estimators.family import FamilyMember
 from mmtfl.estimators.inputs import first_few, matrix_values, n_dimensions, with_two_classes
@@ -24,7 +24,7 @@ from mmtfl.tasks.stored import StoredTasks
 __all__ = ["MMTFLClassifier", "TaskClassifier"]
 
 
-class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
+class TaskClassifier(ClassifierMixin, DegenerateTasks, PredictsSets):
     """Models whose targets are two classes, the same two in every task.
 
     Attributes
@@ -40,6 +40,8 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
     __metadata_request__predict_proba: ClassVar = {"task": True}
     __metadata_request__predict_log_proba: ClassVar = {"task": True}
     __metadata_request__decision_function: ClassVar = {"task": True}
+    __metadata_request__calibrated_proba: ClassVar = {"task": True}
+    __metadata_request__predict_set: ClassVar = {"task": True}
 
     @property
     def _loss(self) -> Loss:

@@ -15,6 +15,7 @@ from mmtfl.estimators.parameters import FamilyParameters, MemberParameters, Warm
 from mmtfl.estimators.prepared import Prepared, StoredPrepared
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
+from mmtfl.objective.product import task_part
 from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book, Checkpoint
@@ -22,6 +23,7 @@ from mmtfl.solvers.distributed.placed import OpenTasks
 from mmtfl.solvers.solve import Reporter
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.stored import StoredTasks
+from mmtfl.tasks.weighting import task_factors, with_task_factors
 
 __all__ = ["FamilyMember", "ProductForm"]
 
@@ -53,6 +55,11 @@ class ProductForm(TaskModel):
     added_tasks_ : ndarray of shape (n_added,)
         Only after `add_task`: labels of the tasks that were added to the fitted ones.
     """
+
+    @property
+    def B_(self) -> np.ndarray:
+        """What is each task's own, (n_features, n_tasks), computed from ``coef_`` and ``c_``."""
+        return task_part(np.ascontiguousarray(self.coef_.T), self.c_)
 
     def add_task(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
         """Add a task with a few rows, without fitting the others again.
@@ -132,17 +139,19 @@ class ProductForm(TaskModel):
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
         A = prepared.to_original(solution.A)
-        c = penalty.shared_part(solution.A)
-        self.c_ = np.where((c == 0.0) & solution.A.any(axis=1), 1.0, c)  # what is free of penalty has no c
+        used = np.flatnonzero(penalty.whole(solution.A.any(axis=1)))
+        rows, common = penalty.of_rows(used), np.zeros(len(A))
+        common[used] = rows.common_part(solution.A[used])
+        self.common_ = prepared.common_to_original(common)
+        c = rows.shared_part(solution.A[used])
+        self.c_ = np.zeros(len(A))
+        self.c_[used] = np.where(c == 0.0, 1.0, c)  # what is free of penalty has no c
         self._keep_known(prepared.known)
-        self.common_ = prepared.common_to_original(penalty.common_part(solution.A))
         self.mean_size_ = float(prepared.task_weights.mean())
         self.__dict__.pop("common_intercept_", None)  # of an earlier fit
         if penalty.is_centred:
             beyond = prepared.task_means(A - self.common_[:, None]) + self.intercept_
             self.common_intercept_ = float(np.average(beyond, weights=prepared.task_weights))
-        # a row with c = 0 is a feature that no task uses: 0 * B would be NaN if B were 0 / 0
-        self.B_ = np.divide(A, self.c_[:, None], out=np.zeros_like(A), where=self.c_[:, None] > 0)
 
     def _keep_known(self, known: KnownFeatures | None) -> None:
         for name in ("penalty_weight_", "positive_", "feature_group_"):
@@ -182,6 +191,7 @@ class FamilyMember(WarmStart, ProductForm, FamilyParameters, MemberParameters):
         if self.solver == "block" or by_rows:
             return super()._prepare_stored(stored)
         encoded = self._encode_stored(stored, stays=True)
+        encoded = with_task_factors(encoded, task_factors(encoded, self.task_weight))
         opened = OpenTasks(encoded, self._loss, fit_intercept=self.fit_intercept, engine=self.engine)
         return StoredPrepared.of(self, opened)
 

@@ -32,14 +32,20 @@ class ChoosesMember(TaskModel):
             **{name: given[name] for name in model.get_params(deep=False) if name in given}
         )
 
+    def _search_checkpoint(self, prepared: Any) -> Any:
+        """The checkpoint of the search, in which the half samples go on."""
+        raise TypeError("a search says where its checkpoint is")
+
 
 class KeepsErrors(ChoosesMember):
-    """A search that keeps the errors of its choice on held-out rows, for intervals."""
+    """A search that keeps the errors of its choice on held-out rows, for intervals and sets."""
 
     def _learn(self, prepared: Any, solution: Any, penalty: Any) -> None:
         super()._learn(prepared, solution, penalty)
         if getattr(prepared, "row_counts", None) is None:  # else few rows stand for many, and have no errors
-            self.heldout_errors_ = self._heldout_errors(prepared)
+            errors = self._heldout_errors(prepared)
+            left_out = prepared.left_out
+            self.heldout_errors_ = errors if left_out is None else left_out.widen_errors(errors)
 
     def _heldout_errors(self, prepared: Any) -> dict[str, np.ndarray]:
         return heldout_errors(plain_copy(self._chosen_model()), prepared.original_tasks(), prepared.folds)
@@ -60,10 +66,10 @@ class KeepsStability(StabilityParameters, ChoosesMember):
         self.stability_ = self._judge(prepared) if self.stability else None
 
     def _judge(self, prepared: Any) -> Stability:
-        if getattr(prepared, "row_counts", None) is not None:
-            raise ValueError("stability needs rows in memory: load the stored tasks with stored.load().")
         model, options = plain_copy(self._chosen_model()), self.get_params(deep=False)
         halves = HalfSamples(model, None, options["n_jobs"], self.verbose)
         tasks, names = prepared.original_tasks(), tuple(self._feature_names())
-        n_pairs = int(options["stability"])
-        return judge(halves, tasks, names, n_pairs=n_pairs, random_state=0, backend=self._backend)
+        return judge(
+            halves, tasks, names, n_pairs=int(options["stability"]), random_state=0,
+            checkpoint=self._search_checkpoint(prepared), backend=self._backend,
+        )  # fmt: skip

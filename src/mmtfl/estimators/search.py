@@ -213,7 +213,8 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         return list(_POOLINGS) if may_agree and p == 2.0 else [0.0]
 
     def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> SearchPrepared:
-        few_rows_do = self._loss.is_quadratic and "pk" in self.get_params(deep=False)
+        params = self.get_params(deep=False)
+        few_rows_do = self._loss.is_quadratic and "pk" in params and not params.get("stability")
         if isinstance(X, StoredTasks) and few_rows_do:
             check_nothing_else(y, task, sample_weight, self.task_column)
             return self._prepare_few_rows(X)
@@ -237,10 +238,15 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
             raise ValueError(self._not_for_stored("TaskKFold with a number as random_state"))
         return cv.n_splits, int(cv.random_state)
 
+    def _search_checkpoint(self, prepared: SearchPrepared) -> Any:
+        """Open the checkpoint of this search, if there is one."""
+        settings = search_settings(self, prepared, self.scoring)
+        return self._open_checkpoint(prepared, prepared.folds, settings)
+
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
         assert isinstance(prepared, SearchPrepared)
         settings = search_settings(self, prepared, self.scoring)
-        kept = self._open_checkpoint(prepared, prepared.folds, settings)
+        kept = self._search_checkpoint(prepared)
         # BLAS is held to one thread here, for all threads of the search: its limit is the process's
         with one_blas_thread():
             problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
@@ -305,6 +311,7 @@ def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
         metric=None if scorer is None else _metric_of(scorer, classes),
         pooled=scorer is not None and scorer.average == "pooled",
         classes=classes,
+        task_weight=model.task_weight,
     )
 
 
@@ -328,6 +335,7 @@ def path(
     standardize: bool = False,
     scale_targets: bool = False,
     task_column: str | None = None,
+    task_weight: Any = None,
     on_degenerate_task: str = "error",
     max_iter: int = 1000,
     tol: float = 1e-7,
@@ -344,7 +352,7 @@ def path(
     ----------
     X, y, task, sample_weight
         Data, as in ``MMTFLRegressor.fit``.
-    p, k, fit_intercept, standardize, scale_targets, task_column, max_iter, tol, eps, pooling
+    p, k, fit_intercept, standardize, scale_targets, task_column, task_weight, max_iter, tol, eps, pooling
         As in ``MMTFLRegressor``.
     penalty_weight, positive, feature_groups, absent_features
         As in ``MMTFLRegressor``.
@@ -380,6 +388,7 @@ def path(
         "fit_intercept": fit_intercept,
         "standardize": standardize,
         "task_column": task_column,
+        "task_weight": task_weight,
         "max_iter": max_iter,
         "tol": tol,
         "eps": eps,
@@ -436,7 +445,9 @@ class MMTFLRegressorCV(
     """
 
 
-class MMTFLClassifierCV(KeepsStability, TaskSearch, TaskClassifier, FamilyParameters, CandidateParameters):
+class MMTFLClassifierCV(
+    KeepsErrors, KeepsStability, TaskSearch, TaskClassifier, FamilyParameters, CandidateParameters
+):
     """Multitask classification that chooses its strength and its member of the family by cross-validation.
 
     For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part, in

@@ -98,7 +98,8 @@ class Problem:
     @property
     def curvature(self) -> np.ndarray:
         """The loss's second derivative in every entry of A: a bound, or what stands for one."""
-        return self.loss_curvature * self.design.curvature
+        bend = self.loss_curvature
+        return self.design.curvature if np.all(bend == 1.0) else bend * self.design.curvature
 
     def row_violation(
         self, penalty: RowPenalty, A: np.ndarray, gradient: np.ndarray, kept_curvature=None

@@ -27,14 +27,14 @@ def column_spread(tasks: Tasks, columns: np.ndarray | None = None) -> np.ndarray
         weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
     share = weights / weights.sum()
     if not sparse.issparse(X):
-        return _dense_spread(X, share)
+        return np.nan_to_num(_dense_spread(X, share), nan=1.0)
     if not X.has_canonical_format:  # duplicates would be squared one by one
         X = X.copy()
         X.sum_duplicates()
     entries = X.tocoo()
     share = share[entries.row]
     absent = np.maximum(1.0 - _sum_by(entries.col, share, X.shape[1]), 0.0)
-    return _spread_by(entries.col, entries.data, share, absent)
+    return np.nan_to_num(_spread_by(entries.col, entries.data, share, absent), nan=1.0)
 
 
 def _spread_where_present(tasks: Tasks, columns: np.ndarray) -> np.ndarray:
@@ -50,11 +50,29 @@ def _spread_where_present(tasks: Tasks, columns: np.ndarray) -> np.ndarray:
     return out
 
 
-def target_spread(tasks: Tasks) -> np.ndarray:
-    """Weighted standard deviation of each task's target; 1 for a constant one."""
+def target_spread(tasks: Tasks, *, otherwise: float = 1.0) -> np.ndarray:
+    """Weighted standard deviation of each task's target; a constant one has the median of the others.
+
+    If no target varies, all have the spread `otherwise`.
+    """
     index, T = tasks.observation_task, tasks.n_tasks
     weights = np.ones_like(tasks.y) if tasks.weights is None else tasks.weights
-    return _spread_by(index, tasks.y, weights / _sum_by(index, weights, T)[index], np.zeros(T))
+    spread = _spread_by(index, tasks.y, weights / _sum_by(index, weights, T)[index], np.zeros(T))
+    return fill_with_median(spread, otherwise)
+
+
+def fill_with_median(spread: np.ndarray, otherwise: float = 1.0) -> np.ndarray:
+    """Put the median of the known spreads where one is NaN; `otherwise` if none is known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.tasks.scaling import fill_with_median
+    >>> fill_with_median(np.array([2.0, np.nan, 5.0, 3.0]))
+    array([2., 3., 5., 3.])
+    """
+    unknown = np.isnan(spread)
+    return np.where(unknown, otherwise if unknown.all() else np.median(spread[~unknown]), spread)
 
 
 def _dense_spread(X: np.ndarray, share: np.ndarray) -> np.ndarray:
@@ -91,11 +109,11 @@ def _sum_by(index: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
 
 
 def _in_units(deviation: np.ndarray, mean: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Spread in the units of the data, from deviation and mean in units of the largest entry."""
+    """Spread in the units of the data (NaN: constant), from both in units of the largest entry."""
     # a smaller deviation is rounding of the mean, as in a constant column
     constant = deviation <= 10 * np.finfo(np.float64).eps * np.abs(mean)
     spread = deviation * size
-    return np.where(constant | (spread == 0), 1.0, spread)
+    return np.where(constant | (spread == 0), np.nan, spread)
 
 
 # -- which tasks could use which features --------------------------------------------------------------
@@ -131,14 +149,18 @@ def could_use(tasks: Tasks, *, fit_intercept: bool) -> np.ndarray:
 
 def _varies(X: Any) -> np.ndarray:
     """Tell which columns are not constant up to rounding."""
+    if sparse.issparse(X):
+        n_stored = _count_not_zero(X)
+        varies = (n_stored > 0) & (n_stored < X.shape[0])
+        full = np.flatnonzero(n_stored == X.shape[0])
+        varies[full] = _varies(X[:, full].toarray())
+        return varies
     varies = np.zeros(X.shape[1], dtype=bool)
-    for rows in (X,) if sparse.issparse(X) else (X[[0, -1]], X):  # two rows decide most columns
+    for rows in (X[[0, -1]], X):  # two rows decide most columns
         rest = np.flatnonzero(~varies)
         part = rows if rest.size == varies.size else rows[:, rest]
         if rest.size:
             low, high = part.min(axis=0), part.max(axis=0)
-            if sparse.issparse(X):
-                low, high = low.toarray().ravel(), high.toarray().ravel()
             # the difference of halves cannot overflow
             size = np.maximum(np.abs(low), np.abs(high))
             varies[rest] = np.abs(high / 2 - low / 2) > _CONSTANT / 2 * size
@@ -146,6 +168,10 @@ def _varies(X: Any) -> np.ndarray:
 
 
 def _is_not_zero(X: Any) -> np.ndarray:
-    if sparse.issparse(X):
-        return abs(X).max(axis=0).toarray().ravel() > 0.0
-    return X.any(axis=0)
+    return _count_not_zero(X) > 0 if sparse.issparse(X) else X.any(axis=0)
+
+
+def _count_not_zero(X: Any) -> np.ndarray:
+    """Count the entries of each column of a CSR matrix that are not zero."""
+    stored = X.indices[: X.indptr[-1]]
+    return np.bincount(stored if X.data.all() else stored[X.data != 0.0], minlength=X.shape[1])

@@ -252,8 +252,6 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         for name in ("coef_", "shared_", "specific_", "outlier_"):
             if name in vars(self):
                 getattr(self, name)[absent] = 0.0
-        if "B_" in vars(self):
-            vars(self)["B_"][absent.T] = 0.0
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
         """Set the attributes that the coefficients are made of."""

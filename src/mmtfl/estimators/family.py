@@ -138,13 +138,14 @@ class ProductForm(TaskModel):
         return Checkpoint(self.checkpoint, fingerprint(type(self).__name__, params, *data, *others))
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
-        A, used = prepared.to_original(solution.A), np.flatnonzero(solution.A.any(axis=1))
-        if prepared.known is not None:
-            used = np.arange(len(A))  # a group has one c, also for features that it does not use
-        rows, common, c = penalty.of_rows(used), np.zeros(len(A)), np.zeros(len(A))
-        common[used], c[used] = rows.common_part(solution.A[used]), rows.shared_part(solution.A[used])
+        A = prepared.to_original(solution.A)
+        used = np.flatnonzero(penalty.whole(solution.A.any(axis=1)))
+        rows, common = penalty.of_rows(used), np.zeros(len(A))
+        common[used] = rows.common_part(solution.A[used])
         self.common_ = prepared.common_to_original(common)
-        self.c_ = np.where((c == 0.0) & solution.A.any(axis=1), 1.0, c)  # what is free of penalty has no c
+        c = rows.shared_part(solution.A[used])
+        self.c_ = np.zeros(len(A))
+        self.c_[used] = np.where(c == 0.0, 1.0, c)  # what is free of penalty has no c
         self._keep_known(prepared.known)
         self.mean_size_ = float(prepared.task_weights.mean())
         self.__dict__.pop("common_intercept_", None)  # of an earlier fit

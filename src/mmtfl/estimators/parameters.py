@@ -71,6 +71,25 @@ class MemberParameters(StrengthParameters, ExponentParameters):
     )
 
 
+class WeightParameters(Declared):
+    """What is known of single features."""
+
+    penalty_weight: Any = parameter(
+        Valid("array-like of shape (n_features,) or (n_tasks, n_features), dict or frame", [object]),
+        "How strongly each feature is penalised, 1 for those not named: 0 is never penalised, inf is left "
+        "out. A weight multiplies what the coefficient would cost alone; see docs/features.md. A dict or a "
+        "frame has the features by name, a frame one row per task (labels are the index).",
+        default=None,
+        remedy="Give a number per feature, such as {'age': 0}.",
+    )
+    positive: Any = parameter(
+        Valid("bool, or array-like of bool or of names", ["boolean", "array-like"]),
+        "Whether coefficients must not be negative: all of them, or those of some features.",
+        default=False,
+        remedy="Use True, or a list of the features whose coefficients must not be negative.",
+    )
+
+
 class SharedStrength(Declared):
     """Strength of the first part of the additive models."""
 
@@ -83,7 +102,7 @@ class SharedStrength(Declared):
     )
 
 
-class DirtyParameters(SharedStrength):
+class DirtyParameters(SharedStrength, WeightParameters):
     """Parameters of the dirty models."""
 
     alpha_specific: float = parameter(
@@ -436,25 +455,6 @@ class PenaltyNumbers(Declared):
 
     def _penalty_numbers(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in PenaltyNumbers._parameters}
-
-
-class WeightParameters(Declared):
-    """What is known of single features."""
-
-    penalty_weight: Any = parameter(
-        Valid("array-like of shape (n_features,) or (n_tasks, n_features), dict or frame", [object]),
-        "How strongly each feature is penalised, 1 for those not named: 0 is never penalised, inf is left "
-        "out. A weight multiplies what the coefficient would cost alone; see docs/features.md. A dict or a "
-        "frame has the features by name, a frame one row per task (labels are the index).",
-        default=None,
-        remedy="Give a number per feature, such as {'age': 0}.",
-    )
-    positive: Any = parameter(
-        Valid("bool, or array-like of bool or of names", ["boolean", "array-like"]),
-        "Whether coefficients must not be negative: all of them, or those of some features.",
-        default=False,
-        remedy="Use True, or a list of the features whose coefficients must not be negative.",
-    )
 
 
 class KnownFeatureParameters(WeightParameters):

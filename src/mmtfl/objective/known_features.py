@@ -21,6 +21,8 @@ class KnownFeatures:
         Rows whose entries are not negative.
     groups : ndarray of int (n_features,), or None
         The group of every row; None: each for itself.
+    sizes : ndarray (n_features,), or None
+        How many rows each row's group has: more than are here, if those that are zero are left out.
     power : float
         The scales are weights to the power 1 / power; at 1 they are the weights themselves.
 
@@ -40,6 +42,7 @@ class KnownFeatures:
     positive: np.ndarray
     groups: np.ndarray | None = None
     power: float = 1.0
+    sizes: np.ndarray | None = None
 
     def for_power(self, power: float) -> "KnownFeatures":
         """The same weights as scales of a penalty that grows with this power of a row's norm; eq. (14)."""
@@ -51,9 +54,11 @@ class KnownFeatures:
         return replace(self, scale=scale, power=power)
 
     def of_rows(self, index: np.ndarray) -> "KnownFeatures":
-        """What is known of some rows, of which groups are whole."""
-        groups = None if self.groups is None else self.groups[index]
-        return replace(self, scale=self.scale[index], positive=self.positive[index], groups=groups)
+        """What is known of some rows; those of their groups that are left out are zero."""
+        part = replace(self, scale=self.scale[index], positive=self.positive[index])
+        if self.groups is None:
+            return part
+        return replace(part, groups=self.groups[index], sizes=self.group_sizes[index])
 
     def of_tasks(self, index: np.ndarray) -> "KnownFeatures":
         """What is known of the features in some tasks."""
@@ -65,11 +70,11 @@ class KnownFeatures:
 
     def without_groups(self) -> "KnownFeatures | None":
         """What is known of the entries alone; None if nothing is."""
-        return replace(self, groups=None) if self.shapes_entries else None
+        return replace(self, groups=None, sizes=None) if self.shapes_entries else None
 
     def only_free(self) -> "KnownFeatures":
         """The same without any entry that is penalised."""
-        return replace(self, scale=np.where(self.scale > 0.0, np.inf, 0.0), groups=None)
+        return replace(self, scale=np.where(self.scale > 0.0, np.inf, 0.0), groups=None, sizes=None)
 
     @cached_property
     def shapes_entries(self) -> bool:
@@ -123,6 +128,11 @@ class KnownFeatures:
         assert self.groups is not None
         return np.unique(self.groups, return_inverse=True)[1]
 
+    @cached_property
+    def group_sizes(self) -> np.ndarray:
+        """Number of rows of each row's group."""
+        return np.bincount(self.group_index)[self.group_index] if self.sizes is None else self.sizes
+
     def over_groups(self, norms: np.ndarray, p: float) -> np.ndarray:
         """The mean of order p of the rows' norms in each group, for each of its rows; eq. (15)."""
         if self.groups is None:
@@ -133,8 +143,8 @@ class KnownFeatures:
         if math.isinf(p):
             return largest[index]
         unit = np.divide(norms, largest[index], out=np.zeros_like(norms), where=norms > 0.0)
-        mean = np.bincount(index, unit**p, len(largest)) / np.bincount(index, minlength=len(largest))
-        return (largest * mean ** (1.0 / p))[index]
+        mean = np.bincount(index, unit**p)[index] / self.group_sizes
+        return largest[index] * mean ** (1.0 / p)
 
     def whole(self, chosen: np.ndarray) -> np.ndarray:
         """Rows of which some row of their group is chosen; both are masks."""

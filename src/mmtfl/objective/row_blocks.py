@@ -41,7 +41,8 @@ def blocks_of(penalty: RowPenalty, rows: np.ndarray) -> Blocks:
     sizes = np.bincount(rank)
     starts = np.cumsum([0, *sizes]).astype(np.intp)
     numbers = penalty.row_numbers(len(penalty.known.positive))[members]
-    strengths = penalty.group_strengths(numbers[starts[:-1], :2], sizes)
+    whole = penalty.known.group_sizes[members[starts[:-1]]]
+    strengths = penalty.group_strengths(numbers[starts[:-1], :2], whole)
     strengths[:, 0] = np.where(np.isinf(numbers[starts[:-1], 0]), np.inf, strengths[:, 0])
     scale, positive = np.hsplit(numbers[:, 2:], 2)
     parts = [

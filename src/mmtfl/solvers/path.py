@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.engines.threads import Threads
+from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import run_algorithm1
@@ -273,8 +274,8 @@ class Paths:
         report: Callable[[float], None] | None = None, certified: bool = False,
     ) -> Path:  # fmt: skip
         """The path of a member; objectives and violations may be NaN unless it is to be `certified`."""
-        if self._tasks is not None and penalty.known is not None:
-            penalty = replace(penalty, known=penalty.known.of_tasks(self._tasks))
+        if penalty.known is not None:
+            penalty = replace(penalty, known=self.known_here(penalty.known))
         if not GramPaths.serves(self.problem, penalty):
             return solve_path(
                 self.problem, penalty, alphas, start=start, max_iter=max_iter, tol=tol, report=report
@@ -299,6 +300,10 @@ class Paths:
             converged=found.settled,
             n_features=self.problem.design.n_features,
         )
+
+    def known_here(self, known: KnownFeatures | None) -> KnownFeatures | None:
+        """What is known of the features in the tasks of this problem."""
+        return known if known is None or self._tasks is None else known.of_tasks(self._tasks)
 
     def refined(self, penalty: RowPenalty, A: np.ndarray) -> tuple[np.ndarray, bool]:
         """A point of a path brought to the solution it stands for where that is cheap, and whether it was."""

@@ -20,6 +20,7 @@ from mmtfl.estimators.inputs import (
     is_frame,
     load_tasks,
     locate_tasks,
+    make_frame,
     matrix_values,
     n_dimensions,
     read_weights,
@@ -34,6 +35,7 @@ from mmtfl.estimators.usage import ShowsSharing
 from mmtfl.model_selection.metrics import Metric, as_metric, mean_task_score
 from mmtfl.objective.losses import Loss
 from mmtfl.tasks.absent import fill_absent
+from mmtfl.tasks.categories import encode_categories, learn_categories
 from mmtfl.tasks.checks import check_design, check_finite_design, check_task_labels
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.converters import group_checked_rows, observe_checked_rows
@@ -88,7 +90,9 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
     n_features_in_ : int
         Number of features, the task column not counted.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, if X was a frame with names.
+        Names of the features, if X was a frame with names; of categories those of their indicators.
+    categories_ : dict of str to list of str
+        Only with ``categorical_features``: the levels of each column of categories.
     """
 
     # metadata routing: labels go wherever rows go, without set_*_request
@@ -185,7 +189,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
 
     def _read_design(self, X: Any, *, reset: bool) -> tuple[Any, tuple[str, ...] | None]:
         """Return X as an array with its names; ``reset`` for those of `fit`, which are kept."""
-        named = is_frame(X)
+        X, named = self._with_indicators(X, reset=reset), is_frame(X)
         if named and not reset:  # columns that do not belong are told by name, before their type matters
             validate_data(self, X, reset=False, skip_check_array=True)
         design, feature_names = check_design(X)
@@ -194,6 +198,19 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         if reset:
             self._backend = frame_backend(X) if named else None
         return design, feature_names
+
+    def _with_indicators(self, X: Any, *, reset: bool) -> Any:
+        """Return a frame with indicators in the place of categories, if these are to be encoded."""
+        if reset:
+            self.__dict__.pop("categories_", None)  # of an earlier fit
+            if self.categorical_features is not None and is_frame(X):
+                self.categories_ = learn_categories(X)
+        known = vars(self).get("categories_")
+        if not known or not is_frame(X):
+            return X
+        if not reset and nw.from_native(X, eager_only=True).columns == self._feature_names():
+            return X  # encoded already
+        return make_frame(encode_categories(X, known), frame_backend(X))
 
     def _read_targets(self, y: Any, labels: np.ndarray | None, n_rows: int) -> tuple[Any, np.ndarray | None]:
         """Return the targets as numbers (NaN is kept), and the classes that these stand for, if any."""

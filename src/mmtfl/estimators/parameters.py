@@ -237,7 +237,8 @@ class CrossValidationParameters(Declared):
         "``TaskKFold(n, random_state=0)`` (stratified for classifiers): every task "
         "is in the training part of every fold. Where tasks are columns of y, it splits rows with all their "
         "targets if all are observed, and the single observations if some are not; other splitters always "
-        "split rows.",
+        "split rows. ``TaskTimeSplit`` tests rows that come later in their task. With ``fit(groups=)`` folds "
+        "never separate a group.",
         default=None,
         kw_only=False,
     )
@@ -336,6 +337,20 @@ class LabelParameters(Declared):
         default="error",
         remedy="Use 'error' to be told of new tasks, 'mean' to predict them by the mean over tasks, 'common' "
         "to predict them by what the tasks scatter about.",
+    )
+
+
+class CategoryParameters(Declared):
+    """Columns of categories."""
+
+    categorical_features: str | None = parameter(
+        Valid('"from_dtype"', [StrOptions({"from_dtype"})]),
+        "What `fit` does with columns of a frame that hold categories or text (pandas category and string, "
+        "polars Categorical, Enum and String): refuse them, or encode each level as an indicator, "
+        "``diet=fish`` (of two levels the second). The levels are kept in ``categories_``; one that `fit` "
+        "has not seen is told by `predict`.",
+        default=None,
+        remedy="Use None, or 'from_dtype' to encode columns of categories and text.",
     )
 
 
@@ -484,12 +499,11 @@ class FamilyParameters(
     )
 
 
-class CommonParameters(
-    DesignParameters,
-    AbsentParameters,
-    LabelParameters,
-    TaskWeightParameters,
-    StoppingParameters,
-    VerboseParameters,
+class DataParameters(
+    DesignParameters, AbsentParameters, LabelParameters, CategoryParameters, TaskWeightParameters
 ):
+    """How rows, labels and columns are read."""
+
+
+class CommonParameters(DataParameters, StoppingParameters, VerboseParameters):
     """Parameters of all models."""

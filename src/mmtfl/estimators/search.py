@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -41,11 +41,12 @@ from mmtfl.model_selection.cross_validation import (
     results_table,
     scores_by_task,
 )
+from mmtfl.model_selection.dealing import with_groups
 from mmtfl.model_selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks, usual_number
 from mmtfl.model_selection.metrics import Metric
 from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.scoring import TaskScorer, task_scorer
-from mmtfl.model_selection.splitting import TaskKFold
+from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter
 from mmtfl.model_selection.staged import staged_scores
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
@@ -86,26 +87,30 @@ class Search(CrossValidationParameters, ThreadParameters):
 
     selection, search = "best", "full"
 
-    def _with_folds(self, model: Any, prepared: Prepared, X: Any, y: Any, task: Any) -> SearchPrepared:
+    def _with_folds(
+        self, model: Any, prepared: Prepared, X: Any, y: Any, task: Any, groups: Any
+    ) -> SearchPrepared:
         """Prepared data of a model, and their folds as positions in the tasks.
 
         They are rows of a complete shared X, and observations otherwise.
         """
         tasks, with_classes = prepared.tasks, is_classifier(model)
+        labels = None if isinstance(X, StoredTasks) else take_task_column(X, task, model.task_column)[1]
+        labels = None if labels is None else check_task_labels(labels, None)
+        if groups is not None:
+            tasks = with_groups(tasks, groups, labels)
         n_rows = tasks.X.shape[0]
         if n_rows < 2:
             raise ValueError(f"Cross-validation needs at least two rows, found n_samples = {n_rows}.")
         cv = self._splitter(tasks, stratify=with_classes)
-        if isinstance(cv, TaskKFold):
+        if isinstance(cv, TaskSplitter):
             folds = folds_of_tasks(cv, tasks)
         elif isinstance(X, StoredTasks):
             raise ValueError(self._not_for_stored("TaskKFold"))
         else:
-            labels = take_task_column(X, task, model.task_column)[1]
-            labels = None if labels is None else check_task_labels(labels, None)
-            folds = folds_of_rows(cv, y, labels, tasks)
+            folds = folds_of_rows(cv, y, labels, tasks, groups)
         folds = check_folds(folds, tasks, with_classes=with_classes)
-        return SearchPrepared(**vars(prepared), folds=folds)
+        return SearchPrepared(**{**vars(prepared), "tasks": tasks}, folds=folds)
 
     def _splitter(self, tasks: Tasks | StoredTasks, *, stratify: bool) -> Any:
         """What cv stands for: a splitter, or a list of folds."""
@@ -173,6 +178,8 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
 
     poolings: Any = (0.0,)
 
+    __metadata_request__fit: ClassVar = {"task": True, "groups": True}
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._members(None)
@@ -212,13 +219,45 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         may_agree = may_agree and (known is None or known.goes_with_pooling)
         return list(_POOLINGS) if may_agree and p == 2.0 else [0.0]
 
-    def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> SearchPrepared:
-        params = self.get_params(deep=False)
-        few_rows_do = self._loss.is_quadratic and "pk" in params and not params.get("stability")
-        if isinstance(X, StoredTasks) and few_rows_do:
-            check_nothing_else(y, task, sample_weight, self.task_column)
-            return self._prepare_few_rows(X)
-        return self._with_folds(self, super()._prepare(X, y, task, sample_weight), X, y, task)
+    def fit(
+        self, X: Any, y: Any = None, task: Any = None, sample_weight: Any = None, groups: Any = None
+    ) -> Self:
+        """Choose by cross-validation, and fit the choice to all rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_rows, n_features)
+            Rows of all tasks; a frame may hold the labels too, see ``task_column``. Or what
+            ``Tasks.from_parquet`` or ``Tasks.from_dask`` gives, and nothing else.
+        y : array-like of shape (n_rows,) or (n_rows, n_tasks)
+            Targets. With two dimensions each column is a task on the same rows, NaN where it was
+            not observed.
+        task : array-like of shape (n_rows,), optional
+            Task label of each row, strings or integers. None: one task, or one per column of y.
+        sample_weight : float or array-like of shape (n_rows,), optional
+            Weights: 2 counts as a repeated row, 0 as an absent one.
+        groups : array-like of shape (n_rows,), optional
+            Groups of rows that must stay together, such as the patient of each row, strings or integers;
+            groups may span tasks. No fold, and no half sample of ``stability``, has rows of a group on both
+            sides.
+
+        Returns
+        -------
+        self : estimator
+            Fitted.
+        """
+        self._check_parameters()
+        prepared = self._prepare(X, y, task, sample_weight, groups)
+        self._learn(prepared, *self._solve(prepared))
+        return self
+
+    def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any, groups: Any = None) -> SearchPrepared:
+        if isinstance(X, StoredTasks):
+            check_nothing_else(y, task, sample_weight, self.task_column, groups)
+            params = self.get_params(deep=False)
+            if self._loss.is_quadratic and "pk" in params and not params.get("stability"):
+                return self._prepare_few_rows(X)
+        return self._with_folds(self, super()._prepare(X, y, task, sample_weight), X, y, task, groups)
 
     def _prepare_few_rows(self, stored: StoredTasks) -> SearchPrepared:
         """Rows of files as few rows of every fold, on which the search is the same."""

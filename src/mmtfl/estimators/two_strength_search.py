@@ -20,6 +20,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.declaration import restated
+from mmtfl.estimators.inputs import check_nothing_else
 from mmtfl.estimators.intervals import heldout_errors
 from mmtfl.estimators.parameters import TwoStrengthParameters
 from mmtfl.estimators.part_fits import plain_copy
@@ -33,6 +34,7 @@ from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.solvers.path import Paths
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.solve import one_blas_thread
+from mmtfl.tasks.stored import StoredTasks
 
 __all__ = ["TwoStrengthCV"]
 
@@ -91,7 +93,7 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
     """
 
     # metadata routing: labels go wherever rows go, without set_*_request
-    __metadata_request__fit: ClassVar = {"task": True}
+    __metadata_request__fit: ClassVar = {"task": True, "groups": True}
     __metadata_request__predict: ClassVar = {"task": True}
     __metadata_request__predict_proba: ClassVar = {"task": True}
     __metadata_request__predict_log_proba: ClassVar = {"task": True}
@@ -103,13 +105,17 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         description="Threads over folds; -1 for all processors. The result is the same for any number.",
     )
 
-    def fit(self, X: Any, y: Any = None, task: Any = None, sample_weight: Any = None) -> TwoStrengthCV:
+    def fit(
+        self, X: Any, y: Any = None, task: Any = None, sample_weight: Any = None, groups: Any = None
+    ) -> TwoStrengthCV:
         """Choose the strengths and fit the model with them.
 
         Parameters
         ----------
         X, y, task, sample_weight
             Data, as in the ``fit`` of the model.
+        groups : array-like of shape (n_rows,), optional
+            Groups of rows that must stay together, as in ``MMTFLRegressorCV.fit``.
 
         Returns
         -------
@@ -117,7 +123,9 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
             Fitted.
         """
         model = self._check_parameters()
-        prepared = self._with_folds(model, model._prepare(X, y, task, sample_weight), X, y, task)
+        if isinstance(X, StoredTasks):
+            check_nothing_else(groups)
+        prepared = self._with_folds(model, model._prepare(X, y, task, sample_weight), X, y, task, groups)
         settings = search_settings(model, prepared, self.scoring)
         with one_blas_thread():
             problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)

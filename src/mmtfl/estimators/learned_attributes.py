@@ -202,6 +202,10 @@ RULES: dict[str, Rule] = {
     "target_scale_": _either(_IS_NONE, _array("f", "T")),
     "task_sizes_": _array("i", "T"),
     "usable_": _either(_IS_NONE, _array("b", "Td")),
+    "penalty_weight_": _array("f", "Td"),
+    "absent_": _array("b", "Td"),
+    "positive_": _array("b", "d"),
+    "feature_group_": _either(_IS_NONE, _array("i", "d")),
     "B_": _array("f", "dT"),  # only in files of versions that kept it
     "capped_": _array("b", "d"),
     "alpha_": _either(_IS_NUMBER, _array("f", "T")),

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.estimators.feature_knowledge import for_tasks, read_known
 from mmtfl.objective.design import Design
+from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.problem import Problem
 from mmtfl.tasks.checks import class_counts, with_weight
@@ -18,7 +20,10 @@ from mmtfl.tasks.weighting import task_factors, task_totals, with_task_factors
 from mmtfl.tasks.wording import count, show
 
 # what a fitted model has for each task, along the first axis
-PER_TASK = ("coef_", "intercept_", "task_sizes_", "shared_", "specific_", "outlier_", "usable_")
+PER_TASK = (
+    *("coef_", "intercept_", "task_sizes_", "shared_", "specific_", "outlier_", "usable_"),
+    *("penalty_weight_", "absent_"),
+)
 _MOST_NAMED = 5
 
 
@@ -40,6 +45,8 @@ class Prepared:
         Tasks that have no part in the fit, and what predicts them.
     task_factors : ndarray of shape (n_tasks,), or None
         What the fit multiplies the weights of each task's rows by; those of `tasks` are as they came.
+    known : KnownFeatures, or None
+        What the parameters say of the features.
     """
 
     tasks: Any
@@ -48,12 +55,14 @@ class Prepared:
     start: np.ndarray | None = None
     left_out: BaseRates | None = None
     task_factors: np.ndarray | None = None
+    known: KnownFeatures | None = None
 
     @classmethod
     def of(cls, model: Any, tasks: Any, left_out: BaseRates | None = None) -> Prepared:
         """Scale and weigh the tasks as the parameters of a model ask."""
         factors = task_factors(tasks, model.task_weight) if isinstance(tasks, Tasks) else None
         plain = cls(tasks, left_out=left_out, task_factors=factors)
+        known = _known(model, tasks, left_out)
         columns = plain.spread() if model.standardize else None
         targets = plain._target_spread() if getattr(model, "scale_targets", False) else None
         start = None
@@ -61,7 +70,7 @@ class Prepared:
             start = _scaled_start(model, tasks, columns, targets)
         if targets is not None and isinstance(tasks, Tasks):
             tasks = tasks.with_y(tasks.y / targets[tasks.observation_task])
-        return cls(tasks, columns, targets, start, left_out, factors)
+        return cls(tasks, columns, targets, start, left_out, factors, known)
 
     @property
     def weighted(self) -> Any:
@@ -145,6 +154,14 @@ class StoredPrepared(Prepared):
 
     def _target_spread(self) -> np.ndarray:
         return self.tasks.spreads()[1]
+
+
+def _known(model: Any, tasks: Any, left_out: BaseRates | None) -> KnownFeatures | None:
+    """What the parameters of a model say of the features of the tasks that are fitted."""
+    about = getattr(tasks, "feature_names", None), tasks.n_features
+    if left_out is not None:
+        model = for_tasks(model, *about, left_out.labels, ~left_out.left_out)
+    return read_known(model, *about, tasks.labels)
 
 
 def _scaled_start(

@@ -48,6 +48,7 @@ from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.scoring import TaskScorer, task_scorer
 from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter
 from mmtfl.model_selection.staged import staged_scores
+from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book
@@ -183,8 +184,8 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         super()._check_parameters()
         self._members(None)
 
-    def _members(self, tasks: Tasks | None) -> list[RowPenalty]:
-        """The members to choose from, for these tasks (None: none are known yet)."""
+    def _members(self, tasks: Tasks | None, known: KnownFeatures | None = None) -> list[RowPenalty]:
+        """The members to choose from, for these tasks (None: none are known yet) and features."""
         pairs = list(self.pk)
         if len(pairs) == 2 and not any(np.ndim(pair) for pair in pairs):
             pairs = [tuple(pairs)]
@@ -197,8 +198,9 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
             try:
                 # an array of pairs makes strings of numbers as soon as one k is "log"
                 p, k = float(pair[0]), pair[1] if pair[1] == "log" else float(pair[1])
-                for pooling in self._poolings_of(p, tasks):
-                    members.append(make_penalty(p, k, 1.0, pooling=pooling, **self._penalty_numbers()))
+                for pooling in self._poolings_of(p, tasks, known):
+                    numbers = {"pooling": pooling, "known": known, **self._penalty_numbers()}
+                    members.append(make_penalty(p, k, 1.0, **numbers))
             except (TypeError, ValueError) as error:
                 raise InvalidParameterError(f"pk has the pair {pair!r}: {error}") from None
         if not members:
@@ -208,12 +210,13 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
             )
         return members
 
-    def _poolings_of(self, p: float, tasks: Tasks | None) -> list[float]:
+    def _poolings_of(self, p: float, tasks: Tasks | None, known: KnownFeatures | None) -> list[float]:
         """Poolings that members with this p are tried with."""
         if self.poolings is not None:
             return [float(value) for value in self.poolings if value == 0.0 or p in (1.0, 2.0)]
         # sites that measure one thing in rows of their own may agree
         may_agree = tasks is not None and tasks.rows is None and tasks.n_tasks > 1
+        may_agree = may_agree and (known is None or known.goes_with_pooling)
         return list(_POOLINGS) if may_agree and p == 2.0 else [0.0]
 
     def fit(
@@ -286,7 +289,8 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         # BLAS is held to one thread here, for all threads of the search: its limit is the process's
         with one_blas_thread():
             problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
-            paths = member_paths(problem, self._members(prepared.tasks), self._alphas(), self.alpha_ratio)
+            members = self._members(prepared.tasks, prepared.known)
+            paths = member_paths(problem, members, self._alphas(), self.alpha_ratio)
             chosen, i = self._choose(
                 prepared, paths, settings, verbose=self.verbose, engine=self.engine, kept=kept
             )
@@ -299,7 +303,7 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         self.best_p_ = float(member.p)
         self.best_k_ = "log" if member.kind else float(member.k)
         self.best_pooling_ = float(member.pooling)
-        self.path_ = path.scaled(prepared.column_scale, prepared.target_scale)
+        self.path_ = path.scaled(prepared.column_scale, prepared.target_scale).without(prepared.tasks.absent)
         solution = solve(
             problem,
             penalty,
@@ -376,6 +380,10 @@ def path(
     tol: float = 1e-7,
     eps: float = 1e-2,
     pooling: float = 0.0,
+    penalty_weight: Any = None,
+    positive: Any = False,
+    feature_groups: Any = None,
+    absent_features: str = "error",
 ) -> Path:
     """Coefficients of one member of the family along a grid of strengths.
 
@@ -384,6 +392,8 @@ def path(
     X, y, task, sample_weight
         Data, as in ``MMTFLRegressor.fit``.
     p, k, fit_intercept, standardize, scale_targets, task_column, task_weight, max_iter, tol, eps, pooling
+        As in ``MMTFLRegressor``.
+    penalty_weight, positive, feature_groups, absent_features
         As in ``MMTFLRegressor``.
     alphas, alpha_ratio
         As in ``MMTFLRegressorCV``.
@@ -422,6 +432,10 @@ def path(
         "tol": tol,
         "eps": eps,
         "poolings": (pooling,),
+        "penalty_weight": penalty_weight,
+        "positive": positive,
+        "feature_groups": feature_groups,
+        "absent_features": absent_features,
     }
     if loss == "squared":
         model: Any = MMTFLRegressorCV(scale_targets=scale_targets, **options)
@@ -433,7 +447,8 @@ def path(
     prepared = TaskModel._prepare(model, X, y, task, sample_weight)
     with one_blas_thread():
         problem = prepared.problem(model._loss, fit_intercept=fit_intercept)
-        (of_member,) = member_paths(problem, model._members(None), model._alphas(), alpha_ratio)
+        members = model._members(None, prepared.known)
+        (of_member,) = member_paths(problem, members, model._alphas(), alpha_ratio)
         found = solve_path(problem, of_member.member, of_member.alphas, max_iter=max_iter, tol=tol)
     short = int(np.count_nonzero(~found.converged))
     if short:
@@ -443,7 +458,7 @@ def path(
             ConvergenceWarning,
             stacklevel=2,
         )
-    found = found.scaled(prepared.column_scale, prepared.target_scale)
+    found = found.scaled(prepared.column_scale, prepared.target_scale).without(prepared.tasks.absent)
     return found if prepared.left_out is None else prepared.left_out.widen_path(found)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.base import TaskModel
+from mmtfl.estimators.feature_knowledge import for_tasks
 from mmtfl.estimators.inputs import check_nothing_else, take_task_column
 from mmtfl.estimators.part_fits import fit_part, plain_copy
 from mmtfl.estimators.supported_features import MAJORITY, SOMEWHERE, Stability, check_share
@@ -232,7 +233,10 @@ class HalfSamples:
             raise ValueError(
                 "No task can be halved: stability needs a task of four rows or more (two of each class)."
             )
-        tasks = tasks.select(~small[tasks.observation_task]) if small.any() else tasks
+        if small.any():
+            model = for_tasks(self.model, tasks.feature_names, tasks.n_features, tasks.labels, ~small)
+            some = tasks.select(~small[tasks.observation_task])
+            return replace(self, model=model).signs(some, n_pairs, random_state, checkpoint)
         rng = check_random_state(random_state)
         pairs = complementary_pairs(tasks, n_pairs, rng, with_classes=with_classes)
         halves = [half for pair in pairs for half in pair]

@@ -30,6 +30,7 @@ from mmtfl.estimators.search import Search, search_settings
 from mmtfl.estimators.two_strengths import AdditiveModel, CappedModel
 from mmtfl.estimators.usage import ShowsSharing
 from mmtfl.model_selection.cross_validation import Linear
+from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.solvers.path import Paths
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.solve import one_blas_thread
@@ -128,8 +129,8 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         settings = search_settings(model, prepared, self.scoring)
         with one_blas_thread():
             problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
-            self.strengths_ = self._grid_values(model._grid(problem).largest())
-            pairs = StrengthPairs(model, self.strengths_)
+            self.strengths_ = self._grid_values(model._grid(problem, prepared.known).largest())
+            pairs = StrengthPairs(model, self.strengths_, prepared.known)
             _, self.best_index_ = self._choose(prepared, [pairs], settings, verbose=model.verbose)
         if prepared.left_out is not None:
             self.heldout_scores_ = prepared.left_out.widen_scores(self.heldout_scores_)
@@ -366,6 +367,7 @@ class StrengthPairs:
 
     model: Any
     strengths: tuple[np.ndarray, np.ndarray]
+    known: KnownFeatures | None = None
 
     def columns(self) -> dict[str, np.ndarray]:
         """The two strengths by name."""
@@ -376,7 +378,7 @@ class StrengthPairs:
         self, paths: Paths, fold: int, *, report: Callable[[float], None] | None = None, **options: Any
     ) -> Iterator[Linear]:
         """Coefficients and intercepts at all pairs, each solved from its neighbours in both strengths."""
-        grid, (first, second) = self.model._grid(paths.problem), self.strengths
+        grid, (first, second) = self.model._grid(paths.problem, paths.known_here(self.known)), self.strengths
         above: list[Solution] = []
         for n, a in enumerate(first, start=1):
             line: list[Solution] = []

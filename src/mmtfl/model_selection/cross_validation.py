@@ -305,7 +305,9 @@ class _Fold:
         trained, among_all = (
             _places(labels, rows.labels)[rows.observation_task] for labels in (fitted.labels, tasks.labels)
         )
-        return cls(f, Paths(problem), column_scale, target_scale, rows, trained, among_all, unit, settings)
+        some = None if fitted.n_tasks == tasks.n_tasks else _places(tasks.labels, fitted.labels)
+        paths = Paths(problem, some)
+        return cls(f, paths, column_scale, target_scale, rows, trained, among_all, unit, settings)
 
     def scores(self, candidates: Candidates, report: Callable[[float], None] | None = None) -> ListScores:
         """Score of every candidate on the held-out rows, and its sums by task."""

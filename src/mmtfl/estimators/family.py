@@ -45,7 +45,9 @@ class ProductForm(TaskModel):
         Only after `add_task`: labels of the tasks that were added to the fitted ones.
     """
 
-    def add_task(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
+    def add_task(
+        self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
+    ) -> Self:
         """Add a task with a few rows, without fitting the others again.
 
         What is shared is held: the new task's coefficients are penalised by how far they are from
@@ -64,6 +66,8 @@ class ProductForm(TaskModel):
             The new task's label; None takes it from ``task_column``.
         sample_weight : float or array-like of shape (n_rows,), optional
             Weights of the rows, as in `fit`.
+        offset : array-like of shape (n_rows,), optional
+            Known part of the linear predictor, as in `fit`.
 
         Returns
         -------
@@ -84,7 +88,7 @@ class ProductForm(TaskModel):
         (['a', 'b', 'c', 'd'], [2.0, -1.0, 0.0])
         """
         check_is_fitted(self)
-        return with_new_task(self, X, y, task, sample_weight)
+        return with_new_task(self, X, y, task, sample_weight, offset)
 
     def _fitted_penalty(self) -> RowPenalty:
         """Return the penalty that the coefficients minimise."""

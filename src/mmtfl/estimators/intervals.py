@@ -13,6 +13,7 @@ from mmtfl.estimators.base import TaskModel, predict_rows
 from mmtfl.estimators.part_fits import fit_part
 from mmtfl.model_selection.folds import Fold, observations, take
 from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.converters import check_offset
 
 __all__ = ["PredictsIntervals", "half_widths", "heldout_errors"]
 
@@ -64,8 +65,7 @@ def _errors_of(
     rows = test if tasks.rows is None else tasks.rows[test]
     X = tasks.X[rows] if sparse.issparse(tasks.X) else np.asarray(tasks.X)[rows]
     task = tasks.observation_task[test]
-    predicted = model._loss.mean(predict_rows(X, coef, intercept, trained[task]))
-    return np.abs(tasks.y[test] - predicted), task
+    return np.abs(tasks.y[test] - predict_rows(X, coef, intercept, trained[task])), task
 
 
 def _kept(errors: np.ndarray) -> np.ndarray:
@@ -121,7 +121,9 @@ class PredictsIntervals(TaskModel):
         made.
     """
 
-    def predict_interval(self, X: Any, task: Any = None, coverage: float = 0.9) -> np.ndarray:
+    def predict_interval(
+        self, X: Any, task: Any = None, coverage: float = 0.9, offset: Any = None
+    ) -> np.ndarray:
         """Predict, for each row, an interval that holds the target with this probability.
 
         The interval is the prediction plus and minus an error that the share ``coverage`` of the task's
@@ -135,6 +137,8 @@ class PredictsIntervals(TaskModel):
             As in `predict`.
         coverage : float, default=0.9
             Share of new rows whose target is to be within its interval.
+        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
+            As in `predict`.
 
         Returns
         -------
@@ -145,6 +149,11 @@ class PredictsIntervals(TaskModel):
         if not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}.")
         X, observation_task, _ = self._locate(X, task)
+        if not self._loss.on_residuals:
+            raise TypeError(
+                "predict_interval adds held-out errors to predictions, which suits the squared and the huber "
+                "loss alone: targets of others vary more where they are larger."
+            )
         if not hasattr(self, "heldout_errors_"):
             raise NotFittedError(
                 f"{type(self).__name__} has no held-out errors, from which intervals are made: fit a search, "
@@ -152,7 +161,8 @@ class PredictsIntervals(TaskModel):
             )
         width = half_widths(self.heldout_errors_, coverage)
         width = width[:-1] if observation_task is None else width[observation_task]
-        predicted = self._loss.mean(self._predict_at(X, observation_task))
+        predicted = self._predict_at(X, observation_task)
+        predicted = predicted if offset is None else predicted + check_offset(offset, *predicted.shape)
         return np.stack([predicted - width, predicted + width], axis=-1)
 
     @property

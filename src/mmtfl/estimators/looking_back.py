@@ -38,7 +38,8 @@ class KeepsErrors(ChoosesMember):
 
     def _learn(self, prepared: Any, solution: Any, penalty: Any) -> None:
         super()._learn(prepared, solution, penalty)
-        if getattr(prepared, "row_counts", None) is None:  # else few rows stand for many, and have no errors
+        # few rows that stand for many have no errors, and errors of counts are no intervals
+        if getattr(prepared, "row_counts", None) is None and self._loss.on_residuals:
             self.heldout_errors_ = self._heldout_errors(prepared)
 
     def _heldout_errors(self, prepared: Any) -> dict[str, np.ndarray]:

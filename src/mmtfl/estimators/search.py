@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral
@@ -209,12 +209,12 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         may_agree = tasks is not None and tasks.rows is None and tasks.n_tasks > 1
         return list(_POOLINGS) if may_agree and p == 2.0 else [0.0]
 
-    def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> SearchPrepared:
+    def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any = None) -> SearchPrepared:
         few_rows_do = self._loss.is_quadratic and "pk" in self.get_params(deep=False)
         if isinstance(X, StoredTasks) and few_rows_do:
-            check_nothing_else(y, task, sample_weight, self.task_column)
+            check_nothing_else(y, task, sample_weight, offset, self.task_column)
             return self._prepare_few_rows(X)
-        return self._with_folds(self, super()._prepare(X, y, task, sample_weight), X, y, task)
+        return self._with_folds(self, super()._prepare(X, y, task, sample_weight, offset), X, y, task)
 
     def _prepare_few_rows(self, stored: StoredTasks) -> SearchPrepared:
         """Rows of files as few rows of every fold, on which the search is the same."""
@@ -317,8 +317,10 @@ def path(
     p: float = 2,
     k: float | str = 1,
     alphas: int | np.ndarray = 100,
-    loss: str = "squared",
+    loss: str | Mapping[Any, str] = "squared",
+    delta: float = 1.35,
     sample_weight: Any = None,
+    offset: Any = None,
     alpha_ratio: float | None = None,
     fit_intercept: bool = True,
     standardize: bool = False,
@@ -334,14 +336,14 @@ def path(
 
     Parameters
     ----------
-    X, y, task, sample_weight
+    X, y, task, sample_weight, offset
         Data, as in ``MMTFLRegressor.fit``.
     p, k, fit_intercept, standardize, scale_targets, task_column, max_iter, tol, eps, pooling
         As in ``MMTFLRegressor``.
     alphas, alpha_ratio
         As in ``MMTFLRegressorCV``.
-    loss : {"squared", "logistic"}
-        Regression or classification (then ``scale_targets`` must be False).
+    loss, delta
+        As in ``MMTFLRegressor``; "logistic" is classification (then ``scale_targets`` must be False).
     on_degenerate_task
         As in ``MMTFLClassifier``; of no meaning in regression.
 
@@ -361,8 +363,6 @@ def path(
     >>> found.coef(4).shape
     (3, 8)
     """
-    if loss not in ("squared", "logistic"):
-        raise ValueError(f"loss must be 'squared' or 'logistic', got {loss!r}.")
     options: dict[str, Any] = {
         "pk": (p, k),
         "alphas": alphas,
@@ -375,14 +375,14 @@ def path(
         "eps": eps,
         "poolings": (pooling,),
     }
-    if loss == "squared":
-        model: Any = MMTFLRegressorCV(scale_targets=scale_targets, **options)
+    if loss != "logistic":
+        model: Any = MMTFLRegressorCV(scale_targets=scale_targets, loss=loss, delta=delta, **options)
     elif scale_targets:
-        raise ValueError("scale_targets=True needs loss='squared': classes have no scale.")
+        raise ValueError("scale_targets=True does not go with loss='logistic': classes have no scale.")
     else:
         model = MMTFLClassifierCV(on_degenerate_task=on_degenerate_task, **options)
     model._check_parameters()
-    prepared = TaskModel._prepare(model, X, y, task, sample_weight)
+    prepared = TaskModel._prepare(model, X, y, task, sample_weight, offset)
     with one_blas_thread():
         problem = prepared.problem(model._loss, fit_intercept=fit_intercept)
         (of_member,) = member_paths(problem, model._members(None), model._alphas(), alpha_ratio)

@@ -200,7 +200,9 @@ class SingleTaskRegressorCV(KeepsErrors, SingleTaskSearch, TaskRegressor):
         strengths = np.asarray(self.alpha_)
         for alpha, (task, share) in zip(strengths, _each_task(prepared, self.standardize), strict=True):
             alone = MMTFLRegressor(p=self.p, k=np.inf, alpha=alpha / share, fit_intercept=self.fit_intercept)
-            alone.set_params(standardize=self.standardize, max_iter=self.max_iter)
+            alone.set_params(
+                standardize=self.standardize, max_iter=self.max_iter, loss=self.loss, delta=self.delta
+            )
             found.append(heldout_errors(plain_copy(alone), task.original_tasks(), task.folds))
         return {name: np.concatenate([errors[name] for errors in found]) for name in found[0]}
 

@@ -12,7 +12,7 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.metaestimators import available_if
@@ -89,24 +89,26 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
     """
 
     # metadata routing: labels go wherever rows go, without set_*_request
-    __metadata_request__fit: ClassVar = {"task": True}
-    __metadata_request__predict: ClassVar = {"task": True}
-    __metadata_request__predict_proba: ClassVar = {"task": True}
-    __metadata_request__predict_log_proba: ClassVar = {"task": True}
-    __metadata_request__decision_function: ClassVar = {"task": True}
-    __metadata_request__score: ClassVar = {"task": True}
+    __metadata_request__fit: ClassVar = {"task": True, "offset": True}
+    __metadata_request__predict: ClassVar = {"task": True, "offset": True}
+    __metadata_request__predict_proba: ClassVar = {"task": True, "offset": True}
+    __metadata_request__predict_log_proba: ClassVar = {"task": True, "offset": True}
+    __metadata_request__decision_function: ClassVar = {"task": True, "offset": True}
+    __metadata_request__score: ClassVar = {"task": True, "offset": True}
 
     n_jobs: int | None = restated(
         default=None,
         description="Threads over folds; -1 for all processors. The result is the same for any number.",
     )
 
-    def fit(self, X: Any, y: Any = None, task: Any = None, sample_weight: Any = None) -> TwoStrengthCV:
+    def fit(
+        self, X: Any, y: Any = None, task: Any = None, sample_weight: Any = None, offset: Any = None
+    ) -> TwoStrengthCV:
         """Choose the strengths and fit the model with them.
 
         Parameters
         ----------
-        X, y, task, sample_weight
+        X, y, task, sample_weight, offset
             Data, as in the ``fit`` of the model.
 
         Returns
@@ -115,7 +117,7 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
             Fitted.
         """
         model = self._check_parameters()
-        prepared = self._with_folds(model, model._prepare(X, y, task, sample_weight), X, y, task)
+        prepared = self._with_folds(model, model._prepare(X, y, task, sample_weight, offset), X, y, task)
         settings = search_settings(model, prepared, self.scoring)
         with one_blas_thread():
             problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
@@ -130,7 +132,7 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         }
         model.set_params(**self.best_params_)
         model._learn(prepared, *_solve_further(model, prepared))
-        if not is_classifier(model):
+        if model._loss.on_residuals:
             model.heldout_errors_ = heldout_errors(
                 plain_copy(model), prepared.original_tasks(), prepared.folds
             )
@@ -183,12 +185,12 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         check_is_fitted(self)
         return self.best_estimator_
 
-    def predict(self, X: Any, task: Any = None) -> np.ndarray:
+    def predict(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Predict with the best model.
 
         Parameters
         ----------
-        X, task
+        X, task, offset
             As in the model's own method.
 
         Returns
@@ -196,15 +198,17 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         y : ndarray
             Predictions.
         """
-        return self._fitted().predict(X, task=task)
+        return self._fitted().predict(X, task=task, offset=offset)
 
     @available_if(_has("predict_interval"))
-    def predict_interval(self, X: Any, task: Any = None, coverage: float = 0.9) -> np.ndarray:
+    def predict_interval(
+        self, X: Any, task: Any = None, coverage: float = 0.9, offset: Any = None
+    ) -> np.ndarray:
         """Predict an interval for each row with the best model.
 
         Parameters
         ----------
-        X, task, coverage
+        X, task, coverage, offset
             As in the model's own method.
 
         Returns
@@ -212,15 +216,15 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         interval : ndarray of shape (n_rows, 2)
             Lower and upper end.
         """
-        return self._fitted().predict_interval(X, task=task, coverage=coverage)
+        return self._fitted().predict_interval(X, task=task, coverage=coverage, offset=offset)
 
     @available_if(_has("predict_proba"))
-    def predict_proba(self, X: Any, task: Any = None) -> np.ndarray:
+    def predict_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Predict the probability of each class with the best model.
 
         Parameters
         ----------
-        X, task
+        X, task, offset
             As in the model's own method.
 
         Returns
@@ -228,15 +232,15 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         probability : ndarray
             In the order of ``classes_``.
         """
-        return self._fitted().predict_proba(X, task=task)
+        return self._fitted().predict_proba(X, task=task, offset=offset)
 
     @available_if(_has("predict_log_proba"))
-    def predict_log_proba(self, X: Any, task: Any = None) -> np.ndarray:
+    def predict_log_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Predict the logarithm of `predict_proba` with the best model.
 
         Parameters
         ----------
-        X, task
+        X, task, offset
             As in the model's own method.
 
         Returns
@@ -244,15 +248,15 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         log_probability : ndarray
             Logarithms.
         """
-        return self._fitted().predict_log_proba(X, task=task)
+        return self._fitted().predict_log_proba(X, task=task, offset=offset)
 
     @available_if(_has("decision_function"))
-    def decision_function(self, X: Any, task: Any = None) -> np.ndarray:
+    def decision_function(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Log odds of the second class with the best model.
 
         Parameters
         ----------
-        X, task
+        X, task, offset
             As in the model's own method.
 
         Returns
@@ -260,14 +264,14 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         z : ndarray
             Positive for ``classes_[1]``.
         """
-        return self._fitted().decision_function(X, task=task)
+        return self._fitted().decision_function(X, task=task, offset=offset)
 
-    def score(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> float:
-        """Score of the best model: the mean over tasks of each task's R^2, or accuracy.
+    def score(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
+        """Score of the best model: the mean over tasks of each task's R^2, deviance explained, or accuracy.
 
         Parameters
         ----------
-        X, y, task, sample_weight
+        X, y, task, sample_weight, offset
             As in the model's own method.
 
         Returns
@@ -275,7 +279,7 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         score : float
             Larger is better.
         """
-        return self._fitted().score(X, y, task=task, sample_weight=sample_weight)
+        return self._fitted().score(X, y, task=task, sample_weight=sample_weight, offset=offset)
 
     def summary(self) -> Any:
         """Tell which features are used by all tasks, by some, by one or by none, and which way.

@@ -53,6 +53,8 @@ class Tasks:
         The row of X behind each observation, when tasks share X. None: the rows are the observations.
     feature_names : tuple of str, optional
         Names of the columns of X.
+    known : ndarray of shape (n_samples,), optional
+        Known part of each observation's linear predictor: the ``offset`` of `fit`.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class Tasks:
     weights: np.ndarray | None = None
     rows: np.ndarray | None = None
     feature_names: tuple[str, ...] | None = None
+    known: np.ndarray | None = None
 
     # -- what it is --------------------------------------------------------------------------------------
 
@@ -391,6 +394,7 @@ class Tasks:
             labels=self.labels[groups.labels],
             weights=None if self.weights is None else self.weights[index],
             rows=None if self.rows is None else self.rows[index],
+            known=None if self.known is None else self.known[index],
         )
 
     def with_y(self, y: Any) -> Tasks:

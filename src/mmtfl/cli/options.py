@@ -88,6 +88,10 @@ class ModelOptions:
     drop_tasks: Literal["one-class"] | None = None
     "Leave tasks whose rows are all of one class out of the fit; they are predicted by their base rate."
 
+    task_weight: Annotated[list[str] | None, SEVERAL] = None
+    "How much tasks count in the fit: equal for the same total weight of all, or LABEL=W for a factor on the "
+    "rows of a task. By default every row counts alike, so that large tasks count most."
+
     max_iter: int = 1000
     "Most passes of the solver."
 

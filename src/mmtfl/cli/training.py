@@ -30,6 +30,7 @@ _WORDS = (
     ("standardize=True", "--standardize"),
     ("with on_degenerate_task='base_rate'", "with --drop-tasks one-class"),
     ("memory_limit", "--memory-limit"),
+    (r"^task_weight (names|of)", r"--task-weight \1"),
     ("n_splits=", "--folds "),
     ("metric=", "--scoring "),
     ("scale_targets", "scale-targets"),
@@ -97,6 +98,7 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
 def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
     """Arguments of the estimator; targets are put on one scale where they are numbers."""
     options: dict[str, Any] = {name: getattr(model, name) for name in ("standardize", "max_iter", "tol")}
+    options["task_weight"] = _task_weight(model.task_weight, training.recipe)
     if training.classify:
         if model.scale_targets:
             raise BadInput("--scale-targets is for numbers, and the targets are classes: leave it out.")
@@ -104,6 +106,22 @@ def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
     if model.drop_tasks is not None:
         raise BadInput("--drop-tasks one-class is for classes, and the targets are numbers: leave it out.")
     return {**options, "scale_targets": model.scale_targets is not False}
+
+
+def _task_weight(words: list[str] | None, recipe: Any) -> Any:
+    """Weights of tasks as typed: None, "equal", or a factor by label."""
+    if words is None or words == ["equal"]:
+        return None if words is None else "equal"
+    found: dict[Any, float] = {}
+    for word in words:
+        label, sign, weight = word.rpartition("=")
+        try:
+            found[int(label) if recipe.task_kind == "int" else label] = float(weight)
+        except ValueError:
+            sign = ""
+        if not sign:
+            raise BadInput(f"--task-weight {word!r} is neither equal nor LABEL=W, such as Bern=2.")
+    return found
 
 
 def train(

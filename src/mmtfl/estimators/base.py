@@ -38,6 +38,7 @@ from mmtfl.tasks.checks import check_design, check_finite_design, check_task_lab
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.converters import check_offset, group_checked_rows, observe_checked_rows
 from mmtfl.tasks.stored import StoredTasks
+from mmtfl.tasks.weighting import check_task_weight
 
 __all__ = ["TaskModel"]
 
@@ -136,6 +137,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         if isinstance(X, StoredTasks):
             check_nothing_else(y, task, sample_weight, offset, self.task_column)
             self._know_columns_of(X)
+            check_task_weight(self.task_weight, X.labels)
             return self._prepare_stored(X)
         if y is None:
             raise ValueError(
@@ -179,6 +181,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         else:
             tasks = Tasks(*group_checked_rows(X, y, labels, sample_weight, feature_names, offset))
         self._predicts_matrix = is_matrix
+        check_task_weight(self.task_weight, tasks.labels)
         return self._encode_targets(tasks, names)
 
     def _read_design(self, X: Any, *, reset: bool) -> tuple[Any, tuple[str, ...] | None]:

@@ -20,6 +20,7 @@ from mmtfl.solvers.distributed.placed import OpenTasks
 from mmtfl.solvers.solve import Reporter
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.stored import StoredTasks
+from mmtfl.tasks.weighting import task_factors, with_task_factors
 
 __all__ = ["FamilyMember", "ProductForm"]
 
@@ -158,6 +159,7 @@ class FamilyMember(WarmStart, ProductForm, FamilyParameters, MemberParameters):
         if self.solver == "block" or by_rows:
             return super()._prepare_stored(stored)
         encoded = self._encode_stored(stored, stays=True)
+        encoded = with_task_factors(encoded, task_factors(encoded, self.task_weight))
         opened = OpenTasks(encoded, self._loss, fit_intercept=self.fit_intercept, engine=self.engine)
         return StoredPrepared.of(self, opened)
 

@@ -330,6 +330,21 @@ class LabelParameters(Declared):
     )
 
 
+class TaskWeightParameters(Declared):
+    """Weights of whole tasks."""
+
+    task_weight: Any = parameter(
+        Valid('"equal" or dict of label to float', [StrOptions({"equal"}), dict]),
+        "Factors on the weights of the tasks' rows in the fit. None: every row counts alike, so that a task "
+        'counts by its rows and a large one may drown the others. "equal" gives every task the same total '
+        "weight. A dict gives the rows of a task its factor, 1 for tasks it does not name. The sum of all "
+        "weights, and with it the meaning of alpha, stays what it was. Scores of held-out rows do not "
+        "change: there a row counts by its own weight.",
+        default=None,
+        remedy="Use None, 'equal', or a dict such as {'Bern': 2.0}.",
+    )
+
+
 class DegenerateTasks(Declared):
     """A parameter of classifiers only."""
 
@@ -446,5 +461,7 @@ class FamilyParameters(SolverParameters, ThreadParameters, EngineParameters, Pen
     )
 
 
-class CommonParameters(DesignParameters, LabelParameters, StoppingParameters, VerboseParameters):
+class CommonParameters(
+    DesignParameters, LabelParameters, TaskWeightParameters, StoppingParameters, VerboseParameters
+):
     """Parameters of all models."""

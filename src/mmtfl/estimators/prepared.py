@@ -14,6 +14,7 @@ from mmtfl.objective.problem import Problem
 from mmtfl.tasks.checks import class_counts, with_weight
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import column_spread, could_use, target_spread
+from mmtfl.tasks.weighting import task_factors, task_totals, with_task_factors
 from mmtfl.tasks.wording import count, show
 
 # what a fitted model has for each task, and along which axis
@@ -40,6 +41,8 @@ class Prepared:
         Coefficients to begin from, in the same units.
     left_out : BaseRates, or None
         Tasks that have no part in the fit, and what predicts them.
+    task_factors : ndarray of shape (n_tasks,), or None
+        What the fit multiplies the weights of each task's rows by; those of `tasks` are as they came.
     """
 
     tasks: Any
@@ -47,11 +50,13 @@ class Prepared:
     target_scale: np.ndarray | None = None
     start: np.ndarray | None = None
     left_out: BaseRates | None = None
+    task_factors: np.ndarray | None = None
 
     @classmethod
     def of(cls, model: Any, tasks: Any, left_out: BaseRates | None = None) -> Prepared:
-        """Scale the tasks as the parameters of a model ask."""
-        plain = cls(tasks, left_out=left_out)
+        """Scale and weigh the tasks as the parameters of a model ask."""
+        factors = task_factors(tasks, model.task_weight) if isinstance(tasks, Tasks) else None
+        plain = cls(tasks, left_out=left_out, task_factors=factors)
         columns = plain.spread() if model.standardize else None
         targets = None
         if getattr(model, "scale_targets", False) or isinstance(model._loss, LossPerTask):
@@ -61,7 +66,12 @@ class Prepared:
             start = _scaled_start(model, tasks, columns, targets)
         if targets is not None and isinstance(tasks, Tasks):
             tasks = tasks.with_y(tasks.y / targets[tasks.observation_task])
-        return cls(tasks, columns, targets, start, left_out)
+        return cls(tasks, columns, targets, start, left_out, factors)
+
+    @property
+    def weighted(self) -> Any:
+        """The tasks with the weights that the fit sees."""
+        return with_task_factors(self.tasks, self.task_factors)
 
     @property
     def sizes(self) -> np.ndarray:
@@ -70,20 +80,19 @@ class Prepared:
 
     @property
     def task_weights(self) -> np.ndarray:
-        """Sum of the weights of each task's rows."""
-        tasks = self.tasks
-        if tasks.weights is None:
-            return tasks.sizes.astype(float)
-        return np.bincount(tasks.observation_task, tasks.weights, tasks.n_tasks)
+        """Sum of the weights of each task's rows in the fit."""
+        return task_totals(self.weighted)
 
     def task_means(self, A: np.ndarray) -> np.ndarray:
         """Return the weighted mean of X @ A[:, t] over the rows of each task t, with X as it was given."""
-        design = Design(self.tasks)
+        design = Design(self.weighted)
         return design.task_means(design.predict(A), design.row_weight)
 
     def problem(self, loss: TaskLoss, *, fit_intercept: bool) -> Problem:
         """Return the problem to solve, with a loss."""
-        return Problem(Design(self.tasks, column_scale=self.column_scale, fit_intercept=fit_intercept), loss)
+        return Problem(
+            Design(self.weighted, column_scale=self.column_scale, fit_intercept=fit_intercept), loss
+        )
 
     def original_tasks(self) -> Any:
         """Return the tasks with targets in their own units."""
@@ -99,7 +108,7 @@ class Prepared:
         """Return the standard deviation of some features, or of all, over all rows; 1 for a constant one."""
         if self.column_scale is not None:
             return self.column_scale[slice(None) if columns is None else columns]
-        return column_spread(self.tasks, columns)
+        return column_spread(self.weighted, columns)
 
     def to_original(self, A: np.ndarray) -> np.ndarray:
         """Convert coefficients to the units of X and y as they were given."""

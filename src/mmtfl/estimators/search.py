@@ -301,6 +301,7 @@ def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
         metric=None if scorer is None else _metric_of(scorer, classes),
         pooled=scorer is not None and scorer.average == "pooled",
         classes=classes,
+        task_weight=model.task_weight,
     )
 
 
@@ -326,6 +327,7 @@ def path(
     standardize: bool = False,
     scale_targets: bool = False,
     task_column: str | None = None,
+    task_weight: Any = None,
     on_degenerate_task: str = "error",
     max_iter: int = 1000,
     tol: float = 1e-7,
@@ -338,7 +340,7 @@ def path(
     ----------
     X, y, task, sample_weight, offset
         Data, as in ``MMTFLRegressor.fit``.
-    p, k, fit_intercept, standardize, scale_targets, task_column, max_iter, tol, eps, pooling
+    p, k, fit_intercept, standardize, scale_targets, task_column, task_weight, max_iter, tol, eps, pooling
         As in ``MMTFLRegressor``.
     alphas, alpha_ratio
         As in ``MMTFLRegressorCV``.
@@ -370,6 +372,7 @@ def path(
         "fit_intercept": fit_intercept,
         "standardize": standardize,
         "task_column": task_column,
+        "task_weight": task_weight,
         "max_iter": max_iter,
         "tol": tol,
         "eps": eps,

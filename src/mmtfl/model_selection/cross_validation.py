@@ -30,6 +30,7 @@ from mmtfl.solvers.distributed.shards import as_is, in_order
 from mmtfl.solvers.path import Paths, Start, alpha_grid
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import column_spread, target_spread
+from mmtfl.tasks.weighting import task_factors, with_task_factors
 
 # Of a list of candidates on one fold: scores, sums by_task, and the models if later ones start from them
 ListScores = dict[str, np.ndarray]
@@ -51,6 +52,7 @@ class Settings:
     metric: Metric | None
     pooled: bool
     classes: np.ndarray | None
+    task_weight: Any = None
     keep_models: bool = False
 
 
@@ -277,6 +279,7 @@ class _Fold:
     @classmethod
     def of(cls, tasks: Tasks, folds: Sequence[Fold], f: int, settings: Settings) -> _Fold:
         fitted, rows = (take(tasks, part) for part in folds[f])
+        fitted = with_task_factors(fitted, task_factors(fitted, settings.task_weight))
         column_scale = column_spread(fitted) if settings.standardize else None
         target_scale = target_units(fitted, settings.loss) if settings.scale_targets else None
         if target_scale is not None:

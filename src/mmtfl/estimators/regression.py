@@ -60,8 +60,10 @@ class TaskRegressor(RegressorMixin, TargetScaling, LossParameters, PredictsInter
         checked = super()._check_parameters()
         try:
             loss = self._loss
-        except (ValueError, TypeError, StopIteration) as error:
-            raise self._refused(str(error) or "it names no task.") from None
+        except (ValueError, TypeError) as error:
+            raise self._refused(str(error)) from None
+        if not self.loss:
+            raise self._refused("it names no task.")
         if self.loss == "logistic":
             raise self._refused("classes are for MMTFLClassifier and the other classifiers.")
         if self.scale_targets and isinstance(loss, Loss) and not loss.on_residuals:

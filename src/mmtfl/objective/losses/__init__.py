@@ -9,7 +9,13 @@ from mmtfl.objective.losses.loss import KINDS, Loss, best_constant, make_loss
 from mmtfl.objective.losses.poisson import Poisson
 from mmtfl.objective.losses.squared import Squared
 
-for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
-
 __all__ = ["KINDS", "Huber", "Logistic", "Loss", "Poisson", "Squared", "best_constant", "make_loss"]
+
+
+def _find_all() -> None:
+    """Import every file of this folder, so that its loss is known."""
+    for module in iter_modules(__path__):
+        import_module(f"{__name__}.{module.name}")
+
+
+_find_all()

@@ -13,7 +13,7 @@ class Logistic(Loss):
     """Log-likelihood of two classes with the logit link; labels are -1 and +1, or 0 and 1 `from_zero`."""
 
     from_zero: bool = False
-    name, targets = "logistic", "0 or 1"
+    name, targets, mean_operator = "logistic", "0 or 1", "Sigmoid"
     curvature, has_dual, reach = 0.25, True, 60.0
 
     def _sign(self, y):

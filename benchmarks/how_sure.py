@@ -21,6 +21,7 @@ from mmtfl import Tasks, datasets, stability
 from mmtfl.estimators.stability import HalfSamples, fixed_model
 from mmtfl.model_selection.entry_effects import entry_effects
 from mmtfl.model_selection.half_samples import complementary_pairs
+from mmtfl.objective.losses import Squared
 from mmtfl_lab.bench.how_sure import draw, judge, print_words, search, true_words
 
 # -- other rules -------------------------------------------------------------------------------------------
@@ -71,8 +72,9 @@ def split_tests(model, X, y, task, n_pairs: int, seed: int):
     for pair in pairs:
         for one, other in (pair, pair[::-1]):
             kept = fits.signs_of(tasks.select(one)).any(axis=0)
-            tests = entry_effects(tasks.select(other), kept, usable, with_classes=False)
-            found.append(np.where(kept, [tests.z, tests.effect, tests.error], np.nan))
+            tests = entry_effects(tasks.select(other), kept, usable, Squared())
+            z = tests.effect / tests.normal_error
+            found.append(np.where(kept, [z, tests.effect, tests.normal_error], np.nan))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # entries that were never tested
         z, effect, error = np.nanmedian(np.array(found), axis=0)

@@ -1,8 +1,11 @@
 """Stability: frequencies counted by hand, words on cases with known answers, the promise on null data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
 
 from mmtfl import (
     DirtyRegressor,
@@ -15,7 +18,9 @@ from mmtfl import (
     load,
     stability,
 )
-from mmtfl.estimators.stability import SUPPORTED, HalfSamples
+from mmtfl.estimators.stability import HalfSamples, supported
+from mmtfl.estimators.supported_features import SUPPORTED
+from mmtfl.model_selection.evidence import Evidence
 from mmtfl.model_selection.half_samples import complementary_pairs
 
 MODEL = MMTFLRegressor(p=2, k=1, alpha=0.4)
@@ -61,6 +66,52 @@ def test_words_of_a_clear_case_are_the_truth(found):
     assert found.supporting_tasks(2).tolist() == ["c"]
     assert not np.isin(found.supported_[3:], ("all", "some", "one")).any()
     assert set(found.supported_) <= set(SUPPORTED)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "selected", "untested", "word"),
+    [
+        ((0.0, 0.0, 0.1, 0.9), True, False, "all"),
+        ((0.0, 0.0, 0.1, 0.9), True, True, "several"),
+        ((0.0, 0.0, 0.1, 0.9), False, False, "undecided"),
+        ((0.0, 0.0, 0.8, 0.2), True, False, "some"),
+        ((0.1, 0.1, 0.4, 0.4), True, False, "several"),
+        ((0.1, 0.1, 0.4, 0.4), False, False, "undecided"),
+        ((0.1, 0.9, 0.0, 0.0), False, False, "one"),
+        ((0.9, 0.1, 0.0, 0.0), False, False, "none"),
+        ((0.9, 0.1, 0.0, 0.0), True, False, "undecided"),
+        ((np.nan, np.nan, np.nan, np.nan), True, True, "undecided"),
+    ],
+)
+def test_a_word_is_probable_enough_and_does_not_contradict_the_half_samples(kinds, selected, untested, word):
+    evidence = Evidence(np.array([kinds]), np.zeros((3, 1)))
+    assert supported(evidence, np.array([untested]), np.array([selected]), 0.25).tolist() == [word]
+
+
+def test_the_probability_is_that_of_the_word(found):
+    several = replace(found, supported_=np.full(12, "several"))
+    assert_allclose(several.probability_, found.kind_probability_[:, 2:].sum(axis=1))
+    assert_allclose(found.probability_[:3], found.kind_probability_[[0, 1, 2], [3, 2, 1]])
+
+
+def test_effects_are_those_of_least_squares_on_the_supported_features(problem, found):
+    X, y, task = problem
+    table, rows = found.effects(0.8), task == "b"
+    at = np.flatnonzero(np.isin(found.supported_, ("all", "some", "several", "one")))
+    design = np.column_stack([np.ones(rows.sum()), X[rows][:, at]])
+    coef = np.linalg.lstsq(design, y[rows], rcond=None)[0]
+    rest, spare = y[rows] - design @ coef, rows.sum() - design.shape[1]
+    error = np.sqrt(rest @ rest / spare * np.diag(np.linalg.inv(design.T @ design)))
+    own = table[table["task"] == "b"].set_index("feature").loc[[f"x{j}" for j in at]]
+    assert_allclose(own["effect"], coef[1:], rtol=1e-8)
+    assert_allclose((own["upper"] - own["lower"]) / 2.0, stats.t.isf(0.1, spare) * error[1:], rtol=1e-8)
+
+
+def test_the_mean_effect_stands_in_the_table_for_supported_features_alone(found):
+    table = found.table().set_index("feature")
+    supported_ones = table["supported"].isin(["all", "some", "several", "one"])
+    assert table["effect"].notna().tolist() == supported_ones.tolist()
+    assert table.loc["x0", "lower"] < np.mean([2.0, -2.0, 2.5]) < table.loc["x0", "upper"]
 
 
 def test_effects_are_near_the_truth_and_within_their_errors(found):
@@ -124,7 +175,7 @@ def test_tasks_too_small_to_be_halved_are_left_out(problem):
     tiny = found.tasks_ == "tiny"
     assert np.isnan(found.entry_frequency_[tiny]).all() and np.isfinite(found.entry_frequency_[~tiny]).all()
     # a task that cannot be asked may be the exception: "all" is not said
-    assert found.supported_[0] == "undecided"
+    assert found.supported_[0] == "several"
 
 
 def test_paths_stop_at_the_number_of_features_asked_for(problem):

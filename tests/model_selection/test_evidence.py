@@ -8,8 +8,9 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from mmtfl.model_selection import evidence as module
-from mmtfl.model_selection.entry_effects import entry_effects
+from mmtfl.model_selection.entry_effects import entry_effects, mean_over_tasks
 from mmtfl.model_selection.evidence import KINDS, weigh_evidence
+from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.tasks import Tasks
 
 
@@ -31,36 +32,40 @@ def least_squares(X, y):
 
 def test_effects_are_those_of_least_squares_on_the_kept_features_and_the_one_tested(tasks):
     kept = np.array([True, True, False, False])
-    found = entry_effects(tasks, kept, np.ones((2, 4), dtype=bool), with_classes=False)
+    found = entry_effects(tasks, kept, np.ones((2, 4), dtype=bool), Squared())
     for t, view in enumerate(tasks):
         for features, tested in (([0, 1], [0, 1]), ([0, 1, 2], [2]), ([0, 1, 3], [3])):
             coef, error, dof = least_squares(view.X[:, features], view.y)
             place = [features.index(j) for j in tested]
             assert_allclose(found.effect[t, tested], coef[place], rtol=1e-8)
             p = 2.0 * stats.t.sf(np.abs(coef / error)[place], dof)
-            assert_allclose(2.0 * stats.norm.sf(np.abs(found.z[t, tested])), p, rtol=1e-6)
+            assert_allclose(
+                2.0 * stats.norm.sf(np.abs(found.effect / found.normal_error)[t, tested]), p, rtol=1e-6
+            )
 
 
 def test_weight_two_is_a_repeated_row_for_the_effect(tasks):
     weights = np.where(np.arange(90) % 3 == 0, 2.0, 1.0)
     repeated = tasks.select(np.repeat(np.arange(90), weights.astype(int)))
     kept, usable = np.array([True, True, False, False]), np.ones((2, 4), dtype=bool)
-    one = entry_effects(tasks.with_weights(weights), kept, usable, with_classes=False)
-    other = entry_effects(repeated, kept, usable, with_classes=False)
+    one = entry_effects(tasks.with_weights(weights), kept, usable, Squared())
+    other = entry_effects(repeated, kept, usable, Squared())
     assert_allclose(one.effect, other.effect, rtol=1e-8)
 
 
 def test_targets_without_noise_have_finite_errors(tasks):
     exact = tasks.with_y(tasks.X @ np.array([2.0, 0.0, 0.0, 0.0]))
-    found = entry_effects(exact, np.eye(4, dtype=bool)[0], np.ones((2, 4), dtype=bool), with_classes=False)
+    found = entry_effects(exact, np.eye(4, dtype=bool)[0], np.ones((2, 4), dtype=bool), Squared())
     assert_allclose(found.effect[:, 0], 2.0)
-    assert (found.error[:, 0] > 0.0).all() and (np.abs(found.z[:, 0]) > 30.0).all()
+    assert (found.normal_error[:, 0] > 0.0).all() and (
+        np.abs(found.effect / found.normal_error)[:, 0] > 30.0
+    ).all()
 
 
 def test_a_task_with_too_few_rows_is_not_tested(tasks):
     few = tasks.select(np.r_[0:7, 40:90])
     kept = np.array([True, True, False, False])
-    found = entry_effects(few, kept, np.ones((2, 4), dtype=bool), with_classes=False)
+    found = entry_effects(few, kept, np.ones((2, 4), dtype=bool), Squared())
     assert np.isnan(found.effect[0]).all() and np.isfinite(found.effect[1]).all()
 
 
@@ -69,11 +74,31 @@ def test_effects_of_classes_are_near_the_true_log_odds():
     X = rng.normal(size=(6000, 3))
     y = np.where(rng.uniform(size=6000) < 1.0 / (1.0 + np.exp(-X[:, 0])), 1.0, -1.0)
     kept = np.array([True, False, False])
-    found = entry_effects(Tasks.from_rows(X, y), kept, np.ones((1, 3), dtype=bool), with_classes=True)
+    found = entry_effects(Tasks.from_rows(X, y), kept, np.ones((1, 3), dtype=bool), Logistic())
     assert_allclose(found.effect[0], [1.0, 0.0, 0.0], atol=0.1)
     # the information of one observation at the true coefficients, by simulation
     chance = 1.0 / (1.0 + np.exp(-X[:, 0]))
     assert_allclose(found.error[0, 1], 1.0 / np.sqrt((chance * (1.0 - chance)).sum()), rtol=0.05)
+
+
+def test_the_mean_over_tasks_is_plain_where_they_are_equally_precise_and_apart():
+    effect, error = np.array([1.0, 4.0, 2.0, 5.0]), np.full(4, 0.1)
+    mean, reach = mean_over_tasks(np.append(effect, np.nan), np.append(error, 1.0), 0.9)
+    assert_allclose(mean, effect.mean())
+    # equal weights: the t interval of the mean of four numbers
+    assert_allclose(reach, stats.t.isf(0.05, 3) * effect.std(ddof=1) / 2.0)
+
+
+def test_the_mean_over_tasks_that_agree_weighs_them_by_their_precision():
+    effect, error = np.array([2.0, 2.1, 2.0]), np.array([0.5, 1.0, 0.25])
+    mean, reach = mean_over_tasks(effect, error, 0.9)
+    weight = error**-2.0
+    assert_allclose(mean, effect @ weight / weight.sum())
+    assert_allclose(reach, stats.t.isf(0.05, 2) / np.sqrt(weight.sum()))
+
+
+def test_one_task_has_no_interval_of_a_mean():
+    assert_allclose(mean_over_tasks(np.array([2.0]), np.array([1.0]), 0.9), (2.0, np.nan))
 
 
 def test_the_sums_over_sets_are_those_over_all_sets_of_tasks(n_tasks=5):

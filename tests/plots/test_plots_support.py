@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from mmtfl import MMTFLRegressor, MMTFLRegressorCV, stability
+from mmtfl.model_selection.entry_effects import mean_over_tasks
 from mmtfl.plots import EffectDisplay, SupportDisplay
 
 
@@ -32,15 +33,16 @@ def test_the_map_has_the_shares_and_a_cross_where_the_rows_support_an_effect(fou
     assert names[:2] == ["x3: all", "x1: one"]
 
 
-def test_the_effects_have_their_intervals_and_the_mean_is_weighted(found):
+def test_the_effects_and_their_mean_have_their_intervals(found):
     display = EffectDisplay.from_estimator(found, "x1", coverage=0.8)
     points, _, (bars,) = display.intervals_
     assert_allclose(points.get_xdata(), found.effect_[:, 1])
     ends = np.array([segment[:, 0] for segment in bars.get_segments()])
-    reach = stats.norm.isf(0.1) * found.effect_error_[:, 1]
+    reach = stats.t.isf(0.1, found.effect_spare_[:, 1]) * found.effect_error_[:, 1]
     assert_allclose(np.diff(ends, axis=1)[:, 0], 2.0 * reach)
-    weights = found.effect_error_[:, 1] ** -2.0
-    assert_allclose(display.mean_, (weights @ found.effect_[:, 1]) / weights.sum())
+
+    mean, reach = mean_over_tasks(found.effect_[:, 1], found.effect_error_[:, 1], 0.8)
+    assert_allclose((display.mean_, display.mean_reach_), (mean, reach))
 
 
 def test_a_search_is_drawn_by_what_its_half_samples_found(rows):

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.output import note, number, print_json, print_table, say
+from mmtfl.cli.output import note, number, print_json, print_lines, print_table, say
 from mmtfl.cli.training import Training, library_words, read_training
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def compare(
         print_json(found.as_dict())
     else:
         print_table(_title(found), _columns(found), _rows(found))
-        print(_sentence(found))
+        print_lines(_sentence(found))
     return 0
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
 from mmtfl.cli.options import FileOptions, ModelOptions, ScaleOptions, TableOptions, TextOptions
-from mmtfl.cli.output import check_output, naming_the_file, note, number, print_json, say
+from mmtfl.cli.output import check_output, naming_the_file, note, number, print_json, print_lines, say
 
 _LARGE_FILE = 5_000_000  # bytes
 _SAMPLE = 1000  # rows of stored files from which the kinds of the columns are learned
@@ -272,7 +272,7 @@ def _show(model: Any, output: Path, talk: FileOptions) -> None:
     if talk.json:
         print_json({"output": str(output), **summary.as_dict()})
         return
-    print(*headlines(summary), sep="\n")
+    print_lines(*headlines(summary))
     if not talk.quiet and not summary.coef.any():
         note("no feature is kept: the strength is too large, or the features tell nothing")
     if not talk.quiet:

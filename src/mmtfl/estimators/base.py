@@ -246,7 +246,10 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
 
     def _linear_predictor(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Return the linear predictor: (n_rows,), or (n_rows, n_tasks) after a 2-D y and without labels."""
-        z = self._predict_at(*self._locate(X, task)[:2])
+        return self._predict_with(offset, *self._locate(X, task)[:2])
+
+    def _predict_with(self, offset: Any, X: Any, observation_task: np.ndarray | None) -> np.ndarray:
+        z = self._predict_at(X, observation_task)
         return z if offset is None else z + check_offset(offset, *z.shape)
 
     def _mean_of(self, z: np.ndarray, observation_task: np.ndarray | None) -> np.ndarray:
@@ -270,18 +273,13 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         check_is_fitted(self)
         X, task = self._encoded(X, task)
         X, labels, name = take_task_column(X, task, self.task_column)
-        X, feature_names = self._read_design(X, reset=False)
+        X = self._read_design(X, reset=False)[0]
         observation_task = None
         if labels is not None:
             labels = check_task_labels(labels, X.shape[0], name=name, remedy=self._of_missing_labels())
             observation_task = locate_tasks(labels, self.tasks_, unknown=self.unknown_task)
         elif not self._predicts_matrix:
             observation_task = self._only_task(X.shape[0])
-        names = feature_names or getattr(self, "feature_names_in_", None)
-        # an unknown task has no label
-        known = observation_task is not None and (observation_task < len(self.tasks_)).all()
-        who = {"observation_task": observation_task if known else None, "labels": self.tasks_}
-        check_finite_design(X, **who, feature_names=names)
         return X, observation_task, labels
 
     def _encoded(self, X: Any, task: Any) -> tuple[Any, Any]:
@@ -318,14 +316,23 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         return np.zeros(n_rows, dtype=np.intp)
 
     def _predict_at(self, X: Any, observation_task: np.ndarray | None) -> np.ndarray:
-        if observation_task is None:
-            return predict_all(X, self.coef_, self.intercept_)
         coef, intercept = self.coef_, self.intercept_
-        if (observation_task == len(self.tasks_)).any():
+        if observation_task is None or (len(coef) == 1 and not observation_task.any()):
+            self._check_finite(X, observation_task)
+            z = predict_all(X, coef, intercept)
+            return z if observation_task is None else z[:, 0]
+        if (observation_task == len(coef)).any():
             coef, intercept = self._with_unknown_task()
-        elif len(self.tasks_) == 1:
-            return predict_all(X, coef, intercept)[:, 0]
-        return predict_rows(X, coef, intercept, observation_task)
+        z = predict_rows(X, coef, intercept, observation_task)
+        if not np.isfinite(z).all():  # an entry of X that is not finite shows in z, even times zero
+            self._check_finite(X, observation_task)
+        return z
+
+    def _check_finite(self, X: Any, observation_task: np.ndarray | None) -> None:
+        # an unknown task has no label
+        known = observation_task is not None and (observation_task < len(self.tasks_)).all()
+        who = {"observation_task": observation_task if known else None, "labels": self.tasks_}
+        check_finite_design(X, **who, feature_names=getattr(self, "feature_names_in_", None))
 
     def _with_unknown_task(self) -> tuple[np.ndarray, np.ndarray]:
         """Return coefficients and intercepts with those for rows of an unknown task added."""
@@ -413,9 +420,14 @@ def predict_rows(X: Any, coef: np.ndarray, intercept: np.ndarray, observation_ta
     """Predict row i with the coefficients of task observation_task[i]: (n_rows,)."""
     if sparse.issparse(X):
         entries = X.tocoo()
-        terms = entries.data * coef[observation_task[entries.row], entries.col]
+        with np.errstate(invalid="ignore"):
+            terms = entries.data * coef[observation_task[entries.row], entries.col]
         return np.bincount(entries.row, terms, minlength=X.shape[0]) + intercept[observation_task]
-    z = np.empty(X.shape[0])
-    for part in gen_batches(X.shape[0], max(1, CHUNK // X.shape[1])):
-        z[part] = np.einsum("ij,ij->i", X[part], coef[observation_task[part]])
+    z, step = np.empty(X.shape[0]), min(X.shape[0], max(1, CHUNK // X.shape[1]))
+    own = np.empty((step, X.shape[1]))
+    for part in gen_batches(X.shape[0], step):
+        task = observation_task[part]
+        np.take(coef, task, axis=0, out=own[: len(task)], mode="wrap")  # "raise" would copy it
+        with np.errstate(invalid="ignore"):
+            z[part] = np.einsum("ij,ij->i", X[part], own[: len(task)])
     return z + intercept[observation_task]

@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from mmtfl.estimators.base import TaskModel
+from mmtfl.estimators.class_probabilities import PredictsSets
 from mmtfl.estimators.declaration import restated
 from mmtfl.estimators.family import FamilyMember
 from mmtfl.estimators.inputs import first_few, matrix_values, n_dimensions, with_two_classes
@@ -19,13 +19,12 @@ from mmtfl.estimators.prepared import BaseRates, leave_out_one_class
 from mmtfl.objective.losses import Logistic, Loss
 from mmtfl.tasks.checks import check_finite_target, check_length, check_two_classes, missing_labels
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.converters import check_offset
 from mmtfl.tasks.stored import StoredTasks
 
 __all__ = ["MMTFLClassifier", "TaskClassifier"]
 
 
-class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
+class TaskClassifier(ClassifierMixin, DegenerateTasks, PredictsSets):
     """Models whose targets are two classes, the same two in every task.
 
     Attributes
@@ -41,6 +40,8 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
     __metadata_request__predict_proba: ClassVar = {"task": True, "offset": True}
     __metadata_request__predict_log_proba: ClassVar = {"task": True, "offset": True}
     __metadata_request__decision_function: ClassVar = {"task": True, "offset": True}
+    __metadata_request__calibrated_proba: ClassVar = {"task": True, "offset": True}
+    __metadata_request__predict_set: ClassVar = {"task": True, "offset": True}
 
     @property
     def _loss(self) -> Loss:
@@ -134,8 +135,7 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
             Share of rows that are right, averaged over tasks.
         """
         X, observation_task, labels = self._locate(X, task)
-        z = self._predict_at(X, observation_task)
-        y_pred = self._class_of(z if offset is None else z + check_offset(offset, *z.shape))
+        y_pred = self._class_of(self._predict_with(offset, X, observation_task))
         if n_dimensions(y) == 1:
             y = _plain_classes(y, labels, len(y_pred))
         return self._mean_score(y, y_pred, labels, sample_weight)

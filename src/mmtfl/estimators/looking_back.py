@@ -34,13 +34,15 @@ class ChoosesMember(TaskModel):
 
 
 class KeepsErrors(ChoosesMember):
-    """A search that keeps the errors of its choice on held-out rows, for intervals."""
+    """A search that keeps the errors of its choice on held-out rows, for intervals and sets."""
 
     def _learn(self, prepared: Any, solution: Any, penalty: Any) -> None:
         super()._learn(prepared, solution, penalty)
-        # few rows that stand for many have no errors, and errors of counts are no intervals
-        if getattr(prepared, "row_counts", None) is None and self._loss.on_residuals:
-            self.heldout_errors_ = self._heldout_errors(prepared)
+        # few rows that stand for many have no errors
+        if getattr(prepared, "row_counts", None) is None and self._errors_tell:
+            errors = self._heldout_errors(prepared)
+            left_out = prepared.left_out
+            self.heldout_errors_ = errors if left_out is None else left_out.widen_errors(errors)
 
     def _heldout_errors(self, prepared: Any) -> dict[str, np.ndarray]:
         return heldout_errors(plain_copy(self._chosen_model()), prepared.original_tasks(), prepared.folds)

@@ -56,7 +56,8 @@ def with_new_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any, off
     anchor = shared.intercept_rows(model)
     if not len(anchor[1]):
         _check_both_classes(model, tasks)
-    unit = 1.0 if model.target_scale_ is None else float(target_spread(tasks)[0])
+    known = model.target_scale_
+    unit = 1.0 if known is None else float(target_spread(tasks, otherwise=float(np.median(known)))[0])
     scaled = tasks.with_y(tasks.y / unit)
     found = _solve_about(model, _with_rows_at_zero(scaled, *anchor), shared)
     a = (shared.common + found.A[:, 0]) * unit / shared.columns
@@ -276,10 +277,6 @@ def _widened(model: Any, tasks: Tasks, a: np.ndarray, intercept: float, unit: fl
         wider.target_scale_ = np.append(model.target_scale_, unit)
         if "path_" in vars(wider):
             wider.path_ = replace(wider.path_, target_scale=wider.target_scale_)
-    errors = vars(model).get("heldout_errors_")
-    if errors is not None:  # of intervals: the new task has none of its own
-        none = {name: np.append(errors[name], 0) for name in ("n_rows", "n_kept")}
-        wider.heldout_errors_ = {**errors, "task": labels, **none}
     usable = could_use(tasks, fit_intercept=model.fit_intercept)
     if model.usable_ is not None or not usable.all():
         known = np.ones(model.coef_.shape, dtype=bool) if model.usable_ is None else model.usable_

@@ -209,6 +209,13 @@ class BaseRates:
             model.path_ = self.widen_path(model.path_)
         if "heldout_scores_" in vars(model):
             model.heldout_scores_ = self.widen_scores(model.heldout_scores_)
+        if "heldout_errors_" in vars(model):
+            model.heldout_errors_ = self.widen_errors(model.heldout_errors_)
+
+    def widen_errors(self, errors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Add these tasks to errors on held-out rows, of which they have none."""
+        none = {name: self._widen(errors[name], 0) for name in ("n_rows", "n_kept")}
+        return {**errors, **none, "task": self.labels}
 
     def widen_scores(self, table: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Add these tasks to a table of held-out scores, in which they have none."""

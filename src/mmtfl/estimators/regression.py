@@ -23,7 +23,7 @@ from mmtfl.estimators.intervals import PredictsIntervals
 from mmtfl.estimators.parameters import LossParameters, TargetScaling
 from mmtfl.model_selection.heldout import deviance_explained
 from mmtfl.model_selection.metrics import Metric, mean_task_score
-from mmtfl.objective.losses import Logistic, Loss, make_loss
+from mmtfl.objective.losses import KINDS, Loss, make_loss
 from mmtfl.objective.losses.by_rows import LossPerTask, TaskLoss
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.converters import check_offset
@@ -34,7 +34,9 @@ __all__ = ["MMTFLRegressor", "TaskRegressor"]
 
 def _has_probabilities(model: Any) -> bool:
     """Whether some task has targets 0 and 1."""
-    return not isinstance(model.loss, str) and "logistic" in model.loss.values()
+    return not isinstance(model.loss, str) and any(
+        KINDS[name].has_classes for name in model.loss.values() if name in KINDS
+    )
 
 
 class TaskRegressor(RegressorMixin, TargetScaling, LossParameters, PredictsIntervals):
@@ -64,7 +66,7 @@ class TaskRegressor(RegressorMixin, TargetScaling, LossParameters, PredictsInter
             raise self._refused(str(error)) from None
         if not self.loss:
             raise self._refused("it names no task.")
-        if self.loss == "logistic":
+        if isinstance(self.loss, str) and KINDS[self.loss].has_classes:
             raise self._refused("classes are for MMTFLClassifier and the other classifiers.")
         if self.scale_targets and isinstance(loss, Loss) and not loss.on_residuals:
             raise InvalidParameterError(
@@ -143,7 +145,7 @@ class TaskRegressor(RegressorMixin, TargetScaling, LossParameters, PredictsInter
         """
         X, observation_task, _ = self._locate(X, task)
         asked = self.tasks_ if observation_task is None else self.tasks_[np.unique(observation_task)]
-        others = [t for t in asked.tolist() if not isinstance(self._loss.for_task(t), Logistic)]
+        others = [t for t in asked.tolist() if not self._loss.for_task(t).has_classes]
         if others:
             raise ValueError(
                 f"Task {first_few(others)} has no classes: predict_proba is for rows of tasks with the "
@@ -153,9 +155,7 @@ class TaskRegressor(RegressorMixin, TargetScaling, LossParameters, PredictsInter
         return second if observation_task is None else np.column_stack([1.0 - second, second])
 
     def _expect(self, X: Any, observation_task: np.ndarray | None, offset: Any) -> np.ndarray:
-        z = self._predict_at(X, observation_task)
-        z = z if offset is None else z + check_offset(offset, *z.shape)
-        return self._mean_of(z, observation_task)
+        return self._mean_of(self._predict_with(offset, X, observation_task), observation_task)
 
     def score(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
         """Mean over tasks of the share of each task's deviance that is explained: R^2 for the squared loss.

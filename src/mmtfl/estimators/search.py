@@ -424,7 +424,9 @@ class MMTFLRegressorCV(
     """
 
 
-class MMTFLClassifierCV(KeepsStability, TaskSearch, TaskClassifier, FamilyParameters, CandidateParameters):
+class MMTFLClassifierCV(
+    KeepsErrors, KeepsStability, TaskSearch, TaskClassifier, FamilyParameters, CandidateParameters
+):
     """Multitask classification that chooses its strength and its member of the family by cross-validation.
 
     For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part, in

@@ -6,6 +6,7 @@ told to the model, once, and a new pair of norms is searched without a class of 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -132,9 +133,10 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         }
         model.set_params(**self.best_params_)
         model._learn(prepared, *_solve_further(model, prepared))
-        if model._loss.on_residuals:
-            model.heldout_errors_ = heldout_errors(
-                plain_copy(model), prepared.original_tasks(), prepared.folds
+        if model._errors_tell:
+            errors = heldout_errors(plain_copy(model), prepared.original_tasks(), prepared.folds)
+            model.heldout_errors_ = (
+                errors if prepared.left_out is None else prepared.left_out.widen_errors(errors)
             )
         self.best_estimator_ = model
         return self
@@ -217,6 +219,55 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
             Lower and upper end.
         """
         return self._fitted().predict_interval(X, task=task, coverage=coverage, offset=offset)
+
+    @available_if(_has("predict_set"))
+    def predict_set(self, X: Any, task: Any = None, coverage: float = 0.9, offset: Any = None) -> np.ndarray:
+        """Predict a set of classes for each row with the best model.
+
+        Parameters
+        ----------
+        X, task, coverage, offset
+            As in the model's own method.
+
+        Returns
+        -------
+        is_in : ndarray of bool, shape (n_rows, 2)
+            Whether each class is in the set.
+        """
+        return self._fitted().predict_set(X, task=task, coverage=coverage, offset=offset)
+
+    @available_if(_has("calibrated_proba"))
+    def calibrated_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
+        """Predict the calibrated probability of each class with the best model.
+
+        Parameters
+        ----------
+        X, task, offset
+            As in the model's own method.
+
+        Returns
+        -------
+        probability : ndarray
+            As in the model's own method.
+        """
+        return self._fitted().calibrated_proba(X, task=task, offset=offset)
+
+    def calibrate(self, X: Any, y: Any, task: Any = None, offset: Any = None) -> Any:
+        """Learn from rows that were not fitted how far off the best model's predictions are.
+
+        Parameters
+        ----------
+        X, y, task, offset
+            As in the model's own method.
+
+        Returns
+        -------
+        search : TwoStrengthCV
+            A copy whose best model has errors of these rows.
+        """
+        calibrated = copy.copy(self)
+        calibrated.best_estimator_ = self._fitted().calibrate(X, y, task=task, offset=offset)
+        return calibrated
 
     @available_if(_has("predict_proba"))
     def predict_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:

@@ -146,7 +146,7 @@ class Passes:
             self.held = self.placed.hold(np.ascontiguousarray(A.T), None)
             if self.common is not None:
                 self.common.found = self.common.given = penalty.common_part(A)
-        known = None if book is None else book.passes()
+        known = None if book is None else book.passes(n_features, problem.design.n_tasks)
         if known is not None:
             self._take_up(known)
 

@@ -84,7 +84,7 @@ def solve(
     """
     if solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {solver!r}.")
-    known = None if book is None else book.solution()
+    known = None if book is None else book.solution(problem.design.n_features, problem.design.n_tasks)
     if known is not None:
         return known
     with one_blas_thread():

@@ -11,7 +11,7 @@ from mmtfl.estimators.regression import MMTFLRegressor
 from mmtfl.estimators.saving import model_from_state
 from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
 from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
-from mmtfl.estimators.stability import Stability
+from mmtfl.estimators.supported_features import Stability
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.estimators.two_strengths import (
     CappedClassifier,

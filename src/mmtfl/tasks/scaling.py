@@ -24,21 +24,39 @@ def column_spread(tasks: Tasks, columns: np.ndarray | None = None) -> np.ndarray
         weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
     share = weights / weights.sum()
     if not sparse.issparse(X):
-        return _dense_spread(X, share)
+        return np.nan_to_num(_dense_spread(X, share), nan=1.0)
     if not X.has_canonical_format:  # duplicates would be squared one by one
         X = X.copy()
         X.sum_duplicates()
     entries = X.tocoo()
     share = share[entries.row]
     absent = np.maximum(1.0 - _sum_by(entries.col, share, X.shape[1]), 0.0)
-    return _spread_by(entries.col, entries.data, share, absent)
+    return np.nan_to_num(_spread_by(entries.col, entries.data, share, absent), nan=1.0)
 
 
-def target_spread(tasks: Tasks) -> np.ndarray:
-    """Weighted standard deviation of each task's target; 1 for a constant one."""
+def target_spread(tasks: Tasks, *, otherwise: float = 1.0) -> np.ndarray:
+    """Weighted standard deviation of each task's target; a constant one has the median of the others.
+
+    If no target varies, all have the spread `otherwise`.
+    """
     index, T = tasks.observation_task, tasks.n_tasks
     weights = np.ones_like(tasks.y) if tasks.weights is None else tasks.weights
-    return _spread_by(index, tasks.y, weights / _sum_by(index, weights, T)[index], np.zeros(T))
+    spread = _spread_by(index, tasks.y, weights / _sum_by(index, weights, T)[index], np.zeros(T))
+    return fill_with_median(spread, otherwise)
+
+
+def fill_with_median(spread: np.ndarray, otherwise: float = 1.0) -> np.ndarray:
+    """Put the median of the known spreads where one is NaN; `otherwise` if none is known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.tasks.scaling import fill_with_median
+    >>> fill_with_median(np.array([2.0, np.nan, 5.0, 3.0]))
+    array([2., 3., 5., 3.])
+    """
+    unknown = np.isnan(spread)
+    return np.where(unknown, otherwise if unknown.all() else np.median(spread[~unknown]), spread)
 
 
 def _dense_spread(X: np.ndarray, share: np.ndarray) -> np.ndarray:
@@ -75,11 +93,11 @@ def _sum_by(index: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
 
 
 def _in_units(deviation: np.ndarray, mean: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Spread in the units of the data, from deviation and mean in units of the largest entry."""
+    """Spread in the units of the data (NaN: constant), from both in units of the largest entry."""
     # a smaller deviation is rounding of the mean, as in a constant column
     constant = deviation <= 10 * np.finfo(np.float64).eps * np.abs(mean)
     spread = deviation * size
-    return np.where(constant | (spread == 0), 1.0, spread)
+    return np.where(constant | (spread == 0), np.nan, spread)
 
 
 # -- which tasks could use which features --------------------------------------------------------------

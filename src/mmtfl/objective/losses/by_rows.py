@@ -89,6 +89,11 @@ class LossOnRows(Loss):
         return self._kinds[0][0].curvature if len(self._kinds) == 1 and self.factors is None else None
 
     @property
+    def has_classes(self) -> bool:  # type: ignore[override]
+        """Whether all targets are classes."""
+        return all(loss.has_classes for loss, _ in self._kinds)
+
+    @property
     def has_dual(self) -> bool:  # type: ignore[override]
         """Whether the duality gap is known."""
         return all(loss.has_dual for loss, _ in self._kinds)
@@ -198,9 +203,9 @@ def have_unit(loss: TaskLoss, labels: np.ndarray) -> np.ndarray:
     return np.array([loss.for_task(label).on_residuals for label in labels.tolist()])
 
 
-def target_units(tasks: Any, loss: TaskLoss) -> np.ndarray:
+def target_units(tasks: Any, loss: TaskLoss, *, otherwise: float = 1.0) -> np.ndarray:
     """What targets are divided by where they are scaled: each task's spread, or 1 if they have no unit."""
-    return np.where(have_unit(loss, tasks.labels), target_spread(tasks), 1.0)
+    return np.where(have_unit(loss, tasks.labels), target_spread(tasks, otherwise=otherwise), 1.0)
 
 
 def with_known_in_targets(loss: TaskLoss, tasks: Any) -> Any:

@@ -14,7 +14,8 @@ class Logistic(Loss):
 
     from_zero: bool = False
     name, targets, mean_operator = "logistic", "0 or 1", "Sigmoid"
-    curvature, has_dual, reach = 0.25, True, 60.0
+    has_classes = has_dual = True
+    curvature, reach = 0.25, 60.0
 
     def _sign(self, y):
         return 2.0 * y - 1.0 if self.from_zero else y

@@ -24,6 +24,7 @@ class Loss(ABC):
     curvature: float | None = None  # bound on the second derivative in z; None where there is none
     is_quadratic = False  # whether one least-squares model serves the whole fit
     on_residuals = False  # whether it is of y - z alone, so that targets may be shifted and have a unit
+    has_classes = False  # whether targets are two classes, and means are probabilities
     has_dual = False  # whether `dual` is known, so that a duality gap is
     mean_operator: str | None = None  # what `mean` is called in ONNX
     targets = "numbers"  # what targets must be, for error messages

@@ -44,7 +44,8 @@ class KeepsErrors(ChoosesMember):
 
     def _learn(self, prepared: Any, solution: Any, penalty: Any) -> None:
         super()._learn(prepared, solution, penalty)
-        if getattr(prepared, "row_counts", None) is None:  # else few rows stand for many, and have no errors
+        # few rows that stand for many have no errors
+        if getattr(prepared, "row_counts", None) is None and self._errors_tell:
             errors = self._heldout_errors(prepared)
             left_out = prepared.left_out
             self.heldout_errors_ = errors if left_out is None else left_out.widen_errors(errors)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral
@@ -220,7 +220,13 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         return list(_POOLINGS) if may_agree and p == 2.0 else [0.0]
 
     def fit(
-        self, X: Any, y: Any = None, task: Any = None, sample_weight: Any = None, groups: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        task: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        groups: Any = None,
     ) -> Self:
         """Choose by cross-validation, and fit the choice to all rows.
 
@@ -236,6 +242,8 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
             Task label of each row, strings or integers. None: one task, or one per column of y.
         sample_weight : float or array-like of shape (n_rows,), optional
             Weights: 2 counts as a repeated row, 0 as an absent one.
+        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
+            Known part of the linear predictor, as in ``MMTFLRegressor.fit``.
         groups : array-like of shape (n_rows,), optional
             Groups of rows that must stay together, such as the patient of each row, strings or integers;
             groups may span tasks. No fold, and no half sample of ``stability``, has rows of a group on both
@@ -247,17 +255,20 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
             Fitted.
         """
         self._check_parameters()
-        prepared = self._prepare(X, y, task, sample_weight, groups)
+        prepared = self._prepare(X, y, task, sample_weight, offset, groups)
         self._learn(prepared, *self._solve(prepared))
         return self
 
-    def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any, groups: Any = None) -> SearchPrepared:
+    def _prepare(
+        self, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any = None, groups: Any = None
+    ) -> SearchPrepared:
         if isinstance(X, StoredTasks):
-            check_nothing_else(y, task, sample_weight, self.task_column, groups)
+            check_nothing_else(y, task, sample_weight, offset, self.task_column, groups)
             params = self.get_params(deep=False)
             if self._loss.is_quadratic and "pk" in params and not params.get("stability"):
                 return self._prepare_few_rows(X)
-        return self._with_folds(self, super()._prepare(X, y, task, sample_weight), X, y, task, groups)
+        prepared = super()._prepare(X, y, task, sample_weight, offset)
+        return self._with_folds(self, prepared, X, y, task, groups)
 
     def _prepare_few_rows(self, stored: StoredTasks) -> SearchPrepared:
         """Rows of files as few rows of every fold, on which the search is the same."""
@@ -367,8 +378,10 @@ def path(
     p: float = 2,
     k: float | str = 1,
     alphas: int | np.ndarray = 100,
-    loss: str = "squared",
+    loss: str | Mapping[Any, str] = "squared",
+    delta: float = 1.35,
     sample_weight: Any = None,
+    offset: Any = None,
     alpha_ratio: float | None = None,
     fit_intercept: bool = True,
     standardize: bool = False,
@@ -389,7 +402,7 @@ def path(
 
     Parameters
     ----------
-    X, y, task, sample_weight
+    X, y, task, sample_weight, offset
         Data, as in ``MMTFLRegressor.fit``.
     p, k, fit_intercept, standardize, scale_targets, task_column, task_weight, max_iter, tol, eps, pooling
         As in ``MMTFLRegressor``.
@@ -397,8 +410,8 @@ def path(
         As in ``MMTFLRegressor``.
     alphas, alpha_ratio
         As in ``MMTFLRegressorCV``.
-    loss : {"squared", "logistic"}
-        Regression or classification (then ``scale_targets`` must be False).
+    loss, delta
+        As in ``MMTFLRegressor``; "logistic" is classification (then ``scale_targets`` must be False).
     on_degenerate_task
         As in ``MMTFLClassifier``; of no meaning in regression.
 
@@ -418,8 +431,6 @@ def path(
     >>> found.coef(4).shape
     (3, 8)
     """
-    if loss not in ("squared", "logistic"):
-        raise ValueError(f"loss must be 'squared' or 'logistic', got {loss!r}.")
     options: dict[str, Any] = {
         "pk": (p, k),
         "alphas": alphas,
@@ -437,14 +448,14 @@ def path(
         "feature_groups": feature_groups,
         "absent_features": absent_features,
     }
-    if loss == "squared":
-        model: Any = MMTFLRegressorCV(scale_targets=scale_targets, **options)
+    if loss != "logistic":
+        model: Any = MMTFLRegressorCV(scale_targets=scale_targets, loss=loss, delta=delta, **options)
     elif scale_targets:
-        raise ValueError("scale_targets=True needs loss='squared': classes have no scale.")
+        raise ValueError("scale_targets=True does not go with loss='logistic': classes have no scale.")
     else:
         model = MMTFLClassifierCV(on_degenerate_task=on_degenerate_task, **options)
     model._check_parameters()
-    prepared = TaskModel._prepare(model, X, y, task, sample_weight)
+    prepared = TaskModel._prepare(model, X, y, task, sample_weight, offset)
     with one_blas_thread():
         problem = prepared.problem(model._loss, fit_intercept=fit_intercept)
         members = model._members(None, prepared.known)

@@ -48,6 +48,7 @@ class Design:
             tasks = tasks.select(np.flatnonzero(tasks.weights))
         self.tasks, self.y, self.offsets, self.fit_intercept = tasks, tasks.y, tasks.offsets, fit_intercept
         self.n_tasks, self.n_features = tasks.n_tasks, tasks.n_features
+        self.labels, self.known = tasks.labels, tasks.known
         self.is_complete = tasks.is_complete  # one X for all tasks, every target observed
         weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
         self.mean_size = float(weights.sum()) / self.n_tasks if mean_size is None else mean_size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from mmtfl.estimators.parameters import StabilityParameters
 from mmtfl.estimators.part_fits import plain_copy
 from mmtfl.estimators.regression import MMTFLRegressor
 from mmtfl.estimators.stability import HalfSamples, Stability, judge
+from mmtfl.model_selection.time_order import TaskTimeSplit, time_blocks
 
 __all__ = ["ChoosesMember", "KeepsErrors", "KeepsStability"]
 
@@ -69,6 +71,8 @@ class KeepsStability(StabilityParameters, ChoosesMember):
         model, options = plain_copy(self._chosen_model()), self.get_params(deep=False)
         halves = HalfSamples(model, None, options["n_jobs"], self.verbose)
         tasks, names = prepared.original_tasks(), tuple(self._feature_names())
+        if tasks.groups is None and isinstance(options["cv"], TaskTimeSplit):
+            tasks = replace(tasks, groups=time_blocks(tasks.observation_task))
         return judge(
             halves, tasks, names, n_pairs=int(options["stability"]), random_state=0,
             checkpoint=self._search_checkpoint(prepared), backend=self._backend,

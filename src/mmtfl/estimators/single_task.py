@@ -132,8 +132,7 @@ def better_of_ridge_and_lasso(search: Callable[[int], tuple[float, Fitted]]) -> 
 def _each_task(prepared: SearchPrepared, standardize: bool) -> Iterator[tuple[SearchPrepared, float]]:
     """Every task alone with its folds and its own spread, and its share n_t / n of the loss of all."""
     tasks = prepared.tasks
-    weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
-    sizes = np.add.reduceat(weights, tasks.offsets[:-1])
+    sizes = prepared.task_weights
     for t in range(tasks.n_tasks):
         first, last = int(tasks.offsets[t]), int(tasks.offsets[t + 1])
         alone = tasks.select(np.arange(first, last))

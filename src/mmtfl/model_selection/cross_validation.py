@@ -24,11 +24,12 @@ from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers.checkpoint import Checkpoint
+from mmtfl.solvers.checkpoint import Checkpoint, Expected, below, finite, numbers
 from mmtfl.solvers.distributed.shards import as_is, in_order
 from mmtfl.solvers.path import Paths, Start, alpha_grid
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import column_spread, target_spread
+from mmtfl.tasks.weighting import task_factors, with_task_factors
 
 # Of a list of candidates on one fold: scores, sums by_task, and the models if later ones start from them
 ListScores = dict[str, np.ndarray]
@@ -50,6 +51,7 @@ class Settings:
     metric: Metric | None
     pooled: bool
     classes: np.ndarray | None
+    task_weight: Any = None
     keep_models: bool = False
 
 
@@ -149,6 +151,17 @@ def _packed(found: Sequence[Linear], n_features: int) -> ListScores:
     }
 
 
+def _expected(n: int, tasks: Tasks, keep_models: bool) -> dict[str, Expected]:
+    """What is kept of a list of n candidates on one fold; scores may be undefined."""
+    T, d = tasks.n_tasks, tasks.n_features
+    scores: dict[str, Expected] = {"scores": (numbers, n), "by_task": (numbers, n, None, T)}
+    if not keep_models:
+        return scores
+    rows: dict[str, Expected] = {"ends": (below(n * d + 1), n), "features": (below(d), None)}
+    values: dict[str, Expected] = {"values": (finite, None, T), "intercepts": (finite, n, T)}
+    return {**scores, **rows, **values, "n_features": (lambda kept: kept.tolist() == [d], 1)}
+
+
 def _unpacked(packed: ListScores, i: int) -> Start:
     rows = slice(packed["ends"][i - 1] if i else 0, packed["ends"][i])
     A = np.zeros((int(packed["n_features"][0]), packed["intercepts"].shape[1]))
@@ -181,7 +194,12 @@ def fold_scores(
         return f"{stage}fold-{step[0]}-member-{step[1]}"
 
     every = [(f, m) for f in range(len(folds)) for m in range(len(candidates))]
-    known = {} if kept is None else {step: found for step in every if (found := kept.read(name(step)))}
+    known = {}
+    if kept is not None:
+        lengths = [len(next(iter(part.columns().values()))) for part in candidates]
+        expected = [_expected(n, tasks, keep_models) for n in lengths]
+        found = {step: kept.read(name(step), expected[step[1]]) for step in every}
+        known = {step: scores for step, scores in found.items() if scores is not None}
     left = [step for step in every if step not in known]
     elsewhere = None if engine is None or engine.is_here else engine
     n_slots = min(effective_n_jobs(n_jobs), len(left)) if elsewhere is None else elsewhere.n_slots
@@ -275,9 +293,11 @@ class _Fold:
     @classmethod
     def of(cls, tasks: Tasks, folds: Sequence[Fold], f: int, settings: Settings) -> _Fold:
         fitted, rows = (take(tasks, part) for part in folds[f])
+        fitted = with_task_factors(fitted, task_factors(fitted, settings.task_weight))
         column_scale = column_spread(fitted) if settings.standardize else None
-        target_scale = target_spread(fitted) if settings.scale_targets else None
-        if target_scale is not None:
+        unit, target_scale = error_unit(tasks, settings), None
+        if settings.scale_targets:
+            target_scale = target_spread(fitted, otherwise=float(np.median(unit)))
             fitted = fitted.with_y(fitted.y / target_scale[fitted.observation_task])
         design = Design(fitted, column_scale=column_scale, fit_intercept=settings.fit_intercept)
         problem = Problem(design, settings.loss)
@@ -285,8 +305,9 @@ class _Fold:
         trained, among_all = (
             _places(labels, rows.labels)[rows.observation_task] for labels in (fitted.labels, tasks.labels)
         )
-        unit = error_unit(tasks, settings)
-        return cls(f, Paths(problem), column_scale, target_scale, rows, trained, among_all, unit, settings)
+        some = None if fitted.n_tasks == tasks.n_tasks else _places(tasks.labels, fitted.labels)
+        paths = Paths(problem, some)
+        return cls(f, paths, column_scale, target_scale, rows, trained, among_all, unit, settings)
 
     def scores(self, candidates: Candidates, report: Callable[[float], None] | None = None) -> ListScores:
         """Score of every candidate on the held-out rows, and its sums by task."""

@@ -47,6 +47,8 @@ def write_report(
     path: Any,
     *,
     data: tuple[Any, Any, Any] | None = None,
+    groups: Any = None,
+    in_time: bool = False,
     title: str | None = None,
     source: dict[str, Any] | None = None,
 ) -> Path:
@@ -64,6 +66,8 @@ def write_report(
         The file, written whole or not at all; one that is there is replaced.
     data : (X, y, task), optional
         Rows to score the model on, as in ``score``; see `mmtfl.report.summary.evaluate`.
+    groups, in_time
+        Rows of ``data`` that are held out together, and whether they are in time order; see there.
     title : str, optional
         Heading of the page; by default target and task column of the table that the model was fitted on
         ("stay, by hospital"), where it knows them.
@@ -91,7 +95,8 @@ def write_report(
     """
     place = Path(path)
     check_target(place)  # before the work
-    text = render_report(model, data=data, title=title, source=source)
+    structure: dict[str, Any] = {"groups": groups, "in_time": in_time}
+    text = render_report(model, data=data, **structure, title=title, source=source)
     write_text(place, text)
     return place
 
@@ -100,6 +105,8 @@ def render_report(
     model: Any,
     *,
     data: tuple[Any, Any, Any] | None = None,
+    groups: Any = None,
+    in_time: bool = False,
     title: str | None = None,
     source: dict[str, Any] | None = None,
 ) -> str:
@@ -107,7 +114,7 @@ def render_report(
 
     Parameters
     ----------
-    model, data, title, source
+    model, data, groups, in_time, title, source
         As in `write_report`.
 
     Returns
@@ -120,7 +127,7 @@ def render_report(
     trained = (getattr(model, "provenance_", None) or {}).get("sha256")
     given = (source or {}).get("sha256")
     seen = None if trained is None or given is None else trained == given
-    evaluation = None if data is None else evaluate(model, *data, seen=seen)
+    evaluation = None if data is None else evaluate(model, *data, seen=seen, groups=groups, in_time=in_time)
     return _render(make_page(model, evaluation, title=title, source=source))
 
 

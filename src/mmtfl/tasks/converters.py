@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl.errors import require
+from mmtfl.tasks.absent import ABSENT_REMEDY, take_absent, take_absent_shared
 from mmtfl.tasks.checks import (
     check_design,
     check_feature_names,
@@ -31,8 +32,9 @@ from mmtfl.tasks.grouping import group_rows, observation_task_of, offsets_of, ta
 from mmtfl.tasks.wording import show
 
 Names = tuple[str, ...] | None
-# X, y, offsets, labels, weights, rows and feature_names
-Fields = tuple[Any, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None, Names]
+Maybe = np.ndarray | None
+# X, y, offsets, labels, weights, rows, feature_names and absent
+Fields = tuple[Any, np.ndarray, np.ndarray, np.ndarray, Maybe, Maybe, Names, Maybe]
 
 
 # -- stacked rows ----------------------------------------------------------------------------------------
@@ -45,13 +47,22 @@ def read_rows(X: Any, y: Any, task: Any, sample_weight: Any, feature_names: Sequ
     return group_checked_rows(X, y, labels, sample_weight, names)
 
 
-def group_checked_rows(X: Any, y: Any, labels: np.ndarray | None, sample_weight: Any, names: Names) -> Fields:
-    """Group the rows of a checked design by their checked labels; without labels they are one task."""
+def group_checked_rows(
+    X: Any, y: Any, labels: np.ndarray | None, sample_weight: Any, names: Names, absent: str | None = None
+) -> Fields:
+    """Group the rows of a checked design by their checked labels; without labels they are one task.
+
+    With `absent` "allow" tasks may lack features; with "error" the error says that they might.
+    """
     n_rows = X.shape[0]
     y = check_target(y, n_rows)
     groups = group_rows(np.zeros(n_rows, dtype=np.int64) if labels is None else labels)
     who: dict[str, Any] = {"observation_task": groups.observation_task, "labels": groups.labels}
-    check_finite_design(X, **who, feature_names=names)
+    lacking = None
+    if absent == "allow":
+        X, lacking = take_absent(X, groups.observation_task, len(groups.labels))
+    remedy = ABSENT_REMEDY if absent == "error" else ""
+    check_finite_design(X, **who, feature_names=names, remedy=remedy)
     check_finite_target(y, **who)
     weights = None
     if sample_weight is not None:
@@ -60,7 +71,7 @@ def group_checked_rows(X: Any, y: Any, labels: np.ndarray | None, sample_weight:
     if groups.order is not None:
         X, y = take_rows(X, groups.order), y[groups.order]
         weights = None if weights is None else weights[groups.order]
-    return X, y, groups.offsets, groups.labels, weights, None, names
+    return X, y, groups.offsets, groups.labels, weights, None, names, lacking
 
 
 # -- lists of pairs --------------------------------------------------------------------------------------
@@ -90,7 +101,7 @@ def read_list(
     who: dict[str, Any] = {"observation_task": observation_task_of(offsets), "labels": labels}
     check_finite_design(X, **who, feature_names=names, offsets=offsets)
     check_finite_target(y, **who, offsets=offsets)
-    return X, y, offsets, labels, weights, None, names
+    return X, y, offsets, labels, weights, None, names, None
 
 
 def _check_distinct_labels(labels: Any, n_tasks: int) -> np.ndarray:
@@ -177,21 +188,25 @@ def read_shared(
     return observe_checked_rows(X, Y, sample_weight, labels, names)
 
 
-def observe_checked_rows(X: Any, Y: Any, sample_weight: Any, labels: Any, names: Names) -> Fields:
-    """The observed entries of Y, each with its row of a checked design."""
+def observe_checked_rows(
+    X: Any, Y: Any, sample_weight: Any, labels: Any, names: Names, absent: str | None = None
+) -> Fields:
+    """The observed entries of Y, each with its row of a checked design; `absent` as in rows with labels."""
     Y, columns = _check_shared_target(Y, X.shape[0])
     if labels is None:
         labels = range(Y.shape[1]) if columns is None else columns
     labels = _check_distinct_labels(labels, Y.shape[1])
-    check_finite_design(X, feature_names=names)
-    observed = _observed_targets(Y, labels)
+    observed, lacking = _observed_targets(Y, labels), None
+    if absent == "allow":
+        X, lacking = take_absent_shared(X, observed)
+    check_finite_design(X, feature_names=names, remedy=ABSENT_REMEDY if absent == "error" else "")
     position, rows = np.nonzero(observed)
     weights = None
     if sample_weight is not None:
         weights = _observed_weights(sample_weight, observed)
         weights = moderate_weights(check_weights(weights, len(rows), of="the container"))
         check_task_weights(weights, observation_task=position, labels=labels)
-    return X, Y.T[observed], offsets_of(observed.sum(axis=1)), labels, weights, rows, names
+    return X, Y.T[observed], offsets_of(observed.sum(axis=1)), labels, weights, rows, names, lacking
 
 
 def _check_shared_target(Y: Any, n_rows: int) -> tuple[np.ndarray, Names]:

@@ -25,6 +25,7 @@ from mmtfl.solvers.distributed import shards
 from mmtfl.solvers.distributed.shards import Held, InMemory, Spec, Update
 from mmtfl.solvers.distributed.tree_sums import split_evenly, total_norms
 from mmtfl.tasks.grouping import offsets_of
+from mmtfl.tasks.scaling import fill_with_median
 from mmtfl.tasks.stored import StoredTasks
 
 _MORE = 32  # columns that row descent may ask for beyond those that are kept
@@ -197,6 +198,10 @@ class PlacedDesign(Design):
         """The largest absolute entry of every column."""
         return np.max(self.placed.ask(shards.column_maxima, name="maxima"), axis=0) * self.inverse_scale
 
+    def first_rows_maximum(self) -> float:
+        """Nothing: each task has looked at its own first row."""
+        return 0.0
+
     @cached_property
     def _rows(self) -> shards.Rows:
         return shards.Rows(*self.placed.ask_tasks(shards.rows, name="rows"))
@@ -328,7 +333,10 @@ class OpenTasks:
         return self._moments.mean[:, :-1]
 
     def spreads(self) -> tuple[np.ndarray, np.ndarray]:
-        """Standard deviation of every column over all rows, and of every task's target; 1 if constant."""
+        """Standard deviation of every column over all rows, and of every task's target.
+
+        It is 1 for a constant column, and the median of the others for a constant target.
+        """
         weight, mean, squares = self._moments[:3]
         total = weight.sum()
         centre = weight @ mean / total
@@ -337,7 +345,7 @@ class OpenTasks:
         rounding = 10 * np.finfo(float).eps
         return (
             np.where(columns <= rounding * np.abs(centre[:-1]), 1.0, columns),
-            np.where(targets <= rounding * np.abs(mean[:, -1]), 1.0, targets),
+            fill_with_median(np.where(targets <= rounding * np.abs(mean[:, -1]), np.nan, targets)),
         )
 
     def problem(self, *, column_scale=None, target_scale=None) -> PlacedProblem:

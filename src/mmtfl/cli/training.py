@@ -5,6 +5,7 @@ With `--dask` a cluster is the engine, and with `--memory-limit` the rows stay i
 
 from __future__ import annotations
 
+import logging
 import re
 import shlex
 import warnings
@@ -380,12 +381,19 @@ def _dask_engine(scale: ScaleOptions, talk: FileOptions) -> Iterator[Any]:
             yield DaskEngine(client)
         except EngineLostError as error:
             raise OSError(str(error)) from error
+        except KeyboardInterrupt:  # what was asked of the cluster fails now, which is no news
+            for name in ("asyncio", "distributed"):
+                logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+            raise
 
 
 def _client(distributed: Any, scale: ScaleOptions) -> Any:
+    from mmtfl.engines.children import deaf_to_ctrl_c
+
     if scale.dask == "local":
-        own = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-        return distributed.Client(n_workers=scale.workers, **own)
+        own = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
+        with deaf_to_ctrl_c():  # the workers end when the client is closed
+            return distributed.Client(n_workers=scale.workers, **own)
     try:
         return distributed.Client(scale.dask, timeout="10s")
     except (OSError, ValueError) as error:

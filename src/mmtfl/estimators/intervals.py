@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 
 from mmtfl.estimators.base import TaskModel, predict_rows
+from mmtfl.estimators.feature_knowledge import for_some_tasks
 from mmtfl.estimators.inputs import first_few, matrix_values, n_dimensions, single_column
 from mmtfl.estimators.part_fits import fit_part
 from mmtfl.model_selection.folds import Fold, observations, take
@@ -43,6 +44,7 @@ def heldout_errors(model: TaskModel, tasks: Tasks, folds: Sequence[Fold]) -> dic
         See `sorted_errors`.
     """
     tests = [observations(tasks, test) for _, test in folds]
+    model = for_some_tasks(model, tasks, tasks.labels)
     z = [_predict_without(model, tasks, train, test) for (train, _), test in zip(folds, tests, strict=True)]
     test = np.concatenate(tests)
     task, y = tasks.observation_task[test], tasks.y[test]

@@ -43,6 +43,8 @@ def fit_part(model: TaskModel, part: Tasks, max_features: int | None = None) -> 
         A, intercept = solution.A, solution.intercept
     else:
         raise TypeError(f"max_features needs a model of the (p, k) family, got {type(model).__name__}.")
+    if part.absent is not None:
+        A = np.where(part.absent.T, 0.0, A)
     scale = 1.0 if prepared.target_scale is None else prepared.target_scale
     return prepared.to_original(A).T, intercept * scale
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -276,8 +276,9 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         remedy = "Raise memory_limit, use fewer folds, or search on a sample of the rows."
         check_room(stored, bytes_folded(stored, n_folds), f"A search with {n_folds} folds", remedy)
         rows = fold_rows(stored, n_folds, seed)
-        prepared = super()._prepare(rows.X, rows.y, rows.task, rows.weights)
+        tasks, left_out = self._read_tasks(rows.X, rows.y, rows.task, rows.weights)
         self._know_columns_of(stored)
+        prepared = Prepared.of(self, replace(tasks, feature_names=stored.feature_names), left_out)
         folds = check_folds(rows.folds(), prepared.tasks, with_classes=False)
         return SearchPrepared(**vars(prepared), folds=folds, row_counts=stored.sizes)
 

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.base import TaskModel
-from mmtfl.estimators.feature_knowledge import for_tasks
+from mmtfl.estimators.feature_knowledge import for_some_tasks
 from mmtfl.estimators.inputs import check_nothing_else, take_task_column
 from mmtfl.estimators.part_fits import fit_part, plain_copy
 from mmtfl.estimators.supported_features import MAJORITY, SOMEWHERE, Stability, check_share
@@ -235,7 +235,7 @@ class HalfSamples:
                 "No task can be halved: stability needs a task of four rows or more (two of each class)."
             )
         if small.any():
-            model = for_tasks(self.model, tasks.feature_names, tasks.n_features, tasks.labels, ~small)
+            model = for_some_tasks(self.model, tasks, tasks.labels)
             some = tasks.select(~small[tasks.observation_task])
             return replace(self, model=model).signs(some, n_pairs, random_state, checkpoint)
         rng = check_random_state(random_state)

@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from mmtfl.estimators.base import TaskModel, predict_rows
 from mmtfl.estimators.part_fits import fit_part
 from mmtfl.model_selection.folds import Fold, observations, take
+from mmtfl.solvers.path import Start
 from mmtfl.tasks.container import Tasks
 
 __all__ = ["PredictsIntervals", "half_widths", "heldout_errors"]
@@ -21,7 +22,9 @@ _BORROWED = 20.0  # rows for which the errors of all tasks stand in a task with 
 _MOST_KEPT = 1000  # errors of a task that are kept; beyond, quantiles
 
 
-def heldout_errors(model: TaskModel, tasks: Tasks, folds: Sequence[Fold]) -> dict[str, np.ndarray]:
+def heldout_errors(
+    model: TaskModel, tasks: Tasks, folds: Sequence[Fold], found: Sequence[Start] | None = None
+) -> dict[str, np.ndarray]:
     """Absolute errors on held-out rows, sorted within each task: what intervals are made of.
 
     Parameters
@@ -32,6 +35,8 @@ def heldout_errors(model: TaskModel, tasks: Tasks, folds: Sequence[Fold]) -> dic
         All rows, targets in their own units.
     folds : list of pairs of ndarrays
         Rows to fit and rows to predict.
+    found : list of Start, or None
+        What the model is on the rows of each fold, in the units of its problem; None where it must be fitted.
 
     Returns
     -------
@@ -41,9 +46,9 @@ def heldout_errors(model: TaskModel, tasks: Tasks, folds: Sequence[Fold]) -> dic
     sizes = [len(observations(tasks, test)) for _, test in folds]
     error, task = np.empty(sum(sizes)), np.empty(sum(sizes), dtype=np.intp)
     ends = np.cumsum(sizes)
-    for (train, test), size, end in zip(folds, sizes, ends, strict=True):
-        part = slice(end - size, end)
-        error[part], task[part] = _errors_of(model, tasks, train, observations(tasks, test))
+    for f, ((train, test), size, end) in enumerate(zip(folds, sizes, ends, strict=True)):
+        part, known = slice(end - size, end), None if found is None else found[f]
+        error[part], task[part] = _errors_of(model, tasks, train, observations(tasks, test), known)
     own = [_kept(np.sort(error[task == t])) for t in range(tasks.n_tasks)]
     return {
         "task": tasks.labels,
@@ -54,11 +59,11 @@ def heldout_errors(model: TaskModel, tasks: Tasks, folds: Sequence[Fold]) -> dic
 
 
 def _errors_of(
-    model: TaskModel, tasks: Tasks, train: np.ndarray, test: np.ndarray
+    model: TaskModel, tasks: Tasks, train: np.ndarray, test: np.ndarray, known: Start | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Absolute errors of the test observations, and the position of each one's task."""
     fitted = take(tasks, train)
-    coef, intercept = fit_part(model, fitted)
+    coef, intercept = fit_part(model, fitted, known=known)
     place = {label: t for t, label in enumerate(fitted.labels.tolist())}
     trained = np.array([place.get(label, -1) for label in tasks.labels.tolist()])
     rows = test if tasks.rows is None else tasks.rows[test]

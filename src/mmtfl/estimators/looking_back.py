@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -36,13 +36,18 @@ class ChoosesMember(TaskModel):
 class KeepsErrors(ChoosesMember):
     """A search that keeps the errors of its choice on held-out rows, for intervals."""
 
+    _keeps_errors: ClassVar = True
+
     def _learn(self, prepared: Any, solution: Any, penalty: Any) -> None:
         super()._learn(prepared, solution, penalty)
         if getattr(prepared, "row_counts", None) is None:  # else few rows stand for many, and have no errors
             self.heldout_errors_ = self._heldout_errors(prepared)
+        self.__dict__.pop("_on_folds", None)
 
     def _heldout_errors(self, prepared: Any) -> dict[str, np.ndarray]:
-        return heldout_errors(plain_copy(self._chosen_model()), prepared.original_tasks(), prepared.folds)
+        found = getattr(self, "_on_folds", None)
+        model = plain_copy(self._chosen_model())
+        return heldout_errors(model, prepared.original_tasks(), prepared.folds, found)
 
 
 class KeepsStability(StabilityParameters, ChoosesMember):

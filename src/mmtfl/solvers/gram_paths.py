@@ -106,9 +106,10 @@ class GramPaths:
         numbers = np.repeat(penalty.at(1.0).row_numbers(d)[None], n, axis=0)
         numbers[:, :, 0] = np.reshape(alphas, (n, -1))  # the strength is the first number of a row
         gram_path(
-            penalty.row_solver(), self._gram, self._curvature, self._slopes, self._slopes_at(start),
-            start.copy(), penalty.member_numbers, numbers, penalty.has_short_cut, penalty.is_convex,
-            share * self.problem.null_value, max_rounds, max_sweeps, A, gains, settled,
+            penalty.row_solver(), self._gram.ravel(), self._curvature, self._slopes.ravel(),
+            self._slopes_at(start).ravel(), start.copy(), penalty.member_numbers, numbers,
+            penalty.has_short_cut, penalty.is_convex, share * self.problem.null_value, max_rounds, max_sweeps,
+            A, gains, settled,
         )  # fmt: skip
         return A, gains, settled
 

@@ -2,9 +2,9 @@
 
     python benchmarks/staged_search.py [N_PROBLEMS [FIRST_SEED]]
 
-Every problem is searched with the default members, poolings and folds in both ways. Printed are both times, both choices, and by
-how much the staged choice scores less, in units of the standard error over folds of the best score: as scored
-by each search itself, and as both are scored in the full table.
+Every problem is searched with the default members, poolings and folds in both ways. Printed are both times,
+both choices, and by how much the staged choice scores less, in units of the standard error over folds of the
+best score: as scored by each search itself, and as both are scored in the full table.
 """
 
 # ruff: noqa: E402 (the number of threads must be set before numpy is imported)

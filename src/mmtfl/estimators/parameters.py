@@ -261,7 +261,8 @@ class SearchParameters(CrossValidationParameters, GridParameters):
     search: str = parameter(
         choice("staged", "full"),
         '"staged" scores some of the alphas of every (p, k), then all of those between which the choice may '
-        'be; "full" scores all of them. Grids of fewer than 24 alphas are always scored in full.',
+        'be, and no longer those (p, k) that are clearly behind on the first folds; "full" scores all of '
+        "them on all folds. Of grids with fewer than 24 alphas all are scored.",
         default="staged",
         remedy="Use 'staged' to choose, 'full' to see the score of every candidate.",
     )

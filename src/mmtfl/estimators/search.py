@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
@@ -47,7 +47,7 @@ from mmtfl.model_selection.metrics import Metric
 from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.scoring import TaskScorer, task_scorer
 from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter
-from mmtfl.model_selection.staged import staged_scores
+from mmtfl.model_selection.staged import full_scores, staged_scores
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.solvers import solve
@@ -86,6 +86,7 @@ class Search(CrossValidationParameters, ThreadParameters):
     """
 
     selection, search = "best", "full"
+    _keeps_errors: ClassVar = False  # of the choice on held-out rows
 
     def _with_folds(
         self, model: Any, prepared: Prepared, X: Any, y: Any, task: Any, groups: Any
@@ -131,10 +132,7 @@ class Search(CrossValidationParameters, ThreadParameters):
         def score(lists: Sequence[Candidates], **stage: Any) -> FoldScores:
             return fold_scores(tasks, folds, settings, lists, n_jobs=self.n_jobs, **options, **stage)
 
-        if self.search == "staged":
-            candidates, found = staged_scores(score, candidates, self.selection)
-        else:
-            found = score(candidates)
+        candidates, found = self._scored(score, candidates, len(folds))
         scores = found.scores
         m, i = choose(scores, self.selection)
         self.cv_results_ = results_table(candidates, scores)
@@ -142,7 +140,15 @@ class Search(CrossValidationParameters, ThreadParameters):
             tasks, folds, found.by_task(m, i), settings, row_counts=prepared.row_counts
         )
         self.best_score_ = float(scores[m][i].mean())
+        if self._keeps_errors:
+            self._on_folds = found.models(m, i)  # until its errors are known
         return candidates[m], i
+
+    def _scored(
+        self, score: Callable[..., FoldScores], candidates: Sequence[Any], n_folds: int
+    ) -> tuple[Sequence[Any], FoldScores]:
+        """The candidates that were tried, and their scores."""
+        return candidates, score(candidates)
 
 
 class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
@@ -162,7 +168,8 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         One row per candidate that was scored: p, k, pooling, alpha, mean_test_score, std_test_score,
         rank_test_score and a column per fold, ready for a frame. The score is that of ``scoring``; with None
         it is minus half the mean squared error (in units of each task's spread with ``scale_targets``), or
-        minus the mean logistic loss.
+        minus the mean logistic loss. A (p, k) that was clearly behind on the first folds has NaN for the
+        others, and for its mean.
     best_score_ : float
         Mean over folds of that score, of the choice. R^2, or accuracy and AUC, are in ``heldout_scores_``.
     heldout_scores_ : dict of ndarrays
@@ -276,7 +283,7 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         remedy = "Raise memory_limit, use fewer folds, or search on a sample of the rows."
         check_room(stored, bytes_folded(stored, n_folds), f"A search with {n_folds} folds", remedy)
         rows = fold_rows(stored, n_folds, seed)
-        tasks, left_out = self._read_tasks(rows.X, rows.y, rows.task, rows.weights)
+        tasks, left_out = self._read_tasks(rows.X, rows.y, rows.task, rows.weights, None)
         self._know_columns_of(stored)
         prepared = Prepared.of(self, replace(tasks, feature_names=stored.feature_names), left_out)
         folds = check_folds(rows.folds(), prepared.tasks, with_classes=False)
@@ -325,6 +332,13 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
             book=None if kept is None else Book(kept, "refit"),
         )
         return solution, penalty
+
+    def _scored(
+        self, score: Callable[..., FoldScores], candidates: Sequence[Any], n_folds: int
+    ) -> tuple[Sequence[Any], FoldScores]:
+        if self.search == "staged":
+            return staged_scores(score, candidates, n_folds, self.selection)
+        return full_scores(score, candidates)
 
     def _path_on_all_rows(self, paths: Paths, member: RowPenalty, alphas: np.ndarray, tol: float) -> Path:
         with Progress("all rows", {"path": "path"}, "paths", shown=self.verbose > 0) as progress:

@@ -49,6 +49,9 @@ class TableOptions:
     categories: Annotated[list[str] | None, SEVERAL] = None
     "Columns of levels that look like numbers; text and true/false are levels anyway."
 
+    splines: Annotated[list[str] | None, SEVERAL] = None
+    "Columns of numbers whose effect may be a curve, or all: each becomes a spline."
+
     weights: str | None = None
     "Column of row weights: 2 counts as a repeated row."
 

@@ -412,6 +412,7 @@ def _open_stored(data: Path, table: TableOptions, memory_limit: str) -> Training
 
     needs_rows: dict[str, Any] = {"categories": table.categories, "impute": table.impute}
     needs_rows |= {"drop-unlabelled": table.drop_unlabelled, "group": table.group, "time": table.time}
+    needs_rows["splines"] = table.splines
     for name in (name for name, given in needs_rows.items() if given):
         raise BadInput(
             f"--{name} needs all rows in memory: prepare the files first, or leave --memory-limit out."

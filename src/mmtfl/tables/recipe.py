@@ -102,6 +102,7 @@ class TableRecipe:
         categories: Sequence[str] = (),
         group: str | None = None,
         time: str | None = None,
+        splines: Sequence[str] = (),
     ) -> TableRecipe:
         """Decide from a table how its columns are used.
 
@@ -128,6 +129,8 @@ class TableRecipe:
             Columns whose values are levels, even if they look like numbers.
         group, time : str, optional
             Column of groups of rows that must stay together, and of the time of rows; neither is a feature.
+        splines : sequence of str
+            Columns of numbers that become curves; "all" for all that have enough different values.
 
         Returns
         -------
@@ -148,12 +151,16 @@ class TableRecipe:
         if impute is None:
             with problems.of():
                 _check_missing(frame, [name for name in chosen if not frame[name].isna().all()])
-        learned = []
+        learned, curved = [], _curved(chosen, splines, problems)
         for name in chosen:
             with problems.of(name):
-                learned.append(FeatureColumn.learn(frame[name], as_levels=name in categories, impute=impute))
-        known: dict[str, Any] = {"weight_column": weights, "group_column": group, "time_column": time}
-        recipe = cls(tuple(learned), targets, task, **known, impute=impute)
+                known: dict[str, Any] = {"impute": impute, "splines": curved.get(name)}
+                as_levels = name in categories
+                learned.append(FeatureColumn.learn(frame[name], as_levels=as_levels, **known))
+        recipe = cls(
+            tuple(learned), targets, task,
+            weight_column=weights, group_column=group, time_column=time, impute=impute,
+        )  # fmt: skip
         if set(special) <= set(frame.columns):
             with problems.of():
                 kind = None if task is None else label_kind(frame[task])
@@ -180,6 +187,11 @@ class TableRecipe:
     def feature_names(self) -> list[str]:
         """Names of the features, indicators included."""
         return [name for column in self.features for name in column.features]
+
+    @property
+    def feature_groups(self) -> list[list[str]]:
+        """Features that stand for one column, and are kept or dropped together: levels, and curves."""
+        return [column.features for column in self.features if len(column.features) > 1]
 
     @property
     def text_columns(self) -> list[str]:
@@ -387,6 +399,16 @@ def _choose(frame, special, features, drop, categories, problems) -> tuple[list[
         except (ValueError, TypeError) as error:
             raise TableError(str(error).replace("he frame", "he table")) from None
     return [name for name in chosen if name not in drop], notes
+
+
+def _curved(chosen: Sequence[str], splines: Sequence[str], problems: Problems) -> dict[str, str]:
+    """Which columns become curves: those named always, with "all" those that can."""
+    for name in splines:
+        if name != "all" and name not in chosen:
+            with problems.of():
+                raise TableError(f"--splines names {name!r}, which is no feature{suggest(name, chosen)}")
+    able = {name: "if it can" for name in chosen if "all" in splines}
+    return {**able, **{name: "always" for name in splines if name in chosen}}
 
 
 def _check_missing(frame: Any, names: Sequence[str]) -> None:

@@ -196,6 +196,8 @@ def test_a_resealed_file_that_is_sound_is_read(path):
         (b'{"arrays": [], "content": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", b""),
         (b'{"arrays": [], "content": ' + b'{"a":' * 200_000 + b"1" + b"}" * 200_000 + b"}", b""),
         (b'{"arrays": [], "content": ' + b"9" * 100_000 + b"}", b""),
+        (b'{"arrays": [], "content": ' + b"9" * 400 + b"}", b""),
+        (b'{"arrays": [], "content": -1e400}', b""),
         ('{"arrays": [], "content": "é"}'.encode(), b""),
         (b"\xff\xfe", b""),
     ],
@@ -211,6 +213,26 @@ def test_forged_headers_are_refused_whatever_their_checksum(path, header, payloa
         tracemalloc.stop()
     # sizes in the file are not believed: what is allocated goes with the size of the file
     assert most < 500_000 + 60 * path.stat().st_size
+
+
+@pytest.mark.parametrize("bomb", [b"[],", b'{"a":{}},', b"0,", b'"",'])
+def test_a_bomb_of_json_is_refused_before_it_is_parsed(bomb, path):
+    n = 60_000_000 // len(bomb)
+    forged(path, b'{"arrays": [], "content": [' + bomb * n + b"0]}")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelFileError, match="more names and values than any model"):
+            read_archive(path)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 2 * path.stat().st_size
+
+
+def test_what_could_not_be_read_is_not_written(path):
+    with pytest.raises(ValueError, match="more than a file may hold"):
+        write_archive(path, [[]] * (1 << 20), [])
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("n_text", [2**63, 2**64 - 1, 10**6])

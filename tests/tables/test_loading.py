@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import re
 import struct
 import warnings
 
@@ -16,10 +17,13 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import mmtfl
+from mmtfl.cli import inspect as inspect_command
+from mmtfl.cli.training import headlines
 from mmtfl.datasets import make_tasks
 from mmtfl.engines.threads import Threads
 from mmtfl.model_selection import TaskKFold, task_scorer
-from mmtfl.persistence.archive import ModelFileError
+from mmtfl.persistence.archive import ModelFileError, read_archive, write_archive
+from mmtfl.report.summary import describe
 from mmtfl.solvers.path import Path
 from mmtfl.tables.loading import ESTIMATORS
 
@@ -390,6 +394,10 @@ def try_to_use(path, X, task):
         model.summary()
         repr(model)
         clone(model)
+        summary = describe(model)
+        json.dumps(summary.as_dict(), allow_nan=False)
+        headlines(summary), inspect_command._task_scores(summary)
+        inspect_command._closing(summary, verbose=True)
         model.save(path)
         mmtfl.load(path)
     return False
@@ -523,6 +531,44 @@ def test_a_model_with_a_part_missing_is_refused(left_out, fitted, path):
     del learned[left_out]
     seal(path, header, payload)
     with pytest.raises(ModelFileError, match=left_out):
+        mmtfl.load(path)
+
+
+HUGE = 10**400
+OBJECTS = {"objects": {"shape": [1], "values": [1.0]}}
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "new"),
+    [
+        ("family", ("parameters", "alpha"), HUGE),
+        ("family", ("parameters", "alpha"), -HUGE),
+        ("family", ("learned", "n_iter_"), HUGE),
+        (
+            "search",
+            ("learned", "cv_results_", "dict"),
+            {"alpha": {"objects": {"shape": [1], "values": [1.0]}}},
+        ),
+        ("search", ("learned", "best_score_"), HUGE),
+        ("two strengths", ("learned", "best_params_"), {"dict": {}}),
+        ("two strengths", ("learned", "best_params_"), {"dict": {"a": 1.0, "b": 2.0}}),
+        ("two strengths", ("learned", "best_index_"), 10**9),
+        ("family", ("learned", "provenance_"), {"dict": {"training": "x"}}),
+        ("family", ("learned", "provenance_"), {"dict": {"training": {"dict": {"scores": [1.0]}}}}),
+        ("family", ("learned", "provenance_"), {"dict": {"training": {"dict": {"auc": ["x"]}}}}),
+        ("family", ("learned", "provenance_"), {"dict": {"versions": "1"}}),
+    ],
+)
+def test_what_inspect_would_die_of_is_refused(name, at, new, fitted, path):
+    fitted("regressor", name).save(path)
+    header, _ = parse(path)
+    _, arrays = read_archive(path)
+    content = {**header["content"], "model": changed_at(header["content"]["model"], at, new)}
+    # arrays that nothing uses any more would be refused for that
+    used = sorted(int(i) for i in re.findall(r'"array": (\d+)', json.dumps(content["model"])))
+    text = re.sub(r'"array": (\d+)', lambda m: f'"array": {used.index(int(m[1]))}', json.dumps(content))
+    write_archive(path, json.loads(text), [arrays[i] for i in used])
+    with pytest.raises(ModelFileError):
         mmtfl.load(path)
 
 

@@ -52,6 +52,12 @@ class TableOptions:
     weights: str | None = None
     "Column of row weights: 2 counts as a repeated row."
 
+    group: str | None = None
+    "Column of groups, such as the patient: rows of a group are never on both sides of a split."
+
+    time: str | None = None
+    "Column of numbers or dates: rows are predicted by earlier rows of their task only."
+
     impute: Literal["mean", "median", "most_frequent"] | None = None
     "Fill missing features with this statistic of their column; by default they are refused."
 
@@ -87,6 +93,10 @@ class ModelOptions:
 
     drop_tasks: Literal["one-class"] | None = None
     "Leave tasks whose rows are all of one class out of the fit; they are predicted by their base rate."
+
+    task_weight: Annotated[list[str] | None, SEVERAL] = None
+    "How much tasks count in the fit: equal for the same total weight of all, or LABEL=W for a factor on the "
+    "rows of a task. By default every row counts alike, so that large tasks count most."
 
     max_iter: int = 1000
     "Most passes of the solver."

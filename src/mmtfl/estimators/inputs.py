@@ -112,9 +112,7 @@ def locate_tasks(labels: np.ndarray, tasks: np.ndarray, *, unknown: str) -> np.n
             f"({first_few(tasks)}). Convert the labels, for example with "
             f"astype({'str' if expected == 'strings' else 'int'})."
         )
-    order = np.argsort(tasks)
-    place = np.searchsorted(tasks, labels, sorter=order)
-    index = order[np.minimum(place, len(tasks) - 1)]
+    index = _nearest_position(labels, tasks)
     missing = tasks[index] != labels
     if missing.any() and unknown == "error":
         new = np.unique(labels[missing])
@@ -125,6 +123,16 @@ def locate_tasks(labels: np.ndarray, tasks: np.ndarray, *, unknown: str) -> np.n
             "common to a model with pooling."
         )
     return np.where(missing, len(tasks), index)
+
+
+def _nearest_position(labels: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+    """Return the position of each label in `tasks`, and any position for a label that is not there."""
+    order = np.argsort(tasks)
+    if tasks.dtype.kind == "U" or np.any(np.diff(tasks[order]) != 1):
+        place = np.searchsorted(tasks, labels, sorter=order)
+    else:
+        place = labels - tasks[order[0]]  # consecutive numbers need no search
+    return order.take(place, mode="clip")
 
 
 def meant(labels: Sequence[Any], tasks: np.ndarray) -> str:
@@ -216,8 +224,8 @@ def check_nothing_else(*others: Any) -> None:
     """Refuse targets, labels or weights beside stored tasks, which have their own."""
     if any(other is not None for other in others):
         raise ValueError(
-            "Stored tasks bring their targets, labels and weights along: call fit(stored) with nothing else, "
-            "and leave task_column None."
+            "Stored tasks bring their targets, labels and weights along, and have no groups: call "
+            "fit(stored) with nothing else, and leave task_column None."
         )
 
 

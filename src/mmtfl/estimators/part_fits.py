@@ -37,7 +37,7 @@ def fit_part(model: TaskModel, part: Tasks, max_features: int | None = None) -> 
     prepared = Prepared.of(model, part)
     if isinstance(model, FamilyMember):
         problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
-        A, intercept = _member_on(problem, model, max_features)
+        A, intercept = _member_on(problem, prepared, model, max_features)
     elif max_features is None:
         solution, _ = model._solve(prepared)
         A, intercept = solution.A, solution.intercept
@@ -48,9 +48,9 @@ def fit_part(model: TaskModel, part: Tasks, max_features: int | None = None) -> 
 
 
 def _member_on(
-    problem: Problem, model: FamilyMember, max_features: int | None
+    problem: Problem, prepared: Prepared, model: FamilyMember, max_features: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    numbers = {"pooling": model.pooling, **model._penalty_numbers()}
+    numbers = {"pooling": model.pooling, "known": prepared.known, **model._penalty_numbers()}
     penalty = make_penalty(model.p, model.k, model.alpha, **numbers)
     alphas = model.alpha * (_STRONGER[-1:] if max_features is None else _STRONGER)
     path = Paths(problem).solve(penalty, alphas, max_iter=model.max_iter, tol=model.tol)

@@ -173,6 +173,26 @@ def history_chart(history: list[float]) -> Chart | None:
     )
 
 
+def reliability_chart(curve: dict[str, np.ndarray]) -> Chart:
+    """How often held-out rows are of the second class, by the probability they were given."""
+    x = _Axis(0.0, 1.0, LEFT, WIDTH - RIGHT)
+    y = _Axis(0.0, 1.0, HEIGHT - BOTTOM, TOP)
+    lines = [Line("s4", _path([(x.at(0.0), y.at(0.0)), (x.at(1.0), y.at(1.0))]))]
+    for style, name in (("s1", "calibrated"), ("s0", "probability")):
+        pairs = zip(curve[name].tolist(), curve["share"].tolist(), strict=True)
+        places = [(x.at(p), y.at(share)) for p, share in pairs]
+        lines.append(Line(style, _path(places), points=places))
+    return Chart(
+        alt=f"Share of the second class by its probability, in {len(curve['share'])} bins of held-out rows.",
+        x_label="probability of the second class",
+        y_label="share of the second class",
+        x_ticks=x.ticks(),
+        y_ticks=y.ticks(),
+        lines=lines,
+        legend=[("s0", "as predicted"), ("s1", "calibrated"), ("s4", "exactly right")],
+    )
+
+
 @dataclass(frozen=True)
 class Cell:
     """One pair of strengths: its place, its shade from 0 to 9, and what it says."""

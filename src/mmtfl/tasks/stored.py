@@ -72,6 +72,8 @@ class StoredTasks:
         Bytes that a fit in this process may take.
     classes : tuple, optional
         The two values of the target that stand for -1 and +1.
+    task_factors : ndarray of shape (n_tasks,), optional
+        What the weights of each task's rows are multiplied by when they are read.
     """
 
     pieces: list[Piece]
@@ -85,6 +87,7 @@ class StoredTasks:
     fingerprint: str
     memory_limit: int | None = None
     classes: tuple[Any, Any] | None = None
+    task_factors: np.ndarray | None = None
 
     @property
     def n_tasks(self) -> int:
@@ -114,6 +117,7 @@ class StoredTasks:
             labels=self.labels[lo:hi],
             sizes=self.sizes[lo:hi],
             weight_sums=self.weight_sums[lo:hi],
+            task_factors=None if self.task_factors is None else self.task_factors[lo:hi],
         )
         return StoredPart(own, lo, compress)
 
@@ -163,13 +167,14 @@ class StoredPart:
         keys, X, y, weights = gather_rows(blocks, few, d)
         offsets = offsets_of(np.bincount(keys[:, 0], minlength=stored.n_tasks))
         check_task_weights(weights, observation_task=keys[:, 0], labels=stored.labels)
-        kept = weights if stored.weight is not None or few.any() else None
+        plain = stored.weight is None and stored.task_factors is None and not few.any()
+        kept = None if plain else weights
         return Tasks(X, y, offsets, stored.labels, kept, None, stored.feature_names)
 
     def batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
         """Yield checked rows, some at a time: position of each row's task, X, y and weights."""
         stored = self.stored
-        extra = [] if stored.weight is None else [stored.weight]
+        extra, factors = [] if stored.weight is None else [stored.weight], stored.task_factors
         for observation_task, table in _batches(stored, [*stored.feature_names, stored.target, *extra]):
             who: dict[str, Any] = {"observation_task": observation_task, "labels": stored.labels}
             X = check_design(table.select(list(stored.feature_names)))[0]
@@ -177,7 +182,7 @@ class StoredPart:
             y = self._targets(table.column(stored.target))
             check_finite_target(y, **who)
             w = check_weights(table.column(stored.weight), len(y)) if extra else np.ones(len(y))
-            yield observation_task, X, y, w
+            yield observation_task, X, y, w if factors is None else w * factors[observation_task]
 
     def _targets(self, column: Any) -> np.ndarray:
         classes = self.stored.classes

@@ -5,6 +5,7 @@ With `--dask` a cluster is the engine, and with `--memory-limit` the rows stay i
 
 from __future__ import annotations
 
+import logging
 import re
 import shlex
 import warnings
@@ -51,6 +52,12 @@ class Training:
     task: Any = None
     weights: Any = None
     file: Any = None
+    groups: Any = None
+
+    @property
+    def in_time(self) -> bool:
+        """Whether the rows are in time order, and are to be split by it."""
+        return self.recipe.time_column is not None
 
     @property
     def classify(self) -> bool:
@@ -79,12 +86,14 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
     frame = file.frame(text=[*(table.categories or ()), *([table.task] if table.task else [])])
     if table.drop_unlabelled:
         targets = table.target if len(table.target) == 1 else ()  # of several, each may have gaps
-        frame, n_dropped = drop_unlabelled(frame, [table.task, *targets, table.weights])
+        needed = [table.task, *targets, table.weights, table.group, table.time]
+        frame, n_dropped = drop_unlabelled(frame, needed)
         if n_dropped and not quiet:
-            note(f"{n_dropped} rows without a target, task label or weight are left out")
+            note(f"{n_dropped} rows without a target, task label, weight, group or time are left out")
     given = {name: value for name, value in vars(table).items() if value is not None}
     given.pop("drop_unlabelled")  # which is done already
     recipe = TableRecipe.learn(frame, **{"task": None, **given})
+    frame, groups = in_structure(recipe, frame)
     labels = recipe.labels(frame)
     n_tasks = 0 if labels is None else len(set(labels.tolist()))
     notes = [*file.notes, *recipe.notes]
@@ -92,7 +101,25 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
         notes.append(f"{table.task!r} has {n_tasks} labels in {len(labels)} rows: is it the task column?")
     for line in notes if not quiet else ():
         note(line)
-    return Training(recipe, recipe.matrix(frame), recipe.targets(frame), labels, recipe.weights(frame), file)
+    rows = recipe.matrix(frame), recipe.targets(frame), labels, recipe.weights(frame)
+    return Training(recipe, *rows, file, groups)
+
+
+def in_structure(recipe: Any, frame: Any) -> tuple[Any, Any]:
+    """The rows in time order, and their groups; without groups, rows of one task and time are one."""
+    import numpy as np
+
+    time = recipe.time(frame)
+    if time is None:
+        return frame, recipe.groups(frame)
+    order = np.argsort(time, kind="stable")
+    frame, time = frame.iloc[order].reset_index(drop=True), time[order]
+    if recipe.group_column is not None:
+        return frame, recipe.groups(frame)
+    labels = recipe.labels(frame)
+    of_task = np.zeros(len(time)) if labels is None else np.unique(labels, return_inverse=True)[1]
+    moments = np.unique(np.column_stack([of_task, time]), axis=0, return_inverse=True)[1].ravel()
+    return frame, moments if len(np.unique(moments)) < len(moments) else None
 
 
 def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
@@ -172,7 +199,8 @@ def _fit(model: Any, training: Training, talk: FileOptions) -> bool:
     converged = True
     with warnings.catch_warnings(record=True) as caught, library_words():
         warnings.simplefilter("always")
-        model.fit(training.X, training.y, task=training.task, sample_weight=training.weights)
+        own = {} if training.groups is None or not hasattr(model, "cv") else {"groups": training.groups}
+        model.fit(training.X, training.y, task=training.task, sample_weight=training.weights, **own)
     for text, category in dict.fromkeys((str(w.message), w.category) for w in caught):
         if issubclass(category, ConvergenceWarning):
             converged = False
@@ -353,12 +381,19 @@ def _dask_engine(scale: ScaleOptions, talk: FileOptions) -> Iterator[Any]:
             yield DaskEngine(client)
         except EngineLostError as error:
             raise OSError(str(error)) from error
+        except KeyboardInterrupt:  # what was asked of the cluster fails now, which is no news
+            for name in ("asyncio", "distributed"):
+                logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+            raise
 
 
 def _client(distributed: Any, scale: ScaleOptions) -> Any:
+    from mmtfl.engines.children import deaf_to_ctrl_c
+
     if scale.dask == "local":
-        own = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-        return distributed.Client(n_workers=scale.workers, **own)
+        own = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
+        with deaf_to_ctrl_c():  # the workers end when the client is closed
+            return distributed.Client(n_workers=scale.workers, **own)
     try:
         return distributed.Client(scale.dask, timeout="10s")
     except (OSError, ValueError) as error:
@@ -376,7 +411,8 @@ def _open_stored(data: Path, table: TableOptions, memory_limit: str) -> Training
     from mmtfl.tasks.container import Tasks
 
     needs_rows: dict[str, Any] = {"categories": table.categories, "impute": table.impute}
-    needs_rows["drop-unlabelled"] = table.drop_unlabelled
+    needs_rows |= {"drop-unlabelled": table.drop_unlabelled, "group": table.group, "time": table.time}
+    needs_rows["splines"] = table.splines
     for name in (name for name, given in needs_rows.items() if given):
         raise BadInput(
             f"--{name} needs all rows in memory: prepare the files first, or leave --memory-limit out."

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -237,7 +237,8 @@ class CrossValidationParameters(Declared):
         "``TaskKFold(n, random_state=0)`` (stratified for classifiers): every task "
         "is in the training part of every fold. Where tasks are columns of y, it splits rows with all their "
         "targets if all are observed, and the single observations if some are not; other splitters always "
-        "split rows.",
+        "split rows. ``TaskTimeSplit`` tests rows that come later in their task. With ``fit(groups=)`` folds "
+        "never separate a group.",
         default=None,
         kw_only=False,
     )
@@ -260,7 +261,8 @@ class SearchParameters(CrossValidationParameters, GridParameters):
     search: str = parameter(
         choice("staged", "full"),
         '"staged" scores some of the alphas of every (p, k), then all of those between which the choice may '
-        'be; "full" scores all of them. Grids of fewer than 24 alphas are always scored in full.',
+        'be, and no longer those (p, k) that are clearly behind on the first folds; "full" scores all of '
+        "them on all folds. Of grids with fewer than 24 alphas all are scored.",
         default="staged",
         remedy="Use 'staged' to choose, 'full' to see the score of every candidate.",
     )
@@ -319,6 +321,30 @@ class TargetScaling(Declared):
     )
 
 
+class LossParameters(Declared):
+    """Parameters of regressors only."""
+
+    loss: str | Mapping[Any, str] = parameter(
+        Valid("str or dict of label to str", [str, Mapping]),
+        'What is minimised on the rows: "squared"; "huber", which outlying targets hardly move; "poisson" '
+        "for counts, with predictions exp(X @ coef); or another loss of ``mmtfl.objective.losses``. A dict "
+        'names the loss of each task (of each column of a 2-D y), among them "logistic" for targets 0 and 1, '
+        "whose predictions are probabilities. Then targets of squared and huber tasks are measured in units "
+        "of their spread, and every task's loss is divided by the size of its gradient at zero, so that no "
+        "kind of target comes first because of its units.",
+        default="squared",
+        remedy="Use 'squared', 'huber' or 'poisson', or a dict such as {'stay': 'squared', 'visits': "
+        "'poisson'}.",
+    )
+    delta: float = parameter(
+        POSITIVE,
+        'Only for "huber": the size of a residual from which it counts by its absolute value, in units of y, '
+        "or of each task's spread with ``scale_targets`` or with a loss for each task.",
+        default=1.35,
+        remedy="Use about 1.35 times the standard deviation of the noise.",
+    )
+
+
 class LabelParameters(Declared):
     """Labels of tasks."""
 
@@ -336,6 +362,20 @@ class LabelParameters(Declared):
         default="error",
         remedy="Use 'error' to be told of new tasks, 'mean' to predict them by the mean over tasks, 'common' "
         "to predict them by what the tasks scatter about.",
+    )
+
+
+class CategoryParameters(Declared):
+    """Columns of categories."""
+
+    categorical_features: str | None = parameter(
+        Valid('"from_dtype"', [StrOptions({"from_dtype"})]),
+        "What `fit` does with columns of a frame that hold categories or text (pandas category and string, "
+        "polars Categorical, Enum and String): refuse them, or encode each level as an indicator, "
+        "``diet=fish`` (of two levels the second). The levels are kept in ``categories_``; one that `fit` "
+        "has not seen is told by `predict`.",
+        default=None,
+        remedy="Use None, or 'from_dtype' to encode columns of categories and text.",
     )
 
 
@@ -484,12 +524,11 @@ class FamilyParameters(
     )
 
 
-class CommonParameters(
-    DesignParameters,
-    AbsentParameters,
-    LabelParameters,
-    TaskWeightParameters,
-    StoppingParameters,
-    VerboseParameters,
+class DataParameters(
+    DesignParameters, AbsentParameters, LabelParameters, CategoryParameters, TaskWeightParameters
 ):
+    """How rows, labels and columns are read."""
+
+
+class CommonParameters(DataParameters, StoppingParameters, VerboseParameters):
     """Parameters of all models."""

@@ -18,6 +18,7 @@ from mmtfl.objective.units import Units
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.levels import column_levels, target_levels, without_levels
 
+_SMALL, _MANY = 16, 1000  # tasks of less rows, if they are more than these, are not worth a call each
 _CHUNK = 1 << 21  # elements converted at once when X is not float64
 _LEAST_TASK, _LEAST_ROW = 1e-60, 1e-40  # weights: of a task, and of a row against the largest of its task
 _WIDE = 10_000  # features from which on empty columns are left out, if they are more than the others
@@ -47,6 +48,7 @@ class Design:
             tasks = tasks.select(np.flatnonzero(tasks.weights))
         self.tasks, self.y, self.offsets, self.fit_intercept = tasks, tasks.y, tasks.offsets, fit_intercept
         self.n_tasks, self.n_features = tasks.n_tasks, tasks.n_features
+        self.labels, self.known = tasks.labels, tasks.known
         self.is_complete = tasks.is_complete  # one X for all tasks, every target observed
         weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
         self.mean_size = float(weights.sum()) / self.n_tasks if mean_size is None else mean_size
@@ -93,6 +95,8 @@ class Design:
             out = _transpose_times(X, self._by_row_and_task(v))
         elif sparse.issparse(X):
             return self._sparse_products(X.data, v, self.inverse_scale)
+        elif len(v) < _SMALL * self.n_tasks and self.n_tasks > _MANY:
+            out = _sums_by_task(X, v, self.offsets).T
         else:
             out = np.empty((self.n_tasks, self.n_features)).T
             for t, rows in self.segments():
@@ -204,10 +208,13 @@ class Design:
 
     def column_maxima(self) -> np.ndarray:
         """The largest absolute entry of every column."""
-        X = self.tasks.X
-        if sparse.issparse(X):
-            return np.asarray(abs(X).max(axis=0).toarray(), dtype=float).ravel() * self.inverse_scale
-        return np.maximum(X.max(axis=0), -X.min(axis=0)).astype(float) * self.inverse_scale
+        return _column_maxima(self.tasks.X) * self.inverse_scale
+
+    def first_rows_maximum(self) -> float:
+        """The largest absolute entry in the first rows of the tasks."""
+        tasks, first = self.tasks, self.offsets[:-1]
+        rows = first if tasks.rows is None else tasks.rows[first]
+        return float((_column_maxima(tasks.X[rows]) * self.inverse_scale).max(initial=0.0))
 
     def rescaled(self, factor: np.ndarray) -> "Design":
         """The same rows, with columns divided by the factors."""
@@ -251,6 +258,12 @@ def target_unit(largest: float) -> float:
     return 1.0 if largest == 0.0 or 1.0 / _SIZE < largest < _SIZE else 4.0 ** round(np.log2(largest) / 2.0)
 
 
+def _column_maxima(X) -> np.ndarray:
+    if sparse.issparse(X):
+        return np.asarray(abs(X).max(axis=0).toarray(), dtype=float).ravel()
+    return np.maximum(X.max(axis=0), -X.min(axis=0)).astype(float)
+
+
 def _many_empty(X: Any) -> np.ndarray | None:
     """Which columns of a wide sparse X have entries, if most have none; else None."""
     if not sparse.issparse(X) or X.shape[1] < _WIDE:
@@ -283,6 +296,18 @@ def _transpose_times(X, v) -> np.ndarray:
         return dgemm(1.0, X.T, v) if X.flags.c_contiguous else dgemm(1.0, X, v, trans_a=1)
     # float32: convert in slices, so that sums are exact to float64 and no second X exists
     return _by_slices(X, v, lambda part, columns: part.astype(float))
+
+
+def _sums_by_task(X: np.ndarray, v: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """X_t.T @ v_t for every task, as (n_tasks, n_features), many tasks at a time."""
+    n_tasks = len(offsets) - 1
+    out = np.empty((n_tasks, X.shape[1]))
+    step = max(1, _CHUNK // (_SMALL * X.shape[1]))
+    for first in range(0, n_tasks, step):
+        bounds = offsets[first : first + step + 1]
+        rows = slice(bounds[0], bounds[-1])
+        out[first : first + step] = np.add.reduceat(X[rows] * v[rows, None], bounds[:-1] - bounds[0], axis=0)
+    return out
 
 
 def _squares_transpose_times(X, v, scale: np.ndarray) -> np.ndarray:

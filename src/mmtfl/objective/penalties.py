@@ -225,7 +225,7 @@ class RowPenalty(ABC):
     @property
     def has_short_cut(self) -> bool:
         """Whether the row solver can look for the nearest local minimum only; see `kernels`."""
-        return (self.p == 1.0 or self.is_centred) and not self.is_convex
+        return (self.p not in (2.0, math.inf) or self.is_centred) and not self.is_convex
 
     def row_solver(self) -> Any:
         """Compiled solver of this member's row problem."""

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl.objective.design import CONSTANT, Design
-from mmtfl.objective.losses import Loss
+from mmtfl.objective.losses.by_rows import TaskLoss
 from mmtfl.objective.penalties import RowPower
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.row_descent import RowDescent, Settled
@@ -21,6 +21,7 @@ from mmtfl.solvers.weighted_ridge import columns_of, least_norm_ridge, solve_shi
 
 _NEWTON_STEPS = 50
 _DESCENT_STEPS = 50
+_LEAST_SLOPE = 1e-6  # of a start, in units of the steepest at zero: an accuracy beyond it needs no more
 _LEAST_WEIGHT = 1e-200  # next to none, and its inverse can be multiplied
 _FEW = 256  # features that are all worked on; of more, those that matter are looked for
 
@@ -41,9 +42,9 @@ class TaskStep:
     time and changes no bit: a task may be taken up anywhere, by anyone who has its last answer.
     """
 
-    def __init__(self, design: Design, loss: Loss):
-        self.design, self.loss = design, loss
-        self.problem = Problem(design, loss)
+    def __init__(self, design: Design, loss: TaskLoss):
+        self.design, self.problem = design, Problem(design, loss)
+        self.loss = self.problem.loss
         self._descent: RowDescent | None = None
         # features, their columns and means
         self._gathered = np.empty(0, dtype=np.intp), np.empty((0, len(design.y))), np.empty(0)
@@ -171,7 +172,7 @@ class TaskStep:
         a = np.zeros(kept.size) if last is None else last.a[kept]
         b = None if last is None else last.intercept
         if b is None:
-            b = loss.null_intercept(y, row_weight) if design.fit_intercept else 0.0
+            b = float(self.problem.null_intercept[0])
         z = X @ a + b
         value = loss.value(y, z, row_weight) + float(ridge @ (a - middle) ** 2)
         goal = None
@@ -179,7 +180,7 @@ class TaskStep:
             slope_z = loss.gradient(y, z, row_weight)
             gradient = X.T @ slope_z + 2.0 * ridge * (a - middle)
             size = float(np.abs(gradient).max(initial=abs(slope_z.sum()) if design.fit_intercept else 0.0))
-            goal = tol * max(size, 1e-300) if goal is None else goal
+            goal = tol * max(size, _LEAST_SLOPE * self.problem.scale) if goal is None else goal
             if size <= goal:
                 break
             h = np.maximum(loss.hessian(y, z, row_weight), 1e-8 * self.problem.loss_curvature[0] * row_weight)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -76,6 +77,7 @@ def fill_with_median(spread: np.ndarray, otherwise: float = 1.0) -> np.ndarray:
 
 
 def _dense_spread(X: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Runs of tasks, so many that one row of each makes a chunk."""
     step = max(1, CHUNK // X.shape[1])
     parts = [slice(start, start + step) for start in range(0, X.shape[0], step)]
     size = np.zeros(X.shape[1])
@@ -140,11 +142,20 @@ def could_use(tasks: Tasks, *, fit_intercept: bool) -> np.ndarray:
     X = tasks.X.tocsr() if sparse.issparse(tasks.X) else tasks.X
     if tasks.is_complete:
         return np.tile(tells(X), (tasks.n_tasks, 1))
-    possible = np.empty((tasks.n_tasks, tasks.n_features), dtype=bool)
-    for t in range(tasks.n_tasks):
+    possible = np.zeros((tasks.n_tasks, tasks.n_features), dtype=bool)
+    if fit_intercept and tasks.rows is None and not sparse.issparse(X):
+        for some in _runs_of_tasks(tasks):  # two rows decide most columns
+            possible[some] = _differ(X[tasks.offsets[:-1][some]], X[tasks.offsets[1:][some] - 1])
+    for t in np.flatnonzero(~possible.all(axis=1)):
         own = slice(tasks.offsets[t], tasks.offsets[t + 1])
         possible[t] = tells(X[own if tasks.rows is None else tasks.rows[own]])
     return possible
+
+
+def _runs_of_tasks(tasks: Tasks) -> Iterator[slice]:
+    """Runs of tasks, so many that one row of each makes a chunk."""
+    step = max(1, CHUNK // max(1, tasks.n_features))
+    return (slice(first, first + step) for first in range(0, tasks.n_tasks, step))
 
 
 def _varies(X: Any) -> np.ndarray:
@@ -161,10 +172,14 @@ def _varies(X: Any) -> np.ndarray:
         part = rows if rest.size == varies.size else rows[:, rest]
         if rest.size:
             low, high = part.min(axis=0), part.max(axis=0)
-            # the difference of halves cannot overflow
-            size = np.maximum(np.abs(low), np.abs(high))
-            varies[rest] = np.abs(high / 2 - low / 2) > _CONSTANT / 2 * size
+            varies[rest] = _differ(low, high)
     return varies
+
+
+def _differ(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    size = np.maximum(np.abs(low), np.abs(high))
+    # the difference of halves cannot overflow
+    return np.abs(high / 2 - low / 2) > _CONSTANT / 2 * size
 
 
 def _is_not_zero(X: Any) -> np.ndarray:

@@ -5,6 +5,7 @@ With `--dask` a cluster is the engine, and with `--memory-limit` the rows stay i
 
 from __future__ import annotations
 
+import logging
 import re
 import shlex
 import warnings
@@ -133,7 +134,7 @@ def train(
     """Read the table, fit what `make` gives, save it, and say what came out."""
     scale = scale or ScaleOptions()
     check_output(output, force=talk.force, inputs=[data])
-    _check_scale(scale, data)
+    _check_scale(scale, data, output)
     _say_of_large("reading", data, talk)
     # the engine first: reading may take long
     with nullcontext() if scale.dask is None else _dask_engine(scale, talk) as engine:
@@ -321,12 +322,16 @@ def _in_the_fit(training: dict[str, Any]) -> list[str]:
 # -- clusters and stored files -------------------------------------------------------------------------------
 
 
-def _check_scale(scale: ScaleOptions, data: Path) -> None:
+def _check_scale(scale: ScaleOptions, data: Path, output: Path) -> None:
     """Refuse options that contradict each other or the file, before anything is started or read."""
     if scale.workers is not None and scale.dask != "local":
         raise BadInput("--workers goes with --dask local: a scheduler has the workers it has.")
     if scale.workers is not None and scale.workers < 1:
         raise BadInput(f"--workers must be at least 1, got {scale.workers}.")
+    if scale.checkpoint is not None:
+        if scale.checkpoint.resolve() == output.resolve():
+            raise BadInput(f"{str(output)!r} is both the model and the checkpoint: give them two names.")
+        check_output(scale.checkpoint, force=True, inputs=[data])
     is_parquet = data.is_dir() or data.suffix.lower() in (".parquet", ".pq")
     if scale.memory_limit is not None and not is_parquet:
         raise BadInput(f"--memory-limit leaves rows in parquet files, and {str(data)!r} is not one.")
@@ -345,18 +350,27 @@ def _dask_engine(scale: ScaleOptions, talk: FileOptions) -> Iterator[Any]:
     from mmtfl.engines.dask import DaskEngine
 
     with _client(distributed, scale) as client:
+        if not client.nthreads():
+            raise BadInput(f"--dask {scale.dask!r} has no workers: start some with `dask worker` first.")
         if not talk.quiet:
             note(f"Dask: {len(client.nthreads())} workers, dashboard at {client.dashboard_link}")
         try:
             yield DaskEngine(client)
         except EngineLostError as error:
             raise OSError(str(error)) from error
+        except KeyboardInterrupt:  # what was asked of the cluster fails now, which is no news
+            for name in ("asyncio", "distributed"):
+                logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+            raise
 
 
 def _client(distributed: Any, scale: ScaleOptions) -> Any:
+    from mmtfl.engines.children import deaf_to_ctrl_c
+
     if scale.dask == "local":
-        own = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-        return distributed.Client(n_workers=scale.workers, **own)
+        own = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
+        with deaf_to_ctrl_c():  # the workers end when the client is closed
+            return distributed.Client(n_workers=scale.workers, **own)
     try:
         return distributed.Client(scale.dask, timeout="10s")
     except (OSError, ValueError) as error:

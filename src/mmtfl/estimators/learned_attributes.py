@@ -115,9 +115,11 @@ def _is_table(value: Any, sizes: Mapping[str, int]) -> bool:
 
 def _are_heldout_scores(value: Any, sizes: Mapping[str, int]) -> bool:
     kinds = {"task": "iU", "n_rows": "i"}
+    if isinstance(value, dict) and "loss" in value:
+        kinds["loss"] = "U"
     return (
         isinstance(value, dict)
-        and set(value) in ({*kinds, "r2"}, {*kinds, "accuracy", "auc", "base_rate"})
+        and set(value) - set(kinds) in ({"r2"}, {"deviance_explained"}, {"accuracy", "auc", "base_rate"})
         and all(_array(kinds.get(name, "f"), "T")(column, sizes) for name, column in value.items())
     )
 

@@ -18,7 +18,7 @@ from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.working_set import Model, WorkingSet
 
 MAX_SWEEPS = 200
-_LEAST_ADDED, _GROWTH = 64, 2.0  # columns gathered at a time: at least, and in units of the rows kept
+_LEAST_ADDED, _GROWTH = 128, 2.0  # columns gathered at a time: at least, and in units of the rows kept
 _UNSETTLED = 0.1  # accuracy, as a share of the violation, while rows are still to be found
 _NEWTON_STEPS = 8
 _INEXACT = 0.1  # a Newton step stops its sweeps when they move this share of what the first one did

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from mmtfl.cli import options
 from mmtfl.cli.fit import exponent
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.training import Training, library_words, model_options, train
+from mmtfl.cli.training import Training, library_words, model_options, train, with_numbers_for_losses
 
 TWO_STRENGTHS = {"dirty": "Dirty", "robust": "Robust", "lowrank": "LowRank", "capped": "Capped"}
 _PAIRS = 10  # values of each of two strengths
@@ -140,7 +140,7 @@ def cv(
         name, single = ("SingleTask", {"p": 1}) if method == "single" else ("MMTFL", {})
         return getattr(mmtfl, f"{name}{kind}CV")(**single, **tuning, **own)
 
-    return train(data, output, table, text, talk, scale, make)
+    return train(data, output, with_numbers_for_losses(table, model), text, talk, scale, make)
 
 
 def _pairs(words: list[str] | None) -> list[tuple[float, float | str]] | None:

@@ -10,7 +10,7 @@ import shlex
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -105,22 +105,55 @@ def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
         return options if model.drop_tasks is None else {**options, "on_degenerate_task": "base_rate"}
     if model.drop_tasks is not None:
         raise BadInput("--drop-tasks one-class is for classes, and the targets are numbers: leave it out.")
-    return {**options, "scale_targets": model.scale_targets is not False}
+    loss = _loss(model.loss, training.recipe)
+    # targets without a unit, such as counts, are not put on one scale unless that is asked for
+    scaled = model.scale_targets if has_no_unit(loss) else model.scale_targets is not False
+    return {**options, "loss": loss, "delta": model.delta, "scale_targets": bool(scaled)}
+
+
+def has_no_unit(loss: Any) -> bool:
+    """Whether a loss, as typed, is of targets that have no unit."""
+    from mmtfl.objective.losses import KINDS
+
+    return loss in KINDS and not KINDS[loss].on_residuals if isinstance(loss, str) else False
+
+
+def _loss(words: list[str] | None, recipe: Any) -> Any:
+    """The loss as typed: one for all tasks, or one by label."""
+    if words is None or (len(words) == 1 and "=" not in words[0]):
+        return "squared" if words is None else words[0]
+    return _by_label("--loss", words, recipe, str, "a loss nor LABEL=LOSS, such as visits=poisson")
+
+
+def with_numbers_for_losses(table: TableOptions, model: ModelOptions) -> TableOptions:
+    """The options of a table whose targets are numbers, however few values they have, if a loss is given."""
+    if model.loss is None:
+        return table
+    if table.classify:
+        raise BadInput(
+            "--loss is for targets that are numbers, and --classify makes them classes: leave one."
+        )
+    return replace(table, classify=False)
 
 
 def _task_weight(words: list[str] | None, recipe: Any) -> Any:
     """Weights of tasks as typed: None, "equal", or a factor by label."""
     if words is None or words == ["equal"]:
         return None if words is None else "equal"
-    found: dict[Any, float] = {}
+    return _by_label("--task-weight", words, recipe, float, "equal nor LABEL=W, such as Bern=2")
+
+
+def _by_label(option: str, words: list[str], recipe: Any, kind: Any, expected: str) -> dict[Any, Any]:
+    """Words LABEL=VALUE as a dict."""
+    found: dict[Any, Any] = {}
     for word in words:
-        label, sign, weight = word.rpartition("=")
+        label, sign, value = word.rpartition("=")
         try:
-            found[int(label) if recipe.task_kind == "int" else label] = float(weight)
+            found[int(label) if recipe.task_kind == "int" else label] = kind(value)
         except ValueError:
             sign = ""
         if not sign:
-            raise BadInput(f"--task-weight {word!r} is neither equal nor LABEL=W, such as Bern=2.")
+            raise BadInput(f"{option} {word!r} is neither {expected}.")
     return found
 
 
@@ -224,6 +257,11 @@ def _training_scores(model: Any, training: Training) -> dict[str, Any]:
         warnings.simplefilter("ignore")  # a task with one row has no score, which the table shows
         predicted, varies = model.predict(training.X, task=training.task), True
         varies = by_task(predicted, lambda y, _: float(len(np.unique(y)) > 1)) == 1.0
+        inner = getattr(model, "best_estimator_", model)
+        if not training.classify and not inner._loss.is_quadratic:
+            X, place, labels = inner._locate(training.X, training.task)
+            scores = inner._scores_by_task(inner._predict_at(X, place), training.y, labels)
+            return {"metric": "deviance_explained", "scores": np.where(varies, list(scores.values()), np.nan)}
         if not training.classify:
             return {"metric": "r2", "scores": by_task(predicted, "r2")}
         log_odds = model.decision_function(training.X, task=training.task)
@@ -301,7 +339,7 @@ def headlines(summary: Any) -> list[str]:
 
 def _in_the_fit(training: dict[str, Any]) -> list[str]:
     """Mean scores of the tasks on the rows of the fit, where they are known."""
-    from mmtfl.report.sentences import accuracy_beside_base
+    from mmtfl.report.sentences import PLAIN_SCORES, accuracy_beside_base
 
     means = {}
     for name in ("scores", "auc", "base_rate"):
@@ -310,8 +348,9 @@ def _in_the_fit(training: dict[str, Any]) -> list[str]:
     if isnan(means["scores"]):
         return []
     alone = len(training["scores"]) == 1
-    if training["metric"] == "r2":
-        found = f"{'R^2' if alone else 'mean R^2 of the tasks'} {number(means['scores'])}"
+    if training["metric"] in PLAIN_SCORES:
+        name = PLAIN_SCORES[training["metric"]]
+        found = f"{name if alone else f'mean {name} of the tasks'} {number(means['scores'])}"
     elif training.get("base_rate") is None:  # older files
         found = f"mean accuracy of the tasks {number(means['scores'])}"
     else:

@@ -97,6 +97,13 @@ class ModelOptions:
     scale_targets: bool | None = None
     "Put each task's target on one scale; by default done for numbers."
 
+    loss: Annotated[list[str] | None, SEVERAL] = None
+    "What is minimised where targets are numbers: squared (the default), huber, or poisson for counts; or "
+    "LABEL=LOSS for each task or target, where logistic is for targets 0 and 1."
+
+    delta: float = 1.35
+    "With --loss huber: residuals beyond this count by their size alone, in units of the target's spread."
+
     drop_tasks: Literal["one-class"] | None = None
     "Leave tasks whose rows are all of one class out of the fit; they are predicted by their base rate."
 

@@ -141,7 +141,7 @@ def _of_new_tasks(model: Any, labels: Any, unknown_task: str) -> list[str]:
 def _predictions(model: Any, recipe: Any, X: Any, labels: Any, prefix: str) -> dict[str, Any]:
     """The new columns by name."""
     predicted = model.predict(X, task=labels)
-    probability = model.predict_proba(X, task=labels) if hasattr(model, "predict_proba") else None
+    probability = model.predict_proba(X, task=labels) if hasattr(model, "classes_") else None
     if predicted.ndim == 1:
         both = {"prediction": predicted, "probability": None if probability is None else probability[:, 1]}
         return {f"{prefix}{name}": column for name, column in both.items() if column is not None}

@@ -223,6 +223,11 @@ def _training_scores(model: Any, training: Training) -> dict[str, Any]:
         warnings.simplefilter("ignore")  # a task with one row has no score, which the table shows
         predicted, varies = model.predict(training.X, task=training.task), True
         varies = by_task(predicted, lambda y, _: float(len(np.unique(y)) > 1)) == 1.0
+        inner = getattr(model, "best_estimator_", model)
+        if not training.classify and not inner._loss.is_quadratic:
+            X, place, labels = inner._locate(training.X, training.task)
+            scores = inner._scores_by_task(inner._predict_at(X, place), training.y, labels)
+            return {"metric": "deviance_explained", "scores": np.where(varies, list(scores.values()), np.nan)}
         if not training.classify:
             return {"metric": "r2", "scores": by_task(predicted, "r2")}
         log_odds = model.decision_function(training.X, task=training.task)
@@ -300,7 +305,7 @@ def headlines(summary: Any) -> list[str]:
 
 def _in_the_fit(training: dict[str, Any]) -> list[str]:
     """Mean scores of the tasks on the rows of the fit, where they are known."""
-    from mmtfl.report.sentences import accuracy_beside_base
+    from mmtfl.report.sentences import PLAIN_SCORES, accuracy_beside_base
 
     means = {}
     for name in ("scores", "auc", "base_rate"):
@@ -309,8 +314,9 @@ def _in_the_fit(training: dict[str, Any]) -> list[str]:
     if isnan(means["scores"]):
         return []
     alone = len(training["scores"]) == 1
-    if training["metric"] == "r2":
-        found = f"{'R^2' if alone else 'mean R^2 of the tasks'} {number(means['scores'])}"
+    if training["metric"] in PLAIN_SCORES:
+        name = PLAIN_SCORES[training["metric"]]
+        found = f"{name if alone else f'mean {name} of the tasks'} {number(means['scores'])}"
     elif training.get("base_rate") is None:  # older files
         found = f"mean accuracy of the tasks {number(means['scores'])}"
     else:

@@ -100,6 +100,7 @@ def _default_alpha(training: Training, chosen: dict[str, Any], talk: options.Fil
         warnings.simplefilter("ignore")  # the fit itself tells whether it converged
         grid = {"alphas": 2, "alpha_ratio": _SHARE if drops else _SMALL_SHARE, "tol": 1e-2}
         loss = {"sample_weight": training.weights, **({"loss": "logistic"} if training.classify else {})}
+        loss |= {} if training.offset is None else {"offset": training.offset}
         found = path(training.X, training.y, training.task, **{**chosen, **grid, **loss})
     alpha = float(f"{found.alphas[-1]:.3g}")
     if not talk.quiet:

@@ -61,6 +61,12 @@ class TableOptions:
     time: str | None = None
     "Column of numbers or dates: rows are predicted by earlier rows of their task only."
 
+    offset: str | None = None
+    "Column of a known part of the linear predictor: its coefficient is 1."
+
+    exposure: str | None = None
+    "Column of exposures (person years, visits) for counts: its logarithm is an offset."
+
     absent_features: Literal["error", "allow"] = "error"
     "Whether a column may be missing in all rows of a task, which then does not have that feature."
 

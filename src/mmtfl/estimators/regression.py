@@ -187,9 +187,11 @@ class TaskRegressor(RegressorMixin, TargetScaling, LossParameters, PredictsInter
             return self._mean_score(y, z, labels, sample_weight)
         return mean_task_score(*self._explained(z, y, labels, sample_weight, offset))
 
-    def _scores_by_task(self, z: np.ndarray, y: Any, labels: np.ndarray | None) -> dict[Any, float]:
-        """Share of each task's deviance that is explained at z, by label; NaN if it has none."""
-        scores = per_task_scores(*self._explained(z, y, labels))
+    def _scores_by_task(
+        self, z: np.ndarray, y: Any, labels: np.ndarray | None, offset: Any = None
+    ) -> dict[Any, float]:
+        """Share of each task's deviance that is explained at z and the offset, by label; NaN if none."""
+        scores = per_task_scores(*self._explained(z, y, labels, offset=offset))
         return scores if labels is not None else dict(zip(self.tasks_.tolist(), scores.values(), strict=True))
 
     def _explained(

@@ -129,7 +129,8 @@ def cv(
         import mmtfl
         from mmtfl.model_selection.folds import usual_number
 
-        kind, own = "Classifier" if training.classify else "Regressor", model_options(model, training)
+        kind = "Classifier" if training.classify else "Regressor"
+        own = model_options(model, training, quiet=talk.quiet)
         n_folds = folds or usual_number(training.rows_per_task, training.n_features)
         splitter: Any = mmtfl.model_selection.TaskKFold(
             n_folds, random_state=seed, stratify=training.classify

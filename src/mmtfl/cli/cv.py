@@ -10,7 +10,8 @@ from cyclopts import Parameter
 from mmtfl.cli import options
 from mmtfl.cli.fit import exponent
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.training import Training, library_words, model_options, train
+from mmtfl.cli.model_arguments import grouped_levels, make_known, model_options
+from mmtfl.cli.training import Training, library_words, train
 
 TWO_STRENGTHS = {"dirty": "Dirty", "robust": "Robust", "lowrank": "LowRank", "capped": "Capped"}
 _PAIRS = 10  # values of each of two strengths
@@ -137,13 +138,19 @@ def cv(
             splitter = mmtfl.model_selection.TaskTimeSplit(n_folds, stratify=training.classify)
         tuning: dict[str, Any] = {"cv": splitter, "scoring": scoring, "n_jobs": jobs}
         if method in TWO_STRENGTHS:
-            one = getattr(mmtfl, f"{TWO_STRENGTHS[method]}{kind}")(**own)
+            one = make_known(getattr(mmtfl, f"{TWO_STRENGTHS[method]}{kind}"), own, f"--method {method}")
             return mmtfl.TwoStrengthCV(one, strengths=tried or _PAIRS, **tuning)
         tuning |= {"selection": "one_se" if one_se else "best", "verbose": 0 if talk.quiet else 1}
         asked = {"pk": pairs, "poolings": poolings, "alphas": tried, "stability": stability or None}
         tuning |= {"search": search, **{name: value for name, value in asked.items() if value is not None}}
         name, single = ("SingleTask", {"p": 1}) if method == "single" else ("MMTFL", {})
-        return getattr(mmtfl, f"{name}{kind}CV")(**single, **tuning, **own)
+        if method == "mmtfl":
+            pools = any(value > 0.0 for value in poolings or ())
+            usual = poolings is None and training.task is not None
+            own |= grouped_levels(model, training, pools=pools, quiet=talk.quiet, tried=usual)
+        return make_known(
+            getattr(mmtfl, f"{name}{kind}CV"), {**single, **tuning, **own}, f"--method {method}"
+        )
 
     return train(data, output, table, text, talk, scale, make)
 

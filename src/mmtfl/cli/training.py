@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
-from mmtfl.cli.options import FileOptions, ModelOptions, ScaleOptions, TableOptions, TextOptions
+from mmtfl.cli.options import FileOptions, ScaleOptions, TableOptions, TextOptions
 from mmtfl.cli.output import check_output, naming_the_file, note, number, print_json, print_lines, say
 
 _LARGE_FILE = 5_000_000  # bytes
@@ -120,35 +120,6 @@ def in_structure(recipe: Any, frame: Any) -> tuple[Any, Any]:
     of_task = np.zeros(len(time)) if labels is None else np.unique(labels, return_inverse=True)[1]
     moments = np.unique(np.column_stack([of_task, time]), axis=0, return_inverse=True)[1].ravel()
     return frame, moments if len(np.unique(moments)) < len(moments) else None
-
-
-def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
-    """Arguments of the estimator; targets are put on one scale where they are numbers."""
-    options: dict[str, Any] = {name: getattr(model, name) for name in ("standardize", "max_iter", "tol")}
-    options["task_weight"] = _task_weight(model.task_weight, training.recipe)
-    if training.classify:
-        if model.scale_targets:
-            raise BadInput("--scale-targets is for numbers, and the targets are classes: leave it out.")
-        return options if model.drop_tasks is None else {**options, "on_degenerate_task": "base_rate"}
-    if model.drop_tasks is not None:
-        raise BadInput("--drop-tasks one-class is for classes, and the targets are numbers: leave it out.")
-    return {**options, "scale_targets": model.scale_targets is not False}
-
-
-def _task_weight(words: list[str] | None, recipe: Any) -> Any:
-    """Weights of tasks as typed: None, "equal", or a factor by label."""
-    if words is None or words == ["equal"]:
-        return None if words is None else "equal"
-    found: dict[Any, float] = {}
-    for word in words:
-        label, sign, weight = word.rpartition("=")
-        try:
-            found[int(label) if recipe.task_kind == "int" else label] = float(weight)
-        except ValueError:
-            sign = ""
-        if not sign:
-            raise BadInput(f"--task-weight {word!r} is neither equal nor LABEL=W, such as Bern=2.")
-    return found
 
 
 def train(
@@ -418,7 +389,7 @@ def _open_stored(data: Path, table: TableOptions, memory_limit: str) -> Training
 
     needs_rows: dict[str, Any] = {"categories": table.categories, "impute": table.impute}
     needs_rows |= {"drop-unlabelled": table.drop_unlabelled, "group": table.group, "time": table.time}
-    needs_rows["splines"] = table.splines
+    needs_rows |= {"splines": table.splines, "absent-features": table.absent_features == "allow"}
     for name in (name for name, given in needs_rows.items() if given):
         raise BadInput(
             f"--{name} needs all rows in memory: prepare the files first, or leave --memory-limit out."

@@ -100,7 +100,10 @@ class FeatureColumn:
                 f"its levels are {abbreviate(self.levels)}. Correct it, or leave "
                 "these rows out; predict also takes --unknown-level ignore."
             )
-        return levels.indicators(codes, found, None if self.fill is None else str(self.fill))
+        out = levels.indicators(codes, found, None if self.fill is None else str(self.fill))
+        if self.fill is None:
+            out[codes < 0] = np.nan  # only where a task may lack the feature
+        return out
 
 
 def _saved_knots(saved: Any) -> tuple[float, ...] | None:

@@ -49,6 +49,8 @@ class TableRecipe:
     group_column, time_column : str or None
         Columns of groups of rows that no split may separate, and of the time of rows, by which tasks are
         split.
+    absent_features : {"error", "allow"}
+        Whether a column may be missing in all rows of a task; such values are NaN in the matrix.
     task_kind : {"str", "int", None}
         Type of the task labels.
     classes : tuple of two values, or None
@@ -85,6 +87,7 @@ class TableRecipe:
     impute: str | None = None
     group_column: str | None = None
     time_column: str | None = None
+    absent_features: str = "error"
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
@@ -103,6 +106,7 @@ class TableRecipe:
         group: str | None = None,
         time: str | None = None,
         splines: Sequence[str] = (),
+        absent_features: str = "error",
     ) -> TableRecipe:
         """Decide from a table how its columns are used.
 
@@ -131,6 +135,8 @@ class TableRecipe:
             Column of groups of rows that must stay together, and of the time of rows; neither is a feature.
         splines : sequence of str
             Columns of numbers that become curves; "all" for all that have enough different values.
+        absent_features : {"error", "allow"}
+            Whether a column may be missing in all rows of a task. Not with ``impute``.
 
         Returns
         -------
@@ -145,12 +151,18 @@ class TableRecipe:
                 f"Several targets ({abbreviate(targets)}) are a task each, and column {task!r} names tasks "
                 "too: give one target with the task column, or several targets without."
             )
+        if impute is not None and absent_features == "allow":
+            raise TableError(
+                "--impute fills what --absent-features allow leaves missing: give one of them, and fill in "
+                "scattered values before."
+            )
         problems = Problems()
         special = [name for name in (task, *targets, weights, group, time) if name is not None]
         chosen, notes = _choose(frame, special, features, drop, categories, problems)
         if impute is None:
             with problems.of():
-                _check_missing(frame, [name for name in chosen if not frame[name].isna().all()])
+                some = [name for name in chosen if not frame[name].isna().all()]
+                _check_missing(frame, some, task, absent=absent_features)
         learned, curved = [], _curved(chosen, splines, problems)
         for name in chosen:
             with problems.of(name):
@@ -160,6 +172,7 @@ class TableRecipe:
         recipe = cls(
             tuple(learned), targets, task,
             weight_column=weights, group_column=group, time_column=time, impute=impute,
+            absent_features=absent_features,
         )  # fmt: skip
         if set(special) <= set(frame.columns):
             with problems.of():
@@ -218,7 +231,7 @@ class TableRecipe:
         """
         names, needed = self.feature_names, self._needed(used)
         self._check_present(frame, needed)
-        if self.impute is None:
+        if self.impute is None and self.absent_features == "error":
             _check_missing(frame, needed)
         out = np.zeros((len(frame), len(names)), order="F")
         done = 0
@@ -333,6 +346,7 @@ class TableRecipe:
                 impute=expect(saved["impute"], *IMPUTE, None),
                 group_column=expect(saved.get("group_column"), str, None),
                 time_column=expect(saved.get("time_column"), str, None),
+                absent_features=expect(saved.get("absent_features", "error"), "error", "allow"),
             )
             recipe._check_names()
         except (KeyError, TypeError, ValueError) as error:
@@ -411,15 +425,27 @@ def _curved(chosen: Sequence[str], splines: Sequence[str], problems: Problems) -
     return {**able, **{name: "always" for name in splines if name in chosen}}
 
 
-def _check_missing(frame: Any, names: Sequence[str]) -> None:
-    counts = frame[list(names)].isna().sum()
+def _check_missing(
+    frame: Any, names: Sequence[str], task: str | None = None, *, absent: str = "error"
+) -> None:
+    """Refuse missing values; where tasks may lack columns, those of tasks that have some of the values."""
+    missing, lacking = frame[list(names)].isna(), ""
+    if task is not None and task in frame.columns and missing.any(axis=None):
+        whole = missing.groupby(frame[task].to_numpy()).transform("all")
+        if absent == "allow":
+            missing &= ~whole
+        elif whole.any(axis=None):
+            lacks = whole.columns[whole.any()][0]
+            label = frame[task][whole[lacks]].iloc[0]
+            lacking = f" Task {str(label)!r} has no value of {lacks!r}: --absent-features allow fits it so."
+    counts = missing.sum()
     counts = counts[counts > 0]
     if len(counts):
         listed = ", ".join(f"{name!r} {count}" for name, count in counts.iloc[:8].items())
         more = f", ... ({len(counts)} columns in all)" if len(counts) > 8 else ""
         raise TableError(
             f"Missing values, of {len(frame)} rows: {listed}{more}. Fill them in with --impute mean (or "
-            f"median, most_frequent) when fitting, or leave columns out with --drop. {MISSING}."
+            f"median, most_frequent) when fitting, or leave columns out with --drop.{lacking} {MISSING}."
         )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.options import ModelOptions
+from mmtfl.cli.options import ModelOptions, TableOptions
 from mmtfl.cli.output import note
 from mmtfl.cli.training import Training
 
@@ -27,7 +28,10 @@ def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
         return options if model.drop_tasks is None else {**options, "on_degenerate_task": "base_rate"}
     if model.drop_tasks is not None:
         raise BadInput("--drop-tasks one-class is for classes, and the targets are numbers: leave it out.")
-    return {**options, "scale_targets": model.scale_targets is not False}
+    loss = _loss(model.loss, training.recipe)
+    # targets without a unit, such as counts, are not put on one scale unless that is asked for
+    scaled = model.scale_targets if has_no_unit(loss) else model.scale_targets is not False
+    return {**options, "loss": loss, "delta": model.delta, "scale_targets": bool(scaled)}
 
 
 def make_known(kind: Any, options: dict[str, Any], who: str) -> Any:
@@ -92,17 +96,47 @@ def _features_of(column: str, recipe: Any, option: str) -> list[str]:
     return found
 
 
+def has_no_unit(loss: Any) -> bool:
+    """Whether a loss, as typed, is of targets that have no unit."""
+    from mmtfl.objective.losses import KINDS
+
+    return loss in KINDS and not KINDS[loss].on_residuals if isinstance(loss, str) else False
+
+
+def _loss(words: list[str] | None, recipe: Any) -> Any:
+    """The loss as typed: one for all tasks, or one by label."""
+    if words is None or (len(words) == 1 and "=" not in words[0]):
+        return "squared" if words is None else words[0]
+    return _by_label("--loss", words, recipe, str, "a loss nor LABEL=LOSS, such as visits=poisson")
+
+
+def with_numbers_for_losses(table: TableOptions, model: ModelOptions) -> TableOptions:
+    """The options of a table whose targets are numbers, however few values they have, if a loss is given."""
+    if model.loss is None:
+        return table
+    if table.classify:
+        raise BadInput(
+            "--loss is for targets that are numbers, and --classify makes them classes: leave one."
+        )
+    return replace(table, classify=False)
+
+
 def _task_weight(words: list[str] | None, recipe: Any) -> Any:
     """Weights of tasks as typed: None, "equal", or a factor by label."""
     if words is None or words == ["equal"]:
         return None if words is None else "equal"
-    found: dict[Any, float] = {}
+    return _by_label("--task-weight", words, recipe, float, "equal nor LABEL=W, such as Bern=2")
+
+
+def _by_label(option: str, words: list[str], recipe: Any, kind: Any, expected: str) -> dict[Any, Any]:
+    """Words LABEL=VALUE as a dict."""
+    found: dict[Any, Any] = {}
     for word in words:
-        label, sign, weight = word.rpartition("=")
+        label, sign, value = word.rpartition("=")
         try:
-            found[int(label) if recipe.task_kind == "int" else label] = float(weight)
+            found[int(label) if recipe.task_kind == "int" else label] = kind(value)
         except ValueError:
             sign = ""
         if not sign:
-            raise BadInput(f"--task-weight {word!r} is neither equal nor LABEL=W, such as Bern=2.")
+            raise BadInput(f"{option} {word!r} is neither {expected}.")
     return found

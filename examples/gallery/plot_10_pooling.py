@@ -14,7 +14,7 @@ from mmtfl import MMTFLRegressor, MMTFLRegressorCV
 rng = np.random.default_rng(0)
 site = np.repeat(np.arange(30), 15)
 X = rng.normal(size=(450, 5))
-own = np.array([1.0, -0.5, 0.0, 0.0, 0.0]) + np.array([0.3, 0.3, 0, 0, 0]) * rng.normal(size=(30, 5))
+own = np.array([1.0, -0.5, 0.0, 0.0, 0.0]) + np.array([0.6, 0.3, 0, 0, 0]) * rng.normal(size=(30, 5))
 y = np.einsum("ij,ij->i", X, own[site]) + 1.5 * rng.normal(size=450)
 alone = MMTFLRegressor(p=2, k=float("inf"), alpha=1e-6).fit(X, y, task=site)
 together = MMTFLRegressorCV(pk=(2, 2)).fit(X, y, task=site)

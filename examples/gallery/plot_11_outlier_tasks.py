@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 from mmtfl import RobustRegressor, TwoStrengthCV
 from mmtfl.datasets import make_tasks
 
-data = make_tasks(10, 60, 30, pattern="outlier", n_informative=6, random_state=0)
+data = make_tasks(10, 100, 30, pattern="outlier", n_informative=6, random_state=1)
 search = TwoStrengthCV(RobustRegressor(), cv=3).fit(data.X, data.y, task=data.task)
 model = search.best_estimator_
 

@@ -21,14 +21,14 @@ from mmtfl import MMTFLRegressorCV, SingleTaskRegressorCV
 rng = np.random.default_rng(0)
 features = ["price", "memory", "speed", "screen", "colour", "brand", "weight", "warranty"]
 common = np.array([-2.0, 1.0, 1.0, 0.5, 0.0, 0.0, 0.0, 0.0])
-taste = common + 0.4 * rng.normal(size=(68, 8)) * (common != 0)
+taste = common + 0.8 * rng.normal(size=(68, 8)) * (common != 0)
 
 
 def answers(people, n_answers):
     """Rated computers: one row per answer."""
     person = np.repeat(people, n_answers)
     X = pd.DataFrame(rng.normal(size=(len(person), 8)), columns=features)
-    y = np.einsum("ij,ij->i", X, taste[person]) + 5.0 + 1.5 * rng.normal(size=len(person))
+    y = np.einsum("ij,ij->i", X, taste[person]) + 5.0 + 1.0 * rng.normal(size=len(person))
     return X, y, np.array([f"person {i}" for i in person])
 
 

@@ -112,6 +112,11 @@ def test_the_mean_effect_stands_in_the_table_for_supported_features_alone(found)
     supported_ones = table["supported"].isin(["all", "some", "several", "one"])
     assert table["effect"].notna().tolist() == supported_ones.tolist()
     assert table.loc["x0", "lower"] < np.mean([2.0, -2.0, 2.5]) < table.loc["x0", "upper"]
+    assert table.loc["x1", "effect"] == pytest.approx(2.0, abs=0.2)  # over the two tasks named
+    alone = found.effects().set_index(["feature", "task"]).loc[("x2", "c")]
+    assert_allclose(
+        table.loc["x2", ["effect", "lower", "upper"]].astype(float), alone[["effect", "lower", "upper"]]
+    )
 
 
 def test_effects_are_near_the_truth_and_within_their_errors(found):
@@ -140,8 +145,8 @@ def test_selected_features_reach_the_threshold_and_the_bound_is_as_asked(found):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_seed_gives_the_same_answer_for_any_number_of_threads(problem, found, n_jobs):
     again = stability(MODEL, *problem, n_pairs=10, random_state=0, n_jobs=n_jobs)
-    assert_array_equal(again.entry_frequency_, found.entry_frequency_)
-    assert_array_equal(again.supported_, found.supported_)
+    for name in ("entry_frequency_", "supported_", "kind_probability_", "effect_", "effect_error_"):
+        assert_array_equal(getattr(again, name), getattr(found, name))
 
 
 def test_a_checkpoint_goes_on_where_it_was(problem, found, tmp_path, monkeypatch):
@@ -150,6 +155,31 @@ def test_a_checkpoint_goes_on_where_it_was(problem, found, tmp_path, monkeypatch
     monkeypatch.setattr(HalfSamples, "signs_of", None)  # nothing is fitted again
     again = stability(MODEL, *problem, **options)
     assert_array_equal(again.entry_frequency_, found.entry_frequency_)
+
+
+def test_the_half_samples_of_a_search_go_on_in_its_checkpoint(problem, tmp_path, monkeypatch):
+    X, y, task = problem
+    options = {"pk": (2, 2), "poolings": (0,), "alphas": 4, "cv": 3, "stability": 3}
+    search = MMTFLRegressorCV(**options, checkpoint=tmp_path / "search.checkpoint")
+    first = search.fit(X, y, task=task).stability_
+    monkeypatch.setattr(HalfSamples, "signs_of", None)  # nothing is fitted again
+    again = search.set_params(n_jobs=2).fit(X, y, task=task).stability_
+    assert_array_equal(again.entry_frequency_, first.entry_frequency_)
+    assert_array_equal(again.effect_, first.effect_)
+
+
+def test_tasks_in_files_give_the_bits_of_rows_in_memory(problem, tmp_path):
+    X, y, task = problem
+    pandas = pytest.importorskip("pandas", reason="the files are written by pandas")
+    frame = pandas.DataFrame(X, columns=[f"x{j}" for j in range(12)]).assign(site=task, y=y)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    stored, options = Tasks.from_parquet(tmp_path, task="site", target="y"), {"n_pairs": 3, "random_state": 0}
+    one, other = stability(MODEL, X, y, task, **options), stability(MODEL, stored, **options)
+    assert_array_equal(one.entry_frequency_, other.entry_frequency_)
+    assert_array_equal(one.effect_, other.effect_)
+    search = MMTFLRegressorCV(pk=(2, 2), poolings=(0,), alphas=3, cv=3, stability=2)
+    one, other = (search.fit(*rows).stability_ for rows in ((X, y, task), (stored,)))
+    assert_array_equal(one.effect_, other.effect_)
 
 
 def test_null_data_select_no_more_than_promised():

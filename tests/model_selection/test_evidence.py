@@ -81,24 +81,21 @@ def test_effects_of_classes_are_near_the_true_log_odds():
     assert_allclose(found.error[0, 1], 1.0 / np.sqrt((chance * (1.0 - chance)).sum()), rtol=0.05)
 
 
-def test_the_mean_over_tasks_is_plain_where_they_are_equally_precise_and_apart():
-    effect, error = np.array([1.0, 4.0, 2.0, 5.0]), np.full(4, 0.1)
-    mean, reach = mean_over_tasks(np.append(effect, np.nan), np.append(error, 1.0), 0.9)
-    assert_allclose(mean, effect.mean())
-    # equal weights: the t interval of the mean of four numbers
-    assert_allclose(reach, stats.t.isf(0.05, 3) * effect.std(ddof=1) / 2.0)
+def test_the_interval_of_the_mean_of_tasks_is_that_of_welch():
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(size=12), rng.normal(2.0, 3.0, size=9)
+    effect = np.array([one.mean(), -other.mean(), np.nan])
+    error = np.array([one.std(ddof=1) / np.sqrt(12.0), other.std(ddof=1) / 3.0, np.nan])
+    mean, reach = mean_over_tasks(effect, error, np.array([11.0, 8.0, np.nan]), 0.9)
+    interval = stats.ttest_ind(one, other, equal_var=False).confidence_interval(0.9)
+    # the mean of a and -b is half the difference of a and b
+    assert_allclose((mean - reach, mean + reach), (interval.low / 2.0, interval.high / 2.0))
 
 
-def test_the_mean_over_tasks_that_agree_weighs_them_by_their_precision():
-    effect, error = np.array([2.0, 2.1, 2.0]), np.array([0.5, 1.0, 0.25])
-    mean, reach = mean_over_tasks(effect, error, 0.9)
-    weight = error**-2.0
-    assert_allclose(mean, effect @ weight / weight.sum())
-    assert_allclose(reach, stats.t.isf(0.05, 2) / np.sqrt(weight.sum()))
-
-
-def test_one_task_has_no_interval_of_a_mean():
-    assert_allclose(mean_over_tasks(np.array([2.0]), np.array([1.0]), 0.9), (2.0, np.nan))
+def test_the_mean_of_one_task_has_its_own_interval():
+    mean, reach = mean_over_tasks(np.array([2.0, np.nan]), np.array([1.0, 1.0]), np.array([7.0, 7.0]), 0.9)
+    assert_allclose((mean, reach), (2.0, stats.t.isf(0.05, 7)))
+    assert np.isnan(mean_over_tasks(np.full(2, np.nan), np.ones(2), np.ones(2), 0.9)).all()
 
 
 def test_the_sums_over_sets_are_those_over_all_sets_of_tasks(n_tasks=5):

@@ -11,7 +11,8 @@ from cyclopts import Parameter
 from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.output import note
-from mmtfl.cli.training import Training, model_options, train, with_numbers_for_losses
+from mmtfl.cli.training import Training, model_options, train
+from mmtfl.cli.words_by_task import with_numbers_for_losses
 
 _SHARE = 0.1  # of the smallest alpha that drops every feature: a start where `cv` is not asked
 _SMALL_SHARE = 1e-4  # where no strength drops a feature, of the one that leaves a thousandth of each

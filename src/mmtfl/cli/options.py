@@ -49,8 +49,17 @@ class TableOptions:
     categories: Annotated[list[str] | None, SEVERAL] = None
     "Columns of levels that look like numbers; text and true/false are levels anyway."
 
+    splines: Annotated[list[str] | None, SEVERAL] = None
+    "Columns of numbers whose effect may be a curve, or all: each becomes a spline."
+
     weights: str | None = None
     "Column of row weights: 2 counts as a repeated row."
+
+    group: str | None = None
+    "Column of groups, such as the patient: rows of a group are never on both sides of a split."
+
+    time: str | None = None
+    "Column of numbers or dates: rows are predicted by earlier rows of their task only."
 
     impute: Literal["mean", "median", "most_frequent"] | None = None
     "Fill missing features with this statistic of their column; by default they are refused."

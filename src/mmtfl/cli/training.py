@@ -5,12 +5,13 @@ With `--dask` a cluster is the engine, and with `--memory-limit` the rows stay i
 
 from __future__ import annotations
 
+import logging
 import re
 import shlex
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
 from mmtfl.cli.options import FileOptions, ModelOptions, ScaleOptions, TableOptions, TextOptions
 from mmtfl.cli.output import check_output, naming_the_file, note, number, print_json, print_lines, say
+from mmtfl.cli.words_by_task import has_no_unit, loss_of, task_weight_of
 
 _LARGE_FILE = 5_000_000  # bytes
 _SAMPLE = 1000  # rows of stored files from which the kinds of the columns are learned
@@ -51,6 +53,12 @@ class Training:
     task: Any = None
     weights: Any = None
     file: Any = None
+    groups: Any = None
+
+    @property
+    def in_time(self) -> bool:
+        """Whether the rows are in time order, and are to be split by it."""
+        return self.recipe.time_column is not None
 
     @property
     def classify(self) -> bool:
@@ -79,12 +87,14 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
     frame = file.frame(text=[*(table.categories or ()), *([table.task] if table.task else [])])
     if table.drop_unlabelled:
         targets = table.target if len(table.target) == 1 else ()  # of several, each may have gaps
-        frame, n_dropped = drop_unlabelled(frame, [table.task, *targets, table.weights])
+        needed = [table.task, *targets, table.weights, table.group, table.time]
+        frame, n_dropped = drop_unlabelled(frame, needed)
         if n_dropped and not quiet:
-            note(f"{n_dropped} rows without a target, task label or weight are left out")
+            note(f"{n_dropped} rows without a target, task label, weight, group or time are left out")
     given = {name: value for name, value in vars(table).items() if value is not None}
     given.pop("drop_unlabelled")  # which is done already
     recipe = TableRecipe.learn(frame, **{"task": None, **given})
+    frame, groups = in_structure(recipe, frame)
     labels = recipe.labels(frame)
     n_tasks = 0 if labels is None else len(set(labels.tolist()))
     notes = [*file.notes, *recipe.notes]
@@ -92,69 +102,41 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
         notes.append(f"{table.task!r} has {n_tasks} labels in {len(labels)} rows: is it the task column?")
     for line in notes if not quiet else ():
         note(line)
-    return Training(recipe, recipe.matrix(frame), recipe.targets(frame), labels, recipe.weights(frame), file)
+    rows = recipe.matrix(frame), recipe.targets(frame), labels, recipe.weights(frame)
+    return Training(recipe, *rows, file, groups)
+
+
+def in_structure(recipe: Any, frame: Any) -> tuple[Any, Any]:
+    """The rows in time order, and their groups; without groups, rows of one task and time are one."""
+    import numpy as np
+
+    time = recipe.time(frame)
+    if time is None:
+        return frame, recipe.groups(frame)
+    order = np.argsort(time, kind="stable")
+    frame, time = frame.iloc[order].reset_index(drop=True), time[order]
+    if recipe.group_column is not None:
+        return frame, recipe.groups(frame)
+    labels = recipe.labels(frame)
+    of_task = np.zeros(len(time)) if labels is None else np.unique(labels, return_inverse=True)[1]
+    moments = np.unique(np.column_stack([of_task, time]), axis=0, return_inverse=True)[1].ravel()
+    return frame, moments if len(np.unique(moments)) < len(moments) else None
 
 
 def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
     """Arguments of the estimator; targets are put on one scale where they are numbers."""
     options: dict[str, Any] = {name: getattr(model, name) for name in ("standardize", "max_iter", "tol")}
-    options["task_weight"] = _task_weight(model.task_weight, training.recipe)
+    options["task_weight"] = task_weight_of(model.task_weight, training.recipe)
     if training.classify:
         if model.scale_targets:
             raise BadInput("--scale-targets is for numbers, and the targets are classes: leave it out.")
         return options if model.drop_tasks is None else {**options, "on_degenerate_task": "base_rate"}
     if model.drop_tasks is not None:
         raise BadInput("--drop-tasks one-class is for classes, and the targets are numbers: leave it out.")
-    loss = _loss(model.loss, training.recipe)
+    loss = loss_of(model.loss, training.recipe)
     # targets without a unit, such as counts, are not put on one scale unless that is asked for
     scaled = model.scale_targets if has_no_unit(loss) else model.scale_targets is not False
     return {**options, "loss": loss, "delta": model.delta, "scale_targets": bool(scaled)}
-
-
-def has_no_unit(loss: Any) -> bool:
-    """Whether a loss, as typed, is of targets that have no unit."""
-    from mmtfl.objective.losses import KINDS
-
-    return loss in KINDS and not KINDS[loss].on_residuals if isinstance(loss, str) else False
-
-
-def _loss(words: list[str] | None, recipe: Any) -> Any:
-    """The loss as typed: one for all tasks, or one by label."""
-    if words is None or (len(words) == 1 and "=" not in words[0]):
-        return "squared" if words is None else words[0]
-    return _by_label("--loss", words, recipe, str, "a loss nor LABEL=LOSS, such as visits=poisson")
-
-
-def with_numbers_for_losses(table: TableOptions, model: ModelOptions) -> TableOptions:
-    """The options of a table whose targets are numbers, however few values they have, if a loss is given."""
-    if model.loss is None:
-        return table
-    if table.classify:
-        raise BadInput(
-            "--loss is for targets that are numbers, and --classify makes them classes: leave one."
-        )
-    return replace(table, classify=False)
-
-
-def _task_weight(words: list[str] | None, recipe: Any) -> Any:
-    """Weights of tasks as typed: None, "equal", or a factor by label."""
-    if words is None or words == ["equal"]:
-        return None if words is None else "equal"
-    return _by_label("--task-weight", words, recipe, float, "equal nor LABEL=W, such as Bern=2")
-
-
-def _by_label(option: str, words: list[str], recipe: Any, kind: Any, expected: str) -> dict[Any, Any]:
-    """Words LABEL=VALUE as a dict."""
-    found: dict[Any, Any] = {}
-    for word in words:
-        label, sign, value = word.rpartition("=")
-        try:
-            found[int(label) if recipe.task_kind == "int" else label] = kind(value)
-        except ValueError:
-            sign = ""
-        if not sign:
-            raise BadInput(f"{option} {word!r} is neither {expected}.")
-    return found
 
 
 def train(
@@ -205,7 +187,8 @@ def _fit(model: Any, training: Training, talk: FileOptions) -> bool:
     converged = True
     with warnings.catch_warnings(record=True) as caught, library_words():
         warnings.simplefilter("always")
-        model.fit(training.X, training.y, task=training.task, sample_weight=training.weights)
+        own = {} if training.groups is None or not hasattr(model, "cv") else {"groups": training.groups}
+        model.fit(training.X, training.y, task=training.task, sample_weight=training.weights, **own)
     for text, category in dict.fromkeys((str(w.message), w.category) for w in caught):
         if issubclass(category, ConvergenceWarning):
             converged = False
@@ -392,12 +375,19 @@ def _dask_engine(scale: ScaleOptions, talk: FileOptions) -> Iterator[Any]:
             yield DaskEngine(client)
         except EngineLostError as error:
             raise OSError(str(error)) from error
+        except KeyboardInterrupt:  # what was asked of the cluster fails now, which is no news
+            for name in ("asyncio", "distributed"):
+                logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+            raise
 
 
 def _client(distributed: Any, scale: ScaleOptions) -> Any:
+    from mmtfl.engines.children import deaf_to_ctrl_c
+
     if scale.dask == "local":
-        own = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-        return distributed.Client(n_workers=scale.workers, **own)
+        own = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
+        with deaf_to_ctrl_c():  # the workers end when the client is closed
+            return distributed.Client(n_workers=scale.workers, **own)
     try:
         return distributed.Client(scale.dask, timeout="10s")
     except (OSError, ValueError) as error:
@@ -415,7 +405,8 @@ def _open_stored(data: Path, table: TableOptions, memory_limit: str) -> Training
     from mmtfl.tasks.container import Tasks
 
     needs_rows: dict[str, Any] = {"categories": table.categories, "impute": table.impute}
-    needs_rows["drop-unlabelled"] = table.drop_unlabelled
+    needs_rows |= {"drop-unlabelled": table.drop_unlabelled, "group": table.group, "time": table.time}
+    needs_rows["splines"] = table.splines
     for name in (name for name, given in needs_rows.items() if given):
         raise BadInput(
             f"--{name} needs all rows in memory: prepare the files first, or leave --memory-limit out."

@@ -20,6 +20,7 @@ from mmtfl.estimators.inputs import (
     is_frame,
     load_tasks,
     locate_tasks,
+    make_frame,
     matrix_values,
     n_dimensions,
     read_weights,
@@ -34,6 +35,8 @@ from mmtfl.estimators.usage import ShowsSharing
 from mmtfl.model_selection.metrics import Metric, as_metric, mean_task_score
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.losses.by_rows import TaskLoss, check_targets, with_known_in_targets
+from mmtfl.tasks.absent import fill_absent
+from mmtfl.tasks.categories import encode_categories, learn_categories
 from mmtfl.tasks.checks import check_design, check_finite_design, check_task_labels
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.converters import check_offset, group_checked_rows, observe_checked_rows
@@ -83,10 +86,14 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
     usable_ : ndarray of bool, shape (n_tasks, n_features), or None
         Whether a task could use a feature: not where it is constant within the task's rows. None if all
         could.
+    absent_ : ndarray of bool, shape (n_tasks, n_features)
+        Only if there are any: features that a task does not have, see ``absent_features``.
     n_features_in_ : int
         Number of features, the task column not counted.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, if X was a frame with names.
+        Names of the features, if X was a frame with names; of categories those of their indicators.
+    categories_ : dict of str to list of str
+        Only with ``categorical_features``: the levels of each column of categories.
     """
 
     # metadata routing: labels go wherever rows go, without set_*_request
@@ -177,16 +184,18 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         columns = column_names(y) if is_matrix else None
         y, names = self._read_targets(y, labels, n_rows)
         if is_matrix:
-            tasks = Tasks(*observe_checked_rows(X, y, sample_weight, columns, feature_names, offset))
+            read = X, y, sample_weight, columns, feature_names, self.absent_features, offset
+            tasks = Tasks(*observe_checked_rows(*read))
         else:
-            tasks = Tasks(*group_checked_rows(X, y, labels, sample_weight, feature_names, offset))
+            read = X, y, labels, sample_weight, feature_names, self.absent_features, offset
+            tasks = Tasks(*group_checked_rows(*read))
         self._predicts_matrix = is_matrix
         check_task_weight(self.task_weight, tasks.labels)
         return self._encode_targets(tasks, names)
 
     def _read_design(self, X: Any, *, reset: bool) -> tuple[Any, tuple[str, ...] | None]:
         """Return X as an array with its names; ``reset`` for those of `fit`, which are kept."""
-        named = is_frame(X)
+        X, named = self._with_indicators(X, reset=reset), is_frame(X)
         if named and not reset:  # columns that do not belong are told by name, before their type matters
             validate_data(self, X, reset=False, skip_check_array=True)
         design, feature_names = check_design(X)
@@ -195,6 +204,19 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         if reset:
             self._backend = frame_backend(X) if named else None
         return design, feature_names
+
+    def _with_indicators(self, X: Any, *, reset: bool) -> Any:
+        """Return a frame with indicators in the place of categories, if these are to be encoded."""
+        if reset:
+            self.__dict__.pop("categories_", None)  # of an earlier fit
+            if self.categorical_features is not None and is_frame(X):
+                self.categories_ = learn_categories(X)
+        known = vars(self).get("categories_")
+        if not known or not is_frame(X):
+            return X
+        if not reset and nw.from_native(X, eager_only=True).columns == self._feature_names():
+            return X  # encoded already
+        return make_frame(encode_categories(X, known), frame_backend(X))
 
     def _read_targets(self, y: Any, labels: np.ndarray | None, n_rows: int) -> tuple[Any, np.ndarray | None]:
         """Return the targets as numbers (NaN is kept), and the classes that these stand for, if any."""
@@ -225,6 +247,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         self.dual_gap_, self.history_ = solution.dual_gap, solution.history
         self.n_iter_ = max(int(solution.n_iter), 1)  # finding zero optimal takes a pass too
         self.converged_ = bool(solution.converged)
+        self._keep_absent(getattr(prepared.tasks, "absent", None))
         usable = prepared.could_use(fit_intercept=self.fit_intercept)
         self.usable_ = None if usable.all() else usable
         used = np.flatnonzero(self.coef_.any(axis=0))
@@ -233,6 +256,16 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         tell(self, prepared, solution.solver)
         if prepared.left_out is not None:
             prepared.left_out.add_to(self)
+
+    def _keep_absent(self, absent: np.ndarray | None) -> None:
+        """Keep which features tasks do not have; X is zero there, so any coefficient may be."""
+        self.__dict__.pop("absent_", None)  # of an earlier fit
+        if absent is None:
+            return
+        self.absent_ = absent
+        for name in ("coef_", "shared_", "specific_", "outlier_"):
+            if name in vars(self):
+                getattr(self, name)[absent] = 0.0
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
         """Set the attributes that the coefficients are made of."""
@@ -280,6 +313,9 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             observation_task = locate_tasks(labels, self.tasks_, unknown=self.unknown_task)
         elif not self._predicts_matrix:
             observation_task = self._only_task(X.shape[0])
+        absent = vars(self).get("absent_")
+        if absent is not None:
+            X = fill_absent(X, absent, observation_task, getattr(self, "feature_names_in_", None))
         return X, observation_task, labels
 
     def _encoded(self, X: Any, task: Any) -> tuple[Any, Any]:
@@ -340,7 +376,9 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             coef, intercept = self._common_part()
         else:
             fitted = self._has_part()
-            coef, intercept = self.coef_[fitted].mean(axis=0), self.intercept_[fitted].mean()
+            absent = vars(self).get("absent_")
+            have = fitted.sum() if absent is None else np.maximum((~absent[fitted]).sum(axis=0), 1)
+            coef, intercept = self.coef_[fitted].sum(axis=0) / have, self.intercept_[fitted].mean()
         return np.vstack([self.coef_, coef]), np.append(self.intercept_, intercept)
 
     def _common_part(self) -> tuple[np.ndarray, float]:

@@ -215,8 +215,8 @@ def stack_observed(
 
 _REMEDY = (
     "Raise memory_limit, or fit a sample of the rows. MMTFLRegressor and MMTFLClassifier read some tasks at "
-    "a time, unless solver='block', p=inf, or p=1 with pooling above 0.5; MMTFLRegressorCV keeps few rows in "
-    "the place of many."
+    "a time, unless solver='block', p=inf, p=1 with pooling above 0.5, or something is said of the features "
+    "(penalty_weight, positive, feature_groups); MMTFLRegressorCV keeps few rows in the place of many."
 )
 
 
@@ -224,8 +224,8 @@ def check_nothing_else(*others: Any) -> None:
     """Refuse targets, labels or weights beside stored tasks, which have their own."""
     if any(other is not None for other in others):
         raise ValueError(
-            "Stored tasks bring their targets, labels and weights along: call fit(stored) with nothing else, "
-            "and leave task_column None."
+            "Stored tasks bring their targets, labels and weights along, and have no groups: call "
+            "fit(stored) with nothing else, and leave task_column None."
         )
 
 

@@ -12,9 +12,11 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 
 from mmtfl.estimators.base import TaskModel, predict_rows
+from mmtfl.estimators.feature_knowledge import for_some_tasks
 from mmtfl.estimators.inputs import first_few, matrix_values, n_dimensions, single_column
 from mmtfl.estimators.part_fits import fit_part
 from mmtfl.model_selection.folds import Fold, observations, take
+from mmtfl.solvers.path import Start
 from mmtfl.tasks.checks import check_length
 from mmtfl.tasks.container import Tasks
 
@@ -25,7 +27,9 @@ BORROWED = 20.0  # rows for which the errors of all tasks stand in a task with f
 _MOST_KEPT = 1000  # errors of a task that are kept; beyond, evenly spaced ones
 
 
-def heldout_errors(model: TaskModel, tasks: Tasks, folds: Sequence[Fold]) -> dict[str, np.ndarray]:
+def heldout_errors(
+    model: TaskModel, tasks: Tasks, folds: Sequence[Fold], found: Sequence[Start] | None = None
+) -> dict[str, np.ndarray]:
     """Errors on held-out rows, sorted within each task: what intervals are made of.
 
     Parameters
@@ -36,6 +40,8 @@ def heldout_errors(model: TaskModel, tasks: Tasks, folds: Sequence[Fold]) -> dic
         All rows, targets in their own units.
     folds : list of pairs of ndarrays
         Rows to fit and rows to predict.
+    found : list of Start, or None
+        What the model is on the rows of each fold, in the units of its problem; None where it must be fitted.
 
     Returns
     -------
@@ -43,16 +49,21 @@ def heldout_errors(model: TaskModel, tasks: Tasks, folds: Sequence[Fold]) -> dic
         See `sorted_errors`.
     """
     tests = [observations(tasks, test) for _, test in folds]
-    z = [_predict_without(model, tasks, train, test) for (train, _), test in zip(folds, tests, strict=True)]
+    model = for_some_tasks(model, tasks, tasks.labels)
+    known = [None] * len(tests) if found is None else found
+    parts = zip(folds, tests, known, strict=True)
+    z = [_predict_without(model, tasks, train, test, start) for (train, _), test, start in parts]
     test = np.concatenate(tests)
     task, y = tasks.observation_task[test], tasks.y[test]
     return sorted_errors(model, y, np.concatenate(z), task, tasks.labels)
 
 
-def _predict_without(model: TaskModel, tasks: Tasks, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Linear predictor of the test observations, by a fit to the others."""
+def _predict_without(
+    model: TaskModel, tasks: Tasks, train: np.ndarray, test: np.ndarray, known: Start | None
+) -> np.ndarray:
+    """Linear predictor of the test observations, by a fit to the others, or by the `known` one."""
     fitted = take(tasks, train)
-    coef, intercept = fit_part(model, fitted)
+    coef, intercept = fit_part(model, fitted, known=known)
     place = {label: t for t, label in enumerate(fitted.labels.tolist())}
     trained = np.array([place.get(label, -1) for label in tasks.labels.tolist()])
     rows = test if tasks.rows is None else tasks.rows[test]

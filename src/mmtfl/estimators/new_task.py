@@ -31,6 +31,7 @@ from mmtfl.objective.penalties import RowPenalty, RowPower
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
 from mmtfl.solvers.solution import Solution
+from mmtfl.tasks.absent import take_absent
 from mmtfl.tasks.checks import check_finite_design, check_task_labels
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.converters import group_checked_rows
@@ -101,7 +102,7 @@ class Shared:
         A = model.coef_[fitted].T * columns[:, None] / unit[fitted]
         weights = np.where(model.c_ > 0.0, penalty.weights(A), np.inf)  # what no task uses stays unused
         return cls(
-            RowPower(penalty.p, weights, np.inf),
+            _of_new_task(penalty, weights),
             model.common_ * columns / unit[fitted].mean(),
             columns,
             (model.intercept_ / unit)[fitted],
@@ -150,6 +151,20 @@ def _penalty_of(model: Any) -> RowPenalty:
     return penalty
 
 
+def _of_new_task(penalty: RowPenalty, weights: np.ndarray) -> RowPower:
+    """The penalty of one more task, whose weights are those of the features."""
+    entries = penalty.weighted(weights)
+    known = entries.known
+    if known is None:
+        return RowPower(penalty.p, weights, np.inf)
+    if not np.all(known.scale == known.scale[:, :1]):
+        raise InvalidParameterError(
+            "add_task needs weights of features, and penalty_weight has some of single tasks: those of the "
+            "new task are not known. Fit all tasks together again."
+        )
+    return replace(entries, pooling=0.0, known=replace(known, scale=known.scale[:, :1]))
+
+
 # -- what is passed ------------------------------------------------------------------------------------------
 
 
@@ -158,12 +173,15 @@ def _read_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any, offset
     X, label = _separate_label(model, X, task)
     X, names = model._read_design(X, reset=False)
     labels = np.full(X.shape[0], label)
-    check_finite_design(X, observation_task=np.zeros(len(labels), dtype=np.intp), labels=labels[:1])
+    of_task = np.zeros(len(labels), dtype=np.intp)
+    may_lack = model.absent_features == "allow"
+    finite = take_absent(X, of_task, 1)[0] if may_lack else X
+    check_finite_design(finite, observation_task=of_task, labels=labels[:1])
     if n_dimensions(y) == 2:
         y = single_column(y)
     y, classes = model._read_targets(y, labels, X.shape[0])
     weights = read_weights(sample_weight, X.shape[0])
-    tasks = Tasks(*group_checked_rows(X, y, labels, weights, names, offset))
+    tasks = Tasks(*group_checked_rows(X, y, labels, weights, names, model.absent_features, offset))
     if tasks.weights is not None:
         tasks = tasks.select(np.flatnonzero(tasks.weights))
     if classes is None:
@@ -271,12 +289,15 @@ def _widened(model: Any, tasks: Tasks, a: np.ndarray, intercept: float, unit: fl
     wider = copy.copy(model)
     BaseRates(labels, is_new, np.array([intercept]), tasks.sizes).widen(wider)
     wider.coef_[-1] = a
-    wider.B_[:, -1] = np.divide(a, model.c_, out=np.zeros_like(a), where=model.c_ > 0.0)
     wider.added_tasks_ = np.concatenate([_added(model), label])
     if model.target_scale_ is not None:
         wider.target_scale_ = np.append(model.target_scale_, unit)
         if "path_" in vars(wider):
             wider.path_ = replace(wider.path_, target_scale=wider.target_scale_)
+    if tasks.absent is not None:
+        lacking = vars(wider).get("absent_", np.zeros(wider.coef_.shape, dtype=bool))
+        lacking[-1] = tasks.absent[0]
+        wider._keep_absent(lacking)
     usable = could_use(tasks, fit_intercept=model.fit_intercept)
     if model.usable_ is not None or not usable.all():
         known = np.ones(model.coef_.shape, dtype=bool) if model.usable_ is None else model.usable_

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.estimators.feature_knowledge import for_some_tasks, read_known
 from mmtfl.objective.design import Design
+from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.losses.by_rows import LossPerTask, TaskLoss, have_unit
 from mmtfl.objective.problem import Problem
 from mmtfl.tasks.checks import class_counts, with_weight
@@ -17,11 +19,11 @@ from mmtfl.tasks.scaling import column_spread, could_use, target_spread
 from mmtfl.tasks.weighting import task_factors, task_totals, with_task_factors
 from mmtfl.tasks.wording import count, show
 
-# what a fitted model has for each task, and along which axis
-PER_TASK = {
-    **dict.fromkeys(("coef_", "intercept_", "task_sizes_", "shared_", "specific_", "outlier_", "usable_"), 0),
-    "B_": 1,
-}
+# what a fitted model has for each task, along the first axis
+PER_TASK = (
+    *("coef_", "intercept_", "task_sizes_", "shared_", "specific_", "outlier_", "usable_"),
+    *("penalty_weight_", "absent_"),
+)
 _MOST_NAMED = 5
 
 
@@ -43,6 +45,8 @@ class Prepared:
         Tasks that have no part in the fit, and what predicts them.
     task_factors : ndarray of shape (n_tasks,), or None
         What the fit multiplies the weights of each task's rows by; those of `tasks` are as they came.
+    known : KnownFeatures, or None
+        What the parameters say of the features.
     """
 
     tasks: Any
@@ -51,12 +55,14 @@ class Prepared:
     start: np.ndarray | None = None
     left_out: BaseRates | None = None
     task_factors: np.ndarray | None = None
+    known: KnownFeatures | None = None
 
     @classmethod
     def of(cls, model: Any, tasks: Any, left_out: BaseRates | None = None) -> Prepared:
         """Scale and weigh the tasks as the parameters of a model ask."""
         factors = task_factors(tasks, model.task_weight) if isinstance(tasks, Tasks) else None
         plain = cls(tasks, left_out=left_out, task_factors=factors)
+        known = _known(model, tasks, left_out)
         columns = plain.spread() if model.standardize else None
         targets = None
         if getattr(model, "scale_targets", False) or isinstance(model._loss, LossPerTask):
@@ -66,7 +72,7 @@ class Prepared:
             start = _scaled_start(model, tasks, columns, targets)
         if targets is not None and isinstance(tasks, Tasks):
             tasks = tasks.with_y(tasks.y / targets[tasks.observation_task])
-        return cls(tasks, columns, targets, start, left_out, factors)
+        return cls(tasks, columns, targets, start, left_out, factors, known)
 
     @property
     def weighted(self) -> Any:
@@ -152,6 +158,13 @@ class StoredPrepared(Prepared):
         return self.tasks.spreads()[1]
 
 
+def _known(model: Any, tasks: Any, left_out: BaseRates | None) -> KnownFeatures | None:
+    """What the parameters of a model say of the features of the tasks that are fitted."""
+    if left_out is not None:
+        model = for_some_tasks(model, tasks, left_out.labels)
+    return read_known(model, getattr(tasks, "feature_names", None), tasks.n_features, tasks.labels)
+
+
 def _scaled_start(
     model: Any, tasks: Any, column_scale: np.ndarray | None, target_scale: np.ndarray | None
 ) -> np.ndarray | None:
@@ -196,9 +209,9 @@ class BaseRates:
 
     def widen(self, model: Any) -> None:
         """Make room for these tasks in all that a model has learned of each task."""
-        for name, axis in PER_TASK.items():
+        for name in PER_TASK:
             if vars(model).get(name) is not None:
-                setattr(model, name, self._widen(getattr(model, name), axis))
+                setattr(model, name, self._widen(getattr(model, name), 0))
         model.intercept_[self.left_out] = self.log_odds
         model.task_sizes_[self.left_out] = self.sizes
         model.tasks_ = self.labels

@@ -157,6 +157,7 @@ def model_from_state(
 def _complete(model: Any) -> None:
     """Add what files of versions without pooling lack: there was no common part."""
     learned = vars(model)
+    learned.pop("B_", None)  # computed now
     if "best_p_" in learned:
         learned.setdefault("best_pooling_", 0.0)
     if "c_" in learned:

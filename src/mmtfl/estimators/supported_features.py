@@ -127,7 +127,8 @@ class Stability:
             - probability: of what ``supported`` says; of the most probable kind where it is undecided;
             - n_tasks, tasks: how many tasks support it, and which;
             - sign_agreement: mean over the tasks that use it in most half samples;
-            - effect, lower, upper: of supported features the mean over the tasks, with an interval of 90 %.
+            - effect, lower, upper: of supported features the mean over the tasks, with an interval of 90 %;
+              where "some" or "one" is said, over the tasks named.
         """
         order = self.order()
         tasks = [self.supporting_tasks(j) for j in order]
@@ -151,12 +152,16 @@ class Stability:
     def mean_effects(self, coverage: float = 0.9) -> np.ndarray:
         """Mean effect over the tasks with its interval, (n_features, 3); NaN of features not supported.
 
-        The effects of the tasks are estimated without shrinkage. The interval takes the tasks for a sample of
-        tasks, and the choice of the features for given.
+        Where "some" or "one" is said, the mean is over the tasks named. Effects are estimated without
+        shrinkage. The interval is for the mean of these tasks, and takes the choice of the features and of
+        the tasks for given.
         """
         found = np.full((len(self.feature_names_), 3), np.nan)
         for j in np.flatnonzero(np.isin(self.supported_, SOMEWHERE)):
-            mean, reach = mean_over_tasks(self.effect_[:, j], self.effect_error_[:, j], coverage)
+            named = np.isin(self.tasks_, self.supporting_tasks(int(j)))
+            named |= self.supported_[j] in ("all", "several")
+            parts = self.effect_[named, j], self.effect_error_[named, j], self._degrees()[named, j]
+            mean, reach = mean_over_tasks(*parts, coverage)
             found[j] = mean, mean - reach, mean + reach
         return found
 
@@ -200,9 +205,11 @@ class Stability:
 
     def effect_reach(self, coverage: float = 0.9) -> np.ndarray:
         """Half the widths of the effects' intervals, (n_tasks, n_features)."""
-        return t_reach(
-            self.effect_error_, np.inf if self.effect_spare_ is None else self.effect_spare_, coverage
-        )
+        return t_reach(self.effect_error_, self._degrees(), coverage)
+
+    def _degrees(self) -> np.ndarray:
+        """Degrees of freedom; files of an earlier version do not have them."""
+        return np.full_like(self.effect_, np.inf) if self.effect_spare_ is None else self.effect_spare_
 
     @property
     def probability_(self) -> np.ndarray:

@@ -20,6 +20,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.declaration import restated
+from mmtfl.estimators.inputs import check_nothing_else
 from mmtfl.estimators.intervals import heldout_errors
 from mmtfl.estimators.parameters import TwoStrengthParameters
 from mmtfl.estimators.part_fits import plain_copy
@@ -29,9 +30,11 @@ from mmtfl.estimators.search import Search, search_settings
 from mmtfl.estimators.two_strengths import AdditiveModel, CappedModel
 from mmtfl.estimators.usage import ShowsSharing
 from mmtfl.model_selection.cross_validation import Linear
+from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.solvers.path import Paths
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.solve import one_blas_thread
+from mmtfl.tasks.stored import StoredTasks
 
 __all__ = ["TwoStrengthCV"]
 
@@ -90,7 +93,7 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
     """
 
     # metadata routing: labels go wherever rows go, without set_*_request
-    __metadata_request__fit: ClassVar = {"task": True, "offset": True}
+    __metadata_request__fit: ClassVar = {"task": True, "groups": True, "offset": True}
     __metadata_request__predict: ClassVar = {"task": True, "offset": True}
     __metadata_request__predict_proba: ClassVar = {"task": True, "offset": True}
     __metadata_request__predict_log_proba: ClassVar = {"task": True, "offset": True}
@@ -103,7 +106,13 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
     )
 
     def fit(
-        self, X: Any, y: Any = None, task: Any = None, sample_weight: Any = None, offset: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        task: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        groups: Any = None,
     ) -> TwoStrengthCV:
         """Choose the strengths and fit the model with them.
 
@@ -111,6 +120,8 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         ----------
         X, y, task, sample_weight, offset
             Data, as in the ``fit`` of the model.
+        groups : array-like of shape (n_rows,), optional
+            Groups of rows that must stay together, as in ``MMTFLRegressorCV.fit``.
 
         Returns
         -------
@@ -118,12 +129,15 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
             Fitted.
         """
         model = self._check_parameters()
-        prepared = self._with_folds(model, model._prepare(X, y, task, sample_weight, offset), X, y, task)
+        if isinstance(X, StoredTasks):
+            check_nothing_else(groups)
+        prepared = model._prepare(X, y, task, sample_weight, offset)
+        prepared = self._with_folds(model, prepared, X, y, task, groups)
         settings = search_settings(model, prepared, self.scoring)
         with one_blas_thread():
             problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
-            self.strengths_ = self._grid_values(model._grid(problem).largest())
-            pairs = StrengthPairs(model, self.strengths_)
+            self.strengths_ = self._grid_values(model._grid(problem, prepared.known).largest())
+            pairs = StrengthPairs(model, self.strengths_, prepared.known)
             _, self.best_index_ = self._choose(prepared, [pairs], settings, verbose=model.verbose)
         if prepared.left_out is not None:
             self.heldout_scores_ = prepared.left_out.widen_scores(self.heldout_scores_)
@@ -363,6 +377,7 @@ class StrengthPairs:
 
     model: Any
     strengths: tuple[np.ndarray, np.ndarray]
+    known: KnownFeatures | None = None
 
     def columns(self) -> dict[str, np.ndarray]:
         """The two strengths by name."""
@@ -373,7 +388,7 @@ class StrengthPairs:
         self, paths: Paths, fold: int, *, report: Callable[[float], None] | None = None, **options: Any
     ) -> Iterator[Linear]:
         """Coefficients and intercepts at all pairs, each solved from its neighbours in both strengths."""
-        grid, (first, second) = self.model._grid(paths.problem), self.strengths
+        grid, (first, second) = self.model._grid(paths.problem, paths.known_here(self.known)), self.strengths
         above: list[Solution] = []
         for n, a in enumerate(first, start=1):
             line: list[Solution] = []

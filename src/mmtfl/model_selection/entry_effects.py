@@ -87,39 +87,34 @@ def entry_effects(tasks: Tasks, kept: np.ndarray, usable: np.ndarray, loss: Task
     return EntryEffects(effect, error, spare)
 
 
-def t_reach(error: np.ndarray, spare: Any, coverage: float) -> np.ndarray:
+def t_reach(error: Any, spare: Any, coverage: float) -> np.ndarray:
     """Half the width of the t interval of every effect."""
     return stats.t.isf((1.0 - coverage) / 2.0, spare) * error
 
 
-def mean_over_tasks(effect: np.ndarray, error: np.ndarray, coverage: float) -> tuple[float, float]:
-    """Mean effect of tasks that differ (DerSimonian and Laird), and half the width of its interval.
+def mean_over_tasks(
+    effect: np.ndarray, error: np.ndarray, spare: np.ndarray, coverage: float
+) -> tuple[float, float]:
+    """Mean of the effects of these tasks, and half the width of its interval.
 
-    Effects and standard errors are (n_tasks,), NaN where a task was not tested. The interval is that of
-    Hartung and Knapp, for a mean of tasks of which these are a sample; NaN for a single task.
+    All are (n_tasks,), NaN where a task was not tested. The degrees of freedom of the mean are those of Welch
+    and Satterthwaite.
 
     Examples
     --------
     >>> import numpy as np
-    >>> mean, reach = mean_over_tasks(np.array([1.0, 2.0, 3.0]), np.full(3, 1e-6), 0.9)
+    >>> mean, reach = mean_over_tasks(np.array([1.0, 2.0]), np.array([0.3, 0.4]), np.full(2, np.inf), 0.9)
     >>> round(mean, 3), round(reach, 3)
-    (2.0, 1.686)
+    (1.5, 0.411)
     """
-    tested = np.isfinite(effect) & np.isfinite(error) & (error > 0.0)
-    effect, square = effect[tested], error[tested] ** 2
-    if effect.size < 2:
-        return (float(effect[0]) if effect.size else np.nan), np.nan
-    weight = 1.0 / (square + _between(effect, square))
-    mean = float(np.average(effect, weights=weight))
-    scatter = max(float(weight @ (effect - mean) ** 2) / (effect.size - 1), 1.0)
-    return mean, float(stats.t.isf((1.0 - coverage) / 2.0, effect.size - 1) * np.sqrt(scatter / weight.sum()))
-
-
-def _between(effect: np.ndarray, square: np.ndarray) -> float:
-    """Variance of the effects between tasks, by the method of moments."""
-    weight = 1.0 / square
-    excess = weight @ (effect - np.average(effect, weights=weight)) ** 2 - (effect.size - 1)
-    return max(float(excess / (weight.sum() - (weight**2).sum() / weight.sum())), 0.0)
+    tested = np.isfinite(effect) & np.isfinite(error)
+    if not tested.any():
+        return np.nan, np.nan
+    square, own = error[tested] ** 2, spare[tested]
+    total, smallest = square.sum(), np.finfo(float).tiny
+    degrees = total**2 / max(float(np.sum(square**2 / own)), smallest) if total > 0.0 else np.inf
+    reach = float(t_reach(np.sqrt(total) / tested.sum(), degrees, coverage))
+    return float(effect[tested].mean()), reach
 
 
 class _TaskTest:

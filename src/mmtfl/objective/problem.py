@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mmtfl.objective.norms import TwoNorms
 
 DAMPING = (0.0, 0.25, 0.5, 0.75, 1.0)  # of Newton models: from the second derivative (0) to a majorant (1)
+_ROUNDING = 1e-14  # of a sum, as a share of the sum of sizes
 EXACT = 1e-26  # share of the loss, about the square of the rounding of floats
 _LEAST_WEIGHT = 1e-6  # smallest Newton weight of a row, as a share of the bound on it
 _MODERATE = 1e30  # where the slopes at A = 0 are beyond this, squares of the columns may leave the floats
@@ -78,7 +79,14 @@ class Problem:
         if self.null_value <= EXACT * self.loss_value(np.zeros_like(design.y)):
             # the intercepts explain y: the rest is rounding
             return np.zeros((design.n_features, design.n_tasks))
-        return design.correlate(self.loss_gradient(design.spread(self.null_intercept)))
+        slope_z = self.loss_gradient(design.spread(self.null_intercept))
+        slopes = design.correlate(slope_z)
+        if design.fit_intercept:
+            # a constant column has its size in the first row of the task, and no slope but rounding
+            rounding = _ROUNDING * design.first_rows_maximum() * design.task_sums(np.abs(slope_z)).max()
+            if np.abs(slopes).max(initial=0.0) <= rounding:
+                return np.zeros_like(slopes)
+        return slopes
 
     @cached_property
     def steepest(self) -> float:
@@ -101,7 +109,8 @@ class Problem:
     @property
     def curvature(self) -> np.ndarray:
         """The loss's second derivative in every entry of A: a bound, or what stands for one."""
-        return self.loss_curvature * self.design.curvature
+        bend = self.loss_curvature
+        return self.design.curvature if np.all(bend == 1.0) else bend * self.design.curvature
 
     def row_violation(
         self, penalty: RowPenalty, A: np.ndarray, gradient: np.ndarray, kept_curvature=None
@@ -114,7 +123,7 @@ class Problem:
         if not penalty.is_norm:
             return penalty.row_violation(A, gradient, self.curvature)
         out = np.maximum(penalty.dual_norm(gradient) - penalty.alpha, 0.0)
-        kept = np.flatnonzero(np.any(A != 0.0, axis=1))
+        kept = np.flatnonzero(penalty.whole(np.any(A != 0.0, axis=1) | penalty.free_rows))
         if kept.size:
             curvature = self.curvature[kept] if kept_curvature is None else kept_curvature(kept)
             out[kept] = penalty.of_rows(kept).row_violation(A[kept], gradient[kept], curvature)

@@ -161,7 +161,7 @@ class EffectDisplay:
     intervals_ : matplotlib container
         Effects with their intervals.
     mean_, mean_reach_ : float
-        Mean of the effects over tasks that differ, and half the width of its interval.
+        Mean of the tasks' effects, and half the width of its interval.
     ax_, figure_ : matplotlib axes and figure
         Where it was drawn.
 
@@ -235,7 +235,8 @@ class EffectDisplay:
         at, effect = np.flatnonzero(tested), self.effect[tested]
         reach = t_reach(self.error, self.spare, self.coverage)[tested]
         self.intervals_ = ax.errorbar(effect, at, xerr=reach, fmt="o", color=BLUE, markersize=4, capsize=2)
-        self.mean_, self.mean_reach_ = mean_over_tasks(self.effect, self.error, self.coverage)
+        spare = np.broadcast_to(self.spare, self.effect.shape)
+        self.mean_, self.mean_reach_ = mean_over_tasks(self.effect, self.error, spare, self.coverage)
         if np.isfinite(self.mean_reach_):
             ax.axvspan(
                 self.mean_ - self.mean_reach_, self.mean_ + self.mean_reach_, color=BLUE, alpha=0.15, lw=0
@@ -245,5 +246,5 @@ class EffectDisplay:
         ax.set_ylim(len(self.tasks) - 0.5, -0.5)
         name_rows(ax, self.tasks, axes_points(ax)[1])
         ax.set_xlabel(f"effect of {self.feature}, with {self.coverage:.0%} intervals", fontsize=SMALL + 1)
-        note(ax, ["dotted: mean over the tasks; band: its interval"])
+        note(ax, ["dotted: mean of these tasks; band: its interval"])
         return self

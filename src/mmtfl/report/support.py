@@ -10,7 +10,7 @@ from mmtfl.estimators.supported_features import SOMEWHERE, SUPPORTED
 from mmtfl.tasks.frames import abbreviate
 from mmtfl.tasks.wording import count
 
-__all__ = ["in_which_tasks", "support_sentences"]
+__all__ = ["in_which_tasks", "named", "promise", "support_sentences"]
 
 
 def support_sentences(found: Any) -> list[str]:
@@ -29,7 +29,7 @@ def support_sentences(found: Any) -> list[str]:
         first = (
             f"Nothing was found: no feature is supported in any task ({how}; undecided: {n['undecided']})."
         )
-        return [first, _promise(found)]
+        return [first, promise(found)]
     said = found.probability_[np.isin(found.supported_, SOMEWHERE)]
     sure = f"statements with a probability of at least {1.0 - found.level_:.0%}, {said.mean():.0%} on average"
     first = (
@@ -37,7 +37,7 @@ def support_sentences(found: Any) -> list[str]:
         f"{n['several']} in several (two or more, perhaps all), {n['one']} in one; {n['none']} in none, "
         f"{n['undecided']} undecided."
     )
-    return [first, *_named(found), _promise(found)]
+    return [first, *_named(found), promise(found)]
 
 
 def named(found: Any, word: str) -> list[str]:
@@ -57,7 +57,8 @@ def _named(found: Any) -> list[str]:
     return [f"{text[0].upper()}{text[1:]}."]
 
 
-def _promise(found: Any) -> str:
+def promise(found: Any) -> str:
+    """How many of the selected features are expected to be false."""
     n, share = int(found.selected_.sum()), f"at least {found.threshold_:.0%} of the half samples"
     if found.threshold_ == 1.0:
         share = "all half samples"

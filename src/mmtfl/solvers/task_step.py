@@ -21,6 +21,7 @@ from mmtfl.solvers.weighted_ridge import columns_of, least_norm_ridge, solve_shi
 
 _NEWTON_STEPS = 50
 _DESCENT_STEPS = 50
+_LEAST_SLOPE = 1e-6  # of a start, in units of the steepest at zero: an accuracy beyond it needs no more
 _LEAST_WEIGHT = 1e-200  # next to none, and its inverse can be multiplied
 _FEW = 256  # features that are all worked on; of more, those that matter are looked for
 
@@ -179,7 +180,7 @@ class TaskStep:
             slope_z = loss.gradient(y, z, row_weight)
             gradient = X.T @ slope_z + 2.0 * ridge * (a - middle)
             size = float(np.abs(gradient).max(initial=abs(slope_z.sum()) if design.fit_intercept else 0.0))
-            goal = tol * max(size, 1e-300) if goal is None else goal
+            goal = tol * max(size, _LEAST_SLOPE * self.problem.scale) if goal is None else goal
             if size <= goal:
                 break
             h = np.maximum(loss.hessian(y, z, row_weight), 1e-8 * self.problem.loss_curvature[0] * row_weight)

@@ -402,10 +402,12 @@ def check_finite_design(
     feature_names: Sequence[str] | None = None,
     offsets: np.ndarray | None = None,
     name: str = "X",
+    remedy: str = "",
 ) -> None:
     """Check that a design has neither NaN nor infinity; clean data cost one pass.
 
     Without `observation_task` no task is named; with `offsets` rows are counted from their task's first row.
+    `remedy` ends the error.
 
     Examples
     --------
@@ -421,7 +423,7 @@ def check_finite_design(
     found, n_alike, n_all = _first_not_finite(X, name, observation_task, labels, offsets, feature_names)
     others = "" if n_alike == n_all else f" {n_all} values of {name} are not finite."
     it = "it" if n_all == 1 else "them"
-    raise ValueError(f"{found}{others} Impute {it}, or drop those rows or columns.")
+    raise ValueError(f"{found}{others} Impute {it}, or drop those rows or columns.{remedy}")
 
 
 def check_finite_target(

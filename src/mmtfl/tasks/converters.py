@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl.errors import require
+from mmtfl.tasks.absent import ABSENT_REMEDY, take_absent, take_absent_shared
 from mmtfl.tasks.checks import (
     check_design,
     check_feature_names,
@@ -31,10 +32,9 @@ from mmtfl.tasks.grouping import group_rows, observation_task_of, offsets_of, ta
 from mmtfl.tasks.wording import show
 
 Names = tuple[str, ...] | None
-# X, y, offsets, labels, weights, rows, feature_names and the known part of the linear predictor
-Fields = tuple[
-    Any, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None, Names, np.ndarray | None
-]
+Maybe = np.ndarray | None
+# X, y, offsets, labels, weights, rows, feature_names, absent and the known part of the linear predictor
+Fields = tuple[Any, np.ndarray, np.ndarray, np.ndarray, Maybe, Maybe, Names, Maybe, Maybe]
 
 
 # -- stacked rows ----------------------------------------------------------------------------------------
@@ -48,15 +48,28 @@ def read_rows(X: Any, y: Any, task: Any, sample_weight: Any, feature_names: Sequ
 
 
 def group_checked_rows(
-    X: Any, y: Any, labels: np.ndarray | None, sample_weight: Any, names: Names, offset: Any = None
+    X: Any,
+    y: Any,
+    labels: np.ndarray | None,
+    sample_weight: Any,
+    names: Names,
+    absent: str | None = None,
+    offset: Any = None,
 ) -> Fields:
-    """Group the rows of a checked design by their checked labels; without labels they are one task."""
+    """Group the rows of a checked design by their checked labels; without labels they are one task.
+
+    With `absent` "allow" tasks may lack features; with "error" the error says that they might.
+    """
     n_rows = X.shape[0]
     y = check_target(y, n_rows)
     known = None if offset is None else check_offset(offset, n_rows)
     groups = group_rows(np.zeros(n_rows, dtype=np.int64) if labels is None else labels)
     who: dict[str, Any] = {"observation_task": groups.observation_task, "labels": groups.labels}
-    check_finite_design(X, **who, feature_names=names)
+    lacking = None
+    if absent == "allow":
+        X, lacking = take_absent(X, groups.observation_task, len(groups.labels))
+    remedy = ABSENT_REMEDY if absent == "error" else ""
+    check_finite_design(X, **who, feature_names=names, remedy=remedy)
     check_finite_target(y, **who)
     weights = None
     if sample_weight is not None:
@@ -65,7 +78,7 @@ def group_checked_rows(
     if groups.order is not None:
         X, y = take_rows(X, groups.order), y[groups.order]
         weights, known = (None if part is None else part[groups.order] for part in (weights, known))
-    return X, y, groups.offsets, groups.labels, weights, None, names, known
+    return X, y, groups.offsets, groups.labels, weights, None, names, lacking, known
 
 
 def check_offset(offset: Any, n_rows: int, n_tasks: int | None = None) -> np.ndarray:
@@ -122,7 +135,7 @@ def read_list(
     who: dict[str, Any] = {"observation_task": observation_task_of(offsets), "labels": labels}
     check_finite_design(X, **who, feature_names=names, offsets=offsets)
     check_finite_target(y, **who, offsets=offsets)
-    return X, y, offsets, labels, weights, None, names, None
+    return X, y, offsets, labels, weights, None, names, None, None
 
 
 def _check_distinct_labels(labels: Any, n_tasks: int) -> np.ndarray:
@@ -210,15 +223,23 @@ def read_shared(
 
 
 def observe_checked_rows(
-    X: Any, Y: Any, sample_weight: Any, labels: Any, names: Names, offset: Any = None
+    X: Any,
+    Y: Any,
+    sample_weight: Any,
+    labels: Any,
+    names: Names,
+    absent: str | None = None,
+    offset: Any = None,
 ) -> Fields:
-    """The observed entries of Y, each with its row of a checked design."""
+    """The observed entries of Y, each with its row of a checked design; `absent` as in rows with labels."""
     Y, columns = _check_shared_target(Y, X.shape[0])
     if labels is None:
         labels = range(Y.shape[1]) if columns is None else columns
     labels = _check_distinct_labels(labels, Y.shape[1])
-    check_finite_design(X, feature_names=names)
-    observed = _observed_targets(Y, labels)
+    observed, lacking = _observed_targets(Y, labels), None
+    if absent == "allow":
+        X, lacking = take_absent_shared(X, observed)
+    check_finite_design(X, feature_names=names, remedy=ABSENT_REMEDY if absent == "error" else "")
     position, rows = np.nonzero(observed)
     weights = None
     if sample_weight is not None:
@@ -226,7 +247,7 @@ def observe_checked_rows(
         weights = moderate_weights(check_weights(weights, len(rows), of="the container"))
         check_task_weights(weights, observation_task=position, labels=labels)
     known = None if offset is None else check_offset(offset, *Y.shape).T[observed]
-    return X, Y.T[observed], offsets_of(observed.sum(axis=1)), labels, weights, rows, names, known
+    return X, Y.T[observed], offsets_of(observed.sum(axis=1)), labels, weights, rows, names, lacking, known
 
 
 def _check_shared_target(Y: Any, n_rows: int) -> tuple[np.ndarray, Names]:

@@ -21,7 +21,18 @@ def visits():
 
 def words(folder, frame, *more, command="fit"):
     frame.to_csv(folder / "v.csv", index=False)
-    own = ["--task", "site", "--target", "visits", "--loss", "poisson", "-o", folder / "m.mmtfl", "-q", "--force"]
+    own = [
+        "--task",
+        "site",
+        "--target",
+        "visits",
+        "--loss",
+        "poisson",
+        "-o",
+        folder / "m.mmtfl",
+        "-q",
+        "--force",
+    ]
     return [command, folder / "v.csv", *own, *more]
 
 

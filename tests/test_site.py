@@ -43,3 +43,16 @@ def test_every_page_is_reached_from_the_first():
             waiting += entries(page) if page in PAGES else []
     assert {"index", "start", "how_sure", "generated/tutorials/index", "api/index"} <= reached
     assert [page for page in PAGES if page not in reached] == []
+
+
+def test_versions_and_requirements_are_the_same_everywhere():
+    import tomllib
+
+    root = DOCS.parent
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    recipe = (root / "recipe" / "meta.yaml").read_text(encoding="utf-8")
+    citation = (root / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r'version = "(.*)" %', recipe)[1] == project["version"]
+    assert re.search(r"^version: (.*)$", citation, re.MULTILINE)[1] == project["version"]
+    for needed in project["dependencies"]:
+        assert needed.replace(">=", " >=") in recipe

@@ -43,8 +43,10 @@ def test_the_report_says_it_on_its_first_screen(folder):
     page = folder / "report.html"
     assert main(["report", str(folder / "searched.mmtfl"), "-o", str(page), "-q"]) == 0
     text = page.read_text()
-    assert text.index("Supported (5 pairs") < text.index('id="predictions"')
-    assert "Supported in" in text
+    first = text[: text.index('id="predictions"')]
+    for words in ("What matters everywhere?", "<bdi>a.</bdi>", "<bdi>b: one task (north).</bdi>", "5 pairs"):
+        assert words in first
+    assert "90% of new rows are expected within" in first and "Supported in" in text
 
 
 def test_a_model_without_half_samples_says_nothing_of_support(folder, capsys):

@@ -96,6 +96,12 @@ def _are_names(value: Any, sizes: Mapping[str, int]) -> bool:
     return _array("O", "d")(value, sizes) and all(isinstance(name, str) for name in value)
 
 
+def _are_categories(value: Any, sizes: Mapping[str, int]) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(levels, list) and all(type(level) is str for level in levels) for levels in value.values()
+    )
+
+
 def _are_classes(value: Any, sizes: Mapping[str, int]) -> bool:
     return _array("biufUSO", "n")(value, sizes) and len(value) == 2 and bool(value[0] != value[1])
 
@@ -109,9 +115,11 @@ def _is_table(value: Any, sizes: Mapping[str, int]) -> bool:
 
 def _are_heldout_scores(value: Any, sizes: Mapping[str, int]) -> bool:
     kinds = {"task": "iU", "n_rows": "i"}
+    if isinstance(value, dict) and "loss" in value:
+        kinds["loss"] = "U"
     return (
         isinstance(value, dict)
-        and set(value) in ({*kinds, "r2"}, {*kinds, "accuracy", "auc", "base_rate"})
+        and set(value) - set(kinds) in ({"r2"}, {"deviance_explained"}, {"accuracy", "auc", "base_rate"})
         and all(_array(kinds.get(name, "f"), "T")(column, sizes) for name, column in value.items())
     )
 
@@ -187,6 +195,7 @@ RULES: dict[str, Rule] = {
     "tasks_": _are_tasks,
     "n_features_in_": lambda value, sizes: type(value) is int and value == sizes["d"],
     "_backend": _of(str, None),
+    "categories_": _are_categories,
     "feature_names_in_": _are_names,
     "classes_": _are_classes,
     "dual_gap_": _of(int, float, None),
@@ -195,6 +204,10 @@ RULES: dict[str, Rule] = {
     "target_scale_": _either(_IS_NONE, _array("f", "T")),
     "task_sizes_": _array("i", "T"),
     "usable_": _either(_IS_NONE, _array("b", "Td")),
+    "penalty_weight_": _array("f", "Td"),
+    "absent_": _array("b", "Td"),
+    "positive_": _array("b", "d"),
+    "feature_group_": _either(_IS_NONE, _array("i", "d")),
     "B_": _array("f", "dT"),  # only in files of versions that kept it
     "capped_": _array("b", "d"),
     "alpha_": _either(_IS_NUMBER, _array("f", "T")),

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.estimators.feature_knowledge import for_some_tasks, read_known
 from mmtfl.objective.design import Design
-from mmtfl.objective.losses import Loss
+from mmtfl.objective.known_features import KnownFeatures
+from mmtfl.objective.losses.by_rows import LossPerTask, TaskLoss, have_unit
 from mmtfl.objective.problem import Problem
 from mmtfl.tasks.checks import class_counts, with_weight
 from mmtfl.tasks.container import Tasks
@@ -18,7 +20,10 @@ from mmtfl.tasks.weighting import task_factors, task_totals, with_task_factors
 from mmtfl.tasks.wording import count, show
 
 # what a fitted model has for each task, along the first axis
-PER_TASK = ("coef_", "intercept_", "task_sizes_", "shared_", "specific_", "outlier_", "usable_")
+PER_TASK = (
+    *("coef_", "intercept_", "task_sizes_", "shared_", "specific_", "outlier_", "usable_"),
+    *("penalty_weight_", "absent_"),
+)
 _MOST_NAMED = 5
 
 
@@ -40,6 +45,8 @@ class Prepared:
         Tasks that have no part in the fit, and what predicts them.
     task_factors : ndarray of shape (n_tasks,), or None
         What the fit multiplies the weights of each task's rows by; those of `tasks` are as they came.
+    known : KnownFeatures, or None
+        What the parameters say of the features.
     """
 
     tasks: Any
@@ -48,20 +55,24 @@ class Prepared:
     start: np.ndarray | None = None
     left_out: BaseRates | None = None
     task_factors: np.ndarray | None = None
+    known: KnownFeatures | None = None
 
     @classmethod
     def of(cls, model: Any, tasks: Any, left_out: BaseRates | None = None) -> Prepared:
         """Scale and weigh the tasks as the parameters of a model ask."""
         factors = task_factors(tasks, model.task_weight) if isinstance(tasks, Tasks) else None
         plain = cls(tasks, left_out=left_out, task_factors=factors)
+        known = _known(model, tasks, left_out)
         columns = plain.spread() if model.standardize else None
-        targets = plain._target_spread() if getattr(model, "scale_targets", False) else None
+        targets = None
+        if getattr(model, "scale_targets", False) or isinstance(model._loss, LossPerTask):
+            targets = np.where(have_unit(model._loss, tasks.labels), plain._target_spread(), 1.0)
         start = None
         if getattr(model, "warm_start", False) and hasattr(model, "coef_"):
             start = _scaled_start(model, tasks, columns, targets)
         if targets is not None and isinstance(tasks, Tasks):
             tasks = tasks.with_y(tasks.y / targets[tasks.observation_task])
-        return cls(tasks, columns, targets, start, left_out, factors)
+        return cls(tasks, columns, targets, start, left_out, factors, known)
 
     @property
     def weighted(self) -> Any:
@@ -83,7 +94,7 @@ class Prepared:
         design = Design(self.weighted)
         return design.task_means(design.predict(A), design.row_weight)
 
-    def problem(self, loss: Loss, *, fit_intercept: bool) -> Problem:
+    def problem(self, loss: TaskLoss, *, fit_intercept: bool) -> Problem:
         """Return the problem to solve, with a loss."""
         return Problem(
             Design(self.weighted, column_scale=self.column_scale, fit_intercept=fit_intercept), loss
@@ -131,7 +142,7 @@ class StoredPrepared(Prepared):
         """Return the weighted mean of X @ A[:, t] over the rows of each task t, with X as it was given."""
         return np.einsum("tj,jt->t", self.tasks.column_means, A)
 
-    def problem(self, loss: Loss, *, fit_intercept: bool) -> Problem:
+    def problem(self, loss: TaskLoss, *, fit_intercept: bool) -> Problem:
         """Return the problem to solve, with the loss for which the tasks were opened."""
         return self.tasks.problem(column_scale=self.column_scale, target_scale=self.target_scale)
 
@@ -145,6 +156,13 @@ class StoredPrepared(Prepared):
 
     def _target_spread(self) -> np.ndarray:
         return self.tasks.spreads()[1]
+
+
+def _known(model: Any, tasks: Any, left_out: BaseRates | None) -> KnownFeatures | None:
+    """What the parameters of a model say of the features of the tasks that are fitted."""
+    if left_out is not None:
+        model = for_some_tasks(model, tasks, left_out.labels)
+    return read_known(model, getattr(tasks, "feature_names", None), tasks.n_features, tasks.labels)
 
 
 def _scaled_start(

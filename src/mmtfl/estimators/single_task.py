@@ -111,6 +111,8 @@ class SingleTaskSearch(KeepsErrors, TaskSearch, SingleTaskParameters):
             alone: Any = MMTFLClassifier() if is_classifier(self) else MMTFLRegressor()
             alone.set_params(p=self.p, k=np.inf, alpha=alpha / share, fit_intercept=self.fit_intercept)
             alone.set_params(standardize=self.standardize, max_iter=self.max_iter)
+            if not is_classifier(self):
+                alone.set_params(loss=self.loss, delta=self.delta)
             found.append(heldout_errors(plain_copy(alone), task.original_tasks(), task.folds))
         return {name: np.concatenate([errors[name] for errors in found]) for name in found[0]}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,17 +13,22 @@ from sklearn.utils import check_random_state
 
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.base import TaskModel
+from mmtfl.estimators.feature_knowledge import for_some_tasks
+from mmtfl.estimators.inputs import check_nothing_else, take_task_column
 from mmtfl.estimators.part_fits import fit_part, plain_copy
 from mmtfl.estimators.supported_features import MAJORITY, SOMEWHERE, Stability, check_share
+from mmtfl.model_selection.dealing import with_groups
 from mmtfl.model_selection.entry_effects import EntryEffects, entry_effects
 from mmtfl.model_selection.evidence import Evidence, weigh_evidence
 from mmtfl.model_selection.half_samples import complementary_pairs, too_small_to_halve
 from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.selection_bounds import ASSUMPTIONS, expected_false, smallest_threshold
+from mmtfl.objective.losses.by_rows import LossPerTask, target_units
 from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers.checkpoint import Checkpoint, finite
+from mmtfl.tasks.checks import check_task_labels
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.scaling import column_spread, could_use, target_spread
+from mmtfl.tasks.scaling import column_spread, could_use
 from mmtfl.tasks.stored import StoredTasks
 
 __all__ = ["Stability", "stability"]
@@ -36,6 +41,7 @@ def stability(
     task: Any = None,
     *,
     sample_weight: Any = None,
+    groups: Any = None,
     n_pairs: int = 50,
     max_false: float = 1.0,
     level: float = 0.25,
@@ -59,6 +65,9 @@ def stability(
         A model, or a search over models: then its choice (it is fitted first, if it is not). Not changed.
     X, y, task, sample_weight
         Data, as in the model's ``fit``.
+    groups : array-like of shape (n_rows,), optional
+        Groups of rows that must stay together, such as the patient of each row: they are in one half as a
+        whole. The tests of effects within tasks take rows as independent all the same.
     n_pairs : int, default=50
         Number of pairs of half samples.
     max_false : float, default=1.0
@@ -107,8 +116,8 @@ def stability(
             f"assumption must be one of {', '.join(map(repr, ASSUMPTIONS))}, got {assumption!r}."
         )
     _check_numbers(n_pairs, max_false, level, max_features)
-    model = fixed_model(estimator, X, y, task, sample_weight)
-    tasks = _read(model, X, y, task, sample_weight)
+    model = fixed_model(estimator, X, y, task, sample_weight, groups)
+    tasks = _read(model, X, y, task, sample_weight, groups)
     halves = HalfSamples(model, max_features, n_jobs, verbose)
     return judge(
         halves, tasks, tuple(model._feature_names()), backend=model._backend,
@@ -181,23 +190,28 @@ def _check_numbers(n_pairs: int, max_false: float, level: float, max_features: i
 # -- the model and its data --------------------------------------------------------------------------------
 
 
-def fixed_model(estimator: Any, X: Any, y: Any, task: Any, sample_weight: Any) -> TaskModel:
+def fixed_model(estimator: Any, X: Any, y: Any, task: Any, sample_weight: Any, groups: Any) -> TaskModel:
     """The model with the strengths that are to be judged: those of the estimator, or those that it chose."""
     if hasattr(estimator, "_chosen_model"):
         if not hasattr(estimator, "cv_results_"):
-            estimator = clone(estimator).fit(X, y, task=task, sample_weight=sample_weight)
+            estimator = clone(estimator).fit(X, y, task=task, sample_weight=sample_weight, groups=groups)
         estimator = estimator._chosen_model()
     if not isinstance(estimator, TaskModel):
         raise TypeError(f"stability needs a model of mmtfl, got {type(estimator).__name__}.")
     return plain_copy(estimator)
 
 
-def _read(model: TaskModel, X: Any, y: Any, task: Any, sample_weight: Any) -> Tasks:
+def _read(model: TaskModel, X: Any, y: Any, task: Any, sample_weight: Any, groups: Any) -> Tasks:
     """The tasks with targets in their own units; stored ones are loaded, for halves are made of rows."""
     if isinstance(X, StoredTasks):
+        check_nothing_else(groups)
         model._know_columns_of(X)
         return TaskModel._prepare_stored(model, X).original_tasks()
-    return model._prepare(X, y, task, sample_weight).original_tasks()
+    tasks = model._prepare(X, y, task, sample_weight).original_tasks()
+    if groups is None:
+        return tasks
+    labels = take_task_column(X, task, model.task_column)[1]
+    return with_groups(tasks, groups, None if labels is None else check_task_labels(labels, None))
 
 
 # -- half samples --------------------------------------------------------------------------------------------
@@ -220,7 +234,10 @@ class HalfSamples:
             raise ValueError(
                 "No task can be halved: stability needs a task of four rows or more (two of each class)."
             )
-        tasks = tasks.select(~small[tasks.observation_task]) if small.any() else tasks
+        if small.any():
+            model = for_some_tasks(self.model, tasks, tasks.labels)
+            some = tasks.select(~small[tasks.observation_task])
+            return replace(self, model=model).signs(some, n_pairs, random_state, checkpoint)
         rng = check_random_state(random_state)
         pairs = complementary_pairs(tasks, n_pairs, rng, with_classes=with_classes)
         halves = [half for pair in pairs for half in pair]
@@ -271,7 +288,8 @@ def _evidence(model: TaskModel, tasks: Tasks, effects: EntryEffects) -> Evidence
 
     All features and tasks then tell of the same laws.
     """
-    unit = target_spread(tasks)[:, None] if getattr(model, "scale_targets", False) else 1.0
+    scaled = getattr(model, "scale_targets", False) or isinstance(model._loss, LossPerTask)
+    unit = target_units(tasks, model._loss)[:, None] if scaled else 1.0
     scale = column_spread(tasks) / unit
     return weigh_evidence(effects.effect * scale, effects.normal_error * scale)
 

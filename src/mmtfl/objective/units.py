@@ -48,6 +48,8 @@ class Units:
     def norms(self, norms: "TwoNorms") -> "TwoNorms":
         """The same for two norms; all columns have one unit."""
         unit = float(self.column[0])
+        if norms.known is not None and self.present is not None:
+            norms = replace(norms, known=norms.known.of_rows(self.present))
         return norms.at(*(norm.alpha / self.target / unit for norm in (norms.shared, norms.specific)))
 
     def start(self, A: np.ndarray) -> np.ndarray:

@@ -151,7 +151,7 @@ class IntervalDisplay:
             (inside[shown], "o", 7, figures.BLUE),
             (~inside[shown], "x", 18, figures.VERMILLION),
         ):
-            panel.scatter(at[part], y[part], size, colour, marker, linewidths=1.0, zorder=3)
+            panel.scatter(at[part], y[part], s=size, color=colour, marker=marker, linewidths=1.0, zorder=3)
         panel.set_xticks([])
         covered = float(inside.mean())
         lines = [

@@ -10,13 +10,13 @@ from mmtfl.estimators.intervals import half_widths, row_weights
 from mmtfl.estimators.supported_features import SOMEWHERE
 from mmtfl.report.sentences import number
 from mmtfl.report.support import in_which_tasks, named, promise
-from mmtfl.tasks.frames import abbreviate
 from mmtfl.tasks.wording import count
 
 __all__ = ["first_answers"]
 
 COVERAGE = 0.9
 _MOST_NAMED = 6  # features that matter somewhere, each with its tasks
+_MOST_LISTED = 12
 NOT_ASKED = (
     "What the model uses stands below; what the rows support was not asked: fit a search with stability=50 "
     "(mmtfl cv --stability 50)."
@@ -59,7 +59,8 @@ def _errors(model: Any) -> str:
         )
     reach = half_widths(errors, COVERAGE)[:-1]
     borrowing = int(model.borrowing_tasks_.size)
-    thin = f" {count(borrowing, 'task')} with few held-out rows borrow from all." if borrowing else ""
+    borrow = "borrows" if borrowing == 1 else "borrow"
+    thin = f" {count(borrowing, 'task')} with few held-out rows {borrow} from all." if borrowing else ""
     return (_of_classes(errors, reach) if "is_second" in errors else _of_numbers(reach)) + thin
 
 
@@ -87,7 +88,7 @@ def _of_classes(errors: dict[str, np.ndarray], reach: np.ndarray) -> str:
 
 def _everywhere(found: Any) -> str:
     names = named(found, "all")
-    return f"{abbreviate(names)}." if names else "Nothing was found to matter in all tasks."
+    return f"{_listed(names)}." if names else "Nothing was found to matter in all tasks."
 
 
 def _somewhere(found: Any) -> list[str]:
@@ -97,7 +98,12 @@ def _somewhere(found: Any) -> list[str]:
     at = [found.feature_names_.index(name) for name in names[:_MOST_NAMED]]
     lines = [f"{found.feature_names_[j]}: {in_which_tasks(found, j)}." for j in at]
     more = names[_MOST_NAMED:]
-    return [*lines, f"And {count(len(more), 'more feature')}: {abbreviate(more)}."] if more else lines
+    return [*lines, f"And {count(len(more), 'more feature')}: {_listed(more)}."] if more else lines
+
+
+def _listed(names: list[str]) -> str:
+    more = [f"{len(names) - _MOST_LISTED} more"] if len(names) > _MOST_LISTED else []
+    return ", ".join([*names[:_MOST_LISTED], *more])
 
 
 def _undecided(found: Any) -> str:
@@ -105,7 +111,7 @@ def _undecided(found: Any) -> str:
     nowhere = (
         f" As far as the rows tell, {count(n_none, 'feature')} matter{'s' if n_none == 1 else ''} nowhere."
     )
-    first = f"{count(len(names), 'feature')}: {abbreviate(names)}." if names else "Nothing."
+    first = f"{count(len(names), 'feature')}: {_listed(names)}." if names else "Nothing."
     return first + (nowhere if n_none else "")
 
 

@@ -212,10 +212,16 @@ def caution(evaluation: Evaluation) -> list[str]:
         "kept": "The table is too large to tune this model again in every training part: it keeps the "
         "strength that was chosen for it.",
     }[evaluation.strength]
+    cut = f"the rows were cut in {evaluation.n_folds} parts, each predicted by models that were fitted again "
+    cut += "without it"
+    if evaluation.in_time:
+        cut = f"in {evaluation.n_folds} steps in time, rows were predicted by models that were fitted again "
+        cut += "to earlier rows of every task"
+    if evaluation.kept_together:
+        cut += " and without any row of the same group"
     return [
         where,
-        f"The comparison is fairer: the rows were cut in {evaluation.n_folds} parts, each predicted by "
-        "models that were fitted again without it. The pooled model has the same coefficients in all tasks "
+        f"The comparison is fairer: {cut}. The pooled model has the same coefficients in all tasks "
         "and an intercept for each; it and the separate models are the better of ridge and lasso, with a "
         f"strength chosen inside the training part. {own}",
     ]

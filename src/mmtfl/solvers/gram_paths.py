@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mmtfl.objective.penalties import RowPenalty, RowPower
+from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.working_set import WorkingSet
 
@@ -61,13 +61,15 @@ class GramPaths:
         design = problem.design
         fits = design.n_features <= min(_MOST_FEATURES, math.isqrt(_MOST_ENTRIES // design.n_tasks))
         quick = penalty.is_separable or not penalty.is_ridge_like
+        if penalty.has_groups or np.any(penalty.free_rows):
+            return False
         return problem.loss.is_quadratic and fits and quick and _has_its_units(problem)
 
     def solve(
         self, penalty: RowPenalty, alphas: np.ndarray, *, start: np.ndarray | None, max_iter: int, tol: float
     ) -> GramSolutions:
         """Solve at every alpha, largest first, from `start` (d, T) or from where `solve_path` begins."""
-        if penalty.is_separable and penalty.p == 2.0:
+        if penalty.is_separable and penalty.p == 2.0 and penalty.known is None:
             A = self._ridge(alphas)
             gains = [0.5 * np.sum(rows.T * (self._slopes_at(rows) + self._slopes)) for rows in A]
             return self._with_intercepts(A, np.array(gains), np.ones(len(alphas), dtype=bool))
@@ -105,17 +107,20 @@ class GramPaths:
         A, gains, settled = np.empty((n, *start.shape)), np.empty(n), np.empty(n, dtype=bool)
         numbers = np.repeat(penalty.at(1.0).row_numbers(d)[None], n, axis=0)
         numbers[:, :, 0] = np.reshape(alphas, (n, -1))  # the strength is the first number of a row
+        # an extrapolation may not know of signs
+        mix = penalty.is_convex and (penalty.known is None or not penalty.known.positive.any())
         gram_path(
-            penalty.row_solver(), self._gram, self._curvature, self._slopes, self._slopes_at(start),
-            start.copy(), penalty.member_numbers, numbers, penalty.has_short_cut, penalty.is_convex,
-            share * self.problem.null_value, max_rounds, max_sweeps, A, gains, settled,
+            penalty.row_solver(), self._gram.ravel(), self._curvature, self._slopes.ravel(),
+            self._slopes_at(start).ravel(), start.copy(), penalty.member_numbers, numbers,
+            penalty.has_short_cut, mix, share * self.problem.null_value, max_rounds, max_sweeps,
+            A, gains, settled,
         )  # fmt: skip
         return A, gains, settled
 
     def _dense_start(self, penalty: RowPenalty) -> np.ndarray:
         """The first pass of Algorithm 1 without its smallest rows; at p = inf the (2, 2) solution."""
         if math.isinf(penalty.p):
-            entries = RowPower(2, penalty.alpha, 2)
+            entries = penalty.convex()
         else:
             entries = penalty.weighted(penalty.start_weight())
         zero = np.zeros_like(self._curvature)

@@ -24,6 +24,7 @@ from mmtfl.estimators.two_strengths import (
     RobustRegressor,
 )
 from mmtfl.model_selection.splitting import TaskKFold
+from mmtfl.model_selection.time_order import TaskTimeSplit
 from mmtfl.persistence.archive import ModelFileError, read_archive
 from mmtfl.solvers.path import Path
 from mmtfl.tables.recipe import TableRecipe
@@ -46,7 +47,7 @@ ESTIMATORS: dict[type, tuple[str, ...]] = {
     TwoStrengthCV: _PAIRS,
 }
 _NEEDED = {cls.__name__: needed for cls, needed in ESTIMATORS.items()}
-_OTHERS = (Path, Stability, TableRecipe, TaskKFold)
+_OTHERS = (Path, Stability, TableRecipe, TaskKFold, TaskTimeSplit)
 _CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (*ESTIMATORS, *_OTHERS)}
 
 

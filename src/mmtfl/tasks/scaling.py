@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.grouping import take_rows
 
 _CONSTANT = 1e-10  # share of the largest entry: a column that varies less is constant up to rounding
 CHUNK = 1 << 18  # entries of X held in float64 at a time
@@ -19,6 +21,8 @@ def column_spread(tasks: Tasks, columns: np.ndarray | None = None) -> np.ndarray
     X = tasks.X if columns is None else tasks.X[:, columns]
     if X.shape[1] == 0:
         return np.empty(0)
+    if tasks.absent is not None:
+        return _spread_where_present(tasks, np.arange(tasks.n_features) if columns is None else columns)
     if tasks.rows is not None:  # a shared row has the weights of all its observations
         weights = np.bincount(tasks.rows, tasks.weights, minlength=X.shape[0]).astype(np.float64)
     else:
@@ -33,6 +37,19 @@ def column_spread(tasks: Tasks, columns: np.ndarray | None = None) -> np.ndarray
     share = share[entries.row]
     absent = np.maximum(1.0 - _sum_by(entries.col, share, X.shape[1]), 0.0)
     return np.nan_to_num(_spread_by(entries.col, entries.data, share, absent), nan=1.0)
+
+
+def _spread_where_present(tasks: Tasks, columns: np.ndarray) -> np.ndarray:
+    """The spread of every column over the rows of the tasks that have it; 1 if none has."""
+    assert tasks.absent is not None
+    out, plain = np.ones(len(columns)), replace(tasks, absent=None)
+    patterns, which = np.unique(tasks.absent.T[columns], axis=0, return_inverse=True)
+    for number, lacking in enumerate(patterns):
+        place = np.flatnonzero(which.ravel() == number)
+        if not lacking.all():
+            have = plain if not lacking.any() else plain.select(~lacking[tasks.observation_task])
+            out[place] = column_spread(have, columns[place])
+    return out
 
 
 def target_spread(tasks: Tasks, *, otherwise: float = 1.0) -> np.ndarray:
@@ -132,7 +149,7 @@ def could_use(tasks: Tasks, *, fit_intercept: bool) -> np.ndarray:
             possible[some] = _differ(X[tasks.offsets[:-1][some]], X[tasks.offsets[1:][some] - 1])
     for t in np.flatnonzero(~possible.all(axis=1)):
         own = slice(tasks.offsets[t], tasks.offsets[t + 1])
-        possible[t] = tells(X[own if tasks.rows is None else tasks.rows[own]])
+        possible[t] = tells(take_rows(X, own if tasks.rows is None else tasks.rows[own]))
     return possible
 
 
@@ -148,7 +165,8 @@ def _varies(X: Any) -> np.ndarray:
         n_stored = _count_not_zero(X)
         varies = (n_stored > 0) & (n_stored < X.shape[0])
         full = np.flatnonzero(n_stored == X.shape[0])
-        varies[full] = _varies(X[:, full].toarray())
+        if full.size:
+            varies[full] = _varies(X[:, full].toarray())
         return varies
     varies = np.zeros(X.shape[1], dtype=bool)
     for rows in (X[[0, -1]], X):  # two rows decide most columns

@@ -70,7 +70,7 @@ def split_tests(model, X, y, task, n_pairs: int, seed: int):
     """z values of rows selected on one half and tested on the other, and the median over all half samples."""
     tasks = Tasks.from_rows(X, y, task)
     pairs = list(complementary_pairs(tasks, n_pairs, np.random.RandomState(seed), with_classes=False))
-    fits = HalfSamples(fixed_model(model, X, y, task, None))
+    fits = HalfSamples(fixed_model(model, X, y, task, None, None))
     usable, found = np.ones((tasks.n_tasks, tasks.n_features), dtype=bool), []
     for pair in pairs:
         for one, other in (pair, pair[::-1]):

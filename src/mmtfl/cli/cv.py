@@ -74,7 +74,8 @@ def cv(
         kept for all tasks or for none; with p = 1 it may be kept for some.
     poolings
         Values of pooling to choose from, from 0 (tasks share features) to below 1 (they share values too).
-        By default 0 0.9 0.99 for p = 2 where one column holds the targets of several tasks; else 0.
+        By default 0 0.9 0.99 for p = 2 where one column holds the targets of several tasks; else, and with
+        pairs named by --pk, 0.
     alphas
         How many strengths are tried (by default 100, or 10 of each where a method has two), or two and more
         strengths themselves.

@@ -67,7 +67,7 @@ def fit(
     def make(training: Training) -> Any:
         from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
 
-        chosen = {"p": p, "k": exponent(k), "pooling": pooling}
+        chosen: dict[str, Any] = {"p": p, "k": exponent(k), "pooling": pooling}
         chosen |= model_options(model, training, quiet=talk.quiet)
         chosen |= grouped_levels(model, training, pools=pooling > 0.0, quiet=talk.quiet)
         kind = MMTFLClassifier if training.classify else MMTFLRegressor

@@ -256,6 +256,19 @@ def _without_others(model: Any, rows: _Rows, seen: bool | None) -> Evaluation:
 # -- rows ----------------------------------------------------------------------------------------------------
 
 
+def _without_gaps(model: Any, X: Any) -> Any:
+    """X with the means of features that some tasks do not have in the place of missing values.
+
+    A task that lacks a feature has no use for it, whatever stands there; a model of all rows takes the mean.
+    """
+    absent = vars(model).get("absent_")
+    if absent is None or sparse.issparse(X):
+        return X
+    some = absent.any(axis=0)
+    means = np.where(some, np.nanmean(np.where(np.isfinite(X), X, np.nan), axis=0), np.nan)
+    return np.where(np.isnan(X) & some, means, X)
+
+
 @dataclass(frozen=True, eq=False)
 class _Rows:
     """Observations of all tasks as one list, and the row of the table that each comes from."""
@@ -278,6 +291,7 @@ class _Rows:
     def _observations(cls, model: Any, X: Any, y: Any, task: Any) -> _Rows:
         X, labels, name = inputs.take_task_column(X, task, model.task_column)
         X, names = model._read_design(X, reset=False)
+        X = _without_gaps(model, X)
         check_finite_design(X, feature_names=names)
         n_rows = X.shape[0]
         source = np.arange(n_rows)

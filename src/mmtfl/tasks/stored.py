@@ -137,18 +137,22 @@ class StoredTasks:
         waiting = np.where(compress & (self.sizes > d + 2), block_length(d) + d, 0)
         return 8 * (d + 1) * (rows + waiting)
 
-    def class_counts(self) -> dict[Any, np.ndarray]:
-        """Number of rows of each task that have each value of the target."""
-        counts: dict[Any, np.ndarray] = {}
-        for observation_task, table in _batches(self, [self.target]):
+    def class_weights(self) -> dict[Any, np.ndarray]:
+        """Weight (or number) of the rows of each task that have each value of the target."""
+        sums: dict[Any, np.ndarray] = {}
+        for observation_task, table in _batches(self, [self.target, *([self.weight] if self.weight else [])]):
             column = table.column(self.target)
             if column.null_count:
                 raise ValueError(f"The target column {self.target!r} has missing values: drop those rows.")
             values = np.array(column.to_pylist())
+            weights = np.ones(len(values))
+            if self.weight is not None:
+                weights = check_weights(table.column(self.weight), len(values))
             for value in np.unique(values):
-                found = np.bincount(observation_task[values == value], minlength=self.n_tasks)
-                counts[value.item()] = counts.get(value.item(), 0) + found
-        return counts
+                own = values == value
+                found = np.bincount(observation_task[own], weights[own], minlength=self.n_tasks)
+                sums[value.item()] = sums.get(value.item(), 0.0) + found
+        return sums
 
 
 @dataclass(frozen=True)

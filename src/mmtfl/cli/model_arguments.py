@@ -48,14 +48,14 @@ def grouped_levels(
 ) -> dict[str, Any]:
     """Features of one column as groups, for models of the family; pooling has none.
 
-    `pools` says that pooling was asked for, `tried` that a search would try it by default.
+    `pools` says that pooling or a cluster was asked for, `tried` that a search would try it by default.
     """
     groups = training.recipe.feature_groups if model.group_levels else []
     if not groups or training.file is None:
         return {}
     if pools:
         if not quiet:
-            note("levels of a column are not kept together: pooling does not know groups")
+            note("levels of a column are not kept together: pooling and --dask do not know groups")
         return {}
     if tried and not quiet:
         note(

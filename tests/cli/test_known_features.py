@@ -41,6 +41,12 @@ def test_the_levels_of_a_column_come_in_or_stay_out_together(table, tmp_path, ca
     assert 0 < len(kept(tmp_path / "m.mmtfl") & levels) < 4
 
 
+def test_a_search_says_that_groups_keep_it_from_pooling(table, tmp_path, capsys):
+    words = [word for word in fit(table, tmp_path, command="cv") if word not in ("-q", "--pk", "2,1")]
+    assert "so pooling is not tried (--no-group-levels tries it)" in run(words, capsys).err
+    assert mmtfl.load(tmp_path / "m.mmtfl").best_pooling_ == 0.0
+
+
 def test_pooling_is_asked_for_at_the_price_of_groups(table, tmp_path, capsys):
     words = [word for word in fit(table, tmp_path, "--pooling", "0.9") if word != "-q"]
     assert "levels of a column are not kept together" in run(words, capsys).err

@@ -74,7 +74,7 @@ class TableOptions:
     "Fill missing features with this statistic of their column; by default they are refused."
 
     drop_unlabelled: Annotated[bool, SWITCH] = False
-    "Leave out rows without a target, a task label or a weight."
+    "Leave out rows without a target, a task label, or a weight, group, time or offset that is asked for."
 
     classify: Annotated[bool | None, Parameter(negative="--regress")] = None
     "Whether targets are two classes or numbers; by default text and numbers with two values are classes."
@@ -104,8 +104,7 @@ class ModelOptions:
     "Put each task's target on one scale; by default done for numbers."
 
     loss: Annotated[list[str] | None, SEVERAL] = None
-    "What is minimised where targets are numbers: squared (the default), huber, or poisson for counts; or "
-    "LABEL=LOSS for each task or target, where logistic is for targets 0 and 1."
+    "Of numbers: squared (the default), huber or poisson; or LABEL=LOSS for each task, also logistic."
 
     delta: float = 1.35
     "With --loss huber: residuals beyond this count by their size alone, in units of the target's spread."
@@ -114,8 +113,7 @@ class ModelOptions:
     "Leave tasks whose rows are all of one class out of the fit; they are predicted by their base rate."
 
     task_weight: Annotated[list[str] | None, SEVERAL] = None
-    "How much tasks count in the fit: equal for the same total weight of all, or LABEL=W for a factor on the "
-    "rows of a task. By default every row counts alike, so that large tasks count most."
+    "equal for the same total weight of every task, or LABEL=W; by default large tasks count most."
 
     group_levels: bool = True
     "Keep or drop the levels of a column, and the parts of a spline, together; not possible with pooling."

@@ -115,6 +115,10 @@ class Stability:
             return self.tasks_[:0]
         return self.tasks_[self.entry_probability_[:, j] >= 1.0 - self.level_]
 
+    def untested_tasks(self, j: int) -> np.ndarray:
+        """Labels of the tasks whose rows say nothing of feature j, such as those in which it is constant."""
+        return self.tasks_[np.isnan(self.entry_probability_[:, j])]
+
     def table(self) -> Any:
         """One row per feature, those supported in most tasks first.
 

@@ -7,7 +7,7 @@ Problems have 3 to 50 tasks of 20 to 200 rows, 20 to 60 features with correlatio
 half to five times the noise; features are used by all tasks, by some (in every second problem by all but
 one), by one or by none, with effects of three laws. `--rules` compares the rule of the library with three
 others on the same half samples; `--null` shuffles y within tasks. `--coverage` fits half of the rows of real
-tables (MMTFL_DATA is their folder), and counts how many of the other rows are within their intervals.
+tables (MMTFL_DATA is their folder), and counts how many of the other rows are within their intervals or sets.
 """
 
 import argparse
@@ -16,11 +16,13 @@ from collections import Counter
 
 import numpy as np
 from scipy import stats
+from sklearn.metrics import log_loss
 
-from mmtfl import Tasks, datasets, stability
+from mmtfl import MMTFLClassifierCV, Tasks, datasets, stability
 from mmtfl.estimators.stability import HalfSamples, fixed_model
 from mmtfl.model_selection.entry_effects import entry_effects
 from mmtfl.model_selection.half_samples import complementary_pairs
+from mmtfl.objective.losses import Squared
 from mmtfl_lab.bench.how_sure import draw, judge, print_words, search, true_words
 
 # -- other rules -------------------------------------------------------------------------------------------
@@ -71,8 +73,9 @@ def split_tests(model, X, y, task, n_pairs: int, seed: int):
     for pair in pairs:
         for one, other in (pair, pair[::-1]):
             kept = fits.signs_of(tasks.select(one)).any(axis=0)
-            tests = entry_effects(tasks.select(other), kept, usable, with_classes=False)
-            found.append(np.where(kept, [tests.z, tests.effect, tests.error], np.nan))
+            tests = entry_effects(tasks.select(other), kept, usable, Squared())
+            z = tests.effect / tests.normal_error
+            found.append(np.where(kept, [z, tests.effect, tests.normal_error], np.nan))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # entries that were never tested
         z, effect, error = np.nanmedian(np.array(found), axis=0)
@@ -113,7 +116,7 @@ def compare(n_problems: int, seed: int, n_pairs: int) -> None:
 
 
 def coverage(nominal: float = 0.9) -> None:
-    """Print the share of new rows within their intervals."""
+    """Print the share of new rows within their intervals, and of new classes within their sets."""
     names = ("school", "computer_survey", "parkinsons", "sarcos")
     tables = {name: getattr(datasets, f"load_{name}") for name in names}
     tables["D1, 60 rows per task"] = lambda: datasets.make_d1(n_samples=60, random_state=0)
@@ -123,15 +126,33 @@ def coverage(nominal: float = 0.9) -> None:
         model = search(X[train], y[train], task[train])
         ends = model.predict_interval(X[~train], task=task[~train], coverage=nominal)
         inside = (ends[:, 0] <= y[~train]) & (y[~train] <= ends[:, 1])
-        _, place, n = np.unique(task[~train], return_inverse=True, return_counts=True)
-        share = np.bincount(place, inside) / n
-        # both the rows of the interval and the new ones are a sample
-        off = np.abs(share - nominal) / np.sqrt(nominal * (1.0 - nominal) * 2.0 / n)
-        print(
-            f"{name:22s}{len(n):4d} tasks of {n.min()} to {n.max()} new rows: covered {inside.mean():.3f}, "
-            f"mean of the tasks {share.mean():.3f}, within two standard errors {np.mean(off <= 2.0):.0%}, "
-            f"borrowing {len(model.borrowing_tasks_)}"
-        )
+        _print_covered(name, inside, task[~train], nominal, model)
+    data = datasets.load_landmine()
+    X, y, task = np.asarray(data.X, dtype=float), np.asarray(data.y), np.asarray(data.task)
+    train = _half(task)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = MMTFLClassifierCV(alphas=15, cv=3, standardize=True).fit(X[train], y[train], task=task[train])
+    new = {"X": X[~train], "task": task[~train]}
+    sets, second = model.predict_set(**new, coverage=nominal), y[~train] == model.classes_[1]
+    inside = sets[np.arange(len(second)), second.astype(int)]
+    _print_covered("landmine", inside, task[~train], nominal, model)
+    losses = [log_loss(second, ask(**new)[:, 1]) for ask in (model.predict_proba, model.calibrated_proba)]
+    print(
+        f"  both classes {sets.all(axis=1).mean():.3f}; log loss {losses[0]:.4f}, calibrated {losses[1]:.4f}"
+    )
+
+
+def _print_covered(name: str, inside: np.ndarray, task: np.ndarray, nominal: float, model) -> None:
+    _, place, n = np.unique(task, return_inverse=True, return_counts=True)
+    share = np.bincount(place, inside) / n
+    # both the rows of the interval and the new ones are a sample
+    off = np.abs(share - nominal) / np.sqrt(nominal * (1.0 - nominal) * 2.0 / n)
+    print(
+        f"{name:22s}{len(n):4d} tasks of {n.min()} to {n.max()} new rows: covered {inside.mean():.3f}, "
+        f"mean of the tasks {share.mean():.3f}, within two standard errors {np.mean(off <= 2.0):.0%}, "
+        f"borrowing {len(model.borrowing_tasks_)}"
+    )
 
 
 def _stacked(data, most: int = 2000):

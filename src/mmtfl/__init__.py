@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mmtfl.tables.loading import load
     from mmtfl.tasks.container import Tasks
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "CappedClassifier",

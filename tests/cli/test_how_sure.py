@@ -22,6 +22,11 @@ def folder(tmp_path_factory):
     search = ["--pk", "2,1", "--alphas", "10", "--folds", "3", "--stability", "5"]
     assert main(["cv", *rows, *search, "-o", str(folder / "searched.mmtfl")]) == 0
     assert main(["fit", *rows, "-o", str(folder / "fitted.mmtfl")]) == 0
+    frame = pd.read_csv(folder / "rows.csv")
+    frame.assign(y=frame["y"] + rng.normal(size=175)).to_csv(folder / "more.csv", index=False)
+    frame.assign(y=np.where(frame["y"] > 0.0, "high", "low")).to_csv(folder / "classes.csv", index=False)
+    rows[0] = str(folder / "classes.csv")
+    assert main(["cv", *rows, *search[:-2], "-o", str(folder / "classes.mmtfl")]) == 0
     return folder
 
 
@@ -38,8 +43,10 @@ def test_the_report_says_it_on_its_first_screen(folder):
     page = folder / "report.html"
     assert main(["report", str(folder / "searched.mmtfl"), "-o", str(page), "-q"]) == 0
     text = page.read_text()
-    assert text.index("Supported (5 pairs") < text.index('id="predictions"')
-    assert "Supported in" in text
+    first = text[: text.index('id="predictions"')]
+    for words in ("What matters everywhere?", "<bdi>a.</bdi>", "<bdi>b: one task (north).</bdi>", "5 pairs"):
+        assert words in first
+    assert "90% of new rows are expected within" in first and "Supported in" in text
 
 
 def test_a_model_without_half_samples_says_nothing_of_support(folder, capsys):
@@ -59,9 +66,35 @@ def test_predict_adds_the_ends_of_intervals(folder, capsys):
     assert "1 task with fewer than 40 held-out rows" in told.err and "'east'" in told.err
 
 
+def test_predict_adds_calibrated_probabilities_and_sets_of_classes(folder, capsys):
+    model, rows = folder / "classes.mmtfl", folder / "classes.csv"
+    assert main(["predict", str(model), str(rows), "--interval", "0.9", "--prefix", "new_"]) == 0
+    out, frame = pd.read_csv(io.StringIO(capsys.readouterr().out)), pd.read_csv(rows)
+    assert out.columns.tolist()[-4:] == ["new_prediction", "new_probability", "new_calibrated", "new_set"]
+    fitted, X = mmtfl.load(model), frame[list("abcdef")]
+    is_in = fitted.predict_set(X, task=frame["site"])
+    names = np.select([is_in.all(axis=1), is_in[:, 1]], ["high or low", "low"], "high")
+    assert out["new_set"].tolist() == names.tolist() and len(set(names)) == 3
+    expected = fitted.calibrated_proba(X, task=frame["site"])[:, 1]
+    np.testing.assert_allclose(out["new_calibrated"], expected)
+
+
+def test_calibrate_gives_a_given_model_intervals(folder, capsys):
+    made = folder / "calibrated.mmtfl"
+    assert main(["calibrate", str(folder / "fitted.mmtfl"), str(folder / "more.csv"), "-o", str(made)]) == 0
+    assert "'east'" in capsys.readouterr().err
+    frame, before = pd.read_csv(folder / "more.csv"), mmtfl.load(folder / "fitted.mmtfl")
+    rows = {"X": frame[list("abcdef")], "task": frame["site"]}
+    expected = before.calibrate(**rows, y=frame["y"]).predict_interval(**rows, coverage=0.8)
+    assert main(["predict", str(made), str(folder / "more.csv"), "--interval", "0.8"]) == 0
+    out = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    np.testing.assert_allclose(out[["lower", "upper"]], expected)
+
+
 @pytest.mark.parametrize(
     ("tokens", "word"),
     [
+        (["calibrate", "fitted.mmtfl", "rows.csv", "-o", "x.mmtfl"], "was fitted to"),
         (["predict", "fitted.mmtfl", "rows.csv", "--interval", "0.9"], "mmtfl cv"),
         (["predict", "searched.mmtfl", "rows.csv", "--interval", "90"], "between 0 and 1"),
         (

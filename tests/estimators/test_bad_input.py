@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
+from mmtfl.estimators.inputs import locate_tasks
 
 MODELS = [MMTFLRegressor, MMTFLClassifier]
 NAMES = ["age", "dose", "weight"]
@@ -102,6 +103,32 @@ def test_rows_to_predict_that_are_not_finite(Model):
         model.predict(X, task=TASK)
     with pytest.raises(ValueError, match=r"NaN.*'weight'"):
         model.score(X, target(), task=TASK)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray, sparse.csr_array])
+def test_rows_to_predict_must_be_finite_in_features_without_coefficients_too(value, layout):
+    model = MMTFLRegressor(alpha=1e6).fit(design(), target(), task=TASK)
+    X = design()
+    X[3, 1] = value
+    assert not model.coef_.any()
+    with pytest.raises(ValueError, match=r"column 1 of task .* row 3"):
+        model.predict(layout(X), task=TASK)
+
+
+def test_finite_rows_may_be_too_large_to_predict():
+    model = MMTFLRegressor(alpha=0.1).fit(design(), target(), task=TASK)
+    model.coef_ = np.ones((2, 3))
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(model.predict([[1e308, 1e308, 0.0]], task=["oslo"]), [np.inf])
+
+
+@pytest.mark.parametrize("numbers", [[3, 4, 5], [9, 4, 7], [5, 3, 4]])
+def test_numbered_tasks_are_found_whether_or_not_their_numbers_are_consecutive(numbers):
+    numbers = np.array(numbers)
+    np.testing.assert_array_equal(locate_tasks(numbers[[2, 0, 1, 1]], numbers, unknown="error"), [2, 0, 1, 1])
+    new = np.array([-(2**63), 2, 10, 2**63 - 1])
+    np.testing.assert_array_equal(locate_tasks(new, numbers, unknown="mean"), [3, 3, 3, 3])
 
 
 # -- shapes and kinds ----------------------------------------------------------------------------------------

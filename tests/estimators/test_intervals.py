@@ -120,8 +120,60 @@ def test_intervals_are_saved_with_the_model(model, tmp_path):
 
 def test_a_model_without_held_out_rows_has_no_interval():
     X, y, task = make_rows()
-    with pytest.raises(NotFittedError, match="held-out errors"):
+    with pytest.raises(NotFittedError, match="calibrate"):
         MMTFLRegressor().fit(X, y, task=task).predict_interval(X, task=task)
+
+
+def test_a_table_calibrates_a_copy(tmp_path):
+    plain = MMTFLRegressor(alpha=0.1).fit(*make_rows()[:2], task=make_rows()[2])
+    X, y, task = make_rows(seed=4)
+    calibrated = plain.calibrate(X, y, task=task)
+    off = np.abs(y - plain.predict(X, task=task))
+    expected = np.concatenate([np.sort(off[task == label]) for label in plain.tasks_.tolist()])
+    assert_allclose(calibrated.heldout_errors_["error"], expected)
+    assert not hasattr(plain, "heldout_errors_")
+    calibrated.save(tmp_path / "a.mmtfl")
+    loaded = mmtfl.load(tmp_path / "a.mmtfl")
+    assert_array_equal(loaded.predict_interval(X, task=task), calibrated.predict_interval(X, task=task))
+
+
+def test_tasks_that_the_table_lacks_borrow_all_errors():
+    X, y, task = make_rows()
+    plain, rows = MMTFLRegressor(alpha=0.1).fit(X, y, task=task), task != "small"
+    calibrated = plain.calibrate(X[rows], y[rows], task=task[rows])
+    assert dict(zip(calibrated.tasks_, calibrated.heldout_errors_["n_rows"], strict=True))["small"] == 0
+    *widths, of_all = half_widths(calibrated.heldout_errors_, 0.9)
+    assert widths[calibrated.tasks_.tolist().index("small")] == pytest.approx(of_all, rel=0.05)
+
+
+def test_rows_of_unknown_tasks_do_not_calibrate():
+    X, y, task = make_rows()
+    plain = MMTFLRegressor(alpha=0.1, unknown_task="mean").fit(X, y, task=task)
+    with pytest.raises(ValueError, match="known tasks, not of 'elsewhere'"):
+        plain.calibrate(X[:3], y[:3], task=["quiet", "elsewhere", "loud"])
+
+
+def test_beyond_a_thousand_rows_a_task_keeps_a_thousand_errors_with_the_same_quantiles():
+    X, y, task = make_rows(5000)
+    plain = MMTFLRegressor(alpha=0.1).fit(X, y, task=task).calibrate(*make_rows(5000, seed=1))
+    found, t = plain.heldout_errors_, plain.tasks_.tolist().index("loud")
+    assert found["n_rows"][t] == 5000 and found["n_kept"][t] == 1000
+    X, y, task = make_rows(5000, seed=1)
+    off = np.abs(y - plain.predict(X, task=task))[task == "loud"]
+    assert half_widths(found, 0.9)[t] == pytest.approx(np.quantile(off, 0.9), rel=0.01)
+
+
+def test_intervals_are_those_of_crepes_on_the_same_errors():
+    crepes = pytest.importorskip("crepes", reason="crepes is another implementation, of the test extras")
+    plain = MMTFLRegressor(alpha=0.1).fit(*make_rows()[:2], task=make_rows()[2])
+    X, y, task = make_rows(100, seed=4)
+    rows = task != "small"  # tasks that borrow have no counterpart there
+    X, y, task = X[rows], y[rows], task[rows]
+    calibrated, residuals = plain.calibrate(X, y, task=task), y - plain.predict(X, task=task)
+    other = crepes.ConformalRegressor().fit(residuals=residuals, bins=task)
+    for coverage in (0.5, 0.8, 0.9, 0.95):
+        expected = other.predict_int(plain.predict(X, task=task), bins=task, confidence=coverage)
+        assert_allclose(calibrated.predict_interval(X, task=task, coverage=coverage), expected)
 
 
 @pytest.mark.parametrize("standardize", [False, True])

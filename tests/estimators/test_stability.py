@@ -1,8 +1,11 @@
 """Stability: frequencies counted by hand, words on cases with known answers, the promise on null data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
 
 from mmtfl import (
     DirtyRegressor,
@@ -15,7 +18,9 @@ from mmtfl import (
     load,
     stability,
 )
-from mmtfl.estimators.stability import SUPPORTED, HalfSamples
+from mmtfl.estimators.stability import HalfSamples, supported
+from mmtfl.estimators.supported_features import SUPPORTED
+from mmtfl.model_selection.evidence import Evidence
 from mmtfl.model_selection.half_samples import complementary_pairs
 
 MODEL = MMTFLRegressor(p=2, k=1, alpha=0.4)
@@ -63,6 +68,57 @@ def test_words_of_a_clear_case_are_the_truth(found):
     assert set(found.supported_) <= set(SUPPORTED)
 
 
+@pytest.mark.parametrize(
+    ("kinds", "selected", "untested", "word"),
+    [
+        ((0.0, 0.0, 0.1, 0.9), True, False, "all"),
+        ((0.0, 0.0, 0.1, 0.9), True, True, "several"),
+        ((0.0, 0.0, 0.1, 0.9), False, False, "undecided"),
+        ((0.0, 0.0, 0.8, 0.2), True, False, "some"),
+        ((0.1, 0.1, 0.4, 0.4), True, False, "several"),
+        ((0.1, 0.1, 0.4, 0.4), False, False, "undecided"),
+        ((0.1, 0.9, 0.0, 0.0), False, False, "one"),
+        ((0.9, 0.1, 0.0, 0.0), False, False, "none"),
+        ((0.9, 0.1, 0.0, 0.0), True, False, "undecided"),
+        ((np.nan, np.nan, np.nan, np.nan), True, True, "undecided"),
+    ],
+)
+def test_a_word_is_probable_enough_and_does_not_contradict_the_half_samples(kinds, selected, untested, word):
+    evidence = Evidence(np.array([kinds]), np.zeros((3, 1)))
+    assert supported(evidence, np.array([untested]), np.array([selected]), 0.25).tolist() == [word]
+
+
+def test_the_probability_is_that_of_the_word(found):
+    several = replace(found, supported_=np.full(12, "several"))
+    assert_allclose(several.probability_, found.kind_probability_[:, 2:].sum(axis=1))
+    assert_allclose(found.probability_[:3], found.kind_probability_[[0, 1, 2], [3, 2, 1]])
+
+
+def test_effects_are_those_of_least_squares_on_the_supported_features(problem, found):
+    X, y, task = problem
+    table, rows = found.effects(0.8), task == "b"
+    at = np.flatnonzero(np.isin(found.supported_, ("all", "some", "several", "one")))
+    design = np.column_stack([np.ones(rows.sum()), X[rows][:, at]])
+    coef = np.linalg.lstsq(design, y[rows], rcond=None)[0]
+    rest, spare = y[rows] - design @ coef, rows.sum() - design.shape[1]
+    error = np.sqrt(rest @ rest / spare * np.diag(np.linalg.inv(design.T @ design)))
+    own = table[table["task"] == "b"].set_index("feature").loc[[f"x{j}" for j in at]]
+    assert_allclose(own["effect"], coef[1:], rtol=1e-8)
+    assert_allclose((own["upper"] - own["lower"]) / 2.0, stats.t.isf(0.1, spare) * error[1:], rtol=1e-8)
+
+
+def test_the_mean_effect_stands_in_the_table_for_supported_features_alone(found):
+    table = found.table().set_index("feature")
+    supported_ones = table["supported"].isin(["all", "some", "several", "one"])
+    assert table["effect"].notna().tolist() == supported_ones.tolist()
+    assert table.loc["x0", "lower"] < np.mean([2.0, -2.0, 2.5]) < table.loc["x0", "upper"]
+    assert table.loc["x1", "effect"] == pytest.approx(2.0, abs=0.2)  # over the two tasks named
+    alone = found.effects().set_index(["feature", "task"]).loc[("x2", "c")]
+    assert_allclose(
+        table.loc["x2", ["effect", "lower", "upper"]].astype(float), alone[["effect", "lower", "upper"]]
+    )
+
+
 def test_effects_are_near_the_truth_and_within_their_errors(found):
     assert_allclose(found.effect_[:, 0], [2.0, -2.0, 2.5], atol=0.3)
     assert np.abs(found.effect_[2, 1] / found.effect_error_[2, 1]) < 3.0
@@ -89,8 +145,8 @@ def test_selected_features_reach_the_threshold_and_the_bound_is_as_asked(found):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_seed_gives_the_same_answer_for_any_number_of_threads(problem, found, n_jobs):
     again = stability(MODEL, *problem, n_pairs=10, random_state=0, n_jobs=n_jobs)
-    assert_array_equal(again.entry_frequency_, found.entry_frequency_)
-    assert_array_equal(again.supported_, found.supported_)
+    for name in ("entry_frequency_", "supported_", "kind_probability_", "effect_", "effect_error_"):
+        assert_array_equal(getattr(again, name), getattr(found, name))
 
 
 def test_a_checkpoint_goes_on_where_it_was(problem, found, tmp_path, monkeypatch):
@@ -99,6 +155,31 @@ def test_a_checkpoint_goes_on_where_it_was(problem, found, tmp_path, monkeypatch
     monkeypatch.setattr(HalfSamples, "signs_of", None)  # nothing is fitted again
     again = stability(MODEL, *problem, **options)
     assert_array_equal(again.entry_frequency_, found.entry_frequency_)
+
+
+def test_the_half_samples_of_a_search_go_on_in_its_checkpoint(problem, tmp_path, monkeypatch):
+    X, y, task = problem
+    options = {"pk": (2, 2), "poolings": (0,), "alphas": 4, "cv": 3, "stability": 3}
+    search = MMTFLRegressorCV(**options, checkpoint=tmp_path / "search.checkpoint")
+    first = search.fit(X, y, task=task).stability_
+    monkeypatch.setattr(HalfSamples, "signs_of", None)  # nothing is fitted again
+    again = search.set_params(n_jobs=2).fit(X, y, task=task).stability_
+    assert_array_equal(again.entry_frequency_, first.entry_frequency_)
+    assert_array_equal(again.effect_, first.effect_)
+
+
+def test_tasks_in_files_give_the_bits_of_rows_in_memory(problem, tmp_path):
+    X, y, task = problem
+    pandas = pytest.importorskip("pandas", reason="the files are written by pandas")
+    frame = pandas.DataFrame(X, columns=[f"x{j}" for j in range(12)]).assign(site=task, y=y)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    stored, options = Tasks.from_parquet(tmp_path, task="site", target="y"), {"n_pairs": 3, "random_state": 0}
+    one, other = stability(MODEL, X, y, task, **options), stability(MODEL, stored, **options)
+    assert_array_equal(one.entry_frequency_, other.entry_frequency_)
+    assert_array_equal(one.effect_, other.effect_)
+    search = MMTFLRegressorCV(pk=(2, 2), poolings=(0,), alphas=3, cv=3, stability=2)
+    one, other = (search.fit(*rows).stability_ for rows in ((X, y, task), (stored,)))
+    assert_array_equal(one.effect_, other.effect_)
 
 
 def test_null_data_select_no_more_than_promised():
@@ -124,7 +205,7 @@ def test_tasks_too_small_to_be_halved_are_left_out(problem):
     tiny = found.tasks_ == "tiny"
     assert np.isnan(found.entry_frequency_[tiny]).all() and np.isfinite(found.entry_frequency_[~tiny]).all()
     # a task that cannot be asked may be the exception: "all" is not said
-    assert found.supported_[0] == "undecided"
+    assert found.supported_[0] == "several"
 
 
 def test_paths_stop_at_the_number_of_features_asked_for(problem):

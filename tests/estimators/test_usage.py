@@ -293,3 +293,14 @@ def test_searches_warn_of_the_final_fit_alone():
             search.fit(X, X[:, 0], task=task)
         assert [one.category.__name__ for one in caught] == ["SmallTaskWarning"]
         assert "'c' (4 rows)" in str(caught[0].message)
+
+
+def test_a_task_in_which_a_feature_is_constant_does_not_use_it_though_pooling_gives_it_the_common_part():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(120, 3)), np.repeat(["a", "b", "c", "d"], 30)
+    X[task == "c", 0] = 1.0
+    y = 2.0 * X[:, 0] + rng.normal(size=120)
+    model = MMTFLRegressor(p=2, k=2, alpha=0.1, pooling=0.9).fit(X, y, task=task)
+    assert model.coef_[2, 0] != 0.0
+    first = model.summary().set_index("feature").loc["x0"]
+    assert (first["n_tasks"], first["n_possible"], first["kind"]) == (3, 3, "shared")

@@ -8,8 +8,9 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from mmtfl.model_selection import evidence as module
-from mmtfl.model_selection.entry_effects import entry_effects
+from mmtfl.model_selection.entry_effects import entry_effects, mean_over_tasks
 from mmtfl.model_selection.evidence import KINDS, weigh_evidence
+from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.tasks import Tasks
 
 
@@ -31,36 +32,40 @@ def least_squares(X, y):
 
 def test_effects_are_those_of_least_squares_on_the_kept_features_and_the_one_tested(tasks):
     kept = np.array([True, True, False, False])
-    found = entry_effects(tasks, kept, np.ones((2, 4), dtype=bool), with_classes=False)
+    found = entry_effects(tasks, kept, np.ones((2, 4), dtype=bool), Squared())
     for t, view in enumerate(tasks):
         for features, tested in (([0, 1], [0, 1]), ([0, 1, 2], [2]), ([0, 1, 3], [3])):
             coef, error, dof = least_squares(view.X[:, features], view.y)
             place = [features.index(j) for j in tested]
             assert_allclose(found.effect[t, tested], coef[place], rtol=1e-8)
             p = 2.0 * stats.t.sf(np.abs(coef / error)[place], dof)
-            assert_allclose(2.0 * stats.norm.sf(np.abs(found.z[t, tested])), p, rtol=1e-6)
+            assert_allclose(
+                2.0 * stats.norm.sf(np.abs(found.effect / found.normal_error)[t, tested]), p, rtol=1e-6
+            )
 
 
 def test_weight_two_is_a_repeated_row_for_the_effect(tasks):
     weights = np.where(np.arange(90) % 3 == 0, 2.0, 1.0)
     repeated = tasks.select(np.repeat(np.arange(90), weights.astype(int)))
     kept, usable = np.array([True, True, False, False]), np.ones((2, 4), dtype=bool)
-    one = entry_effects(tasks.with_weights(weights), kept, usable, with_classes=False)
-    other = entry_effects(repeated, kept, usable, with_classes=False)
+    one = entry_effects(tasks.with_weights(weights), kept, usable, Squared())
+    other = entry_effects(repeated, kept, usable, Squared())
     assert_allclose(one.effect, other.effect, rtol=1e-8)
 
 
 def test_targets_without_noise_have_finite_errors(tasks):
     exact = tasks.with_y(tasks.X @ np.array([2.0, 0.0, 0.0, 0.0]))
-    found = entry_effects(exact, np.eye(4, dtype=bool)[0], np.ones((2, 4), dtype=bool), with_classes=False)
+    found = entry_effects(exact, np.eye(4, dtype=bool)[0], np.ones((2, 4), dtype=bool), Squared())
     assert_allclose(found.effect[:, 0], 2.0)
-    assert (found.error[:, 0] > 0.0).all() and (np.abs(found.z[:, 0]) > 30.0).all()
+    assert (found.normal_error[:, 0] > 0.0).all() and (
+        np.abs(found.effect / found.normal_error)[:, 0] > 30.0
+    ).all()
 
 
 def test_a_task_with_too_few_rows_is_not_tested(tasks):
     few = tasks.select(np.r_[0:7, 40:90])
     kept = np.array([True, True, False, False])
-    found = entry_effects(few, kept, np.ones((2, 4), dtype=bool), with_classes=False)
+    found = entry_effects(few, kept, np.ones((2, 4), dtype=bool), Squared())
     assert np.isnan(found.effect[0]).all() and np.isfinite(found.effect[1]).all()
 
 
@@ -69,11 +74,28 @@ def test_effects_of_classes_are_near_the_true_log_odds():
     X = rng.normal(size=(6000, 3))
     y = np.where(rng.uniform(size=6000) < 1.0 / (1.0 + np.exp(-X[:, 0])), 1.0, -1.0)
     kept = np.array([True, False, False])
-    found = entry_effects(Tasks.from_rows(X, y), kept, np.ones((1, 3), dtype=bool), with_classes=True)
+    found = entry_effects(Tasks.from_rows(X, y), kept, np.ones((1, 3), dtype=bool), Logistic())
     assert_allclose(found.effect[0], [1.0, 0.0, 0.0], atol=0.1)
     # the information of one observation at the true coefficients, by simulation
     chance = 1.0 / (1.0 + np.exp(-X[:, 0]))
     assert_allclose(found.error[0, 1], 1.0 / np.sqrt((chance * (1.0 - chance)).sum()), rtol=0.05)
+
+
+def test_the_interval_of_the_mean_of_tasks_is_that_of_welch():
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(size=12), rng.normal(2.0, 3.0, size=9)
+    effect = np.array([one.mean(), -other.mean(), np.nan])
+    error = np.array([one.std(ddof=1) / np.sqrt(12.0), other.std(ddof=1) / 3.0, np.nan])
+    mean, reach = mean_over_tasks(effect, error, np.array([11.0, 8.0, np.nan]), 0.9)
+    interval = stats.ttest_ind(one, other, equal_var=False).confidence_interval(0.9)
+    # the mean of a and -b is half the difference of a and b
+    assert_allclose((mean - reach, mean + reach), (interval.low / 2.0, interval.high / 2.0))
+
+
+def test_the_mean_of_one_task_has_its_own_interval():
+    mean, reach = mean_over_tasks(np.array([2.0, np.nan]), np.array([1.0, 1.0]), np.array([7.0, 7.0]), 0.9)
+    assert_allclose((mean, reach), (2.0, stats.t.isf(0.05, 7)))
+    assert np.isnan(mean_over_tasks(np.full(2, np.nan), np.ones(2), np.ones(2), 0.9)).all()
 
 
 def test_the_sums_over_sets_are_those_over_all_sets_of_tasks(n_tasks=5):

@@ -198,7 +198,7 @@ def test_groups_are_the_same_as_task():
     by_groups = TaskKFold(3, random_state=0).split(X, groups=task)
     for (_, one), (_, other) in zip(by_task, by_groups, strict=True):
         assert_array_equal(one, other)
-    with pytest.raises(ValueError, match="both given"):
+    with pytest.raises(ValueError, match="only group of a task"):
         next(TaskKFold(3).split(X, task=task, groups=task))
 
 

@@ -5,7 +5,10 @@ import json
 import os
 import stat
 import struct
+import subprocess
+import sys
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -196,6 +199,8 @@ def test_a_resealed_file_that_is_sound_is_read(path):
         (b'{"arrays": [], "content": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", b""),
         (b'{"arrays": [], "content": ' + b'{"a":' * 200_000 + b"1" + b"}" * 200_000 + b"}", b""),
         (b'{"arrays": [], "content": ' + b"9" * 100_000 + b"}", b""),
+        (b'{"arrays": [], "content": ' + b"9" * 400 + b"}", b""),
+        (b'{"arrays": [], "content": -1e400}', b""),
         ('{"arrays": [], "content": "é"}'.encode(), b""),
         (b"\xff\xfe", b""),
     ],
@@ -211,6 +216,26 @@ def test_forged_headers_are_refused_whatever_their_checksum(path, header, payloa
         tracemalloc.stop()
     # sizes in the file are not believed: what is allocated goes with the size of the file
     assert most < 500_000 + 60 * path.stat().st_size
+
+
+@pytest.mark.parametrize("bomb", [b"[],", b'{"a":{}},', b"0,", b'"",'])
+def test_a_bomb_of_json_is_refused_before_it_is_parsed(bomb, path):
+    n = 60_000_000 // len(bomb)
+    forged(path, b'{"arrays": [], "content": [' + bomb * n + b"0]}")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelFileError, match="more names and values than any model"):
+            read_archive(path)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 2 * path.stat().st_size
+
+
+def test_what_could_not_be_read_is_not_written(path):
+    with pytest.raises(ValueError, match="more than a file may hold"):
+        write_archive(path, [[]] * (1 << 20), [])
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("n_text", [2**63, 2**64 - 1, 10**6])
@@ -233,6 +258,60 @@ def test_a_failure_leaves_the_older_file_and_nothing_else(path):
         write_whole(path, broken_disk())
     assert path.read_bytes() == b"older"
     assert os.listdir(path.parent) == [path.name]
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_writer(path):
+    pytest.importorskip("fcntl")
+    code = """
+import os, signal, sys
+from mmtfl.persistence.files import write_whole
+
+def parts():
+    yield b"half"
+    os.kill(os.getpid(), signal.SIGKILL)
+
+write_whole(sys.argv[1], parts())
+"""
+    subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    left = os.listdir(path.parent)
+    assert len(left) == 1 and left[0].endswith(".part")
+    seen = []
+
+    def parts():
+        yield b"a"
+        write_whole(path.with_name("other"), [b"b"])  # while this one is at work
+        seen.extend(os.listdir(path.parent))
+
+    write_whole(path, parts())
+    assert left[0] not in seen and sum(name.endswith(".part") for name in seen) == 1
+    assert sorted(os.listdir(path.parent)) == sorted([path.name, "other"])
+
+
+def test_of_two_first_writers_one_wins(path):
+    """Both have found no file and written all; the second to give it its name is told."""
+
+    def parts():
+        yield b"second"
+        write_whole(path, [b"first"], overwrite=False)
+
+    with pytest.raises(FileExistsError):
+        write_whole(path, parts(), overwrite=False)
+    assert path.read_bytes() == b"first"
+
+    path.unlink()
+    with pytest.MonkeyPatch.context() as patch:  # as if the first came after the last check
+        patch.setattr("mmtfl.persistence.files.check_target", lambda place, overwrite=True: Path(place))
+        with pytest.raises(FileExistsError):
+            _first_wins(path)
+    assert path.read_bytes() == b"first" and os.listdir(path.parent) == [path.name]
+
+
+def _first_wins(path):
+    def parts():
+        yield b"second"
+        path.write_bytes(b"first")
+
+    write_whole(path, parts(), overwrite=False)
 
 
 def test_an_interrupt_leaves_nothing(path):

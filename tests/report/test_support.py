@@ -9,14 +9,15 @@ from mmtfl.report.support import in_which_tasks, support_sentences
 
 def found(words, *, selected, bound=0.4, promises=True):
     """What the sentences read of a `Stability`."""
-    tasks = {"all": ["a", "b", "c"], "some": ["a", "c"], "one": ["b"]}
+    tasks = {"all": ["a", "b", "c"], "some": ["a", "c"], "several": ["a", "b"], "one": ["b"]}
     return SimpleNamespace(
         supported_=np.array(words),
         feature_frequency_=np.linspace(0.1, 1.0, len(words)),
-        feature_names_=tuple("uvwxyz"[: len(words)]),
+        feature_names_=tuple("tuvwxyz"[: len(words)]),
         selected_=np.arange(len(words)) < selected,
         n_pairs_=50,
-        level_=0.1,
+        level_=0.25,
+        probability_=np.where(np.isin(words, ["none", "undecided"]), 0.1, 0.9),
         threshold_=0.8,
         bound_=bound,
         promises_=promises,
@@ -29,11 +30,12 @@ def test_no_half_samples_no_sentence():
 
 
 def test_every_word_is_counted_and_the_bound_is_told():
-    words = ["all", "some", "some", "one", "none", "undecided"]
+    words = ["all", "some", "several", "one", "none", "undecided", "some"]
     first, names, second = support_sentences(found(words, selected=4))
-    assert "1 feature in all tasks, 2 in some, 1 in one; 1 in none, 1 undecided" in first
-    assert names == "In all tasks: 'u'; in some: 'w', 'v'; in one: 'x'."
-    assert "50 pairs" in first and "10%" in first
+    assert "1 feature in all tasks, 2 in some, 1 in several (two or more, perhaps all), 1 in one" in first
+    assert "1 in none, 1 undecided" in first
+    assert names == "In all tasks: 't'; in some: 'z', 'u'; in several: 'v'; in one: 'w'."
+    assert "50 pairs" in first and "at least 75%, 90% on average" in first
     assert "4 features are kept by at least 80%" in second and "at most 0.4" in second
 
 
@@ -49,7 +51,8 @@ def test_no_promise_is_made_where_there_is_no_bound():
 
 
 def test_tasks_are_named():
-    of = found(["all", "some", "one", "none", "undecided"], selected=3)
-    assert [in_which_tasks(of, j) for j in range(5)] == [
-        *("all tasks", "some tasks ('a', 'c')", "one task (b)", "none", "undecided"),
+    of = found(["all", "some", "several", "one", "none", "undecided"], selected=3)
+    assert [in_which_tasks(of, j) for j in range(6)] == [
+        *("all tasks", "some tasks ('a', 'c')", "two or more tasks, perhaps all ('a', 'b')"),
+        *("one task (b)", "none", "undecided"),
     ]

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from numpy.testing import assert_array_equal
 from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV
 from mmtfl.model_selection import task_scorer
 from mmtfl.objective.penalties import make_penalty
+from mmtfl.persistence.archive import read_archive, write_archive
 from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers.checkpoint import Book, Checkpoint
 from mmtfl.solvers.solve import Reporter
@@ -175,6 +177,87 @@ def test_a_damaged_file_is_refused_and_left(harm, rows, tmp_path):
     assert path.read_bytes() == harmed
 
 
+def forged(path, change):
+    """Write a checkpoint anew, with a right checksum, after `change(content, arrays by name)`."""
+    content, arrays = read_archive(path)
+    named = dict(zip(map(tuple, content["names"]), arrays, strict=True))
+    change(content, named)
+    if "names" in content:
+        content["names"] = [list(name) for name in named]
+    write_archive(path, content, list(named.values()))
+
+
+def put(name, make):
+    def change(_, arrays):
+        (step,) = [key for key in arrays if key[1] == name]
+        arrays[step] = make(arrays[step])
+
+    return change
+
+
+FORGERIES = {
+    "no names": lambda content, _: content.pop("names"),
+    "names that are numbers": lambda content, arrays: arrays.update({(1, 2): np.zeros(3)}),
+    "nothing left of the answer": lambda _, arrays: arrays.popitem(),
+    "a wrong shape": put("A", lambda A: A[:, :-1].copy()),
+    "a matrix for a vector": put("intercept", lambda b: b[:, None].copy()),
+    "NaN": put("A", lambda A: A * np.nan),
+    "infinity": put("intercept", lambda b: b + np.inf),
+    "text": put("A", lambda A: A.astype(str)),
+}
+
+
+@pytest.mark.parametrize("change", FORGERIES.values(), ids=FORGERIES)
+def test_a_forged_answer_is_refused(change, rows, tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    MMTFLRegressor(2, 1, 0.2, checkpoint=path).fit(*rows)
+    forged(path, change)
+    with pytest.raises(ValueError, match=r"fit\.checkpoint' is not a sound checkpoint.*Remove it"):
+        MMTFLRegressor(2, 1, 0.2, checkpoint=path).fit(*rows)
+
+
+def test_forged_passes_are_refused(tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    run(FIT, str(path), "SIGKILL")
+    written = path.read_bytes()
+    assert Book(Checkpoint(path, "a fit")).passes(16, 4) is not None
+    for name in ("A", "intercept", "weights", "norms", "effect", "history", "numbers"):
+        path.write_bytes(written)
+        forged(path, put(name, lambda array: array * np.nan))
+        with pytest.raises(ValueError, match="not a sound checkpoint"):
+            Book(Checkpoint(path, "a fit")).passes(16, 4)
+
+
+def test_forged_scores_are_refused(rows, tmp_path):
+    path = tmp_path / "search.checkpoint"
+    search = MMTFLRegressorCV((2, 2), 3, 3, search="full", checkpoint=path).fit(*rows)
+
+    def shorten(_, arrays):
+        arrays["fold-1-member-0", "scores"] = arrays["fold-1-member-0", "scores"][:-1].copy()
+
+    forged(path, shorten)
+    with pytest.raises(ValueError, match="not a sound checkpoint"):
+        search.fit(*rows)
+
+
+def test_the_checkpoint_of_another_version_is_refused(rows, tmp_path, monkeypatch):
+    path = tmp_path / "fit.checkpoint"
+    MMTFLRegressor(2, 1, 0.2, checkpoint=path).fit(*rows)
+    monkeypatch.setattr("mmtfl.__version__", "99.0")
+    with pytest.raises(ValueError, match=r"another version of mmtfl.*remove it"):
+        MMTFLRegressor(2, 1, 0.2, checkpoint=path).fit(*rows)
+
+
+def test_a_place_that_takes_no_checkpoint_is_known_before_the_work(rows, tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError("Permission denied")
+
+    monkeypatch.setattr("mmtfl.solvers.checkpoint.write_archive", refuse)
+    monkeypatch.setattr("mmtfl.estimators.family.solve", lambda *_, **__: pytest.fail("it has begun"))
+    with pytest.raises(PermissionError):
+        MMTFLRegressor(2, 1, 0.2, checkpoint=tmp_path / "fit.checkpoint").fit(*rows)
+
+
 def test_a_saved_model_is_not_a_checkpoint(rows, tmp_path):
     path = tmp_path / "model.mmtfl"
     MMTFLRegressor(2, 1, 0.2).fit(*rows).save(path)
@@ -236,6 +319,18 @@ def test_the_checkpoint_of_a_search_by_another_score_is_refused(rows, tmp_path):
         MMTFLRegressorCV((2, 2), 3, 3, scoring=scoring, checkpoint=path).fit(*rows)
 
 
+def test_two_functions_are_two_scores(rows, tmp_path):
+    path = tmp_path / "search.checkpoint"
+
+    def search(scoring):
+        return MMTFLRegressorCV((2, 2), 3, 3, scoring=scoring, checkpoint=path)
+
+    search(lambda y, z: -np.mean((y - z) ** 2)).fit(*rows)
+    search(lambda y, z: -np.mean((y - z) ** 2)).fit(*rows)
+    with pytest.raises(ValueError, match="checkpoint of another fit"):
+        search(lambda y, z: -np.mean(np.abs(y - z))).fit(*rows)
+
+
 # -- fingerprints --------------------------------------------------------------------------------------------
 
 
@@ -249,6 +344,47 @@ def test_fingerprints_tell_apart_what_a_fit_can_tell_apart():
     assert fingerprint(np.median) != fingerprint(np.mean)
     assert fingerprint(range(3)) != fingerprint(range(1, 4))
     assert fingerprint(b"ab") != fingerprint(b"ac")
+
+
+class Power:
+    def __init__(self, power):
+        self.power = power
+
+    def __call__(self, y, z):
+        return -np.mean(np.abs(y - z) ** self.power)
+
+
+def test_functions_have_fingerprints_of_what_they_do_and_hold():
+    def of_power(power):
+        return lambda y, z: -np.mean(np.abs(y - z) ** power)
+
+    def default(y, z, power=2):
+        return power
+
+    def factorial(n):
+        return 1 if n < 2 else n * factorial(n - 1)  # holds itself
+
+    one, other = (lambda y, z: y in {"a", "b"}), (lambda y, z: y in {"a", "c"})
+    groups = [
+        [of_power(1), of_power(2)],
+        [lambda y, z: 1.0, lambda y, z: 2.0, one, other, default, factorial],
+        [Power(1), Power(2), partial(default, power=1), partial(default, power=2)],
+        [Power(1).__call__, Power(2).__call__],
+    ]
+    prints = [fingerprint(thing) for group in groups for thing in group]
+    assert len(set(prints)) == len(prints)
+    assert fingerprint(of_power(1)) == fingerprint(of_power(1)) and fingerprint(Power(1)) == fingerprint(
+        Power(1)
+    )
+
+
+def test_fingerprints_of_functions_are_those_of_other_processes():
+    code = """
+from mmtfl.persistence.content_hash import fingerprint
+print(fingerprint(lambda y: y in {"a", "b", 3}))
+"""
+    found = {run(code).stdout for _ in range(3)}
+    assert len(found) == 1 and found != {""}
 
 
 def test_columns_of_frames_have_fingerprints_of_their_values():

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import re
 import struct
 import warnings
 
@@ -16,10 +17,13 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import mmtfl
+from mmtfl.cli import inspect as inspect_command
+from mmtfl.cli.training import headlines
 from mmtfl.datasets import make_tasks
 from mmtfl.engines.threads import Threads
 from mmtfl.model_selection import TaskKFold, task_scorer
-from mmtfl.persistence.archive import ModelFileError
+from mmtfl.persistence.archive import ModelFileError, read_archive, write_archive
+from mmtfl.report.summary import describe
 from mmtfl.solvers.path import Path
 from mmtfl.tables.loading import ESTIMATORS
 
@@ -390,6 +394,10 @@ def try_to_use(path, X, task):
         model.summary()
         repr(model)
         clone(model)
+        summary = describe(model)
+        json.dumps(summary.as_dict(), allow_nan=False)
+        headlines(summary), inspect_command._task_scores(summary)
+        inspect_command._closing(summary, verbose=True)
         model.save(path)
         mmtfl.load(path)
     return False
@@ -526,6 +534,44 @@ def test_a_model_with_a_part_missing_is_refused(left_out, fitted, path):
         mmtfl.load(path)
 
 
+HUGE = 10**400
+OBJECTS = {"objects": {"shape": [1], "values": [1.0]}}
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "new"),
+    [
+        ("family", ("parameters", "alpha"), HUGE),
+        ("family", ("parameters", "alpha"), -HUGE),
+        ("family", ("learned", "n_iter_"), HUGE),
+        (
+            "search",
+            ("learned", "cv_results_", "dict"),
+            {"alpha": {"objects": {"shape": [1], "values": [1.0]}}},
+        ),
+        ("search", ("learned", "best_score_"), HUGE),
+        ("two strengths", ("learned", "best_params_"), {"dict": {}}),
+        ("two strengths", ("learned", "best_params_"), {"dict": {"a": 1.0, "b": 2.0}}),
+        ("two strengths", ("learned", "best_index_"), 10**9),
+        ("family", ("learned", "provenance_"), {"dict": {"training": "x"}}),
+        ("family", ("learned", "provenance_"), {"dict": {"training": {"dict": {"scores": [1.0]}}}}),
+        ("family", ("learned", "provenance_"), {"dict": {"training": {"dict": {"auc": ["x"]}}}}),
+        ("family", ("learned", "provenance_"), {"dict": {"versions": "1"}}),
+    ],
+)
+def test_what_inspect_would_die_of_is_refused(name, at, new, fitted, path):
+    fitted("regressor", name).save(path)
+    header, _ = parse(path)
+    _, arrays = read_archive(path)
+    content = {**header["content"], "model": changed_at(header["content"]["model"], at, new)}
+    # arrays that nothing uses any more would be refused for that
+    used = sorted(int(i) for i in re.findall(r'"array": (\d+)', json.dumps(content["model"])))
+    text = re.sub(r'"array": (\d+)', lambda m: f'"array": {used.index(int(m[1]))}', json.dumps(content))
+    write_archive(path, json.loads(text), [arrays[i] for i in used])
+    with pytest.raises(ModelFileError):
+        mmtfl.load(path)
+
+
 def test_deep_nesting_is_refused(fitted, path):
     fitted("regressor", "family").save(path)
     header, payload = parse(path)
@@ -557,3 +603,13 @@ def test_a_search_of_a_version_without_pooling_has_no_common_part(tmp_path):
     assert loaded.best_pooling_ == 0.0
     assert not loaded.common_.any() and loaded.common_.shape == (4,)
     assert loaded._chosen_model().pooling == 0.0
+
+
+def test_a_file_that_keeps_b_is_read_and_b_is_computed(tmp_path):
+    data = make_tasks(3, 20, 4, n_informative=2, random_state=0)
+    model = mmtfl.MMTFLRegressor(alpha=0.1).fit(data.X, data.y, task=data.task)
+    vars(model)["B_"] = np.ones((4, 3))  # as an earlier version would
+    model.save(tmp_path / "old.mmtfl")
+    loaded = mmtfl.load(tmp_path / "old.mmtfl")
+    assert "B_" not in vars(loaded)
+    np.testing.assert_allclose(loaded.c_[:, None] * loaded.B_, loaded.coef_.T, rtol=1e-14)

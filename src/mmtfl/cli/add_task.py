@@ -9,7 +9,16 @@ from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import TABLE, TARGET_FILE, FileOptions, TextOptions
-from mmtfl.cli.output import check_output, load_model, naming_the_file, note, number, print_json, say
+from mmtfl.cli.output import (
+    check_output,
+    load_model,
+    naming_the_file,
+    note,
+    number,
+    print_json,
+    print_lines,
+    say,
+)
 from mmtfl.cli.training import library_words
 
 
@@ -115,6 +124,6 @@ def _show(wider: Any, n_rows: int, output: Path, talk: FileOptions) -> None:
         print_json({"output": str(output), "task": label, "rows": n_rows, "coefficients": coef})
         return
     intercept = number(float(wider.intercept_[-1]))
-    print(f"Task {label}: {n_used} of {wider.n_features_in_} features used, intercept {intercept}")
+    print_lines(f"Task {label}: {n_used} of {wider.n_features_in_} features used, intercept {intercept}")
     if not talk.quiet:
         say(f"Written: {output} ({len(wider.tasks_)} tasks)")

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.output import note, number, print_json, print_table, say
+from mmtfl.cli.output import note, number, print_json, print_lines, print_table, say
 from mmtfl.cli.training import Training, library_words, read_training
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ def compare(
     """Compare methods on a table: which predicts best, and which come close.
 
     Every method is tuned and fitted on the same random splits, and scored on
-    the rows left out. Each is judged beside the best, task by task (signed-rank
+    the rows left out. With --group these are whole groups; with --time what
+    follows the first --fraction of every task is cut into --repeats windows,
+    each predicted from what comes before it. Each is judged beside the best, task by task (signed-rank
     test), or row by row where there are fewer than six tasks.
 
     With --leave-task-out whole tasks are left out instead: how well will this
@@ -114,6 +116,8 @@ def compare(
         raise BadInput("--leave-task-out needs tasks with rows of their own: name their column with --task.")
     pool, chosen = _pool(training), _metric(metric, training)
     why_not = {name: reason for name in names if (reason := known[name].why_not(training.classify))}
+    if "pretrained" in names and (training.groups is not None or training.in_time):
+        why_not["pretrained"] = "its own folds know neither groups nor time"
     names = [name for name in names if name not in why_not]
     if not names:
         raise BadInput(f"--methods {' '.join(why_not)} cannot be run: {'; '.join(why_not.values())}.")
@@ -151,7 +155,7 @@ def compare(
         print_json(found.as_dict())
     else:
         print_table(_title(found), _columns(found), _rows(found))
-        print(_sentence(found))
+        print_lines(_sentence(found))
     return 0
 
 
@@ -163,7 +167,8 @@ def _pool(training: Training) -> Any:
     X, y = np.asarray(training.X, dtype=float), np.asarray(training.y)
     if training.classify and y.ndim == 1:  # those of several targets are 0 and 1 already
         y = (y == training.recipe.classes[1]).astype(int)
-    pool = pool_of_table(X, y, training.task, classify=training.classify)
+    structure: dict[str, Any] = {"groups": training.groups, "in_time": training.in_time}
+    pool = pool_of_table(X, y, training.task, classify=training.classify, **structure)
     if len(np.unique(pool.rows.task)) < 2:
         raise BadInput("compare needs at least two tasks, and the table has one: `mmtfl cv` tunes one model.")
     return pool
@@ -228,10 +233,12 @@ def _title(found: Comparison) -> str:
     n_splits = len({row["repeat"] for row in found.splits})
     if found.fraction is None:
         return f"{_METRICS[found.metric]} on tasks left out, in {count(n_splits, 'group')}"
-    return (
-        f"{_METRICS[found.metric]}, {count(n_splits, 'random split')}, "
-        f"{100 * found.fraction:g} % for training"
+    kind = "window" if found.in_time else "random split"
+    what = f"{_METRICS[found.metric]}, {count(n_splits, kind)}"
+    what += " in time after the first" * found.in_time + " of whole groups" * (
+        found.kept_together and not found.in_time
     )
+    return f"{what}{'' if found.in_time else ','} {100 * found.fraction:g} % for training"
 
 
 def _sentence(found: Comparison) -> str:

@@ -10,7 +10,8 @@ from cyclopts import Parameter
 from mmtfl.cli import options
 from mmtfl.cli.fit import exponent
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.training import Training, library_words, model_options, train
+from mmtfl.cli.model_arguments import grouped_levels, make_known, model_options
+from mmtfl.cli.training import Training, library_words, train
 
 TWO_STRENGTHS = {"dirty": "Dirty", "robust": "Robust", "lowrank": "LowRank", "capped": "Capped"}
 _PAIRS = 10  # values of each of two strengths
@@ -79,7 +80,8 @@ def cv(
         strengths themselves.
     folds
         Number of folds, by default 5, or 10 where tasks have less than two rows per feature on average; every
-        task is in the training part of every fold.
+        task is in the training part of every fold. With --group no group is in both parts of a fold; with
+        --time each fold tests later rows than it trains on.
     scoring
         What is best on held-out rows, averaged over tasks; by default minus the loss. Usual names are r2,
         neg_mean_squared_error and neg_mean_absolute_error for numbers, auc, accuracy, balanced_accuracy,
@@ -129,16 +131,26 @@ def cv(
 
         kind, own = "Classifier" if training.classify else "Regressor", model_options(model, training)
         n_folds = folds or usual_number(training.rows_per_task, training.n_features)
-        splitter = mmtfl.model_selection.TaskKFold(n_folds, random_state=seed, stratify=training.classify)
+        splitter: Any = mmtfl.model_selection.TaskKFold(
+            n_folds, random_state=seed, stratify=training.classify
+        )
+        if training.in_time:
+            splitter = mmtfl.model_selection.TaskTimeSplit(n_folds, stratify=training.classify)
         tuning: dict[str, Any] = {"cv": splitter, "scoring": scoring, "n_jobs": jobs}
         if method in TWO_STRENGTHS:
-            one = getattr(mmtfl, f"{TWO_STRENGTHS[method]}{kind}")(**own)
+            one = make_known(getattr(mmtfl, f"{TWO_STRENGTHS[method]}{kind}"), own, f"--method {method}")
             return mmtfl.TwoStrengthCV(one, strengths=tried or _PAIRS, **tuning)
         tuning |= {"selection": "one_se" if one_se else "best", "verbose": 0 if talk.quiet else 1}
         asked = {"pk": pairs, "poolings": poolings, "alphas": tried, "stability": stability or None}
         tuning |= {"search": search, **{name: value for name, value in asked.items() if value is not None}}
         name, single = ("SingleTask", {"p": 1}) if method == "single" else ("MMTFL", {})
-        return getattr(mmtfl, f"{name}{kind}CV")(**single, **tuning, **own)
+        if method == "mmtfl":
+            pools = any(value > 0.0 for value in poolings or ())
+            usual = poolings is None and training.task is not None
+            own |= grouped_levels(model, training, pools=pools, quiet=talk.quiet, tried=usual)
+        return make_known(
+            getattr(mmtfl, f"{name}{kind}CV"), {**single, **tuning, **own}, f"--method {method}"
+        )
 
     return train(data, output, table, text, talk, scale, make)
 

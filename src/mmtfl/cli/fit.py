@@ -10,8 +10,9 @@ from cyclopts import Parameter
 
 from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
+from mmtfl.cli.model_arguments import grouped_levels, model_options
 from mmtfl.cli.output import note
-from mmtfl.cli.training import Training, model_options, train
+from mmtfl.cli.training import Training, train
 
 _SHARE = 0.1  # of the smallest alpha that drops every feature: a start where `cv` is not asked
 _SMALL_SHARE = 1e-4  # where no strength drops a feature, of the one that leaves a thousandth of each
@@ -67,6 +68,7 @@ def fit(
         from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
 
         chosen = {"p": p, "k": exponent(k), "pooling": pooling, **model_options(model, training)}
+        chosen |= grouped_levels(model, training, pools=pooling > 0.0, quiet=talk.quiet)
         kind = MMTFLClassifier if training.classify else MMTFLRegressor
         found = kind(alpha=1.0 if alpha is None else alpha, verbose=int(talk.verbose), **chosen)
         found._check_parameters()  # before the work of a default strength

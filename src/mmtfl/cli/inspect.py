@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import OUTPUT, TalkOptions
-from mmtfl.cli.output import load_model, number, print_json, print_table
+from mmtfl.cli.output import load_model, number, print_json, print_lines, print_table
 from mmtfl.cli.training import headlines
 
 
@@ -58,13 +58,13 @@ def inspect(
     if talk.json:
         print_json({**summary.as_dict(), "coefficients": _coefficients(summary, place)})
         return 0
-    print(*headlines(summary), "", sep="\n")
+    print_lines(*headlines(summary), "")
     if place is None:
         _print_features(summary, top)
         _print_tasks(summary, top)
     else:
         _print_coefficients(summary, place, top)
-    print(*_closing(summary, verbose=talk.verbose), sep="\n")
+    print_lines(*_closing(summary, verbose=talk.verbose))
     return 0
 
 
@@ -97,7 +97,7 @@ def _print_features(summary: Any, top: int) -> None:
         rows.append([f.name, f.used_by, number(f.size), *about, sign, *texts])
     print_table(f"Features in use ({_of(len(shown), used)})", columns, rows, left=2)
     if summary.usage_notes:
-        print(*summary.usage_notes, "", sep="\n")
+        print_lines(*summary.usage_notes, "")
 
 
 def _print_tasks(summary: Any, top: int) -> None:

@@ -24,6 +24,10 @@ COMMANDS = {
     ),
     "predict": ("Add the predictions of a model to a table.", "MODEL DATA [-o TABLE] [OPTIONS]"),
     "add-task": ("Add a task to a model, from a few rows.", "MODEL DATA -o MODEL [OPTIONS]"),
+    "calibrate": (
+        "Give a model intervals, from rows that it was not fitted to.",
+        "MODEL DATA -o MODEL [OPTIONS]",
+    ),
     "inspect": ("Show what a model has learned: what is shared, partial, single.", "MODEL [OPTIONS]"),
     "report": (
         "Write a model, and how well it predicts, as one HTML page.",

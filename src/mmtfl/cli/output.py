@@ -32,11 +32,18 @@ def note(line: str) -> None:
 # -- stdout ------------------------------------------------------------------------------------------------
 
 
+def print_lines(*lines: str) -> None:
+    """Lines on stdout, without what a terminal would obey."""
+    print(*map(visible, lines), sep="\n")
+
+
 def print_json(value: Any) -> None:
     """Strict JSON on stdout: what is not a number is null, infinities are text."""
     from mmtfl.persistence.json_values import plain
 
-    print(json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False))
+    text = json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False)
+    # JSON itself escapes only the first 32 characters of those that a terminal obeys
+    print("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> None:
@@ -52,7 +59,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     screen.print(printable(title, most=200), style="bold", soft_wrap=True)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for place, name in enumerate(columns):
-        table.add_column(name, justify="left" if place < left else "right", overflow="fold")
+        table.add_column(printable(name), justify="left" if place < left else "right", overflow="fold")
     for row in rows:
         table.add_row(*map(printable, row))
     screen.print(table)
@@ -136,8 +143,11 @@ def write_table(frame: Any, path: Path, *, force: bool) -> None:
 def print_csv(frame: Any) -> None:
     """A table as CSV on stdout."""
     sys.stdout.flush()
+    text = _as_csv(frame, ",")
+    if sys.stdout.isatty():  # into a file or a pipe cells go as they are
+        text = "".join(f"{visible(line)}\n" for line in text.split("\n")[:-1])
     # UTF-8 whatever the terminal speaks: it is what `read_table` reads
-    sys.stdout.buffer.write(_as_csv(frame, ",").encode())
+    sys.stdout.buffer.write(text.encode())
 
 
 def _as_csv(frame: Any, separator: str) -> str:

@@ -13,6 +13,8 @@ from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptio
 from mmtfl.cli.output import check_table_output, load_model, note, print_csv, print_json, say, write_table
 from mmtfl.cli.training import library_words
 
+WORDS = ("prediction", "probability")  # columns of a target
+
 
 def predict(
     model: Path,
@@ -32,7 +34,9 @@ def predict(
 
     The columns of the table come back as they were, followed by `prediction`
     and, for classes, `probability`, that of the second class in sorted order.
-    With --interval there are also `lower` and `upper`.
+    With --interval there are also `lower` and `upper`; for classes `calibrated`,
+    the probability calibrated on held-out rows, and `set`, the classes that
+    cannot be ruled out.
     With several targets there is one such column for each of them. The table
     needs the task column and the features that the model uses, not the
     target and not the features whose coefficients are all zero.
@@ -57,8 +61,8 @@ def predict(
     unknown_level
         What is done with a level the model does not know: an error, or no indicator at all.
     interval
-        Add intervals that hold this share of new targets, such as 0.9, from the errors on rows held out in
-        `mmtfl cv`; for numbers.
+        Add intervals that hold this share of new targets, such as 0.9, or sets of classes that do, from the
+        errors on rows held out in `mmtfl cv`, or given to `mmtfl calibrate`.
     output
         The table with predictions: .csv, .tsv, .parquet or .feather; without it, CSV on stdout.
     prefix
@@ -93,15 +97,15 @@ def predict(
                 f"the table lacks {abbreviate(absent)}: not needed, as no task of the model uses {them}"
             )
         new = _of_new_tasks(learned, labels, unknown_task)
-        for line in (*notes, *new, *_borrowing(fitted, interval)):
+        for line in (*notes, *new, *([] if interval is None else borrowing(fitted))):
             note(line)
     # labels come by the recipe, whichever door they took in the fit
     fitted.set_params(unknown_task=unknown_task, task_column=None)
     with library_words():
         columns = _predictions(learned, recipe, X, labels, prefix)
         if interval is not None:
-            ends = fitted.predict_interval(X, task=labels, coverage=interval)
-            columns = _with_ends(columns, ends, prefix)
+            extra = _sets if hasattr(fitted, "classes_") else _ends
+            columns = _beside(columns, extra(fitted, X, labels, interval, recipe), prefix)
     both = [name for name in columns if name in file.columns]
     if both:
         raise BadInput(
@@ -160,31 +164,55 @@ def _check_interval(fitted: Any, interval: float | None) -> None:
     if not hasattr(fitted, "heldout_errors_"):
         raise BadInput(
             "--interval needs errors on held-out rows, which this model does not have: make it with "
-            "`mmtfl cv`, for a target of numbers."
+            "`mmtfl cv`, or give it rows that it was not fitted to with `mmtfl calibrate`."
         )
 
 
-def _borrowing(fitted: Any, interval: float | None) -> list[str]:
+def borrowing(fitted: Any) -> list[str]:
     """Which tasks are too small for intervals of their own."""
     from mmtfl.tasks.frames import abbreviate
     from mmtfl.tasks.wording import count
 
-    small = [] if interval is None else [str(label) for label in fitted.borrowing_tasks_]
+    small = [str(label) for label in fitted.borrowing_tasks_]
     if not small:
         return []
+    what = "sets" if hasattr(fitted, "classes_") else "intervals"
     return [
-        f"{count(len(small), 'task')} with fewer than 40 held-out rows, whose intervals borrow from the "
+        f"{count(len(small), 'task')} with fewer than 40 held-out rows, whose {what} borrow from the "
         f"errors of all tasks: {abbreviate(small)}"
     ]
 
 
-def _with_ends(columns: dict[str, Any], ends: Any, prefix: str) -> dict[str, Any]:
-    """The columns with the ends of intervals behind each prediction."""
+def _ends(fitted: Any, X: Any, labels: Any, interval: float, recipe: Any) -> dict[str, Any]:
+    """The ends of intervals, (n_rows,) or (n_rows, n_tasks)."""
+    ends = fitted.predict_interval(X, task=labels, coverage=interval)
+    return {"lower": ends[..., 0], "upper": ends[..., 1]}
+
+
+def _sets(fitted: Any, X: Any, labels: Any, interval: float, recipe: Any) -> dict[str, Any]:
+    """Calibrated probabilities of the second class, and the sets of classes as text."""
+    import numpy as np
+
+    first, second = (str(name) for name in (recipe.classes or fitted.classes_.tolist()))
+    is_in = fitted.predict_set(X, task=labels, coverage=interval)
+    probability = fitted.calibrated_proba(X, task=labels)
+    both, alone = f"{first} or {second}", np.where(is_in[..., 1], second, first)
+    return {
+        "calibrated": probability[:, 1] if is_in.ndim == 2 else probability,
+        "set": np.where(is_in.all(axis=-1), both, alone),
+    }
+
+
+def _beside(columns: dict[str, Any], extra: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """The columns with the extra ones of each target behind its own."""
+    targets = [
+        name.removeprefix(f"{prefix}prediction") for name in columns if name.startswith(f"{prefix}pred")
+    ]
     found: dict[str, Any] = {}
-    for t, (name, column) in enumerate(columns.items()):
-        own = ends if ends.ndim == 2 else ends[:, t]
-        target = name.removeprefix(f"{prefix}prediction")
-        found |= {name: column, f"{prefix}lower{target}": own[:, 0], f"{prefix}upper{target}": own[:, 1]}
+    for t, target in enumerate(targets):
+        own = {name: columns[name] for name in (f"{prefix}{w}{target}" for w in WORDS) if name in columns}
+        of_target = {f"{prefix}{w}{target}": v if v.ndim == 1 else v[:, t] for w, v in extra.items()}
+        found |= own | of_target
     return found
 
 

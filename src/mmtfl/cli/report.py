@@ -11,7 +11,7 @@ from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_output, load_model, naming_the_file, note, print_json, say
 from mmtfl.cli.predict import check_known_tasks
-from mmtfl.cli.training import library_words
+from mmtfl.cli.training import in_structure, library_words
 
 
 def report(
@@ -19,6 +19,8 @@ def report(
     data: Path | None = None,
     /,
     *,
+    group: Annotated[str | None, Parameter(group=TABLE)] = None,
+    time: Annotated[str | None, Parameter(group=TABLE)] = None,
     drop_unlabelled: Annotated[bool, Parameter(negative=(), show_default=False, group=TABLE)] = False,
     title: Annotated[str | None, Parameter(group=OUTPUT)] = None,
     text: TextOptions | None = None,
@@ -44,8 +46,12 @@ def report(
         A model of `mmtfl fit`, `mmtfl cv` or Python's save.
     data
         A table with targets, best one the model was not fitted on.
+    group
+        Column of groups, whose rows are held out together; by default that of `mmtfl cv --group`.
+    time
+        Column of times, so that rows are predicted by earlier ones; by default that of `mmtfl cv --time`.
     drop_unlabelled
-        Leave out rows without a target or a task label.
+        Leave out rows without a target, a task label, a group or a time.
     title
         Heading of the page; by default target and task column, as in "stay, by hospital".
     output
@@ -54,30 +60,37 @@ def report(
     text, talk = text or TextOptions(), talk or FileOptions()
     check_output(output, force=talk.force, inputs=[path for path in (model, data) if path is not None])
     learned = load_model(model)
-    parts, source = None, None
+    parts, source, structure = None, None, {}
     if data is not None:
         recipe = getattr(learned, "recipe_", None)
         if recipe is None:
             raise BadInput("The model was fitted in Python and does not know its target: give no table.")
+        from dataclasses import replace
+
         from mmtfl.tables.reading import TableFile
         from mmtfl.tables.recipe import drop_unlabelled as without_unlabelled
         from mmtfl.tasks.wording import count
 
+        asked = {"group_column": group, "time_column": time}
+        recipe = replace(recipe, **{name: column for name, column in asked.items() if column is not None})
         file = TableFile(data, separator=text.separator, decimal=text.decimal)
         frame = file.frame(text=recipe.text_columns)
         if drop_unlabelled:
             several = len(recipe.target_columns) > 1  # each of them may have gaps
             needed = [recipe.task_column, *(() if several else recipe.target_columns)]
+            needed += [recipe.group_column, recipe.time_column]
             frame, n_dropped = without_unlabelled(frame, needed)
             if n_dropped and not talk.quiet:
-                note(f"{count(n_dropped, 'row')} without a target or task label left out")
+                note(f"{count(n_dropped, 'row')} without a target, task label, group or time left out")
         source = {"data": data.name, "sha256": file.sha256}
+        frame, groups = in_structure(recipe, frame)
+        structure = {"groups": groups, "in_time": recipe.time_column is not None}
         parts = recipe.matrix(frame), recipe.targets(frame), recipe.labels(frame)
         check_known_tasks(learned, parts[2], "Leave these rows out.")
     from mmtfl.report.html import write_report
 
     with library_words(), naming_the_file(output):
-        write_report(learned, output, data=parts, source=source, title=title)
+        write_report(learned, output, data=parts, source=source, title=title, **structure)
     if talk.json:
         print_json({"output": str(output), "bytes": output.stat().st_size})
     elif not talk.quiet:

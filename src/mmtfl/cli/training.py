@@ -5,6 +5,7 @@ With `--dask` a cluster is the engine, and with `--memory-limit` the rows stay i
 
 from __future__ import annotations
 
+import logging
 import re
 import shlex
 import warnings
@@ -16,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
-from mmtfl.cli.options import FileOptions, ModelOptions, ScaleOptions, TableOptions, TextOptions
-from mmtfl.cli.output import check_output, naming_the_file, note, number, print_json, say
+from mmtfl.cli.options import FileOptions, ScaleOptions, TableOptions, TextOptions
+from mmtfl.cli.output import check_output, naming_the_file, note, number, print_json, print_lines, say
 
 _LARGE_FILE = 5_000_000  # bytes
 _SAMPLE = 1000  # rows of stored files from which the kinds of the columns are learned
@@ -30,6 +31,7 @@ _WORDS = (
     ("standardize=True", "--standardize"),
     ("with on_degenerate_task='base_rate'", "with --drop-tasks one-class"),
     ("memory_limit", "--memory-limit"),
+    (r"^task_weight (names|of)", r"--task-weight \1"),
     ("n_splits=", "--folds "),
     ("metric=", "--scoring "),
     ("scale_targets", "scale-targets"),
@@ -50,6 +52,12 @@ class Training:
     task: Any = None
     weights: Any = None
     file: Any = None
+    groups: Any = None
+
+    @property
+    def in_time(self) -> bool:
+        """Whether the rows are in time order, and are to be split by it."""
+        return self.recipe.time_column is not None
 
     @property
     def classify(self) -> bool:
@@ -78,12 +86,14 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
     frame = file.frame(text=[*(table.categories or ()), *([table.task] if table.task else [])])
     if table.drop_unlabelled:
         targets = table.target if len(table.target) == 1 else ()  # of several, each may have gaps
-        frame, n_dropped = drop_unlabelled(frame, [table.task, *targets, table.weights])
+        needed = [table.task, *targets, table.weights, table.group, table.time]
+        frame, n_dropped = drop_unlabelled(frame, needed)
         if n_dropped and not quiet:
-            note(f"{n_dropped} rows without a target, task label or weight are left out")
+            note(f"{n_dropped} rows without a target, task label, weight, group or time are left out")
     given = {name: value for name, value in vars(table).items() if value is not None}
     given.pop("drop_unlabelled")  # which is done already
     recipe = TableRecipe.learn(frame, **{"task": None, **given})
+    frame, groups = in_structure(recipe, frame)
     labels = recipe.labels(frame)
     n_tasks = 0 if labels is None else len(set(labels.tolist()))
     notes = [*file.notes, *recipe.notes]
@@ -91,19 +101,25 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
         notes.append(f"{table.task!r} has {n_tasks} labels in {len(labels)} rows: is it the task column?")
     for line in notes if not quiet else ():
         note(line)
-    return Training(recipe, recipe.matrix(frame), recipe.targets(frame), labels, recipe.weights(frame), file)
+    rows = recipe.matrix(frame), recipe.targets(frame), labels, recipe.weights(frame)
+    return Training(recipe, *rows, file, groups)
 
 
-def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
-    """Arguments of the estimator; targets are put on one scale where they are numbers."""
-    options: dict[str, Any] = {name: getattr(model, name) for name in ("standardize", "max_iter", "tol")}
-    if training.classify:
-        if model.scale_targets:
-            raise BadInput("--scale-targets is for numbers, and the targets are classes: leave it out.")
-        return options if model.drop_tasks is None else {**options, "on_degenerate_task": "base_rate"}
-    if model.drop_tasks is not None:
-        raise BadInput("--drop-tasks one-class is for classes, and the targets are numbers: leave it out.")
-    return {**options, "scale_targets": model.scale_targets is not False}
+def in_structure(recipe: Any, frame: Any) -> tuple[Any, Any]:
+    """The rows in time order, and their groups; without groups, rows of one task and time are one."""
+    import numpy as np
+
+    time = recipe.time(frame)
+    if time is None:
+        return frame, recipe.groups(frame)
+    order = np.argsort(time, kind="stable")
+    frame, time = frame.iloc[order].reset_index(drop=True), time[order]
+    if recipe.group_column is not None:
+        return frame, recipe.groups(frame)
+    labels = recipe.labels(frame)
+    of_task = np.zeros(len(time)) if labels is None else np.unique(labels, return_inverse=True)[1]
+    moments = np.unique(np.column_stack([of_task, time]), axis=0, return_inverse=True)[1].ravel()
+    return frame, moments if len(np.unique(moments)) < len(moments) else None
 
 
 def train(
@@ -118,7 +134,7 @@ def train(
     """Read the table, fit what `make` gives, save it, and say what came out."""
     scale = scale or ScaleOptions()
     check_output(output, force=talk.force, inputs=[data])
-    _check_scale(scale, data)
+    _check_scale(scale, data, output)
     _say_of_large("reading", data, talk)
     # the engine first: reading may take long
     with nullcontext() if scale.dask is None else _dask_engine(scale, talk) as engine:
@@ -154,7 +170,8 @@ def _fit(model: Any, training: Training, talk: FileOptions) -> bool:
     converged = True
     with warnings.catch_warnings(record=True) as caught, library_words():
         warnings.simplefilter("always")
-        model.fit(training.X, training.y, task=training.task, sample_weight=training.weights)
+        own = {} if training.groups is None or not hasattr(model, "cv") else {"groups": training.groups}
+        model.fit(training.X, training.y, task=training.task, sample_weight=training.weights, **own)
     for text, category in dict.fromkeys((str(w.message), w.category) for w in caught):
         if issubclass(category, ConvergenceWarning):
             converged = False
@@ -254,7 +271,7 @@ def _show(model: Any, output: Path, talk: FileOptions) -> None:
     if talk.json:
         print_json({"output": str(output), **summary.as_dict()})
         return
-    print(*headlines(summary), sep="\n")
+    print_lines(*headlines(summary))
     if not talk.quiet and not summary.coef.any():
         note("no feature is kept: the strength is too large, or the features tell nothing")
     if not talk.quiet:
@@ -305,12 +322,16 @@ def _in_the_fit(training: dict[str, Any]) -> list[str]:
 # -- clusters and stored files -------------------------------------------------------------------------------
 
 
-def _check_scale(scale: ScaleOptions, data: Path) -> None:
+def _check_scale(scale: ScaleOptions, data: Path, output: Path) -> None:
     """Refuse options that contradict each other or the file, before anything is started or read."""
     if scale.workers is not None and scale.dask != "local":
         raise BadInput("--workers goes with --dask local: a scheduler has the workers it has.")
     if scale.workers is not None and scale.workers < 1:
         raise BadInput(f"--workers must be at least 1, got {scale.workers}.")
+    if scale.checkpoint is not None:
+        if scale.checkpoint.resolve() == output.resolve():
+            raise BadInput(f"{str(output)!r} is both the model and the checkpoint: give them two names.")
+        check_output(scale.checkpoint, force=True, inputs=[data])
     is_parquet = data.is_dir() or data.suffix.lower() in (".parquet", ".pq")
     if scale.memory_limit is not None and not is_parquet:
         raise BadInput(f"--memory-limit leaves rows in parquet files, and {str(data)!r} is not one.")
@@ -329,18 +350,27 @@ def _dask_engine(scale: ScaleOptions, talk: FileOptions) -> Iterator[Any]:
     from mmtfl.engines.dask import DaskEngine
 
     with _client(distributed, scale) as client:
+        if not client.nthreads():
+            raise BadInput(f"--dask {scale.dask!r} has no workers: start some with `dask worker` first.")
         if not talk.quiet:
             note(f"Dask: {len(client.nthreads())} workers, dashboard at {client.dashboard_link}")
         try:
             yield DaskEngine(client)
         except EngineLostError as error:
             raise OSError(str(error)) from error
+        except KeyboardInterrupt:  # what was asked of the cluster fails now, which is no news
+            for name in ("asyncio", "distributed"):
+                logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+            raise
 
 
 def _client(distributed: Any, scale: ScaleOptions) -> Any:
+    from mmtfl.engines.children import deaf_to_ctrl_c
+
     if scale.dask == "local":
-        own = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-        return distributed.Client(n_workers=scale.workers, **own)
+        own = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
+        with deaf_to_ctrl_c():  # the workers end when the client is closed
+            return distributed.Client(n_workers=scale.workers, **own)
     try:
         return distributed.Client(scale.dask, timeout="10s")
     except (OSError, ValueError) as error:
@@ -358,7 +388,8 @@ def _open_stored(data: Path, table: TableOptions, memory_limit: str) -> Training
     from mmtfl.tasks.container import Tasks
 
     needs_rows: dict[str, Any] = {"categories": table.categories, "impute": table.impute}
-    needs_rows["drop-unlabelled"] = table.drop_unlabelled
+    needs_rows |= {"drop-unlabelled": table.drop_unlabelled, "group": table.group, "time": table.time}
+    needs_rows |= {"splines": table.splines, "absent-features": table.absent_features == "allow"}
     for name in (name for name, given in needs_rows.items() if given):
         raise BadInput(
             f"--{name} needs all rows in memory: prepare the files first, or leave --memory-limit out."

@@ -1,6 +1,7 @@
 """Multitask datasets: simulated ones with a known truth, and real ones read from files on this machine."""
 
 from mmtfl.datasets.array_files import data_folder
+from mmtfl.datasets.hospitals import make_hospitals
 from mmtfl.datasets.loaders import (
     load_computer_survey,
     load_isolet,
@@ -37,5 +38,6 @@ __all__ = [
     "load_wheat",
     "make_d1",
     "make_d2",
+    "make_hospitals",
     "make_tasks",
 ]

@@ -55,7 +55,8 @@ def as_table(bunch: Any) -> tuple[Any, str | None, list[str]]:
     Returns
     -------
     frame : pandas.DataFrame
-        Stacked rows: the task, the features, y. Shared rows: the features, then a column per target.
+        Stacked rows: the task, the features, y; or the table that the dataset came as. Shared rows: the
+        features, then a column per target.
     task : str or None
         The task column; None for shared rows.
     targets : list of str
@@ -71,6 +72,8 @@ def as_table(bunch: Any) -> tuple[Any, str | None, list[str]]:
     >>> frame["task"].tolist()
     ['task0', 'task0', 'task0', 'task1', 'task1', 'task1']
     """
+    if "frame" in bunch:
+        return bunch.frame, bunch.task_column, bunch.targets
     pandas = require("pandas", "frames")
     X = bunch.X.toarray() if sparse.issparse(bunch.X) else bunch.X
     frame = pandas.DataFrame(X, columns=bunch.feature_names or [f"x{j}" for j in range(X.shape[1])])
@@ -112,6 +115,7 @@ _ENTRIES = [
     Entry(
         "d2", "the paper's D2: a staircase of features", datasets.make_d2, 4000, 20, 100, options=SIMULATED
     ),
+    Entry("hospitals", "patients of 8 hospitals", datasets.make_hospitals, 720, 8, 12, options=("seed",)),
     Entry("tasks", _MANY, datasets.make_tasks, 1000, 10, 50, options=_MORE),
     _real("computer_survey", "190 people rate 20 computers", 3800, 190, 13),
     _real("isolet", "spoken letters, by group of speakers", 7797, 5, 617),

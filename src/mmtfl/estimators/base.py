@@ -20,6 +20,7 @@ from mmtfl.estimators.inputs import (
     is_frame,
     load_tasks,
     locate_tasks,
+    make_frame,
     matrix_values,
     n_dimensions,
     read_weights,
@@ -33,10 +34,14 @@ from mmtfl.estimators.saving import Savable
 from mmtfl.estimators.usage import ShowsSharing
 from mmtfl.model_selection.metrics import Metric, as_metric, mean_task_score
 from mmtfl.objective.losses import Loss
+from mmtfl.objective.losses.by_rows import TaskLoss, check_targets, with_known_in_targets
+from mmtfl.tasks.absent import fill_absent
+from mmtfl.tasks.categories import encode_categories, learn_categories
 from mmtfl.tasks.checks import check_design, check_finite_design, check_task_labels
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.converters import group_checked_rows, observe_checked_rows
+from mmtfl.tasks.converters import check_offset, group_checked_rows, observe_checked_rows
 from mmtfl.tasks.stored import StoredTasks
+from mmtfl.tasks.weighting import check_task_weight
 
 __all__ = ["TaskModel"]
 
@@ -81,25 +86,29 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
     usable_ : ndarray of bool, shape (n_tasks, n_features), or None
         Whether a task could use a feature: not where it is constant within the task's rows. None if all
         could.
+    absent_ : ndarray of bool, shape (n_tasks, n_features)
+        Only if there are any: features that a task does not have, see ``absent_features``.
     n_features_in_ : int
         Number of features, the task column not counted.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, if X was a frame with names.
+        Names of the features, if X was a frame with names; of categories those of their indicators.
+    categories_ : dict of str to list of str
+        Only with ``categorical_features``: the levels of each column of categories.
     """
 
     # metadata routing: labels go wherever rows go, without set_*_request
-    __metadata_request__fit: ClassVar = {"task": True}
-    __metadata_request__predict: ClassVar = {"task": True}
-    __metadata_request__score: ClassVar = {"task": True}
+    __metadata_request__fit: ClassVar = {"task": True, "offset": True}
+    __metadata_request__predict: ClassVar = {"task": True, "offset": True}
+    __metadata_request__score: ClassVar = {"task": True, "offset": True}
 
     _metric: ClassVar[str]
 
     @property
-    def _loss(self) -> Loss:
+    def _loss(self) -> TaskLoss:
         """The loss that the parameters ask for."""
         raise TypeError("a kind of target says which loss it has")
 
-    def fit(self, X: Any, y: Any = None, task: Any = None, sample_weight: Any = None):
+    def fit(self, X: Any, y: Any = None, task: Any = None, sample_weight: Any = None, offset: Any = None):
         """Fit all tasks together.
 
         Parameters
@@ -114,6 +123,9 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             Task label of each row, strings or integers. None: one task, or one per column of y.
         sample_weight : float or array-like of shape (n_rows,), optional
             Weights: 2 counts as a repeated row, 0 as an absent one.
+        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
+            Known part of each row's linear predictor, which has no coefficient: for Poisson rates the
+            logarithm of the exposure.
 
         Returns
         -------
@@ -121,24 +133,25 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             Fitted.
         """
         self._check_parameters()
-        prepared = self._prepare(X, y, task, sample_weight)
+        prepared = self._prepare(X, y, task, sample_weight, offset)
         self._learn(prepared, *self._solve(prepared))
         return self
 
     # -- the steps of fit ------------------------------------------------------------------------------------
 
-    def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Prepared:
+    def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any = None) -> Prepared:
         """Read what was passed to `fit`, and scale it as the parameters ask."""
         if isinstance(X, StoredTasks):
-            check_nothing_else(y, task, sample_weight, self.task_column)
+            check_nothing_else(y, task, sample_weight, offset, self.task_column)
             self._know_columns_of(X)
+            check_task_weight(self.task_weight, X.labels)
             return self._prepare_stored(X)
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: pass one target "
                 "per row of X."
             )
-        return Prepared.of(self, *self._read_tasks(X, y, task, sample_weight))
+        return Prepared.of(self, *self._read_tasks(X, y, task, sample_weight, offset))
 
     def _prepare_stored(self, stored: StoredTasks) -> Prepared:
         """Load all stored rows into memory; a kind of model may read some tasks at a time instead."""
@@ -154,7 +167,9 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         self._predicts_matrix = False
         self._backend: str | None = None
 
-    def _read_tasks(self, X: Any, y: Any, task: Any, sample_weight: Any) -> tuple[Tasks, BaseRates | None]:
+    def _read_tasks(
+        self, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any
+    ) -> tuple[Tasks, BaseRates | None]:
         """Return the tasks to fit, and the base rates of tasks that cannot be fitted."""
         X, labels, name = take_task_column(X, task, self.task_column)
         X, feature_names = self._read_design(X, reset=True)
@@ -169,15 +184,18 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         columns = column_names(y) if is_matrix else None
         y, names = self._read_targets(y, labels, n_rows)
         if is_matrix:
-            tasks = Tasks(*observe_checked_rows(X, y, sample_weight, columns, feature_names))
+            read = X, y, sample_weight, columns, feature_names, self.absent_features, offset
+            tasks = Tasks(*observe_checked_rows(*read))
         else:
-            tasks = Tasks(*group_checked_rows(X, y, labels, sample_weight, feature_names))
+            read = X, y, labels, sample_weight, feature_names, self.absent_features, offset
+            tasks = Tasks(*group_checked_rows(*read))
         self._predicts_matrix = is_matrix
+        check_task_weight(self.task_weight, tasks.labels)
         return self._encode_targets(tasks, names)
 
     def _read_design(self, X: Any, *, reset: bool) -> tuple[Any, tuple[str, ...] | None]:
         """Return X as an array with its names; ``reset`` for those of `fit`, which are kept."""
-        named = is_frame(X)
+        X, named = self._with_indicators(X, reset=reset), is_frame(X)
         if named and not reset:  # columns that do not belong are told by name, before their type matters
             validate_data(self, X, reset=False, skip_check_array=True)
         design, feature_names = check_design(X)
@@ -187,23 +205,27 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             self._backend = frame_backend(X) if named else None
         return design, feature_names
 
+    def _with_indicators(self, X: Any, *, reset: bool) -> Any:
+        """Return a frame with indicators in the place of categories, if these are to be encoded."""
+        if reset:
+            self.__dict__.pop("categories_", None)  # of an earlier fit
+            if self.categorical_features is not None and is_frame(X):
+                self.categories_ = learn_categories(X)
+        known = vars(self).get("categories_")
+        if not known or not is_frame(X):
+            return X
+        if not reset and nw.from_native(X, eager_only=True).columns == self._feature_names():
+            return X  # encoded already
+        return make_frame(encode_categories(X, known), frame_backend(X))
+
     def _read_targets(self, y: Any, labels: np.ndarray | None, n_rows: int) -> tuple[Any, np.ndarray | None]:
         """Return the targets as numbers (NaN is kept), and the classes that these stand for, if any."""
         return y, None
 
     def _encode_targets(self, tasks: Tasks, names: np.ndarray | None) -> tuple[Tasks, BaseRates | None]:
         """Check or encode the targets for the loss; return the tasks to fit, and the base rates of others."""
-        loss = self._loss
-        valid = loss.is_valid(tasks.y)
-        if not valid.all():
-            i = int(np.argmin(valid))
-            t = int(tasks.observation_task[i])
-            raise ValueError(
-                f"Task {tasks.labels[t].item()!r} has the target {tasks.y[i]:g} in its row "
-                f"{i - tasks.offsets[t] + 1}, but the {type(loss).__name__.lower()} loss needs "
-                f"{loss.targets}: mend the target, or choose another loss."
-            )
-        return tasks, None
+        check_targets(self._loss, tasks)
+        return with_known_in_targets(self._loss, tasks), None
 
     def _encode_stored(self, stored: StoredTasks, *, stays: bool) -> StoredTasks:
         """Encode stored targets for the loss; ``stays`` says whether the rows stay in their files."""
@@ -225,6 +247,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         self.dual_gap_, self.history_ = solution.dual_gap, solution.history
         self.n_iter_ = max(int(solution.n_iter), 1)  # finding zero optimal takes a pass too
         self.converged_ = bool(solution.converged)
+        self._keep_absent(getattr(prepared.tasks, "absent", None))
         usable = prepared.could_use(fit_intercept=self.fit_intercept)
         self.usable_ = None if usable.all() else usable
         used = np.flatnonzero(self.coef_.any(axis=0))
@@ -233,6 +256,16 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         tell(self, prepared, solution.solver)
         if prepared.left_out is not None:
             prepared.left_out.add_to(self)
+
+    def _keep_absent(self, absent: np.ndarray | None) -> None:
+        """Keep which features tasks do not have; X is zero there, so any coefficient may be."""
+        self.__dict__.pop("absent_", None)  # of an earlier fit
+        if absent is None:
+            return
+        self.absent_ = absent
+        for name in ("coef_", "shared_", "specific_", "outlier_"):
+            if name in vars(self):
+                getattr(self, name)[absent] = 0.0
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
         """Set the attributes that the coefficients are made of."""
@@ -244,27 +277,45 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
 
     # -- prediction ------------------------------------------------------------------------------------------
 
-    def _linear_predictor(self, X: Any, task: Any = None) -> np.ndarray:
+    def _linear_predictor(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Return the linear predictor: (n_rows,), or (n_rows, n_tasks) after a 2-D y and without labels."""
-        return self._predict_at(*self._locate(X, task)[:2])
+        return self._predict_with(offset, *self._locate(X, task)[:2])
+
+    def _predict_with(self, offset: Any, X: Any, observation_task: np.ndarray | None) -> np.ndarray:
+        z = self._predict_at(X, observation_task)
+        return z if offset is None else z + check_offset(offset, *z.shape)
+
+    def _mean_of(self, z: np.ndarray, observation_task: np.ndarray | None) -> np.ndarray:
+        """Return the expected target at z, each row by the loss of its task."""
+        loss = self._loss
+        if isinstance(loss, Loss):
+            return loss.mean(z)
+        task = np.arange(len(self.tasks_)) if observation_task is None else observation_task
+        if (task == len(self.tasks_)).any():
+            raise ValueError(
+                "Tasks of this model have losses of their own, so that nothing is known of the targets of a "
+                "new task: leave its rows out."
+            )
+        out = np.empty_like(z)
+        for t in np.unique(task):
+            out[..., task == t] = loss.for_task(self.tasks_[t].item()).mean(z[..., task == t])
+        return out
 
     def _locate(self, X: Any, task: Any) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
         """Return the rows as an array, the position of each row's task (None: all tasks), and its label."""
         check_is_fitted(self)
         X, task = self._encoded(X, task)
         X, labels, name = take_task_column(X, task, self.task_column)
-        X, feature_names = self._read_design(X, reset=False)
+        X = self._read_design(X, reset=False)[0]
         observation_task = None
         if labels is not None:
             labels = check_task_labels(labels, X.shape[0], name=name, remedy=self._of_missing_labels())
             observation_task = locate_tasks(labels, self.tasks_, unknown=self.unknown_task)
         elif not self._predicts_matrix:
             observation_task = self._only_task(X.shape[0])
-        names = feature_names or getattr(self, "feature_names_in_", None)
-        # an unknown task has no label
-        known = observation_task is not None and (observation_task < len(self.tasks_)).all()
-        who = {"observation_task": observation_task if known else None, "labels": self.tasks_}
-        check_finite_design(X, **who, feature_names=names)
+        absent = vars(self).get("absent_")
+        if absent is not None:
+            X = fill_absent(X, absent, observation_task, getattr(self, "feature_names_in_", None))
         return X, observation_task, labels
 
     def _encoded(self, X: Any, task: Any) -> tuple[Any, Any]:
@@ -301,14 +352,23 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         return np.zeros(n_rows, dtype=np.intp)
 
     def _predict_at(self, X: Any, observation_task: np.ndarray | None) -> np.ndarray:
-        if observation_task is None:
-            return predict_all(X, self.coef_, self.intercept_)
         coef, intercept = self.coef_, self.intercept_
-        if (observation_task == len(self.tasks_)).any():
+        if observation_task is None or (len(coef) == 1 and not observation_task.any()):
+            self._check_finite(X, observation_task)
+            z = predict_all(X, coef, intercept)
+            return z if observation_task is None else z[:, 0]
+        if (observation_task == len(coef)).any():
             coef, intercept = self._with_unknown_task()
-        elif len(self.tasks_) == 1:
-            return predict_all(X, coef, intercept)[:, 0]
-        return predict_rows(X, coef, intercept, observation_task)
+        z = predict_rows(X, coef, intercept, observation_task)
+        if not np.isfinite(z).all():  # an entry of X that is not finite shows in z, even times zero
+            self._check_finite(X, observation_task)
+        return z
+
+    def _check_finite(self, X: Any, observation_task: np.ndarray | None) -> None:
+        # an unknown task has no label
+        known = observation_task is not None and (observation_task < len(self.tasks_)).all()
+        who = {"observation_task": observation_task if known else None, "labels": self.tasks_}
+        check_finite_design(X, **who, feature_names=getattr(self, "feature_names_in_", None))
 
     def _with_unknown_task(self) -> tuple[np.ndarray, np.ndarray]:
         """Return coefficients and intercepts with those for rows of an unknown task added."""
@@ -316,7 +376,9 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             coef, intercept = self._common_part()
         else:
             fitted = self._has_part()
-            coef, intercept = self.coef_[fitted].mean(axis=0), self.intercept_[fitted].mean()
+            absent = vars(self).get("absent_")
+            have = fitted.sum() if absent is None else np.maximum((~absent[fitted]).sum(axis=0), 1)
+            coef, intercept = self.coef_[fitted].sum(axis=0) / have, self.intercept_[fitted].mean()
         return np.vstack([self.coef_, coef]), np.append(self.intercept_, intercept)
 
     def _common_part(self) -> tuple[np.ndarray, float]:
@@ -396,9 +458,14 @@ def predict_rows(X: Any, coef: np.ndarray, intercept: np.ndarray, observation_ta
     """Predict row i with the coefficients of task observation_task[i]: (n_rows,)."""
     if sparse.issparse(X):
         entries = X.tocoo()
-        terms = entries.data * coef[observation_task[entries.row], entries.col]
+        with np.errstate(invalid="ignore"):
+            terms = entries.data * coef[observation_task[entries.row], entries.col]
         return np.bincount(entries.row, terms, minlength=X.shape[0]) + intercept[observation_task]
-    z = np.empty(X.shape[0])
-    for part in gen_batches(X.shape[0], max(1, CHUNK // X.shape[1])):
-        z[part] = np.einsum("ij,ij->i", X[part], coef[observation_task[part]])
+    z, step = np.empty(X.shape[0]), min(X.shape[0], max(1, CHUNK // X.shape[1]))
+    own = np.empty((step, X.shape[1]))
+    for part in gen_batches(X.shape[0], step):
+        task = observation_task[part]
+        np.take(coef, task, axis=0, out=own[: len(task)], mode="wrap")  # "raise" would copy it
+        with np.errstate(invalid="ignore"):
+            z[part] = np.einsum("ij,ij->i", X[part], own[: len(task)])
     return z + intercept[observation_task]

@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from mmtfl.estimators.base import TaskModel
+from mmtfl.estimators.class_probabilities import PredictsSets
 from mmtfl.estimators.declaration import restated
 from mmtfl.estimators.family import FamilyMember
 from mmtfl.estimators.inputs import first_few, matrix_values, n_dimensions, with_two_classes
@@ -24,7 +24,7 @@ from mmtfl.tasks.stored import StoredTasks
 __all__ = ["MMTFLClassifier", "TaskClassifier"]
 
 
-class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
+class TaskClassifier(ClassifierMixin, DegenerateTasks, PredictsSets):
     """Models whose targets are two classes, the same two in every task.
 
     Attributes
@@ -37,15 +37,17 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
 
     _metric = "accuracy"
 
-    __metadata_request__predict_proba: ClassVar = {"task": True}
-    __metadata_request__predict_log_proba: ClassVar = {"task": True}
-    __metadata_request__decision_function: ClassVar = {"task": True}
+    __metadata_request__predict_proba: ClassVar = {"task": True, "offset": True}
+    __metadata_request__predict_log_proba: ClassVar = {"task": True, "offset": True}
+    __metadata_request__decision_function: ClassVar = {"task": True, "offset": True}
+    __metadata_request__calibrated_proba: ClassVar = {"task": True, "offset": True}
+    __metadata_request__predict_set: ClassVar = {"task": True, "offset": True}
 
     @property
     def _loss(self) -> Loss:
         return Logistic()
 
-    def decision_function(self, X: Any, task: Any = None) -> np.ndarray:
+    def decision_function(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Log odds of the second class, ``classes_[1]``.
 
         Parameters
@@ -54,6 +56,8 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
             Rows, with the columns of `fit`.
         task : array-like of shape (n_rows,), optional
             Task label of each row; needed if there are several tasks, unless ``task_column`` names them.
+        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
+            Known part of the log odds, as in `fit`; without it there is none.
 
         Returns
         -------
@@ -61,14 +65,14 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
             Positive for ``classes_[1]``; after a fit with a 2-D y and without labels of shape
             (n_rows, n_tasks).
         """
-        return self._linear_predictor(X, task)
+        return self._linear_predictor(X, task, offset)
 
-    def predict(self, X: Any, task: Any = None) -> np.ndarray:
+    def predict(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Predict the class of each row.
 
         Parameters
         ----------
-        X, task
+        X, task, offset
             As in `decision_function`.
 
         Returns
@@ -76,14 +80,14 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
         y : ndarray of the shape of `decision_function`
             Labels out of ``classes_``.
         """
-        return self._class_of(self._linear_predictor(X, task))
+        return self._class_of(self._linear_predictor(X, task, offset))
 
-    def predict_proba(self, X: Any, task: Any = None) -> np.ndarray:
+    def predict_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Predict the probability of each class.
 
         Parameters
         ----------
-        X, task
+        X, task, offset
             As in `decision_function`.
 
         Returns
@@ -92,14 +96,14 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
             In the order of ``classes_``; after a fit with a 2-D y and without labels the probability of
             ``classes_[1]`` in each task, of shape (n_rows, n_tasks).
         """
-        return _both_classes(self._linear_predictor(X, task), expit)
+        return _both_classes(self._linear_predictor(X, task, offset), expit)
 
-    def predict_log_proba(self, X: Any, task: Any = None) -> np.ndarray:
+    def predict_log_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Predict the logarithm of `predict_proba`, without losing small probabilities.
 
         Parameters
         ----------
-        X, task
+        X, task, offset
             As in `decision_function`.
 
         Returns
@@ -107,9 +111,9 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
         log_probability : ndarray of the shape of `predict_proba`
             Logarithms.
         """
-        return _both_classes(self._linear_predictor(X, task), log_expit)
+        return _both_classes(self._linear_predictor(X, task, offset), log_expit)
 
-    def score(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
         """Mean over tasks of each task's accuracy; tasks with a single row are left out with a warning.
 
         Parameters
@@ -122,6 +126,8 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
             Task label of each row.
         sample_weight : array-like of shape (n_rows,), optional
             Weights of the rows.
+        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
+            Known part of the log odds.
 
         Returns
         -------
@@ -129,7 +135,7 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
             Share of rows that are right, averaged over tasks.
         """
         X, observation_task, labels = self._locate(X, task)
-        y_pred = self._class_of(self._predict_at(X, observation_task))
+        y_pred = self._class_of(self._predict_with(offset, X, observation_task))
         if n_dimensions(y) == 1:
             y = _plain_classes(y, labels, len(y_pred))
         return self._mean_score(y, y_pred, labels, sample_weight)

@@ -9,10 +9,13 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.base import TaskModel
+from mmtfl.estimators.feature_knowledge import says_of_features
 from mmtfl.estimators.new_task import with_new_task
 from mmtfl.estimators.parameters import FamilyParameters, MemberParameters, WarmStart
 from mmtfl.estimators.prepared import Prepared, StoredPrepared
+from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
+from mmtfl.objective.product import task_part
 from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book, Checkpoint
@@ -20,6 +23,7 @@ from mmtfl.solvers.distributed.placed import OpenTasks
 from mmtfl.solvers.solve import Reporter
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.stored import StoredTasks
+from mmtfl.tasks.weighting import task_factors, with_task_factors
 
 __all__ = ["FamilyMember", "ProductForm"]
 
@@ -30,7 +34,8 @@ class ProductForm(TaskModel):
     Attributes
     ----------
     c_ : ndarray of shape (n_features,)
-        What the tasks share: zero for a feature that no task uses.
+        What the tasks share: zero for a feature that no task uses, equal for features of a group, 1 for
+        those that are never penalised.
     B_ : ndarray of shape (n_features, n_tasks)
         What is each task's own: ``coef_.T == c_[:, None] * B_``.
     common_ : ndarray of shape (n_features,)
@@ -41,11 +46,24 @@ class ProductForm(TaskModel):
         predict tasks that were never seen, with ``unknown_task="common"``.
     mean_size_ : float
         n of the loss: the mean over tasks of the sum of their rows' weights.
+    penalty_weight_ : ndarray of shape (n_tasks, n_features)
+        Only if something was said of the features: the weight of every coefficient in the penalty.
+    positive_ : ndarray of bool of shape (n_features,)
+        Only with ``penalty_weight_``: features whose coefficients are not negative.
+    feature_group_ : ndarray of shape (n_features,), or None
+        Only with ``penalty_weight_``: features with the same number are one group; None without groups.
     added_tasks_ : ndarray of shape (n_added,)
         Only after `add_task`: labels of the tasks that were added to the fitted ones.
     """
 
-    def add_task(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
+    @property
+    def B_(self) -> np.ndarray:
+        """What is each task's own, (n_features, n_tasks), computed from ``coef_`` and ``c_``."""
+        return task_part(np.ascontiguousarray(self.coef_.T), self.c_)
+
+    def add_task(
+        self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
+    ) -> Self:
         """Add a task with a few rows, without fitting the others again.
 
         What is shared is held: the new task's coefficients are penalised by how far they are from
@@ -64,6 +82,8 @@ class ProductForm(TaskModel):
             The new task's label; None takes it from ``task_column``.
         sample_weight : float or array-like of shape (n_rows,), optional
             Weights of the rows, as in `fit`.
+        offset : array-like of shape (n_rows,), optional
+            Known part of the linear predictor, as in `fit`.
 
         Returns
         -------
@@ -84,13 +104,23 @@ class ProductForm(TaskModel):
         (['a', 'b', 'c', 'd'], [2.0, -1.0, 0.0])
         """
         check_is_fitted(self)
-        return with_new_task(self, X, y, task, sample_weight)
+        return with_new_task(self, X, y, task, sample_weight, offset)
 
     def _fitted_penalty(self) -> RowPenalty:
         """Return the penalty that the coefficients minimise."""
         learned = {"p": "best_p_", "k": "best_k_", "alpha": "alpha_", "pooling": "best_pooling_"}
-        numbers = {name: getattr(self, found, getattr(self, name, 0.0)) for name, found in learned.items()}
-        return make_penalty(**numbers, **self._penalty_numbers())
+        numbers: dict[str, Any] = {
+            name: getattr(self, found, getattr(self, name, 0.0)) for name, found in learned.items()
+        }
+        return make_penalty(**numbers, **self._penalty_numbers(), known=self._known_of_fitted())
+
+    def _known_of_fitted(self) -> KnownFeatures | None:
+        """Return what was known of the features, in the tasks that were fitted together."""
+        if "penalty_weight_" not in vars(self):
+            return None
+        fitted = self._has_part() & ~np.isin(self.tasks_, getattr(self, "added_tasks_", self.tasks_[:0]))
+        weight = np.ascontiguousarray(self.penalty_weight_[fitted].T)
+        return KnownFeatures(weight, self.positive_, self.feature_group_)
 
     def _solver_options(self) -> dict[str, Any]:
         """Return the options that the solver takes as they are."""
@@ -113,15 +143,26 @@ class ProductForm(TaskModel):
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
         A = prepared.to_original(solution.A)
-        self.c_ = penalty.shared_part(solution.A)
-        self.common_ = prepared.common_to_original(penalty.common_part(solution.A))
+        used = np.flatnonzero(penalty.whole(solution.A.any(axis=1)))
+        rows, common = penalty.of_rows(used), np.zeros(len(A))
+        common[used] = rows.common_part(solution.A[used])
+        self.common_ = prepared.common_to_original(common)
+        c = rows.shared_part(solution.A[used])
+        self.c_ = np.zeros(len(A))
+        self.c_[used] = np.where(c == 0.0, 1.0, c)  # what is free of penalty has no c
+        self._keep_known(prepared.known)
         self.mean_size_ = float(prepared.task_weights.mean())
         self.__dict__.pop("common_intercept_", None)  # of an earlier fit
         if penalty.is_centred:
             beyond = prepared.task_means(A - self.common_[:, None]) + self.intercept_
             self.common_intercept_ = float(np.average(beyond, weights=prepared.task_weights))
-        # a row with c = 0 is a feature that no task uses: 0 * B would be NaN if B were 0 / 0
-        self.B_ = np.divide(A, self.c_[:, None], out=np.zeros_like(A), where=self.c_[:, None] > 0)
+
+    def _keep_known(self, known: KnownFeatures | None) -> None:
+        for name in ("penalty_weight_", "positive_", "feature_group_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
+        if known is not None:
+            self.penalty_weight_ = np.ascontiguousarray(known.scale.T)
+            self.positive_, self.feature_group_ = known.positive, known.groups
 
     def _sizes(self) -> dict[str, np.ndarray]:
         return {"c": self.c_}
@@ -150,16 +191,18 @@ class FamilyMember(WarmStart, ProductForm, FamilyParameters, MemberParameters):
 
     def _prepare_stored(self, stored: StoredTasks) -> Prepared:
         """Leave stored tasks in their files for Algorithm 1, which works on some of them at a time."""
-        by_rows = np.isinf(self.p) or (self.p == 1.0 and self.pooling > 0.5)
+        by_rows = np.isinf(self.p) or (self.p == 1.0 and self.pooling > 0.5) or says_of_features(self)
         if self.solver == "block" or by_rows:
             return super()._prepare_stored(stored)
         encoded = self._encode_stored(stored, stays=True)
+        encoded = with_task_factors(encoded, task_factors(encoded, self.task_weight))
         opened = OpenTasks(encoded, self._loss, fit_intercept=self.fit_intercept, engine=self.engine)
         return StoredPrepared.of(self, opened)
 
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
         numbers = self._penalty_numbers()
-        penalty = make_penalty(self.p, self.k, self.alpha, pooling=self.pooling, **numbers)
+        numbers |= {"pooling": self.pooling, "known": prepared.known}
+        penalty = make_penalty(self.p, self.k, self.alpha, **numbers)
         kept = self._open_checkpoint(prepared, penalty)
         book = None if kept is None else Book(kept)
         problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)

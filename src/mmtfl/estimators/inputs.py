@@ -13,7 +13,7 @@ from scipy import sparse
 
 from mmtfl.errors import install_hint, require
 from mmtfl.solvers.distributed.placed import check_room
-from mmtfl.tasks.checks import check_design, check_length, check_weights, moderate_weights
+from mmtfl.tasks.checks import NEXT_TO_NOTHING, check_design, check_length, check_weights, moderate_weights
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.frames import suggest
 from mmtfl.tasks.stored import StoredTasks
@@ -112,9 +112,7 @@ def locate_tasks(labels: np.ndarray, tasks: np.ndarray, *, unknown: str) -> np.n
             f"({first_few(tasks)}). Convert the labels, for example with "
             f"astype({'str' if expected == 'strings' else 'int'})."
         )
-    order = np.argsort(tasks)
-    place = np.searchsorted(tasks, labels, sorter=order)
-    index = order[np.minimum(place, len(tasks) - 1)]
+    index = _nearest_position(labels, tasks)
     missing = tasks[index] != labels
     if missing.any() and unknown == "error":
         new = np.unique(labels[missing])
@@ -125,6 +123,16 @@ def locate_tasks(labels: np.ndarray, tasks: np.ndarray, *, unknown: str) -> np.n
             "common to a model with pooling."
         )
     return np.where(missing, len(tasks), index)
+
+
+def _nearest_position(labels: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+    """Return the position of each label in `tasks`, and any position for a label that is not there."""
+    order = np.argsort(tasks)
+    if tasks.dtype.kind == "U" or np.any(np.diff(tasks[order]) != 1):
+        place = np.searchsorted(tasks, labels, sorter=order)
+    else:
+        place = labels - tasks[order[0]]  # consecutive numbers need no search
+    return order.take(place, mode="clip")
 
 
 def meant(labels: Sequence[Any], tasks: np.ndarray) -> str:
@@ -207,8 +215,8 @@ def stack_observed(
 
 _REMEDY = (
     "Raise memory_limit, or fit a sample of the rows. MMTFLRegressor and MMTFLClassifier read some tasks at "
-    "a time, unless solver='block', p=inf, or p=1 with pooling above 0.5; MMTFLRegressorCV keeps few rows in "
-    "the place of many."
+    "a time, unless solver='block', p=inf, p=1 with pooling above 0.5, or something is said of the features "
+    "(penalty_weight, positive, feature_groups); MMTFLRegressorCV keeps few rows in the place of many."
 )
 
 
@@ -216,8 +224,8 @@ def check_nothing_else(*others: Any) -> None:
     """Refuse targets, labels or weights beside stored tasks, which have their own."""
     if any(other is not None for other in others):
         raise ValueError(
-            "Stored tasks bring their targets, labels and weights along: call fit(stored) with nothing else, "
-            "and leave task_column None."
+            "Stored tasks bring their targets, labels and weights along, and have no groups: call "
+            "fit(stored) with nothing else, and leave task_column None."
         )
 
 
@@ -230,17 +238,23 @@ def load_tasks(stored: StoredTasks, who: str) -> Tasks:
 
 def with_two_classes(stored: StoredTasks, *, in_each_task: bool = True) -> StoredTasks:
     """Return stored tasks whose target is read as -1 and +1; both may be required in each task."""
-    counts = stored.class_counts()
-    if len(counts) != 2:
+    weights = stored.class_weights()
+    if len(weights) != 2:
         raise ValueError(
             f"Only binary classification is supported: column {stored.target!r} has "
-            f"{count(len(counts), 'value')} ({first_few(np.array(sorted(counts)))})."
+            f"{count(len(weights), 'value')} ({first_few(np.array(sorted(weights)))})."
         )
-    first, second = sorted(counts)
+    first, second = sorted(weights)
+    total = weights[first] + weights[second]
     for value in (first, second):
-        if in_each_task and not counts[value].all():
-            label = stored.labels[int(np.argmin(counts[value]))].item()
+        absent = weights[value] <= NEXT_TO_NOTHING * total
+        if in_each_task and absent.any():
+            label, counting = (
+                stored.labels[int(np.argmax(absent))].item(),
+                " with weight" * bool(stored.weight),
+            )
             raise ValueError(
-                f"Task {label!r} has no row of class {value!r}: every task needs both classes. Leave it out."
+                f"Task {label!r} has no row of class {value!r}{counting}: every task needs both classes. "
+                "Leave it out."
             )
     return replace(stored, classes=(first, second))

@@ -1,31 +1,36 @@
-"""Prediction intervals of tuned regressors, from the errors of rows held out of the search's fits."""
+"""Prediction intervals, and what calibrates models of both kinds: errors on rows that were not fitted."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 
 from mmtfl.estimators.base import TaskModel, predict_rows
+from mmtfl.estimators.feature_knowledge import for_some_tasks
+from mmtfl.estimators.inputs import first_few, matrix_values, n_dimensions, single_column
 from mmtfl.estimators.part_fits import fit_part
 from mmtfl.model_selection.folds import Fold, observations, take
 from mmtfl.solvers.path import Start
+from mmtfl.tasks.checks import check_length
 from mmtfl.tasks.container import Tasks
 
-__all__ = ["PredictsIntervals", "half_widths", "heldout_errors"]
+__all__ = ["KeepsHeldoutErrors", "PredictsIntervals", "half_widths", "heldout_errors"]
 
 ENOUGH_ROWS = 40  # of a task that has an interval of its own
-_BORROWED = 20.0  # rows for which the errors of all tasks stand in a task with fewer
-_MOST_KEPT = 1000  # errors of a task that are kept; beyond, quantiles
+BORROWED = 20.0  # rows for which the errors of all tasks stand in a task with fewer
+_MOST_KEPT = 1000  # errors of a task that are kept; beyond, evenly spaced ones
 
 
 def heldout_errors(
     model: TaskModel, tasks: Tasks, folds: Sequence[Fold], found: Sequence[Start] | None = None
 ) -> dict[str, np.ndarray]:
-    """Absolute errors on held-out rows, sorted within each task: what intervals are made of.
+    """Errors on held-out rows, sorted within each task: what intervals are made of.
 
     Parameters
     ----------
@@ -41,42 +46,69 @@ def heldout_errors(
     Returns
     -------
     errors : dict of ndarrays
-        task and n_rows (n_tasks,), n_kept (n_tasks,), and error: those of all tasks, one after the other.
+        See `sorted_errors`.
     """
-    sizes = [len(observations(tasks, test)) for _, test in folds]
-    error, task = np.empty(sum(sizes)), np.empty(sum(sizes), dtype=np.intp)
-    ends = np.cumsum(sizes)
-    for f, ((train, test), size, end) in enumerate(zip(folds, sizes, ends, strict=True)):
-        part, known = slice(end - size, end), None if found is None else found[f]
-        error[part], task[part] = _errors_of(model, tasks, train, observations(tasks, test), known)
-    own = [_kept(np.sort(error[task == t])) for t in range(tasks.n_tasks)]
-    return {
-        "task": tasks.labels,
-        "n_rows": np.bincount(task, minlength=tasks.n_tasks),
-        "n_kept": np.array([len(errors) for errors in own]),
-        "error": np.concatenate(own),
-    }
+    tests = [observations(tasks, test) for _, test in folds]
+    model = for_some_tasks(model, tasks, tasks.labels)
+    known = [None] * len(tests) if found is None else found
+    parts = zip(folds, tests, known, strict=True)
+    z = [_predict_without(model, tasks, train, test, start) for (train, _), test, start in parts]
+    test = np.concatenate(tests)
+    task, y = tasks.observation_task[test], tasks.y[test]
+    return sorted_errors(model, y, np.concatenate(z), task, tasks.labels)
 
 
-def _errors_of(
+def _predict_without(
     model: TaskModel, tasks: Tasks, train: np.ndarray, test: np.ndarray, known: Start | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Absolute errors of the test observations, and the position of each one's task."""
+) -> np.ndarray:
+    """Linear predictor of the test observations, by a fit to the others, or by the `known` one."""
     fitted = take(tasks, train)
     coef, intercept = fit_part(model, fitted, known=known)
     place = {label: t for t, label in enumerate(fitted.labels.tolist())}
     trained = np.array([place.get(label, -1) for label in tasks.labels.tolist()])
     rows = test if tasks.rows is None else tasks.rows[test]
     X = tasks.X[rows] if sparse.issparse(tasks.X) else np.asarray(tasks.X)[rows]
-    task = tasks.observation_task[test]
-    predicted = model._loss.mean(predict_rows(X, coef, intercept, trained[task]))
-    return np.abs(tasks.y[test] - predicted), task
+    z = predict_rows(X, coef, intercept, trained[tasks.observation_task[test]])
+    return z if tasks.known is None else z + tasks.known[test]
 
 
-def _kept(errors: np.ndarray) -> np.ndarray:
-    if len(errors) <= _MOST_KEPT:
-        return errors
-    return np.quantile(errors, (np.arange(_MOST_KEPT) + 0.5) / _MOST_KEPT)
+def sorted_errors(
+    model: TaskModel, y: np.ndarray, z: np.ndarray, task: np.ndarray, labels: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The errors of rows that were not fitted, by task.
+
+    The error of a number is its distance from the prediction; that of a class is how far the log odds are on
+    the wrong side, negative where they are on the right one.
+
+    Returns
+    -------
+    errors : dict of ndarrays
+        task and n_rows (n_tasks,), n_kept (n_tasks,), and error: those of all tasks, one after the other and
+        sorted; of classes also is_second, whether the row is of the second class.
+    """
+    with_classes = is_classifier(model)
+    error = -y * z if with_classes else np.abs(y - z)
+    order = np.lexsort((error, task))
+    n_rows = np.bincount(task, minlength=len(labels))
+    starts = np.cumsum(n_rows) - n_rows
+    own = [order[start : start + n][_evenly(int(n))] for start, n in zip(starts, n_rows, strict=True)]
+    kept = np.concatenate(own)
+    n_kept = np.array([len(part) for part in own])
+    found = {"task": labels, "n_rows": n_rows, "n_kept": n_kept, "error": error[kept]}
+    return {**found, "is_second": y[kept] > 0.0} if with_classes else found
+
+
+def _evenly(n: int) -> np.ndarray:
+    """Positions of the errors that are kept, out of n sorted ones."""
+    if n <= _MOST_KEPT:
+        return np.arange(n)
+    return ((np.arange(_MOST_KEPT) + 0.5) * n / _MOST_KEPT).astype(np.intp)
+
+
+def row_weights(errors: dict[str, np.ndarray]) -> np.ndarray:
+    """Number of rows for which each error that is kept stands."""
+    n_rows, n_kept = errors["n_rows"], errors["n_kept"]
+    return np.repeat(n_rows / np.maximum(n_kept, 1), n_kept)
 
 
 def half_widths(errors: dict[str, np.ndarray], coverage: float) -> np.ndarray:
@@ -94,8 +126,8 @@ def half_widths(errors: dict[str, np.ndarray], coverage: float) -> np.ndarray:
     array([90., 90.])
     """
     n_rows, n_kept, error = errors["n_rows"], errors["n_kept"], errors["error"]
-    weight = np.repeat(n_rows / np.maximum(n_kept, 1), n_kept)
-    of_all = weight * (_BORROWED / max(weight.sum(), 1.0))
+    weight = row_weights(errors)
+    of_all = weight * (BORROWED / max(weight.sum(), 1.0))
     widths = []
     for n, end, kept in zip(n_rows, np.cumsum(n_kept), n_kept, strict=True):
         own = slice(end - kept, end)
@@ -103,7 +135,7 @@ def half_widths(errors: dict[str, np.ndarray], coverage: float) -> np.ndarray:
             widths.append(_quantile(error[own], weight[own], coverage))
         else:
             both = np.concatenate([error[own], error]), np.concatenate([weight[own], of_all])
-            widths.append(_quantile(*both, coverage, new=n / (n + _BORROWED)))
+            widths.append(_quantile(*both, coverage, new=n / (n + BORROWED)))
     return np.array([*widths, _quantile(error, weight, coverage)])
 
 
@@ -116,17 +148,118 @@ def _quantile(values: np.ndarray, weight: np.ndarray, coverage: float, new: floa
     return float(values[order[i]]) if i < len(values) else np.inf
 
 
-class PredictsIntervals(TaskModel):
-    """A regressor that says how far off its predictions may be, once it was tuned.
+class KeepsHeldoutErrors(TaskModel):
+    """A model that knows its errors on rows that were not fitted: of a search, or of `calibrate`.
 
     Attributes
     ----------
     heldout_errors_ : dict of ndarrays
-        Of searches: absolute errors on rows held out of their fits, by task, of which ``predict_interval`` is
-        made.
+        After a search or `calibrate`: errors on rows that were not fitted, by task.
     """
 
-    def predict_interval(self, X: Any, task: Any = None, coverage: float = 0.9) -> np.ndarray:
+    def calibrate(self, X: Any, y: Any, task: Any = None, offset: Any = None) -> Any:
+        """Learn from rows that were not fitted how far off the predictions are.
+
+        The coefficients stay as they are. The errors on these rows take the place of those of a search, if
+        there are any. Tasks of which the table has fewer than 40 rows borrow from all tasks.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_rows, n_features)
+            Rows that the model was not fitted to, of tasks that it knows.
+        y : array-like of shape (n_rows,) or (n_rows, n_tasks)
+            Targets; NaN in two dimensions was not observed.
+        task : array-like of shape (n_rows,), optional
+            Task label of each row.
+        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
+            As in `predict`.
+
+        Returns
+        -------
+        model : estimator
+            A copy with intervals: ``predict_interval`` of numbers, ``predict_set`` and ``calibrated_proba``
+            of classes.
+
+        Examples
+        --------
+        >>> from mmtfl import MMTFLRegressor
+        >>> from mmtfl.datasets import make_tasks
+        >>> data = make_tasks(n_tasks=2, n_samples=90, n_features=3, n_informative=2, random_state=0)
+        >>> model = MMTFLRegressor(alpha=0.1).fit(data.X[::2], data.y[::2], task=data.task[::2])
+        >>> model = model.calibrate(data.X[1::2], data.y[1::2], task=data.task[1::2])
+        >>> model.predict_interval(data.X[:1], task=data.task[:1]).shape
+        (1, 2)
+        """
+        X, place, labels = self._locate(X, task)
+        self._check_errors_tell()
+        z = self._predict_with(offset, X, place)
+        y = self._calibration_targets(y, labels, z)
+        if place is None:
+            place = np.broadcast_to(np.arange(len(self.tasks_)), z.shape)
+        elif (place == len(self.tasks_)).any():
+            unknown = labels[place == len(self.tasks_)] if labels is not None else []
+            raise ValueError(f"Rows to calibrate with must be of known tasks, not of {first_few(unknown)}.")
+        seen = np.isfinite(y)
+        if not seen.any():
+            raise ValueError("There is no row to calibrate with: y has no value.")
+        calibrated = copy.copy(self)
+        calibrated.heldout_errors_ = sorted_errors(self, y[seen], z[seen], place[seen], self.tasks_)
+        return calibrated
+
+    def _calibration_targets(self, y: Any, labels: np.ndarray | None, z: np.ndarray) -> np.ndarray:
+        """Targets in the shape of the linear predictor, classes as -1 and 1; NaN if not observed."""
+        if n_dimensions(y) == 2:
+            y = matrix_values(y) if z.ndim == 2 else single_column(y)
+        y = np.asarray(y)
+        check_length("y", len(y), len(z))
+        if y.shape != z.shape:
+            raise ValueError(f"y has {y.shape[1]} columns, but the model has {z.shape[1]} targets.")
+        return self._encoded_targets(y)
+
+    def _encoded_targets(self, y: np.ndarray) -> np.ndarray:
+        return y.astype(float)
+
+    def _reach(self, coverage: float, place: np.ndarray | None) -> np.ndarray:
+        """The error that this share of the rows not fitted does not exceed: of each row, or of each task."""
+        if not 0.0 < coverage < 1.0:
+            raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}.")
+        self._check_errors_tell()
+        self._check_calibrated()
+        reach = half_widths(self.heldout_errors_, coverage)
+        return reach[:-1] if place is None else reach[place]
+
+    @property
+    def _errors_tell(self) -> bool:
+        """Whether errors of some rows say how far off others may be."""
+        return is_classifier(self) or self._loss.on_residuals
+
+    def _check_errors_tell(self) -> None:
+        if not self._errors_tell:
+            raise TypeError(
+                "Intervals add held-out errors to predictions, which suits the squared and the huber loss "
+                "alone: targets of others vary more where they are larger."
+            )
+
+    def _check_calibrated(self) -> None:
+        if not hasattr(self, "heldout_errors_"):
+            raise NotFittedError(
+                f"{type(self).__name__} has no errors on held-out rows: fit a search, such as "
+                "MMTFLRegressorCV, to rows in memory, or give rows that were not fitted to calibrate()."
+            )
+
+    @property
+    def borrowing_tasks_(self) -> np.ndarray:
+        """Labels of the tasks whose intervals borrow from the errors of all tasks."""
+        self._check_calibrated()
+        return self.tasks_[self.heldout_errors_["n_rows"] < ENOUGH_ROWS]
+
+
+class PredictsIntervals(KeepsHeldoutErrors):
+    """A regressor that says how far off its predictions may be, once it was tuned or calibrated."""
+
+    def predict_interval(
+        self, X: Any, task: Any = None, coverage: float = 0.9, offset: Any = None
+    ) -> np.ndarray:
         """Predict, for each row, an interval that holds the target with this probability.
 
         The interval is the prediction plus and minus an error that the share ``coverage`` of the task's
@@ -140,6 +273,8 @@ class PredictsIntervals(TaskModel):
             As in `predict`.
         coverage : float, default=0.9
             Share of new rows whose target is to be within its interval.
+        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
+            As in `predict`.
 
         Returns
         -------
@@ -147,20 +282,7 @@ class PredictsIntervals(TaskModel):
             Lower and upper end; (n_rows, n_tasks, 2) where `predict` gives (n_rows, n_tasks). Infinite where
             there are too few held-out rows for this coverage.
         """
-        if not 0.0 < coverage < 1.0:
-            raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}.")
-        X, observation_task, _ = self._locate(X, task)
-        if not hasattr(self, "heldout_errors_"):
-            raise NotFittedError(
-                f"{type(self).__name__} has no held-out errors, from which intervals are made: fit a search, "
-                "such as MMTFLRegressorCV, to rows in memory."
-            )
-        width = half_widths(self.heldout_errors_, coverage)
-        width = width[:-1] if observation_task is None else width[observation_task]
-        predicted = self._loss.mean(self._predict_at(X, observation_task))
+        X, place, _ = self._locate(X, task)
+        width = self._reach(coverage, place)
+        predicted = self._predict_with(offset, X, place)
         return np.stack([predicted - width, predicted + width], axis=-1)
-
-    @property
-    def borrowing_tasks_(self) -> np.ndarray:
-        """Labels of the tasks whose intervals borrow from the errors of all tasks."""
-        return self.tasks_[self.heldout_errors_["n_rows"] < ENOUGH_ROWS]

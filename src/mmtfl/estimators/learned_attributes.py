@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -33,6 +34,31 @@ def check_learned(model: Any, needed: tuple[str, ...]) -> None:
     for name, rule in RULES.items():
         if name in learned and not rule(learned[name], sizes):
             raise Unsound(f"{name} is not what a {type(model).__name__} has learned")
+    if "cv_results_" in learned:
+        _check_search(model, learned["cv_results_"])
+
+
+def _check_search(model: Any, table: Mapping[str, np.ndarray]) -> None:
+    """Check that the table of a search has the columns, and the choice the names, that its readers need."""
+    folds = [name for name in table if name.startswith("split")]
+    if "best_params_" in vars(model):
+        strengths = tuple(model.best_estimator_.strength_names)
+        sizes = [len(part) for part in model.strengths_]
+        length = len(next(iter(table.values())))
+        if set(model.best_params_) != set(strengths) or not all(
+            _IS_NUMBER(value, {}) for value in model.best_params_.values()
+        ):
+            raise Unsound("best_params_ does not name the strengths that were chosen")
+        if math.prod(sizes) != length or not model.best_index_ < length:
+            raise Unsound("cv_results_ has other rows than the strengths that were tried")
+    else:
+        by_task = "task" in table
+        strengths = ("alpha",) if by_task else ("p", "k", "alpha")
+        if by_task != (np.ndim(model.alpha_) == 1):
+            raise Unsound("alpha_ is not one for each search")
+    numbers = (*strengths, "mean_test_score", *folds)
+    if not folds or any(name not in table or table[name].dtype.kind not in "fi" for name in numbers):
+        raise Unsound("cv_results_ lacks strengths or scores")
 
 
 Rule = Callable[[Any, Mapping[str, int]], bool]
@@ -70,6 +96,12 @@ def _are_names(value: Any, sizes: Mapping[str, int]) -> bool:
     return _array("O", "d")(value, sizes) and all(isinstance(name, str) for name in value)
 
 
+def _are_categories(value: Any, sizes: Mapping[str, int]) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(levels, list) and all(type(level) is str for level in levels) for levels in value.values()
+    )
+
+
 def _are_classes(value: Any, sizes: Mapping[str, int]) -> bool:
     return _array("biufUSO", "n")(value, sizes) and len(value) == 2 and bool(value[0] != value[1])
 
@@ -83,9 +115,11 @@ def _is_table(value: Any, sizes: Mapping[str, int]) -> bool:
 
 def _are_heldout_scores(value: Any, sizes: Mapping[str, int]) -> bool:
     kinds = {"task": "iU", "n_rows": "i"}
+    if isinstance(value, dict) and "loss" in value:
+        kinds["loss"] = "U"
     return (
         isinstance(value, dict)
-        and set(value) in ({*kinds, "r2"}, {*kinds, "accuracy", "auc", "base_rate"})
+        and set(value) - set(kinds) in ({"r2"}, {"deviance_explained"}, {"accuracy", "auc", "base_rate"})
         and all(_array(kinds.get(name, "f"), "T")(column, sizes) for name, column in value.items())
     )
 
@@ -94,10 +128,12 @@ def _are_heldout_errors(value: Any, sizes: Mapping[str, int]) -> bool:
     kinds = {"task": ("iU", "T"), "n_rows": ("i", "T"), "n_kept": ("i", "T"), "error": ("f", "n")}
     return (
         isinstance(value, dict)
-        and set(value) == set(kinds)
-        and all(_array(*kinds[name])(column, sizes) for name, column in value.items())
+        and set(value) in (set(kinds), {*kinds, "is_second"})
+        and all(_array(*kinds.get(name, ("b", "n")))(column, sizes) for name, column in value.items())
         and int(value["n_kept"].min()) >= 0
-        and int(value["n_kept"].sum()) == len(value["error"])
+        and all(
+            len(value[name]) == int(value["n_kept"].sum()) for name in {"error", "is_second"} & set(value)
+        )
     )
 
 
@@ -112,6 +148,25 @@ def _is_path(value: Any, sizes: Mapping[str, int]) -> bool:
         type(path).__name__ == "Path" and (path.n_features, path.intercepts.shape[1]) == shape
         for path in (value if each else [value])
     )
+
+
+def _is_provenance(value: Any, sizes: Mapping[str, int]) -> bool:
+    """What was run: anything by its name, but versions, added tasks and scores are read further on."""
+    if not isinstance(value, dict):
+        return False
+    kinds = {"versions": dict, "added": list, "training": dict}
+    training = value.get("training", {})
+    return all(isinstance(value.get(name, kind()), kind) for name, kind in kinds.items()) and (
+        training.get("metric") in (None, "r2", "accuracy")
+        and all(_is_list_of_scores(training.get(name)) for name in ("scores", "auc", "base_rate"))
+        and (not training.get("scores") or training.get("metric") is not None)
+        and (training.get("base_rate") is None) == (training.get("auc") is None)
+    )
+
+
+def _is_list_of_scores(value: Any) -> bool:
+    known = [] if value is None else value
+    return isinstance(known, list) and all(score is None or type(score) in (int, float) for score in known)
 
 
 def _are_strengths(value: Any, sizes: Mapping[str, int]) -> bool:
@@ -134,11 +189,13 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("common_intercept_", "mean_size_"), _IS_NUMBER),
     **dict.fromkeys(("n_iter_", "best_index_", "n_splits_"), _is_count),
     **dict.fromkeys(("converged_", "_predicts_matrix"), _of(bool)),
-    **dict.fromkeys(("best_params_", "provenance_"), _IS_DICT),
+    "best_params_": _IS_DICT,
+    "provenance_": _is_provenance,
     "intercept_": _array("f", "T"),
     "tasks_": _are_tasks,
     "n_features_in_": lambda value, sizes: type(value) is int and value == sizes["d"],
     "_backend": _of(str, None),
+    "categories_": _are_categories,
     "feature_names_in_": _are_names,
     "classes_": _are_classes,
     "dual_gap_": _of(int, float, None),
@@ -147,7 +204,11 @@ RULES: dict[str, Rule] = {
     "target_scale_": _either(_IS_NONE, _array("f", "T")),
     "task_sizes_": _array("i", "T"),
     "usable_": _either(_IS_NONE, _array("b", "Td")),
-    "B_": _array("f", "dT"),
+    "penalty_weight_": _array("f", "Td"),
+    "absent_": _array("b", "Td"),
+    "positive_": _array("b", "d"),
+    "feature_group_": _either(_IS_NONE, _array("i", "d")),
+    "B_": _array("f", "dT"),  # only in files of versions that kept it
     "capped_": _array("b", "d"),
     "alpha_": _either(_IS_NUMBER, _array("f", "T")),
     "alphas_": _either(_array("f", "n"), _array("f", "Tn")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from mmtfl.estimators.parameters import StabilityParameters
 from mmtfl.estimators.part_fits import plain_copy
 from mmtfl.estimators.regression import MMTFLRegressor
 from mmtfl.estimators.stability import HalfSamples, Stability, judge
+from mmtfl.model_selection.time_order import TaskTimeSplit, time_blocks
 
 __all__ = ["ChoosesMember", "KeepsErrors", "KeepsStability"]
 
@@ -32,16 +34,23 @@ class ChoosesMember(TaskModel):
             **{name: given[name] for name in model.get_params(deep=False) if name in given}
         )
 
+    def _search_checkpoint(self, prepared: Any) -> Any:
+        """The checkpoint of the search, in which the half samples go on."""
+        raise TypeError("a search says where its checkpoint is")
+
 
 class KeepsErrors(ChoosesMember):
-    """A search that keeps the errors of its choice on held-out rows, for intervals."""
+    """A search that keeps the errors of its choice on held-out rows, for intervals and sets."""
 
     _keeps_errors: ClassVar = True
 
     def _learn(self, prepared: Any, solution: Any, penalty: Any) -> None:
         super()._learn(prepared, solution, penalty)
-        if getattr(prepared, "row_counts", None) is None:  # else few rows stand for many, and have no errors
-            self.heldout_errors_ = self._heldout_errors(prepared)
+        # few rows that stand for many have no errors
+        if getattr(prepared, "row_counts", None) is None and self._errors_tell:
+            errors = self._heldout_errors(prepared)
+            left_out = prepared.left_out
+            self.heldout_errors_ = errors if left_out is None else left_out.widen_errors(errors)
         self.__dict__.pop("_on_folds", None)
 
     def _heldout_errors(self, prepared: Any) -> dict[str, np.ndarray]:
@@ -65,10 +74,12 @@ class KeepsStability(StabilityParameters, ChoosesMember):
         self.stability_ = self._judge(prepared) if self.stability else None
 
     def _judge(self, prepared: Any) -> Stability:
-        if getattr(prepared, "row_counts", None) is not None:
-            raise ValueError("stability needs rows in memory: load the stored tasks with stored.load().")
         model, options = plain_copy(self._chosen_model()), self.get_params(deep=False)
         halves = HalfSamples(model, None, options["n_jobs"], self.verbose)
         tasks, names = prepared.original_tasks(), tuple(self._feature_names())
-        n_pairs = int(options["stability"])
-        return judge(halves, tasks, names, n_pairs=n_pairs, random_state=0, backend=self._backend)
+        if tasks.groups is None and isinstance(options["cv"], TaskTimeSplit):
+            tasks = replace(tasks, groups=time_blocks(tasks.observation_task))
+        return judge(
+            halves, tasks, names, n_pairs=int(options["stability"]), random_state=0,
+            checkpoint=self._search_checkpoint(prepared), backend=self._backend,
+        )  # fmt: skip

@@ -18,8 +18,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import brentq
-from scipy.special import expit
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
@@ -28,10 +26,12 @@ from mmtfl.estimators.inputs import first_few, n_dimensions, read_weights, singl
 from mmtfl.estimators.prepared import BaseRates
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
+from mmtfl.objective.losses.by_rows import with_known_in_targets
 from mmtfl.objective.penalties import RowPenalty, RowPower
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
 from mmtfl.solvers.solution import Solution
+from mmtfl.tasks.absent import take_absent
 from mmtfl.tasks.checks import check_finite_design, check_task_labels
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.converters import group_checked_rows
@@ -45,14 +45,20 @@ _FEWEST = 3  # tasks; more are needed to tell how intercepts scatter
 _MOST = 1e6  # rows: an intercept that is the same in all tasks
 
 
-def with_new_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any) -> Any:
+def with_new_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any) -> Any:
     """Return a copy of a fitted model of the family with one more task; see `ProductForm.add_task`."""
+    if not isinstance(model._loss, Loss):
+        raise InvalidParameterError(
+            "add_task needs one loss for all tasks: intercepts of different kinds of targets do not tell "
+            "where that of a new task is. Fit all tasks together again."
+        )
     shared = Shared.of(model)
-    tasks = _read_task(model, X, y, task, sample_weight)
+    tasks = _read_task(model, X, y, task, sample_weight, offset)
     anchor = shared.intercept_rows(model)
     if not len(anchor[1]):
         _check_both_classes(model, tasks)
-    unit = 1.0 if model.target_scale_ is None else float(target_spread(tasks)[0])
+    known = model.target_scale_
+    unit = 1.0 if known is None else float(target_spread(tasks, otherwise=float(np.median(known)))[0])
     scaled = tasks.with_y(tasks.y / unit)
     found = _solve_about(model, _with_rows_at_zero(scaled, *anchor), shared)
     a = (shared.common + found.A[:, 0]) * unit / shared.columns
@@ -96,7 +102,7 @@ class Shared:
         A = model.coef_[fitted].T * columns[:, None] / unit[fitted]
         weights = np.where(model.c_ > 0.0, penalty.weights(A), np.inf)  # what no task uses stays unused
         return cls(
-            RowPower(penalty.p, weights, np.inf),
+            _of_new_task(penalty, weights),
             model.common_ * columns / unit[fitted].mean(),
             columns,
             (model.intercept_ / unit)[fitted],
@@ -117,10 +123,15 @@ class Shared:
         spread = float(np.sum((self.intercept - self.intercept.mean()) ** 2)) / (
             len(self.intercept) - _FEWEST
         )
+        loss = model._loss
         if is_classifier(model):
-            rate = np.array([expit(-mean), expit(mean)])
+            rate = loss.mean(np.array([-mean, mean]))
             weights = rate / max(spread * rate.prod(), 1.0 / _MOST)
             return np.array([-1.0, 1.0]), weights
+        if not loss.on_residuals:  # as much as the loss bends there, in units of what the intercepts scatter
+            at = np.array([mean])
+            bend = float(loss.hessian(loss.mean(at), at, np.ones(1))[0])
+            return loss.mean(at), np.array([1.0 / max(spread * bend, 1.0 / _MOST)])
         weight = min(self.noise / spread, _MOST) if spread > 0.0 else _MOST
         return (np.array([mean]), np.array([weight])) if weight > 0.0 else none
 
@@ -140,20 +151,37 @@ def _penalty_of(model: Any) -> RowPenalty:
     return penalty
 
 
+def _of_new_task(penalty: RowPenalty, weights: np.ndarray) -> RowPower:
+    """The penalty of one more task, whose weights are those of the features."""
+    entries = penalty.weighted(weights)
+    known = entries.known
+    if known is None:
+        return RowPower(penalty.p, weights, np.inf)
+    if not np.all(known.scale == known.scale[:, :1]):
+        raise InvalidParameterError(
+            "add_task needs weights of features, and penalty_weight has some of single tasks: those of the "
+            "new task are not known. Fit all tasks together again."
+        )
+    return replace(entries, pooling=0.0, known=replace(known, scale=known.scale[:, :1]))
+
+
 # -- what is passed ------------------------------------------------------------------------------------------
 
 
-def _read_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any) -> Tasks:
+def _read_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any) -> Tasks:
     """Return the new task, its targets encoded for the loss."""
     X, label = _separate_label(model, X, task)
     X, names = model._read_design(X, reset=False)
     labels = np.full(X.shape[0], label)
-    check_finite_design(X, observation_task=np.zeros(len(labels), dtype=np.intp), labels=labels[:1])
+    of_task = np.zeros(len(labels), dtype=np.intp)
+    may_lack = model.absent_features == "allow"
+    finite = take_absent(X, of_task, 1)[0] if may_lack else X
+    check_finite_design(finite, observation_task=of_task, labels=labels[:1])
     if n_dimensions(y) == 2:
         y = single_column(y)
     y, classes = model._read_targets(y, labels, X.shape[0])
     weights = read_weights(sample_weight, X.shape[0])
-    tasks = Tasks(*group_checked_rows(X, y, labels, weights, names))
+    tasks = Tasks(*group_checked_rows(X, y, labels, weights, names, model.absent_features, offset))
     if tasks.weights is not None:
         tasks = tasks.select(np.flatnonzero(tasks.weights))
     if classes is None:
@@ -209,68 +237,26 @@ def _check_both_classes(model: Any, tasks: Tasks) -> None:
 # -- the problem of one task ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Offset(Loss):
-    """A loss of rows whose linear predictor has a known part."""
-
-    loss: Loss
-    offset: np.ndarray
-
-    @property
-    def curvature(self) -> float | None:  # type: ignore[override]
-        """That of the loss itself."""
-        return self.loss.curvature
-
-    def value(self, y, z, weight):
-        """Weighted sum of the rows' losses."""
-        return self.loss.value(y, z + self.offset, weight)
-
-    def gradient(self, y, z, weight):
-        """Derivative in z, row by row."""
-        return self.loss.gradient(y, z + self.offset, weight)
-
-    def hessian(self, y, z, weight):
-        """Second derivative in z, row by row."""
-        return self.loss.hessian(y, z + self.offset, weight)
-
-    def majorant(self, y, z, weight):
-        """Second derivative of a parabola above the loss, row by row."""
-        return self.loss.majorant(y, z + self.offset, weight)
-
-    def shift_range(self, y, z):
-        """For each row, two shifts of z between which its loss is least."""
-        return self.loss.shift_range(y, z + self.offset)
-
-    def null_intercept(self, y, weight):
-        """Best constant beside the known part: where the slopes sum to zero."""
-        low, high = self.shift_range(y, np.zeros_like(y))
-
-        def slope(b: float) -> float:
-            return float(self.gradient(y, np.full_like(y, b), weight).sum())
-
-        return float(brentq(slope, low.min(), high.max(), xtol=1e-12))
-
-
 def _with_rows_at_zero(tasks: Tasks, y: np.ndarray, weights: np.ndarray) -> Tasks:
     """Add rows whose features are all zero to the only task."""
     own = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
     zeros = np.zeros((len(y), tasks.n_features), dtype=tasks.X.dtype)
     stacked = sparse.vstack([tasks.X, zeros], format="csr") if sparse.issparse(tasks.X) else None
-    return Tasks.from_rows(
+    made = Tasks.from_rows(
         np.vstack([tasks.X, zeros]) if stacked is None else stacked,
         np.concatenate([tasks.y, y]),
         sample_weight=np.concatenate([own, weights]),
     )
+    return made if tasks.known is None else replace(made, known=np.append(tasks.known, np.zeros(len(y))))
 
 
 def _solve_about(model: Any, tasks: Tasks, shared: Shared) -> Solution:
     """Solve for what the task has beside the common part."""
     scale = {"column_scale": model.column_scale_, "fit_intercept": model.fit_intercept}
     loss, known = model._loss, Design(tasks, **scale).predict(shared.common[:, None])
-    if loss.is_quadratic:
-        tasks = tasks.with_y(tasks.y - known)
-    elif known.any():
-        loss = Offset(loss, known)
+    if known.any():  # beside the common part, which goes the way of an offset
+        known = known if tasks.known is None else known + tasks.known
+        tasks = with_known_in_targets(loss, replace(tasks, known=known))
     problem = Problem(Design(tasks, mean_size=_mean_size(model), **scale), loss)
     limits = {"max_iter": model.max_iter, "tol": model.tol, "polish": _POLISH}
     solution = solve(problem, shared.penalty, **limits)
@@ -303,16 +289,15 @@ def _widened(model: Any, tasks: Tasks, a: np.ndarray, intercept: float, unit: fl
     wider = copy.copy(model)
     BaseRates(labels, is_new, np.array([intercept]), tasks.sizes).widen(wider)
     wider.coef_[-1] = a
-    wider.B_[:, -1] = np.divide(a, model.c_, out=np.zeros_like(a), where=model.c_ > 0.0)
     wider.added_tasks_ = np.concatenate([_added(model), label])
     if model.target_scale_ is not None:
         wider.target_scale_ = np.append(model.target_scale_, unit)
         if "path_" in vars(wider):
             wider.path_ = replace(wider.path_, target_scale=wider.target_scale_)
-    errors = vars(model).get("heldout_errors_")
-    if errors is not None:  # of intervals: the new task has none of its own
-        none = {name: np.append(errors[name], 0) for name in ("n_rows", "n_kept")}
-        wider.heldout_errors_ = {**errors, "task": labels, **none}
+    if tasks.absent is not None:
+        lacking = vars(wider).get("absent_", np.zeros(wider.coef_.shape, dtype=bool))
+        lacking[-1] = tasks.absent[0]
+        wider._keep_absent(lacking)
     usable = could_use(tasks, fit_intercept=model.fit_intercept)
     if model.usable_ is not None or not usable.all():
         known = np.ones(model.coef_.shape, dtype=bool) if model.usable_ is None else model.usable_

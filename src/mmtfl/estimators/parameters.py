@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -71,6 +71,25 @@ class MemberParameters(StrengthParameters, ExponentParameters):
     )
 
 
+class WeightParameters(Declared):
+    """What is known of single features."""
+
+    penalty_weight: Any = parameter(
+        Valid("array-like of shape (n_features,) or (n_tasks, n_features), dict or frame", [object]),
+        "How strongly each feature is penalised, 1 for those not named: 0 is never penalised, inf is left "
+        "out. A weight multiplies what the coefficient would cost alone; see docs/features.md. A dict or a "
+        "frame has the features by name, a frame one row per task (labels are the index).",
+        default=None,
+        remedy="Give a number per feature, such as {'age': 0}.",
+    )
+    positive: Any = parameter(
+        Valid("bool, or array-like of bool or of names", ["boolean", "array-like"]),
+        "Whether coefficients must not be negative: all of them, or those of some features.",
+        default=False,
+        remedy="Use True, or a list of the features whose coefficients must not be negative.",
+    )
+
+
 class SharedStrength(Declared):
     """Strength of the first part of the additive models."""
 
@@ -83,7 +102,7 @@ class SharedStrength(Declared):
     )
 
 
-class DirtyParameters(SharedStrength):
+class DirtyParameters(SharedStrength, WeightParameters):
     """Parameters of the dirty models."""
 
     alpha_specific: float = parameter(
@@ -218,7 +237,8 @@ class CrossValidationParameters(Declared):
         "``TaskKFold(n, random_state=0)`` (stratified for classifiers): every task "
         "is in the training part of every fold. Where tasks are columns of y, it splits rows with all their "
         "targets if all are observed, and the single observations if some are not; other splitters always "
-        "split rows.",
+        "split rows. ``TaskTimeSplit`` tests rows that come later in their task. With ``fit(groups=)`` folds "
+        "never separate a group.",
         default=None,
         kw_only=False,
     )
@@ -276,6 +296,20 @@ class DesignParameters(Declared):
     )
 
 
+class AbsentParameters(Declared):
+    """Features that some tasks do not have."""
+
+    absent_features: str = parameter(
+        choice("error", "allow"),
+        "What `fit` does with a column that is missing (NaN) in all rows of a task: refuse, or take it for a "
+        "feature that the task does not have. Its coefficient is then zero there, what `predict` gets for it "
+        "is ignored, and what is shared is learned from the tasks that have it. Scattered missing values "
+        "are always refused.",
+        default="error",
+        remedy="Use 'error' to be told of missing columns, 'allow' for features that some tasks do not have.",
+    )
+
+
 class TargetScaling(Declared):
     """A parameter of regressors only."""
 
@@ -284,6 +318,30 @@ class TargetScaling(Declared):
         "Whether each task's target is divided by its standard deviation, so that tasks in different units "
         "do not compete. Coefficients and intercepts come back on the original scale; `objective_` does not.",
         default=False,
+    )
+
+
+class LossParameters(Declared):
+    """Parameters of regressors only."""
+
+    loss: str | Mapping[Any, str] = parameter(
+        Valid("str or dict of label to str", [str, Mapping]),
+        'What is minimised on the rows: "squared"; "huber", which outlying targets hardly move; "poisson" '
+        "for counts, with predictions exp(X @ coef); or another loss of ``mmtfl.objective.losses``. A dict "
+        'names the loss of each task (of each column of a 2-D y), among them "logistic" for targets 0 and 1, '
+        "whose predictions are probabilities. Then targets of squared and huber tasks are measured in units "
+        "of their spread, and every task's loss is divided by the size of its gradient at zero, so that no "
+        "kind of target comes first because of its units.",
+        default="squared",
+        remedy="Use 'squared', 'huber' or 'poisson', or a dict such as {'stay': 'squared', 'visits': "
+        "'poisson'}.",
+    )
+    delta: float = parameter(
+        POSITIVE,
+        'Only for "huber": the size of a residual from which it counts by its absolute value, in units of y, '
+        "or of each task's spread with ``scale_targets`` or with a loss for each task.",
+        default=1.35,
+        remedy="Use about 1.35 times the standard deviation of the noise.",
     )
 
 
@@ -304,6 +362,35 @@ class LabelParameters(Declared):
         default="error",
         remedy="Use 'error' to be told of new tasks, 'mean' to predict them by the mean over tasks, 'common' "
         "to predict them by what the tasks scatter about.",
+    )
+
+
+class CategoryParameters(Declared):
+    """Columns of categories."""
+
+    categorical_features: str | None = parameter(
+        Valid('"from_dtype"', [StrOptions({"from_dtype"})]),
+        "What `fit` does with columns of a frame that hold categories or text (pandas category and string, "
+        "polars Categorical, Enum and String): refuse them, or encode each level as an indicator, "
+        "``diet=fish`` (of two levels the second). The levels are kept in ``categories_``; one that `fit` "
+        "has not seen is told by `predict`.",
+        default=None,
+        remedy="Use None, or 'from_dtype' to encode columns of categories and text.",
+    )
+
+
+class TaskWeightParameters(Declared):
+    """Weights of whole tasks."""
+
+    task_weight: Any = parameter(
+        Valid('"equal" or dict of label to float', [StrOptions({"equal"}), dict]),
+        "Factors on the weights of the tasks' rows in the fit. None: every row counts alike, so that a task "
+        'counts by its rows and a large one may drown the others. "equal" gives every task the same total '
+        "weight. A dict gives the rows of a task its factor, 1 for tasks it does not name. The sum of all "
+        "weights, and with it the meaning of alpha, stays what it was. Scores of held-out rows do not "
+        "change: there a row counts by its own weight.",
+        default=None,
+        remedy="Use None, 'equal', or a dict such as {'Bern': 2.0}.",
     )
 
 
@@ -410,7 +497,21 @@ class PenaltyNumbers(Declared):
         return {name: getattr(self, name) for name in PenaltyNumbers._parameters}
 
 
-class FamilyParameters(SolverParameters, ThreadParameters, EngineParameters, PenaltyNumbers):
+class KnownFeatureParameters(WeightParameters):
+    """What is known of the features before the fit."""
+
+    feature_groups: Any = parameter(
+        Valid("list of lists of names or positions, or dict of them", ["array-like", dict]),
+        "Features that are kept or dropped together, in all tasks, such as the levels of a category or the "
+        "basis of a spline: they share one c. Features not named are groups of one. See docs/features.md.",
+        default=None,
+        remedy="Give lists of features, such as [['red', 'green'], ['spline_1', 'spline_2']].",
+    )
+
+
+class FamilyParameters(
+    SolverParameters, ThreadParameters, EngineParameters, PenaltyNumbers, KnownFeatureParameters
+):
     """Parameters of the members of the family, and of searches over them."""
 
     checkpoint: str | os.PathLike[str] | None = parameter(
@@ -423,5 +524,11 @@ class FamilyParameters(SolverParameters, ThreadParameters, EngineParameters, Pen
     )
 
 
-class CommonParameters(DesignParameters, LabelParameters, StoppingParameters, VerboseParameters):
+class DataParameters(
+    DesignParameters, AbsentParameters, LabelParameters, CategoryParameters, TaskWeightParameters
+):
+    """How rows, labels and columns are read."""
+
+
+class CommonParameters(DataParameters, StoppingParameters, VerboseParameters):
     """Parameters of all models."""

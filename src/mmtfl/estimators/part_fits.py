@@ -42,20 +42,22 @@ def fit_part(
         A, intercept = known
     elif isinstance(model, FamilyMember):
         problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
-        A, intercept = _member_on(problem, model, max_features)
+        A, intercept = _member_on(problem, prepared, model, max_features)
     elif max_features is None:
         solution, _ = model._solve(prepared)
         A, intercept = solution.A, solution.intercept
     else:
         raise TypeError(f"max_features needs a model of the (p, k) family, got {type(model).__name__}.")
+    if part.absent is not None:
+        A = np.where(part.absent.T, 0.0, A)
     scale = 1.0 if prepared.target_scale is None else prepared.target_scale
     return prepared.to_original(A).T, intercept * scale
 
 
 def _member_on(
-    problem: Problem, model: FamilyMember, max_features: int | None
+    problem: Problem, prepared: Prepared, model: FamilyMember, max_features: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    numbers = {"pooling": model.pooling, **model._penalty_numbers()}
+    numbers = {"pooling": model.pooling, "known": prepared.known, **model._penalty_numbers()}
     penalty = make_penalty(model.p, model.k, model.alpha, **numbers)
     alphas = model.alpha * (_STRONGER[-1:] if max_features is None else _STRONGER)
     path = Paths(problem).solve(penalty, alphas, max_iter=model.max_iter, tol=model.tol)

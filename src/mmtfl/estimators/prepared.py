@@ -8,19 +8,22 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.estimators.feature_knowledge import for_some_tasks, read_known
 from mmtfl.objective.design import Design
-from mmtfl.objective.losses import Loss
+from mmtfl.objective.known_features import KnownFeatures
+from mmtfl.objective.losses.by_rows import LossPerTask, TaskLoss, have_unit
 from mmtfl.objective.problem import Problem
 from mmtfl.tasks.checks import class_counts, with_weight
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import column_spread, could_use, target_spread
+from mmtfl.tasks.weighting import task_factors, task_totals, with_task_factors
 from mmtfl.tasks.wording import count, show
 
-# what a fitted model has for each task, and along which axis
-PER_TASK = {
-    **dict.fromkeys(("coef_", "intercept_", "task_sizes_", "shared_", "specific_", "outlier_", "usable_"), 0),
-    "B_": 1,
-}
+# what a fitted model has for each task, along the first axis
+PER_TASK = (
+    *("coef_", "intercept_", "task_sizes_", "shared_", "specific_", "outlier_", "usable_"),
+    *("penalty_weight_", "absent_"),
+)
 _MOST_NAMED = 5
 
 
@@ -40,6 +43,10 @@ class Prepared:
         Coefficients to begin from, in the same units.
     left_out : BaseRates, or None
         Tasks that have no part in the fit, and what predicts them.
+    task_factors : ndarray of shape (n_tasks,), or None
+        What the fit multiplies the weights of each task's rows by; those of `tasks` are as they came.
+    known : KnownFeatures, or None
+        What the parameters say of the features.
     """
 
     tasks: Any
@@ -47,19 +54,30 @@ class Prepared:
     target_scale: np.ndarray | None = None
     start: np.ndarray | None = None
     left_out: BaseRates | None = None
+    task_factors: np.ndarray | None = None
+    known: KnownFeatures | None = None
 
     @classmethod
     def of(cls, model: Any, tasks: Any, left_out: BaseRates | None = None) -> Prepared:
-        """Scale the tasks as the parameters of a model ask."""
-        plain = cls(tasks, left_out=left_out)
+        """Scale and weigh the tasks as the parameters of a model ask."""
+        factors = task_factors(tasks, model.task_weight) if isinstance(tasks, Tasks) else None
+        plain = cls(tasks, left_out=left_out, task_factors=factors)
+        known = _known(model, tasks, left_out)
         columns = plain.spread() if model.standardize else None
-        targets = plain._target_spread() if getattr(model, "scale_targets", False) else None
+        targets = None
+        if getattr(model, "scale_targets", False) or isinstance(model._loss, LossPerTask):
+            targets = np.where(have_unit(model._loss, tasks.labels), plain._target_spread(), 1.0)
         start = None
         if getattr(model, "warm_start", False) and hasattr(model, "coef_"):
             start = _scaled_start(model, tasks, columns, targets)
         if targets is not None and isinstance(tasks, Tasks):
             tasks = tasks.with_y(tasks.y / targets[tasks.observation_task])
-        return cls(tasks, columns, targets, start, left_out)
+        return cls(tasks, columns, targets, start, left_out, factors, known)
+
+    @property
+    def weighted(self) -> Any:
+        """The tasks with the weights that the fit sees."""
+        return with_task_factors(self.tasks, self.task_factors)
 
     @property
     def sizes(self) -> np.ndarray:
@@ -68,20 +86,19 @@ class Prepared:
 
     @property
     def task_weights(self) -> np.ndarray:
-        """Sum of the weights of each task's rows."""
-        tasks = self.tasks
-        if tasks.weights is None:
-            return tasks.sizes.astype(float)
-        return np.bincount(tasks.observation_task, tasks.weights, tasks.n_tasks)
+        """Sum of the weights of each task's rows in the fit."""
+        return task_totals(self.weighted)
 
     def task_means(self, A: np.ndarray) -> np.ndarray:
         """Return the weighted mean of X @ A[:, t] over the rows of each task t, with X as it was given."""
-        design = Design(self.tasks)
+        design = Design(self.weighted)
         return design.task_means(design.predict(A), design.row_weight)
 
-    def problem(self, loss: Loss, *, fit_intercept: bool) -> Problem:
+    def problem(self, loss: TaskLoss, *, fit_intercept: bool) -> Problem:
         """Return the problem to solve, with a loss."""
-        return Problem(Design(self.tasks, column_scale=self.column_scale, fit_intercept=fit_intercept), loss)
+        return Problem(
+            Design(self.weighted, column_scale=self.column_scale, fit_intercept=fit_intercept), loss
+        )
 
     def original_tasks(self) -> Any:
         """Return the tasks with targets in their own units."""
@@ -97,7 +114,7 @@ class Prepared:
         """Return the standard deviation of some features, or of all, over all rows; 1 for a constant one."""
         if self.column_scale is not None:
             return self.column_scale[slice(None) if columns is None else columns]
-        return column_spread(self.tasks, columns)
+        return column_spread(self.weighted, columns)
 
     def to_original(self, A: np.ndarray) -> np.ndarray:
         """Convert coefficients to the units of X and y as they were given."""
@@ -125,7 +142,7 @@ class StoredPrepared(Prepared):
         """Return the weighted mean of X @ A[:, t] over the rows of each task t, with X as it was given."""
         return np.einsum("tj,jt->t", self.tasks.column_means, A)
 
-    def problem(self, loss: Loss, *, fit_intercept: bool) -> Problem:
+    def problem(self, loss: TaskLoss, *, fit_intercept: bool) -> Problem:
         """Return the problem to solve, with the loss for which the tasks were opened."""
         return self.tasks.problem(column_scale=self.column_scale, target_scale=self.target_scale)
 
@@ -139,6 +156,13 @@ class StoredPrepared(Prepared):
 
     def _target_spread(self) -> np.ndarray:
         return self.tasks.spreads()[1]
+
+
+def _known(model: Any, tasks: Any, left_out: BaseRates | None) -> KnownFeatures | None:
+    """What the parameters of a model say of the features of the tasks that are fitted."""
+    if left_out is not None:
+        model = for_some_tasks(model, tasks, left_out.labels)
+    return read_known(model, getattr(tasks, "feature_names", None), tasks.n_features, tasks.labels)
 
 
 def _scaled_start(
@@ -185,9 +209,9 @@ class BaseRates:
 
     def widen(self, model: Any) -> None:
         """Make room for these tasks in all that a model has learned of each task."""
-        for name, axis in PER_TASK.items():
+        for name in PER_TASK:
             if vars(model).get(name) is not None:
-                setattr(model, name, self._widen(getattr(model, name), axis))
+                setattr(model, name, self._widen(getattr(model, name), 0))
         model.intercept_[self.left_out] = self.log_odds
         model.task_sizes_[self.left_out] = self.sizes
         model.tasks_ = self.labels
@@ -198,6 +222,13 @@ class BaseRates:
             model.path_ = self.widen_path(model.path_)
         if "heldout_scores_" in vars(model):
             model.heldout_scores_ = self.widen_scores(model.heldout_scores_)
+        if "heldout_errors_" in vars(model):
+            model.heldout_errors_ = self.widen_errors(model.heldout_errors_)
+
+    def widen_errors(self, errors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Add these tasks to errors on held-out rows, of which they have none."""
+        none = {name: self._widen(errors[name], 0) for name in ("n_rows", "n_kept")}
+        return {**errors, **none, "task": self.labels}
 
     def widen_scores(self, table: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Add these tasks to a table of held-out scores, in which they have none."""

@@ -32,6 +32,7 @@ TRAINING = ("objective_", "violation_", "dual_gap_", "n_iter_", "converged_", "b
 DEEPEST = 40  # far beyond any model, far below what Python's recursion allows
 NONFINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 LEARNED = re.compile(r"[A-Za-z][A-Za-z0-9_]*_|_backend|_predicts_matrix")  # attributes that `fit` sets
+_COMPUTED = "B_"  # earlier versions kept it in their files
 
 
 class NotSavable(TypeError):
@@ -157,6 +158,7 @@ def model_from_state(
 def _complete(model: Any) -> None:
     """Add what files of versions without pooling lack: there was no common part."""
     learned = vars(model)
+    learned.pop(_COMPUTED, None)
     if "best_p_" in learned:
         learned.setdefault("best_pooling_", 0.0)
     if "c_" in learned:
@@ -200,6 +202,8 @@ class Packer:
             return [self.pack(item, depth + 1) for item in value]
         if isinstance(value, tuple):
             return {"tuple": [self.pack(item, depth + 1) for item in value]}
+        if isinstance(value, dict) and all(type(key) is int for key in value) and value:
+            return {"numbered": [[key, self.pack(item, depth + 1)] for key, item in value.items()]}
         if isinstance(value, dict):
             return {"dict": self._pack_items(value, depth)}
         if isinstance(value, BaseEstimator):
@@ -295,6 +299,8 @@ class Unpacker:
             return tuple(self.unpack(item, depth + 1) for item in content)
         if kind == "dict" and isinstance(content, dict):
             return {key: self.unpack(item, depth + 1) for key, item in content.items()}
+        if kind == "numbered":
+            return {key: self.unpack(item, depth + 1) for key, item in _numbered(content)}
         if kind == "array" and type(content) is int:
             return self._take_array(content)
         if kind == "objects":
@@ -334,7 +340,7 @@ class Unpacker:
         model._check_parameters()
         for key, item in learned.items():
             # a method or a property must not be hidden by data
-            if not LEARNED.fullmatch(key) or hasattr(cls, key):
+            if not LEARNED.fullmatch(key) or (hasattr(cls, key) and key != _COMPUTED):
                 raise Unsound(f"{name} cannot have learned {key[:60]!r}")
             vars(model)[key] = self.unpack(item, depth + 1)
         self.models.append(model)
@@ -353,6 +359,14 @@ def _fields(content: Any, *names: str) -> list[Any]:
     if names[0] == "class" and not isinstance(content["class"], str):
         raise Unsound("a class has no name")
     return [content[name] for name in names]
+
+
+def _numbered(content: Any) -> list[Any]:
+    """Return the items of a dict whose keys are whole numbers, such as labels of tasks."""
+    pairs = content if isinstance(content, list) else [None]
+    if not all(isinstance(pair, list) and len(pair) == 2 and type(pair[0]) is int for pair in pairs):
+        raise Unsound("a dict with numbers for keys is not made of pairs")
+    return pairs
 
 
 def _object_array(shape: Any, values: Any) -> np.ndarray:

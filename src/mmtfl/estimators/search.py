@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -41,12 +41,14 @@ from mmtfl.model_selection.cross_validation import (
     results_table,
     scores_by_task,
 )
+from mmtfl.model_selection.dealing import with_groups
 from mmtfl.model_selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks, usual_number
 from mmtfl.model_selection.metrics import Metric
 from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.scoring import TaskScorer, task_scorer
-from mmtfl.model_selection.splitting import TaskKFold
+from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter
 from mmtfl.model_selection.staged import full_scores, staged_scores
+from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book
@@ -86,26 +88,30 @@ class Search(CrossValidationParameters, ThreadParameters):
     selection, search = "best", "full"
     _keeps_errors: ClassVar = False  # of the choice on held-out rows
 
-    def _with_folds(self, model: Any, prepared: Prepared, X: Any, y: Any, task: Any) -> SearchPrepared:
+    def _with_folds(
+        self, model: Any, prepared: Prepared, X: Any, y: Any, task: Any, groups: Any
+    ) -> SearchPrepared:
         """Prepared data of a model, and their folds as positions in the tasks.
 
         They are rows of a complete shared X, and observations otherwise.
         """
         tasks, with_classes = prepared.tasks, is_classifier(model)
+        labels = None if isinstance(X, StoredTasks) else take_task_column(X, task, model.task_column)[1]
+        labels = None if labels is None else check_task_labels(labels, None)
+        if groups is not None:
+            tasks = with_groups(tasks, groups, labels)
         n_rows = tasks.X.shape[0]
         if n_rows < 2:
             raise ValueError(f"Cross-validation needs at least two rows, found n_samples = {n_rows}.")
         cv = self._splitter(tasks, stratify=with_classes)
-        if isinstance(cv, TaskKFold):
+        if isinstance(cv, TaskSplitter):
             folds = folds_of_tasks(cv, tasks)
         elif isinstance(X, StoredTasks):
             raise ValueError(self._not_for_stored("TaskKFold"))
         else:
-            labels = take_task_column(X, task, model.task_column)[1]
-            labels = None if labels is None else check_task_labels(labels, None)
-            folds = folds_of_rows(cv, y, labels, tasks)
+            folds = folds_of_rows(cv, y, labels, tasks, groups)
         folds = check_folds(folds, tasks, with_classes=with_classes)
-        return SearchPrepared(**vars(prepared), folds=folds)
+        return SearchPrepared(**{**vars(prepared), "tasks": tasks}, folds=folds)
 
     def _splitter(self, tasks: Tasks | StoredTasks, *, stratify: bool) -> Any:
         """What cv stands for: a splitter, or a list of folds."""
@@ -179,12 +185,14 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
 
     poolings: Any = (0.0,)
 
+    __metadata_request__fit: ClassVar = {"task": True, "groups": True}
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._members(None)
 
-    def _members(self, tasks: Tasks | None) -> list[RowPenalty]:
-        """The members to choose from, for these tasks (None: none are known yet)."""
+    def _members(self, tasks: Tasks | None, known: KnownFeatures | None = None) -> list[RowPenalty]:
+        """The members to choose from, for these tasks (None: none are known yet) and features."""
         pairs = list(self.pk)
         if len(pairs) == 2 and not any(np.ndim(pair) for pair in pairs):
             pairs = [tuple(pairs)]
@@ -197,8 +205,9 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
             try:
                 # an array of pairs makes strings of numbers as soon as one k is "log"
                 p, k = float(pair[0]), pair[1] if pair[1] == "log" else float(pair[1])
-                for pooling in self._poolings_of(p, tasks):
-                    members.append(make_penalty(p, k, 1.0, pooling=pooling, **self._penalty_numbers()))
+                for pooling in self._poolings_of(p, tasks, known):
+                    numbers = {"pooling": pooling, "known": known, **self._penalty_numbers()}
+                    members.append(make_penalty(p, k, 1.0, **numbers))
             except (TypeError, ValueError) as error:
                 raise InvalidParameterError(f"pk has the pair {pair!r}: {error}") from None
         if not members:
@@ -208,20 +217,65 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
             )
         return members
 
-    def _poolings_of(self, p: float, tasks: Tasks | None) -> list[float]:
+    def _poolings_of(self, p: float, tasks: Tasks | None, known: KnownFeatures | None) -> list[float]:
         """Poolings that members with this p are tried with."""
         if self.poolings is not None:
             return [float(value) for value in self.poolings if value == 0.0 or p in (1.0, 2.0)]
         # sites that measure one thing in rows of their own may agree
         may_agree = tasks is not None and tasks.rows is None and tasks.n_tasks > 1
+        may_agree = may_agree and (known is None or known.goes_with_pooling)
         return list(_POOLINGS) if may_agree and p == 2.0 else [0.0]
 
-    def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> SearchPrepared:
-        few_rows_do = self._loss.is_quadratic and "pk" in self.get_params(deep=False)
-        if isinstance(X, StoredTasks) and few_rows_do:
-            check_nothing_else(y, task, sample_weight, self.task_column)
-            return self._prepare_few_rows(X)
-        return self._with_folds(self, super()._prepare(X, y, task, sample_weight), X, y, task)
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        task: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        groups: Any = None,
+    ) -> Self:
+        """Choose by cross-validation, and fit the choice to all rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_rows, n_features)
+            Rows of all tasks; a frame may hold the labels too, see ``task_column``. Or what
+            ``Tasks.from_parquet`` or ``Tasks.from_dask`` gives, and nothing else.
+        y : array-like of shape (n_rows,) or (n_rows, n_tasks)
+            Targets. With two dimensions each column is a task on the same rows, NaN where it was
+            not observed.
+        task : array-like of shape (n_rows,), optional
+            Task label of each row, strings or integers. None: one task, or one per column of y.
+        sample_weight : float or array-like of shape (n_rows,), optional
+            Weights: 2 counts as a repeated row, 0 as an absent one.
+        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
+            Known part of the linear predictor, as in ``MMTFLRegressor.fit``.
+        groups : array-like of shape (n_rows,), optional
+            Groups of rows that must stay together, such as the patient of each row, strings or integers;
+            groups may span tasks. No fold, and no half sample of ``stability``, has rows of a group on both
+            sides.
+
+        Returns
+        -------
+        self : estimator
+            Fitted.
+        """
+        self._check_parameters()
+        prepared = self._prepare(X, y, task, sample_weight, offset, groups)
+        self._learn(prepared, *self._solve(prepared))
+        return self
+
+    def _prepare(
+        self, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any = None, groups: Any = None
+    ) -> SearchPrepared:
+        if isinstance(X, StoredTasks):
+            check_nothing_else(y, task, sample_weight, offset, self.task_column, groups)
+            params = self.get_params(deep=False)
+            if self._loss.is_quadratic and "pk" in params and not params.get("stability"):
+                return self._prepare_few_rows(X)
+        prepared = super()._prepare(X, y, task, sample_weight, offset)
+        return self._with_folds(self, prepared, X, y, task, groups)
 
     def _prepare_few_rows(self, stored: StoredTasks) -> SearchPrepared:
         """Rows of files as few rows of every fold, on which the search is the same."""
@@ -229,8 +283,9 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         remedy = "Raise memory_limit, use fewer folds, or search on a sample of the rows."
         check_room(stored, bytes_folded(stored, n_folds), f"A search with {n_folds} folds", remedy)
         rows = fold_rows(stored, n_folds, seed)
-        prepared = super()._prepare(rows.X, rows.y, rows.task, rows.weights)
+        tasks, left_out = self._read_tasks(rows.X, rows.y, rows.task, rows.weights, None)
         self._know_columns_of(stored)
+        prepared = Prepared.of(self, replace(tasks, feature_names=stored.feature_names), left_out)
         folds = check_folds(rows.folds(), prepared.tasks, with_classes=False)
         return SearchPrepared(**vars(prepared), folds=folds, row_counts=stored.sizes)
 
@@ -241,14 +296,20 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
             raise ValueError(self._not_for_stored("TaskKFold with a number as random_state"))
         return cv.n_splits, int(cv.random_state)
 
+    def _search_checkpoint(self, prepared: SearchPrepared) -> Any:
+        """Open the checkpoint of this search, if there is one."""
+        settings = search_settings(self, prepared, self.scoring)
+        return self._open_checkpoint(prepared, prepared.folds, settings)
+
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
         assert isinstance(prepared, SearchPrepared)
         settings = search_settings(self, prepared, self.scoring)
-        kept = self._open_checkpoint(prepared, prepared.folds, settings)
+        kept = self._search_checkpoint(prepared)
         # BLAS is held to one thread here, for all threads of the search: its limit is the process's
         with one_blas_thread():
             problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
-            paths = member_paths(problem, self._members(prepared.tasks), self._alphas(), self.alpha_ratio)
+            members = self._members(prepared.tasks, prepared.known)
+            paths = member_paths(problem, members, self._alphas(), self.alpha_ratio)
             chosen, i = self._choose(
                 prepared, paths, settings, verbose=self.verbose, engine=self.engine, kept=kept
             )
@@ -261,7 +322,7 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         self.best_p_ = float(member.p)
         self.best_k_ = "log" if member.kind else float(member.k)
         self.best_pooling_ = float(member.pooling)
-        self.path_ = path.scaled(prepared.column_scale, prepared.target_scale)
+        self.path_ = path.scaled(prepared.column_scale, prepared.target_scale).without(prepared.tasks.absent)
         solution = solve(
             problem,
             penalty,
@@ -315,6 +376,7 @@ def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
         metric=None if scorer is None else _metric_of(scorer, classes),
         pooled=scorer is not None and scorer.average == "pooled",
         classes=classes,
+        task_weight=model.task_weight,
     )
 
 
@@ -331,31 +393,40 @@ def path(
     p: float = 2,
     k: float | str = 1,
     alphas: int | np.ndarray = 100,
-    loss: str = "squared",
+    loss: str | Mapping[Any, str] = "squared",
+    delta: float = 1.35,
     sample_weight: Any = None,
+    offset: Any = None,
     alpha_ratio: float | None = None,
     fit_intercept: bool = True,
     standardize: bool = False,
     scale_targets: bool = False,
     task_column: str | None = None,
+    task_weight: Any = None,
     on_degenerate_task: str = "error",
     max_iter: int = 1000,
     tol: float = 1e-7,
     eps: float = 1e-2,
     pooling: float = 0.0,
+    penalty_weight: Any = None,
+    positive: Any = False,
+    feature_groups: Any = None,
+    absent_features: str = "error",
 ) -> Path:
     """Coefficients of one member of the family along a grid of strengths.
 
     Parameters
     ----------
-    X, y, task, sample_weight
+    X, y, task, sample_weight, offset
         Data, as in ``MMTFLRegressor.fit``.
-    p, k, fit_intercept, standardize, scale_targets, task_column, max_iter, tol, eps, pooling
+    p, k, fit_intercept, standardize, scale_targets, task_column, task_weight, max_iter, tol, eps, pooling
+        As in ``MMTFLRegressor``.
+    penalty_weight, positive, feature_groups, absent_features
         As in ``MMTFLRegressor``.
     alphas, alpha_ratio
         As in ``MMTFLRegressorCV``.
-    loss : {"squared", "logistic"}
-        Regression or classification (then ``scale_targets`` must be False).
+    loss, delta
+        As in ``MMTFLRegressor``; "logistic" is classification (then ``scale_targets`` must be False).
     on_degenerate_task
         As in ``MMTFLClassifier``; of no meaning in regression.
 
@@ -375,8 +446,6 @@ def path(
     >>> found.coef(4).shape
     (3, 8)
     """
-    if loss not in ("squared", "logistic"):
-        raise ValueError(f"loss must be 'squared' or 'logistic', got {loss!r}.")
     options: dict[str, Any] = {
         "pk": (p, k),
         "alphas": alphas,
@@ -384,22 +453,28 @@ def path(
         "fit_intercept": fit_intercept,
         "standardize": standardize,
         "task_column": task_column,
+        "task_weight": task_weight,
         "max_iter": max_iter,
         "tol": tol,
         "eps": eps,
         "poolings": (pooling,),
+        "penalty_weight": penalty_weight,
+        "positive": positive,
+        "feature_groups": feature_groups,
+        "absent_features": absent_features,
     }
-    if loss == "squared":
-        model: Any = MMTFLRegressorCV(scale_targets=scale_targets, **options)
+    if loss != "logistic":
+        model: Any = MMTFLRegressorCV(scale_targets=scale_targets, loss=loss, delta=delta, **options)
     elif scale_targets:
-        raise ValueError("scale_targets=True needs loss='squared': classes have no scale.")
+        raise ValueError("scale_targets=True does not go with loss='logistic': classes have no scale.")
     else:
         model = MMTFLClassifierCV(on_degenerate_task=on_degenerate_task, **options)
     model._check_parameters()
-    prepared = TaskModel._prepare(model, X, y, task, sample_weight)
+    prepared = TaskModel._prepare(model, X, y, task, sample_weight, offset)
     with one_blas_thread():
         problem = prepared.problem(model._loss, fit_intercept=fit_intercept)
-        (of_member,) = member_paths(problem, model._members(None), model._alphas(), alpha_ratio)
+        members = model._members(None, prepared.known)
+        (of_member,) = member_paths(problem, members, model._alphas(), alpha_ratio)
         found = solve_path(problem, of_member.member, of_member.alphas, max_iter=max_iter, tol=tol)
     short = int(np.count_nonzero(~found.converged))
     if short:
@@ -409,7 +484,7 @@ def path(
             ConvergenceWarning,
             stacklevel=2,
         )
-    found = found.scaled(prepared.column_scale, prepared.target_scale)
+    found = found.scaled(prepared.column_scale, prepared.target_scale).without(prepared.tasks.absent)
     return found if prepared.left_out is None else prepared.left_out.widen_path(found)
 
 
@@ -435,7 +510,9 @@ class MMTFLRegressorCV(
     """
 
 
-class MMTFLClassifierCV(KeepsStability, TaskSearch, TaskClassifier, FamilyParameters, CandidateParameters):
+class MMTFLClassifierCV(
+    KeepsErrors, KeepsStability, TaskSearch, TaskClassifier, FamilyParameters, CandidateParameters
+):
     """Multitask classification that chooses its strength and its member of the family by cross-validation.
 
     For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part, in

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.base import clone, is_classifier
 
-from mmtfl.estimators.classification import TaskClassifier
+from mmtfl.estimators.classification import MMTFLClassifier, TaskClassifier
 from mmtfl.estimators.intervals import heldout_errors
 from mmtfl.estimators.looking_back import KeepsErrors
 from mmtfl.estimators.parameters import SingleTaskParameters
@@ -33,7 +33,7 @@ __all__ = ["SingleTaskClassifierCV", "SingleTaskRegressorCV", "better_of_ridge_a
 Fitted = TypeVar("Fitted")
 
 
-class SingleTaskSearch(TaskSearch, SingleTaskParameters):
+class SingleTaskSearch(KeepsErrors, TaskSearch, SingleTaskParameters):
     """The search over strengths on the edge k = inf.
 
     Attributes
@@ -102,6 +102,20 @@ class SingleTaskSearch(TaskSearch, SingleTaskParameters):
             search.classes_ = self.classes_
         return search, search._solve(task)[0]
 
+    def _heldout_errors(self, prepared: Any) -> dict[str, np.ndarray]:
+        if not self.per_task:
+            return super()._heldout_errors(prepared)
+        found = []
+        strengths = np.asarray(self.alpha_)
+        for alpha, (task, share) in zip(strengths, _each_task(prepared, self.standardize), strict=True):
+            alone: Any = MMTFLClassifier() if is_classifier(self) else MMTFLRegressor()
+            alone.set_params(p=self.p, k=np.inf, alpha=alpha / share, fit_intercept=self.fit_intercept)
+            alone.set_params(standardize=self.standardize, max_iter=self.max_iter)
+            if not is_classifier(self):
+                alone.set_params(loss=self.loss, delta=self.delta)
+            found.append(heldout_errors(plain_copy(alone), task.original_tasks(), task.folds))
+        return {name: np.concatenate([errors[name] for errors in found]) for name in found[0]}
+
 
 def better_of_ridge_and_lasso(search: Callable[[int], tuple[float, Fitted]]) -> Fitted:
     """Search with p = 2 and with p = 1, and keep what has the larger held-out score.
@@ -120,8 +134,7 @@ def better_of_ridge_and_lasso(search: Callable[[int], tuple[float, Fitted]]) -> 
 def _each_task(prepared: SearchPrepared, standardize: bool) -> Iterator[tuple[SearchPrepared, float]]:
     """Every task alone with its folds and its own spread, and its share n_t / n of the loss of all."""
     tasks = prepared.tasks
-    weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
-    sizes = np.add.reduceat(weights, tasks.offsets[:-1])
+    sizes = prepared.task_weights
     for t in range(tasks.n_tasks):
         first, last = int(tasks.offsets[t]), int(tasks.offsets[t + 1])
         alone = tasks.select(np.arange(first, last))
@@ -178,7 +191,7 @@ def _together(solutions: tuple, shares: np.ndarray, own: list, common: np.ndarra
     )
 
 
-class SingleTaskRegressorCV(KeepsErrors, SingleTaskSearch, TaskRegressor):
+class SingleTaskRegressorCV(SingleTaskSearch, TaskRegressor):
     """One ridge or lasso per task, with strengths chosen by cross-validation.
 
     The baseline of multitask learning: tasks share nothing but, unless ``per_task``, their strength.
@@ -192,17 +205,6 @@ class SingleTaskRegressorCV(KeepsErrors, SingleTaskSearch, TaskRegressor):
     >>> model.fit(data.X, data.y, task=data.task).alpha_.shape
     (3,)
     """
-
-    def _heldout_errors(self, prepared: Any) -> dict[str, np.ndarray]:
-        if not self.per_task:
-            return super()._heldout_errors(prepared)
-        found = []
-        strengths = np.asarray(self.alpha_)
-        for alpha, (task, share) in zip(strengths, _each_task(prepared, self.standardize), strict=True):
-            alone = MMTFLRegressor(p=self.p, k=np.inf, alpha=alpha / share, fit_intercept=self.fit_intercept)
-            alone.set_params(standardize=self.standardize, max_iter=self.max_iter)
-            found.append(heldout_errors(plain_copy(alone), task.original_tasks(), task.folds))
-        return {name: np.concatenate([errors[name] for errors in found]) for name in found[0]}
 
 
 class SingleTaskClassifierCV(SingleTaskSearch, TaskClassifier):

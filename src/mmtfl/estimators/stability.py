@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,158 +13,25 @@ from sklearn.utils import check_random_state
 
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.base import TaskModel
-from mmtfl.estimators.inputs import make_frame
+from mmtfl.estimators.feature_knowledge import for_some_tasks
+from mmtfl.estimators.inputs import check_nothing_else, take_task_column
 from mmtfl.estimators.part_fits import fit_part, plain_copy
+from mmtfl.estimators.supported_features import MAJORITY, SOMEWHERE, Stability, check_share
+from mmtfl.model_selection.dealing import with_groups
 from mmtfl.model_selection.entry_effects import EntryEffects, entry_effects
-from mmtfl.model_selection.evidence import KINDS, Evidence, weigh_evidence
+from mmtfl.model_selection.evidence import Evidence, weigh_evidence
 from mmtfl.model_selection.half_samples import complementary_pairs, too_small_to_halve
 from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.selection_bounds import ASSUMPTIONS, expected_false, smallest_threshold
+from mmtfl.objective.losses.by_rows import LossPerTask, target_units
 from mmtfl.persistence.content_hash import fingerprint
-from mmtfl.solvers.checkpoint import Checkpoint
+from mmtfl.solvers.checkpoint import Checkpoint, finite
+from mmtfl.tasks.checks import check_task_labels
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.scaling import column_spread, could_use, target_spread
+from mmtfl.tasks.scaling import column_spread, could_use
 from mmtfl.tasks.stored import StoredTasks
 
 __all__ = ["Stability", "stability"]
-
-SUPPORTED = ("all", "some", "one", "none", "undecided")
-_MAJORITY = 0.5  # features that half of the half samples keep are adjusted for
-_BY_ENTRY = ("entry_frequency_", "sign_agreement_", "entry_probability_", "effect_", "effect_error_")
-
-
-@dataclass(frozen=True)
-class Stability:
-    """What half samples say about the features of a model.
-
-    Attributes
-    ----------
-    feature_frequency_ : ndarray of shape (n_features,)
-        Share of the half samples in which some task uses the feature.
-    entry_frequency_ : ndarray of shape (n_tasks, n_features)
-        Share of the half samples in which the task uses it; NaN for tasks that are left out.
-    sign_agreement_ : ndarray of shape (n_tasks, n_features)
-        Of the half samples in which the task uses it, the share with the more frequent sign; NaN if none
-        does.
-    n_kept_ : float
-        Mean number of features that a half sample keeps.
-    threshold_ : float
-        Frequency from which on a feature is selected: the smallest whose bound is at most ``max_false``, and
-        1 if no threshold has such a bound.
-    bound_ : float
-        Bound on the expected number of selected features that are false: that a half sample keeps no more
-        often than a feature drawn at random. At most the number of features, which promises nothing.
-    selected_ : ndarray of bool, shape (n_features,)
-        Features whose frequency is at least ``threshold_``.
-    supported_ : ndarray of str, shape (n_features,)
-        "all", "some", "one", "none" or "undecided": the tasks in which the feature has an effect, where that
-        has a probability of at least ``1 - level``. The first three are for selected features only, and
-        "none" for the others.
-    kind_probability_ : ndarray of shape (n_features, 4)
-        Probability that no task, one, some or all tasks use the feature; NaN if it could not be tested.
-    entry_probability_ : ndarray of shape (n_tasks, n_features)
-        Probability that the task uses it; NaN where it could not be tested.
-    effect_, effect_error_ : ndarray of shape (n_tasks, n_features)
-        Effect of the feature in the task, estimated without shrinkage beside the features that most half
-        samples keep, and its standard error; in the units of the data.
-    tasks_ : ndarray of shape (n_tasks,)
-        Task labels.
-    left_out_ : ndarray
-        Labels of the tasks that are too small to be halved: fewer than four rows, or than two of a class.
-    level_, max_false_, n_pairs_, assumption_
-        What was asked for.
-    """
-
-    feature_frequency_: np.ndarray
-    entry_frequency_: np.ndarray
-    sign_agreement_: np.ndarray
-    n_kept_: float
-    threshold_: float
-    bound_: float
-    selected_: np.ndarray
-    supported_: np.ndarray
-    kind_probability_: np.ndarray
-    entry_probability_: np.ndarray
-    effect_: np.ndarray
-    effect_error_: np.ndarray
-    tasks_: np.ndarray
-    left_out_: np.ndarray
-    level_: float
-    max_false_: float
-    n_pairs_: int
-    assumption_: str
-    feature_names_: tuple[str, ...]
-    backend_: str | None = None
-
-    @property
-    def promises_(self) -> bool:
-        """Whether the bound is as small as was asked for."""
-        return self.bound_ <= self.max_false_
-
-    def as_dict(self) -> dict[str, Any]:
-        """Everything by name, as arrays, numbers and texts."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    @classmethod
-    def from_dict(cls, parts: dict[str, Any]) -> Stability:
-        """What `as_dict` gave, checked: it may come from a file."""
-        found = cls(**parts)
-        n_tasks, n_features = len(found.tasks_), len(found.feature_names_)
-        shapes = {"feature_frequency_": (n_features,), "kind_probability_": (n_features, 4)}
-        shapes |= dict.fromkeys(("selected_", "supported_"), (n_features,))
-        shapes |= dict.fromkeys(_BY_ENTRY, (n_tasks, n_features))
-        for name, shape in shapes.items():
-            if not isinstance(parts[name], np.ndarray) or parts[name].shape != shape:
-                raise ValueError(f"{name} of a stability is of a wrong shape")
-        return found
-
-    def supporting_tasks(self, j: int) -> np.ndarray:
-        """Labels of the tasks in which feature j is supported; none for "none" and "undecided"."""
-        if self.supported_[j] not in ("all", "some", "one"):
-            return self.tasks_[:0]
-        return self.tasks_[self.entry_probability_[:, j] >= 1.0 - self.level_]
-
-    def table(self) -> Any:
-        """One row per feature, those supported in most tasks first.
-
-        Returns
-        -------
-        frame : frame of the library X came from, else pandas, polars or pyarrow
-            - feature;
-            - supported: "all", "some", "one", "none" or "undecided";
-            - frequency: share of the half samples that keep the feature;
-            - probability: of what ``supported`` says; of the most probable kind where it is undecided;
-            - n_tasks, tasks: how many tasks support it, and which;
-            - sign_agreement: mean over the tasks that use it in most half samples.
-        """
-        place = {word: i for i, word in enumerate(("all", "some", "one", "undecided", "none"))}
-        words = [place[word] for word in self.supported_]
-        order = np.lexsort((-self.feature_frequency_, np.array(words)))
-        tasks = [self.supporting_tasks(j) for j in order]
-        columns = {
-            "feature": [self.feature_names_[j] for j in order],
-            "supported": [str(self.supported_[j]) for j in order],
-            "frequency": self.feature_frequency_[order],
-            "probability": self.probability_[order],
-            "n_tasks": np.array([len(found) for found in tasks]),
-            "tasks": [", ".join(map(str, found)) for found in tasks],
-            "sign_agreement": self._agreement()[order],
-        }
-        return make_frame(columns, self.backend_)
-
-    @property
-    def probability_(self) -> np.ndarray:
-        """Probability of what ``supported_`` says, (n_features,); of the most probable kind if undecided."""
-        said = [KINDS.index(word) if word in KINDS else -1 for word in self.supported_]
-        most = self.kind_probability_.max(axis=1)
-        own = np.take_along_axis(self.kind_probability_, np.maximum(said, 0)[:, None], axis=1)[:, 0]
-        return np.where(np.array(said) < 0, most, own)
-
-    def _agreement(self) -> np.ndarray:
-        often = (self.entry_frequency_ >= _MAJORITY) & np.isfinite(self.sign_agreement_)
-        total = np.where(often, self.sign_agreement_, 0.0).sum(axis=0)
-        counts = often.sum(axis=0)
-        return np.divide(total, counts, out=np.full(len(counts), np.nan), where=counts > 0)
 
 
 def stability(
@@ -174,9 +41,10 @@ def stability(
     task: Any = None,
     *,
     sample_weight: Any = None,
+    groups: Any = None,
     n_pairs: int = 50,
     max_false: float = 1.0,
-    level: float = 0.1,
+    level: float = 0.25,
     max_features: int | None = None,
     assumption: str = "r-concave",
     random_state: Any = None,
@@ -197,12 +65,16 @@ def stability(
         A model, or a search over models: then its choice (it is fitted first, if it is not). Not changed.
     X, y, task, sample_weight
         Data, as in the model's ``fit``.
+    groups : array-like of shape (n_rows,), optional
+        Groups of rows that must stay together, such as the patient of each row: they are in one half as a
+        whole. The tests of effects within tasks take rows as independent all the same.
     n_pairs : int, default=50
         Number of pairs of half samples.
     max_false : float, default=1.0
         Number of false features to be expected among the selected ones, at most.
-    level : float, default=0.1
-        Probability up to which what ``supported`` says may be wrong.
+    level : float, default=0.25
+        Probability up to which a single thing that ``supported`` says may be wrong. Of all that it says far
+        less is wrong, see ``docs/how_sure.md``.
     max_features : int, optional
         Stop every path at so many features; by default the model's own strength decides. A model that keeps a
         large part of the features has no useful bound otherwise. For the (p, k) family only.
@@ -244,8 +116,8 @@ def stability(
             f"assumption must be one of {', '.join(map(repr, ASSUMPTIONS))}, got {assumption!r}."
         )
     _check_numbers(n_pairs, max_false, level, max_features)
-    model = fixed_model(estimator, X, y, task, sample_weight)
-    tasks = _read(model, X, y, task, sample_weight)
+    model = fixed_model(estimator, X, y, task, sample_weight, groups)
+    tasks = _read(model, X, y, task, sample_weight, groups)
     halves = HalfSamples(model, max_features, n_jobs, verbose)
     return judge(
         halves, tasks, tuple(model._feature_names()), backend=model._backend,
@@ -261,7 +133,7 @@ def judge(
     *,
     n_pairs: int,
     max_false: float = 1.0,
-    level: float = 0.1,
+    level: float = 0.25,
     assumption: str = "r-concave",
     random_state: Any = None,
     checkpoint: Any = None,
@@ -269,15 +141,17 @@ def judge(
 ) -> Stability:
     """What half samples of some tasks say about the features of a model, by their names."""
     signs, labels = halves.signs(tasks, n_pairs, random_state, checkpoint)
-    used, with_classes = signs != 0, is_classifier(halves.model)
+    used, loss = signs != 0, halves.model._loss
     frequency = used.any(axis=1).mean(axis=0)
     n_kept = float(used.any(axis=1).sum(axis=1).mean())
     bound_of = (n_kept, tasks.n_features, n_pairs, assumption)
     threshold = smallest_threshold(max_false, *bound_of) or 1.0
     usable = could_use(tasks, fit_intercept=True)
-    effects = entry_effects(tasks, frequency >= _MAJORITY, usable, with_classes=with_classes)
-    evidence, selected = _evidence(halves.model, tasks, effects), frequency >= threshold
-    untested = (usable & ~np.isfinite(effects.error)).any(axis=0)
+    tests = entry_effects(tasks, frequency >= MAJORITY, usable, loss)
+    evidence, selected = _evidence(halves.model, tasks, tests), frequency >= threshold
+    untested = (usable & ~np.isfinite(tests.error)).any(axis=0)
+    words = supported(evidence, untested, selected, level)
+    effects = entry_effects(tasks, np.isin(words, SOMEWHERE), usable, loss)
     return Stability(
         feature_frequency_=frequency,
         entry_frequency_=_spread_out(used.mean(axis=0), labels, tasks.labels),
@@ -286,11 +160,12 @@ def judge(
         threshold_=threshold,
         bound_=expected_false(threshold, *bound_of),
         selected_=selected,
-        supported_=supported(evidence, untested, selected, level),
+        supported_=words,
         kind_probability_=evidence.kinds,
         entry_probability_=evidence.entries,
         effect_=effects.effect,
         effect_error_=effects.error,
+        effect_spare_=effects.spare,
         tasks_=tasks.labels,
         left_out_=tasks.labels[~np.isin(tasks.labels, labels)],
         level_=level,
@@ -307,8 +182,7 @@ def _check_numbers(n_pairs: int, max_false: float, level: float, max_features: i
         raise ValueError(f"n_pairs must be at least 1, got {n_pairs!r}.")
     if not max_false > 0.0:
         raise ValueError(f"max_false must be positive, got {max_false!r}.")
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level must be between 0 and 1, got {level!r}.")
+    check_share("level", level)
     if max_features is not None and max_features < 1:
         raise ValueError(f"max_features must be at least 1, got {max_features!r}.")
 
@@ -316,23 +190,28 @@ def _check_numbers(n_pairs: int, max_false: float, level: float, max_features: i
 # -- the model and its data --------------------------------------------------------------------------------
 
 
-def fixed_model(estimator: Any, X: Any, y: Any, task: Any, sample_weight: Any) -> TaskModel:
+def fixed_model(estimator: Any, X: Any, y: Any, task: Any, sample_weight: Any, groups: Any) -> TaskModel:
     """The model with the strengths that are to be judged: those of the estimator, or those that it chose."""
     if hasattr(estimator, "_chosen_model"):
         if not hasattr(estimator, "cv_results_"):
-            estimator = clone(estimator).fit(X, y, task=task, sample_weight=sample_weight)
+            estimator = clone(estimator).fit(X, y, task=task, sample_weight=sample_weight, groups=groups)
         estimator = estimator._chosen_model()
     if not isinstance(estimator, TaskModel):
         raise TypeError(f"stability needs a model of mmtfl, got {type(estimator).__name__}.")
     return plain_copy(estimator)
 
 
-def _read(model: TaskModel, X: Any, y: Any, task: Any, sample_weight: Any) -> Tasks:
+def _read(model: TaskModel, X: Any, y: Any, task: Any, sample_weight: Any, groups: Any) -> Tasks:
     """The tasks with targets in their own units; stored ones are loaded, for halves are made of rows."""
     if isinstance(X, StoredTasks):
+        check_nothing_else(groups)
         model._know_columns_of(X)
         return TaskModel._prepare_stored(model, X).original_tasks()
-    return model._prepare(X, y, task, sample_weight).original_tasks()
+    tasks = model._prepare(X, y, task, sample_weight).original_tasks()
+    if groups is None:
+        return tasks
+    labels = take_task_column(X, task, model.task_column)[1]
+    return with_groups(tasks, groups, None if labels is None else check_task_labels(labels, None))
 
 
 # -- half samples --------------------------------------------------------------------------------------------
@@ -355,7 +234,10 @@ class HalfSamples:
             raise ValueError(
                 "No task can be halved: stability needs a task of four rows or more (two of each class)."
             )
-        tasks = tasks.select(~small[tasks.observation_task]) if small.any() else tasks
+        if small.any():
+            model = for_some_tasks(self.model, tasks, tasks.labels)
+            some = tasks.select(~small[tasks.observation_task])
+            return replace(self, model=model).signs(some, n_pairs, random_state, checkpoint)
         rng = check_random_state(random_state)
         pairs = complementary_pairs(tasks, n_pairs, rng, with_classes=with_classes)
         halves = [half for pair in pairs for half in pair]
@@ -364,22 +246,22 @@ class HalfSamples:
             return np.array(self._all_signs(tasks, halves, kept)), tasks.labels
 
     def _open(self, checkpoint: Any, tasks: Tasks, halves: list[np.ndarray]) -> Checkpoint | None:
-        if checkpoint is None:
-            return None
+        if checkpoint is None or isinstance(checkpoint, Checkpoint):
+            return checkpoint
         params = self.model.get_params(deep=False)
         parts = type(self.model).__name__, params, self.max_features, tasks, np.concatenate(halves)
         return Checkpoint(checkpoint, fingerprint("stability", *parts))
 
     def _all_signs(self, tasks: Tasks, halves: list[np.ndarray], kept: Checkpoint | None) -> list[np.ndarray]:
         n_threads = min(int(effective_n_jobs(self.n_jobs)), len(halves))
-        steps = dict.fromkeys(range(len(halves)), "half")
+        steps, shape = dict.fromkeys(range(len(halves)), "half"), (tasks.n_tasks, tasks.n_features)
         with Progress(
             "stability", steps, "half samples", shown=self.verbose > 0, n_slots=n_threads
         ) as progress:
 
             def work(i: int) -> np.ndarray:
                 progress.begin(i)
-                known = None if kept is None else kept.read(f"half-{i}")
+                known = None if kept is None else kept.read(f"half-{i}", {"signs": (finite, *shape)})
                 signs = self.signs_of(tasks.select(halves[i])) if known is None else known["signs"]
                 if kept is not None and known is None:
                     kept.write(f"half-{i}", {"signs": signs})
@@ -406,23 +288,25 @@ def _evidence(model: TaskModel, tasks: Tasks, effects: EntryEffects) -> Evidence
 
     All features and tasks then tell of the same laws.
     """
-    unit = target_spread(tasks)[:, None] if getattr(model, "scale_targets", False) else 1.0
+    scaled = getattr(model, "scale_targets", False) or isinstance(model._loss, LossPerTask)
+    unit = target_units(tasks, model._loss)[:, None] if scaled else 1.0
     scale = column_spread(tasks) / unit
-    return weigh_evidence(effects.effect * scale, effects.error * scale)
+    return weigh_evidence(effects.effect * scale, effects.normal_error * scale)
 
 
 def supported(evidence: Evidence, untested: np.ndarray, selected: np.ndarray, level: float) -> np.ndarray:
-    """The words: a kind with a probability of at least 1 - level that agrees with the selection.
+    """The words: a kind with a probability of at least 1 - level that does not contradict the selection.
 
-    "All" is not said of a feature that some task could use and could not be tested in: that task may be the
-    exception.
+    Half samples weigh all tasks together, and seldom keep what a single task uses: "one" is said of any
+    feature. "All" is not said of a feature that some task could use and could not be tested in: that task may
+    be the exception.
     """
-    sure = np.nan_to_num(evidence.kinds) >= 1.0 - level
-    words = np.full(len(selected), "undecided", dtype="<U9")
-    for kind, word in enumerate(KINDS):
-        words[sure[:, kind] & (selected != (word == "none"))] = word
-    words[(words == "all") & untested] = "undecided"
-    return words
+    kinds = np.nan_to_num(evidence.kinds)
+    _, one, some, every = (kinds >= 1.0 - level).T
+    none = (kinds[:, 0] >= 1.0 - level) & ~selected
+    several = kinds[:, 2] + kinds[:, 3] >= 1.0 - level
+    cases = [none, one, every & selected & ~untested, some & selected, several & selected]
+    return np.select(cases, ["none", "one", "all", "some", "several"], "undecided").astype("<U9")
 
 
 def _sign_agreement(signs: np.ndarray) -> np.ndarray:

@@ -6,19 +6,21 @@ told to the model, once, and a new pair of norms is searched without a class of 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.declaration import restated
+from mmtfl.estimators.inputs import check_nothing_else
 from mmtfl.estimators.intervals import heldout_errors
 from mmtfl.estimators.parameters import TwoStrengthParameters
 from mmtfl.estimators.part_fits import plain_copy
@@ -28,9 +30,11 @@ from mmtfl.estimators.search import Search, search_settings
 from mmtfl.estimators.two_strengths import AdditiveModel, CappedModel
 from mmtfl.estimators.usage import ShowsSharing
 from mmtfl.model_selection.cross_validation import Linear
+from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.solvers.path import Paths
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.solve import one_blas_thread
+from mmtfl.tasks.stored import StoredTasks
 
 __all__ = ["TwoStrengthCV"]
 
@@ -89,25 +93,35 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
     """
 
     # metadata routing: labels go wherever rows go, without set_*_request
-    __metadata_request__fit: ClassVar = {"task": True}
-    __metadata_request__predict: ClassVar = {"task": True}
-    __metadata_request__predict_proba: ClassVar = {"task": True}
-    __metadata_request__predict_log_proba: ClassVar = {"task": True}
-    __metadata_request__decision_function: ClassVar = {"task": True}
-    __metadata_request__score: ClassVar = {"task": True}
+    __metadata_request__fit: ClassVar = {"task": True, "groups": True, "offset": True}
+    __metadata_request__predict: ClassVar = {"task": True, "offset": True}
+    __metadata_request__predict_proba: ClassVar = {"task": True, "offset": True}
+    __metadata_request__predict_log_proba: ClassVar = {"task": True, "offset": True}
+    __metadata_request__decision_function: ClassVar = {"task": True, "offset": True}
+    __metadata_request__score: ClassVar = {"task": True, "offset": True}
 
     n_jobs: int | None = restated(
         default=None,
         description="Threads over folds; -1 for all processors. The result is the same for any number.",
     )
 
-    def fit(self, X: Any, y: Any = None, task: Any = None, sample_weight: Any = None) -> TwoStrengthCV:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        task: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        groups: Any = None,
+    ) -> TwoStrengthCV:
         """Choose the strengths and fit the model with them.
 
         Parameters
         ----------
-        X, y, task, sample_weight
+        X, y, task, sample_weight, offset
             Data, as in the ``fit`` of the model.
+        groups : array-like of shape (n_rows,), optional
+            Groups of rows that must stay together, as in ``MMTFLRegressorCV.fit``.
 
         Returns
         -------
@@ -115,12 +129,15 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
             Fitted.
         """
         model = self._check_parameters()
-        prepared = self._with_folds(model, model._prepare(X, y, task, sample_weight), X, y, task)
+        if isinstance(X, StoredTasks):
+            check_nothing_else(groups)
+        prepared = model._prepare(X, y, task, sample_weight, offset)
+        prepared = self._with_folds(model, prepared, X, y, task, groups)
         settings = search_settings(model, prepared, self.scoring)
         with one_blas_thread():
             problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
-            self.strengths_ = self._grid_values(model._grid(problem).largest())
-            pairs = StrengthPairs(model, self.strengths_)
+            self.strengths_ = self._grid_values(model._grid(problem, prepared.known).largest())
+            pairs = StrengthPairs(model, self.strengths_, prepared.known)
             _, self.best_index_ = self._choose(prepared, [pairs], settings, verbose=model.verbose)
         if prepared.left_out is not None:
             self.heldout_scores_ = prepared.left_out.widen_scores(self.heldout_scores_)
@@ -130,9 +147,10 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         }
         model.set_params(**self.best_params_)
         model._learn(prepared, *_solve_further(model, prepared))
-        if not is_classifier(model):
-            model.heldout_errors_ = heldout_errors(
-                plain_copy(model), prepared.original_tasks(), prepared.folds
+        if model._errors_tell:
+            errors = heldout_errors(plain_copy(model), prepared.original_tasks(), prepared.folds)
+            model.heldout_errors_ = (
+                errors if prepared.left_out is None else prepared.left_out.widen_errors(errors)
             )
         self.best_estimator_ = model
         return self
@@ -183,12 +201,12 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         check_is_fitted(self)
         return self.best_estimator_
 
-    def predict(self, X: Any, task: Any = None) -> np.ndarray:
+    def predict(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Predict with the best model.
 
         Parameters
         ----------
-        X, task
+        X, task, offset
             As in the model's own method.
 
         Returns
@@ -196,15 +214,17 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         y : ndarray
             Predictions.
         """
-        return self._fitted().predict(X, task=task)
+        return self._fitted().predict(X, task=task, offset=offset)
 
     @available_if(_has("predict_interval"))
-    def predict_interval(self, X: Any, task: Any = None, coverage: float = 0.9) -> np.ndarray:
+    def predict_interval(
+        self, X: Any, task: Any = None, coverage: float = 0.9, offset: Any = None
+    ) -> np.ndarray:
         """Predict an interval for each row with the best model.
 
         Parameters
         ----------
-        X, task, coverage
+        X, task, coverage, offset
             As in the model's own method.
 
         Returns
@@ -212,15 +232,64 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         interval : ndarray of shape (n_rows, 2)
             Lower and upper end.
         """
-        return self._fitted().predict_interval(X, task=task, coverage=coverage)
+        return self._fitted().predict_interval(X, task=task, coverage=coverage, offset=offset)
+
+    @available_if(_has("predict_set"))
+    def predict_set(self, X: Any, task: Any = None, coverage: float = 0.9, offset: Any = None) -> np.ndarray:
+        """Predict a set of classes for each row with the best model.
+
+        Parameters
+        ----------
+        X, task, coverage, offset
+            As in the model's own method.
+
+        Returns
+        -------
+        is_in : ndarray of bool, shape (n_rows, 2)
+            Whether each class is in the set.
+        """
+        return self._fitted().predict_set(X, task=task, coverage=coverage, offset=offset)
+
+    @available_if(_has("calibrated_proba"))
+    def calibrated_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
+        """Predict the calibrated probability of each class with the best model.
+
+        Parameters
+        ----------
+        X, task, offset
+            As in the model's own method.
+
+        Returns
+        -------
+        probability : ndarray
+            As in the model's own method.
+        """
+        return self._fitted().calibrated_proba(X, task=task, offset=offset)
+
+    def calibrate(self, X: Any, y: Any, task: Any = None, offset: Any = None) -> Any:
+        """Learn from rows that were not fitted how far off the best model's predictions are.
+
+        Parameters
+        ----------
+        X, y, task, offset
+            As in the model's own method.
+
+        Returns
+        -------
+        search : TwoStrengthCV
+            A copy whose best model has errors of these rows.
+        """
+        calibrated = copy.copy(self)
+        calibrated.best_estimator_ = self._fitted().calibrate(X, y, task=task, offset=offset)
+        return calibrated
 
     @available_if(_has("predict_proba"))
-    def predict_proba(self, X: Any, task: Any = None) -> np.ndarray:
+    def predict_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Predict the probability of each class with the best model.
 
         Parameters
         ----------
-        X, task
+        X, task, offset
             As in the model's own method.
 
         Returns
@@ -228,15 +297,15 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         probability : ndarray
             In the order of ``classes_``.
         """
-        return self._fitted().predict_proba(X, task=task)
+        return self._fitted().predict_proba(X, task=task, offset=offset)
 
     @available_if(_has("predict_log_proba"))
-    def predict_log_proba(self, X: Any, task: Any = None) -> np.ndarray:
+    def predict_log_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Predict the logarithm of `predict_proba` with the best model.
 
         Parameters
         ----------
-        X, task
+        X, task, offset
             As in the model's own method.
 
         Returns
@@ -244,15 +313,15 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         log_probability : ndarray
             Logarithms.
         """
-        return self._fitted().predict_log_proba(X, task=task)
+        return self._fitted().predict_log_proba(X, task=task, offset=offset)
 
     @available_if(_has("decision_function"))
-    def decision_function(self, X: Any, task: Any = None) -> np.ndarray:
+    def decision_function(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Log odds of the second class with the best model.
 
         Parameters
         ----------
-        X, task
+        X, task, offset
             As in the model's own method.
 
         Returns
@@ -260,14 +329,14 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         z : ndarray
             Positive for ``classes_[1]``.
         """
-        return self._fitted().decision_function(X, task=task)
+        return self._fitted().decision_function(X, task=task, offset=offset)
 
-    def score(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> float:
-        """Score of the best model: the mean over tasks of each task's R^2, or accuracy.
+    def score(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
+        """Score of the best model: the mean over tasks of each task's R^2, deviance explained, or accuracy.
 
         Parameters
         ----------
-        X, y, task, sample_weight
+        X, y, task, sample_weight, offset
             As in the model's own method.
 
         Returns
@@ -275,7 +344,7 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         score : float
             Larger is better.
         """
-        return self._fitted().score(X, y, task=task, sample_weight=sample_weight)
+        return self._fitted().score(X, y, task=task, sample_weight=sample_weight, offset=offset)
 
     def summary(self) -> Any:
         """Tell which features are used by all tasks, by some, by one or by none, and which way.
@@ -308,6 +377,7 @@ class StrengthPairs:
 
     model: Any
     strengths: tuple[np.ndarray, np.ndarray]
+    known: KnownFeatures | None = None
 
     def columns(self) -> dict[str, np.ndarray]:
         """The two strengths by name."""
@@ -318,7 +388,7 @@ class StrengthPairs:
         self, paths: Paths, fold: int, *, report: Callable[[float], None] | None = None, **options: Any
     ) -> Iterator[Linear]:
         """Coefficients and intercepts at all pairs, each solved from its neighbours in both strengths."""
-        grid, (first, second) = self.model._grid(paths.problem), self.strengths
+        grid, (first, second) = self.model._grid(paths.problem, paths.known_here(self.known)), self.strengths
         above: list[Solution] = []
         for n, a in enumerate(first, start=1):
             line: list[Solution] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from mmtfl.estimators.declaration import restated
 from mmtfl.estimators.parameters import CappedParameters, DirtyParameters, OutlierParameters, WarmStart
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
+from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, TraceNorm, TwoNorms
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.capped import CappedGrid, CappedRows, solve_capped
@@ -46,12 +48,13 @@ class AdditiveModel(WarmStart, TaskModel):
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
         problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
         solution = solve_additive(
-            problem, self._norms(), start=prepared.start, max_iter=self.max_iter, tol=self.tol
-        )
+            problem, replace(self._norms(), known=prepared.known), start=prepared.start,
+            max_iter=self.max_iter, tol=self.tol,
+        )  # fmt: skip
         return solution, None
 
-    def _grid(self, problem: Problem) -> AdditiveGrid:
-        return AdditiveGrid(problem, self._norms())
+    def _grid(self, problem: Problem, known: KnownFeatures | None = None) -> AdditiveGrid:
+        return AdditiveGrid(problem, replace(self._norms(), known=known))
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
         # adding zero turns -0 into 0
@@ -134,7 +137,7 @@ class CappedModel(WarmStart, TaskModel, CappedParameters):
         solution = solve_capped(problem, penalty, start=prepared.start, max_iter=self.max_iter, tol=self.tol)
         return solution, penalty
 
-    def _grid(self, problem: Problem) -> CappedGrid:
+    def _grid(self, problem: Problem, known: KnownFeatures | None = None) -> CappedGrid:
         return CappedGrid(problem)
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:

@@ -75,10 +75,11 @@ def feature_use(model: Any) -> FeatureUse:
     """Summarise how the tasks of a fitted model use each feature."""
     counted = model._counted()
     coef = model.coef_[counted]
-    used, possible = coef != 0.0, _possible(model)[counted]
+    possible = _possible(model)[counted]
+    used = (coef != 0.0) & possible  # with pooling, a task that could not use a feature has the common part
     n_tasks, n_possible = np.count_nonzero(used, axis=0), np.count_nonzero(possible, axis=0)
     conditions = [n_tasks == 0, n_tasks == 1, n_tasks == n_possible]
-    positive = np.count_nonzero(coef > 0.0, axis=0)
+    positive = np.count_nonzero((coef > 0.0) & used, axis=0)
     only = np.full(coef.shape[1], None, dtype=object)
     single = np.flatnonzero(n_tasks == 1)
     if single.size:
@@ -104,7 +105,7 @@ def feature_use(model: Any) -> FeatureUse:
 def _possible(model: Any) -> np.ndarray:
     """Return which tasks could use which features: all, for a model of an earlier version."""
     known = getattr(model, "usable_", None)
-    return np.ones(model.coef_.shape, dtype=bool) if known is None else known | (model.coef_ != 0.0)
+    return np.ones(model.coef_.shape, dtype=bool) if known is None else known
 
 
 def _range(coef: np.ndarray, possible: np.ndarray) -> Range:

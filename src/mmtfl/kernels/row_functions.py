@@ -105,6 +105,19 @@ def row_value(a, g, L, kind, p, r, alpha, eps):
 
 
 @exact
+def _quadratic_root(size, L, weight, exponent, bound):
+    """The same for exponents 2 and 1/2, p = 3 and p = 1.5, where the equation is quadratic in x or its root.
+
+    `bound` is where one of the two terms alone makes up `size`; in units of it all shares are at most one.
+    """
+    linear, power = L * bound / size, weight * bound**exponent / size
+    if exponent == 2.0:
+        return bound * 2.0 / (linear + math.sqrt(linear * linear + 4.0 * power))
+    root = 2.0 / (power + math.sqrt(power * power + 4.0 * linear))
+    return bound * root * root
+
+
+@exact
 def _positive_root(size, L, weight, exponent):
     """Root x >= 0 of L x + weight x^exponent = size, exponent > 0; Newton from the right on a convex form."""
     if size <= 0.0:
@@ -115,6 +128,8 @@ def _positive_root(size, L, weight, exponent):
     x = min(size / L, bound) if L > 0.0 else bound
     if x == np.inf or weight == 0.0 or L == 0.0 or x == 0.0:
         return x if x < np.inf else 0.0
+    if exponent == 2.0 or exponent == 0.5:
+        return _quadratic_root(size, L, weight, exponent, x)
     if exponent > 1.0:
         for _ in range(60):
             power = weight * x ** (exponent - 1.0)

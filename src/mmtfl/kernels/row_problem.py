@@ -123,7 +123,8 @@ def _max_norm_row(g_at, L_at, n, member, row, present_at, thorough, out_at):
 def _general_row(g_at, L_at, n, member, row, present_at, thorough, out_at):
     p, r, alpha, eps = member[0], member[1], row[0], row[1]
     g, L, present, out = carray(g_at, n), carray(L_at, n), carray(present_at, n), carray(out_at, n)
-    solve_general(g, L, POWER, p, r, alpha, eps, out)
+    start = 0.0 if thorough else norm_p(present, p)
+    solve_general(g, L, POWER, p, r, alpha, eps, start, out)
     if r < 1.0 and _present_is_better(g, L, POWER, p, r, alpha, eps, present, out):
         step_general(g, L, POWER, p, r, alpha, eps, present, out)
 
@@ -136,7 +137,7 @@ def _logarithm_row(g_at, L_at, n, member, row, present_at, thorough, out_at):
     elif p == 2.0:
         solve_euclidean(g, L, LOGARITHM, r, alpha, eps, norm_p(present, 2.0), out)
     else:
-        solve_general(g, L, LOGARITHM, p, r, alpha, eps, out)
+        solve_general(g, L, LOGARITHM, p, r, alpha, eps, 0.0 if thorough else norm_p(present, p), out)
     smallest = np.empty(n)
     smallest_root(g, L, p, alpha, eps, smallest)
     value = row_value(out, g, L, LOGARITHM, p, r, alpha, eps)
@@ -162,8 +163,9 @@ def row_solver(kind, p, r):
 
     Without a present row (zeros) the answer is exact for convex members and for p = 1 and p = inf; for the
     other concave ones it is the better of zero and the largest stationary row (for p = 2 and equal
-    curvatures that is exact too). The answer is never worse than the present row. With `thorough` off, a
-    concave member with p = 1 looks only at zero and the local minimum next to the present row.
+    curvatures that is exact too). The answer is never worse than the present row. With `thorough` off,
+    concave members but those of p = 2 and p = inf look only at zero and the stationary row next to the
+    present one.
     """
     if kind == LOGARITHM:
         function = _logarithm_row

@@ -21,6 +21,8 @@ from mmtfl.kernels.row_functions import (
 from mmtfl.kernels.sum_and_max_norms import set_soft
 
 _GRID, _GRID_STEP = 60, 0.75  # sizes tried for the concave members, down to 3e-8 of the largest
+_LEAST_SIZE = 3e-8
+_NEAR = 1e-4  # first step from a present row, as a share of its norm
 
 
 @inner
@@ -202,8 +204,25 @@ def _general_root(g, L, kind, p, r, alpha, eps, low, high, out):
 
 
 @inner
-def solve_general(g, L, kind, p, r, alpha, eps, out):
-    """Other p: fixed points of rho -> ||a(rho)||_p, by secant steps inside brackets."""
+def _near_general(g, L, kind, p, r, alpha, eps, start, top, out):
+    """The norm of the stationary row that rho -> ||a(rho)||_p leads to from `start`; 0 if that is zero."""
+    rho, share = min(start, top), _NEAR
+    rises = _general_excess(g, L, kind, p, r, alpha, eps, rho, out) < 0.0
+    while _LEAST_SIZE * top < rho:
+        last = rho
+        rho = min(rho / (1.0 - share), top) if rises else rho * (1.0 - share)
+        if rho == top or (_general_excess(g, L, kind, p, r, alpha, eps, rho, out) < 0.0) != rises:
+            return _general_root(g, L, kind, p, r, alpha, eps, min(last, rho), max(last, rho), out)
+        share = min(4.0 * share, 1.0 - _GRID_STEP)
+    return 0.0
+
+
+@inner
+def solve_general(g, L, kind, p, r, alpha, eps, start, out):
+    """Other p: fixed points of rho -> ||a(rho)||_p, by secant steps inside brackets.
+
+    Of several, the one next to a row of norm `start`, or with 0 the best.
+    """
     n_tasks = g.size
     dual = p / (p - 1.0)
     for t in range(n_tasks):
@@ -221,6 +240,11 @@ def solve_general(g, L, kind, p, r, alpha, eps, out):
         rho = _general_root(g, L, kind, p, r, alpha, eps, 0.0, top, out)
         _set_general(g, L, rho, p, phi_slope(rho, kind, p, r, alpha, eps), out)
         return
+    if start > 0.0:
+        rho = _near_general(g, L, kind, p, r, alpha, eps, start, top, out)
+        if rho > 0.0:
+            _set_general(g, L, rho, p, phi_slope(rho, kind, p, r, alpha, eps), out)
+            return
     # there may be several stationary rows: find every upward crossing on a grid of sizes, and keep the best
     best, best_value = 0.0, 0.0
     high, excess_high = top, 0.0  # the excess at the top is not negative, but for rounding

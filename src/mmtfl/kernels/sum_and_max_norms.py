@@ -9,6 +9,7 @@ import numpy as np
 
 from mmtfl.kernels.row_functions import (
     POWER,
+    TINY,
     exact,
     fill,
     larger_root,
@@ -19,6 +20,8 @@ from mmtfl.kernels.row_functions import (
     power_root,
     row_value,
 )
+
+_FALLS, _SLOWLY = 20, 0.9  # steps that may show that a row is zero, and the share that each must take off
 
 
 @exact
@@ -152,10 +155,40 @@ def _best_sum_norm(g, L, kind, r, alpha, eps, out):
 
 
 @exact
+def _falls_to_zero(g, L, r, alpha):
+    """p = 1, r < 1: whether zero is the only stationary row, as a few steps s -> ||a(s)||_1 from above show.
+
+    The map rises with s, so its iterates pass no stationary row on their way down. This saves sorting the
+    tasks of a row that is far from being kept.
+    """
+    s = 0.0
+    for t in range(g.size):
+        if L[t] > 0.0:
+            s += abs(g[t]) / L[t]
+    for _ in range(_FALLS):
+        if s < TINY:
+            return True
+        threshold = alpha * r * s ** (r - 1.0)
+        total = 0.0
+        for t in range(g.size):
+            kept = abs(g[t]) - threshold
+            if kept > 0.0 and L[t] > 0.0:
+                total += kept / L[t]
+        if total > _SLOWLY * s:
+            return False
+        s = total
+    return False
+
+
+@exact
 def solve_sum_norm(g, L, kind, r, alpha, eps, present, thorough, out):
     """p = 1: the best local minimum if thorough, else the one next to the present row."""
     start = 0.0 if thorough else norm_p(present, 1.0)
-    if start <= 0.0 or not _near_sum_norm(g, L, kind, r, alpha, eps, start, out):
+    if start > 0.0 and _near_sum_norm(g, L, kind, r, alpha, eps, start, out):
+        return
+    if kind == POWER and r < 1.0 and _falls_to_zero(g, L, r, alpha):
+        fill(out, 0.0)
+    else:
         _best_sum_norm(g, L, kind, r, alpha, eps, out)
 
 

@@ -3,10 +3,12 @@
 from mmtfl.model_selection.leave_task_out import LeaveTaskOut, leave_task_out_scores
 from mmtfl.model_selection.scoring import per_task_scores, task_scorer
 from mmtfl.model_selection.splitting import TaskKFold, tasks_train_test_split
+from mmtfl.model_selection.time_order import TaskTimeSplit
 
 __all__ = [
     "LeaveTaskOut",
     "TaskKFold",
+    "TaskTimeSplit",
     "leave_task_out_scores",
     "per_task_scores",
     "task_scorer",

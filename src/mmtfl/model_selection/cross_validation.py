@@ -16,19 +16,21 @@ from scipy import sparse
 from mmtfl.engines import Engine
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.model_selection.folds import Fold, observations, take
-from mmtfl.model_selection.heldout import class_sums, heldout_scores, squared_errors
+from mmtfl.model_selection.heldout import class_sums, deviances, heldout_scores, squared_errors
 from mmtfl.model_selection.metrics import Metric
 from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.scoring import score_predictions
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
+from mmtfl.objective.losses.by_rows import LossOnRows, TaskLoss, on_rows, target_units
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers.checkpoint import Checkpoint
+from mmtfl.solvers.checkpoint import Checkpoint, Expected, below, finite, numbers
 from mmtfl.solvers.distributed.shards import as_is, in_order
 from mmtfl.solvers.path import Paths, Start, alpha_grid
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import column_spread, target_spread
+from mmtfl.tasks.weighting import task_factors, with_task_factors
 
 # Of a list of candidates on one fold: scores, sums by_task, and the models if later ones start from them
 ListScores = dict[str, np.ndarray]
@@ -41,7 +43,7 @@ _ENTRIES = 1 << 22  # of coefficients or predictions that are held at a time
 class Settings:
     """What all folds and candidates of one search have in common."""
 
-    loss: Loss
+    loss: TaskLoss
     fit_intercept: bool
     standardize: bool
     scale_targets: bool
@@ -50,6 +52,7 @@ class Settings:
     metric: Metric | None
     pooled: bool
     classes: np.ndarray | None
+    task_weight: Any = None
     keep_models: bool = False
 
 
@@ -155,6 +158,17 @@ def _packed(found: Sequence[Linear], n_features: int) -> ListScores:
     }
 
 
+def _expected(n: int, tasks: Tasks, keep_models: bool) -> dict[str, Expected]:
+    """What is kept of a list of n candidates on one fold; scores may be undefined."""
+    T, d = tasks.n_tasks, tasks.n_features
+    scores: dict[str, Expected] = {"scores": (numbers, n), "by_task": (numbers, n, None, T)}
+    if not keep_models:
+        return scores
+    rows: dict[str, Expected] = {"ends": (below(n * d + 1), n), "features": (below(d), None)}
+    values: dict[str, Expected] = {"values": (finite, None, T), "intercepts": (finite, n, T)}
+    return {**scores, **rows, **values, "n_features": (lambda kept: kept.tolist() == [d], 1)}
+
+
 def merged(first: ListScores, second: ListScores, order: np.ndarray) -> ListScores:
     """Scores of two lists on one fold as those of one list in another order, models included if both have."""
     both = {name: np.concatenate([first[name], second[name]])[order] for name in ("scores", "by_task")}
@@ -203,7 +217,12 @@ def fold_scores(
 
     on = range(len(folds)) if on is None else on
     every = [(f, m) for f in on for m in range(len(candidates))]
-    known = {} if kept is None else {step: found for step in every if (found := kept.read(name(step)))}
+    known = {}
+    if kept is not None:
+        lengths = [len(next(iter(part.columns().values()))) for part in candidates]
+        expected = [_expected(n, tasks, keep_models) for n in lengths]
+        found = {step: kept.read(name(step), expected[step[1]]) for step in every}
+        known = {step: scores for step, scores in found.items() if scores is not None}
     left = [step for step in every if step not in known]
     elsewhere = None if engine is None or engine.is_here else engine
     n_slots = min(effective_n_jobs(n_jobs), len(left)) if elsewhere is None else elsewhere.n_slots
@@ -293,13 +312,16 @@ class _Fold:
     observation_task: np.ndarray  # and among all tasks
     unit: np.ndarray  # of the squared errors of each task
     settings: Settings
+    loss: Loss  # on the rows held out
 
     @classmethod
     def of(cls, tasks: Tasks, folds: Sequence[Fold], f: int, settings: Settings) -> _Fold:
         fitted, rows = (take(tasks, part) for part in folds[f])
+        fitted = with_task_factors(fitted, task_factors(fitted, settings.task_weight))
         column_scale = column_spread(fitted) if settings.standardize else None
-        target_scale = target_spread(fitted) if settings.scale_targets else None
-        if target_scale is not None:
+        unit, target_scale = error_unit(tasks, settings), None
+        if settings.scale_targets:
+            target_scale = target_units(fitted, settings.loss, otherwise=float(np.median(unit)))
             fitted = fitted.with_y(fitted.y / target_scale[fitted.observation_task])
         design = Design(fitted, column_scale=column_scale, fit_intercept=settings.fit_intercept)
         problem = Problem(design, settings.loss)
@@ -307,8 +329,14 @@ class _Fold:
         trained, among_all = (
             _places(labels, rows.labels)[rows.observation_task] for labels in (fitted.labels, tasks.labels)
         )
-        unit = error_unit(tasks, settings)
-        return cls(f, Paths(problem), column_scale, target_scale, rows, trained, among_all, unit, settings)
+        loss = settings.loss
+        if not isinstance(loss, Loss) or rows.known is not None:
+            assert isinstance(problem.loss, LossOnRows)
+            factors = problem.loss.factors
+            loss = on_rows(loss, rows, None if factors is None else factors[trained[rows.offsets[:-1]]])
+        some = None if fitted.n_tasks == tasks.n_tasks else _places(tasks.labels, fitted.labels)
+        paths = Paths(problem, some)
+        return cls(f, paths, column_scale, target_scale, rows, trained, among_all, unit, settings, loss)
 
     def scores(self, candidates: Candidates, report: Callable[[float], None] | None = None) -> ListScores:
         """Score of every candidate on the held-out rows, and its sums by task."""
@@ -354,8 +382,10 @@ class _Fold:
 
     def _sums(self, Z: np.ndarray) -> np.ndarray:
         y, weights = self.rows.y, self._weights()
+        if self.settings.classes is None and self.settings.loss.is_quadratic:
+            return squared_errors(y, Z, weights, self.observation_task, self.unit)
         if self.settings.classes is None:
-            return squared_errors(y, self.settings.loss.mean(Z), weights, self.observation_task, self.unit)
+            return deviances(self.settings.loss, self.rows, Z, weights, self.observation_task, self.unit)
         return np.array([class_sums(y, z, weights, self.observation_task, len(self.unit)) for z in Z])
 
     def _score(self, z: np.ndarray) -> float:
@@ -364,15 +394,15 @@ class _Fold:
             weight = self._weights()
             scale = 1.0 if self.target_scale is None else self.target_scale[self.trained_task]
             # the loss part of the objective, for the same reason that the fit weighs rows and tasks with it
-            return -settings.loss.value(y / scale, z / scale, weight / weight.sum())
+            return -self.loss.value(y / scale, z / scale, weight / weight.sum())
         metric = settings.metric
         if settings.classes is not None:
             y = settings.classes[(y > 0.0).astype(np.intp)]
             if "decision_function" not in metric.responses:
                 by_probability = "predict_proba" in metric.responses
-                z = settings.loss.mean(z) if by_probability else settings.classes[(z > 0.0).astype(np.intp)]
+                z = self.loss.mean(z) if by_probability else settings.classes[(z > 0.0).astype(np.intp)]
         else:
-            z = settings.loss.mean(z)
+            z = self.loss.mean(z)
         labels = rows.labels[rows.observation_task]
         return score_predictions(y, z, labels, rows.weights, metric=metric, pooled=settings.pooled)
 
@@ -392,12 +422,14 @@ def scores_by_task(
     """``heldout_scores_`` from the sums by task of the choice."""
     tested = [observations(tasks, test) for _, test in folds]
     unit, classify = error_unit(tasks, settings), settings.classes is not None
-    return heldout_scores(tasks, tested, sums, unit=unit, classify=classify, **options)
+    return heldout_scores(tasks, tested, sums, unit=unit, classify=classify, loss=settings.loss, **options)
 
 
 def error_unit(tasks: Tasks, settings: Settings) -> np.ndarray:
-    """The unit of each task's errors: its spread over all rows, so that no square overflows."""
-    return np.ones(tasks.n_tasks) if settings.classes is not None else target_spread(tasks)
+    """The unit of each task's errors: of squares its spread over all rows, so that none overflows."""
+    if settings.classes is None and settings.loss.is_quadratic:
+        return target_spread(tasks)
+    return target_units(tasks, settings.loss) if settings.scale_targets else np.ones(tasks.n_tasks)
 
 
 # -- the table and the choice ------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection._split import GroupsConsumerMixin
 
-from mmtfl.model_selection.splitting import TaskKFold
+from mmtfl.model_selection.splitting import TaskSplitter
 from mmtfl.tasks.container import Tasks
 
 Fold = tuple[np.ndarray, np.ndarray]
@@ -22,28 +22,36 @@ def usual_number(rows_per_task: float, n_features: int) -> int:
     return 10 if rows_per_task < 2 * n_features else 5
 
 
-def folds_of_tasks(splitter: TaskKFold, tasks: Tasks) -> list[Fold]:
+def folds_of_tasks(splitter: TaskSplitter, tasks: Tasks) -> list[Fold]:
     """Folds of a splitter that knows tasks: of rows with all their targets, or of observations.
 
-    Every task, and with classes every class of every task, stays in every training part. Observations of no
-    weight are in neither part.
+    Groups stay together. Observations of no weight are in neither part.
     """
     if by_rows(tasks):
         columns = tasks.y.reshape(tasks.n_tasks, -1).T
-        return list(splitter.split(columns, columns))
+        together = None if tasks.groups is None else _numbered(tasks.groups[: len(columns)])
+        return list(splitter.parts(len(columns), columns, None, together))
     kept = np.arange(tasks.n_samples) if tasks.weights is None else np.flatnonzero(tasks.weights)
-    splits = splitter.split(kept, tasks.y[kept], tasks.observation_task[kept])
+    together = None if tasks.groups is None else _numbered(tasks.groups[kept])
+    splits = splitter.parts(len(kept), tasks.y[kept], tasks.observation_task[kept], together)
     return [(kept[train], kept[test]) for train, test in splits]
 
 
-def folds_of_rows(cv: Any, y: Any, labels: np.ndarray | None, tasks: Tasks) -> list[Fold]:
-    """Folds of another splitter, or a list of them, from rows as they were given to positions in tasks."""
+def _numbered(groups: np.ndarray) -> np.ndarray:
+    return np.unique(groups, return_inverse=True)[1]
+
+
+def folds_of_rows(cv: Any, y: Any, labels: np.ndarray | None, tasks: Tasks, groups: Any = None) -> list[Fold]:
+    """Folds of another splitter, or a list of them, from rows as they were given to positions in tasks.
+
+    A splitter that asks for groups gets those given, or the labels of the tasks.
+    """
     n_rows = tasks.X.shape[0] if labels is None else len(labels)
     splits = cv
     if hasattr(cv, "split"):
         # scikit-learn's own splitters warn of labels they have no use for
         ignores = type(cv).__module__.startswith("sklearn.") and not isinstance(cv, GroupsConsumerMixin)
-        splits = cv.split(np.zeros(n_rows), y, None if ignores else labels)
+        splits = cv.split(np.zeros(n_rows), y, None if ignores else labels if groups is None else groups)
     place = np.arange(n_rows)
     if labels is not None:
         known = np.flatnonzero(np.isin(labels, tasks.labels))  # some tasks may have no part in the fit
@@ -82,10 +90,24 @@ def check_folds(folds: list[Fold], tasks: Tasks, *, with_classes: bool) -> list[
         raise ValueError("cv has no folds: give a number, a splitter, or a list of (train, test) rows.")
     check = _check_rows if by_rows(tasks) else _check_observations
     checked = [check(f, tasks, *fold) for f, fold in enumerate(folds)]
+    if tasks.groups is not None:
+        for f, fold in enumerate(checked):
+            _check_groups(f, tasks, *fold)
     if with_classes:
         for f, (train, _) in enumerate(checked):
             _check_classes(f, tasks, train)
     return checked
+
+
+def _check_groups(fold: int, tasks: Tasks, train: np.ndarray, test: np.ndarray) -> None:
+    trained, tested = (tasks.groups[observations(tasks, part)] for part in (train, test))  # type: ignore[index]
+    both = np.intersect1d(trained, tested)
+    if both.size:
+        raise ValueError(
+            f"Fold {fold} of cv trains and tests rows of the same group ({both.size} of the groups are on "
+            "both sides). Use cv=TaskKFold() or another splitter that keeps groups together, such as "
+            "scikit-learn's GroupKFold."
+        )
 
 
 def _check_rows(fold: int, tasks: Tasks, train: np.ndarray, test: np.ndarray) -> Fold:

@@ -3,23 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import signature
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import _safe_indexing, check_random_state
-from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _num_samples
 
-from mmtfl.tasks.checks import check_length, check_task_labels
+from mmtfl.model_selection.dealing import NEVER, Cells, deal_groups, group_codes, keep_in_training
+from mmtfl.tasks.checks import check_length
 
-__all__ = ["TaskKFold", "tasks_train_test_split"]
+__all__ = ["TaskKFold", "TaskSplitter", "check_n_splits", "tasks_train_test_split"]
 
-NEVER = -1  # fold of a row that is always trained on
+Parts = Iterator[tuple[np.ndarray, np.ndarray]]
 
 
-class TaskKFold(BaseCrossValidator):
+class TaskSplitter(BaseCrossValidator):
+    """A splitter that knows the tasks of the rows, and groups of rows that must stay together."""
+
+    # both doors are open without set_split_request
+    __metadata_request__split = {"task": True, "groups": True}  # noqa: RUF012
+
+    n_splits: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The arguments by name, so that a saved model keeps its folds."""
+        return {name: getattr(self, name) for name in signature(type(self)).parameters}
+
+    @classmethod
+    def from_dict(cls, arguments: dict[str, Any]) -> Self:
+        """The splitter of `as_dict`."""
+        return cls(**arguments)
+
+    def split(self, X: Any, y: Any = None, task: Any = None, groups: Any = None) -> Parts:
+        """Indices of the training and the test part of each fold.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows; only their number is used.
+        y : array-like of shape (n,) or (n, T), default=None
+            Classes, used with ``stratify=True`` only. With two dimensions each column is a task of all rows,
+            NaN where it was not observed.
+        task : array-like of shape (n,), default=None
+            Task label of each row. None: all rows are one task, as in scikit-learn's ``KFold``.
+        groups : array-like of shape (n,), default=None
+            Groups of rows that must stay together, such as the patient of each row; a group may have rows in
+            several tasks. Without ``task`` they are taken for the tasks, for tools that pass no other labels:
+            pass ``task`` too where groups are meant.
+
+        Yields
+        ------
+        train, test : ndarray of int
+            Positions of the rows, ascending.
+        """
+        if task is None:
+            task, groups = groups, None
+        n_rows = _num_samples(X)
+        return self.parts(n_rows, y, task, None if groups is None else group_codes(groups, n_rows))
+
+    def parts(self, n_rows: int, y: Any, task: Any, group: np.ndarray | None) -> Parts:
+        """The folds of rows with these tasks (None: one) and numbered groups (None: every row is one)."""
+        raise TypeError("a splitter says how it splits")
+
+    def get_n_splits(self, X: Any = None, y: Any = None, task: Any = None, groups: Any = None) -> int:
+        """Number of folds.
+
+        Parameters
+        ----------
+        X, y, task, groups : object
+            Ignored.
+
+        Returns
+        -------
+        int
+            ``n_splits``.
+        """
+        return self.n_splits
+
+
+class TaskKFold(TaskSplitter):
     """K folds that keep every task in every training part.
 
     Each task is cut into ``n_splits`` parts of its own, as equal as possible, and so are the folds as a
@@ -37,6 +102,10 @@ class TaskKFold(BaseCrossValidator):
     two-dimensional ``y``, a row has a class in each of them: then rows are split as without classes, and a
     row that would take the last of a class out of a training part is always trained on.
 
+    Groups of rows that must stay together (the rows of a patient) are dealt to the folds whole, also where
+    they span tasks, so that no group is ever on both sides. Folds are then as even in every task as whole
+    groups allow; the only group of a task stays in training, and is never tested.
+
     Parameters
     ----------
     n_splits : int, default=5
@@ -51,9 +120,9 @@ class TaskKFold(BaseCrossValidator):
 
     Notes
     -----
-    ``task`` is requested by the class: with scikit-learn's metadata routing enabled,
-    ``GridSearchCV(..., cv=TaskKFold()).fit(X, y, task=task)`` hands it over. Without routing, pass the
-    labels as ``groups``.
+    ``task`` and ``groups`` are requested by the class: with scikit-learn's metadata routing enabled,
+    ``GridSearchCV(..., cv=TaskKFold()).fit(X, y, task=task)`` hands them over. Without routing, pass the
+    labels of the tasks as ``groups``.
 
     Examples
     --------
@@ -64,10 +133,16 @@ class TaskKFold(BaseCrossValidator):
     ...     print(task[train], task[test])
     ['a' 'a' 'b' 'c'] ['a' 'a' 'b']
     ['a' 'a' 'b' 'c'] ['a' 'a' 'b']
-    """
 
-    # both doors are open without set_split_request
-    __metadata_request__split = {"task": True, "groups": True}  # noqa: RUF012
+    Each of three patients is in one fold, the last of them with rows in both tasks:
+
+    >>> patient = np.array([1, 1, 2, 3, 3, 4, 4])
+    >>> task = np.array(["a", "a", "a", "a", "b", "b", "b"])
+    >>> for train, test in TaskKFold(2, shuffle=False).split(np.zeros((7, 1)), task=task, groups=patient):
+    ...     print(patient[train], patient[test])
+    [2 3 3] [1 1 4 4]
+    [1 1 4 4] [2 3 3]
+    """
 
     def __init__(
         self, n_splits: int = 5, *, shuffle: bool = True, random_state: Any = None, stratify: bool = False
@@ -76,67 +151,41 @@ class TaskKFold(BaseCrossValidator):
             raise ValueError(
                 f"random_state={random_state!r} has no effect with shuffle=False: leave it out, or shuffle."
             )
-        self.n_splits = _check_n_splits(n_splits)
+        self.n_splits = check_n_splits(n_splits)
         self.shuffle = shuffle
         self.random_state = random_state
         self.stratify = stratify
 
-    def as_dict(self) -> dict[str, Any]:
-        """The arguments by name, so that a saved model keeps its folds."""
-        return {name: getattr(self, name) for name in ("n_splits", "shuffle", "random_state", "stratify")}
-
-    @classmethod
-    def from_dict(cls, arguments: dict[str, Any]) -> TaskKFold:
-        """The splitter of `as_dict`."""
-        return cls(**arguments)
-
-    def split(
-        self, X: Any, y: Any = None, task: Any = None, groups: Any = None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Indices of the training and the test part of each fold.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows; only their number is used.
-        y : array-like of shape (n,) or (n, T), default=None
-            Classes, used with ``stratify=True`` only. With two dimensions each column is a task of all rows,
-            NaN where it was not observed.
-        task : array-like of shape (n,), default=None
-            Task label of each row. None: all rows are one task, as in scikit-learn's ``KFold``.
-        groups : array-like of shape (n,), default=None
-            The same under scikit-learn's name, for tools that pass no other; give one of the two.
-
-        Yields
-        ------
-        train, test : ndarray of int
-            Positions of the rows, ascending.
-        """
-        fold = self._fold_of_rows(_num_samples(X), y, _one_of(task, groups))
+    def parts(self, n_rows: int, y: Any, task: Any, group: np.ndarray | None) -> Parts:
+        """The folds of rows with these tasks (None: one) and numbered groups (None: every row is one)."""
+        if group is None:
+            of_rows = self._fold_of_rows(n_rows, y, task)
+        else:
+            of_rows = self._fold_of_groups(y, task, group)
         for k in range(self.n_splits):
-            yield np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+            yield np.flatnonzero(of_rows != k), np.flatnonzero(of_rows == k)
 
-    def get_n_splits(self, X: Any = None, y: Any = None, task: Any = None, groups: Any = None) -> int:
-        """Number of folds.
-
-        Parameters
-        ----------
-        X, y, task, groups : object
-            Ignored.
-
-        Returns
-        -------
-        int
-            ``n_splits``.
-        """
-        return self.n_splits
+    def _fold_of_groups(self, y: Any, task: Any, group: np.ndarray) -> np.ndarray:
+        cells = Cells.of(len(group), y, task, stratify=self.stratify)
+        rng = check_random_state(self.random_state) if self.shuffle else None
+        shares = np.full(self.n_splits, 1.0 / self.n_splits)
+        fold = deal_groups(group, cells, shares, rng, largest_first=True)
+        keep_in_training(fold, group, cells)
+        n_used = len(np.unique(fold[fold != NEVER]))
+        if n_used < self.n_splits:
+            raise ValueError(
+                f"n_splits={self.n_splits}, but the {int(group.max()) + 1} groups of rows fill only {n_used} "
+                "folds (the only group of a task, or of a class of it, stays in training): use fewer folds, "
+                "or smaller groups."
+            )
+        return fold
 
     def _fold_of_rows(self, n_rows: int, y: Any, task: Any) -> np.ndarray:
         rng = check_random_state(self.random_state)
         fold = np.full(n_rows, NEVER)
         first = 0
         by_column = self.stratify and task is None and np.ndim(y) == 2
-        for rows in _cells(n_rows, y, task, self.stratify and not by_column):
+        for rows in Cells.of(n_rows, y, task, stratify=self.stratify and not by_column).lists():
             if len(rows) == 1:
                 continue
             if self.shuffle:
@@ -145,7 +194,7 @@ class TaskKFold(BaseCrossValidator):
             fold[rows] = np.repeat(np.arange(self.n_splits), _even_parts(len(rows), self.n_splits, first))
             first = (first + len(rows)) % self.n_splits
         if by_column:
-            _keep_classes_of_columns(fold, y)
+            keep_in_training(fold, np.arange(n_rows), Cells.of(n_rows, y, None, stratify=True))
         n_tested = int((fold != NEVER).sum())
         if n_tested < self.n_splits:
             raise ValueError(
@@ -160,6 +209,7 @@ def tasks_train_test_split(
     y: Any,
     task: Any,
     *,
+    groups: Any = None,
     test_size: float | int | None = None,
     train_size: float | int | None = None,
     stratify: bool = False,
@@ -178,6 +228,9 @@ def tasks_train_test_split(
         Targets.
     task : array-like of shape (n,)
         Task label of each row; None: all rows are one task.
+    groups : array-like of shape (n,), default=None
+        Groups of rows that must stay together, which may span tasks; shares of the tasks are then met as
+        nearly as whole groups allow. The only group of a task is in training.
     test_size : float or int, default=None
         Share (float) or number (int) of the rows *of each task* to test on. None: what ``train_size``
         leaves, or 0.25.
@@ -208,68 +261,48 @@ def tasks_train_test_split(
     test_size, train_size = _check_sizes(test_size, train_size)
     n_rows = _num_samples(X)
     check_length("y", _num_samples(y), n_rows)
-    rng = check_random_state(random_state)
-    train, test = [], []
-    for rows in _cells(n_rows, y, task, stratify):
-        rng.shuffle(rows)
-        n_train, n_test = _part_sizes(len(rows), train_size, test_size)
-        test.append(rows[:n_test])
-        train.append(rows[n_test : n_test + n_train])
-    parts = np.sort(np.concatenate(train)), np.sort(np.concatenate(test))
+    rng, cells = check_random_state(random_state), Cells.of(n_rows, y, task, stratify=stratify)
+    if groups is None:
+        parts = _split_cells(cells, rng, train_size, test_size)
+    else:
+        parts = _split_groups(group_codes(groups, n_rows), cells, rng, train_size, test_size)
     if not len(parts[1]):
-        raise ValueError("No row can be tested: every task has a single row, which stays in training.")
+        what = "row" if groups is None else "group"
+        raise ValueError(f"No row can be tested: every task has a single {what}, which stays in training.")
     X_train, X_test = (_safe_indexing(X, rows) for rows in parts)
     y_train, y_test = (_safe_indexing(y, rows) for rows in parts)
     task_train, task_test = (None if task is None else _safe_indexing(task, rows) for rows in parts)
     return X_train, X_test, y_train, y_test, task_train, task_test
 
 
-# -- cells: the rows of one task, or of one class of one task ----------------------------------------------
+def _split_cells(cells: Cells, rng: Any, train_size: Any, test_size: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to train and to test on, of each cell in proportion."""
+    train, test = [], []
+    for rows in cells.lists():
+        rng.shuffle(rows)
+        n_train, n_test = _part_sizes(len(rows), train_size, test_size)
+        test.append(rows[:n_test])
+        train.append(rows[n_test : n_test + n_train])
+    return np.sort(np.concatenate(train)), np.sort(np.concatenate(test))
 
 
-def _one_of(task: Any, groups: Any) -> Any:
-    if task is not None and groups is not None:
-        raise ValueError(
-            "task and groups are both given, and both mean the task of each row: give one of them."
-        )
-    return task if task is not None else groups
+def _split_groups(
+    group: np.ndarray, cells: Cells, rng: Any, train_size: Any, test_size: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """Whole groups to train and to test on."""
+    for name, size in (("test_size", test_size), ("train_size", train_size)):
+        if isinstance(size, int):
+            raise ValueError(f"{name}={size} is a number of rows, which groups cannot meet: give a share.")
+    tested = 1.0 - train_size if test_size is None else test_size
+    trained = 1.0 - tested if train_size is None else train_size
+    shares = np.array([trained, tested, 1.0 - trained - tested])
+    part = deal_groups(group, cells, shares[shares > 1e-9], rng, largest_first=False)
+    fold = np.where(part == 1, 0, NEVER)
+    keep_in_training(fold, group, cells)
+    return np.flatnonzero((fold == NEVER) & (part != 2)), np.flatnonzero(fold != NEVER)
 
 
-def _cells(n_rows: int, y: Any, task: Any, stratify: bool) -> list[np.ndarray]:
-    """Rows that are to be spread evenly, in ascending order; the classes of one task follow each other."""
-    code = np.zeros(n_rows, dtype=np.intp)
-    if task is not None:
-        code = np.unique(check_task_labels(task, n_rows), return_inverse=True)[1]
-    if stratify:
-        classes, label = np.unique(_check_classes(y, n_rows), return_inverse=True)
-        code = code * len(classes) + label
-    order = np.argsort(code, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(code[order])) + 1)
-
-
-def _keep_classes_of_columns(fold: np.ndarray, y: Any) -> None:
-    """Take one row of every class that is tested all at once out of the folds, in place."""
-    Y = np.asarray(y)
-    check_length("y", len(Y), len(fold))
-    for column in Y.T:
-        observed = np.flatnonzero(column == column)  # NaN differs from itself
-        for rows in _cells(len(observed), column[observed], None, True):
-            own = observed[rows]
-            if fold[own[0]] != NEVER and np.all(fold[own] == fold[own[0]]):
-                fold[own[0]] = NEVER
-
-
-def _check_classes(y: Any, n_rows: int) -> np.ndarray:
-    if y is None:
-        raise ValueError("stratify=True spreads the classes of y, but y is None: pass y.")
-    y = np.asarray(y)
-    kind = type_of_target(y, input_name="y")
-    if kind not in ("binary", "multiclass") or y.ndim != 1:
-        raise ValueError(
-            f"stratify=True needs one class per row, but y is {kind} of shape {y.shape}: use stratify=False."
-        )
-    check_length("y", len(y), n_rows)
-    return y
+# -- sizes of the parts -----------------------------------------------------------------------------------
 
 
 def _even_parts(n_rows: int, n_parts: int, first: int) -> np.ndarray:
@@ -279,15 +312,13 @@ def _even_parts(n_rows: int, n_parts: int, first: int) -> np.ndarray:
     return sizes
 
 
-def _check_n_splits(n_splits: Any) -> int:
+def check_n_splits(n_splits: Any) -> int:
+    """Check a number of folds."""
     if not isinstance(n_splits, Integral) or isinstance(n_splits, bool):
         raise TypeError(f"n_splits={n_splits!r}: expected an int, got {type(n_splits).__name__}.")
     if int(n_splits) < 2:
         raise ValueError(f"n_splits={n_splits}: expected 2 or more.")
     return int(n_splits)
-
-
-# -- sizes of the two parts --------------------------------------------------------------------------------
 
 
 def _check_sizes(test_size: Any, train_size: Any) -> tuple[Any, Any]:

@@ -18,8 +18,10 @@ from mmtfl.objective.units import Units
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.levels import column_levels, target_levels, without_levels
 
+_SMALL, _MANY = 16, 1000  # tasks of less rows, if they are more than these, are not worth a call each
 _CHUNK = 1 << 21  # elements converted at once when X is not float64
 _LEAST_TASK, _LEAST_ROW = 1e-60, 1e-40  # weights: of a task, and of a row against the largest of its task
+_WIDE = 10_000  # features from which on empty columns are left out, if they are more than the others
 _SIZE = 1e20  # targets within this size and its inverse keep their units
 CONSTANT = 1e-20  # a column whose centred square sum is below this share of its raw one is constant
 
@@ -46,6 +48,7 @@ class Design:
             tasks = tasks.select(np.flatnonzero(tasks.weights))
         self.tasks, self.y, self.offsets, self.fit_intercept = tasks, tasks.y, tasks.offsets, fit_intercept
         self.n_tasks, self.n_features = tasks.n_tasks, tasks.n_features
+        self.labels, self.known = tasks.labels, tasks.known
         self.is_complete = tasks.is_complete  # one X for all tasks, every target observed
         weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
         self.mean_size = float(weights.sum()) / self.n_tasks if mean_size is None else mean_size
@@ -88,22 +91,36 @@ class Design:
     def correlate(self, v: np.ndarray) -> np.ndarray:
         """X_t.T @ v_t for every task, as (n_features, n_tasks)."""
         X = self.tasks.X
-        if self.tasks.rows is not None or sparse.issparse(X):
+        if self.tasks.rows is not None:
             out = _transpose_times(X, self._by_row_and_task(v))
+        elif sparse.issparse(X):
+            return self._sparse_products(X.data, v, self.inverse_scale)
+        elif len(v) < _SMALL * self.n_tasks and self.n_tasks > _MANY:
+            out = _sums_by_task(X, v, self.offsets).T
         else:
             out = np.empty((self.n_tasks, self.n_features)).T
             for t, rows in self.segments():
                 out[:, t] = _transpose_times(X[rows], v[rows])
         return np.ascontiguousarray(out * self.inverse_scale[:, None])
 
-    def _by_row_and_task(self, v: np.ndarray) -> Any:
-        """v as a matrix (rows of X, tasks), zero where a task has no observation; sparse for stacked rows."""
+    def _sparse_products(self, data: np.ndarray, v: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """X_t.T @ v_t * scale for every task of stacked rows; `data` are the entries of a sparse X."""
+        from mmtfl.kernels import sparse_columns
+
+        X, out = self.tasks.X, np.empty((self.n_features, self.n_tasks))
+        matrix = data, X.indices, X.indptr
+        if X.format == "csr":
+            own = np.empty(self.n_features)
+            sparse_columns.products_by_row(*matrix, self.offsets, v, scale, own, out)
+        else:
+            sparse_columns.products_by_column(*matrix, self.tasks.observation_task, v, scale, out)
+        return out
+
+    def _by_row_and_task(self, v: np.ndarray) -> np.ndarray:
+        """v as a matrix (rows of the shared X, tasks), zero where a task has no observation."""
         tasks = self.tasks
         if self.is_complete:
             return v.reshape(self.n_tasks, -1).T
-        if tasks.rows is None:
-            place = tasks.observation_task, np.arange(len(v) + 1)
-            return sparse.csr_array((v, *place), shape=(len(v), self.n_tasks))
         out = np.zeros((self.n_tasks, tasks.X.shape[0]))
         out[tasks.observation_task, tasks.rows] = v
         return out.T
@@ -112,9 +129,12 @@ class Design:
     def curvature(self) -> np.ndarray:
         """Weighted square sum of every (centred) column in every task, (n_features, n_tasks)."""
         X, weight, scale = self.tasks.X, self.row_weight, self.inverse_scale
-        if self.tasks.rows is not None or sparse.issparse(X):
+        if self.tasks.rows is not None:
             W = self._by_row_and_task(weight)
             squares, sums = _squares_transpose_times(X, W, scale), _transpose_times(X, W) * scale[:, None]
+        elif sparse.issparse(X):
+            squares = self._sparse_products(_squared_entries(X, scale), weight, np.ones_like(scale))
+            sums = self._sparse_products(X.data, weight, scale)
         else:
             from mmtfl.kernels import columns
 
@@ -126,9 +146,13 @@ class Design:
         squares = np.ascontiguousarray(squares)
         if not self.fit_intercept:
             return squares
-        centred = squares - sums**2 / self.task_sums(weight)
+        sums = np.square(sums, out=sums)
+        sums /= self.task_sums(weight)
+        centred = np.subtract(squares, sums, out=sums)
         # cancellation leaves noise of either sign in a constant column; 1e-12 is what float64 sums resolve
-        return np.where(centred > 1e-12 * squares, centred, 0.0)
+        squares *= 1e-12
+        centred[centred <= squares] = 0.0
+        return np.ascontiguousarray(centred)
 
     def columns(self, index: np.ndarray, *, expand: bool) -> np.ndarray:
         """Some columns as a dense float64 Fortran block in the design's units.
@@ -147,11 +171,29 @@ class Design:
         X, rows = self.tasks.X, np.empty(0, dtype=np.intp)
         if self.tasks.rows is not None and (expand or not self.is_complete):
             rows = self.tasks.rows
+        index = np.asarray(index, dtype=np.intp)
         if sparse.issparse(X):
-            block = X[:, index].toarray().T
-            np.multiply(block if rows.size == 0 else block[:, rows], self.inverse_scale[index, None], out=out)
+            self._gather_sparse(index, rows, out)
         else:
-            columns.gather(X, rows, np.asarray(index, dtype=np.intp), self.inverse_scale, out)
+            columns.gather(X, rows, index, self.inverse_scale, out)
+
+    def _gather_sparse(self, index: np.ndarray, rows: np.ndarray, out: np.ndarray) -> None:
+        from mmtfl.kernels import sparse_columns
+
+        X, block = self.tasks.X, out
+        if rows.size > 0:
+            block = np.zeros((len(index), X.shape[0]))
+        else:
+            block.fill(0.0)
+        matrix = X.data, X.indices, X.indptr
+        if X.format == "csr":
+            place = np.full(self.n_features, -1, dtype=np.intp)
+            place[index] = np.arange(len(index))
+            sparse_columns.gather_by_row(*matrix, place, self.inverse_scale, block)
+        else:
+            sparse_columns.gather_by_column(*matrix, index, self.inverse_scale, block)
+        if rows.size > 0:
+            np.take(block, rows, axis=1, out=out, mode="clip")
 
     def predict(self, A: np.ndarray) -> np.ndarray:
         """Linear predictor of every observation, without intercept."""
@@ -166,10 +208,13 @@ class Design:
 
     def column_maxima(self) -> np.ndarray:
         """The largest absolute entry of every column."""
-        X = self.tasks.X
-        if sparse.issparse(X):
-            return np.asarray(abs(X).max(axis=0).toarray(), dtype=float).ravel() * self.inverse_scale
-        return np.maximum(X.max(axis=0), -X.min(axis=0)).astype(float) * self.inverse_scale
+        return _column_maxima(self.tasks.X) * self.inverse_scale
+
+    def first_rows_maximum(self) -> float:
+        """The largest absolute entry in the first rows of the tasks."""
+        tasks, first = self.tasks, self.offsets[:-1]
+        rows = first if tasks.rows is None else tasks.rows[first]
+        return float((_column_maxima(tasks.X[rows]) * self.inverse_scale).max(initial=0.0))
 
     def rescaled(self, factor: np.ndarray) -> "Design":
         """The same rows, with columns divided by the factors."""
@@ -183,8 +228,15 @@ class Design:
     def levelled(self, *, scale_targets: bool) -> "tuple[Design, Units | None]":
         """The same rows without far levels of columns; and of targets, in units of moderate size, if asked.
 
-        Also the units, or None where this design is the answer.
+        A wide sparse X also loses its empty columns if they are many. Also the units, or None where this
+        design is the answer.
         """
+        present = _many_empty(self.tasks.X)
+        if present is not None:
+            tasks = replace(self.tasks, X=_narrowed(self.tasks.X, present), feature_names=None)
+            narrow = self._of(tasks, 1.0 / self.inverse_scale[present])
+            calm, units = narrow.levelled(scale_targets=scale_targets)
+            return calm, replace(units or Units(np.ones(narrow.n_features)), present=present)
         tasks, columns, targets, unit = self.tasks, None, None, 1.0
         if self.fit_intercept:
             columns = column_levels(tasks)
@@ -206,10 +258,34 @@ def target_unit(largest: float) -> float:
     return 1.0 if largest == 0.0 or 1.0 / _SIZE < largest < _SIZE else 4.0 ** round(np.log2(largest) / 2.0)
 
 
+def _column_maxima(X) -> np.ndarray:
+    if sparse.issparse(X):
+        return np.asarray(abs(X).max(axis=0).toarray(), dtype=float).ravel()
+    return np.maximum(X.max(axis=0), -X.min(axis=0)).astype(float)
+
+
+def _many_empty(X: Any) -> np.ndarray | None:
+    """Which columns of a wide sparse X have entries, if most have none; else None."""
+    if not sparse.issparse(X) or X.shape[1] < _WIDE:
+        return None
+    stored = np.diff(X.indptr) if X.format == "csc" else np.bincount(X.indices, minlength=X.shape[1])
+    present = stored > 0
+    return present if 0 < 2 * np.count_nonzero(present) < len(present) else None
+
+
+def _narrowed(X: Any, present: np.ndarray) -> Any:
+    """A sparse X without its empty columns; the entries are not copied."""
+    shape = X.shape[0], int(np.count_nonzero(present))
+    if X.format == "csc":
+        starts = np.append(X.indptr[:-1][present], X.indptr[-1])
+        return type(X)((X.data, X.indices, starts), shape=shape)
+    place = np.cumsum(present, dtype=X.indices.dtype) - 1
+    return type(X)((X.data, place[X.indices], X.indptr), shape=shape)
+
+
 def _transpose_times(X, v) -> np.ndarray:
     if sparse.issparse(X):
-        out = X.T @ v
-        return out.toarray() if sparse.issparse(out) else out
+        return X.T @ v
     if X.dtype == np.float64:
         if v.ndim == 1 or not (X.flags.c_contiguous or X.flags.f_contiguous):
             return X.T @ v
@@ -219,14 +295,31 @@ def _transpose_times(X, v) -> np.ndarray:
     return _by_slices(X, v, lambda part, columns: part.astype(float))
 
 
+def _sums_by_task(X: np.ndarray, v: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """X_t.T @ v_t for every task, as (n_tasks, n_features), many tasks at a time."""
+    n_tasks = len(offsets) - 1
+    out = np.empty((n_tasks, X.shape[1]))
+    step = max(1, _CHUNK // (_SMALL * X.shape[1]))
+    for first in range(0, n_tasks, step):
+        bounds = offsets[first : first + step + 1]
+        rows = slice(bounds[0], bounds[-1])
+        out[first : first + step] = np.add.reduceat(X[rows] * v[rows, None], bounds[:-1] - bounds[0], axis=0)
+    return out
+
+
 def _squares_transpose_times(X, v, scale: np.ndarray) -> np.ndarray:
     """(X * scale)^2 transposed, times v."""
     if not sparse.issparse(X):
         return _by_slices(X, v, lambda part, columns: (part * scale[columns]) ** 2)
+    return _transpose_times(type(X)((_squared_entries(X, scale), X.indices, X.indptr), shape=X.shape), v)
+
+
+def _squared_entries(X, scale: np.ndarray) -> np.ndarray:
+    """The stored entries of (X * scale)^2, for a sparse X."""
     factor = scale[X.indices] if X.format == "csr" else np.repeat(scale, np.diff(X.indptr))
     factor *= X.data
     factor *= factor
-    return _transpose_times(type(X)((factor, X.indices, X.indptr), shape=X.shape), v)
+    return factor
 
 
 def _by_slices(X: np.ndarray, v: np.ndarray, convert: Callable) -> np.ndarray:
@@ -235,5 +328,5 @@ def _by_slices(X: np.ndarray, v: np.ndarray, convert: Callable) -> np.ndarray:
     step = max(1, _CHUNK // max(1, X.shape[0]))
     for start in range(0, X.shape[1], step):
         columns = slice(start, start + step)
-        out[columns] = convert(X[:, columns], columns).T @ v
+        out[columns] = _transpose_times(convert(X[:, columns], columns), v)
     return out

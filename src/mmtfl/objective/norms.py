@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPower, row_norms
 from mmtfl.objective.problem import Problem
 
@@ -191,13 +192,16 @@ class TwoNorms:
 
     shared: Norm
     specific: Norm
+    known: KnownFeatures | None = None  # weights and signs of the entries of P + Q
 
     def at(self, first: float, second: float) -> "TwoNorms":
         """The same norms at other strengths."""
-        return TwoNorms(self.shared.at(first), self.specific.at(second))
+        return replace(self, shared=self.shared.at(first), specific=self.specific.at(second))
 
     def value(self, P: np.ndarray, Q: np.ndarray) -> float:
         """Both penalties."""
+        if self.known is not None:
+            P, Q = self.known.measured(P), self.known.measured(Q)
         return self.shared.value(P) + self.specific.value(Q)
 
     def violation(self, parts: Iterable[np.ndarray], gradient: np.ndarray, curvature: float) -> float:
@@ -209,11 +213,18 @@ class TwoNorms:
         )
         return curvature * float(max(moves))
 
-    def dual_gap(self, primal: float, gradient: np.ndarray, dual_loss: Callable[[float], float]) -> float:
+    def dual_gap(
+        self, primal: float, gradient: np.ndarray, dual_loss: Callable[[float], float]
+    ) -> float | None:
         """Duality gap, eq. (3), given the loss's dual value at a share of its dual point.
 
-        The dual point must lie in both dual balls: one factor brings it there.
+        The dual point must lie in both dual balls: one factor brings it there. None where an entry is free
+        of penalty.
         """
+        if self.known is not None:
+            if self.known.free_rows.any():
+                return None
+            gradient = self.known.slopes(gradient)
         shrink = 1.0
         for norm in (self.shared, self.specific):
             size = norm.dual_norm(gradient)
@@ -221,9 +232,13 @@ class TwoNorms:
                 shrink = min(shrink, norm.alpha / size)
         return max(primal - dual_loss(shrink), 0.0)
 
-    def critical_strengths(self, problem: Problem) -> tuple[float, float]:
-        """Strengths at which A = 0, neither of which can be smaller; 1 where no feature has a slope."""
-        gradient = problem.null_gradient
+    def critical_strengths(self, problem: Problem, gradient: np.ndarray | None = None) -> tuple[float, float]:
+        """Strengths at which A = 0, neither of which can be smaller; 1 where no feature has a slope.
+
+        `gradient` is that of the model without anything that is penalised, if some entries are free.
+        """
+        gradient = problem.null_gradient if gradient is None else gradient
+        gradient = gradient if self.known is None else self.known.slopes(gradient)
         if not gradient.any():
             return 1.0, 1.0
         return self.shared.dual_norm(gradient), self.specific.dual_norm(gradient)
@@ -251,37 +266,47 @@ class SplitRows(RowPower):
     eps: float | np.ndarray = 1.0  # type: ignore[misc]
 
     @classmethod
-    def of(cls, shared: RowNorm, specific: EntryNorm) -> "SplitRows":
+    def of(cls, shared: RowNorm, specific: EntryNorm, known: KnownFeatures | None = None) -> "SplitRows":
         """The penalty of a pair."""
-        return cls(shared.p, shared.alpha, 1.0 if math.isinf(shared.p) else 2.0, specific.alpha)
+        k = 1.0 if math.isinf(shared.p) else 2.0
+        return cls(shared.p, shared.alpha, k, specific.alpha, known=known)
 
     def value(self, A: np.ndarray) -> float:
-        """The penalty of A."""
+        """The penalty of A; infinite where something forbids it."""
+        if self.known is not None:
+            if not self.known.allows(A):
+                return math.inf
+            A = self.known.measured(A)
         P = self.shared_of(A)
         entries = np.abs(A - P).sum(axis=1)
         return float(np.sum(self.alpha * row_norms(P, self.p)) + np.sum(self.eps * entries))
 
     def split(self, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The best P and Q = A - P."""
-        P = self.shared_of(A)
+        """The best P and Q = A - P; what is free of penalty is in P."""
+        if self.known is None:
+            P = self.shared_of(A)
+        else:
+            seen = self.known.measured(A)
+            P = np.where(seen == 0.0, A, self.shared_of(seen) / np.where(seen == 0.0, 1.0, seen) * A)
         Q = A - P
         Q[np.abs(Q) <= _ROUNDING * np.abs(A)] = 0.0
         return np.where(Q == 0.0, A, P), Q
 
     def shared_of(self, A: np.ndarray) -> np.ndarray:
-        """P: the entries of each row clipped where it costs as much to go on in Q."""
+        """P of a scaled A: the entries of each row clipped where it costs as much to go on in Q."""
         size = np.abs(A)
         falling = -np.sort(-size, axis=1)
-        alpha, eps = (column[:, None] for column in self.row_numbers(len(A)).T)
+        alpha, eps = (column[:, None] for column in self.row_numbers(len(A))[:, :2].T)
         bound = (_largest_bound if math.isinf(self.p) else _euclidean_bound)(falling, alpha, eps)
         return np.copysign(np.minimum(size, bound), A)
 
     def dual_norm(self, U: np.ndarray) -> np.ndarray:
         """Gauge of the two dual balls' intersection, in units of alpha."""
-        entries = row_norms(U, math.inf) * (self.alpha / self.eps)
+        seen = U if self.known is None else self.known.slopes(U)
+        entries = row_norms(seen, math.inf) * (self.alpha / self.eps)
         return np.maximum(super().dual_norm(U), entries)
 
-    def row_solver(self) -> Any:
+    def _own_solver(self) -> Any:
         """Compiled solver of the row problem."""
         from mmtfl.kernels import split_rows_problem
 

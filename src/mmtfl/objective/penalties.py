@@ -4,7 +4,8 @@ A row penalty is ``phi(||a_j||_p)``. `RowPower` has ``phi = alpha rho^r`` with `
 ``alpha S_j^e`` of eq. (2). `LogRows` is its edge at k -> 0. The compiled row problem is in `kernels`.
 
 With `pooling` the tasks of a row scatter about a common part of their own, and the row's norm is the centred
-one of eq. (11); docs/model.md section 10.
+one of eq. (11); docs/model.md section 10. What is known of the features (weights, signs, groups) changes how
+a row is measured; docs/model.md section 11.
 """
 
 import math
@@ -17,56 +18,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mmtfl.objective import product
+from mmtfl.objective.known_features import KnownFeatures
+from mmtfl.objective.row_sizes import centred_norms, common_part, common_weight, row_norms
 
-_SAFE = 1e140  # entries up to this size can be squared and summed
-
-
-def row_norms(A: np.ndarray, p: float) -> np.ndarray:
-    """p-norm of each row, scaled where a power could overflow."""
-    size = np.abs(A)
-    if p == 1.0:
-        return size.sum(axis=1)
-    if p == 2.0 and 1.0 / _SAFE < size.max(initial=0.0) < _SAFE:
-        return np.sqrt(np.einsum("ij,ij->i", A, A))
-    largest = size.max(axis=1, initial=0.0)
-    if math.isinf(p):
-        return largest
-    unit = np.divide(size, largest[:, None], out=np.zeros_like(size), where=largest[:, None] > 0.0)
-    return largest * np.sum(unit**p, axis=1) ** (1.0 / p)
-
-
-def common_weight(pooling: float, n_tasks: int) -> float:
-    """w of eq. (10): what the common part costs against one task's own part."""
-    return n_tasks * (1.0 - pooling) / pooling
-
-
-def common_part(A: np.ndarray, p: float, pooling: float) -> np.ndarray:
-    """m of eq. (11) for each row: what its tasks scatter about, p = 1 or 2."""
-    n_tasks = A.shape[1]
-    if p == 2.0:
-        return pooling * A.mean(axis=1)
-    # the median of the entries and of zeros that weigh w; of several medians the one nearest to zero
-    n_beyond = math.floor(n_tasks / (2.0 * pooling))  # at most so many entries lie farther from zero than m
-    if n_beyond >= n_tasks:
-        return np.zeros(len(A))
-    rising = np.sort(A, axis=1)
-    return np.maximum(rising[:, n_tasks - 1 - n_beyond], 0.0) + np.minimum(rising[:, n_beyond], 0.0)
-
-
-def centred_norms(A: np.ndarray, p: float, pooling: float) -> np.ndarray:
-    """S^(1/p) of eq. (11) for each row, p = 1 or 2."""
-    common = common_part(A, p, pooling)
-    weight = common_weight(pooling, A.shape[1]) ** (1.0 / p)
-    return row_norms(np.column_stack([A - common[:, None], weight * common]), p)
-
-
-def euclidean_parts(
-    norms: np.ndarray, sums: np.ndarray, pooling: float, n_tasks: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """The centred norms and the common parts of rows of which 2-norms and sums are known; eq. (12)."""
-    share = np.divide(sums, norms, out=np.zeros_like(norms), where=norms > 0.0)
-    left = np.maximum(1.0 - pooling * share**2 / n_tasks, 1.0 - pooling)  # the bound, but for rounding
-    return norms * np.sqrt(left), sums * (pooling / n_tasks)
+NO_POOLING = (
+    "pooling goes with weights of whole features only, not with weights of single tasks, signs or groups."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +33,7 @@ class RowPenalty(ABC):
     p: float
     alpha: float | np.ndarray
     pooling: float = field(default=0.0, kw_only=True)  # how freely a row has a common part: eq. (10)
+    known: KnownFeatures | None = field(default=None, kw_only=True)  # eq. (14) and (15)
 
     # what a member says of itself: plain class attributes, not fields
     k: ClassVar = math.nan
@@ -91,17 +49,59 @@ class RowPenalty(ABC):
         """Whether rows may have a common part; at p = 1 and pooling <= 1/2 it would always be zero."""
         return self.pooling > 0.5 or (self.pooling > 0.0 and self.p != 1.0)
 
+    @property
+    def has_groups(self) -> bool:
+        """Whether some rows are penalised together."""
+        return self.known is not None and self.known.groups is not None
+
+    @property
+    def free_rows(self) -> np.ndarray | bool:
+        """Rows with an entry that is free of penalty."""
+        return False if self.known is None else self.known.free_rows
+
     def norms(self, A: np.ndarray) -> np.ndarray:
-        """S_j^(1/p) of every row: its p-norm, or with pooling the centred one of eq. (11)."""
-        return centred_norms(A, self.p, self.pooling) if self.is_centred else row_norms(A, self.p)
+        """S_j^(1/p) of every row: its p-norm, or with pooling the centred one of eq. (11).
+
+        Rows of a group have the group's mean; eq. (15).
+        """
+        if self.known is not None:
+            A = self.known.measured(A)
+        norms = centred_norms(A, self.p, self.pooling) if self.is_centred else row_norms(A, self.p)
+        return norms if self.known is None else self.known.over_groups(norms, self.p)
 
     def common_part(self, A: np.ndarray) -> np.ndarray:
         """What the tasks of every row scatter about, eq. (11); zeros without pooling."""
-        return common_part(A, self.p, self.pooling) if self.is_centred else np.zeros(len(A))
+        if not self.is_centred:
+            return np.zeros(len(A))
+        if self.known is not None:
+            A = np.where(self.known.row_scale()[:, None] > 0.0, A, 0.0)
+        return common_part(A, self.p, self.pooling)
 
     def value(self, A: np.ndarray) -> float:
-        """The penalty of A."""
+        """The penalty of A; infinite where something forbids it."""
+        if self.known is not None and not self.known.allows(A):
+            return math.inf
         return self.value_at(self.norms(A))
+
+    def feasible(self, A: np.ndarray) -> np.ndarray:
+        """A, or the nearest to it that nothing forbids."""
+        return A if self.known is None else self.known.feasible(A)
+
+    def is_null(self, A: np.ndarray) -> bool:
+        """Whether nothing that is penalised is kept."""
+        return not (A if self.known is None else self.known.measured(A)).any()
+
+    def whole(self, chosen: np.ndarray) -> np.ndarray:
+        """A mask of rows, with all rows of their groups."""
+        return chosen if self.known is None else self.known.whole(chosen)
+
+    def whole_rows(self, rows: np.ndarray, n_rows: int) -> np.ndarray:
+        """Rows, and after them the others of their groups."""
+        if not self.has_groups:
+            return rows
+        chosen = np.zeros(n_rows, dtype=bool)
+        chosen[rows] = True
+        return np.concatenate([rows, np.flatnonzero(self.whole(chosen) & ~chosen)])
 
     def value_at(self, norms: np.ndarray) -> float:
         """The penalty of rows of given p-norms."""
@@ -131,6 +131,12 @@ class RowPenalty(ABC):
     def rescaled(self, factor: np.ndarray) -> Self:
         """The same penalty for rows measured in other units: A = factor * A_new."""
 
+    def _of_groups_rescaled(self, factor: np.ndarray) -> Self | None:
+        """The same where groups have rows in several units; None without groups."""
+        if self.known is None or self.known.groups is None:
+            return None
+        return replace(self, known=self.known.rescaled(factor))
+
     def weights(self, A: np.ndarray) -> np.ndarray:
         """The weights at A."""
         return self.weights_at(self.norms(A))
@@ -143,20 +149,27 @@ class RowPenalty(ABC):
     @property
     def is_ridge_like(self) -> bool:
         """Whether no row is ever dropped and each task, given the weights, has a ridge problem of its own."""
-        return self.is_convex and self.p == 2.0 and self.power > 1.0 and not self.is_centred
+        plain = self.known is None and not self.is_centred
+        return self.is_convex and self.p == 2.0 and self.power > 1.0 and plain
 
     def dual_norm(self, U: np.ndarray) -> np.ndarray:
-        """Dual of each row's norm: the smallest alpha at which a norm makes the row zero; eq. (13)."""
+        """Dual of each row's norm: the smallest alpha at which a norm makes the row zero; eq. (13).
+
+        U is a gradient of the loss: where rows may not be negative its sign matters.
+        """
+        U = U if self.known is None else self.known.slopes(U)
         if self.is_centred:
             weight = common_weight(self.pooling, U.shape[1]) ** (1.0 / self.p)
             # the tasks' own slopes, and that of the common part
-            return self._dual_p_norm(np.column_stack([U, U.sum(axis=1) / weight]))
-        return self._dual_p_norm(U)
+            U = np.column_stack([U, U.sum(axis=1) / weight])
+        norms = row_norms(U, self._dual_exponent)
+        return norms if self.known is None else self.known.over_groups(norms, self._dual_exponent)
 
-    def _dual_p_norm(self, U: np.ndarray) -> np.ndarray:
+    @property
+    def _dual_exponent(self) -> float:
         if self.p == 1.0:
-            return row_norms(U, math.inf)
-        return row_norms(U, 1.0 if math.isinf(self.p) else self.p / (self.p - 1.0))
+            return math.inf
+        return 1.0 if math.isinf(self.p) else self.p / (self.p - 1.0)
 
     def dual_gap(
         self, primal: float, gradient: np.ndarray, dual_loss: Callable[[float], float]
@@ -177,22 +190,53 @@ class RowPenalty(ABC):
 
     @property
     def member_numbers(self) -> np.ndarray:
-        """(p, r, pooling): what the compiled row solver knows of all rows."""
-        return np.array([self.p, self.power, self.pooling], dtype=float)
+        """(p, r, pooling): what the compiled row solver knows of all rows.
+
+        Where something is known of the entries, the member's own row solver is the last of them.
+        """
+        numbers = [self.p, self.power, self.pooling]
+        return np.array(numbers if not self._shapes_entries else [*numbers, self._own_solver()], dtype=float)
 
     def row_numbers(self, n_rows: int) -> np.ndarray:
-        """(alpha, eps) of each row: what the compiled row solver knows of one row, its strength first."""
-        out = np.empty((n_rows, 2))
-        out[:, 0], out[:, 1] = self.alpha, self.eps
-        return out
+        """(alpha, eps) of each row: what the compiled row solver knows of one row, its strength first.
+
+        After them, what is known of its entries: their scales, and which of them are not negative.
+        """
+        strengths = np.empty((n_rows, 2))
+        strengths[:, 0], strengths[:, 1] = self.alpha, self.eps
+        if self.known is None or not self._shapes_entries:
+            return strengths
+        from mmtfl.kernels.known_rows import GONE
+
+        known = self.known
+        strengths[known.free_rows, 0] = np.minimum(strengths[known.free_rows, 0], GONE)
+        positive = np.repeat(known.positive[:, None], known.scale.shape[1], axis=1)
+        return np.column_stack([strengths, known.scale, positive])
+
+    def group_strengths(self, strengths: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        """(alpha, eps) of groups of these sizes, from those of their rows; eq. (15)."""
+        e = 0.0 if math.isinf(self.p) else self.power / self.p
+        return np.column_stack([strengths[:, 0] * sizes ** (1.0 - e), strengths[:, 1]])
+
+    @property
+    def _shapes_entries(self) -> bool:
+        return self.known is not None and self.known.shapes_entries
 
     @property
     def has_short_cut(self) -> bool:
         """Whether the row solver can look for the nearest local minimum only; see `kernels`."""
-        return (self.p == 1.0 or self.is_centred) and not self.is_convex
+        return (self.p not in (2.0, math.inf) or self.is_centred) and not self.is_convex
 
     def row_solver(self) -> Any:
         """Compiled solver of this member's row problem."""
+        if self._shapes_entries:
+            from mmtfl.kernels import known_rows
+
+            return known_rows.row_solver()
+        return self._own_solver()
+
+    def _own_solver(self) -> Any:
+        """Compiled solver of rows of which nothing else is known."""
         from mmtfl.kernels import centred_rows, row_problem
 
         if self.is_centred:
@@ -203,6 +247,10 @@ class RowPenalty(ABC):
         """Minimiser of each row's problem ``L/2 a^2 - g a + phi``; see `mmtfl.kernels.row_problem`."""
         from mmtfl.kernels import row_problem
 
+        if self.has_groups:
+            from mmtfl.objective.row_blocks import block_solutions
+
+            return block_solutions(self, slope, curvature)
         out = np.empty(slope.shape)
         slope = np.array(slope, dtype=float, order="C")  # the row solver may change it
         row_problem.solve_rows(
@@ -224,6 +272,10 @@ class RowPenalty(ABC):
         """
         from mmtfl.kernels import row_problem
 
+        if self.has_groups:
+            from mmtfl.objective.row_blocks import block_violation
+
+            return block_violation(self, A, gradient, curvature)
         arrays = (np.ascontiguousarray(part) for part in (A, gradient, curvature))
         return row_problem.row_violations(
             self.row_solver(), *arrays, self.member_numbers, self.row_numbers(len(A))
@@ -234,11 +286,15 @@ class RowPenalty(ABC):
             raise ValueError(f"pooling must be at least 0 and below 1, got {self.pooling!r}. Try 0.5 or 0.9.")
         if self.pooling > 0.0 and self.p not in (1.0, 2.0):
             raise ValueError(f"pooling needs p = 1 or p = 2, got p={self.p:g}: for other p use pooling=0.")
+        if self.pooling > 0.0 and self.known is not None and not self.known.goes_with_pooling:
+            raise ValueError(f"{NO_POOLING} Use pooling=0.")
 
     def of_rows(self, index: np.ndarray) -> Self:
         """The penalty of some of the rows."""
         numbers = {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
-        changed = {name: values[index] for name, values in numbers.items() if values.ndim > 0}
+        changed: dict[str, Any] = {name: values[index] for name, values in numbers.items() if values.ndim > 0}
+        if self.known is not None:
+            changed["known"] = self.known.of_rows(index)
         return replace(self, **changed) if changed else self
 
     def at(self, alpha: float | np.ndarray) -> Self:
@@ -247,7 +303,14 @@ class RowPenalty(ABC):
 
     def weighted(self, weights: float | np.ndarray) -> "RowPower":
         """The majoriser sum_j w_j S_j of given weights, which is a member with k = inf."""
-        return RowPower(self.p, weights, math.inf, pooling=self.pooling)
+        known = None if self.known is None else self.known.without_groups()
+        known = None if known is None else replace(known, power=float(self.p))
+        return RowPower(self.p, weights, math.inf, pooling=self.pooling, known=known)
+
+    def convex(self) -> "RowPower":
+        """The (2, 2) member at the same strength."""
+        known = None if self.known is None else self.known.for_power(1.0)
+        return RowPower(2, self.alpha, 2, pooling=self.pooling, known=known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,11 +382,12 @@ class RowPower(RowPenalty):
     def rescaled(self, factor: np.ndarray) -> "RowPower":
         """The same penalty for rows measured in other units: A = factor * A_new."""
         with np.errstate(over="ignore", under="ignore"):
-            return replace(self, alpha=self.alpha * factor**self.power)
+            plain = replace(self, alpha=self.alpha * factor**self.power)
+            return self._of_groups_rescaled(factor) or plain
 
     def dual_gap(self, primal, gradient, dual_loss):
-        """Duality gap, eq. (9); None for the concave members."""
-        if not self.is_convex:
+        """Duality gap, eq. (9); None for the concave members, and where an entry is free of penalty."""
+        if not self.is_convex or np.any(self.free_rows):
             return None
         norms = self.dual_norm(gradient)
         best = -math.inf
@@ -399,13 +463,20 @@ class LogRows(RowPenalty):
     def rescaled(self, factor: np.ndarray) -> "LogRows":
         """The same penalty for rows measured in other units: A = factor * A_new."""
         with np.errstate(over="ignore", under="ignore", divide="ignore"):
-            return replace(self, eps=self.eps / factor**self.p)
+            return self._of_groups_rescaled(factor) or replace(self, eps=self.eps / factor**self.p)
+
+    def group_strengths(self, strengths: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        """(alpha, eps) of groups of these sizes, from those of their rows; eq. (15)."""
+        return strengths * sizes[:, None]
 
 
 def make_penalty(
-    p: float, k: float | str, alpha: float, *, eps: float = 1e-2, pooling: float = 0.0
-) -> RowPower | LogRows:
+    p: float, k: float | str, alpha: float, *, eps: float = 1e-2, pooling: float = 0.0,
+    known: KnownFeatures | None = None,
+) -> RowPower | LogRows:  # fmt: skip
     """The member (p, k) of the family at strength alpha; k = "log" is the edge k -> 0.
+
+    `known` has the weights of the features, with power 1, their signs and their groups.
 
     Examples
     --------
@@ -419,5 +490,11 @@ def make_penalty(
     if isinstance(k, str):
         if k != "log":
             raise ValueError(f"k must be a positive number or 'log', got {k!r}.")
-        return LogRows(p, alpha, eps=eps, pooling=pooling)
-    return RowPower(p, alpha, k, pooling=pooling)
+        plain: RowPower | LogRows = LogRows(p, alpha, eps=eps, pooling=pooling)
+    else:
+        plain = RowPower(p, alpha, k, pooling=pooling)
+    if known is not None and plain.power_near_zero == p and plain.kind == 0:
+        known = known.without_groups()  # k = inf: nothing is shared
+    if known is None:
+        return plain
+    return replace(plain, known=known.for_power(plain.power_near_zero))

@@ -8,6 +8,7 @@ import numpy as np
 
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
+from mmtfl.objective.losses.by_rows import TaskLoss, bound
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.units import Units
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from mmtfl.objective.norms import TwoNorms
 
 DAMPING = (0.0, 0.25, 0.5, 0.75, 1.0)  # of Newton models: from the second derivative (0) to a majorant (1)
+_ROUNDING = 1e-14  # of a sum, as a share of the sum of sizes
 EXACT = 1e-26  # share of the loss, about the square of the rounding of floats
 _LEAST_WEIGHT = 1e-6  # smallest Newton weight of a row, as a share of the bound on it
 _MODERATE = 1e30  # where the slopes at A = 0 are beyond this, squares of the columns may leave the floats
@@ -29,12 +31,17 @@ class Problem:
     ----------
     design : Design
         The data.
-    loss : Loss
-        The loss of a row.
+    loss : Loss or LossPerTask
+        The loss of a row, the same for all tasks or by their labels.
     """
 
-    def __init__(self, design: Design, loss: Loss):
-        self.design, self.loss = design, loss
+    def __init__(self, design: Design, loss: TaskLoss):
+        self.design, self.given_loss = design, loss
+
+    @cached_property
+    def loss(self) -> Loss:
+        """The loss on the rows of the design: of each task, and beside what is known of its predictor."""
+        return bound(self.given_loss, self.design)
 
     def predict(self, A: np.ndarray, intercept: np.ndarray) -> np.ndarray:
         """Linear predictor of every observation."""
@@ -58,8 +65,7 @@ class Problem:
         design = self.design
         if not design.fit_intercept:
             return np.zeros(design.n_tasks)
-        y, weight = (np.split(of_rows, design.offsets[1:-1]) for of_rows in (design.y, design.row_weight))
-        return np.array(list(map(self.loss.null_intercept, y, weight)))
+        return self.loss.null_intercepts(design.y, design.row_weight, design.offsets)
 
     @cached_property
     def null_value(self) -> float:
@@ -73,7 +79,14 @@ class Problem:
         if self.null_value <= EXACT * self.loss_value(np.zeros_like(design.y)):
             # the intercepts explain y: the rest is rounding
             return np.zeros((design.n_features, design.n_tasks))
-        return design.correlate(self.loss_gradient(design.spread(self.null_intercept)))
+        slope_z = self.loss_gradient(design.spread(self.null_intercept))
+        slopes = design.correlate(slope_z)
+        if design.fit_intercept:
+            # a constant column has its size in the first row of the task, and no slope but rounding
+            rounding = _ROUNDING * design.first_rows_maximum() * design.task_sums(np.abs(slope_z)).max()
+            if np.abs(slopes).max(initial=0.0) <= rounding:
+                return np.zeros_like(slopes)
+        return slopes
 
     @cached_property
     def steepest(self) -> float:
@@ -91,14 +104,13 @@ class Problem:
         design, loss = self.design, self.loss
         if loss.curvature is not None:
             return np.full(design.n_tasks, loss.curvature)
-        z = design.spread(self.null_intercept)
-        bend = loss.hessian(design.y, z, np.ones_like(z))
-        return np.maximum.reduceat(bend, design.offsets[:-1])
+        return loss.task_curvatures(design.y, design.spread(self.null_intercept), design.offsets)
 
     @property
     def curvature(self) -> np.ndarray:
         """The loss's second derivative in every entry of A: a bound, or what stands for one."""
-        return self.loss_curvature * self.design.curvature
+        bend = self.loss_curvature
+        return self.design.curvature if np.all(bend == 1.0) else bend * self.design.curvature
 
     def row_violation(
         self, penalty: RowPenalty, A: np.ndarray, gradient: np.ndarray, kept_curvature=None
@@ -111,7 +123,7 @@ class Problem:
         if not penalty.is_norm:
             return penalty.row_violation(A, gradient, self.curvature)
         out = np.maximum(penalty.dual_norm(gradient) - penalty.alpha, 0.0)
-        kept = np.flatnonzero(np.any(A != 0.0, axis=1))
+        kept = np.flatnonzero(penalty.whole(np.any(A != 0.0, axis=1) | penalty.free_rows))
         if kept.size:
             curvature = self.curvature[kept] if kept_curvature is None else kept_curvature(kept)
             out[kept] = penalty.of_rows(kept).row_violation(A[kept], gradient[kept], curvature)
@@ -151,9 +163,9 @@ class Problem:
             largest[:] = largest.max()
         factor = 4.0 ** np.round(np.log2(largest) / 2.0)
         units = Units(np.ones_like(factor)) if units is None else units
-        return type(self)(calm.design.rescaled(factor), self.loss), replace(units, column=factor)
+        return type(self)(calm.design.rescaled(factor), self.given_loss), replace(units, column=factor)
 
     @cached_property
     def _levelled(self) -> "tuple[Problem, Units | None]":
-        design, units = self.design.levelled(scale_targets=self.loss.is_quadratic)
-        return (self, None) if units is None else (type(self)(design, self.loss), units)
+        design, units = self.design.levelled(scale_targets=self.given_loss.is_quadratic)
+        return (self, None) if units is None else (type(self)(design, self.given_loss), units)

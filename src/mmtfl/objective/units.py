@@ -26,15 +26,19 @@ class Units:
         What was taken off the columns; the intercepts take it up.
     target_level : ndarray (n_tasks,), or None
         What was taken off the targets.
+    present : ndarray of bool (n_features here,), or None
+        The columns that are there; the others have no entries, and so no coefficients. None: all of them.
     """
 
     column: np.ndarray
     target: float = 1.0
     column_level: np.ndarray | None = None
     target_level: np.ndarray | None = None
+    present: np.ndarray | None = None
 
     def penalty(self, penalty: RowPenalty) -> RowPenalty:
         """The penalty there that costs as much as this one here."""
+        penalty = penalty if self.present is None else penalty.of_rows(self.present)
         root = np.sqrt(self.target / self.column)
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
             # half a step at a time: a whole one may leave the floats where the result does not
@@ -44,23 +48,35 @@ class Units:
     def norms(self, norms: "TwoNorms") -> "TwoNorms":
         """The same for two norms; all columns have one unit."""
         unit = float(self.column[0])
+        if norms.known is not None and self.present is not None:
+            norms = replace(norms, known=norms.known.of_rows(self.present))
         return norms.at(*(norm.alpha / self.target / unit for norm in (norms.shared, norms.specific)))
 
     def start(self, A: np.ndarray) -> np.ndarray:
         """Coefficients there, from those here."""
-        return A * (self.column / self.target)[:, None]
+        return self._present(A) * (self.column / self.target)[:, None]
+
+    def _present(self, A: np.ndarray) -> np.ndarray:
+        return A if self.present is None else A[self.present]
 
     def place(self, A: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and intercepts there, from those here."""
         if self.column_level is not None:
-            intercept = intercept + np.einsum("jt,jt->t", self.column_level, A)
+            intercept = intercept + np.einsum("jt,jt->t", self.column_level, self._present(A))
         if self.target_level is not None:
             intercept = intercept - self.target_level
         return self.start(A), intercept / self.target
 
     def coefficients(self, A: np.ndarray) -> np.ndarray:
         """Coefficients here, from those there."""
-        return A * (self.target / self.column)[:, None]
+        factor = (self.target / self.column)[:, None]
+        if self.present is None:
+            return A * factor
+        kept = np.flatnonzero(A.any(axis=1))
+        # zeros that are never written take no memory
+        out = np.zeros((A.shape[1], len(self.present))).T
+        out[np.flatnonzero(self.present)[kept]] = A[kept] * factor[kept]
+        return out
 
     def intercept(self, intercept: np.ndarray, A: np.ndarray) -> np.ndarray:
         """Intercepts here, from those there and coefficients here."""
@@ -68,7 +84,7 @@ class Units:
         if self.target_level is not None:
             intercept = intercept + self.target_level
         if self.column_level is not None:
-            intercept = intercept - np.einsum("jt,jt->t", self.column_level, A)
+            intercept = intercept - np.einsum("jt,jt->t", self.column_level, self._present(A))
         return intercept
 
     def solution(self, solution: Any) -> Any:

@@ -33,7 +33,10 @@ FORMAT_VERSION = 1
 MAGIC = b"\x89MMTFL\r\n"  # it reveals a transfer that changed line ends or dropped the eighth bit
 HEAD = struct.Struct("<8sIIQ")
 DIGEST_SIZE = 32
-MOST_JSON = 1 << 28  # parsed JSON takes many times the memory of its text
+# parsed JSON takes many times the memory of its text: at most 64 MB of it, a million lists and objects, and
+# four million values are read, which take less than 700 MB
+MOST_JSON, MOST_CONTAINERS, MOST_VALUES = 1 << 26, 1 << 20, 1 << 22
+MOST_DIGITS = 300  # of an integer: it is within the range of floats
 MOST_DIMENSIONS = 8
 CHUNK = 1 << 20
 NUMBERS = {
@@ -91,9 +94,19 @@ def write_archive(
     entries = [{"dtype": a.dtype.newbyteorder("<").str, "shape": list(a.shape)} for a in arrays]
     header = {"arrays": entries, "content": content}
     text = json.dumps(header, allow_nan=False, separators=(",", ":")).encode("ascii")
-    if len(text) > MOST_JSON:
-        raise ValueError(f"The names and settings take {len(text)} bytes, more than {MOST_JSON}.")
+    if not _is_readable(text):
+        raise ValueError(
+            f"The names and settings take {len(text)} bytes of JSON, which is more than a file may hold: "
+            "name fewer features and tasks, or leave names out."
+        )
     write_whole(path, _parts(text, arrays), overwrite=overwrite)
+
+
+def _is_readable(text: bytes) -> bool:
+    """Whether JSON stays within the limits; characters within names count too, so it may say no too early."""
+    containers = text.count(b"{") + text.count(b"[")
+    within = containers <= MOST_CONTAINERS and containers + text.count(b",") <= MOST_VALUES
+    return within and len(text) <= MOST_JSON
 
 
 def _parts(text: bytes, arrays: Sequence[np.ndarray]) -> Iterator[Any]:
@@ -135,10 +148,13 @@ class _Reader:
         self._check_digest()
         self.file.seek(HEAD.size)
         text = self._take(n_text)
+        if not _is_readable(text):
+            raise self._unsound("its header holds more names and values than any model")
         try:
             header = json.loads(
-                text.decode("ascii"), parse_constant=_no_constant, object_pairs_hook=_no_duplicates
-            )
+                text.decode("ascii"), parse_constant=_no_constant, parse_int=_integer, parse_float=_number,
+                object_pairs_hook=_no_duplicates,
+            )  # fmt: skip
         except (ValueError, RecursionError) as error:
             raise self._unsound("its header is not valid JSON") from error
         if not isinstance(header, dict) or set(header) != {"arrays", "content"}:
@@ -233,6 +249,19 @@ class _Reader:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
+
+
+def _integer(text: str) -> int:
+    if len(text) > MOST_DIGITS:
+        raise ValueError(f"an integer has {len(text)} digits")
+    return int(text)
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number is too large")
+    return number
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

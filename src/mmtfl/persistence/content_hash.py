@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from hashlib import blake2b
+from types import CellType, CodeType
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,15 @@ from scipy import sparse
 __all__ = ["fingerprint"]
 
 _ROWS = 1 << 12  # rows of a non-contiguous array that are copied at a time
+_open: set[int] = set()  # functions whose parts are being hashed
 
 
 def fingerprint(*things: Any) -> str:
     """Hash arrays, sparse matrices, numbers, texts, and dataclasses, mappings and sequences of them.
 
-    An object with a string attribute ``fingerprint`` is hashed by it, any other object by its class only, and
-    a function by its name. The digest has 32 characters.
+    An object with a string attribute ``fingerprint`` is hashed by it. A function is hashed by its name, its
+    code and the values it holds (defaults, closure), not by what it finds in its module; a callable object by
+    its class and attributes, any other object by its class only. The digest has 32 characters.
 
     Examples
     --------
@@ -28,6 +31,8 @@ def fingerprint(*things: Any) -> str:
     >>> one, other = np.arange(6.0).reshape(2, 3), np.asfortranarray(np.arange(6.0).reshape(2, 3))
     >>> fingerprint("a", one) == fingerprint("a", other), fingerprint("a", one) == fingerprint("b", one)
     (True, False)
+    >>> fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 2)
+    False
     """
     digest = blake2b(digest_size=16)
     _add(digest, things)
@@ -55,9 +60,30 @@ def _add(digest: Any, thing: Any) -> None:
             _add(digest, part)
     elif hasattr(thing, "__array__"):  # a column of a frame
         _add_array(digest, np.asarray(thing))
+    elif isinstance(thing, frozenset | set):
+        _add(digest, sorted(thing, key=repr))  # their order may differ between processes
+    elif isinstance(thing, CodeType):
+        _add(digest, [thing.co_code, thing.co_names, thing.co_consts])
     else:
         kind = thing if hasattr(thing, "__qualname__") else type(thing)
         digest.update(f"{kind.__module__}.{kind.__qualname__};".encode())
+        if callable(thing) and not isinstance(thing, type):
+            _add_callable(digest, thing)
+
+
+def _add_callable(digest: Any, function: Any) -> None:
+    """Add what a function does and what it holds; a function that holds itself is met once."""
+    if id(function) in _open:
+        return
+    _open.add(id(function))
+    try:
+        names = ("__code__", "__defaults__", "__kwdefaults__", "__self__", "func", "args", "keywords")
+        _add(digest, [getattr(function, name, None) for name in names])
+        cells = getattr(function, "__closure__", None) or ()
+        _add(digest, [cell.cell_contents for cell in cells if cell != CellType()])
+        _add(digest, getattr(function, "__dict__", None))
+    finally:
+        _open.discard(id(function))
 
 
 def _add_array(digest: Any, array: np.ndarray) -> None:

@@ -1,6 +1,7 @@
 """Pictures of fitted models, as scikit-learn's Display objects."""
 
 from mmtfl.plots.history_display import HistoryDisplay
+from mmtfl.plots.interval_display import IntervalDisplay
 from mmtfl.plots.path_display import PathDisplay
 from mmtfl.plots.prediction_display import PredictionDisplay
 from mmtfl.plots.search_display import SearchDisplay
@@ -11,6 +12,7 @@ from mmtfl.plots.support_display import EffectDisplay, SupportDisplay
 __all__ = [
     "EffectDisplay",
     "HistoryDisplay",
+    "IntervalDisplay",
     "PathDisplay",
     "PredictionDisplay",
     "SearchDisplay",

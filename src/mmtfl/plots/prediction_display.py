@@ -133,7 +133,7 @@ class PredictionDisplay:
         display : PredictionDisplay
             Drawn.
         """
-        y_true, y_pred, task = _stacked(y, np.asarray(y_pred, dtype=float), task)
+        y_true, y_pred, task = stack_rows(y, np.asarray(y_pred, dtype=float), task)
         if classes is not None:
             classes = tuple(classes)
             unknown = set(np.unique(y_true).tolist()) - set(classes)
@@ -260,7 +260,7 @@ class PredictionDisplay:
         figures.legend(self.axes_[n_columns - 1], entries, title="observed")
 
 
-def _stacked(y: Any, y_pred: np.ndarray, task: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def stack_rows(y: Any, y_pred: np.ndarray, task: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Targets, predictions and labels, one row for each that was observed."""
     if y_pred.ndim == 2:
         Y = matrix_values(y)

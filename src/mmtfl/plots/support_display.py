@@ -6,9 +6,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
-from mmtfl.estimators.stability import Stability
+from mmtfl.estimators.supported_features import Stability
+from mmtfl.model_selection.entry_effects import mean_over_tasks, t_reach
 from mmtfl.plots.figures import (
     BLUE,
     GREY,
@@ -25,7 +25,6 @@ from mmtfl.plots.figures import (
 __all__ = ["EffectDisplay", "SupportDisplay"]
 
 _MOST_ROWS = 40
-_WORDS = ("all", "some", "one", "undecided", "none")
 
 
 def found_by(model: Any) -> Stability:
@@ -116,8 +115,7 @@ class SupportDisplay:
             Drawn.
         """
         found = self.found
-        words = np.array([_WORDS.index(word) for word in found.supported_])
-        order = np.lexsort((-found.feature_frequency_, words))[: self.max_features]
+        order = found.order()[: self.max_features]
         self.features_ = order
         n_rows, n_tasks = len(order), len(found.tasks_)
         ax = axes_for(ax, (2.5 + min(0.3 * n_tasks + 2.0, 8.0), 1.5 + 0.17 * n_rows))
@@ -140,10 +138,10 @@ class SupportDisplay:
 
 @dataclass(eq=False, repr=False)
 class EffectDisplay:
-    """The effect of one feature in every task with its interval, and their weighted mean.
+    """The effect of one feature in every task, and its mean over the tasks, each with its interval.
 
-    Effects are estimated without shrinkage beside the features that most half samples keep, on the rows on
-    which these were selected: near the threshold of selection they are too large on average.
+    Effects are estimated without shrinkage beside the supported features, on the rows on which these were
+    selected: near the threshold of selection they are too large on average.
 
     Parameters
     ----------
@@ -155,13 +153,15 @@ class EffectDisplay:
         Name of the feature.
     coverage : float, default=0.9
         Of each interval.
+    spare : ndarray of shape (n_tasks,) or float, default=inf
+        Degrees of freedom of the standard errors.
 
     Attributes
     ----------
     intervals_ : matplotlib container
         Effects with their intervals.
-    mean_ : float
-        Mean of the effects, weighted by their precision.
+    mean_, mean_reach_ : float
+        Mean of the tasks' effects, and half the width of its interval.
     ax_, figure_ : matplotlib axes and figure
         Where it was drawn.
 
@@ -182,6 +182,7 @@ class EffectDisplay:
     _: KW_ONLY
     feature: str
     coverage: float = 0.9
+    spare: Any = np.inf
 
     @classmethod
     def from_estimator(
@@ -212,7 +213,8 @@ class EffectDisplay:
             )
         j = found.feature_names_.index(feature)
         parts = found.tasks_, found.effect_[:, j], found.effect_error_[:, j]
-        return cls(*parts, feature=feature, coverage=coverage).plot(ax)
+        spare = np.inf if found.effect_spare_ is None else found.effect_spare_[:, j]
+        return cls(*parts, feature=feature, coverage=coverage, spare=spare).plot(ax)
 
     def plot(self, ax: Any = None) -> EffectDisplay:
         """Draw the effects.
@@ -230,14 +232,19 @@ class EffectDisplay:
         ax = axes_for(ax, (5.5, 1.2 + 0.22 * len(self.tasks)))
         self.ax_, self.figure_ = ax, ax.figure
         tested = np.isfinite(self.effect) & np.isfinite(self.error) & (self.error > 0.0)
-        at, effect, error = np.flatnonzero(tested), self.effect[tested], self.error[tested]
-        reach = stats.norm.isf((1.0 - self.coverage) / 2.0) * error
+        at, effect = np.flatnonzero(tested), self.effect[tested]
+        reach = t_reach(self.error, self.spare, self.coverage)[tested]
         self.intervals_ = ax.errorbar(effect, at, xerr=reach, fmt="o", color=BLUE, markersize=4, capsize=2)
-        self.mean_ = float(np.average(effect, weights=error**-2.0)) if at.size else np.nan
+        spare = np.broadcast_to(self.spare, self.effect.shape)
+        self.mean_, self.mean_reach_ = mean_over_tasks(self.effect, self.error, spare, self.coverage)
+        if np.isfinite(self.mean_reach_):
+            ax.axvspan(
+                self.mean_ - self.mean_reach_, self.mean_ + self.mean_reach_, color=BLUE, alpha=0.15, lw=0
+            )
         ax.axvline(0.0, color=GREY, linewidth=1.0)
         ax.axvline(self.mean_, color=BLUE, linewidth=1.0, linestyle=":")
         ax.set_ylim(len(self.tasks) - 0.5, -0.5)
         name_rows(ax, self.tasks, axes_points(ax)[1])
         ax.set_xlabel(f"effect of {self.feature}, with {self.coverage:.0%} intervals", fontsize=SMALL + 1)
-        note(ax, ["dotted: mean of the tasks, weighted by precision"])
+        note(ax, ["dotted: mean of these tasks; band: its interval"])
         return self

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mmtfl.plots.history_display import above_last
+from mmtfl.report.curves import CurvedEffect
 from mmtfl.report.sentences import number
 from mmtfl.report.summary import SearchGrid, SearchSummary
 
@@ -170,6 +171,50 @@ def history_chart(history: list[float]) -> Chart | None:
         x_ticks=[tick for tick in x.ticks() if "." not in tick.label],
         y_ticks=y.ticks(),
         lines=[Line("s0", _path(places), points=places if len(places) <= 40 else [])],
+    )
+
+
+def reliability_chart(curve: dict[str, np.ndarray]) -> Chart:
+    """How often held-out rows are of the second class, by the probability they were given."""
+    x = _Axis(0.0, 1.0, LEFT, WIDTH - RIGHT)
+    y = _Axis(0.0, 1.0, HEIGHT - BOTTOM, TOP)
+    lines = [Line("s4", _path([(x.at(0.0), y.at(0.0)), (x.at(1.0), y.at(1.0))]))]
+    for style, name in (("s1", "calibrated"), ("s0", "probability")):
+        pairs = zip(curve[name].tolist(), curve["share"].tolist(), strict=True)
+        places = [(x.at(p), y.at(share)) for p, share in pairs]
+        lines.append(Line(style, _path(places), points=places))
+    return Chart(
+        alt=f"Share of the second class by its probability, in {len(curve['share'])} bins of held-out rows.",
+        x_label="probability of the second class",
+        y_label="share of the second class",
+        x_ticks=x.ticks(),
+        y_ticks=y.ticks(),
+        lines=lines,
+        legend=[("s0", "as predicted"), ("s1", "calibrated"), ("s4", "exactly right")],
+    )
+
+
+def effect_chart(effect: CurvedEffect) -> Chart:
+    """A curve for each task, and the one that they have in common."""
+    x = _Axis.around(effect.at, LEFT, WIDTH - RIGHT)
+    y = _Axis.around(np.append(effect.by_task, effect.common), HEIGHT - BOTTOM, TOP)
+    n_tasks = len(effect.by_task)
+    styled = 1 < n_tasks < MOST_STYLES
+
+    def line(style: str, values: np.ndarray) -> Line:
+        return Line(style, _path([(x.at(a), y.at(b)) for a, b in zip(effect.at, values, strict=True)]))
+
+    styles = [f"s{t + 1}" if styled else "many" for t in range(n_tasks)]
+    lines = [line(style, values) for style, values in zip(styles, effect.by_task, strict=True)]
+    legend = list(zip(styles, effect.tasks, strict=True)) if styled else [("many", "one task each")]
+    return Chart(
+        alt=f"Effect of {effect.name} in {n_tasks} tasks, against its values.",
+        x_label=effect.name,
+        y_label="effect beside the median",
+        x_ticks=x.ticks(),
+        y_ticks=y.ticks(),
+        lines=[*lines, line("s0", effect.common)],
+        legend=[("s0", effect.common_name), *(legend if n_tasks > 1 else [])],
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -22,8 +22,10 @@ from sklearn.utils.validation import check_is_fitted
 from mmtfl.estimators import inputs, single_task
 from mmtfl.estimators.search import Search, TaskSearch
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
+from mmtfl.model_selection.dealing import group_codes
 from mmtfl.model_selection.metrics import per_task_scores
-from mmtfl.model_selection.splitting import TaskKFold
+from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter
+from mmtfl.model_selection.time_order import TaskTimeSplit
 from mmtfl.report import paired
 from mmtfl.report.paired import HeldOutErrors, Paired
 from mmtfl.report.pooled import Fold, fit_pooled
@@ -102,6 +104,8 @@ class Evaluation:
         Errors of "own", "pooled" and "separate" on held-out rows, from which they are judged.
     accuracy, base_rate : float or None
         As in `TaskScores`, over the rows of all tasks.
+    kept_together, in_time : bool
+        Whether groups of rows were held out together, and whether held-out rows come later in their task.
     """
 
     metric: str
@@ -115,6 +119,8 @@ class Evaluation:
     errors: HeldOutErrors | None = None
     accuracy: float | None = None
     base_rate: float | None = None
+    kept_together: bool = False
+    in_time: bool = False
 
     def mean(self, name: str) -> float | None:
         """Mean over tasks of one column of scores, "fitted", "own", "pooled" or "separate"."""
@@ -136,7 +142,16 @@ class Evaluation:
         return [score for task in self.tasks if (score := getattr(task, name)) is not None]
 
 
-def evaluate(model: Any, X: Any, y: Any, task: Any = None, *, seen: bool | None = None) -> Evaluation:
+def evaluate(
+    model: Any,
+    X: Any,
+    y: Any,
+    task: Any = None,
+    *,
+    seen: bool | None = None,
+    groups: Any = None,
+    in_time: bool = False,
+) -> Evaluation:
     """Score a fitted model by task, beside one pooled model and one model per task.
 
     The comparison is by 3-fold cross-validation over the rows given (`TaskKFold`). A search is made again in
@@ -154,6 +169,10 @@ def evaluate(model: Any, X: Any, y: Any, task: Any = None, *, seen: bool | None 
         Rows, as in ``predict`` and ``score`` of the model.
     seen : bool, optional
         Whether the model was trained on these rows; None if that is not known.
+    groups : array-like of shape (n_rows,), optional
+        Groups of rows that are held out together, also inside the training parts.
+    in_time : bool
+        Whether the rows are in time order: then `TaskTimeSplit` tests rows that come later in their task.
 
     Returns
     -------
@@ -177,7 +196,7 @@ def evaluate(model: Any, X: Any, y: Any, task: Any = None, *, seen: bool | None 
     """
     check_is_fitted(model)
     inner = getattr(model, "best_estimator_", model)
-    rows = _Rows.read(inner, X, y, task)
+    rows = _Rows.read(inner, X, y, task, groups, in_time)
     classify = is_classifier(inner)
     name, metric, meaning = METRICS[classify]
     fitted = _respond(inner, rows.X, rows.labels)
@@ -210,7 +229,8 @@ def evaluate(model: Any, X: Any, y: Any, task: Any = None, *, seen: bool | None 
     ]
     n_folds, errors = (N_FOLDS, rows.errors(responses, inner)) if reason is None else (None, None)
     size = len(rows.y), n_folds
-    return Evaluation(name, meaning, tasks, *size, reason, seen, strength, errors, *overall)
+    found = Evaluation(name, meaning, tasks, *size, reason, seen, strength, errors, *overall)
+    return replace(found, kept_together=groups is not None, in_time=in_time)
 
 
 # -- rows ----------------------------------------------------------------------------------------------------
@@ -224,9 +244,18 @@ class _Rows:
     y: np.ndarray
     labels: np.ndarray
     source: np.ndarray
+    group: np.ndarray | None = None  # of each observation
+    in_time: bool = False
 
     @classmethod
-    def read(cls, model: Any, X: Any, y: Any, task: Any) -> _Rows:
+    def read(cls, model: Any, X: Any, y: Any, task: Any, groups: Any, in_time: bool) -> _Rows:
+        found = cls._observations(model, X, y, task)
+        n_rows = X.shape[0]
+        group = None if groups is None else group_codes(groups, n_rows)[found.source]
+        return replace(found, group=group, in_time=in_time)
+
+    @classmethod
+    def _observations(cls, model: Any, X: Any, y: Any, task: Any) -> _Rows:
         X, labels, name = inputs.take_task_column(X, task, model.task_column)
         X, names = model._read_design(X, reset=False)
         check_finite_design(X, feature_names=names)
@@ -255,18 +284,23 @@ class _Rows:
 
     def select(self, rows: np.ndarray) -> _Rows:
         """Some of the rows."""
-        return _Rows(self.X[rows], self.y[rows], self.labels[rows], self.source[rows])
+        group = None if self.group is None else self.group[rows]
+        return _Rows(self.X[rows], self.y[rows], self.labels[rows], self.source[rows], group, self.in_time)
 
     def folds(self, stratify: bool) -> list[Fold]:
-        """Folds of the table: several targets of one row are held out together."""
-        splitter = TaskKFold(N_FOLDS, random_state=0, stratify=stratify)
+        """Folds of the table: several targets of one row are held out together, and so are groups."""
+        splitter: TaskSplitter = TaskKFold(N_FOLDS, random_state=0, stratify=stratify)
+        if self.in_time:
+            splitter = TaskTimeSplit(N_FOLDS, stratify=stratify)
+        group = None if self.group is None else np.unique(self.group, return_inverse=True)[1]
         if not self.has_several_targets:
-            return list(splitter.split(self.y, self.y, self.labels))
+            return list(splitter.parts(len(self.y), self.y, self.labels, group))
         units, source = np.unique(self.source, return_inverse=True)
         columns, observation_task = np.unique(self.labels, return_inverse=True)
         matrix = np.full((len(units), len(columns)), np.nan)
         matrix[source, observation_task] = np.unique(self.y, return_inverse=True)[1]
-        splits = splitter.split(matrix, matrix)
+        of_unit = None if group is None else group[np.unique(source, return_index=True)[1]]
+        splits = splitter.parts(len(matrix), matrix, None, of_unit)
         return [
             (np.flatnonzero(np.isin(source, train)), np.flatnonzero(np.isin(source, test)))
             for train, test in splits

@@ -21,8 +21,10 @@ from mmtfl.persistence.files import check_target, write_text
 from mmtfl.plots.figures import learned
 from mmtfl.plots.sharing_map import order_features, order_tasks
 from mmtfl.report import sentences
-from mmtfl.report.charts import grid_chart, history_chart, search_chart
+from mmtfl.report.charts import effect_chart, grid_chart, history_chart, reliability_chart, search_chart
+from mmtfl.report.curves import curved_effects
 from mmtfl.report.evaluation import Evaluation, evaluate
+from mmtfl.report.first_screen import first_answers
 from mmtfl.report.sentences import number, score
 from mmtfl.report.summary import FeatureSummary, ModelSummary, describe
 
@@ -33,6 +35,7 @@ STRIP = 150.0  # width of the picture of a task's scores
 SCORES = ("own", "pooled", "separate")
 SCORE_NAMES = {"own": "This model", "pooled": "One pooled model", "separate": "Separate models"}
 TILE_NAMES = {**SCORE_NAMES, "pooled": "One pooled model, own intercept per task"}
+MOST_CURVES = 12  # effects that are drawn
 MOST_TARGETS = 4  # that a title names
 STEPS = 32767  # of the coefficients' quantisation, each feature on its own scale
 RUN_NAMES = {"data": "Data file", "sha256": "SHA-256"}  # other keys are names already
@@ -46,6 +49,8 @@ def write_report(
     path: Any,
     *,
     data: tuple[Any, Any, Any] | None = None,
+    groups: Any = None,
+    in_time: bool = False,
     title: str | None = None,
     source: dict[str, Any] | None = None,
 ) -> Path:
@@ -63,6 +68,8 @@ def write_report(
         The file, written whole or not at all; one that is there is replaced.
     data : (X, y, task), optional
         Rows to score the model on, as in ``score``; see `mmtfl.report.summary.evaluate`.
+    groups, in_time
+        Rows of ``data`` that are held out together, and whether they are in time order; see there.
     title : str, optional
         Heading of the page; by default target and task column of the table that the model was fitted on
         ("stay, by hospital"), where it knows them.
@@ -90,7 +97,8 @@ def write_report(
     """
     place = Path(path)
     check_target(place)  # before the work
-    text = render_report(model, data=data, title=title, source=source)
+    structure: dict[str, Any] = {"groups": groups, "in_time": in_time}
+    text = render_report(model, data=data, **structure, title=title, source=source)
     write_text(place, text)
     return place
 
@@ -99,6 +107,8 @@ def render_report(
     model: Any,
     *,
     data: tuple[Any, Any, Any] | None = None,
+    groups: Any = None,
+    in_time: bool = False,
     title: str | None = None,
     source: dict[str, Any] | None = None,
 ) -> str:
@@ -106,7 +116,7 @@ def render_report(
 
     Parameters
     ----------
-    model, data, title, source
+    model, data, groups, in_time, title, source
         As in `write_report`.
 
     Returns
@@ -119,7 +129,7 @@ def render_report(
     trained = (getattr(model, "provenance_", None) or {}).get("sha256")
     given = (source or {}).get("sha256")
     seen = None if trained is None or given is None else trained == given
-    evaluation = None if data is None else evaluate(model, *data, seen=seen)
+    evaluation = None if data is None else evaluate(model, *data, seen=seen, groups=groups, in_time=in_time)
     return _render(make_page(model, evaluation, title=title, source=source))
 
 
@@ -170,12 +180,20 @@ def make_page(
     if any(f.kind == "shared" and f.n_possible != summary.n_counted for f in summary.features):
         meanings["shared"] += " that could use them"  # not every task could use every such feature
     compared = [who for who in SCORES if evaluation is not None and evaluation.mean(who) is not None]
+    inner = getattr(model, "best_estimator_", model)
+    verdict = sentences.verdict(evaluation) if evaluation else [headline] if headline else []
+    calibration = sentences.calibration(inner)
+    stability = getattr(inner, "stability_", None)
+    effects = None if stability is None else stability.mean_effects()
     return {
         "title": title or _title_of_table(model) or summary.title,
         "summary": summary,
         "evaluation": evaluation,
         "headline": summary.usage,
-        "verdict": sentences.verdict(evaluation) if evaluation else [headline] if headline else [],
+        "answers": first_answers(inner, verdict or ([headline] if headline else [])),
+        "verdict": verdict,
+        "calibration": calibration,
+        "reliability": reliability_chart(calibration.curve) if calibration else None,
         "caution": sentences.caution(evaluation) if evaluation else [],
         "tiles": _tiles(evaluation, compared),
         "score_name": metric if summary.n_tasks == 1 else f"Median {metric} over tasks",
@@ -186,7 +204,8 @@ def make_page(
         "strip_axis": [(_place(value, low), score(value)) for value in (low, (1 + low) / 2, 1.0)],
         "task_rows": _task_rows(summary, evaluation, fitted, compared, low),
         "has_common": any(feature.common is not None for feature in summary.features),
-        "feature_rows": [_feature_row(feature) for feature in summary.features[:MOST_FEATURES]],
+        "feature_rows": [_feature_row(feature, effects) for feature in summary.features[:MOST_FEATURES]],
+        "curves": [effect_chart(effect) for effect in curved_effects(inner)[:MOST_CURVES]],
         "n_left_out": max(0, summary.n_features - MOST_FEATURES),
         "kinds": [(kind, summary.counts[kind], meanings[kind]) for kind in KINDS],
         "choice_title": sentences.choice_title(summary),
@@ -298,7 +317,7 @@ def _task_rows(
 # -- features and facts --------------------------------------------------------------------------------------
 
 
-def _feature_row(f: FeatureSummary) -> dict[str, Any]:
+def _feature_row(f: FeatureSummary, effects: np.ndarray | None) -> dict[str, Any]:
     """One row of the table of features."""
     return {
         "name": f.name,
@@ -312,7 +331,15 @@ def _feature_row(f: FeatureSummary) -> dict[str, Any]:
         "agreement": number(None) if f.agreement is None else f"{f.agreement:.0%}",
         "supported": f.supported,
         "frequency": None if f.frequency is None else f"{f.frequency:.0%}",
+        "effect": "" if effects is None else _with_ends(*effects[f.position].tolist()),
     }
+
+
+def _with_ends(effect: float, low: float, high: float) -> str:
+    """An effect and its interval; nothing for features that are not supported."""
+    if np.isnan(effect):
+        return number(None)
+    return number(effect) if np.isnan(low) else f"{number(effect)} ({number(low)} to {number(high)})"
 
 
 def _spread_out(mean: float | None, low: float | None, high: float | None) -> str:

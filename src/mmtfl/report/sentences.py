@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.estimators.class_probabilities import reliability
 from mmtfl.model_selection.metrics import FEW_ROWS
 from mmtfl.report import paired
 from mmtfl.report.evaluation import ALTERNATIVES, Evaluation
@@ -211,10 +212,16 @@ def caution(evaluation: Evaluation) -> list[str]:
         "kept": "The table is too large to tune this model again in every training part: it keeps the "
         "strength that was chosen for it.",
     }[evaluation.strength]
+    cut = f"the rows were cut in {evaluation.n_folds} parts, each predicted by models that were fitted again "
+    cut += "without it"
+    if evaluation.in_time:
+        cut = f"in {evaluation.n_folds} steps in time, rows were predicted by models that were fitted again "
+        cut += "to earlier rows of every task"
+    if evaluation.kept_together:
+        cut += " and without any row of the same group"
     return [
         where,
-        f"The comparison is fairer: the rows were cut in {evaluation.n_folds} parts, each predicted by "
-        "models that were fitted again without it. The pooled model has the same coefficients in all tasks "
+        f"The comparison is fairer: {cut}. The pooled model has the same coefficients in all tasks "
         "and an intercept for each; it and the separate models are the better of ridge and lasso, with a "
         f"strength chosen inside the training part. {own}",
     ]
@@ -325,6 +332,31 @@ def search_headline(summary: ModelSummary) -> str | None:
         saved = 1 - search.best_score / without
         line += f": the loss is {saved:.0%} smaller than without any feature"
     return line + "."
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Probabilities beside the share of the second class, in bins of held-out rows, and a sentence on it."""
+
+    curve: dict[str, np.ndarray]
+    line: str
+
+
+def calibration(model: Any) -> Calibration | None:
+    """Whether a classifier's probabilities are right on held-out rows; None where these are not known."""
+    if "is_second" not in (getattr(model, "heldout_errors_", None) or {}):
+        return None
+    curve = reliability(model)
+    off, then = (
+        float(np.average(np.abs(curve[name] - curve["share"]), weights=curve["n_rows"]))
+        for name in ("probability", "calibrated")
+    )
+    n_bins = count(len(curve["share"]), "bin")
+    return Calibration(
+        curve,
+        f"On held-out rows the probability is off by {off:.3f} on average over {n_bins}; once calibrated, by "
+        f"{then:.3f} (calibrated_proba, or the column calibrated of mmtfl predict --interval).",
+    )
 
 
 def choice_title(summary: ModelSummary) -> str:

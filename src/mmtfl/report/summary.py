@@ -459,7 +459,7 @@ def _search(model: Any) -> SearchSummary | None:
     path, without = getattr(model, "path_", None), None
     if path is not None and not isinstance(path, list) and len(path.n_kept) and path.n_kept[0] == 0:
         # the strongest penalty keeps no feature
-        without = next(curve.mean[0] for curve in curves if curve.chosen is not None)
+        without = next((curve.mean[0] for curve in curves if curve.chosen is not None), None)
     held_out = getattr(model, "heldout_scores_", None)  # older files have none
     return SearchSummary(
         score_name=_score_name(model),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from mmtfl.estimators.supported_features import SOMEWHERE, SUPPORTED
 from mmtfl.tasks.frames import abbreviate
 from mmtfl.tasks.wording import count
 
-__all__ = ["in_which_tasks", "support_sentences"]
+__all__ = ["in_which_tasks", "named", "promise", "support_sentences"]
 
 
 def support_sentences(found: Any) -> list[str]:
@@ -20,35 +23,42 @@ def support_sentences(found: Any) -> list[str]:
     """
     if found is None:
         return []
-    words = found.supported_.tolist()
-    n_all, n_some, n_one, n_none, n_open = (
-        words.count(word) for word in ("all", "some", "one", "none", "undecided")
-    )
-    pairs = f"{count(found.n_pairs_, 'pair')} of half samples"
-    how = f"{pairs}, statements wrong in at most {found.level_:.0%}"
-    if n_all + n_some + n_one == 0:
-        first = f"Nothing was found: no feature is supported in any task ({how}; undecided: {n_open})."
-    else:
+    n = {word: int((found.supported_ == word).sum()) for word in SUPPORTED}
+    how = f"{count(found.n_pairs_, 'pair')} of half samples"
+    if not any(n[word] for word in SOMEWHERE):
         first = (
-            f"Supported ({how}): {count(n_all, 'feature')} in all tasks, {n_some} in some, {n_one} in one; "
-            f"{n_none} in none, {n_open} undecided."
+            f"Nothing was found: no feature is supported in any task ({how}; undecided: {n['undecided']})."
         )
-    return [first, *_named(found), _promise(found)]
+        return [first, promise(found)]
+    said = found.probability_[np.isin(found.supported_, SOMEWHERE)]
+    sure = f"statements with a probability of at least {1.0 - found.level_:.0%}, {said.mean():.0%} on average"
+    first = (
+        f"Supported ({how}; {sure}): {count(n['all'], 'feature')} in all tasks, {n['some']} in some, "
+        f"{n['several']} in several (two or more, perhaps all), {n['one']} in one; {n['none']} in none, "
+        f"{n['undecided']} undecided."
+    )
+    return [first, *_named(found), promise(found)]
+
+
+def named(found: Any, word: str) -> list[str]:
+    """The features of which this is said, most frequent first."""
+    order = (-found.feature_frequency_).argsort(kind="stable").tolist()
+    return [found.feature_names_[j] for j in order if found.supported_[j] == word]
 
 
 def _named(found: Any) -> list[str]:
-    """The features that are supported, most frequent first."""
-    order = (-found.feature_frequency_).argsort(kind="stable").tolist()
+    """The features that are supported, by their words."""
     parts = [
         f"{where}: {abbreviate(names)}"
-        for word, where in (("all", "in all tasks"), ("some", "in some"), ("one", "in one"))
-        if (names := [found.feature_names_[j] for j in order if found.supported_[j] == word])
+        for word, where in zip(SOMEWHERE, ("in all tasks", "in some", "in several", "in one"), strict=True)
+        if (names := named(found, word))
     ]
     text = "; ".join(parts)
-    return [f"{text[0].upper()}{text[1:]}."] if parts else []
+    return [f"{text[0].upper()}{text[1:]}."]
 
 
-def _promise(found: Any) -> str:
+def promise(found: Any) -> str:
+    """How many of the selected features are expected to be false."""
     n, share = int(found.selected_.sum()), f"at least {found.threshold_:.0%} of the half samples"
     if found.threshold_ == 1.0:
         share = "all half samples"
@@ -64,13 +74,14 @@ def _promise(found: Any) -> str:
 
 
 def in_which_tasks(found: Any, j: int) -> str | None:
-    """Where feature j is supported: "all tasks", "2 tasks (a, b)", "one task (c)", "none", "undecided"."""
+    """Where feature j is supported: "all tasks", "some tasks (a, b)", "one task (c)", "none", "undecided"."""
     if found is None:
         return None
     word, tasks = str(found.supported_[j]), found.supporting_tasks(j)
-    named = [str(label) for label in tasks]
+    labels = [str(label) for label in tasks]
     if word == "one":
-        return f"one task ({named[0]})" if named else "one task"
-    if word == "some":
-        return f"some tasks ({abbreviate(named)})" if named else "some tasks"
+        return f"one task ({labels[0]})" if labels else "one task"
+    if word in ("some", "several"):
+        which = f"{word} tasks" if word == "some" else "two or more tasks, perhaps all"
+        return f"{which} ({abbreviate(labels)})" if labels else which
     return "all tasks" if word == "all" else word

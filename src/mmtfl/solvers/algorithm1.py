@@ -16,8 +16,9 @@ import numpy as np
 
 from mmtfl.engines import Engine
 from mmtfl.objective.design import Design
-from mmtfl.objective.penalties import RowPenalty, euclidean_parts
+from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
+from mmtfl.objective.row_sizes import euclidean_parts
 from mmtfl.solvers.checkpoint import Book
 from mmtfl.solvers.distributed.placed import PassResult, Placed
 from mmtfl.solvers.distributed.shards import Held, Update
@@ -125,7 +126,7 @@ class Passes:
     ):  # fmt: skip
         self.problem, self.penalty = problem, penalty
         self.tol, self.report, self.book = tol, report, book
-        by_rows = penalty.is_centred and penalty.p == 1.0
+        by_rows = (penalty.is_centred and penalty.p == 1.0) or penalty.known is not None
         self.placed: Any = PlacedTogether(problem, penalty) if by_rows else Placed.of(problem, engine)
         self.squarem = Squarem() if accelerate and not penalty.is_separable else None
         self.common: CommonPart | None = None
@@ -146,7 +147,7 @@ class Passes:
             self.held = self.placed.hold(np.ascontiguousarray(A.T), None)
             if self.common is not None:
                 self.common.found = self.common.given = penalty.common_part(A)
-        known = None if book is None else book.passes()
+        known = None if book is None else book.passes(n_features, problem.design.n_tasks)
         if known is not None:
             self._take_up(known)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from mmtfl.objective.design import CONSTANT
 from mmtfl.objective.losses import Logistic
-from mmtfl.objective.penalties import RowPenalty, RowPower
+from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.working_set import WorkingSet
 
@@ -87,7 +87,7 @@ class CompiledPaths(ABC):
     def _dense_start(self, penalty: RowPenalty) -> np.ndarray:
         """The first pass of Algorithm 1 without its smallest rows; at p = inf the (2, 2) solution."""
         if math.isinf(penalty.p):
-            entries = RowPower(2, penalty.alpha, 2)
+            entries = penalty.convex()
         else:
             entries = penalty.weighted(penalty.start_weight())
         design = self.problem.design
@@ -144,13 +144,13 @@ class GramPaths(CompiledPaths):
         design = problem.design
         fits = design.n_features <= min(_MOST_FEATURES, math.isqrt(_MOST_ENTRIES // design.n_tasks))
         quick = penalty.is_separable or not penalty.is_ridge_like
-        return problem.loss.is_quadratic and fits and quick and _has_its_units(problem)
+        return problem.loss.is_quadratic and _by_rows(penalty) and fits and quick and _has_its_units(problem)
 
     def solve(
         self, penalty: RowPenalty, alphas: np.ndarray, *, start: np.ndarray | None, max_iter: int, tol: float
     ) -> GramSolutions:
         """Solve at every alpha; ridge has a formula."""
-        if not (penalty.is_separable and penalty.p == 2.0):
+        if not (penalty.is_separable and penalty.p == 2.0 and penalty.known is None):
             return super().solve(penalty, alphas, start=start, max_iter=max_iter, tol=tol)
         A = self._ridge(alphas)
         gains = [0.5 * np.sum(rows.T * (self._slopes_at(rows) + self._slopes)) for rows in A]
@@ -176,7 +176,7 @@ class GramPaths(CompiledPaths):
         gram_path(
             penalty.row_solver(), self._gram.ravel(), self._curvature, self._slopes.ravel(),
             self._slopes_at(start).ravel(), start.copy(), penalty.member_numbers,
-            self._numbers(penalty, alphas), penalty.has_short_cut, penalty.is_convex,
+            self._numbers(penalty, alphas), penalty.has_short_cut, _may_mix(penalty),
             share * self.problem.null_value, max_rounds, max_sweeps, A, gains, settled,
         )  # fmt: skip
         return self._with_intercepts(A, gains, settled)
@@ -205,7 +205,7 @@ class LogisticPaths(CompiledPaths):
         design = problem.design
         entries = design.n_features * (len(design.y) + design.n_features * design.n_tasks)
         fits = design.n_features <= _MOST_LOGISTIC and entries <= _MOST_ENTRIES
-        known = type(problem.loss) is Logistic and not penalty.is_ridge_like
+        known = problem.loss == Logistic() and _by_rows(penalty) and not penalty.is_ridge_like
         return known and fits and _has_its_units(problem)
 
     def violations(self, penalty: RowPenalty, alphas: np.ndarray, found: GramSolutions) -> np.ndarray:
@@ -226,7 +226,7 @@ class LogisticPaths(CompiledPaths):
             penalty.row_solver(), columns.x.ravel(), columns.x.shape[1], columns.start, columns.begin,
             columns.length, design.y, design.row_weight, design.fit_intercept, CONSTANT, start.copy(),
             intercept, problem.predict(start, intercept), penalty.member_numbers,
-            self._numbers(penalty, alphas), penalty.has_short_cut, penalty.is_convex,
+            self._numbers(penalty, alphas), penalty.has_short_cut, _may_mix(penalty),
             share * problem.null_value, min(max_rounds, _MAX_MODELS), max_sweeps, A, intercepts, losses,
             settled,
         )  # fmt: skip
@@ -242,3 +242,13 @@ def _has_its_units(problem: Problem) -> bool:
     """Whether a problem's coefficients are those of its calm form, in which at most levels are taken off."""
     units = problem.moderated()[1]
     return units is None or (units.target == 1.0 and bool(np.all(units.column == 1.0)))
+
+
+def _by_rows(penalty: RowPenalty) -> bool:
+    """Whether a penalty is on single rows, and on all of them."""
+    return not (penalty.has_groups or np.any(penalty.free_rows))
+
+
+def _may_mix(penalty: RowPenalty) -> bool:
+    """Whether sweeps may be extrapolated, which knows of no signs."""
+    return penalty.is_convex and (penalty.known is None or not penalty.known.positive.any())

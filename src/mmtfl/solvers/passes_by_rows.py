@@ -1,7 +1,8 @@
 """Passes of Algorithm 1 in which all tasks are solved together, by rows; docs/model.md section 10.
 
 At p = 1 with a common part, tasks that are solved one after the other may stand still where they should move
-together: each alone pays for leaving the common part. Rows move all tasks at once.
+together: each alone pays for leaving the common part. Rows move all tasks at once. They also know the
+weights, signs and groups of their entries, which a task's own solver does not.
 """
 
 import numpy as np
@@ -24,14 +25,14 @@ class PlacedTogether:
     problem : Problem
         The tasks, in memory.
     penalty : RowPenalty
-        A member with pooling.
+        A member with pooling, or with something known of the features.
     """
 
     def __init__(self, problem: Problem, penalty: RowPenalty):
         if problem.design.placed is not None:
+            what = "p=1 with pooling" if penalty.known is None else "What is known of the features"
             raise ValueError(
-                "p=1 with pooling is solved by rows, which need all data in memory: load them with "
-                "stored.load(), or choose p=2."
+                f"{what} is solved by rows, which need all data in memory: load them with stored.load()."
             )
         self.penalty, self.engine, self.shards = penalty, Threads(), [problem]
         self._descent = RowDescent(problem)

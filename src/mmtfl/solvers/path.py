@@ -3,19 +3,21 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from mmtfl.engines.threads import Threads
+from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import run_algorithm1
 from mmtfl.solvers.gram_paths import CompiledPaths, compiled_paths
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
-from mmtfl.solvers.starts import best_of_starts, dense_start, is_zero_best
+from mmtfl.solvers.starts import NullModel, best_of_starts, dense_start, is_zero_best, null_model
 
 Start = tuple[np.ndarray, np.ndarray]  # A (n_features, n_tasks) and intercepts
 
@@ -128,6 +130,13 @@ class Path:
             self, values=values, intercepts=intercepts, column_scale=column_scale, target_scale=target_scale
         )
 
+    def without(self, absent: np.ndarray | None) -> "Path":
+        """The same path with zeros for features that tasks (n_tasks, n_features) do not have."""
+        if absent is None:
+            return self
+        kept = zip(self.values, self.features, strict=True)
+        return replace(self, values=[np.where(absent.T[index], 0.0, rows) for rows, index in kept])
+
 
 class Member:
     """One member of the family on a problem in calm units, to be solved at many alphas."""
@@ -135,6 +144,11 @@ class Member:
     def __init__(self, problem: Problem, penalty: RowPenalty):
         self.problem, self._units = problem.moderated()
         self._penalty = penalty
+
+    @cached_property
+    def null(self) -> NullModel:
+        """The model at infinite strength."""
+        return null_model(self.problem, self.at(1.0))
 
     def at(self, alpha: float) -> RowPenalty:
         """The penalty at one alpha, in the units of the calm problem."""
@@ -218,12 +232,14 @@ def _upwards(
         alphas, start = alphas[1:], (last.A, last.intercept)
     for alpha in alphas:
         penalty = member.at(alpha)
-        found = descent.solve(penalty, *start, max_iter=max_iter, tol=tol) if start[0].any() else None
-        if found is not None and found.A.any() and found.objective < member.problem.null_value:
+        goes_on = not penalty.is_null(start[0])
+        found = descent.solve(penalty, *start, max_iter=max_iter, tol=tol) if goes_on else None
+        if found is not None and not penalty.is_null(found.A) and found.objective < member.null.value:
             last = found
         else:
             # zero, once it is better, is better for every larger alpha
-            last = replace(descent.solve(penalty, None, max_iter=1, tol=tol), converged=True)
+            zero = member.null.A, member.null.intercept
+            last = replace(descent.solve(penalty, *zero, max_iter=1, tol=tol), converged=True)
         start = last.A, last.intercept
         yield last
 
@@ -243,10 +259,12 @@ class Paths:
     ----------
     problem : Problem
         Data and loss.
+    tasks : ndarray of int, optional
+        Its tasks among those that the penalties know, if it has only some of them.
     """
 
-    def __init__(self, problem: Problem):
-        self.problem = problem
+    def __init__(self, problem: Problem, tasks: np.ndarray | None = None):
+        self.problem, self._tasks = problem, tasks
         self._lock = Lock()
         self._made: dict[type[CompiledPaths], CompiledPaths] = {}
 
@@ -256,6 +274,8 @@ class Paths:
         report: Callable[[float], None] | None = None, certified: bool = False,
     ) -> Path:  # fmt: skip
         """The path of a member; objectives and violations may be NaN unless it is to be `certified`."""
+        if penalty.known is not None:
+            penalty = replace(penalty, known=self.known_here(penalty.known))
         compiled = self._compiled(penalty)
         if compiled is None:
             return solve_path(
@@ -282,6 +302,10 @@ class Paths:
             n_features=self.problem.design.n_features,
         )
 
+    def known_here(self, known: KnownFeatures | None) -> KnownFeatures | None:
+        """What is known of the features in the tasks of this problem."""
+        return known if known is None or self._tasks is None else known.of_tasks(self._tasks)
+
     def refined(self, penalty: RowPenalty, A: np.ndarray) -> tuple[np.ndarray, bool]:
         """A point of a path brought to the solution it stands for where that is cheap, and whether it was."""
         compiled = self._compiled(penalty) if penalty.is_convex and self.problem.loss.is_quadratic else None
@@ -305,9 +329,10 @@ def alpha_max(problem: Problem, penalty: RowPenalty, *, max_iter: int = 1000) ->
     local minimum at *every* alpha, so the question is about the solver: from its own starts it must return
     zero at this alpha, and not at one smaller by more than 1 %.
     """
-    if not problem.null_gradient.any():
+    member = Member(problem, penalty)
+    if not problem.null_gradient.any() or not member.at(1.0).dual_norm(member.null.gradient).any():
         return 1.0
-    top = _alpha_max(Member(problem, penalty), max_iter)
+    top = _alpha_max(member, max_iter)
     if not 0.0 < top < math.inf:
         raise ValueError(
             f"The strength at which p={penalty.p:g}, k={penalty.k:g} gives zero is out "
@@ -318,7 +343,7 @@ def alpha_max(problem: Problem, penalty: RowPenalty, *, max_iter: int = 1000) ->
 
 def _alpha_max(member: Member, max_iter: int) -> float:
     # once columns are rescaled, rows have strengths of their own at alpha = 1
-    unit, gradient = member.at(1.0), member.problem.null_gradient
+    unit, gradient = member.at(1.0), member.null.gradient
     if unit.is_norm:
         return float(np.max(unit.dual_norm(gradient) / unit.alpha))
     if unit.power_near_zero > 1.0:
@@ -335,7 +360,7 @@ def _next_to_nothing(member: Member, alpha: float, max_iter: int) -> float:
     while 0.0 < alpha < 1e300:
         penalty = member.at(alpha)
         found = best_of_starts(problem, penalty, max_iter=max_iter, tol=1e-4)
-        if found.objective - penalty.value(found.A) > 0.95 * problem.null_value:
+        if found.objective - penalty.value(found.A) > 0.95 * member.null.value:
             break
         alpha *= 2.0
     return alpha
@@ -343,7 +368,7 @@ def _next_to_nothing(member: Member, alpha: float, max_iter: int) -> float:
 
 def _zero_is_left_below(member: Member) -> float:
     """The alpha below which some row leaves zero by itself, to 0.1 %."""
-    gradient, curvature = member.problem.null_gradient, member.problem.curvature
+    gradient, curvature = member.null.gradient, member.problem.curvature
     zero = np.zeros_like(gradient)
     rows = np.arange(len(gradient))
 

@@ -18,7 +18,7 @@ from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.working_set import Model, WorkingSet
 
 MAX_SWEEPS = 200
-_LEAST_ADDED, _GROWTH = 64, 2.0  # columns gathered at a time: at least, and in units of the rows kept
+_LEAST_ADDED, _GROWTH = 128, 2.0  # columns gathered at a time: at least, and in units of the rows kept
 _UNSETTLED = 0.1  # accuracy, as a share of the violation, while rows are still to be found
 _NEWTON_STEPS = 8
 _INEXACT = 0.1  # a Newton step stops its sweeps when they move this share of what the first one did
@@ -98,7 +98,7 @@ class RowDescent:
             only_gap = violation <= tol * scale
             if only_gap and _stands_still(history, problem.null_value):
                 break  # more passes would not close the gap
-            n_added = self._grow(state.A, rows, 0.0 if only_gap else tol * scale)
+            n_added = self._grow(penalty, state.A, rows, 0.0 if only_gap else tol * scale)
             # while rows are still to be found the gathered ones need not be exact; when only the gap is
             # short of its goal they must be better than the tolerance
             goal = (
@@ -134,7 +134,7 @@ class RowDescent:
             moved = self._improve(penalty, state, everything, goal, max_sweeps=1)
             if moved <= goal:
                 break
-            kept = np.flatnonzero(np.any(state.A[self.working_set.features] != 0.0, axis=1))
+            kept = self._open_rows(penalty, np.any(state.A[self.working_set.features] != 0.0, axis=1))
             self._improve(penalty, state, kept, goal)
         return Settled(state.A, state.intercept, state.value, before)
 
@@ -156,13 +156,13 @@ class RowDescent:
         for _ in range(n_passes):
             entries = penalty.weighted(weights)
             state.value = problem.loss_value(state.z) + self._penalty(entries, state.A)
-            rows = np.flatnonzero(np.isfinite(weights[features]))
+            rows = np.flatnonzero(np.isfinite(weights[features]) | gathered.free_rows)
             self._follow(entries, state, rows, goal, steps, max_sweeps=sweeps)
             A = state.A[features]
-            before, norms, sweeps = norms, penalty.norms(A), _PASS_SWEEPS
+            before, norms, sweeps = norms, gathered.norms(A), _PASS_SWEEPS
             steps = min(steps, _PASS_NEWTON_STEPS)
             largest = norms.max(initial=0.0)
-            kept = norms > _NOTHING * largest
+            kept = (norms > _NOTHING * largest) | gathered.free_rows
             weights = weights.copy()
             weights[features] = np.where(kept, gathered.weights(A), np.inf)
             if np.abs(norms - before).max(initial=0.0) <= _STEADY * largest:
@@ -184,8 +184,8 @@ class RowDescent:
             intercept = problem.null_intercept.copy()
             z = design.spread(intercept)
         else:
-            A = np.array(A, dtype=float)
-            working_set.add(np.flatnonzero(np.any(A != 0.0, axis=1)))
+            A = penalty.feasible(np.array(A, dtype=float))
+            self.gather(penalty, np.flatnonzero(np.any(A != 0.0, axis=1)))
             kept = A[working_set.features]
             z = working_set.image(kept)
             if working_set.prepared:  # columns are centred
@@ -210,23 +210,31 @@ class RowDescent:
         self.working_set.add(rows)
         return self.problem.loss_curvature * self.working_set.curvature(rows)
 
-    def _grow(self, A: np.ndarray, violations: np.ndarray, least: float) -> int:
+    def gather(self, penalty: RowPenalty, rows: np.ndarray) -> None:
+        """Gather some rows, and the groups that they belong to."""
+        self.working_set.add(penalty.whole_rows(rows, self.problem.design.n_features))
+
+    def _open_rows(self, penalty: RowPenalty, chosen: np.ndarray) -> np.ndarray:
+        """Positions of the chosen ones of the gathered rows, and of those that move with them."""
+        return np.flatnonzero(penalty.of_rows(self.working_set.features).whole(chosen))
+
+    def _grow(self, penalty: RowPenalty, A: np.ndarray, violations: np.ndarray, least: float) -> int:
         """Gather the kept rows and the worst of the others, twice as many as are kept; how many of those."""
         kept = np.any(A != 0.0, axis=1)
-        self.working_set.add(np.flatnonzero(kept))
+        self.gather(penalty, np.flatnonzero(kept))
         outside = np.flatnonzero((violations > least) & (self.working_set.position < 0))
         n_added = max(_LEAST_ADDED, int(_GROWTH * kept.sum()))
         if outside.size > n_added:
             outside = outside[np.argpartition(-violations[outside], n_added)[:n_added]]
         # worst first: early sweeps then do the most; ties by index, so that the order is the data's own
-        self.working_set.add(outside[np.lexsort((outside, -violations[outside]))])
+        self.gather(penalty, outside[np.lexsort((outside, -violations[outside]))])
         return outside.size
 
     def _descend(self, penalty: RowPenalty, state: _State, violations: np.ndarray, tolerance: float) -> bool:
         """Minimise over the gathered rows that are kept or violated; False if nothing moved."""
         features, before, intercept = self.working_set.features, state.A, state.intercept
         open_rows = np.any(before[features] != 0.0, axis=1) | (violations[features] > 0.0)
-        rows = np.flatnonzero(open_rows)
+        rows = self._open_rows(penalty, open_rows)
         self._damping = max(self._damping - 1, 0)
         self._follow(penalty, state, rows, tolerance, _NEWTON_STEPS)
         return not (np.array_equal(before, state.A) and np.array_equal(intercept, state.intercept))

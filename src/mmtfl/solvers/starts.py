@@ -7,11 +7,11 @@ docs/solvers.md compares those used here with Algorithm 1 run to the end.
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mmtfl.objective.penalties import RowPenalty, RowPower
+from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.row_descent import RowDescent, Settled
 from mmtfl.solvers.solution import Solution
@@ -20,11 +20,35 @@ _FEW_PASSES, _FEW_NEWTON_PASSES = 20, 40  # on one least-squares model, and wher
 _RISING = tuple(2.0**-i for i in (3, 2.5, 2, 1.5, 1, 0.6, 0.3, 0.1))  # shares of alpha on the way up
 _ROUGH = 1e-4  # accuracy on the way to a start
 _CONVEX_STEPS = 3  # outer steps towards the convex solution: it is only a start
+_NULL_STEPS, _NULL_TOL = 1000, 1e-9  # of a model of the entries that are free of penalty
 _ROUNDING = 1e-12  # an objective that is lower by this share is lower
 _FEWEST = 64  # features that are tried at least
+MANY_TASKS = 1000  # above, a row is a sum of so many that rising was not seen to change which are kept
 _MOST = 0.5  # share of the features above which leaving the others out saves nothing
 
 Place = tuple[Any, Any]  # A and intercepts, either of which may be None
+
+
+class NullModel(NamedTuple):
+    """The best model without anything that is penalised: A is zero but for entries free of penalty."""
+
+    A: np.ndarray
+    intercept: np.ndarray
+    value: float
+    gradient: np.ndarray  # zero for the free entries
+
+
+def null_model(problem: Problem, penalty: RowPenalty) -> NullModel:
+    """What a problem comes to under infinite strength."""
+    A = np.zeros((problem.design.n_features, problem.design.n_tasks))
+    known = penalty.known
+    if known is None or not known.free_rows.any():
+        return NullModel(A, problem.null_intercept, problem.null_value, problem.null_gradient)
+    free = replace(penalty, alpha=1.0, known=known.only_free())
+    found = RowDescent(problem).solve(free, max_iter=_NULL_STEPS, tol=_NULL_TOL)
+    z = problem.predict(found.A, found.intercept)
+    gradient = problem.design.correlate(problem.loss_gradient(z))
+    return NullModel(found.A, found.intercept, found.objective, np.where(known.scale > 0.0, gradient, 0.0))
 
 
 def best_of_starts(
@@ -44,13 +68,13 @@ def best_of_starts(
 
 def is_zero_best(problem: Problem, penalty: RowPenalty, *, max_iter: int, tol: float) -> bool:
     """Whether `best_of_starts` gives A = 0; one start that ends below the objective of zero denies it."""
-    descent, found = RowDescent(problem), []
+    descent, found, null = RowDescent(problem), [], null_model(problem, penalty)
     for at in _settled(descent, penalty, None):
-        if at.A.any() and at.objective < (1.0 - _ROUNDING) * problem.null_value:
+        if not penalty.is_null(at.A) and at.objective < (1.0 - _ROUNDING) * null.value:
             return False
         found.append(at)
     best = min(found, key=lambda at: at.objective)
-    return not descent.solve(penalty, best.A, best.intercept, max_iter=max_iter, tol=tol).A.any()
+    return penalty.is_null(descent.solve(penalty, best.A, best.intercept, max_iter=max_iter, tol=tol).A)
 
 
 def _settled(descent: RowDescent, penalty: RowPenalty, start) -> Iterator[Settled]:
@@ -65,7 +89,7 @@ def _settled(descent: RowDescent, penalty: RowPenalty, start) -> Iterator[Settle
         promising = np.argsort(-steepness, kind="stable")[: max(0, _FEWEST - n_gathered)]
         if start is not None:
             promising = np.union1d(promising, np.flatnonzero(np.any(start != 0.0, axis=1)))
-    descent.working_set.add(promising)
+    descent.gather(penalty, promising)
     for place in _starts(descent, penalty, convex, start):
         yield descent.settle(penalty, *place, tol=_ROUGH)
 
@@ -81,15 +105,15 @@ def _starts(descent: RowDescent, penalty: RowPenalty, convex: Place, start) -> I
     yield descent.rough_passes(penalty, _FEW_PASSES)
     if not descent.problem.loss.is_quadratic:
         yield descent.rough_passes(penalty, _FEW_NEWTON_PASSES, follow=True)
-    # rising is the dearest of the three: not where features are many, nor where there is a better guess
-    if start is None and descent.working_set.size == descent.problem.design.n_features:
+    # rising is the dearest of the three: not where features or tasks are many, nor with a better guess
+    design = descent.problem.design
+    if start is None and design.n_tasks <= MANY_TASKS and descent.working_set.size == design.n_features:
         yield rising_start(descent, penalty)
 
 
 def convex_start(descent: RowDescent, penalty: RowPenalty) -> Place:
     """The (2, 2) solution at the same alpha, roughly."""
-    convex = RowPower(2, penalty.alpha, 2, pooling=penalty.pooling)
-    solution = descent.solve(convex, max_iter=_CONVEX_STEPS, tol=10 * _ROUGH)
+    solution = descent.solve(penalty.convex(), max_iter=_CONVEX_STEPS, tol=10 * _ROUGH)
     return solution.A, solution.intercept
 
 

@@ -5,23 +5,23 @@ alpha = c * beta and w_j = gamma1 c_j^-p; docs/model.md section 4. With pooling,
 sum_j w_j (a_j - m_j)^2 about a common part m that the pass holds; section 10.
 """
 
-import math
-import threading
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import linalg
+from scipy import sparse
 
 from mmtfl.objective.design import CONSTANT, Design
-from mmtfl.objective.losses import Loss
+from mmtfl.objective.losses.by_rows import TaskLoss
 from mmtfl.objective.penalties import RowPower
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.row_descent import RowDescent, Settled
 from mmtfl.solvers.solution import Solution
+from mmtfl.solvers.weighted_ridge import columns_of, least_norm_ridge, solve_shifted
 
 _NEWTON_STEPS = 50
 _DESCENT_STEPS = 50
+_LEAST_SLOPE = 1e-6  # of a start, in units of the steepest at zero: an accuracy beyond it needs no more
 _LEAST_WEIGHT = 1e-200  # next to none, and its inverse can be multiplied
 _FEW = 256  # features that are all worked on; of more, those that matter are looked for
 
@@ -42,9 +42,9 @@ class TaskStep:
     time and changes no bit: a task may be taken up anywhere, by anyone who has its last answer.
     """
 
-    def __init__(self, design: Design, loss: Loss):
-        self.design, self.loss = design, loss
-        self.problem = Problem(design, loss)
+    def __init__(self, design: Design, loss: TaskLoss):
+        self.design, self.problem = design, Problem(design, loss)
+        self.loss = self.problem.loss
         self._descent: RowDescent | None = None
         # features, their columns and means
         self._gathered = np.empty(0, dtype=np.intp), np.empty((0, len(design.y))), np.empty(0)
@@ -61,6 +61,8 @@ class TaskStep:
         """Solve for the weights of this pass, from the last answer; about a common part only at p = 2."""
         if p != 2.0:
             return self._by_coordinates(RowPower(p, weights, np.inf), tol, last)
+        if self.loss.is_quadratic and sparse.issparse(self.design.tasks.X):
+            return self._by_rows_or_columns(weights, common)
         if self.loss.is_quadratic:
             return self._by_cholesky(weights, common)
         return self._by_newton(weights, tol, last, common)
@@ -115,15 +117,27 @@ class TaskStep:
         if by_gram:
             assert self._gram is not None
             inner = self._gram[np.ix_(place, place)] * scale[:, None] * scale
-            kept_a = scale * _solve_shifted(inner, 2.0, scale * (x @ target))
+            kept_a = scale * solve_shifted(inner, 2.0, scale * (x @ target))
         else:
-            kept_a = scale * _ridge(x * scale[:, None], target)
+            kept_a = scale * least_norm_ridge(x * scale[:, None], target)
         if common is not None:
             kept_a = common[kept] + kept_a
         z = (kept_a @ x) / root + centre
         a = np.zeros(design.n_features)
         a[kept] = kept_a
         return TaskAnswer(a, centre - float(means[place] @ kept_a), self.loss.value(y, z, row_weight))
+
+    def _by_rows_or_columns(self, weights: np.ndarray, common: np.ndarray | None) -> TaskAnswer:
+        """The same for sparse columns, of which nothing is kept."""
+        design, y, row_weight = self.design, self.design.y, self.design.row_weight
+        kept, scale = _kept(weights)
+        centre = float(row_weight @ y / row_weight.sum()) if design.fit_intercept else 0.0
+        gathered, middle = columns_of(design, kept), None if common is None else common[kept]
+        kept_a, means = gathered.ridge(row_weight, y - centre, scale[kept], middle)
+        intercept = centre - float(means @ kept_a)
+        a = np.zeros(design.n_features)
+        a[kept] = kept_a
+        return TaskAnswer(a, intercept, self.loss.value(y, gathered.X @ kept_a + intercept, row_weight))
 
     def _gather(self, kept: np.ndarray) -> np.ndarray:
         """Where the kept features are among the gathered ones; gathers them if they are not.
@@ -151,18 +165,14 @@ class TaskStep:
     ) -> TaskAnswer:
         """Newton with backtracking on a, b jointly; every step is a weighted ridge."""
         design, loss, y, row_weight = self.design, self.loss, self.design.y, self.design.row_weight
-        from mmtfl.kernels import columns
-
         kept, scale = _kept(weights)
         ridge, middle = weights[kept], 0.0 if common is None else common[kept]
-        columns_as_rows, x = _blocks(2, kept.size, len(y))
-        design.gather(kept, columns_as_rows, expand=True)
-        X = columns_as_rows.T
-        means, curvature = np.empty((2, kept.size, 1))
+        gathered = columns_of(design, kept)
+        X = gathered.X
         a = np.zeros(kept.size) if last is None else last.a[kept]
         b = None if last is None else last.intercept
         if b is None:
-            b = loss.null_intercept(y, row_weight) if design.fit_intercept else 0.0
+            b = float(self.problem.null_intercept[0])
         z = X @ a + b
         value = loss.value(y, z, row_weight) + float(ridge @ (a - middle) ** 2)
         goal = None
@@ -170,20 +180,16 @@ class TaskStep:
             slope_z = loss.gradient(y, z, row_weight)
             gradient = X.T @ slope_z + 2.0 * ridge * (a - middle)
             size = float(np.abs(gradient).max(initial=abs(slope_z.sum()) if design.fit_intercept else 0.0))
-            goal = tol * max(size, 1e-300) if goal is None else goal
+            goal = tol * max(size, _LEAST_SLOPE * self.problem.scale) if goal is None else goal
             if size <= goal:
                 break
             h = np.maximum(loss.hessian(y, z, row_weight), 1e-8 * self.problem.loss_curvature[0] * row_weight)
             response = z - slope_z / h
-            centre, root_h = float(h @ response / h.sum()) if design.fit_intercept else 0.0, np.sqrt(h)
-            np.copyto(x, X.T)
-            columns.centre(x, design.offsets, h, root_h, design.fit_intercept, CONSTANT, means, curvature)
-            target = root_h * (response - centre)
-            if common is not None:
-                target = target - middle @ x
-            x *= scale[kept, None]
-            new_a = scale[kept] * _ridge(x, target) + middle
-            change_a, change_b = new_a - a, centre - float(means[:, 0] @ new_a) - b
+            centre = float(h @ response / h.sum()) if design.fit_intercept else 0.0
+            new_a, means = gathered.ridge(
+                h, response - centre, scale[kept], None if common is None else common[kept]
+            )
+            change_a, change_b = new_a - a, centre - float(means @ new_a) - b
             if not design.fit_intercept:
                 change_b = 0.0
             change_z = X @ change_a + change_b
@@ -206,21 +212,6 @@ class TaskStep:
         return TaskAnswer(full, float(b), loss.value(y, X @ a + b, row_weight))
 
 
-_room = threading.local()
-
-
-def _blocks(n: int, *shape: int) -> np.ndarray:
-    """Arrays to work in until the next call, whatever is in them.
-
-    Large arrays that come and go can cost as much as the work on them: under Dask's settings the system
-    takes their memory back every time.
-    """
-    size = n * math.prod(shape)
-    if getattr(_room, "block", np.empty(0)).size < size:
-        _room.block = np.empty(size)
-    return _room.block[:size].reshape(n, *shape)
-
-
 def _kept(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Features with finite weight, and the scale w^-1/2 of every feature (0 where it is gone)."""
     scale = 1.0 / np.sqrt(np.maximum(weights, _LEAST_WEIGHT))
@@ -230,20 +221,3 @@ def _kept(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _rows(x: np.ndarray, place: np.ndarray) -> np.ndarray:
     """Some rows of x in order; x itself if they are all of them."""
     return x if len(place) == len(x) else x[place]
-
-
-def _ridge(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """argmin over a of 1/2 ||y - x.T a||^2 + ||a||^2, in the smaller of two spaces."""
-    if x.shape[0] <= x.shape[1]:
-        return _solve_shifted(x @ x.T, 2.0, x @ y)
-    return x @ _solve_shifted(x.T @ x, 2.0, y)
-
-
-def _solve_shifted(H: np.ndarray, shift: float, v: np.ndarray) -> np.ndarray:
-    """(H + shift I)^-1 v for a positive semidefinite H; the diagonal of H is changed."""
-    H.flat[:: len(H) + 1] += shift
-    try:
-        return linalg.cho_solve(linalg.cho_factor(H, lower=True, check_finite=False), v, check_finite=False)
-    except linalg.LinAlgError:
-        # entries so far above the shift that rounding made H indefinite: the least-norm answer is the limit
-        return np.linalg.lstsq(H, v, rcond=None)[0]

@@ -13,10 +13,12 @@ from scipy import sparse
 
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, SplitRows, TwoNorms
+from mmtfl.objective.penalties import RowPower
 from mmtfl.objective.problem import DAMPING, Problem
 from mmtfl.solvers.part_solvers import BothParts, EliminatedColumns, PartSolver, State
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import AdditiveSolution
+from mmtfl.solvers.starts import null_model
 
 _LARGEST_BASIS = 800  # eigenvectors of a larger task would cost more than they save
 _ROUNDING = 1e-14  # an objective that rises by less has not risen
@@ -34,12 +36,12 @@ class SplitDescent:
     def solve(self, norms: TwoNorms, start=None, *, max_iter: int, tol: float) -> AdditiveSolution:
         """Descend from the parts (P, Q) of `start`, or from zero."""
         assert isinstance(norms.shared, RowNorm) and isinstance(norms.specific, EntryNorm)
-        penalty = SplitRows.of(norms.shared, norms.specific)
+        penalty = SplitRows.of(norms.shared, norms.specific, norms.known)
         A = None if start is None else start[0] + start[1]
         found = self._rows.solve(penalty, A, max_iter=max_iter, tol=tol)
         P, Q = np.zeros_like(found.A), np.zeros_like(found.A)
         kept = np.flatnonzero(np.any(found.A != 0.0, axis=1))
-        P[kept], Q[kept] = penalty.split(found.A[kept])
+        P[kept], Q[kept] = penalty.of_rows(kept).split(found.A[kept])
         loss = found.objective - penalty.value(found.A)
         return AdditiveSolution(**vars(found), shared=P, specific=Q, loss=loss)
 
@@ -214,7 +216,10 @@ class AdditiveGrid:
     def largest(self) -> tuple[float, float]:
         """The smallest strengths that together make A zero."""
         unit = 1.0 if self._units is None else self._units.target * float(self._units.column[0])
-        first, second = self._norms.critical_strengths(self._problem)
+        known, gradient = self._norms.known, None
+        if known is not None:
+            gradient = null_model(self._problem, RowPower(2.0, 1.0, 2.0, known=known)).gradient
+        first, second = self._norms.critical_strengths(self._problem, gradient)
         return (first * unit, second * unit) if self._problem.steepest else (1.0, 1.0)
 
     def solve(

@@ -1,6 +1,7 @@
 """The few columns a solver works on: gathered once, in the layout of the kernels; docs/model.md section 6."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -8,6 +9,7 @@ from mmtfl.objective.design import CONSTANT, Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.solvers.extrapolation import Track
+from mmtfl.solvers.group_sweeps import block_model
 
 _ROOM = 4  # growth of the arrays: room that is never written to costs no memory
 _NOTHING = np.empty(0)
@@ -112,7 +114,7 @@ class WorkingSet:
 
         Returns how much the first sweep moved a slope at most.
         """
-        from mmtfl.kernels import sweeps
+        from mmtfl.kernels import block_rows, sweeps
 
         begin, state, h = self.begin, -slope_z, _NOTHING
         # a row update costs m T with Gram matrices and 2 N with residuals, which need no preparation
@@ -127,16 +129,20 @@ class WorkingSet:
             if self.design.fit_intercept:
                 share = self.design.task_sums(state) / model.task_weight
                 state = state - h * self.design.spread(share)
-        solve, member = penalty.row_solver(), penalty.member_numbers
-        strengths = penalty.of_rows(self.features).row_numbers(self.size)
+        own = penalty.of_rows(self.features)
         track = Track(A, state.ravel(), rows, penalty.of_rows(self.features[rows]), h, use_gram, begin)
+        columns = self.x, self.start, self.length, h, model.means
+        fixed = own.row_solver(), use_gram, *columns, self.gram
+        if penalty.has_groups:
+            blocks = block_model(own, rows, columns, self.begin, model.curvature)
+            changing = track.state, begin, rows, A, own.member_numbers, *blocks
+            sweep = partial(block_rows.block_sweeps, *fixed, *changing)
+        else:
+            changing = track.state, begin, rows, A, own.member_numbers, own.row_numbers(self.size)
+            sweep = partial(sweeps.sweeps, *fixed, model.curvature, *changing)
         done, first, thorough = 0, 0.0, True
         while done < max_sweeps:
-            n = sweeps.sweeps(
-                solve, use_gram, self.x, self.start, self.length, h, model.means, self.gram,
-                model.curvature, track.state, begin, rows, A, member, strengths, thorough, tolerance,
-                track.iterates, track.states, track.moves,
-            )  # fmt: skip
+            n = sweep(thorough, tolerance, track.iterates, track.states, track.moves)
             if done == 0:
                 first = float(track.moves[0])
                 tolerance = max(tolerance, relative * first)

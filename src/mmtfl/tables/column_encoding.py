@@ -12,6 +12,8 @@ import numpy as np
 from mmtfl.errors import require
 from mmtfl.persistence.json_values import expect
 from mmtfl.tables.reading import TableError
+from mmtfl.tables.splines import FEWEST_VALUES, learn_knots, n_functions, spline_basis
+from mmtfl.tasks.categories import Levels
 from mmtfl.tasks.frames import abbreviate
 from mmtfl.tasks.wording import count
 
@@ -29,18 +31,18 @@ Class = str | int | float | bool
 
 @dataclass(frozen=True)
 class FeatureColumn:
-    """How one column becomes features: numbers stay as they are, each level becomes an indicator.
-
-    Of two levels only the second has an indicator, because that of the first would be redundant.
-    """
+    """How one column becomes features: a number stays as it is or becomes a curve, a level an indicator."""
 
     name: str
     levels: tuple[str, ...] | None = None  # in order; None for a column of numbers
     fill: float | str | None = None  # replaces missing values; None where missing values are refused
+    knots: tuple[float, ...] | None = None  # of a curve; None for a straight line
 
     @classmethod
-    def learn(cls, series: Any, *, as_levels: bool = False, impute: str | None = None) -> FeatureColumn:
-        """Decide from a column how it is encoded."""
+    def learn(
+        cls, series: Any, *, as_levels: bool = False, impute: str | None = None, splines: str | None = None
+    ) -> FeatureColumn:
+        """Decide from a column how it is encoded; a number may become a curve ("always"), or if it can."""
         name = series.name
         if series.isna().all():
             raise TableError(f"Column {name!r} has no value at all: leave it out with --drop. {MISSING}.")
@@ -49,7 +51,11 @@ class FeatureColumn:
             raise _date(name)
         if kind == "number":
             numbers = finite_numbers(series, "Column", _CORRECT)
-            return cls(name, fill=_statistic(numbers, impute) if impute else None)
+            few = splines == "if it can" and len(np.unique(numbers)) < FEWEST_VALUES
+            knots = None if splines is None or few else learn_knots(numbers, name)
+            return cls(name, fill=_statistic(numbers, impute) if impute else None, knots=knots)
+        if splines == "always":
+            raise TableError(f"Column {name!r} does not hold numbers: leave it out of --splines.")
         if kind == "text" and not as_levels:
             _check_text(series)
         codes, found = values_as_text(series)
@@ -65,19 +71,17 @@ class FeatureColumn:
             name=expect(plain["name"], str),
             levels=None if levels is None else tuple(expect(level, str) for level in expect(levels, list)),
             fill=expect(plain["fill"], *((int, float) if levels is None else (str,)), None),
+            knots=_saved_knots(plain.get("knots")),
         )
 
     @property
     def features(self) -> list[str]:
         """Names of the features that the column becomes."""
+        if self.knots is not None:
+            return [f"{self.name}~{i}" for i in range(1, n_functions(self.knots) + 1)]
         if self.levels is None:
             return [self.name]
-        return [f"{self.name}={level}" for level in self._coded]
-
-    @property
-    def _coded(self) -> tuple[str, ...]:
-        assert self.levels is not None
-        return self.levels[1:] if len(self.levels) == 2 else self.levels
+        return Levels(self.name, self.levels).features
 
     def encode(self, series: Any, *, unknown_level: str = "error") -> np.ndarray:
         """The features of the column, (n_rows, n_features)."""
@@ -85,21 +89,30 @@ class FeatureColumn:
             numbers = finite_numbers(series, "Column", _CORRECT)
             if self.fill is not None:
                 numbers = np.where(np.isnan(numbers), self.fill, numbers)
-            return numbers[:, None]
-        codes, found = values_as_text(series)
-        place = {level: i for i, level in enumerate(self._coded)}
-        unknown = [i for i, value in enumerate(found) if value not in self.levels]
-        if unknown and unknown_level == "error":
-            rows = np.isin(codes, unknown)
+            return numbers[:, None] if self.knots is None else spline_basis(numbers, self.knots)
+        levels, (codes, found) = Levels(self.name, self.levels), values_as_text(series)
+        unknown = levels.unknown(codes, found)
+        if unknown is not None and unknown_level == "error":
+            level, n_rows, first = unknown
             raise TableError(
-                f"Column {self.name!r} has the level {found[unknown[0]]!r}, which the model does not know "
-                f"({count(rows.sum(), 'row')} with new levels, the first is data row {rows.argmax() + 1}): "
+                f"Column {self.name!r} has the level {level!r}, which the model does not know "
+                f"({count(n_rows, 'row')} with new levels, the first is data row {first + 1}): "
                 f"its levels are {abbreviate(self.levels)}. Correct it, or leave "
                 "these rows out; predict also takes --unknown-level ignore."
             )
-        fill = -1 if self.fill is None else place.get(str(self.fill), -1)
-        places = np.array([*(place.get(value, -1) for value in found), fill])[codes]
-        return (places[:, None] == np.arange(len(place))).astype(np.float64)
+        out = levels.indicators(codes, found, None if self.fill is None else str(self.fill))
+        if self.fill is None:
+            out[codes < 0] = np.nan  # only where a task may lack the feature
+        return out
+
+
+def _saved_knots(saved: Any) -> tuple[float, ...] | None:
+    if saved is None:
+        return None
+    knots = tuple(float(expect(knot, int, float)) for knot in expect(saved, list))
+    if len(knots) < 3 or not np.all(np.isfinite(knots)) or not np.all(np.diff(knots) > 0):
+        raise ValueError(f"knots {saved!r} do not rise")
+    return knots
 
 
 def kind_of(series: Any) -> str:
@@ -359,13 +372,36 @@ def label_kind(column: Any) -> str:
     return "str"
 
 
-def read_labels(column: Any, kind: str) -> np.ndarray:
-    """Read task labels of the given kind, one per row."""
+def read_times(column: Any) -> np.ndarray:
+    """Read times as numbers to sort by: numbers as they are, dates by their distance from 1970."""
+    pandas = require("pandas", "frames")
     missing = column.isna().to_numpy()
     if missing.any():
         raise TableError(
-            f"Task column {column.name!r} has {count(missing.sum(), 'row')} without a label (first in data "
-            f"row {missing.argmax() + 1}): no label is not a new task. Fill them in, or leave these rows out "
+            f"Time column {column.name!r} has {count(missing.sum(), 'row')} without a value (first in data "
+            f"row {missing.argmax() + 1}): fill them in, or leave these rows out with --drop-unlabelled. "
+            f"{MISSING}."
+        )
+    if kind_of(column) == "number":
+        return finite_numbers(column, "Time column")
+    try:
+        times = pandas.to_datetime(column, format="ISO8601", utc=True)
+    except (ValueError, TypeError):
+        raise TableError(
+            f"Time column {column.name!r} holds text such as {str(column.iloc[0])!r}: write numbers, or "
+            "dates as 2024-05-31 (also with a time, 2024-05-31 14:30)."
+        ) from None
+    return times.to_numpy(dtype="datetime64[ns]").astype(np.int64).astype(float)
+
+
+def read_labels(column: Any, kind: str, *, what: str = "Task column") -> np.ndarray:
+    """Read task labels of the given kind, one per row, or other labels."""
+    missing = column.isna().to_numpy()
+    if missing.any():
+        new = "no label is not a new task" if what == "Task column" else "a group is needed for every row"
+        raise TableError(
+            f"{what} {column.name!r} has {count(missing.sum(), 'row')} without a label (first in data "
+            f"row {missing.argmax() + 1}): {new}. Fill them in, or leave these rows out "
             f"(all commands but predict: --drop-unlabelled). {MISSING}."
         )
     codes, found = values_as_text(column)

@@ -11,7 +11,7 @@ from mmtfl.estimators.regression import MMTFLRegressor
 from mmtfl.estimators.saving import model_from_state
 from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
 from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
-from mmtfl.estimators.stability import Stability
+from mmtfl.estimators.supported_features import Stability
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.estimators.two_strengths import (
     CappedClassifier,
@@ -24,11 +24,12 @@ from mmtfl.estimators.two_strengths import (
     RobustRegressor,
 )
 from mmtfl.model_selection.splitting import TaskKFold
+from mmtfl.model_selection.time_order import TaskTimeSplit
 from mmtfl.persistence.archive import ModelFileError, read_archive
 from mmtfl.solvers.path import Path
 from mmtfl.tables.recipe import TableRecipe
 
-_PRODUCT = ("c_", "B_")
+_PRODUCT = ("c_",)
 _SEARCHED = ("alpha_", "alphas_", "best_p_", "best_k_", "best_score_", "cv_results_", "path_")
 _OUTLIERS = ("shared_", "outlier_", "outlier_tasks_")
 _PAIRS = (
@@ -46,7 +47,7 @@ ESTIMATORS: dict[type, tuple[str, ...]] = {
     TwoStrengthCV: _PAIRS,
 }
 _NEEDED = {cls.__name__: needed for cls, needed in ESTIMATORS.items()}
-_OTHERS = (Path, Stability, TableRecipe, TaskKFold)
+_OTHERS = (Path, Stability, TableRecipe, TaskKFold, TaskTimeSplit)
 _CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (*ESTIMATORS, *_OTHERS)}
 
 

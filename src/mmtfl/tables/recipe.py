@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,14 +20,15 @@ from mmtfl.tables.column_encoding import (
     label_kind,
     learn_classes,
     read_labels,
+    read_times,
 )
+from mmtfl.tables.problems import Problems
 from mmtfl.tables.reading import TableError, unnamed, without_spaces
 from mmtfl.tasks.frames import abbreviate, feature_columns, suggest
 from mmtfl.tasks.wording import count
 
 IMPUTE = ("mean", "median", "most_frequent")
 _MANY_LEVELS = 30  # more levels make a note, in case the column was not meant to be a feature
-MOST_SHOWN = 9  # nobody reads a message that fills the screen
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,11 @@ class TableRecipe:
         One target, or several that share rows (each is a task).
     task_column, weight_column : str or None
         Columns of task labels and of row weights.
+    group_column, time_column : str or None
+        Columns of groups of rows that no split may separate, and of the time of rows, by which tasks are
+        split.
+    absent_features : {"error", "allow"}
+        Whether a column may be missing in all rows of a task; such values are NaN in the matrix.
     task_kind : {"str", "int", None}
         Type of the task labels.
     classes : tuple of two values, or None
@@ -80,6 +85,9 @@ class TableRecipe:
     weight_column: str | None = None
     classes: tuple[Class, Class] | None = None
     impute: str | None = None
+    group_column: str | None = None
+    time_column: str | None = None
+    absent_features: str = "error"
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
@@ -95,6 +103,10 @@ class TableRecipe:
         classify: bool | None = None,
         drop: Sequence[str] = (),
         categories: Sequence[str] = (),
+        group: str | None = None,
+        time: str | None = None,
+        splines: Sequence[str] = (),
+        absent_features: str = "error",
     ) -> TableRecipe:
         """Decide from a table how its columns are used.
 
@@ -119,6 +131,12 @@ class TableRecipe:
             Columns that are not features.
         categories : sequence of str
             Columns whose values are levels, even if they look like numbers.
+        group, time : str, optional
+            Column of groups of rows that must stay together, and of the time of rows; neither is a feature.
+        splines : sequence of str
+            Columns of numbers that become curves; "all" for all that have enough different values.
+        absent_features : {"error", "allow"}
+            Whether a column may be missing in all rows of a task. Not with ``impute``.
 
         Returns
         -------
@@ -133,17 +151,29 @@ class TableRecipe:
                 f"Several targets ({abbreviate(targets)}) are a task each, and column {task!r} names tasks "
                 "too: give one target with the task column, or several targets without."
             )
+        if impute is not None and absent_features == "allow":
+            raise TableError(
+                "--impute fills what --absent-features allow leaves missing: give one of them, and fill in "
+                "scattered values before."
+            )
         problems = Problems()
-        special = [name for name in (task, *targets, weights) if name is not None]
+        special = [name for name in (task, *targets, weights, group, time) if name is not None]
         chosen, notes = _choose(frame, special, features, drop, categories, problems)
         if impute is None:
             with problems.of():
-                _check_missing(frame, [name for name in chosen if not frame[name].isna().all()])
-        learned = []
+                some = [name for name in chosen if not frame[name].isna().all()]
+                _check_missing(frame, some, task, absent=absent_features)
+        learned, curved = [], _curved(chosen, splines, problems)
         for name in chosen:
             with problems.of(name):
-                learned.append(FeatureColumn.learn(frame[name], as_levels=name in categories, impute=impute))
-        recipe = cls(tuple(learned), targets, task, weight_column=weights, impute=impute)
+                known: dict[str, Any] = {"impute": impute, "splines": curved.get(name)}
+                as_levels = name in categories
+                learned.append(FeatureColumn.learn(frame[name], as_levels=as_levels, **known))
+        recipe = cls(
+            tuple(learned), targets, task,
+            weight_column=weights, group_column=group, time_column=time, impute=impute,
+            absent_features=absent_features,
+        )  # fmt: skip
         if set(special) <= set(frame.columns):
             with problems.of():
                 kind = None if task is None else label_kind(frame[task])
@@ -156,6 +186,10 @@ class TableRecipe:
                 recipe.targets(frame)
             with problems.of():
                 recipe.weights(frame)
+            with problems.of():
+                recipe.groups(frame)
+            with problems.of():
+                recipe.time(frame)
         problems.check()
         recipe._check_names()
         return replace(recipe, notes=(*notes, *_remarks(frame, chosen, targets, learned)))
@@ -166,6 +200,11 @@ class TableRecipe:
     def feature_names(self) -> list[str]:
         """Names of the features, indicators included."""
         return [name for column in self.features for name in column.features]
+
+    @property
+    def feature_groups(self) -> list[list[str]]:
+        """Features that stand for one column, and are kept or dropped together: levels, and curves."""
+        return [column.features for column in self.features if len(column.features) > 1]
 
     @property
     def text_columns(self) -> list[str]:
@@ -192,7 +231,7 @@ class TableRecipe:
         """
         names, needed = self.feature_names, self._needed(used)
         self._check_present(frame, needed)
-        if self.impute is None:
+        if self.impute is None and self.absent_features == "error":
             _check_missing(frame, needed)
         out = np.zeros((len(frame), len(names)), order="F")
         done = 0
@@ -273,6 +312,20 @@ class TableRecipe:
             )
         return weights
 
+    def groups(self, frame: Any) -> np.ndarray | None:
+        """Read the group of each row; None where no column holds them."""
+        if self.group_column is None:
+            return None
+        self._check_present(frame, [self.group_column])
+        return read_labels(frame[self.group_column], "str", what="Group column")
+
+    def time(self, frame: Any) -> np.ndarray | None:
+        """Read the time of each row as numbers to sort by; None where no column holds it."""
+        if self.time_column is None:
+            return None
+        self._check_present(frame, [self.time_column])
+        return read_times(frame[self.time_column])
+
     # -- plain values ----------------------------------------------------------------------------------------
 
     def as_dict(self) -> dict[str, Any]:
@@ -291,6 +344,9 @@ class TableRecipe:
                 weight_column=expect(saved["weight_column"], str, None),
                 classes=None if saved["classes"] is None else _two_classes(saved["classes"]),
                 impute=expect(saved["impute"], *IMPUTE, None),
+                group_column=expect(saved.get("group_column"), str, None),
+                time_column=expect(saved.get("time_column"), str, None),
+                absent_features=expect(saved.get("absent_features", "error"), "error", "allow"),
             )
             recipe._check_names()
         except (KeyError, TypeError, ValueError) as error:
@@ -338,7 +394,7 @@ def _choose(frame, special, features, drop, categories, problems) -> tuple[list[
     if both:
         with problems.of():
             raise TableError(
-                f"Column {both[0]!r} is dropped, and is task, target or weight: these are no features "
+                f"Column {both[0]!r} is dropped, and is task, target or weight (or group, time): no features "
                 "anyway, so leave it out of --drop."
             )
     if features is None:
@@ -359,15 +415,37 @@ def _choose(frame, special, features, drop, categories, problems) -> tuple[list[
     return [name for name in chosen if name not in drop], notes
 
 
-def _check_missing(frame: Any, names: Sequence[str]) -> None:
-    counts = frame[list(names)].isna().sum()
+def _curved(chosen: Sequence[str], splines: Sequence[str], problems: Problems) -> dict[str, str]:
+    """Which columns become curves: those named always, with "all" those that can."""
+    for name in splines:
+        if name != "all" and name not in chosen:
+            with problems.of():
+                raise TableError(f"--splines names {name!r}, which is no feature{suggest(name, chosen)}")
+    able = {name: "if it can" for name in chosen if "all" in splines}
+    return {**able, **{name: "always" for name in splines if name in chosen}}
+
+
+def _check_missing(
+    frame: Any, names: Sequence[str], task: str | None = None, *, absent: str = "error"
+) -> None:
+    """Refuse missing values; where tasks may lack columns, those of tasks that have some of the values."""
+    missing, lacking = frame[list(names)].isna(), ""
+    if task is not None and task in frame.columns and missing.any(axis=None):
+        whole = missing.groupby(frame[task].to_numpy()).transform("all")
+        if absent == "allow":
+            missing &= ~whole
+        elif whole.any(axis=None):
+            lacks = whole.columns[whole.any()][0]
+            label = frame[task][whole[lacks]].iloc[0]
+            lacking = f" Task {str(label)!r} has no value of {lacks!r}: --absent-features allow fits it so."
+    counts = missing.sum()
     counts = counts[counts > 0]
     if len(counts):
         listed = ", ".join(f"{name!r} {count}" for name, count in counts.iloc[:8].items())
         more = f", ... ({len(counts)} columns in all)" if len(counts) > 8 else ""
         raise TableError(
             f"Missing values, of {len(frame)} rows: {listed}{more}. Fill them in with --impute mean (or "
-            f"median, most_frequent) when fitting, or leave columns out with --drop. {MISSING}."
+            f"median, most_frequent) when fitting, or leave columns out with --drop.{lacking} {MISSING}."
         )
 
 
@@ -399,58 +477,3 @@ def _remarks(
 def _two_classes(saved: Any) -> tuple[Class, Class]:
     first, second = (expect(value, str, int, float, bool) for value in expect(saved, list))
     return first, second
-
-
-class Problems:
-    """Errors of a table, collected and raised together, so that one message names all of them.
-
-    Examples
-    --------
-    >>> from mmtfl.tables.recipe import Problems
-    >>> from mmtfl.tables.reading import TableError
-    >>> problems = Problems()
-    >>> with problems.of("age"):
-    ...     raise TableError("Column 'age' holds dates.")
-    >>> with problems.of("born"):
-    ...     raise TableError("Column 'born' holds dates.")
-    >>> with problems.of():
-    ...     raise TableError("Target 'y' has no value at all.")
-    >>> problems.check()
-    Traceback (most recent call last):
-    ...
-    mmtfl.tables.reading.TableError: The table has 2 problems:
-      1. Column 'age' holds dates. The same holds for 'born'.
-      2. Target 'y' has no value at all.
-    """
-
-    def __init__(self) -> None:
-        self._found: dict[str, tuple[str, list[str]]] = {}
-
-    @contextmanager
-    def of(self, column: str | None = None) -> Iterator[None]:
-        """Collect an error and go on; the same error of several columns is reported once."""
-        try:
-            yield
-        except TableError as error:
-            text = str(error)
-            alike = text if column is None else text.replace(repr(column), "", 1)
-            self._found.setdefault(alike, (text, []))[1].append(column or "")
-
-    def check(self) -> None:
-        """Raise what was collected: a single error as it is, several as a list."""
-        found = [
-            text if len(columns) == 1 else f"{text} The same holds for {abbreviate(columns[1:])}."
-            for text, columns in self._found.values()
-        ]
-        if not found:
-            return
-        if len(found) == 1:
-            raise TableError(found[0])
-        once = f" {MISSING}."  # the note on missing values comes once, at the end
-        lines = [f"  {i}. {text.replace(once, '')}" for i, text in enumerate(found[:MOST_SHOWN], start=1)]
-        if len(found) > MOST_SHOWN:
-            more = count(len(found) - MOST_SHOWN, "problem")
-            lines.append(f"  ... and {more} more, told once these are solved.")
-        if any(once in text for text in found):
-            lines.append(f" {once}")
-        raise TableError("\n".join([f"The table has {len(found)} problems:", *lines]))

@@ -16,7 +16,7 @@ from mmtfl.tasks.frames import FLOATS, as_float, frame_design, is_missing, open_
 from mmtfl.tasks.wording import count, not_finite_kind, show
 
 _LARGEST_WEIGHT = 1e100  # weights within this size and its inverse are taken as they are
-_NEXT_TO_NOTHING = 1e-12  # share of a task's weight at which a class counts as absent
+NEXT_TO_NOTHING = 1e-12  # share of a task's weight at which a class counts as absent
 
 # -- the design and its columns --------------------------------------------------------------------------
 
@@ -372,7 +372,7 @@ def with_weight(
     codes = np.unique(y, return_inverse=True)[1]
     group = observation_task * (int(codes.max(initial=0)) + 1) + codes
     total = np.bincount(observation_task, weights, minlength=len(labels))[observation_task]
-    return (weights > 0) & (np.bincount(group, weights)[group] > _NEXT_TO_NOTHING * total)
+    return (weights > 0) & (np.bincount(group, weights)[group] > NEXT_TO_NOTHING * total)
 
 
 def class_counts(y: np.ndarray, observation_task: np.ndarray, n_tasks: int) -> np.ndarray:
@@ -402,10 +402,12 @@ def check_finite_design(
     feature_names: Sequence[str] | None = None,
     offsets: np.ndarray | None = None,
     name: str = "X",
+    remedy: str = "",
 ) -> None:
     """Check that a design has neither NaN nor infinity; clean data cost one pass.
 
     Without `observation_task` no task is named; with `offsets` rows are counted from their task's first row.
+    `remedy` ends the error.
 
     Examples
     --------
@@ -421,7 +423,7 @@ def check_finite_design(
     found, n_alike, n_all = _first_not_finite(X, name, observation_task, labels, offsets, feature_names)
     others = "" if n_alike == n_all else f" {n_all} values of {name} are not finite."
     it = "it" if n_all == 1 else "them"
-    raise ValueError(f"{found}{others} Impute {it}, or drop those rows or columns.")
+    raise ValueError(f"{found}{others} Impute {it}, or drop those rows or columns.{remedy}")
 
 
 def check_finite_target(

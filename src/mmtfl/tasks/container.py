@@ -53,6 +53,12 @@ class Tasks:
         The row of X behind each observation, when tasks share X. None: the rows are the observations.
     feature_names : tuple of str, optional
         Names of the columns of X.
+    absent : ndarray of bool of shape (n_tasks, n_features), optional
+        Features that a task does not have; X is zero there.
+    known : ndarray of shape (n_samples,), optional
+        Known part of each observation's linear predictor: the ``offset`` of `fit`.
+    groups : ndarray of int of shape (n_samples,), optional
+        Numbers of groups of observations that no split may separate.
 
     Examples
     --------
@@ -71,6 +77,9 @@ class Tasks:
     weights: np.ndarray | None = None
     rows: np.ndarray | None = None
     feature_names: tuple[str, ...] | None = None
+    absent: np.ndarray | None = None
+    known: np.ndarray | None = None
+    groups: np.ndarray | None = None
 
     # -- what it is --------------------------------------------------------------------------------------
 
@@ -391,6 +400,9 @@ class Tasks:
             labels=self.labels[groups.labels],
             weights=None if self.weights is None else self.weights[index],
             rows=None if self.rows is None else self.rows[index],
+            absent=None if self.absent is None else self.absent[groups.labels],
+            known=None if self.known is None else self.known[index],
+            groups=None if self.groups is None else self.groups[index],
         )
 
     def with_y(self, y: Any) -> Tasks:

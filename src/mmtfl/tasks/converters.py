@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl.errors import require
+from mmtfl.tasks.absent import ABSENT_REMEDY, take_absent, take_absent_shared
 from mmtfl.tasks.checks import (
     check_design,
     check_feature_names,
@@ -26,13 +27,14 @@ from mmtfl.tasks.checks import (
     check_weights,
     moderate_weights,
 )
-from mmtfl.tasks.frames import abbreviate, feature_columns, open_frame, pick_columns
+from mmtfl.tasks.frames import abbreviate, as_float, feature_columns, open_frame, pick_columns
 from mmtfl.tasks.grouping import group_rows, observation_task_of, offsets_of, take_rows
 from mmtfl.tasks.wording import show
 
 Names = tuple[str, ...] | None
-# X, y, offsets, labels, weights, rows and feature_names
-Fields = tuple[Any, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None, Names]
+Maybe = np.ndarray | None
+# X, y, offsets, labels, weights, rows, feature_names, absent and the known part of the linear predictor
+Fields = tuple[Any, np.ndarray, np.ndarray, np.ndarray, Maybe, Maybe, Names, Maybe, Maybe]
 
 
 # -- stacked rows ----------------------------------------------------------------------------------------
@@ -45,13 +47,29 @@ def read_rows(X: Any, y: Any, task: Any, sample_weight: Any, feature_names: Sequ
     return group_checked_rows(X, y, labels, sample_weight, names)
 
 
-def group_checked_rows(X: Any, y: Any, labels: np.ndarray | None, sample_weight: Any, names: Names) -> Fields:
-    """Group the rows of a checked design by their checked labels; without labels they are one task."""
+def group_checked_rows(
+    X: Any,
+    y: Any,
+    labels: np.ndarray | None,
+    sample_weight: Any,
+    names: Names,
+    absent: str | None = None,
+    offset: Any = None,
+) -> Fields:
+    """Group the rows of a checked design by their checked labels; without labels they are one task.
+
+    With `absent` "allow" tasks may lack features; with "error" the error says that they might.
+    """
     n_rows = X.shape[0]
     y = check_target(y, n_rows)
+    known = None if offset is None else check_offset(offset, n_rows)
     groups = group_rows(np.zeros(n_rows, dtype=np.int64) if labels is None else labels)
     who: dict[str, Any] = {"observation_task": groups.observation_task, "labels": groups.labels}
-    check_finite_design(X, **who, feature_names=names)
+    lacking = None
+    if absent == "allow":
+        X, lacking = take_absent(X, groups.observation_task, len(groups.labels))
+    remedy = ABSENT_REMEDY if absent == "error" else ""
+    check_finite_design(X, **who, feature_names=names, remedy=remedy)
     check_finite_target(y, **who)
     weights = None
     if sample_weight is not None:
@@ -59,8 +77,35 @@ def group_checked_rows(X: Any, y: Any, labels: np.ndarray | None, sample_weight:
         check_task_weights(weights, **who)
     if groups.order is not None:
         X, y = take_rows(X, groups.order), y[groups.order]
-        weights = None if weights is None else weights[groups.order]
-    return X, y, groups.offsets, groups.labels, weights, None, names
+        weights, known = (None if part is None else part[groups.order] for part in (weights, known))
+    return X, y, groups.offsets, groups.labels, weights, None, names, lacking, known
+
+
+def check_offset(offset: Any, n_rows: int, n_tasks: int | None = None) -> np.ndarray:
+    """Check a known part of the linear predictor, one finite number per row or one per row and task.
+
+    It is returned as (n_rows,), or as (n_rows, n_tasks) where there is a number of tasks.
+
+    Examples
+    --------
+    >>> from mmtfl.tasks.converters import check_offset
+    >>> check_offset([1, 2], 2, n_tasks=2)
+    array([[1., 1.],
+           [2., 2.]])
+    """
+    found = as_float(offset, "offset")
+    if n_tasks is not None and found.ndim == 1:
+        found = np.repeat(found[:, None], n_tasks, axis=1)
+    if n_tasks is None or found.shape[1:] != (n_tasks,):
+        found = check_target(found, n_rows, name="offset", hint="pass one number per row, or per entry of y")
+    check_length("offset", len(found), n_rows)
+    if not np.isfinite(found).all():
+        row = int(np.argmin(np.isfinite(found).reshape(n_rows, -1).all(axis=1)))
+        raise ValueError(
+            f"Input offset contains NaN or infinity, first in row {row}: an exposure of zero has no "
+            "logarithm. Drop those rows or fill in the offset."
+        )
+    return found.astype(np.float64, copy=False)
 
 
 # -- lists of pairs --------------------------------------------------------------------------------------
@@ -90,7 +135,7 @@ def read_list(
     who: dict[str, Any] = {"observation_task": observation_task_of(offsets), "labels": labels}
     check_finite_design(X, **who, feature_names=names, offsets=offsets)
     check_finite_target(y, **who, offsets=offsets)
-    return X, y, offsets, labels, weights, None, names
+    return X, y, offsets, labels, weights, None, names, None, None
 
 
 def _check_distinct_labels(labels: Any, n_tasks: int) -> np.ndarray:
@@ -177,21 +222,32 @@ def read_shared(
     return observe_checked_rows(X, Y, sample_weight, labels, names)
 
 
-def observe_checked_rows(X: Any, Y: Any, sample_weight: Any, labels: Any, names: Names) -> Fields:
-    """The observed entries of Y, each with its row of a checked design."""
+def observe_checked_rows(
+    X: Any,
+    Y: Any,
+    sample_weight: Any,
+    labels: Any,
+    names: Names,
+    absent: str | None = None,
+    offset: Any = None,
+) -> Fields:
+    """The observed entries of Y, each with its row of a checked design; `absent` as in rows with labels."""
     Y, columns = _check_shared_target(Y, X.shape[0])
     if labels is None:
         labels = range(Y.shape[1]) if columns is None else columns
     labels = _check_distinct_labels(labels, Y.shape[1])
-    check_finite_design(X, feature_names=names)
-    observed = _observed_targets(Y, labels)
+    observed, lacking = _observed_targets(Y, labels), None
+    if absent == "allow":
+        X, lacking = take_absent_shared(X, observed)
+    check_finite_design(X, feature_names=names, remedy=ABSENT_REMEDY if absent == "error" else "")
     position, rows = np.nonzero(observed)
     weights = None
     if sample_weight is not None:
         weights = _observed_weights(sample_weight, observed)
         weights = moderate_weights(check_weights(weights, len(rows), of="the container"))
         check_task_weights(weights, observation_task=position, labels=labels)
-    return X, Y.T[observed], offsets_of(observed.sum(axis=1)), labels, weights, rows, names
+    known = None if offset is None else check_offset(offset, *Y.shape).T[observed]
+    return X, Y.T[observed], offsets_of(observed.sum(axis=1)), labels, weights, rows, names, lacking, known
 
 
 def _check_shared_target(Y: Any, n_rows: int) -> tuple[np.ndarray, Names]:

@@ -87,8 +87,8 @@ def frame_design(frame: nw.DataFrame[Any], name: str) -> np.ndarray:
         kind, where = column.dtype, f"Column {column.name!r} of {name}"
         if not (kind.is_numeric() or kind in (nw.Boolean, nw.Object, nw.Unknown)):
             raise TypeError(
-                f"{where} is of type {kind}, expected numbers: encode the column (for example one-hot), "
-                "or leave it out."
+                f"{where} is of type {kind}, expected numbers: encode the column (estimators do, with "
+                "categorical_features='from_dtype'), or leave it out."
             )
         X[:, j] = as_float(column.to_numpy(), where)
     return X

@@ -40,8 +40,10 @@ def column_levels(tasks: Tasks) -> np.ndarray | None:
     offsets = tasks.offsets if tasks.rows is None else np.array([0, n_rows])
     if sparse.issparse(X):
         stored = np.diff(X.indptr) if X.format == "csc" else np.bincount(X.indices, minlength=X.shape[1])
-        if stored.max() < np.diff(offsets).min():
-            return None  # no column is full anywhere
+        full = np.flatnonzero(stored >= np.diff(offsets).min())  # the others are full in no task
+        if full.size < X.shape[1]:
+            levels = column_levels(replace(tasks, X=X[:, full])) if full.size else None
+            return None if levels is None else _widened(levels, full, X.shape[1])
         X = X.tocsr()
     levels_of = _sparse_levels if sparse.issparse(X) else _dense_levels
     out = None
@@ -57,6 +59,13 @@ def column_levels(tasks: Tasks) -> np.ndarray | None:
                     out = np.zeros((len(levels), X.shape[1])) if out is None else out
                     out[:, start + some] = levels
     return out if out is None or tasks.rows is None else np.repeat(out, tasks.n_tasks, axis=0)
+
+
+def _widened(levels: np.ndarray, columns: np.ndarray, n_columns: int) -> np.ndarray:
+    """Levels of some columns among those of all, which are zero."""
+    out = np.zeros((len(levels), n_columns))
+    out[:, columns] = levels
+    return out
 
 
 def target_levels(tasks: Tasks, weight: np.ndarray, *, each: bool = False) -> np.ndarray | None:

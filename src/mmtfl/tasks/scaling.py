@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.grouping import take_rows
 
 _CONSTANT = 1e-10  # share of the largest entry: a column that varies less is constant up to rounding
 CHUNK = 1 << 18  # entries of X held in float64 at a time
@@ -18,30 +21,64 @@ def column_spread(tasks: Tasks, columns: np.ndarray | None = None) -> np.ndarray
     X = tasks.X if columns is None else tasks.X[:, columns]
     if X.shape[1] == 0:
         return np.empty(0)
+    if tasks.absent is not None:
+        return _spread_where_present(tasks, np.arange(tasks.n_features) if columns is None else columns)
     if tasks.rows is not None:  # a shared row has the weights of all its observations
         weights = np.bincount(tasks.rows, tasks.weights, minlength=X.shape[0]).astype(np.float64)
     else:
         weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
     share = weights / weights.sum()
     if not sparse.issparse(X):
-        return _dense_spread(X, share)
+        return np.nan_to_num(_dense_spread(X, share), nan=1.0)
     if not X.has_canonical_format:  # duplicates would be squared one by one
         X = X.copy()
         X.sum_duplicates()
     entries = X.tocoo()
     share = share[entries.row]
     absent = np.maximum(1.0 - _sum_by(entries.col, share, X.shape[1]), 0.0)
-    return _spread_by(entries.col, entries.data, share, absent)
+    return np.nan_to_num(_spread_by(entries.col, entries.data, share, absent), nan=1.0)
 
 
-def target_spread(tasks: Tasks) -> np.ndarray:
-    """Weighted standard deviation of each task's target; 1 for a constant one."""
+def _spread_where_present(tasks: Tasks, columns: np.ndarray) -> np.ndarray:
+    """The spread of every column over the rows of the tasks that have it; 1 if none has."""
+    assert tasks.absent is not None
+    out, plain = np.ones(len(columns)), replace(tasks, absent=None)
+    patterns, which = np.unique(tasks.absent.T[columns], axis=0, return_inverse=True)
+    for number, lacking in enumerate(patterns):
+        place = np.flatnonzero(which.ravel() == number)
+        if not lacking.all():
+            have = plain if not lacking.any() else plain.select(~lacking[tasks.observation_task])
+            out[place] = column_spread(have, columns[place])
+    return out
+
+
+def target_spread(tasks: Tasks, *, otherwise: float = 1.0) -> np.ndarray:
+    """Weighted standard deviation of each task's target; a constant one has the median of the others.
+
+    If no target varies, all have the spread `otherwise`.
+    """
     index, T = tasks.observation_task, tasks.n_tasks
     weights = np.ones_like(tasks.y) if tasks.weights is None else tasks.weights
-    return _spread_by(index, tasks.y, weights / _sum_by(index, weights, T)[index], np.zeros(T))
+    spread = _spread_by(index, tasks.y, weights / _sum_by(index, weights, T)[index], np.zeros(T))
+    return fill_with_median(spread, otherwise)
+
+
+def fill_with_median(spread: np.ndarray, otherwise: float = 1.0) -> np.ndarray:
+    """Put the median of the known spreads where one is NaN; `otherwise` if none is known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.tasks.scaling import fill_with_median
+    >>> fill_with_median(np.array([2.0, np.nan, 5.0, 3.0]))
+    array([2., 3., 5., 3.])
+    """
+    unknown = np.isnan(spread)
+    return np.where(unknown, otherwise if unknown.all() else np.median(spread[~unknown]), spread)
 
 
 def _dense_spread(X: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Runs of tasks, so many that one row of each makes a chunk."""
     step = max(1, CHUNK // X.shape[1])
     parts = [slice(start, start + step) for start in range(0, X.shape[0], step)]
     size = np.zeros(X.shape[1])
@@ -75,11 +112,11 @@ def _sum_by(index: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
 
 
 def _in_units(deviation: np.ndarray, mean: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Spread in the units of the data, from deviation and mean in units of the largest entry."""
+    """Spread in the units of the data (NaN: constant), from both in units of the largest entry."""
     # a smaller deviation is rounding of the mean, as in a constant column
     constant = deviation <= 10 * np.finfo(np.float64).eps * np.abs(mean)
     spread = deviation * size
-    return np.where(constant | (spread == 0), 1.0, spread)
+    return np.where(constant | (spread == 0), np.nan, spread)
 
 
 # -- which tasks could use which features --------------------------------------------------------------
@@ -106,30 +143,52 @@ def could_use(tasks: Tasks, *, fit_intercept: bool) -> np.ndarray:
     X = tasks.X.tocsr() if sparse.issparse(tasks.X) else tasks.X
     if tasks.is_complete:
         return np.tile(tells(X), (tasks.n_tasks, 1))
-    possible = np.empty((tasks.n_tasks, tasks.n_features), dtype=bool)
-    for t in range(tasks.n_tasks):
+    possible = np.zeros((tasks.n_tasks, tasks.n_features), dtype=bool)
+    if fit_intercept and tasks.rows is None and not sparse.issparse(X):
+        for some in _runs_of_tasks(tasks):  # two rows decide most columns
+            possible[some] = _differ(X[tasks.offsets[:-1][some]], X[tasks.offsets[1:][some] - 1])
+    for t in np.flatnonzero(~possible.all(axis=1)):
         own = slice(tasks.offsets[t], tasks.offsets[t + 1])
-        possible[t] = tells(X[own if tasks.rows is None else tasks.rows[own]])
+        possible[t] = tells(take_rows(X, own if tasks.rows is None else tasks.rows[own]))
     return possible
+
+
+def _runs_of_tasks(tasks: Tasks) -> Iterator[slice]:
+    """Runs of tasks, so many that one row of each makes a chunk."""
+    step = max(1, CHUNK // max(1, tasks.n_features))
+    return (slice(first, first + step) for first in range(0, tasks.n_tasks, step))
 
 
 def _varies(X: Any) -> np.ndarray:
     """Tell which columns are not constant up to rounding."""
+    if sparse.issparse(X):
+        n_stored = _count_not_zero(X)
+        varies = (n_stored > 0) & (n_stored < X.shape[0])
+        full = np.flatnonzero(n_stored == X.shape[0])
+        if full.size:
+            varies[full] = _varies(X[:, full].toarray())
+        return varies
     varies = np.zeros(X.shape[1], dtype=bool)
-    for rows in (X,) if sparse.issparse(X) else (X[[0, -1]], X):  # two rows decide most columns
+    for rows in (X[[0, -1]], X):  # two rows decide most columns
         rest = np.flatnonzero(~varies)
         part = rows if rest.size == varies.size else rows[:, rest]
         if rest.size:
             low, high = part.min(axis=0), part.max(axis=0)
-            if sparse.issparse(X):
-                low, high = low.toarray().ravel(), high.toarray().ravel()
-            # the difference of halves cannot overflow
-            size = np.maximum(np.abs(low), np.abs(high))
-            varies[rest] = np.abs(high / 2 - low / 2) > _CONSTANT / 2 * size
+            varies[rest] = _differ(low, high)
     return varies
 
 
+def _differ(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    size = np.maximum(np.abs(low), np.abs(high))
+    # the difference of halves cannot overflow
+    return np.abs(high / 2 - low / 2) > _CONSTANT / 2 * size
+
+
 def _is_not_zero(X: Any) -> np.ndarray:
-    if sparse.issparse(X):
-        return abs(X).max(axis=0).toarray().ravel() > 0.0
-    return X.any(axis=0)
+    return _count_not_zero(X) > 0 if sparse.issparse(X) else X.any(axis=0)
+
+
+def _count_not_zero(X: Any) -> np.ndarray:
+    """Count the entries of each column of a CSR matrix that are not zero."""
+    stored = X.indices[: X.indptr[-1]]
+    return np.bincount(stored if X.data.all() else stored[X.data != 0.0], minlength=X.shape[1])

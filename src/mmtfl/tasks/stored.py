@@ -72,6 +72,8 @@ class StoredTasks:
         Bytes that a fit in this process may take.
     classes : tuple, optional
         The two values of the target that stand for -1 and +1.
+    task_factors : ndarray of shape (n_tasks,), optional
+        What the weights of each task's rows are multiplied by when they are read.
     """
 
     pieces: list[Piece]
@@ -85,6 +87,7 @@ class StoredTasks:
     fingerprint: str
     memory_limit: int | None = None
     classes: tuple[Any, Any] | None = None
+    task_factors: np.ndarray | None = None
 
     @property
     def n_tasks(self) -> int:
@@ -114,6 +117,7 @@ class StoredTasks:
             labels=self.labels[lo:hi],
             sizes=self.sizes[lo:hi],
             weight_sums=self.weight_sums[lo:hi],
+            task_factors=None if self.task_factors is None else self.task_factors[lo:hi],
         )
         return StoredPart(own, lo, compress)
 
@@ -133,18 +137,22 @@ class StoredTasks:
         waiting = np.where(compress & (self.sizes > d + 2), block_length(d) + d, 0)
         return 8 * (d + 1) * (rows + waiting)
 
-    def class_counts(self) -> dict[Any, np.ndarray]:
-        """Number of rows of each task that have each value of the target."""
-        counts: dict[Any, np.ndarray] = {}
-        for observation_task, table in _batches(self, [self.target]):
+    def class_weights(self) -> dict[Any, np.ndarray]:
+        """Weight (or number) of the rows of each task that have each value of the target."""
+        sums: dict[Any, np.ndarray] = {}
+        for observation_task, table in _batches(self, [self.target, *([self.weight] if self.weight else [])]):
             column = table.column(self.target)
             if column.null_count:
                 raise ValueError(f"The target column {self.target!r} has missing values: drop those rows.")
             values = np.array(column.to_pylist())
+            weights = np.ones(len(values))
+            if self.weight is not None:
+                weights = check_weights(table.column(self.weight), len(values))
             for value in np.unique(values):
-                found = np.bincount(observation_task[values == value], minlength=self.n_tasks)
-                counts[value.item()] = counts.get(value.item(), 0) + found
-        return counts
+                own = values == value
+                found = np.bincount(observation_task[own], weights[own], minlength=self.n_tasks)
+                sums[value.item()] = sums.get(value.item(), 0.0) + found
+        return sums
 
 
 @dataclass(frozen=True)
@@ -163,13 +171,14 @@ class StoredPart:
         keys, X, y, weights = gather_rows(blocks, few, d)
         offsets = offsets_of(np.bincount(keys[:, 0], minlength=stored.n_tasks))
         check_task_weights(weights, observation_task=keys[:, 0], labels=stored.labels)
-        kept = weights if stored.weight is not None or few.any() else None
+        plain = stored.weight is None and stored.task_factors is None and not few.any()
+        kept = None if plain else weights
         return Tasks(X, y, offsets, stored.labels, kept, None, stored.feature_names)
 
     def batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
         """Yield checked rows, some at a time: position of each row's task, X, y and weights."""
         stored = self.stored
-        extra = [] if stored.weight is None else [stored.weight]
+        extra, factors = [] if stored.weight is None else [stored.weight], stored.task_factors
         for observation_task, table in _batches(stored, [*stored.feature_names, stored.target, *extra]):
             who: dict[str, Any] = {"observation_task": observation_task, "labels": stored.labels}
             X = check_design(table.select(list(stored.feature_names)))[0]
@@ -177,7 +186,7 @@ class StoredPart:
             y = self._targets(table.column(stored.target))
             check_finite_target(y, **who)
             w = check_weights(table.column(stored.weight), len(y)) if extra else np.ones(len(y))
-            yield observation_task, X, y, w
+            yield observation_task, X, y, w if factors is None else w * factors[observation_task]
 
     def _targets(self, column: Any) -> np.ndarray:
         classes = self.stored.classes
@@ -264,14 +273,19 @@ def parse_bytes(size: str | int | None) -> int | None:
 
 @dataclass(frozen=True)
 class RowGroup:
-    """A row group of a parquet file."""
+    """A row group of a parquet file; `state` is the file's when it was indexed."""
 
     path: str
     number: int
+    state: str
 
     def tables(self, columns: list[str], n_rows: int) -> Iterator[Any]:
         """Yield some columns, at most n_rows rows at a time."""
         pa, parquet = require("pyarrow", "dask"), require("pyarrow.parquet", "dask")
+        if _state(Path(self.path)) != self.state:
+            raise ValueError(
+                f"{self.path!r} has changed since its tasks were counted: call Tasks.from_parquet again."
+            )
         with parquet.ParquetFile(self.path, pre_buffer=False) as file:
             for batch in file.iter_batches(n_rows, row_groups=[self.number], columns=columns):
                 yield pa.Table.from_batches([batch])
@@ -300,17 +314,18 @@ def open_parquet(
                 )
             digest.update(repr((label, names, file.stat().st_size, opened.metadata.num_rows)).encode())
             digest.update(_footer(file))
-            contents += _row_group_contents(opened, str(file), label, task, weight)
+            contents += _row_group_contents(opened, file, label, task, weight)
     digest.update(repr((task, target, weight, columns)).encode())
     known = {"fingerprint": digest.hexdigest(), "memory_limit": limit}
     return _make_stored(contents, columns, task, target=target, weight=weight, **known)
 
 
 def _row_group_contents(
-    opened: Any, path: str, label: Any, task: str, weight: str | None
+    opened: Any, path: Path, label: Any, task: str, weight: str | None
 ) -> Iterator[Contents]:
     """Count the rows and weights of each task in every row group; `label` is that of the folder, or None."""
     columns = [name for name in (task if label is None else None, weight) if name is not None]
+    state = _state(path)
     for number in range(opened.num_row_groups):
         n_rows = opened.metadata.row_group(number).num_rows
         if n_rows == 0:
@@ -320,13 +335,13 @@ def _row_group_contents(
         if label is None:
             column = table.column(task)
             if column.null_count:
-                raise ValueError(f"Column {task!r} of {Path(path).name} has missing labels: drop those rows.")
+                raise ValueError(f"Column {task!r} of {path.name} has missing labels: drop those rows.")
             distinct = column.unique().to_pylist()
             position = _locate_labels(column, {value: i for i, value in enumerate(distinct)})
         weights = None if weight is None else check_weights(table.column(weight), n_rows)
         counts = np.bincount(position, minlength=len(distinct))
         sums = np.bincount(position, weights, minlength=len(distinct)).astype(float)
-        yield RowGroup(path, number), label, distinct, counts.tolist(), sums.tolist()
+        yield RowGroup(str(path), number, state), label, distinct, counts.tolist(), sums.tolist()
 
 
 def _files(path: Path) -> list[Path]:
@@ -357,6 +372,11 @@ def _folder_labels(files: list[Path], task: str) -> list[Any]:
     if named and all(re.fullmatch(r"-?(0|[1-9]\d*)", label) for label in named):
         return [None if label is None else int(label) for label in found]
     return found
+
+
+def _state(file: Path) -> str:
+    """What tells a changed file: its size, layout and statistics; a copy elsewhere has the same."""
+    return blake2b(_footer(file) + str(file.stat().st_size).encode(), digest_size=8).hexdigest()
 
 
 def _footer(file: Path) -> bytes:

@@ -18,7 +18,11 @@ from mmtfl import MMTFLRegressorCV, stability
 
 __all__ = ["draw", "judge", "print_words", "search", "true_words"]
 
-WORDS = ("all", "some", "one", "none", "undecided")
+TRUTHS = ("all", "some", "one", "none")
+MEANT = {word: (word,) for word in TRUTHS} | {
+    "several": ("all", "some")
+}  # what is true where the word is right
+WORDS = ("all", "some", "several", "one", "none", "undecided")
 FEW_MEMBERS: dict[str, Any] = {"alphas": 15, "cv": 3, "standardize": True}
 
 
@@ -90,7 +94,7 @@ def judge(n_problems: int, seed: int, n_pairs: int, *, null: bool) -> None:
         found = stability(model, X, y, task, n_pairs=n_pairs, random_state=i)
         seconds += middle - began, time.process_time() - middle
         said.update(zip(found.supported_.tolist(), true_words(used).tolist(), strict=True))
-        for j in np.flatnonzero(found.supported_ == "some"):
+        for j in np.flatnonzero(np.isin(found.supported_, ("some", "several"))):
             named = np.isin(found.tasks_, found.supporting_tasks(int(j)))
             listed.update(true=int((named & used[:, j]).sum()), false=int((named & ~used[:, j]).sum()))
         false = int((found.selected_ & ~used.any(axis=0)).sum())
@@ -99,7 +103,9 @@ def judge(n_problems: int, seed: int, n_pairs: int, *, null: bool) -> None:
         )
     print_words(said)
     print_rows(np.array(rows, dtype=float))
-    print(f"entries named where the word is 'some': {listed['true']} true, {listed['false']} false")
+    print(
+        f"tasks named where the word is 'some' or 'several': {listed['true']} true, {listed['false']} false"
+    )
     print(f"CPU seconds: {seconds[0]:.0f} for the searches, {seconds[1]:.0f} for {n_pairs} pairs")
 
 
@@ -115,16 +121,26 @@ def print_words(said: Counter) -> None:
     """Print how often each word was said, of what, and how often it was wrong."""
     print(
         f"{'supported in':14s}{'said':>6s}"
-        + "".join(f"{'true: ' + word:>12s}" for word in WORDS[:4])
+        + "".join(f"{'true: ' + word:>12s}" for word in TRUTHS)
         + "   wrong   power"
     )
     for word in WORDS:
-        counts = [said[word, truth] for truth in WORDS[:4]]
-        total, line = sum(counts), "".join(f"{count:12d}" for count in counts)
-        if word != "undecided":
-            right, true = said[word, word], sum(said[other, word] for other in WORDS)
-            line += f"{1.0 - right / total if total else 0.0:8.3f}{right / true if true else np.nan:8.2f}"
-        print(f"{word:14s}{total:6d}{line}")
+        counts = [said[word, truth] for truth in TRUTHS]
+        line = "".join(f"{count:12d}" for count in counts)
+        print(f"{word:14s}{sum(counts):6d}{line}" + _right_and_found(said, (word,), MEANT.get(word, ())))
+    several = ("all", "some", "several")
+    n_said = sum(said[word, truth] for word in several for truth in TRUTHS)
+    print(f"{'any of these 3':14s}{n_said:6d}{'':48s}" + _right_and_found(said, several, MEANT["several"]))
+
+
+def _right_and_found(said: Counter, words: tuple[str, ...], meant: tuple[str, ...]) -> str:
+    """Share of what was said that is wrong, and share of what is true that was found."""
+    if not meant:
+        return ""
+    right = sum(said[word, truth] for word in words for truth in meant)
+    total = sum(said[word, truth] for word in words for truth in TRUTHS)
+    true = sum(said[word, truth] for word in WORDS for truth in meant)
+    return f"{1.0 - right / total if total else 0.0:8.3f}{right / true if true else np.nan:8.2f}"
 
 
 def print_rows(rows: np.ndarray) -> None:

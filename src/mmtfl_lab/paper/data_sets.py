@@ -18,7 +18,8 @@ from mmtfl.datasets import loaders
 from mmtfl.datasets.loaders import load_landmine, load_liver_toxicity, load_sarcos, load_school, load_usps
 from mmtfl.datasets.simulate import make_d1, make_d2
 from mmtfl.model_selection.leave_task_out import LeaveTaskOut
-from mmtfl.model_selection.splitting import TaskKFold, tasks_train_test_split
+from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter, tasks_train_test_split
+from mmtfl.model_selection.time_order import TaskTimeSplit
 
 USPS_DIMENSIONS = 87
 Fold = tuple[np.ndarray, np.ndarray]
@@ -73,6 +74,8 @@ class Pool:
     support: np.ndarray | None = None
     coef: np.ndarray | None = None
     one_unit: bool = False  # whether targets of all tasks are known to be in the same unit
+    together: np.ndarray | None = None  # number of each unit's group, where groups must not be separated
+    in_time: bool = False  # whether units are in time order, and tested after what is trained on
 
 
 @dataclass(frozen=True)
@@ -84,14 +87,32 @@ class Split:
     group: np.ndarray  # of every unit of the pool
     fold_seed: int
     one_unit: bool = False  # as in the pool
+    together: np.ndarray | None = None
+    in_time: bool = False
 
     def folds(self, n_folds: int) -> list[Fold]:
-        """Folds of the training rows that keep units together and every task in every training part."""
-        units = np.unique(self.train.unit)
-        splitter = TaskKFold(n_folds, random_state=self.fold_seed)
-        parts = splitter.split(units, task=self.group[units])
-        held_out = [np.isin(self.train.unit, units[test]) for _, test in parts]
-        return [(np.flatnonzero(~test), np.flatnonzero(test)) for test in held_out]
+        """Folds of the training rows that keep units, and groups of them, together.
+
+        Every task is in every training part.
+        """
+        units, unit = np.unique(self.train.unit, return_inverse=True)
+        group = None if self.together is None else np.unique(self.together[units], return_inverse=True)[1]
+        splitter: TaskSplitter = TaskKFold(n_folds, random_state=self.fold_seed)
+        y = None
+        if self.in_time:
+            y = _classes_of_units(self.train)
+            splitter = TaskTimeSplit(n_folds, stratify=y is not None)
+        parts = splitter.parts(len(units), y, self.group[units], group)
+        return [
+            (np.flatnonzero(np.isin(unit, train)), np.flatnonzero(np.isin(unit, test)))
+            for train, test in parts
+        ]
+
+
+def _classes_of_units(rows: Part) -> np.ndarray | None:
+    """Classes of rows that are a unit each; None where targets are numbers, or units have several."""
+    alone = len(np.unique(rows.unit)) == len(rows.unit)
+    return rows.y.astype(int) if alone and np.isin(rows.y, (0, 1)).all() else None
 
 
 Assemble = Callable[[Pool, np.ndarray, np.random.Generator], Part]
@@ -181,8 +202,24 @@ def make_split(problem: Problem, pool: Pool, fraction: float, *purpose: int | fl
     units = np.arange(len(pool.group))
     seed = seed_for("split", *purpose)
     train, test = tasks_train_test_split(
-        units, pool.group, pool.group, train_size=fraction, random_state=seed
+        units, pool.group, pool.group, groups=pool.together, train_size=fraction, random_state=seed
     )[:2]
+    return _split_of(problem, pool, train, test, *purpose)
+
+
+def window_in_time(
+    problem: Problem, pool: Pool, fraction: float, n_windows: int, window: int, *purpose: int | float | str
+) -> Split:
+    """Cut what follows the first fraction of every task into windows: test one, train on all before it."""
+    units, y = np.arange(len(pool.group)), _classes_of_units(pool.rows)
+    splitter = TaskTimeSplit(max(n_windows, 2), first=fraction, stratify=y is not None)
+    train, test = list(splitter.parts(len(units), y, pool.group, pool.together))[window]
+    return _split_of(problem, pool, units[train], units[test], *purpose)
+
+
+def _split_of(
+    problem: Problem, pool: Pool, train: np.ndarray, test: np.ndarray, *purpose: int | float | str
+) -> Split:
     rng = generator("assemble", *purpose)
     fitted, held_out = problem.assemble(pool, train, rng), problem.assemble(pool, test, rng)
     X_train, X_test = problem.features(fitted.X, held_out.X)
@@ -192,6 +229,8 @@ def make_split(problem: Problem, pool: Pool, fraction: float, *purpose: int | fl
         pool.group,
         seed_for("folds", *purpose),
         pool.one_unit,
+        pool.together,
+        pool.in_time,
     )
 
 
@@ -223,12 +262,16 @@ def leave_tasks_out(pool: Pool, n_groups: int, group: int, *purpose: int | float
     [0, 1, 2, 3, 4, 5]
     """
     splitter = LeaveTaskOut(n_groups, random_state=seed_for("tasks", *purpose))
-    parts = list(splitter.split(pool.rows.X, task=pool.rows.task))
+    of_train, of_test = list(splitter.split(pool.rows.X, task=pool.rows.task))[group]
+    if pool.together is not None:  # what is known of a group in one task would tell of it in another
+        own = pool.together[pool.rows.unit]
+        of_train = of_train[~np.isin(own[of_train], own[of_test])]
     train, test = (
         Part(pool.rows.X[rows], pool.rows.y[rows], pool.rows.task[rows], pool.rows.unit[rows])
-        for rows in parts[group]
+        for rows in (of_train, of_test)
     )
-    return Split(train, test, pool.group, seed_for("folds", *purpose, group), pool.one_unit)
+    known = pool.one_unit, pool.together, pool.in_time
+    return Split(train, test, pool.group, seed_for("folds", *purpose, group), *known)
 
 
 @lru_cache(maxsize=8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,6 +33,7 @@ from mmtfl_lab.paper.data_sets import (
     make_split,
     pool_of_rows,
     pool_of_targets,
+    window_in_time,
 )
 from mmtfl_lab.paper.methods import COMPARED, FOR_NEW_TASKS, Grid
 from mmtfl_lab.paper.protocol import Cell, Store, measure, run_cells
@@ -94,6 +95,8 @@ class Comparison:
     tasks : list of dict
         One row per task: its label, how many of its rows were ever held out, whether methods are judged by it
         and the score of each method, averaged over splits.
+    kept_together, in_time : bool
+        Whether splits kept groups of rows together, and whether they were made in time order.
     """
 
     metric: str
@@ -102,6 +105,8 @@ class Comparison:
     splits: list[dict[str, Any]]
     standings: list[Standing]
     tasks: list[dict[str, Any]]
+    kept_together: bool = False
+    in_time: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -166,7 +171,15 @@ def _beats(errors: HeldOutErrors, one: str, other: str) -> bool:
     return found is not None and found.outcome in (BETTER, SLIGHTLY_BETTER)
 
 
-def pool_of_table(X: np.ndarray, y: np.ndarray, task: np.ndarray | None, *, classify: bool) -> Pool:
+def pool_of_table(
+    X: np.ndarray,
+    y: np.ndarray,
+    task: np.ndarray | None,
+    *,
+    classify: bool,
+    groups: np.ndarray | None = None,
+    in_time: bool = False,
+) -> Pool:
     """The pool of a table: rows of tasks, or rows with several targets.
 
     Parameters
@@ -179,15 +192,22 @@ def pool_of_table(X: np.ndarray, y: np.ndarray, task: np.ndarray | None, *, clas
         Task of each row; None with several targets.
     classify : bool
         Whether targets are classes, which splits then keep in proportion.
+    groups : ndarray of shape (n,), optional
+        Groups of rows that no split separates.
+    in_time : bool
+        Whether rows are in time order, and are tested after what is trained on.
 
     Returns
     -------
     Pool
         For `mmtfl_lab.paper.data_sets.make_split`.
     """
+    together = None if groups is None else np.unique(groups, return_inverse=True)[1]
+    known: dict[str, Any] = {"together": together, "in_time": in_time}
     if task is None:
-        return pool_of_targets(X, y)
-    return pool_of_rows(X, y, task, by_class=classify, one_unit=True)  # they are one column
+        return replace(pool_of_targets(X, y), **known)
+    # they are one column; in time order classes come as they come
+    return pool_of_rows(X, y, task, by_class=classify and not in_time, one_unit=True, **known)
 
 
 def compare(
@@ -262,7 +282,7 @@ def compare(
     problem = Problem("table", "table", lambda seed: pool, metric, average, options or {})
     settings = {"format": FORMAT, "seed": seed, "grid": asdict(grid), "metric": metric}
     settings |= {"options": dict(problem.options), **(identity or {})}
-    compute: _TableCell = _TableCell(problem, seed, grid)
+    compute: _TableCell = _TableCell(problem, seed, grid, repeats)
     if on_new_tasks:
         repeats, fraction = min(repeats, len(np.unique(pool.rows.task))), 0.0
         compute, settings = _NewTasksCell(problem, seed, grid, repeats), {**settings, "groups": repeats}
@@ -278,7 +298,8 @@ def compare(
     errors = _errors(metric, pool, results)
     ranks = standings(errors, scores, seconds)
     of_rows = None if on_new_tasks else fraction
-    return Comparison(metric, average, of_rows, _splits(found), ranks, _tasks(pool, errors))
+    structure = pool.together is not None, pool.in_time
+    return Comparison(metric, average, of_rows, _splits(found), ranks, _tasks(pool, errors), *structure)
 
 
 def _splits(found: Mapping[Cell, dict[str, Any]]) -> list[dict[str, Any]]:
@@ -359,11 +380,15 @@ class _TableCell:
     problem: Problem
     seed: int
     grid: Grid
+    n_parts: int  # windows in time, or groups of tasks left out
 
     methods: ClassVar = COMPARED
 
     def split(self, pool: Pool, cell: Cell) -> Split:
         """Part of the rows of every task to train on."""
+        if pool.in_time:
+            purpose = self.seed, "table", cell.fraction, cell.repeat
+            return window_in_time(self.problem, pool, cell.fraction, self.n_parts, cell.repeat, *purpose)
         return make_split(self.problem, pool, cell.fraction, self.seed, "table", cell.fraction, cell.repeat)
 
     def __call__(self, cell: Cell) -> dict[str, Any]:
@@ -379,13 +404,11 @@ class _TableCell:
 class _NewTasksCell(_TableCell):
     """Computes the cells of one table in which whole tasks are left out."""
 
-    n_groups: int
-
     methods: ClassVar = FOR_NEW_TASKS
 
     def split(self, pool: Pool, cell: Cell) -> Split:
         """Some tasks to train on."""
-        return leave_tasks_out(pool, self.n_groups, cell.repeat, self.seed, "table")
+        return leave_tasks_out(pool, self.n_parts, cell.repeat, self.seed, "table")
 
 
 def _positions(rows: Part, some: Part) -> np.ndarray:

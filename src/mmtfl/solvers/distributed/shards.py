@@ -13,7 +13,8 @@ from scipy import sparse
 
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.objective.design import Design
-from mmtfl.objective.losses import Loss
+from mmtfl.objective.losses.by_rows import TaskLoss, check_targets
+from mmtfl.solvers.distributed.small_tasks import SmallTasks
 from mmtfl.solvers.distributed.tree_sums import partial_norms
 from mmtfl.solvers.task_step import TaskAnswer, TaskStep
 from mmtfl.tasks.container import Tasks
@@ -61,6 +62,7 @@ def _run(tasks: Tasks, lo: int, hi: int) -> Tasks:
         labels=tasks.labels[lo:hi],
         weights=None if tasks.weights is None else tasks.weights[part],
         rows=None if tasks.rows is None else tasks.rows[part],
+        known=None if tasks.known is None else tasks.known[part],
     )
 
 
@@ -68,7 +70,7 @@ def _run(tasks: Tasks, lo: int, hi: int) -> Tasks:
 class Spec:
     """How the tasks are to be seen: the same for all of them, and known once all were counted."""
 
-    loss: Loss
+    loss: TaskLoss
     fit_intercept: bool
     mean_size: float
     column_scale: np.ndarray | None
@@ -83,12 +85,32 @@ class Shard:
     def __init__(self, tasks: Tasks, first: int):
         self.tasks, self.first = tasks, first
         self._made: tuple[str, list[TaskStep]] | None = None
+        self._small: tuple[str, SmallTasks] | None = None
 
     def steps(self, spec: Spec) -> list[TaskStep]:
         """Every task as step 1 of Algorithm 1 sees it."""
         if self._made is None or self._made[0] != spec.name:
+            check_targets(spec.loss, self.tasks)
             self._made = spec.name, [TaskStep(d, spec.loss) for d in self._designs(spec)]
         return self._made[1]
+
+    def small_tasks(self, spec: Spec) -> SmallTasks:
+        """The tasks of few rows, as step 1 of Algorithm 1 at p = 2 sees them."""
+        if self._small is None or self._small[0] != spec.name:
+            tasks = without_levels(self.tasks, *self._levels(spec))
+            if spec.target_scale is not None:
+                own = spec.target_scale[self.first : self.first + tasks.n_tasks]
+                tasks = replace(tasks, y=tasks.y / np.repeat(own, tasks.sizes))
+            self._small = (
+                spec.name,
+                SmallTasks(
+                    tasks,
+                    mean_size=spec.mean_size,
+                    column_scale=spec.column_scale,
+                    fit_intercept=spec.fit_intercept,
+                ),
+            )
+        return self._small[1]
 
     def levels(self, spec: Spec) -> tuple[np.ndarray, np.ndarray]:
         """What is taken off columns and targets, (n_tasks, n_features) and (n_tasks,), in their own units."""
@@ -121,6 +143,7 @@ class Shard:
                 labels=tasks.labels[t : t + 1],
                 weights=None if tasks.weights is None else tasks.weights[part],
                 rows=None if tasks.rows is None else tasks.rows[part],
+                known=None if tasks.known is None else tasks.known[part],
             )
             out.append(
                 Design(
@@ -134,7 +157,7 @@ class Shard:
 
     def __getstate__(self) -> dict[str, Any]:
         # moved to another machine: what was made of the data is cheaper to make again
-        return {"tasks": self.tasks, "first": self.first, "_made": None}
+        return {"tasks": self.tasks, "first": self.first, "_made": None, "_small": None}
 
 
 def load_shard(source: Source) -> Shard:
@@ -154,8 +177,8 @@ def in_order(tasks: Tasks) -> Tasks:
             X = type(X)(tuple(parts), shape=X.shape)
     else:
         X = _plain(X)
-    weights = None if tasks.weights is None else _plain(tasks.weights)
-    return replace(tasks, X=X, y=_plain(tasks.y), weights=weights)
+    weights, known = (None if part is None else _plain(part) for part in (tasks.weights, tasks.known))
+    return replace(tasks, X=X, y=_plain(tasks.y), weights=weights, known=known)
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
@@ -206,10 +229,15 @@ def run_pass(shard: Shard, spec: Spec, before: tuple[Held, Any] | None, update: 
     if update.common is not None:
         common = np.zeros(n_features)
         common[update.kept] = update.common
-    A, intercept, losses = np.zeros((n_tasks, n_features)), np.zeros(n_tasks), np.zeros(n_tasks)
+    A, intercept, losses = np.zeros((n_tasks, n_features)), np.zeros(n_tasks), np.full(n_tasks, np.nan)
     effect = np.zeros(len(update.kept))
     with one_blas_thread():
-        for t, step in enumerate(shard.steps(spec)):
+        if update.p == 2.0 and spec.loss.is_quadratic:
+            small = shard.small_tasks(spec)
+            A[small.members], intercept[small.members], losses[small.members] = small.solve(weights, common)
+            effect = np.abs(A[small.members] * small.spread)[:, update.kept].max(axis=0, initial=0.0)
+        for t in np.flatnonzero(np.isnan(losses)).tolist():
+            step = shard.steps(spec)[t]
             found = step.minimise(weights, update.p, update.tol, _last(before, t), common)
             A[t], intercept[t], losses[t] = found.a, found.intercept, found.loss
             size = np.abs(found.a[update.kept]) * step.spread[update.kept]
@@ -329,8 +357,8 @@ def judge(shard: Shard, spec: Spec, pair: tuple) -> Judged:
     with one_blas_thread():
         for t, step in enumerate(shard.steps(spec)):
             z = _predictor(step.design, held.A[t], held.intercept[t])
-            slope = spec.loss.gradient(step.design.y, z, step.design.row_weight)
-            loss = spec.loss.value(step.design.y, z, step.design.row_weight)
+            slope = step.loss.gradient(step.design.y, z, step.design.row_weight)
+            loss = step.loss.value(step.design.y, z, step.design.row_weight)
             found.append((step.design.correlate(slope)[:, 0], slope.sum(), loss))
     return Judged(*(np.array(column) for column in zip(*found, strict=True)))
 
@@ -340,7 +368,7 @@ def dual(shard: Shard, spec: Spec, pair: tuple, shrink: float) -> np.ndarray:
     held, found = pair[0], []
     for t, step in enumerate(shard.steps(spec)):
         z = _predictor(step.design, held.A[t], held.intercept[t])
-        found.append(spec.loss.dual(step.design.y, z, step.design.row_weight, shrink))
+        found.append(step.loss.dual(step.design.y, z, step.design.row_weight, shrink))
     return np.array(found)
 
 

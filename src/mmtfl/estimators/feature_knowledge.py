@@ -1,0 +1,202 @@
+"""What users say of the features: weights in the penalty, signs, and groups; docs/features.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from sklearn.base import clone
+
+from mmtfl.objective.known_features import KnownFeatures
+from mmtfl.tasks.frames import suggest
+from mmtfl.tasks.wording import show
+
+__all__ = ["for_some_tasks", "read_known", "says_of_features"]
+
+Names = Sequence[str]
+
+
+def says_of_features(model: Any) -> bool:
+    """Whether the parameters of a model say anything of its features."""
+    given = (getattr(model, name, None) for name in ("penalty_weight", "feature_groups"))
+    positive = getattr(model, "positive", False)
+    return any(value is not None for value in given) or np.ndim(positive) > 0 or bool(positive)
+
+
+def read_known(model: Any, names: Names | None, n_features: int, labels: np.ndarray) -> KnownFeatures | None:
+    """What the parameters of a model say of these features and tasks; None if they say nothing."""
+    weight, positive, groups = (
+        getattr(model, name, None) for name in ("penalty_weight", "positive", "feature_groups")
+    )
+    if not says_of_features(model):
+        return None
+    names = [f"x{j}" for j in range(n_features)] if names is None else [str(name) for name in names]
+    known = KnownFeatures(
+        np.ascontiguousarray(read_penalty_weight(weight, names, labels).T),
+        _read_positive(positive, names),
+        _read_groups(groups, names),
+    )
+    trivial = known.groups is not None and len(np.unique(known.groups)) == n_features
+    if known.groups is None or trivial:
+        return known.without_groups()
+    return known
+
+
+@dataclass(frozen=True)
+class WeightsByTask:
+    """Weights of coefficients with the labels of their tasks, for fits to some of these."""
+
+    weight: np.ndarray  # (n_tasks, n_features)
+    labels: np.ndarray
+
+    def of(self, labels: np.ndarray) -> np.ndarray:
+        """Those of some tasks."""
+        place = {label: t for t, label in enumerate(self.labels.tolist())}
+        return self.weight[[place[label] for label in labels.tolist()]]
+
+
+def for_some_tasks(model: Any, tasks: Any, labels: np.ndarray) -> Any:
+    """The model for fits to some of the tasks with these labels: a copy, if it has weights by task."""
+    weight = getattr(model, "penalty_weight", None)
+    if weight is None or isinstance(weight, Mapping | WeightsByTask) or np.ndim(weight) < 2:
+        return model
+    names = tasks.feature_names or [f"x{j}" for j in range(tasks.n_features)]
+    weight = WeightsByTask(read_penalty_weight(weight, names, labels), labels)
+    return clone(model).set_params(penalty_weight=weight)
+
+
+# -- weights -------------------------------------------------------------------------------------------------
+
+
+def read_penalty_weight(weight: Any, names: Names, labels: np.ndarray) -> np.ndarray:
+    """Weights of all entries, (n_tasks, n_features), from any of the forms of ``penalty_weight``.
+
+    Examples
+    --------
+    >>> read_penalty_weight({"age": 0}, ["age", "dose"], np.array(["a", "b"]))
+    array([[0., 1.],
+           [0., 1.]])
+    """
+    shape = len(labels), len(names)
+    if weight is None:
+        return np.ones(shape)
+    if isinstance(weight, WeightsByTask):
+        return weight.of(labels)
+    if nw.dependencies.is_into_dataframe(weight):
+        found = _of_frame(weight, names, labels)
+    elif isinstance(weight, Mapping) or (hasattr(weight, "to_dict") and not isinstance(weight, np.ndarray)):
+        found = _of_mapping(dict(weight.items()), names)
+    else:
+        found = _as_numbers(weight)
+    if found.shape not in (shape, shape[1:]):
+        raise ValueError(
+            f"penalty_weight has shape {found.shape}, but the data have {shape[1]} features and {shape[0]} "
+            f"tasks: give one weight per feature, ({shape[1]},), or one per task and feature, {shape}."
+        )
+    found = np.broadcast_to(found, shape)
+    wrong = ~(found >= 0.0)
+    if wrong.any():
+        t, j = np.argwhere(wrong)[0]
+        raise ValueError(
+            f"penalty_weight of feature {names[j]!r} is {found[t, j]}: weights are positive, 0 for a feature "
+            "that is never penalised, or inf for one that is left out."
+        )
+    return found
+
+
+def _as_numbers(weight: Any) -> np.ndarray:
+    try:
+        return np.asarray(weight, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"penalty_weight must be numbers, a dict or a frame by feature name, got {weight!r}."
+        ) from None
+
+
+def _of_mapping(weight: Mapping[Any, Any], names: Names) -> np.ndarray:
+    found = np.ones(len(names))
+    for name, value in weight.items():
+        found[position(name, names, "penalty_weight")] = _as_numbers(value)
+    return found
+
+
+def _of_frame(weight: Any, names: Names, labels: np.ndarray) -> np.ndarray:
+    """Columns are features; rows are tasks, by the index of a pandas frame or in the order of the labels."""
+    frame = nw.from_native(weight, eager_only=True)
+    rows = np.arange(len(frame))
+    index = getattr(weight, "index", None)
+    if index is not None and np.isin(labels, np.asarray(index)).all():
+        place = {label: i for i, label in enumerate(index.tolist())}
+        rows = np.array([place[label] for label in labels.tolist()])
+    elif len(frame) not in (1, len(labels)):
+        raise ValueError(
+            f"penalty_weight is a frame of {len(frame)} rows, but there are {len(labels)} tasks: give one "
+            "row for each task, with the task labels as the index of a pandas frame."
+        )
+    found = np.ones((len(rows), len(names)))
+    for name in frame.columns:
+        column = _as_numbers(frame.get_column(name).to_numpy())
+        found[:, position(name, names, "penalty_weight")] = column[rows]
+    return found[0] if len(found) == 1 else found
+
+
+def position(name: Any, names: Names, what: str) -> int:
+    """The position of a feature given by name or position."""
+    if isinstance(name, str):
+        if name not in names:
+            raise ValueError(
+                f"{what} names the feature {name!r}, which X does not have{suggest(name, names)}"
+            )
+        return list(names).index(name)
+    if isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < len(names):
+        return int(name)
+    raise ValueError(
+        f"{what} has {name!r}, which is neither the name of a feature nor a position from 0 to "
+        f"{len(names) - 1}."
+    )
+
+
+# -- signs and groups ----------------------------------------------------------------------------------------
+
+
+def _read_positive(positive: Any, names: Names) -> np.ndarray:
+    if positive is None or isinstance(positive, bool | np.bool_):
+        return np.full(len(names), bool(positive))
+    given = list(positive)
+    if given and all(isinstance(value, bool | np.bool_) for value in given):
+        if len(given) != len(names):
+            raise ValueError(
+                f"positive has {len(given)} values, but X has {len(names)} features: give one for each, or "
+                "the names of those that are positive."
+            )
+        return np.array(given, dtype=bool)
+    found = np.zeros(len(names), dtype=bool)
+    for name in given:
+        found[position(name, names, "positive")] = True
+    return found
+
+
+def _read_groups(groups: Any, names: Names) -> np.ndarray | None:
+    """The group of every feature: those that are named have numbers of their own."""
+    if groups is None:
+        return None
+    found = np.arange(len(names))
+    taken: dict[int, int] = {}
+    members = list(groups.values()) if isinstance(groups, Mapping) else list(groups)
+    for number, group in enumerate(members):
+        if isinstance(group, str) or not np.iterable(group):
+            raise TypeError(
+                f"feature_groups has {group!r}, which is no list: give lists of names or positions, such as "
+                "[['red', 'green', 'blue'], ['spline_1', 'spline_2']], or a dict of them."
+            )
+        for name in group:
+            j = position(name, names, "feature_groups")
+            if taken.setdefault(j, number) != number:
+                raise ValueError(
+                    f"feature_groups has {show(names, j)} in two groups: a feature belongs to one at most."
+                )
+            found[j] = len(names) + number
+    return found

@@ -1,0 +1,146 @@
+"""Weights of whole tasks: factors on the rows' weights, in every model, and no part of held-out scores."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+
+import mmtfl
+from mmtfl import (
+    DirtyRegressor,
+    MMTFLClassifier,
+    MMTFLRegressor,
+    MMTFLRegressorCV,
+    RobustRegressor,
+    SingleTaskRegressorCV,
+    Tasks,
+    TwoStrengthCV,
+    path,
+)
+from mmtfl.tasks.weighting import task_factors, task_totals, with_task_factors
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """A large task and two small ones that disagree with it."""
+    rng = np.random.default_rng(3)
+    task = np.repeat(["big", "mid", "tiny"], [120, 30, 15])
+    X = rng.normal(size=(165, 4))
+    slope = {"big": [2.0, 0.0, 0.0, 0.0], "mid": [0.0, 2.0, 0.5, 0.0], "tiny": [0.0, 1.5, 0.0, 1.0]}
+    y = np.einsum("ij,ij->i", X, np.array([slope[t] for t in task])) + rng.normal(size=165)
+    return X, y, task
+
+
+def by_sample_weight(task, wanted):
+    """Weights of the rows that say the same, by hand: n / T for every task, or a factor, with the sum n."""
+    names, place = np.unique(task, return_inverse=True)
+    sizes = np.bincount(place)
+    factor = np.array([1.0 / sizes[t] if wanted == "equal" else wanted.get(names[t], 1.0) for t in range(3)])
+    weights = factor[place]
+    return weights * (len(task) / weights.sum())
+
+
+@pytest.mark.parametrize("wanted", ["equal", {"tiny": 8.0, "mid": 2}])
+@pytest.mark.parametrize(
+    "model",
+    [
+        MMTFLRegressor(alpha=0.2),
+        MMTFLRegressor(p=2, k=2, alpha=0.2, pooling=0.9, standardize=True),
+        MMTFLRegressor(alpha=0.2, scale_targets=True, solver="alternating"),
+        MMTFLClassifier(alpha=0.02),
+        DirtyRegressor(),
+        RobustRegressor(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_task_weight_is_the_same_weight_of_its_rows_with_the_old_sum(rows, model, wanted):
+    X, y, task = rows
+    y = np.where(y > 0, "yes", "no") if isinstance(model, MMTFLClassifier) else y
+    found = clone(model).set_params(task_weight=wanted).fit(X, y, task=task)
+    by_hand = clone(model).fit(X, y, task=task, sample_weight=by_sample_weight(task, wanted))
+    without = clone(model).fit(X, y, task=task)
+    assert_allclose(found.coef_, by_hand.coef_, atol=1e-9)
+    assert_allclose(found.intercept_, by_hand.intercept_, atol=1e-9)
+    assert abs(found.coef_ - without.coef_).max() > 1e-3
+
+
+def test_equal_weights_give_every_task_the_same_total_and_keep_the_sum():
+    tasks = Tasks.from_rows(np.eye(7), np.arange(7.0), list("aabbbbb"), sample_weight=[1, 3, 1, 1, 1, 1, 2])
+    totals = task_totals(with_task_factors(tasks, task_factors(tasks, "equal")))
+    assert_allclose(totals, [5.0, 5.0])
+    assert task_factors(tasks, None) is None
+
+
+def test_weights_go_with_sample_weights_and_with_columns_of_y():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(40, 3)), rng.normal(size=(40, 2))
+    Y[30:, 1] = np.nan
+    weight = rng.uniform(0.5, 2.0, size=40)
+    found = MMTFLRegressor(alpha=0.01, task_weight={1: 3.0}).fit(X, Y, sample_weight=weight)
+    first, second = weight.sum(), weight[:30].sum()
+    factor = np.array([1.0, 3.0]) * (first + second) / (first + 3.0 * second)
+    by_hand = MMTFLRegressor(alpha=0.01).fit(X, Y, sample_weight=np.outer(weight, factor))
+    assert_allclose(found.coef_, by_hand.coef_, atol=1e-9)
+
+
+def test_held_out_scores_count_rows_as_they_came(rows):
+    X, y, task = rows
+    options = {"pk": (2, 1), "alphas": [0.5], "poolings": (0,), "cv": 3}
+    search = MMTFLRegressorCV(**options, task_weight="equal").fit(X, y, task=task)
+    losses = []
+    for train, test in mmtfl.model_selection.TaskKFold(3, random_state=0).split(X, task=task):
+        part = MMTFLRegressor(p=2, k=1, alpha=0.5, task_weight="equal")
+        part.fit(X[train], y[train], task=task[train])
+        losses.append(-0.5 * np.mean((y[test] - part.predict(X[test], task=task[test])) ** 2))
+    assert_allclose(search.best_score_, np.mean(losses), rtol=1e-3)  # paths of a search are solved to 1e-4
+    plain = MMTFLRegressorCV(**options).fit(X, y, task=task)
+    assert abs(plain.best_score_ - search.best_score_) > 1e-3
+
+
+@pytest.mark.parametrize("per_task", [False, True])
+def test_searches_take_weights_and_per_task_strengths_do_not_depend_on_them(rows, per_task):
+    X, y, task = rows
+    one, other = (
+        SingleTaskRegressorCV(p=1, alphas=12, cv=3, per_task=per_task, task_weight=w).fit(X, y, task=task)
+        for w in (None, "equal")
+    )
+    same = np.allclose(one.coef_, other.coef_, atol=1e-6)
+    assert same == per_task  # a task alone has its own strength, whatever the others weigh
+    found = TwoStrengthCV(DirtyRegressor(task_weight="equal"), strengths=3, cv=2).fit(X, y, task=task)
+    assert found.best_estimator_.task_weight == "equal"
+    assert path(X, y, task, alphas=3, task_weight="equal").coef(2).shape == (3, 4)
+
+
+def test_stored_tasks_that_stay_in_files_are_weighted_too(rows, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    X, y, task = rows
+    pandas.DataFrame(X, columns=list("abcd")).assign(y=y, site=task).to_parquet(tmp_path / "t.parquet")
+    stored = Tasks.from_parquet(tmp_path / "t.parquet", task="site", target="y")
+    model = MMTFLRegressor(alpha=0.2, task_weight="equal", solver="alternating", standardize=True)
+    here, there = clone(model).fit(X, y, task=task), clone(model).fit(stored)
+    assert_allclose(there.coef_, here.coef_, atol=1e-6)
+    search = MMTFLRegressorCV(pk=(2, 1), alphas=5, cv=3, task_weight={"tiny": 4.0}).fit(stored)
+    assert search.coef_.shape == (3, 4)
+
+
+def test_a_model_is_saved_with_the_weights_of_its_tasks(rows, tmp_path):
+    X, y, task = rows
+    number = np.unique(task, return_inverse=True)[1]
+    model = MMTFLRegressor(task_weight={2: 5.0, 0: 1}).fit(X, y, task=number)
+    model.save(tmp_path / "m.mmtfl")
+    assert mmtfl.load(tmp_path / "m.mmtfl").task_weight == {2: 5.0, 0: 1}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ({"huge": 2.0}, r"the task 'huge', which the data do not have: its tasks are 'big', 'mid', 'tiny'"),
+        ({"mid": 0.0}, r"task_weight of task 'mid' is 0.0, expected a positive number"),
+        ({"mid": "2"}, r"task_weight of task 'mid' is '2'"),
+        ("even", r"'task_weight' parameter.*Use None, 'equal', or a dict"),
+    ],
+)
+def test_weights_that_make_no_sense_are_told(rows, wanted, words):
+    X, y, task = rows
+    with pytest.raises(ValueError, match=words):
+        MMTFLRegressor(task_weight=wanted).fit(X, y, task=task)

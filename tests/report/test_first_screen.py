@@ -1,0 +1,110 @@
+"""The first screen of the report: every answer on cases with a known one."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from mmtfl import MMTFLClassifier, MMTFLRegressor
+from mmtfl.report.charts import reliability_chart
+from mmtfl.report.first_screen import first_answers
+from mmtfl.report.html import render_report
+from mmtfl.report.sentences import calibration
+
+
+def model(words=None, errors=None, borrowing=()):
+    """What the first screen reads of a model."""
+    tasks = {"some": ["a", "c"], "several": ["a", "b"], "one": ["b"]}
+    found = words and SimpleNamespace(
+        supported_=np.array(words),
+        feature_frequency_=np.linspace(1.0, 0.1, len(words)),
+        feature_names_=tuple("stuvwxyz"[: len(words)]),
+        selected_=np.arange(len(words)) < 2,
+        probability_=np.full(len(words), 0.9),
+        n_pairs_=50,
+        level_=0.25,
+        threshold_=0.8,
+        bound_=0.4,
+        promises_=True,
+        supporting_tasks=lambda j: np.array(tasks.get(words[j], [])),
+    )
+    known = {} if errors is None else {"heldout_errors_": errors, "borrowing_tasks_": np.array(borrowing)}
+    return SimpleNamespace(stability_=found or None, **known)
+
+
+def errors_of(*tasks, **more):
+    n = np.array([len(part) for part in tasks])
+    return {"n_rows": n, "n_kept": n, "error": np.concatenate(tasks), **more}
+
+
+def test_every_kind_of_feature_has_its_answer():
+    answers = dict(first_answers(model(["all", "some", "several", "one", "none", "undecided"]), ["Well."]))
+    assert answers["How well does it predict?"] == ["Well."]
+    assert answers["What matters everywhere?"] == ["s."]
+    assert answers["What matters somewhere?"] == [
+        "t: some tasks ('a', 'c').", "u: two or more tasks, perhaps all ('a', 'b').", "v: one task (b).",
+    ]  # fmt: skip
+    undecided = "1 feature: x. As far as the rows tell, 1 feature matters nowhere."
+    assert answers["What could not be decided?"] == [undecided]
+    sure, promise = answers["How sure is that?"]
+    assert "at least 75%, 90% on average (50 pairs" in sure and "at most 0.4" in promise
+
+
+def test_nothing_found_is_said_plainly():
+    answers = dict(first_answers(model(["none", "none"]), []))
+    assert answers["What matters everywhere?"] == ["Nothing was found to matter in all tasks."]
+    assert answers["What matters somewhere?"] == ["Nothing was found to matter in some tasks only."]
+    assert answers["What could not be decided?"][0].startswith("Nothing.")
+
+
+def test_what_was_not_asked_is_said_with_the_remedy():
+    answers = dict(first_answers(model(), []))
+    assert "not tuned" in answers["How well does it predict?"][0]
+    assert "mmtfl calibrate" in answers["How far off may it be?"][0]
+    assert "--stability 50" in answers["What matters?"][0]
+
+
+def test_the_width_of_intervals_is_that_of_the_middle_task():
+    # 99 errors 1, ..., 99: nine in ten new rows are within 90; twice, and half of it
+    tasks = [factor * np.arange(1.0, 100.0) for factor in (0.5, 1.0, 2.0)]
+    text = dict(first_answers(model(errors=errors_of(*tasks), borrowing=["a"]), []))[
+        "How far off may it be?"
+    ][0]
+    assert text.startswith(
+        "90% of new rows are expected within 90 of the prediction (median over 3 tasks; from 45"
+    )
+    assert text.endswith("to 180). 1 task with few held-out rows borrows from all.")
+
+
+def test_the_share_of_single_classes_is_counted():
+    # one task of 99 rows with errors -50, ..., 48: the error of the 90th is 39, and 19 rows are beyond 39
+    error = np.arange(-50.0, 49.0)
+    errors = errors_of(error, is_second=error > 0.0)
+    text = dict(first_answers(model(errors=errors), []))["How far off may it be?"][0]
+    expected = np.mean(np.abs(error) > 39.0)
+    assert f"one class can be ruled out for {expected:.0%} of the held-out rows" in text
+
+
+@pytest.fixture(scope="module")
+def shy():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 3))
+    y = rng.uniform(size=1200) < 1.0 / (1.0 + np.exp(-3.0 * X[:, 0]))
+    task = np.tile([0, 1], 600)
+    fitted = MMTFLClassifier(alpha=0.2).fit(X[:600], y[:600], task=task[:600])
+    return fitted.calibrate(X[600:], y[600:], task=task[600:])
+
+
+def test_probabilities_that_are_off_are_said_to_be(shy):
+    found = calibration(shy)
+    gap = np.abs(found.curve["probability"] - found.curve["share"]) @ found.curve["n_rows"] / 600.0
+    assert gap > 0.05 and f"off by {gap:.3f} on average over 10 bins" in found.line
+    chart = reliability_chart(found.curve)
+    assert [len(line.points) for line in chart.lines] == [0, 10, 10]
+    assert calibration(MMTFLRegressor().fit([[0.0], [1.0]], [0.0, 1.0])) is None
+
+
+def test_the_page_has_the_curve_of_a_classifier_alone(shy):
+    assert "Are its probabilities right?" in render_report(shy)
+    plain = MMTFLRegressor(alpha=0.1).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 3.0])
+    assert "Are its probabilities right?" not in render_report(plain)

@@ -12,20 +12,24 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 
 from mmtfl.estimators.base import TaskModel, predict_rows
+from mmtfl.estimators.feature_knowledge import for_some_tasks
 from mmtfl.estimators.inputs import first_few, matrix_values, n_dimensions, single_column
 from mmtfl.estimators.part_fits import fit_part
 from mmtfl.model_selection.folds import Fold, observations, take
+from mmtfl.solvers.path import Start
 from mmtfl.tasks.checks import check_length
 from mmtfl.tasks.container import Tasks
 
 __all__ = ["KeepsHeldoutErrors", "PredictsIntervals", "half_widths", "heldout_errors"]
 
 ENOUGH_ROWS = 40  # of a task that has an interval of its own
-BORROWED = 20.0  # rows for which the errors of all tasks stand in a task with fewer
+_BORROWED = 20.0  # rows for which the errors of all tasks stand in a task with fewer
 _MOST_KEPT = 1000  # errors of a task that are kept; beyond, evenly spaced ones
 
 
-def heldout_errors(model: TaskModel, tasks: Tasks, folds: Sequence[Fold]) -> dict[str, np.ndarray]:
+def heldout_errors(
+    model: TaskModel, tasks: Tasks, folds: Sequence[Fold], found: Sequence[Start] | None = None
+) -> dict[str, np.ndarray]:
     """Errors on held-out rows, sorted within each task: what intervals are made of.
 
     Parameters
@@ -36,6 +40,8 @@ def heldout_errors(model: TaskModel, tasks: Tasks, folds: Sequence[Fold]) -> dic
         All rows, targets in their own units.
     folds : list of pairs of ndarrays
         Rows to fit and rows to predict.
+    found : list of Start, or None
+        What the model is on the rows of each fold, in the units of its problem; None where it must be fitted.
 
     Returns
     -------
@@ -43,16 +49,21 @@ def heldout_errors(model: TaskModel, tasks: Tasks, folds: Sequence[Fold]) -> dic
         See `sorted_errors`.
     """
     tests = [observations(tasks, test) for _, test in folds]
-    z = [_predict_without(model, tasks, train, test) for (train, _), test in zip(folds, tests, strict=True)]
+    model = for_some_tasks(model, tasks, tasks.labels)
+    known = [None] * len(tests) if found is None else found
+    parts = zip(folds, tests, known, strict=True)
+    z = [_predict_without(model, tasks, train, test, start) for (train, _), test, start in parts]
     test = np.concatenate(tests)
     task, y = tasks.observation_task[test], tasks.y[test]
     return sorted_errors(model, y, np.concatenate(z), task, tasks.labels)
 
 
-def _predict_without(model: TaskModel, tasks: Tasks, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Linear predictor of the test observations, by a fit to the others."""
+def _predict_without(
+    model: TaskModel, tasks: Tasks, train: np.ndarray, test: np.ndarray, known: Start | None
+) -> np.ndarray:
+    """Linear predictor of the test observations, by a fit to the others, or by the `known` one."""
     fitted = take(tasks, train)
-    coef, intercept = fit_part(model, fitted)
+    coef, intercept = fit_part(model, fitted, known=known)
     place = {label: t for t, label in enumerate(fitted.labels.tolist())}
     trained = np.array([place.get(label, -1) for label in tasks.labels.tolist()])
     rows = test if tasks.rows is None else tasks.rows[test]
@@ -116,7 +127,7 @@ def half_widths(errors: dict[str, np.ndarray], coverage: float) -> np.ndarray:
     """
     n_rows, n_kept, error = errors["n_rows"], errors["n_kept"], errors["error"]
     weight = row_weights(errors)
-    of_all = weight * (BORROWED / max(weight.sum(), 1.0))
+    of_all = weight * (_BORROWED / max(weight.sum(), 1.0))
     widths = []
     for n, end, kept in zip(n_rows, np.cumsum(n_kept), n_kept, strict=True):
         own = slice(end - kept, end)
@@ -124,7 +135,7 @@ def half_widths(errors: dict[str, np.ndarray], coverage: float) -> np.ndarray:
             widths.append(_quantile(error[own], weight[own], coverage))
         else:
             both = np.concatenate([error[own], error]), np.concatenate([weight[own], of_all])
-            widths.append(_quantile(*both, coverage, new=n / (n + BORROWED)))
+            widths.append(_quantile(*both, coverage, new=n / (n + _BORROWED)))
     return np.array([*widths, _quantile(error, weight, coverage)])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.feature_knowledge import for_tasks, read_known
+from mmtfl.estimators.feature_knowledge import for_some_tasks, read_known
 from mmtfl.objective.design import Design
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.losses.by_rows import LossPerTask, TaskLoss, have_unit
@@ -160,10 +160,9 @@ class StoredPrepared(Prepared):
 
 def _known(model: Any, tasks: Any, left_out: BaseRates | None) -> KnownFeatures | None:
     """What the parameters of a model say of the features of the tasks that are fitted."""
-    about = getattr(tasks, "feature_names", None), tasks.n_features
     if left_out is not None:
-        model = for_tasks(model, *about, left_out.labels, ~left_out.left_out)
-    return read_known(model, *about, tasks.labels)
+        model = for_some_tasks(model, tasks, left_out.labels)
+    return read_known(model, getattr(tasks, "feature_names", None), tasks.n_features, tasks.labels)
 
 
 def _scaled_start(

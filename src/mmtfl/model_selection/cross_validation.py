@@ -122,21 +122,27 @@ def member_paths(
 
 @dataclass(frozen=True)
 class FoldScores:
-    """What was found on every fold, for each list of candidates."""
+    """What was found on the folds, for each list of candidates; some lists may have the first folds only."""
 
     found: list[list[ListScores]]
 
     @property
     def scores(self) -> list[np.ndarray]:
-        """Held-out scores of each list, (n_candidates, n_folds)."""
-        return [np.column_stack([fold["scores"] for fold in folds]) for folds in self.found]
+        """Held-out scores of each list, (n_candidates, n_folds); NaN on folds that it has not."""
+        n_folds = max(map(len, self.found))
+        known = [np.column_stack([fold["scores"] for fold in folds]) for folds in self.found]
+        return [
+            np.pad(part, ((0, 0), (0, n_folds - part.shape[1])), constant_values=np.nan) for part in known
+        ]
 
     def by_task(self, m: int, i: int) -> np.ndarray:
         """Sums by task of the i-th candidate of a list, (n_folds, n_sums, n_tasks)."""
         return np.array([fold["by_task"][i] for fold in self.found[m]])
 
-    def starts(self, m: int, i: int) -> list[Start]:
-        """The i-th model of a list on every fold, where models were kept."""
+    def models(self, m: int, i: int) -> list[Start] | None:
+        """The i-th model of a list on every fold, if models were kept."""
+        if any("ends" not in fold for fold in self.found[m]):
+            return None
         return [_unpacked(fold, i) for fold in self.found[m]]
 
 
@@ -163,11 +169,25 @@ def _expected(n: int, tasks: Tasks, keep_models: bool) -> dict[str, Expected]:
     return {**scores, **rows, **values, "n_features": (lambda kept: kept.tolist() == [d], 1)}
 
 
-def _unpacked(packed: ListScores, i: int) -> Start:
+def merged(first: ListScores, second: ListScores, order: np.ndarray) -> ListScores:
+    """Scores of two lists on one fold as those of one list in another order, models included if both have."""
+    both = {name: np.concatenate([first[name], second[name]])[order] for name in ("scores", "by_task")}
+    if "ends" not in first or "ends" not in second:
+        return both
+    models = [_model(part, i) for part in (first, second) for i in range(len(part["ends"]))]
+    return {**both, **_packed([models[i] for i in order], int(first["n_features"][0]))}
+
+
+def _model(packed: ListScores, i: int) -> Linear:
     rows = slice(packed["ends"][i - 1] if i else 0, packed["ends"][i])
+    return packed["features"][rows], packed["values"][rows], packed["intercepts"][i]
+
+
+def _unpacked(packed: ListScores, i: int) -> Start:
+    features, values, intercepts = _model(packed, i)
     A = np.zeros((int(packed["n_features"][0]), packed["intercepts"].shape[1]))
-    A[packed["features"][rows]] = packed["values"][rows]
-    return A, packed["intercepts"][i]
+    A[features] = values
+    return A, intercepts
 
 
 def fold_scores(
@@ -176,6 +196,7 @@ def fold_scores(
     settings: Settings,
     candidates: Sequence[Candidates],
     *,
+    on: Sequence[int] | None = None,
     n_jobs: int | None = None,
     stage: str = "",
     keep_models: bool = False,
@@ -183,7 +204,7 @@ def fold_scores(
     engine: Engine | None = None,
     kept: Checkpoint | None = None,
 ) -> FoldScores:
-    """Score every list of candidates on every fold.
+    """Score every list of candidates on every fold, or `on` those of the given numbers.
 
     All lists share what is made of a fold: its rows, the first pass over them and the Gram matrices. An
     engine whose data are elsewhere gets whole lists to work on; finished ones are kept in a checkpoint, under
@@ -194,7 +215,8 @@ def fold_scores(
     def name(step: tuple[int, int]) -> str:
         return f"{stage}fold-{step[0]}-member-{step[1]}"
 
-    every = [(f, m) for f in range(len(folds)) for m in range(len(candidates))]
+    on = range(len(folds)) if on is None else on
+    every = [(f, m) for f in on for m in range(len(candidates))]
     known = {}
     if kept is not None:
         lengths = [len(next(iter(part.columns().values()))) for part in candidates]
@@ -223,7 +245,7 @@ def fold_scores(
             _score_here(tasks, folds, candidates, settings, n_slots, left, done, progress)
         else:
             _score_elsewhere(tasks, folds, candidates, settings, elsewhere, left, done, progress)
-    return FoldScores([[known[f, m] for f in range(len(folds))] for m in range(len(candidates))])
+    return FoldScores([[known[f, m] for f in on] for m in range(len(candidates))])
 
 
 def _score_here(tasks, folds, candidates, settings, n_threads, left, done, progress: Progress) -> None:
@@ -425,13 +447,13 @@ def score_columns(scores: np.ndarray) -> dict[str, np.ndarray]:
     mean = scores.mean(axis=1)
     table = {
         "mean_test_score": mean,
-        "std_test_score": _deviation(scores, ddof=0),
+        "std_test_score": deviation(scores, ddof=0),
         "rank_test_score": np.argsort(np.argsort(-mean, kind="stable"), kind="stable") + 1,
     }
     return {**table, **{f"split{fold}_test_score": column for fold, column in enumerate(scores.T)}}
 
 
-def _deviation(scores: np.ndarray, *, ddof: int) -> np.ndarray:
+def deviation(scores: np.ndarray, *, ddof: int) -> np.ndarray:
     """Standard deviation over folds, in units of the largest score so that no square overflows."""
     size = np.abs(scores).max(axis=-1)
     unit = np.where((size > 0.0) & np.isfinite(size), size, 1.0)
@@ -453,5 +475,5 @@ def choose(scores: Sequence[np.ndarray], selection: str) -> tuple[int, int]:
     if selection == "best":
         return m, best
     folds = scores[m][best]
-    error = _deviation(folds, ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else 0.0
+    error = deviation(folds, ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else 0.0
     return m, int(np.flatnonzero(mean >= mean[best] - error)[0])  # alphas fall: the first is strongest

@@ -1,10 +1,10 @@
 """What a search in stages costs and misses, against the full search: forty problems, one thread.
 
-    python benchmarks/staged_search.py [N_PROBLEMS]
+    python benchmarks/staged_search.py [N_PROBLEMS [FIRST_SEED]]
 
-Every problem is searched with the default members in both ways. Printed are both times, both choices, and by
-how much the staged choice scores less, in units of the standard error over folds of the best score: as scored
-by each search itself, and as both are scored in the full table.
+Every problem is searched with the default members, poolings and folds in both ways. Printed are both times,
+both choices, and by how much the staged choice scores less, in units of the standard error over folds of the
+best score: as scored by each search itself, and as both are scored in the full table.
 """
 
 # ruff: noqa: E402 (the number of threads must be set before numpy is imported)
@@ -31,12 +31,13 @@ ROWS, FEATURES, TASKS = (30, 80), (20, 60), (4, 12)
 NOISES, INFORMATIVE = (0.5, 3.0), (3, 12)
 
 
-def problems() -> Iterator[tuple[str, Any]]:
+def problems(first: int = 0) -> Iterator[tuple[str, Any]]:
     """Forty problems: eight of the paper's kinds, and others that differ in size, noise and truth."""
-    for seed in range(4):
+    for seed in range(first, first + 4):
         yield f"D1, 40 rows, seed {seed}", make_d1(n_samples=40, random_state=seed)
         yield f"D2, 40 rows, seed {seed}", make_d2(n_samples=40, random_state=seed)
-    for seed, (rows, d, tasks, noise, kept) in enumerate(product(ROWS, FEATURES, TASKS, NOISES, INFORMATIVE)):
+    sizes = product(ROWS, FEATURES, TASKS, NOISES, INFORMATIVE)
+    for seed, (rows, d, tasks, noise, kept) in enumerate(sizes, start=first):
         words = f"{tasks} tasks, {rows} rows, {d} features, {kept} of them used, noise {noise:g}"
         yield words, make_tasks(tasks, rows, d, n_informative=kept, noise=noise, random_state=seed)
 
@@ -56,7 +57,13 @@ def shortfalls(staged: Any, full: Any) -> tuple[float, float]:
     table = full.cv_results_
     splits = np.array([table[name] for name in table if name.startswith("split")])
     best = int(np.argmax(table["mean_test_score"]))
-    here = (table["p"] == staged.best_p_) & (table["k"] == staged.best_k_) & (table["alpha"] == staged.alpha_)
+    chosen = {
+        "p": staged.best_p_,
+        "k": staged.best_k_,
+        "pooling": staged.best_pooling_,
+        "alpha": staged.alpha_,
+    }
+    here = np.all([table[name] == value for name, value in chosen.items()], axis=0)
     error = splits[:, best].std(ddof=1) / np.sqrt(len(splits))
     scores = staged.best_score_, table["mean_test_score"][here].item()
     own, in_table = (float(full.best_score_ - score) / error for score in scores)
@@ -65,19 +72,25 @@ def shortfalls(staged: Any, full: Any) -> tuple[float, float]:
 
 def chosen(model: Any) -> str:
     """The choice in words; the strength as its place in the grid is told apart by six digits."""
-    return f"({model.best_p_:g}, {model.best_k_:g}) {model.alpha_:.6g}"
+    return f"{member_of(model)} {model.alpha_:.6g}"
+
+
+def member_of(model: Any) -> str:
+    """The (p, k) and the pooling."""
+    return f"({model.best_p_:g}, {model.best_k_:g}, {model.best_pooling_:g})"
 
 
 def main() -> int:
     """Search, compare and tell."""
     n_problems = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+    first = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     searched(make_tasks(2, 20, 12, random_state=0), "full")  # compile
     rows = []
-    for n, (words, data) in enumerate(problems()):
+    for n, (words, data) in enumerate(problems(first)):
         if n == n_problems:
             break
         (staged, quick), (full, slow) = (searched(data, search) for search in ("staged", "full"))
-        member = (staged.best_p_, staged.best_k_) == (full.best_p_, full.best_k_)
+        member = member_of(staged) == member_of(full)
         own, in_table = shortfalls(staged, full)
         rows.append((member, chosen(staged) == chosen(full), own, in_table, quick, slow))
         n_tried = len(staged.cv_results_["alpha"])

@@ -111,14 +111,15 @@ def test_regressors_can_scale_targets(Model):
 
 @pytest.mark.parametrize("Model", ESTIMATORS)
 def test_methods_take_rows_targets_and_labels_in_this_order(Model):
-    assert parameters(Model.fit) == ["X", "y", "task", "sample_weight"]
-    assert parameters(Model.predict) == ["X", "task"]
+    own = ["groups"] if hasattr(Model(), "cv") else []
+    assert parameters(Model.fit) == ["X", "y", "task", "sample_weight", "offset", *own]
+    assert parameters(Model.predict) == ["X", "task", "offset"]
     assert parameters(Model.score)[:3] == ["X", "y", "task"]
     assert parameters(Model.summary) == []
     for method in ("predict_proba", "decision_function"):
         if hasattr(Model, method):
-            assert parameters(getattr(Model, method)) == ["X", "task"]
-    assert hasattr(Model, "predict_proba") == issubclass(Model, (MMTFLClassifier, MMTFLClassifierCV))
+            assert parameters(getattr(Model, method)) == ["X", "task", "offset"]
+    assert hasattr(Model(), "predict_proba") == issubclass(Model, (MMTFLClassifier, MMTFLClassifierCV))
 
 
 def test_functions_have_the_promised_signatures():
@@ -182,7 +183,7 @@ def test_documented_parameters_are_those_of_the_signature(module, name):
 )
 def test_methods_of_estimators_are_documented(Model, method):
     if method.startswith(("predict_", "decision")) and "Classifier" not in Model.__name__:
-        assert not hasattr(Model, method)
+        assert not hasattr(Model(), method)
         return
     function = getattr(Model, method)
     text = inspect.getdoc(function) or ""

@@ -185,11 +185,11 @@ def test_every_default_is_a_valid_value_and_every_parameter_is_described(Model):
 class ChosenLoss(MMTFLRegressor):
     """A regressor whose parameter says which loss it has."""
 
-    loss: str = parameter(choice("squared", "logistic"), "Which loss.", default="squared")
+    kind: str = parameter(choice("squared", "logistic"), "Which loss.", default="squared")
 
     @property
     def _loss(self):
-        return Squared() if self.loss == "squared" else Logistic()
+        return Squared() if self.kind == "squared" else Logistic()
 
 
 def test_a_parameter_of_the_estimator_can_choose_the_loss():
@@ -197,8 +197,8 @@ def test_a_parameter_of_the_estimator_can_choose_the_loss():
     X, task = rng.normal(size=(80, 3)), np.repeat(["a", "b"], 40)
     y = np.where(X[:, 0] + 0.3 * rng.normal(size=80) > 0, 1.0, -1.0)
     options = {"p": 2, "k": 2, "alpha": 0.02}
-    chosen = ChosenLoss(loss="logistic", **options).fit(X, y, task=task)
+    chosen = ChosenLoss(kind="logistic", **options).fit(X, y, task=task)
     assert np.count_nonzero(chosen.coef_) > 0
     np.testing.assert_array_equal(chosen.coef_, MMTFLClassifier(**options).fit(X, y, task=task).coef_)
-    squared = clone(chosen).set_params(loss="squared").fit(X, y, task=task)
+    squared = clone(chosen).set_params(kind="squared").fit(X, y, task=task)
     np.testing.assert_array_equal(squared.coef_, MMTFLRegressor(**options).fit(X, y, task=task).coef_)

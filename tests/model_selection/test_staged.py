@@ -10,6 +10,7 @@ from mmtfl.datasets import make_tasks
 from mmtfl.model_selection.cross_validation import FoldScores, MemberPath
 from mmtfl.model_selection.staged import _coarse, _highest_between, staged_scores
 from mmtfl.objective.penalties import make_penalty
+from mmtfl.plots.search_display import search_curves
 
 MEMBERS = ((2, 2), (2, 1), (1, 1))
 
@@ -32,14 +33,16 @@ def regressor(search="staged", **options):
 class Curves:
     """Scores of members given by functions of the place in a grid; remembers what was asked."""
 
-    def __init__(self, n, *curves):
+    def __init__(self, n, *curves, shifts=(-0.1, 0.1)):
+        self.shifts = shifts
         self.alphas, self.curves, self.asked = np.geomspace(1.0, 1e-3, n), curves, []
         members = [make_penalty(2, 2, 1.0), make_penalty(2, 1, 1.0), make_penalty(1, 2, 1.0)]
         self.paths = [MemberPath(member, self.alphas) for member in members[: len(curves)]]
 
-    def score(self, lists, stage="", keep_models=False):
+    def score(self, lists, on=None, stage="", keep_models=False):
         self.asked.append(sum(len(part.alphas) for part in lists))
-        return FoldScores([[self.on_fold(part, fold) for fold in (-0.1, 0.1)] for part in lists])
+        shifts = self.shifts if on is None else [self.shifts[f] for f in on]
+        return FoldScores([[self.on_fold(part, shift) for shift in shifts] for part in lists])
 
     def on_fold(self, part, shift):
         m = next(m for m, path in enumerate(self.paths) if path.member is part.member)
@@ -50,7 +53,7 @@ class Curves:
         return {"scores": self.curves[m](index) + shift, "by_task": index[:, None, None], **models}
 
     def tried(self, selection="best"):
-        paths, found = staged_scores(self.score, self.paths, selection)
+        paths, found = staged_scores(self.score, self.paths, len(self.shifts), selection)
         scores = [part.mean(axis=1) for part in found.scores]
         for path, part, curve in zip(paths, scores, self.curves, strict=True):
             assert_allclose(part, curve(np.searchsorted(-self.alphas, -path.alphas)))
@@ -101,6 +104,31 @@ def test_scores_that_are_not_defined_do_not_stop_the_search():
     assert 45 in curves.tried()[0]
 
 
+def test_a_member_that_is_clearly_behind_on_the_first_folds_is_not_tried_on_the_others():
+    shifts = (-0.1, 0.3, 0.0, 0.2, -0.2, 0.1, 0.0, 0.4, 0.1, -0.3)
+    curves = Curves(
+        30, lambda i: -1e-4 * i, lambda i: -1.0 - 1e-4 * i, lambda i: -0.05 - 1e-4 * i, shifts=shifts
+    )
+    _, found = staged_scores(curves.score, curves.paths, len(shifts), "best")
+    # all differences are the same on every fold, so that the error is half of the leader's own
+    assert [int(np.isfinite(part).all(axis=0).sum()) for part in found.scores] == [10, 3, 10]
+
+
+def test_members_whose_order_differs_from_fold_to_fold_stay_in_the_race():
+    class Noisy(Curves):
+        def on_fold(self, part, shift):
+            found = super().on_fold(part, 0.0)
+            return {
+                **found,
+                "scores": found["scores"] + (shift if part.member is self.paths[1].member else 0.0),
+            }
+
+    curves = Noisy(30, lambda i: -1e-4 * i, lambda i: -0.1 - 1e-4 * i, shifts=(-0.5, 0.3, -0.4, 0.6, 0.7))
+    _, found = staged_scores(curves.score, curves.paths, 5, "best")
+    assert all(np.isfinite(part).all() for part in found.scores)  # the second wins in the end
+    assert found.scores[1].mean(axis=1).max() > found.scores[0].mean(axis=1).max()
+
+
 def test_coarse_grids_have_both_ends_and_short_ones_everything():
     assert _coarse(100)[[0, -1]].tolist() == [0, 99] and len(_coarse(100)) == 14
     assert_array_equal(_coarse(23), np.arange(23))
@@ -143,6 +171,34 @@ def test_the_table_has_a_row_for_each_candidate_that_was_scored_and_no_other(row
     assert (best["alpha"], best["rank_test_score"]) == (model.alpha_, 1)
     for _, member in table.groupby(["p", "k"]):
         assert len(member) >= len(_coarse(60))
+
+
+def test_members_left_out_have_no_mean_and_the_last_ranks():
+    data = make_tasks(4, 30, 20, n_informative=3, noise=0.5, random_state=0)  # (2, 2) shrinks too much
+    staged, full = (
+        regressor(search, alphas=20, cv=6).fit(data.X, data.y, data.task) for search in ("staged", "full")
+    )
+    table, whole = pd.DataFrame(staged.cv_results_), pd.DataFrame(full.cv_results_)
+    out = table["mean_test_score"].isna()
+    assert 0 < out.sum() < len(table) == len(whole)
+    folds = [f"split{f}_test_score" for f in range(6)]
+    assert table.loc[out, folds[:3]].notna().all().all() and table.loc[out, folds[3:]].isna().all().all()
+    assert table.loc[out, "rank_test_score"].min() > table.loc[~out, "rank_test_score"].max()
+    assert_array_equal(table.loc[~out, folds], whole.loc[~out, folds])
+    assert whole[folds].notna().all().all()
+    assert len(search_curves(staged)[0]) == len(table[~out].groupby(["p", "k"])) < 3
+
+
+@pytest.mark.parametrize("options", [{}, {"standardize": True, "scale_targets": True}])
+def test_intervals_are_made_of_the_models_that_were_scored(rows, options):
+    model = regressor(pk=(2, 2), **options).fit(*rows)
+    error, unit = model.heldout_errors_["error"], np.ones(5)
+    if options:
+        unit = model.target_scale_
+    task = np.repeat(np.arange(5), model.heldout_errors_["n_kept"])
+    # the same folds, fitted again to the search's tolerance
+    again = regressor(pk=(2, 2), search="full", **options).fit(*rows).heldout_errors_["error"]
+    assert_allclose(error / unit[task], again / unit[task], atol=2e-3)
 
 
 def test_short_grids_are_searched_in_full(rows):

@@ -1,29 +1,71 @@
 """Losses: derivatives by finite differences, the curvature bound, best constants, and conjugates."""
 
+import inspect
+import sys
+from itertools import pairwise
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 
-from oracles import LOSSES
+import mmtfl.objective.losses
+from architecture.gamma_loss import Gamma
+from mmtfl.objective.losses import KINDS, Huber, Logistic, Poisson, Squared, make_loss
+from mmtfl.objective.losses.by_rows import LossOnRows
 
 ROWS = 9
+DELTA = 0.8
+LOSSES = {
+    "squared": Squared(),
+    "logistic": Logistic(),
+    "from zero": Logistic(from_zero=True),
+    "huber": Huber(DELTA),
+    "poisson": Poisson(),
+    "gamma": Gamma(),
+}
+BOUNDED = [name for name, loss in LOSSES.items() if loss.curvature is not None]
 
 
 def draw(name, seed=0):
     rng = np.random.default_rng(seed)
-    y = rng.normal(size=ROWS) if name == "squared" else np.where(rng.random(ROWS) < 0.4, -1.0, 1.0)
+    targets = {
+        "logistic": np.where(rng.random(ROWS) < 0.4, -1.0, 1.0),
+        "from zero": (rng.random(ROWS) < 0.4).astype(float),
+        "poisson": rng.poisson(1.5, size=ROWS).astype(float),
+        "gamma": rng.exponential(size=ROWS),
+    }
+    y = targets.get(name, rng.normal(size=ROWS))
     return y, 2 * rng.normal(size=ROWS), rng.uniform(0.1, 2.0, size=ROWS)
 
 
 def row_loss(name, y, z):
-    return 0.5 * (y - z) ** 2 if name == "squared" else np.log1p(np.exp(-y * z))
+    if name == "squared":
+        return 0.5 * (y - z) ** 2
+    if name == "huber":
+        return np.where(np.abs(y - z) <= DELTA, 0.5 * (y - z) ** 2, DELTA * (np.abs(y - z) - 0.5 * DELTA))
+    if name == "poisson":  # minus the log-likelihood, from its value at the best z
+        return np.exp(z) - y * z - (y - y * np.log(y) if y > 0 else 0.0)
+    if name == "gamma":
+        return y * np.exp(-z) + z - np.log(y) - 1.0
+    return np.log1p(np.exp(-(2.0 * y - 1.0 if name == "from zero" else y) * z))
 
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_value_is_the_weighted_sum_of_rows(name):
     y, z, w = draw(name)
-    assert_allclose(LOSSES[name].value(y, z, w), np.sum(w * row_loss(name, y, z)), rtol=1e-13)
+    rows = [weight * row_loss(name, *at) for *at, weight in zip(y, z, w, strict=True)]
+    assert_allclose(LOSSES[name].value(y, z, w), np.sum(rows), rtol=1e-13)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_no_loss_is_negative_and_the_best_prediction_of_a_row_has_none(name):
+    loss, (y, _, w) = LOSSES[name], draw(name)
+    best = {"logistic": 60.0 * y, "from zero": 60.0 * (2.0 * y - 1.0)}.get(name, loss.link(y))
+    assert_allclose(loss.value(y, best, w), 0.0, atol=1e-14)
+    for shift in (-0.7, 0.4):
+        assert loss.value(y, best + shift, w) > 0.0
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -38,7 +80,7 @@ def test_gradient_and_hessian_by_finite_differences(name, h=1e-5):
         assert_allclose(np.eye(ROWS)[i] * loss.hessian(y, z, w), bend, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", BOUNDED)
 def test_curvature_bounds_the_hessian_and_is_reached(name):
     loss = LOSSES[name]
     z = np.linspace(-8, 8, 801)
@@ -48,7 +90,7 @@ def test_curvature_bounds_the_hessian_and_is_reached(name):
     assert_allclose(bend.max(), loss.curvature, rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", BOUNDED)
 @pytest.mark.parametrize("at", [-9.0, -0.7, 0.0, 1e-10, 3.0, 40.0])
 def test_the_parabola_of_the_majorant_lies_above_the_loss_and_none_that_is_flatter_does(name, at):
     loss, y, w = LOSSES[name], np.ones(1), np.full(1, 0.7)
@@ -83,7 +125,8 @@ def test_dual_is_the_least_loss_plus_linear_term(name, shrink):
     slope = loss.gradient(y, z, w) / w
     expected = 0.0
     for i in range(ROWS):
-        u = np.linspace(-60, 60, 240001)
+        ends = {"gamma": (-12, 60), "poisson": (-60, 12)}.get(name, (-60, 60))
+        u = np.linspace(*ends, 240001)
         expected += w[i] * np.min(row_loss(name, y[i], u) - shrink * slope[i] * u)
     assert_allclose(loss.dual(y, z, w, shrink), expected, atol=1e-6)
 
@@ -92,7 +135,8 @@ def test_dual_is_the_least_loss_plus_linear_term(name, shrink):
 def test_fenchel_young_holds_with_equality_at_the_dual_point(name):
     loss = LOSSES[name]
     y, z, w = draw(name)
-    assert_allclose(loss.value(y, z, w) - loss.gradient(y, z, w) @ z, loss.dual(y, z, w, 1.0), rtol=1e-12)
+    found = loss.value(y, z, w) - loss.gradient(y, z, w) @ z
+    assert_allclose(found, loss.dual(y, z, w, 1.0), rtol=1e-12)
 
 
 def test_logistic_is_finite_far_out_and_symmetric_in_the_label():
@@ -108,3 +152,93 @@ def test_logistic_is_finite_far_out_and_symmetric_in_the_label():
             assert np.all(np.isfinite(part))
         assert_allclose(loss.value(y, z, w), loss.value(-y, -z, w))
         assert_allclose(loss.gradient(y, z, w), -loss.gradient(-y, -z, w))
+
+
+@pytest.mark.parametrize("name", ["poisson", "gamma"])
+def test_a_loss_without_bound_is_finite_far_out(name):
+    loss, w = LOSSES[name], np.ones(3)
+    y, z = np.array([1.0, 2.0, 5.0]), np.array([1e4, -1e4, 900.0])
+    for part in (loss.value(y, z, w), loss.gradient(y, z, w), loss.hessian(y, z, w) ** 2, loss.mean(z)):
+        assert np.all(np.isfinite(part))
+
+
+def test_every_loss_is_one_short_file_and_known_by_its_name():
+    files = set()
+    for name in ("squared", "huber", "poisson", "logistic"):
+        loss = make_loss(name, {"delta": 3.0})
+        assert KINDS[name] is type(loss) and loss.name == name
+        files.add(inspect.getsourcefile(type(loss)))
+    assert len(files) == 4
+    for file in files:
+        lines = [line for line in Path(file).read_text(encoding="utf-8").splitlines() if line.strip()]
+        assert len(lines) <= 40
+    assert make_loss("huber", {"delta": 3.0}) == Huber(3.0)
+    with pytest.raises(ValueError, match=r"there is no loss 'poison': .* Did you mean 'poisson'"):
+        make_loss("poison", {})
+
+
+def test_a_file_put_beside_the_losses_is_found(tmp_path, monkeypatch):
+    (tmp_path / "halved.py").write_text(
+        "from mmtfl.objective.losses.squared import Squared\n\n\n"
+        "class Halved(Squared):\n    name = 'halved'\n"
+    )
+    folder = Path(mmtfl.objective.losses.__file__).parent
+    monkeypatch.setattr(mmtfl.objective.losses, "__path__", [str(folder), str(tmp_path)])
+    try:
+        mmtfl.objective.losses._find_all()
+        assert make_loss("halved", {}).name == "halved"
+    finally:
+        KINDS.pop("halved", None)
+        sys.modules.pop("mmtfl.objective.losses.halved", None)
+
+
+# -- losses on rows ------------------------------------------------------------------------------------------
+
+
+def mixed(known=True):
+    """Four tasks of three kinds with factors: the loss, targets, z, weights and the known part."""
+    rng = np.random.default_rng(2)
+    names, sizes = ["poisson", "squared", "from zero", "poisson"], [5, 4, 6, 3]
+    y = np.concatenate(
+        [draw(name, seed)[0][:n] for seed, (name, n) in enumerate(zip(names, sizes, strict=True))]
+    )
+    n = len(y)
+    shift = rng.normal(size=n) if known else None
+    factors, offsets = np.array([2.0, 0.5, 3.0, 1.0]), np.concatenate([[0], np.cumsum(sizes)])
+    loss = LossOnRows([LOSSES[name] for name in names], offsets, factors, shift)
+    return names, loss, y, rng.normal(size=n), rng.uniform(0.1, 2.0, size=n)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_loss_on_rows_is_that_of_each_task_times_its_factor_at_z_plus_the_known_part(known):
+    names, loss, y, z, w = mixed(known)
+    shift = loss.known if known else np.zeros_like(z)
+    parts = [slice(lo, hi) for lo, hi in pairwise(loss.offsets)]
+    value, null = 0.0, loss.null_intercepts(y, w, loss.offsets)
+    for name, part, factor, b in zip(names, parts, loss.factors, null, strict=True):
+        own = LOSSES[name]
+        at = y[part], (z + shift)[part], factor * w[part]
+        value += own.value(*at)
+        for question in ("gradient", "hessian", "majorant"):
+            assert_allclose(getattr(loss, question)(y, z, w)[part], getattr(own, question)(*at), rtol=1e-14)
+        assert_allclose(loss.mean(z)[part], own.mean(at[1]), rtol=1e-14)
+        assert_allclose(own.gradient(y[part], b + shift[part], w[part]).sum(), 0.0, atol=1e-11)
+    assert_allclose(loss.value(y, z, w), value, rtol=1e-13)
+    assert_allclose(loss.mean(np.stack([z, 2 * z]))[1], loss.mean(2 * z))
+
+
+@pytest.mark.parametrize("shrink", [1.0, 0.6])
+def test_the_dual_of_a_loss_on_rows_is_its_least_value_plus_the_linear_term(shrink):
+    _, loss, y, z, w = mixed()
+    slope = shrink * loss.gradient(y, z, w)
+    u, least = np.linspace(-30, 12, 100001), 0.0
+    ones = np.ones(1)
+    rows = np.repeat(np.arange(4), np.diff(loss.offsets))
+    for i, t in enumerate(rows):
+        own = loss.losses[t]
+        value = [own.value(y[i : i + 1], np.array([v + loss.known[i]]), ones) for v in u[::100]]
+        around = u[::100][int(np.argmin(loss.factors[t] * w[i] * np.array(value) - slope[i] * u[::100]))]
+        near = np.linspace(around - 0.1, around + 0.1, 2001)
+        value = np.array([own.value(y[i : i + 1], np.array([v + loss.known[i]]), ones) for v in near])
+        least += np.min(loss.factors[t] * w[i] * value - slope[i] * near)
+    assert_allclose(loss.dual(y, z, w, shrink), least, atol=1e-4)

@@ -3,6 +3,7 @@
 And `one_blas_thread`, so that threads do not multiply with those of BLAS.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -127,3 +128,15 @@ def one_blas_thread() -> Iterator[None]:
             _at_work -= 1
             if _at_work == 0:
                 _limit.restore_original_limits()
+
+
+def _begin_anew() -> None:
+    """In a forked child none of the other threads goes on, so none would lift the limit or free the lock."""
+    global _lock, _at_work
+    if _at_work:
+        _limit.restore_original_limits()
+    _lock, _at_work = Lock(), 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)

@@ -34,11 +34,12 @@ from mmtfl.estimators.saving import Savable
 from mmtfl.estimators.usage import ShowsSharing
 from mmtfl.model_selection.metrics import Metric, as_metric, mean_task_score
 from mmtfl.objective.losses import Loss
+from mmtfl.objective.losses.by_rows import TaskLoss, check_targets, with_known_in_targets
 from mmtfl.tasks.absent import fill_absent
 from mmtfl.tasks.categories import encode_categories, learn_categories
 from mmtfl.tasks.checks import check_design, check_finite_design, check_task_labels
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.converters import group_checked_rows, observe_checked_rows
+from mmtfl.tasks.converters import check_offset, group_checked_rows, observe_checked_rows
 from mmtfl.tasks.stored import StoredTasks
 from mmtfl.tasks.weighting import check_task_weight
 
@@ -96,18 +97,18 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
     """
 
     # metadata routing: labels go wherever rows go, without set_*_request
-    __metadata_request__fit: ClassVar = {"task": True}
-    __metadata_request__predict: ClassVar = {"task": True}
-    __metadata_request__score: ClassVar = {"task": True}
+    __metadata_request__fit: ClassVar = {"task": True, "offset": True}
+    __metadata_request__predict: ClassVar = {"task": True, "offset": True}
+    __metadata_request__score: ClassVar = {"task": True, "offset": True}
 
     _metric: ClassVar[str]
 
     @property
-    def _loss(self) -> Loss:
+    def _loss(self) -> TaskLoss:
         """The loss that the parameters ask for."""
         raise TypeError("a kind of target says which loss it has")
 
-    def fit(self, X: Any, y: Any = None, task: Any = None, sample_weight: Any = None):
+    def fit(self, X: Any, y: Any = None, task: Any = None, sample_weight: Any = None, offset: Any = None):
         """Fit all tasks together.
 
         Parameters
@@ -122,6 +123,9 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             Task label of each row, strings or integers. None: one task, or one per column of y.
         sample_weight : float or array-like of shape (n_rows,), optional
             Weights: 2 counts as a repeated row, 0 as an absent one.
+        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
+            Known part of each row's linear predictor, which has no coefficient: for Poisson rates the
+            logarithm of the exposure.
 
         Returns
         -------
@@ -129,16 +133,16 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             Fitted.
         """
         self._check_parameters()
-        prepared = self._prepare(X, y, task, sample_weight)
+        prepared = self._prepare(X, y, task, sample_weight, offset)
         self._learn(prepared, *self._solve(prepared))
         return self
 
     # -- the steps of fit ------------------------------------------------------------------------------------
 
-    def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Prepared:
+    def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any = None) -> Prepared:
         """Read what was passed to `fit`, and scale it as the parameters ask."""
         if isinstance(X, StoredTasks):
-            check_nothing_else(y, task, sample_weight, self.task_column)
+            check_nothing_else(y, task, sample_weight, offset, self.task_column)
             self._know_columns_of(X)
             check_task_weight(self.task_weight, X.labels)
             return self._prepare_stored(X)
@@ -147,7 +151,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None: pass one target "
                 "per row of X."
             )
-        return Prepared.of(self, *self._read_tasks(X, y, task, sample_weight))
+        return Prepared.of(self, *self._read_tasks(X, y, task, sample_weight, offset))
 
     def _prepare_stored(self, stored: StoredTasks) -> Prepared:
         """Load all stored rows into memory; a kind of model may read some tasks at a time instead."""
@@ -163,7 +167,9 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         self._predicts_matrix = False
         self._backend: str | None = None
 
-    def _read_tasks(self, X: Any, y: Any, task: Any, sample_weight: Any) -> tuple[Tasks, BaseRates | None]:
+    def _read_tasks(
+        self, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any
+    ) -> tuple[Tasks, BaseRates | None]:
         """Return the tasks to fit, and the base rates of tasks that cannot be fitted."""
         X, labels, name = take_task_column(X, task, self.task_column)
         X, feature_names = self._read_design(X, reset=True)
@@ -178,10 +184,10 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         columns = column_names(y) if is_matrix else None
         y, names = self._read_targets(y, labels, n_rows)
         if is_matrix:
-            read = X, y, sample_weight, columns, feature_names, self.absent_features
+            read = X, y, sample_weight, columns, feature_names, self.absent_features, offset
             tasks = Tasks(*observe_checked_rows(*read))
         else:
-            read = X, y, labels, sample_weight, feature_names, self.absent_features
+            read = X, y, labels, sample_weight, feature_names, self.absent_features, offset
             tasks = Tasks(*group_checked_rows(*read))
         self._predicts_matrix = is_matrix
         check_task_weight(self.task_weight, tasks.labels)
@@ -218,17 +224,8 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
 
     def _encode_targets(self, tasks: Tasks, names: np.ndarray | None) -> tuple[Tasks, BaseRates | None]:
         """Check or encode the targets for the loss; return the tasks to fit, and the base rates of others."""
-        loss = self._loss
-        valid = loss.is_valid(tasks.y)
-        if not valid.all():
-            i = int(np.argmin(valid))
-            t = int(tasks.observation_task[i])
-            raise ValueError(
-                f"Task {tasks.labels[t].item()!r} has the target {tasks.y[i]:g} in its row "
-                f"{i - tasks.offsets[t] + 1}, but the {type(loss).__name__.lower()} loss needs "
-                f"{loss.targets}: mend the target, or choose another loss."
-            )
-        return tasks, None
+        check_targets(self._loss, tasks)
+        return with_known_in_targets(self._loss, tasks), None
 
     def _encode_stored(self, stored: StoredTasks, *, stays: bool) -> StoredTasks:
         """Encode stored targets for the loss; ``stays`` says whether the rows stay in their files."""
@@ -280,9 +277,29 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
 
     # -- prediction ------------------------------------------------------------------------------------------
 
-    def _linear_predictor(self, X: Any, task: Any = None) -> np.ndarray:
+    def _linear_predictor(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Return the linear predictor: (n_rows,), or (n_rows, n_tasks) after a 2-D y and without labels."""
-        return self._predict_at(*self._locate(X, task)[:2])
+        return self._predict_with(offset, *self._locate(X, task)[:2])
+
+    def _predict_with(self, offset: Any, X: Any, observation_task: np.ndarray | None) -> np.ndarray:
+        z = self._predict_at(X, observation_task)
+        return z if offset is None else z + check_offset(offset, *z.shape)
+
+    def _mean_of(self, z: np.ndarray, observation_task: np.ndarray | None) -> np.ndarray:
+        """Return the expected target at z, each row by the loss of its task."""
+        loss = self._loss
+        if isinstance(loss, Loss):
+            return loss.mean(z)
+        task = np.arange(len(self.tasks_)) if observation_task is None else observation_task
+        if (task == len(self.tasks_)).any():
+            raise ValueError(
+                "Tasks of this model have losses of their own, so that nothing is known of the targets of a "
+                "new task: leave its rows out."
+            )
+        out = np.empty_like(z)
+        for t in np.unique(task):
+            out[..., task == t] = loss.for_task(self.tasks_[t].item()).mean(z[..., task == t])
+        return out
 
     def _locate(self, X: Any, task: Any) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
         """Return the rows as an array, the position of each row's task (None: all tasks), and its label."""

@@ -18,7 +18,7 @@ _FIRST_ROWS = 2.0  # for which log odds that are right as they are stand in the 
 class PredictsSets(KeepsHeldoutErrors):
     """A classifier that says how sure its predictions are, once it was tuned or calibrated."""
 
-    def calibrated_proba(self, X: Any, task: Any = None) -> np.ndarray:
+    def calibrated_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Predict the probability of each class, calibrated on rows that were not fitted.
 
         A penalty pulls probabilities towards the middle. Here the log odds of `predict_proba` are stretched
@@ -27,7 +27,7 @@ class PredictsSets(KeepsHeldoutErrors):
 
         Parameters
         ----------
-        X, task
+        X, task, offset
             As in `predict`.
 
         Returns
@@ -39,10 +39,10 @@ class PredictsSets(KeepsHeldoutErrors):
         self._check_calibrated()
         slope, shift = self._lines().T
         at = slice(-1) if place is None else place
-        z = slope[at] * self._predict_at(X, place) + shift[at]
+        z = slope[at] * self._predict_with(offset, X, place) + shift[at]
         return expit(z) if z.ndim == 2 else np.column_stack([expit(-z), expit(z)])
 
-    def predict_set(self, X: Any, task: Any = None, coverage: float = 0.9) -> np.ndarray:
+    def predict_set(self, X: Any, task: Any = None, coverage: float = 0.9, offset: Any = None) -> np.ndarray:
         """Predict, for each row, a set of classes that holds the true one with this probability.
 
         The predicted class is always in it; the other one, too, where the log odds are no further from zero
@@ -52,7 +52,7 @@ class PredictsSets(KeepsHeldoutErrors):
 
         Parameters
         ----------
-        X, task
+        X, task, offset
             As in `predict`.
         coverage : float, default=0.9
             Share of new rows whose class is to be in its set.
@@ -65,7 +65,7 @@ class PredictsSets(KeepsHeldoutErrors):
         """
         X, place, _ = self._locate(X, task)
         reach = self._reach(coverage, place)
-        z = self._predict_at(X, place)
+        z = self._predict_with(offset, X, place)
         return np.stack([(z <= 0.0) | (z <= reach), (z > 0.0) | (-z <= reach)], axis=-1)
 
     def _lines(self) -> np.ndarray:

@@ -37,17 +37,17 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, PredictsSets):
 
     _metric = "accuracy"
 
-    __metadata_request__predict_proba: ClassVar = {"task": True}
-    __metadata_request__predict_log_proba: ClassVar = {"task": True}
-    __metadata_request__decision_function: ClassVar = {"task": True}
-    __metadata_request__calibrated_proba: ClassVar = {"task": True}
-    __metadata_request__predict_set: ClassVar = {"task": True}
+    __metadata_request__predict_proba: ClassVar = {"task": True, "offset": True}
+    __metadata_request__predict_log_proba: ClassVar = {"task": True, "offset": True}
+    __metadata_request__decision_function: ClassVar = {"task": True, "offset": True}
+    __metadata_request__calibrated_proba: ClassVar = {"task": True, "offset": True}
+    __metadata_request__predict_set: ClassVar = {"task": True, "offset": True}
 
     @property
     def _loss(self) -> Loss:
         return Logistic()
 
-    def decision_function(self, X: Any, task: Any = None) -> np.ndarray:
+    def decision_function(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Log odds of the second class, ``classes_[1]``.
 
         Parameters
@@ -56,6 +56,8 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, PredictsSets):
             Rows, with the columns of `fit`.
         task : array-like of shape (n_rows,), optional
             Task label of each row; needed if there are several tasks, unless ``task_column`` names them.
+        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
+            Known part of the log odds, as in `fit`; without it there is none.
 
         Returns
         -------
@@ -63,14 +65,14 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, PredictsSets):
             Positive for ``classes_[1]``; after a fit with a 2-D y and without labels of shape
             (n_rows, n_tasks).
         """
-        return self._linear_predictor(X, task)
+        return self._linear_predictor(X, task, offset)
 
-    def predict(self, X: Any, task: Any = None) -> np.ndarray:
+    def predict(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Predict the class of each row.
 
         Parameters
         ----------
-        X, task
+        X, task, offset
             As in `decision_function`.
 
         Returns
@@ -78,14 +80,14 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, PredictsSets):
         y : ndarray of the shape of `decision_function`
             Labels out of ``classes_``.
         """
-        return self._class_of(self._linear_predictor(X, task))
+        return self._class_of(self._linear_predictor(X, task, offset))
 
-    def predict_proba(self, X: Any, task: Any = None) -> np.ndarray:
+    def predict_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Predict the probability of each class.
 
         Parameters
         ----------
-        X, task
+        X, task, offset
             As in `decision_function`.
 
         Returns
@@ -94,14 +96,14 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, PredictsSets):
             In the order of ``classes_``; after a fit with a 2-D y and without labels the probability of
             ``classes_[1]`` in each task, of shape (n_rows, n_tasks).
         """
-        return _both_classes(self._linear_predictor(X, task), expit)
+        return _both_classes(self._linear_predictor(X, task, offset), expit)
 
-    def predict_log_proba(self, X: Any, task: Any = None) -> np.ndarray:
+    def predict_log_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Predict the logarithm of `predict_proba`, without losing small probabilities.
 
         Parameters
         ----------
-        X, task
+        X, task, offset
             As in `decision_function`.
 
         Returns
@@ -109,9 +111,9 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, PredictsSets):
         log_probability : ndarray of the shape of `predict_proba`
             Logarithms.
         """
-        return _both_classes(self._linear_predictor(X, task), log_expit)
+        return _both_classes(self._linear_predictor(X, task, offset), log_expit)
 
-    def score(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
         """Mean over tasks of each task's accuracy; tasks with a single row are left out with a warning.
 
         Parameters
@@ -124,6 +126,8 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, PredictsSets):
             Task label of each row.
         sample_weight : array-like of shape (n_rows,), optional
             Weights of the rows.
+        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
+            Known part of the log odds.
 
         Returns
         -------
@@ -131,7 +135,7 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, PredictsSets):
             Share of rows that are right, averaged over tasks.
         """
         X, observation_task, labels = self._locate(X, task)
-        y_pred = self._class_of(self._predict_at(X, observation_task))
+        y_pred = self._class_of(self._predict_with(offset, X, observation_task))
         if n_dimensions(y) == 1:
             y = _plain_classes(y, labels, len(y_pred))
         return self._mean_score(y, y_pred, labels, sample_weight)

@@ -61,7 +61,9 @@ class ProductForm(TaskModel):
         """What is each task's own, (n_features, n_tasks), computed from ``coef_`` and ``c_``."""
         return task_part(np.ascontiguousarray(self.coef_.T), self.c_)
 
-    def add_task(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
+    def add_task(
+        self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
+    ) -> Self:
         """Add a task with a few rows, without fitting the others again.
 
         What is shared is held: the new task's coefficients are penalised by how far they are from
@@ -80,6 +82,8 @@ class ProductForm(TaskModel):
             The new task's label; None takes it from ``task_column``.
         sample_weight : float or array-like of shape (n_rows,), optional
             Weights of the rows, as in `fit`.
+        offset : array-like of shape (n_rows,), optional
+            Known part of the linear predictor, as in `fit`.
 
         Returns
         -------
@@ -100,7 +104,7 @@ class ProductForm(TaskModel):
         (['a', 'b', 'c', 'd'], [2.0, -1.0, 0.0])
         """
         check_is_fitted(self)
-        return with_new_task(self, X, y, task, sample_weight)
+        return with_new_task(self, X, y, task, sample_weight, offset)
 
     def _fitted_penalty(self) -> RowPenalty:
         """Return the penalty that the coefficients minimise."""

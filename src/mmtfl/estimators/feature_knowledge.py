@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
@@ -13,7 +14,7 @@ from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.tasks.frames import suggest
 from mmtfl.tasks.wording import show
 
-__all__ = ["for_tasks", "read_known", "says_of_features"]
+__all__ = ["for_some_tasks", "read_known", "says_of_features"]
 
 Names = Sequence[str]
 
@@ -44,13 +45,27 @@ def read_known(model: Any, names: Names | None, n_features: int, labels: np.ndar
     return known
 
 
-def for_tasks(model: Any, names: Names | None, n_features: int, labels: np.ndarray, kept: np.ndarray) -> Any:
-    """The model for some of its tasks: a copy, if it has weights of single tasks."""
+@dataclass(frozen=True)
+class WeightsByTask:
+    """Weights of coefficients with the labels of their tasks, for fits to some of these."""
+
+    weight: np.ndarray  # (n_tasks, n_features)
+    labels: np.ndarray
+
+    def of(self, labels: np.ndarray) -> np.ndarray:
+        """Those of some tasks."""
+        place = {label: t for t, label in enumerate(self.labels.tolist())}
+        return self.weight[[place[label] for label in labels.tolist()]]
+
+
+def for_some_tasks(model: Any, tasks: Any, labels: np.ndarray) -> Any:
+    """The model for fits to some of the tasks with these labels: a copy, if it has weights by task."""
     weight = getattr(model, "penalty_weight", None)
-    if weight is None or isinstance(weight, Mapping) or np.ndim(weight) < 2:
+    if weight is None or isinstance(weight, Mapping | WeightsByTask) or np.ndim(weight) < 2:
         return model
-    names = [f"x{j}" for j in range(n_features)] if names is None else list(names)
-    return clone(model).set_params(penalty_weight=read_penalty_weight(weight, names, labels)[kept])
+    names = tasks.feature_names or [f"x{j}" for j in range(tasks.n_features)]
+    weight = WeightsByTask(read_penalty_weight(weight, names, labels), labels)
+    return clone(model).set_params(penalty_weight=weight)
 
 
 # -- weights -------------------------------------------------------------------------------------------------
@@ -68,6 +83,8 @@ def read_penalty_weight(weight: Any, names: Names, labels: np.ndarray) -> np.nda
     shape = len(labels), len(names)
     if weight is None:
         return np.ones(shape)
+    if isinstance(weight, WeightsByTask):
+        return weight.of(labels)
     if nw.dependencies.is_into_dataframe(weight):
         found = _of_frame(weight, names, labels)
     elif isinstance(weight, Mapping) or (hasattr(weight, "to_dict") and not isinstance(weight, np.ndarray)):

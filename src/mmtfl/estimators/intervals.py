@@ -12,9 +12,11 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 
 from mmtfl.estimators.base import TaskModel, predict_rows
+from mmtfl.estimators.feature_knowledge import for_some_tasks
 from mmtfl.estimators.inputs import first_few, matrix_values, n_dimensions, single_column
 from mmtfl.estimators.part_fits import fit_part
 from mmtfl.model_selection.folds import Fold, observations, take
+from mmtfl.solvers.path import Start
 from mmtfl.tasks.checks import check_length
 from mmtfl.tasks.container import Tasks
 
@@ -25,7 +27,9 @@ _BORROWED = 20.0  # rows for which the errors of all tasks stand in a task with 
 _MOST_KEPT = 1000  # errors of a task that are kept; beyond, evenly spaced ones
 
 
-def heldout_errors(model: TaskModel, tasks: Tasks, folds: Sequence[Fold]) -> dict[str, np.ndarray]:
+def heldout_errors(
+    model: TaskModel, tasks: Tasks, folds: Sequence[Fold], found: Sequence[Start] | None = None
+) -> dict[str, np.ndarray]:
     """Errors on held-out rows, sorted within each task: what intervals are made of.
 
     Parameters
@@ -36,6 +40,8 @@ def heldout_errors(model: TaskModel, tasks: Tasks, folds: Sequence[Fold]) -> dic
         All rows, targets in their own units.
     folds : list of pairs of ndarrays
         Rows to fit and rows to predict.
+    found : list of Start, or None
+        What the model is on the rows of each fold, in the units of its problem; None where it must be fitted.
 
     Returns
     -------
@@ -43,21 +49,27 @@ def heldout_errors(model: TaskModel, tasks: Tasks, folds: Sequence[Fold]) -> dic
         See `sorted_errors`.
     """
     tests = [observations(tasks, test) for _, test in folds]
-    z = [_predict_without(model, tasks, train, test) for (train, _), test in zip(folds, tests, strict=True)]
+    model = for_some_tasks(model, tasks, tasks.labels)
+    known = [None] * len(tests) if found is None else found
+    parts = zip(folds, tests, known, strict=True)
+    z = [_predict_without(model, tasks, train, test, start) for (train, _), test, start in parts]
     test = np.concatenate(tests)
     task, y = tasks.observation_task[test], tasks.y[test]
     return sorted_errors(model, y, np.concatenate(z), task, tasks.labels)
 
 
-def _predict_without(model: TaskModel, tasks: Tasks, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Linear predictor of the test observations, by a fit to the others."""
+def _predict_without(
+    model: TaskModel, tasks: Tasks, train: np.ndarray, test: np.ndarray, known: Start | None
+) -> np.ndarray:
+    """Linear predictor of the test observations, by a fit to the others, or by the `known` one."""
     fitted = take(tasks, train)
-    coef, intercept = fit_part(model, fitted)
+    coef, intercept = fit_part(model, fitted, known=known)
     place = {label: t for t, label in enumerate(fitted.labels.tolist())}
     trained = np.array([place.get(label, -1) for label in tasks.labels.tolist()])
     rows = test if tasks.rows is None else tasks.rows[test]
     X = tasks.X[rows] if sparse.issparse(tasks.X) else np.asarray(tasks.X)[rows]
-    return predict_rows(X, coef, intercept, trained[tasks.observation_task[test]])
+    z = predict_rows(X, coef, intercept, trained[tasks.observation_task[test]])
+    return z if tasks.known is None else z + tasks.known[test]
 
 
 def sorted_errors(
@@ -75,7 +87,7 @@ def sorted_errors(
         sorted; of classes also is_second, whether the row is of the second class.
     """
     with_classes = is_classifier(model)
-    error = -y * z if with_classes else np.abs(y - model._loss.mean(z))
+    error = -y * z if with_classes else np.abs(y - z)
     order = np.lexsort((error, task))
     n_rows = np.bincount(task, minlength=len(labels))
     starts = np.cumsum(n_rows) - n_rows
@@ -145,7 +157,7 @@ class KeepsHeldoutErrors(TaskModel):
         After a search or `calibrate`: errors on rows that were not fitted, by task.
     """
 
-    def calibrate(self, X: Any, y: Any, task: Any = None) -> Any:
+    def calibrate(self, X: Any, y: Any, task: Any = None, offset: Any = None) -> Any:
         """Learn from rows that were not fitted how far off the predictions are.
 
         The coefficients stay as they are. The errors on these rows take the place of those of a search, if
@@ -159,6 +171,8 @@ class KeepsHeldoutErrors(TaskModel):
             Targets; NaN in two dimensions was not observed.
         task : array-like of shape (n_rows,), optional
             Task label of each row.
+        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
+            As in `predict`.
 
         Returns
         -------
@@ -177,7 +191,8 @@ class KeepsHeldoutErrors(TaskModel):
         (1, 2)
         """
         X, place, labels = self._locate(X, task)
-        z = self._predict_at(X, place)
+        self._check_errors_tell()
+        z = self._predict_with(offset, X, place)
         y = self._calibration_targets(y, labels, z)
         if place is None:
             place = np.broadcast_to(np.arange(len(self.tasks_)), z.shape)
@@ -208,9 +223,22 @@ class KeepsHeldoutErrors(TaskModel):
         """The error that this share of the rows not fitted does not exceed: of each row, or of each task."""
         if not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}.")
+        self._check_errors_tell()
         self._check_calibrated()
         reach = half_widths(self.heldout_errors_, coverage)
         return reach[:-1] if place is None else reach[place]
+
+    @property
+    def _errors_tell(self) -> bool:
+        """Whether errors of some rows say how far off others may be."""
+        return is_classifier(self) or self._loss.on_residuals
+
+    def _check_errors_tell(self) -> None:
+        if not self._errors_tell:
+            raise TypeError(
+                "Intervals add held-out errors to predictions, which suits the squared and the huber loss "
+                "alone: targets of others vary more where they are larger."
+            )
 
     def _check_calibrated(self) -> None:
         if not hasattr(self, "heldout_errors_"):
@@ -229,7 +257,9 @@ class KeepsHeldoutErrors(TaskModel):
 class PredictsIntervals(KeepsHeldoutErrors):
     """A regressor that says how far off its predictions may be, once it was tuned or calibrated."""
 
-    def predict_interval(self, X: Any, task: Any = None, coverage: float = 0.9) -> np.ndarray:
+    def predict_interval(
+        self, X: Any, task: Any = None, coverage: float = 0.9, offset: Any = None
+    ) -> np.ndarray:
         """Predict, for each row, an interval that holds the target with this probability.
 
         The interval is the prediction plus and minus an error that the share ``coverage`` of the task's
@@ -243,6 +273,8 @@ class PredictsIntervals(KeepsHeldoutErrors):
             As in `predict`.
         coverage : float, default=0.9
             Share of new rows whose target is to be within its interval.
+        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
+            As in `predict`.
 
         Returns
         -------
@@ -252,5 +284,5 @@ class PredictsIntervals(KeepsHeldoutErrors):
         """
         X, place, _ = self._locate(X, task)
         width = self._reach(coverage, place)
-        predicted = self._loss.mean(self._predict_at(X, place))
+        predicted = self._predict_with(offset, X, place)
         return np.stack([predicted - width, predicted + width], axis=-1)

@@ -115,9 +115,11 @@ def _is_table(value: Any, sizes: Mapping[str, int]) -> bool:
 
 def _are_heldout_scores(value: Any, sizes: Mapping[str, int]) -> bool:
     kinds = {"task": "iU", "n_rows": "i"}
+    if isinstance(value, dict) and "loss" in value:
+        kinds["loss"] = "U"
     return (
         isinstance(value, dict)
-        and set(value) in ({*kinds, "r2"}, {*kinds, "accuracy", "auc", "base_rate"})
+        and set(value) - set(kinds) in ({"r2"}, {"deviance_explained"}, {"accuracy", "auc", "base_rate"})
         and all(_array(kinds.get(name, "f"), "T")(column, sizes) for name, column in value.items())
     )
 
@@ -155,7 +157,7 @@ def _is_provenance(value: Any, sizes: Mapping[str, int]) -> bool:
     kinds = {"versions": dict, "added": list, "training": dict}
     training = value.get("training", {})
     return all(isinstance(value.get(name, kind()), kind) for name, kind in kinds.items()) and (
-        training.get("metric") in (None, "r2", "accuracy")
+        training.get("metric") in (None, "r2", "deviance_explained", "accuracy")
         and all(_is_list_of_scores(training.get(name)) for name in ("scores", "auc", "base_rate"))
         and (not training.get("scores") or training.get("metric") is not None)
         and (training.get("base_rate") is None) == (training.get("auc") is None)

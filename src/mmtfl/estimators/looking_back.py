@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -42,15 +42,21 @@ class ChoosesMember(TaskModel):
 class KeepsErrors(ChoosesMember):
     """A search that keeps the errors of its choice on held-out rows, for intervals and sets."""
 
+    _keeps_errors: ClassVar = True
+
     def _learn(self, prepared: Any, solution: Any, penalty: Any) -> None:
         super()._learn(prepared, solution, penalty)
-        if getattr(prepared, "row_counts", None) is None:  # else few rows stand for many, and have no errors
+        # few rows that stand for many have no errors
+        if getattr(prepared, "row_counts", None) is None and self._errors_tell:
             errors = self._heldout_errors(prepared)
             left_out = prepared.left_out
             self.heldout_errors_ = errors if left_out is None else left_out.widen_errors(errors)
+        self.__dict__.pop("_on_folds", None)
 
     def _heldout_errors(self, prepared: Any) -> dict[str, np.ndarray]:
-        return heldout_errors(plain_copy(self._chosen_model()), prepared.original_tasks(), prepared.folds)
+        found = getattr(self, "_on_folds", None)
+        model = plain_copy(self._chosen_model())
+        return heldout_errors(model, prepared.original_tasks(), prepared.folds, found)
 
 
 class KeepsStability(StabilityParameters, ChoosesMember):

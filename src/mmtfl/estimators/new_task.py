@@ -18,8 +18,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import brentq
-from scipy.special import expit
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
@@ -28,6 +26,7 @@ from mmtfl.estimators.inputs import first_few, n_dimensions, read_weights, singl
 from mmtfl.estimators.prepared import BaseRates
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
+from mmtfl.objective.losses.by_rows import with_known_in_targets
 from mmtfl.objective.penalties import RowPenalty, RowPower
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
@@ -46,10 +45,15 @@ _FEWEST = 3  # tasks; more are needed to tell how intercepts scatter
 _MOST = 1e6  # rows: an intercept that is the same in all tasks
 
 
-def with_new_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any) -> Any:
+def with_new_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any) -> Any:
     """Return a copy of a fitted model of the family with one more task; see `ProductForm.add_task`."""
+    if not isinstance(model._loss, Loss):
+        raise InvalidParameterError(
+            "add_task needs one loss for all tasks: intercepts of different kinds of targets do not tell "
+            "where that of a new task is. Fit all tasks together again."
+        )
     shared = Shared.of(model)
-    tasks = _read_task(model, X, y, task, sample_weight)
+    tasks = _read_task(model, X, y, task, sample_weight, offset)
     anchor = shared.intercept_rows(model)
     if not len(anchor[1]):
         _check_both_classes(model, tasks)
@@ -119,10 +123,15 @@ class Shared:
         spread = float(np.sum((self.intercept - self.intercept.mean()) ** 2)) / (
             len(self.intercept) - _FEWEST
         )
+        loss = model._loss
         if is_classifier(model):
-            rate = np.array([expit(-mean), expit(mean)])
+            rate = loss.mean(np.array([-mean, mean]))
             weights = rate / max(spread * rate.prod(), 1.0 / _MOST)
             return np.array([-1.0, 1.0]), weights
+        if not loss.on_residuals:  # as much as the loss bends there, in units of what the intercepts scatter
+            at = np.array([mean])
+            bend = float(loss.hessian(loss.mean(at), at, np.ones(1))[0])
+            return loss.mean(at), np.array([1.0 / max(spread * bend, 1.0 / _MOST)])
         weight = min(self.noise / spread, _MOST) if spread > 0.0 else _MOST
         return (np.array([mean]), np.array([weight])) if weight > 0.0 else none
 
@@ -159,7 +168,7 @@ def _of_new_task(penalty: RowPenalty, weights: np.ndarray) -> RowPower:
 # -- what is passed ------------------------------------------------------------------------------------------
 
 
-def _read_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any) -> Tasks:
+def _read_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any) -> Tasks:
     """Return the new task, its targets encoded for the loss."""
     X, label = _separate_label(model, X, task)
     X, names = model._read_design(X, reset=False)
@@ -172,7 +181,7 @@ def _read_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any) -> Tas
         y = single_column(y)
     y, classes = model._read_targets(y, labels, X.shape[0])
     weights = read_weights(sample_weight, X.shape[0])
-    tasks = Tasks(*group_checked_rows(X, y, labels, weights, names, model.absent_features))
+    tasks = Tasks(*group_checked_rows(X, y, labels, weights, names, model.absent_features, offset))
     if tasks.weights is not None:
         tasks = tasks.select(np.flatnonzero(tasks.weights))
     if classes is None:
@@ -228,68 +237,26 @@ def _check_both_classes(model: Any, tasks: Tasks) -> None:
 # -- the problem of one task ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Offset(Loss):
-    """A loss of rows whose linear predictor has a known part."""
-
-    loss: Loss
-    offset: np.ndarray
-
-    @property
-    def curvature(self) -> float | None:  # type: ignore[override]
-        """That of the loss itself."""
-        return self.loss.curvature
-
-    def value(self, y, z, weight):
-        """Weighted sum of the rows' losses."""
-        return self.loss.value(y, z + self.offset, weight)
-
-    def gradient(self, y, z, weight):
-        """Derivative in z, row by row."""
-        return self.loss.gradient(y, z + self.offset, weight)
-
-    def hessian(self, y, z, weight):
-        """Second derivative in z, row by row."""
-        return self.loss.hessian(y, z + self.offset, weight)
-
-    def majorant(self, y, z, weight):
-        """Second derivative of a parabola above the loss, row by row."""
-        return self.loss.majorant(y, z + self.offset, weight)
-
-    def shift_range(self, y, z):
-        """For each row, two shifts of z between which its loss is least."""
-        return self.loss.shift_range(y, z + self.offset)
-
-    def null_intercept(self, y, weight):
-        """Best constant beside the known part: where the slopes sum to zero."""
-        low, high = self.shift_range(y, np.zeros_like(y))
-
-        def slope(b: float) -> float:
-            return float(self.gradient(y, np.full_like(y, b), weight).sum())
-
-        return float(brentq(slope, low.min(), high.max(), xtol=1e-12))
-
-
 def _with_rows_at_zero(tasks: Tasks, y: np.ndarray, weights: np.ndarray) -> Tasks:
     """Add rows whose features are all zero to the only task."""
     own = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
     zeros = np.zeros((len(y), tasks.n_features), dtype=tasks.X.dtype)
     stacked = sparse.vstack([tasks.X, zeros], format="csr") if sparse.issparse(tasks.X) else None
-    return Tasks.from_rows(
+    made = Tasks.from_rows(
         np.vstack([tasks.X, zeros]) if stacked is None else stacked,
         np.concatenate([tasks.y, y]),
         sample_weight=np.concatenate([own, weights]),
     )
+    return made if tasks.known is None else replace(made, known=np.append(tasks.known, np.zeros(len(y))))
 
 
 def _solve_about(model: Any, tasks: Tasks, shared: Shared) -> Solution:
     """Solve for what the task has beside the common part."""
     scale = {"column_scale": model.column_scale_, "fit_intercept": model.fit_intercept}
     loss, known = model._loss, Design(tasks, **scale).predict(shared.common[:, None])
-    if loss.is_quadratic:
-        tasks = tasks.with_y(tasks.y - known)
-    elif known.any():
-        loss = Offset(loss, known)
+    if known.any():  # beside the common part, which goes the way of an offset
+        known = known if tasks.known is None else known + tasks.known
+        tasks = with_known_in_targets(loss, replace(tasks, known=known))
     problem = Problem(Design(tasks, mean_size=_mean_size(model), **scale), loss)
     limits = {"max_iter": model.max_iter, "tol": model.tol, "polish": _POLISH}
     solution = solve(problem, shared.penalty, **limits)

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from mmtfl.errors import require
+from mmtfl.objective.losses import Loss
 
 __all__ = ["onnx_bytes"]
 
@@ -102,7 +103,7 @@ def _same_for_all_rows(graph: _Graph, coef: np.ndarray, intercept: np.ndarray) -
 def _own_task(graph: _Graph, model: Any) -> str:
     """Add the linear predictor of each row with the coefficients of its own task."""
     coef, intercept, T = model.coef_, model.intercept_, len(model.tasks_)
-    if model.unknown_task != "error":
+    if model.unknown_task != "error" and isinstance(model._loss, Loss):
         coef, intercept = model._with_unknown_task()
     # without that row, an unknown task has an index past the end, at which a runtime stops
     keys = {"keys_strings" if model.tasks_.dtype.kind == "U" else "keys_int64s": model.tasks_.tolist()}
@@ -123,7 +124,7 @@ def _own_task(graph: _Graph, model: Any) -> str:
 
 def _outputs(graph: _Graph, model: Any, z: str, columns: list[int]) -> list[Any]:
     if not is_classifier(model):
-        graph.add("Identity", z, name="prediction")
+        _means(graph, model, z)
         return [graph.value("prediction", graph.dtype, *columns)]
     classes = _plain(model.classes_)
     zero = graph.constant("zero", np.zeros((), dtype=graph.dtype))
@@ -144,6 +145,29 @@ def _outputs(graph: _Graph, model: Any, z: str, columns: list[int]) -> list[Any]
         graph.value("prediction", classes.dtype, *columns),
         graph.value("probability", graph.dtype, *(columns or [2])),
     ]
+
+
+def _means(graph: _Graph, model: Any, z: str) -> None:
+    """Add the expected targets: the inverse link of each task's loss."""
+    losses = [model._loss.for_task(label) for label in model.tasks_.tolist()]
+    operators = [loss.mean_operator for loss in losses]
+    if None in operators:
+        raise ValueError(
+            f"The mean of the {losses[operators.index(None)].name} loss has no operator in ONNX: save the "
+            "model with save() and predict in Python."
+        )
+    kinds = sorted(set(operators))
+    if len(kinds) == 1:
+        graph.add(kinds[0], z, name="prediction")
+        return
+    found = graph.add(kinds[0], z, name="mean_0")
+    for i, operator in enumerate(kinds[1:], start=1):
+        mask = graph.constant(f"tasks_{i}", np.array([own == operator for own in operators]))
+        if not model._predicts_matrix:
+            mask = graph.add("Gather", mask, "task_index", name=f"rows_{i}", axis=0)
+        own = graph.add(operator, z, name=f"mean_{i}")
+        last = i == len(kinds) - 1
+        found = graph.add("Where", mask, own, found, name="prediction" if last else f"means_to_{i}")
 
 
 def _plain(labels: np.ndarray) -> np.ndarray:

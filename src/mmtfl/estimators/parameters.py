@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -150,20 +150,24 @@ class CappedParameters(StrengthParameters):
 # -- searches ------------------------------------------------------------------------------------------------
 
 
+USUAL_PAIRS = ((2, 2), (1, 1), (2, 1), (1, 2))
+
+
 class CandidateParameters(Declared):
     """The members that a search chooses from."""
 
     pk: Any = parameter(
         Valid("(p, k) or sequence of (p, k)", ["array-like"]),
         'Members of the family to choose from; k may be "log".',
-        default=((2, 2), (1, 1), (2, 1), (1, 2)),
+        default=USUAL_PAIRS,
         kw_only=False,
     )
     poolings: Any = parameter(
         Valid("sequence of float", ["array-like"]),
         "Values of ``pooling`` that every (p, k) with p = 1 or 2 is tried with. None is (0, 0.9, 0.99) for "
         "p = 2 where several tasks have rows of their own, and (0,) elsewhere: tasks that are columns of y "
-        "are seldom in one unit, and p = 1 takes ten times as long and gains no more.",
+        "are seldom in one unit, and p = 1 takes ten times as long and gains no more. With a ``pk`` of your "
+        "own, None is (0,): the members named are those tried.",
         default=None,
         remedy="Give numbers from 0 to below 1, such as (0, 0.9); (0,) is the family of the paper.",
     )
@@ -261,7 +265,8 @@ class SearchParameters(CrossValidationParameters, GridParameters):
     search: str = parameter(
         choice("staged", "full"),
         '"staged" scores some of the alphas of every (p, k), then all of those between which the choice may '
-        'be; "full" scores all of them. Grids of fewer than 24 alphas are always scored in full.',
+        'be, and no longer those (p, k) that are clearly behind on the first folds; "full" scores all of '
+        "them on all folds. Of grids with fewer than 24 alphas all are scored.",
         default="staged",
         remedy="Use 'staged' to choose, 'full' to see the score of every candidate.",
     )
@@ -317,6 +322,30 @@ class TargetScaling(Declared):
         "Whether each task's target is divided by its standard deviation, so that tasks in different units "
         "do not compete. Coefficients and intercepts come back on the original scale; `objective_` does not.",
         default=False,
+    )
+
+
+class LossParameters(Declared):
+    """Parameters of regressors only."""
+
+    loss: str | Mapping[Any, str] = parameter(
+        Valid("str or dict of label to str", [str, Mapping]),
+        'What is minimised on the rows: "squared"; "huber", which outlying targets hardly move; "poisson" '
+        "for counts, with predictions exp(X @ coef); or another loss of ``mmtfl.objective.losses``. A dict "
+        'names the loss of each task (of each column of a 2-D y), among them "logistic" for targets 0 and 1, '
+        "whose predictions are probabilities. Then targets of squared and huber tasks are measured in units "
+        "of their spread, and every task's loss is divided by the size of its gradient at zero, so that no "
+        "kind of target comes first because of its units.",
+        default="squared",
+        remedy="Use 'squared', 'huber' or 'poisson', or a dict such as {'stay': 'squared', 'visits': "
+        "'poisson'}.",
+    )
+    delta: float = parameter(
+        POSITIVE,
+        'Only for "huber": the size of a residual from which it counts by its absolute value, in units of y, '
+        "or of each task's spread with ``scale_targets`` or with a loss for each task.",
+        default=1.35,
+        remedy="Use about 1.35 times the standard deviation of the noise.",
     )
 
 

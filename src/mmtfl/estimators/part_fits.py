@@ -10,7 +10,7 @@ from mmtfl.estimators.family import FamilyMember
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers.path import Paths
+from mmtfl.solvers.path import Paths, Start
 from mmtfl.tasks.container import Tasks
 
 __all__ = ["fit_part", "plain_copy"]
@@ -29,13 +29,18 @@ def plain_copy(estimator: TaskModel) -> TaskModel:
     return model
 
 
-def fit_part(model: TaskModel, part: Tasks, max_features: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+def fit_part(
+    model: TaskModel, part: Tasks, max_features: int | None = None, known: Start | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients (n_tasks, n_features) and intercepts of a model on some rows, in the units of the data.
 
-    With `max_features` a path from strong to weak penalties stops before it keeps more features.
+    With `max_features` a path from strong to weak penalties stops before it keeps more features. Where the
+    solution is known, in the units of the model's problem, only the units change.
     """
     prepared = Prepared.of(model, part)
-    if isinstance(model, FamilyMember):
+    if known is not None:
+        A, intercept = known
+    elif isinstance(model, FamilyMember):
         problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
         A, intercept = _member_on(problem, prepared, model, max_features)
     elif max_features is None:
@@ -43,6 +48,8 @@ def fit_part(model: TaskModel, part: Tasks, max_features: int | None = None) -> 
         A, intercept = solution.A, solution.intercept
     else:
         raise TypeError(f"max_features needs a model of the (p, k) family, got {type(model).__name__}.")
+    if part.absent is not None:
+        A = np.where(part.absent.T, 0.0, A)
     scale = 1.0 if prepared.target_scale is None else prepared.target_scale
     return prepared.to_original(A).T, intercept * scale
 

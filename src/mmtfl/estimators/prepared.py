@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.feature_knowledge import for_tasks, read_known
+from mmtfl.estimators.feature_knowledge import for_some_tasks, read_known
 from mmtfl.objective.design import Design
 from mmtfl.objective.known_features import KnownFeatures
-from mmtfl.objective.losses import Loss
+from mmtfl.objective.losses.by_rows import LossPerTask, TaskLoss, have_unit
 from mmtfl.objective.problem import Problem
 from mmtfl.tasks.checks import class_counts, with_weight
 from mmtfl.tasks.container import Tasks
@@ -64,7 +64,9 @@ class Prepared:
         plain = cls(tasks, left_out=left_out, task_factors=factors)
         known = _known(model, tasks, left_out)
         columns = plain.spread() if model.standardize else None
-        targets = plain._target_spread() if getattr(model, "scale_targets", False) else None
+        targets = None
+        if getattr(model, "scale_targets", False) or isinstance(model._loss, LossPerTask):
+            targets = np.where(have_unit(model._loss, tasks.labels), plain._target_spread(), 1.0)
         start = None
         if getattr(model, "warm_start", False) and hasattr(model, "coef_"):
             start = _scaled_start(model, tasks, columns, targets)
@@ -92,7 +94,7 @@ class Prepared:
         design = Design(self.weighted)
         return design.task_means(design.predict(A), design.row_weight)
 
-    def problem(self, loss: Loss, *, fit_intercept: bool) -> Problem:
+    def problem(self, loss: TaskLoss, *, fit_intercept: bool) -> Problem:
         """Return the problem to solve, with a loss."""
         return Problem(
             Design(self.weighted, column_scale=self.column_scale, fit_intercept=fit_intercept), loss
@@ -140,7 +142,7 @@ class StoredPrepared(Prepared):
         """Return the weighted mean of X @ A[:, t] over the rows of each task t, with X as it was given."""
         return np.einsum("tj,jt->t", self.tasks.column_means, A)
 
-    def problem(self, loss: Loss, *, fit_intercept: bool) -> Problem:
+    def problem(self, loss: TaskLoss, *, fit_intercept: bool) -> Problem:
         """Return the problem to solve, with the loss for which the tasks were opened."""
         return self.tasks.problem(column_scale=self.column_scale, target_scale=self.target_scale)
 
@@ -158,10 +160,9 @@ class StoredPrepared(Prepared):
 
 def _known(model: Any, tasks: Any, left_out: BaseRates | None) -> KnownFeatures | None:
     """What the parameters of a model say of the features of the tasks that are fitted."""
-    about = getattr(tasks, "feature_names", None), tasks.n_features
     if left_out is not None:
-        model = for_tasks(model, *about, left_out.labels, ~left_out.left_out)
-    return read_known(model, *about, tasks.labels)
+        model = for_some_tasks(model, tasks, left_out.labels)
+    return read_known(model, getattr(tasks, "feature_names", None), tasks.n_features, tasks.labels)
 
 
 def _scaled_start(

@@ -2,29 +2,114 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils._param_validation import InvalidParameterError
+from sklearn.utils.metaestimators import available_if
 
 from mmtfl.estimators.family import FamilyMember
+from mmtfl.estimators.inputs import (
+    first_few,
+    matrix_values,
+    meant,
+    n_dimensions,
+    single_column,
+    stack_observed,
+)
 from mmtfl.estimators.intervals import PredictsIntervals
-from mmtfl.estimators.parameters import TargetScaling
-from mmtfl.objective.losses import Loss, Squared
+from mmtfl.estimators.parameters import LossParameters, TargetScaling
+from mmtfl.model_selection.heldout import deviance_explained
+from mmtfl.model_selection.metrics import Metric, mean_task_score, per_task_scores
+from mmtfl.objective.losses import KINDS, Loss, make_loss
+from mmtfl.objective.losses.by_rows import LossPerTask, TaskLoss
+from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.converters import check_offset
+from mmtfl.tasks.stored import StoredTasks
 
 __all__ = ["MMTFLRegressor", "TaskRegressor"]
 
 
-class TaskRegressor(RegressorMixin, TargetScaling, PredictsIntervals):
+def _has_probabilities(model: Any) -> bool:
+    """Whether some task has targets 0 and 1."""
+    return not isinstance(model.loss, str) and any(
+        KINDS[name].has_classes for name in model.loss.values() if name in KINDS
+    )
+
+
+class TaskRegressor(RegressorMixin, TargetScaling, LossParameters, PredictsIntervals):
     """Models whose targets are numbers."""
 
     _metric = "r2"
 
-    @property
-    def _loss(self) -> Loss:
-        return Squared()
+    __metadata_request__predict_proba: ClassVar = {"task": True, "offset": True}
 
-    def predict(self, X: Any, task: Any = None) -> np.ndarray:
+    @property
+    def _loss(self) -> TaskLoss:
+        if isinstance(self.loss, str):
+            return self._named_loss(self.loss)
+        losses = {label: self._named_loss(name) for label, name in self.loss.items()}
+        alike = len(set(losses.values())) == 1
+        balanced = not isinstance(getattr(self, "task_weight", None), Mapping)
+        return next(iter(losses.values())) if alike else LossPerTask(losses, balanced)
+
+    def _named_loss(self, name: str) -> Loss:
+        return make_loss(name, {"delta": self.delta, "from_zero": True})
+
+    def _check_parameters(self) -> Any:
+        checked = super()._check_parameters()
+        try:
+            loss = self._loss
+        except (ValueError, TypeError) as error:
+            raise self._refused(str(error)) from None
+        if not self.loss:
+            raise self._refused("it names no task.")
+        if isinstance(self.loss, str) and KINDS[self.loss].has_classes:
+            raise self._refused("classes are for MMTFLClassifier and the other classifiers.")
+        if self.scale_targets and isinstance(loss, Loss) and not loss.on_residuals:
+            raise InvalidParameterError(
+                f"scale_targets=True does not go with loss={self.loss!r}, whose targets have no unit: use "
+                "scale_targets=False."
+            )
+        return checked
+
+    def _refused(self, why: str) -> InvalidParameterError:
+        remedy = self._parameters["loss"].remedy
+        return InvalidParameterError(
+            f"The 'loss' parameter of {type(self).__name__} is {self.loss!r}: {why} {remedy}"
+        )
+
+    def _encode_targets(self, tasks: Tasks, names: Any) -> tuple[Tasks, Any]:
+        if not isinstance(self.loss, str):
+            self._check_named(tasks.labels)
+        return super()._encode_targets(tasks, names)
+
+    def _encode_stored(self, stored: StoredTasks, *, stays: bool) -> StoredTasks:
+        if not isinstance(self.loss, str):
+            self._check_named(stored.labels)
+        return super()._encode_stored(stored, stays=stays)
+
+    def _check_named(self, labels: np.ndarray) -> None:
+        """Refuse a dict of losses that leaves a task out, or names one that does not exist."""
+        known, named = labels.tolist(), list(self.loss)
+        absent = [label for label in known if label not in named]
+        if absent:
+            raise ValueError(
+                f"loss names no loss for task {first_few(absent)}: name one for each task, or give one loss "
+                "for all of them."
+            )
+        unknown = [
+            label for label in named if label not in known and label not in getattr(self, "tasks_", ())
+        ]
+        if unknown:
+            raise ValueError(
+                f"loss names task {first_few(unknown)}, which the data do not have: they have "
+                f"{first_few(labels)}.{meant(unknown, labels)}"
+            )
+
+    def predict(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Predict the target of each row.
 
         Parameters
@@ -33,16 +118,50 @@ class TaskRegressor(RegressorMixin, TargetScaling, PredictsIntervals):
             Rows, with the columns of `fit`.
         task : array-like of shape (n_rows,), optional
             Task label of each row; needed if there are several tasks, unless ``task_column`` names them.
+        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
+            Known part of the linear predictor, as in `fit`; without it there is none.
 
         Returns
         -------
         y : ndarray of shape (n_rows,)
-            Predictions; after a fit with a 2-D y and without labels of shape (n_rows, n_tasks).
+            Expected targets: of counts their mean, of targets 0 and 1 the probability of 1. After a fit with
+            a 2-D y and without labels of shape (n_rows, n_tasks).
         """
-        return self._loss.mean(self._linear_predictor(X, task))
+        return self._expect(*self._locate(X, task)[:2], offset)
 
-    def score(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> float:
-        """Mean over tasks of each task's R^2; tasks with a single row are left out with a warning.
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
+        """Predict the probabilities of 0 and 1, for rows of tasks with the logistic loss.
+
+        Parameters
+        ----------
+        X, task, offset
+            As in `predict`.
+
+        Returns
+        -------
+        probability : ndarray of shape (n_rows, 2)
+            Of 0 and 1; where `predict` gives (n_rows, n_tasks) that of 1, in this shape.
+        """
+        X, observation_task, _ = self._locate(X, task)
+        asked = self.tasks_ if observation_task is None else self.tasks_[np.unique(observation_task)]
+        others = [t for t in asked.tolist() if not self._loss.for_task(t).has_classes]
+        if others:
+            raise ValueError(
+                f"Task {first_few(others)} has no classes: predict_proba is for rows of tasks with the "
+                "logistic loss, predict for the others."
+            )
+        second = self._expect(X, observation_task, offset)
+        return second if observation_task is None else np.column_stack([1.0 - second, second])
+
+    def _expect(self, X: Any, observation_task: np.ndarray | None, offset: Any) -> np.ndarray:
+        return self._mean_of(self._predict_with(offset, X, observation_task), observation_task)
+
+    def score(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
+        """Mean over tasks of the share of each task's deviance that is explained: R^2 for the squared loss.
+
+        The deviance is twice the loss of the task, without the penalty; it is compared with that of the best
+        constant (beside the offset) on these rows. Tasks with a single row are left out with a warning.
 
         Parameters
         ----------
@@ -54,15 +173,54 @@ class TaskRegressor(RegressorMixin, TargetScaling, PredictsIntervals):
             Task label of each row.
         sample_weight : array-like of shape (n_rows,), optional
             Weights of the rows.
+        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
+            Known part of the linear predictor.
 
         Returns
         -------
         score : float
-            1 is perfect, 0 is as good as predicting each task's mean.
+            1 is perfect, 0 is as good as predicting each task's best constant.
         """
         X, observation_task, labels = self._locate(X, task)
-        y_pred = self._loss.mean(self._predict_at(X, observation_task))
-        return self._mean_score(y, y_pred, labels, sample_weight)
+        z = self._predict_at(X, observation_task)
+        if offset is None and self._loss.is_quadratic:
+            return self._mean_score(y, z, labels, sample_weight)
+        return mean_task_score(*self._explained(z, y, labels, sample_weight, offset))
+
+    def _scores_by_task(
+        self, z: np.ndarray, y: Any, labels: np.ndarray | None, offset: Any = None
+    ) -> dict[Any, float]:
+        """Share of each task's deviance that is explained at z and the offset, by label; NaN if none."""
+        scores = per_task_scores(*self._explained(z, y, labels, offset=offset))
+        return scores if labels is not None else dict(zip(self.tasks_.tolist(), scores.values(), strict=True))
+
+    def _explained(
+        self, z: np.ndarray, y: Any, labels: np.ndarray | None, sample_weight: Any = None, offset: Any = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, Metric]:
+        """Return targets, rows that stand for their predictions, labels, and the metric of such rows."""
+        known = np.zeros_like(z) if offset is None else check_offset(offset, *z.shape)
+        if n_dimensions(y) == 2:
+            y = matrix_values(y) if z.ndim == 2 else single_column(y)
+        weights = np.ones(len(z)) if sample_weight is None else sample_weight
+        place = np.arange(z.size).reshape(z.shape)
+        y, place, own, weights = stack_observed(y, place, labels, weights)
+        of_rows = np.zeros(len(y), dtype=np.intp) if own is None else own
+        names = self.tasks_[of_rows] if labels is None else of_rows
+        z, known, y = z.ravel()[place], known.ravel()[place], y.astype(float)
+        units = (
+            {}
+            if self.target_scale_ is None
+            else dict(zip(self.tasks_.tolist(), self.target_scale_, strict=True))
+        )
+
+        def explained(_: np.ndarray, rows: np.ndarray) -> float:
+            label = names[rows[0]].item()
+            unit = units.get(label, 1.0)
+            at = y[rows] / unit, z[rows] / unit, weights[rows], known[rows] / unit
+            return deviance_explained(self._loss.for_task(label), *at)
+
+        # so that weights and offsets come along
+        return y, np.arange(len(y)), own, Metric("deviance explained", explained)
 
 
 class MMTFLRegressor(FamilyMember, TaskRegressor):

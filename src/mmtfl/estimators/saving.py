@@ -32,6 +32,7 @@ TRAINING = ("objective_", "violation_", "dual_gap_", "n_iter_", "converged_", "b
 DEEPEST = 40  # far beyond any model, far below what Python's recursion allows
 NONFINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 LEARNED = re.compile(r"[A-Za-z][A-Za-z0-9_]*_|_backend|_predicts_matrix")  # attributes that `fit` sets
+_COMPUTED = "B_"  # earlier versions kept it in their files
 
 
 class NotSavable(TypeError):
@@ -157,7 +158,7 @@ def model_from_state(
 def _complete(model: Any) -> None:
     """Add what files of versions without pooling lack: there was no common part."""
     learned = vars(model)
-    learned.pop("B_", None)  # computed now
+    learned.pop(_COMPUTED, None)
     if "best_p_" in learned:
         learned.setdefault("best_pooling_", 0.0)
     if "c_" in learned:
@@ -339,7 +340,7 @@ class Unpacker:
         model._check_parameters()
         for key, item in learned.items():
             # a method or a property must not be hidden by data
-            if not LEARNED.fullmatch(key) or hasattr(cls, key):
+            if not LEARNED.fullmatch(key) or (hasattr(cls, key) and key != _COMPUTED):
                 raise Unsound(f"{name} cannot have learned {key[:60]!r}")
             vars(model)[key] = self.unpack(item, depth + 1)
         self.models.append(model)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -22,6 +22,7 @@ from mmtfl.estimators.family import ProductForm
 from mmtfl.estimators.inputs import check_nothing_else, take_task_column
 from mmtfl.estimators.looking_back import ChoosesMember, KeepsErrors, KeepsStability
 from mmtfl.estimators.parameters import (
+    USUAL_PAIRS,
     CandidateParameters,
     CrossValidationParameters,
     FamilyParameters,
@@ -47,7 +48,7 @@ from mmtfl.model_selection.metrics import Metric
 from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.scoring import TaskScorer, task_scorer
 from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter
-from mmtfl.model_selection.staged import staged_scores
+from mmtfl.model_selection.staged import full_scores, staged_scores
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.solvers import solve
@@ -86,6 +87,7 @@ class Search(CrossValidationParameters, ThreadParameters):
     """
 
     selection, search = "best", "full"
+    _keeps_errors: ClassVar = False  # of the choice on held-out rows
 
     def _with_folds(
         self, model: Any, prepared: Prepared, X: Any, y: Any, task: Any, groups: Any
@@ -131,10 +133,7 @@ class Search(CrossValidationParameters, ThreadParameters):
         def score(lists: Sequence[Candidates], **stage: Any) -> FoldScores:
             return fold_scores(tasks, folds, settings, lists, n_jobs=self.n_jobs, **options, **stage)
 
-        if self.search == "staged":
-            candidates, found = staged_scores(score, candidates, self.selection)
-        else:
-            found = score(candidates)
+        candidates, found = self._scored(score, candidates, len(folds))
         scores = found.scores
         m, i = choose(scores, self.selection)
         self.cv_results_ = results_table(candidates, scores)
@@ -142,7 +141,15 @@ class Search(CrossValidationParameters, ThreadParameters):
             tasks, folds, found.by_task(m, i), settings, row_counts=prepared.row_counts
         )
         self.best_score_ = float(scores[m][i].mean())
+        if self._keeps_errors:
+            self._on_folds = found.models(m, i)  # until its errors are known
         return candidates[m], i
+
+    def _scored(
+        self, score: Callable[..., FoldScores], candidates: Sequence[Any], n_folds: int
+    ) -> tuple[Sequence[Any], FoldScores]:
+        """The candidates that were tried, and their scores."""
+        return candidates, score(candidates)
 
 
 class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
@@ -162,7 +169,8 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         One row per candidate that was scored: p, k, pooling, alpha, mean_test_score, std_test_score,
         rank_test_score and a column per fold, ready for a frame. The score is that of ``scoring``; with None
         it is minus half the mean squared error (in units of each task's spread with ``scale_targets``), or
-        minus the mean logistic loss.
+        minus the mean logistic loss. A (p, k) that was clearly behind on the first folds has NaN for the
+        others, and for its mean.
     best_score_ : float
         Mean over folds of that score, of the choice. R^2, or accuracy and AUC, are in ``heldout_scores_``.
     heldout_scores_ : dict of ndarrays
@@ -192,13 +200,15 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         if not pairs:
             raise InvalidParameterError("pk is empty: give at least one pair (p, k), such as (2, 1).")
         members: list[RowPenalty] = []
+        # members that are named are tried as they are, unless poolings are named too
+        may_pool = all(np.ndim(pair) == 1 for pair in pairs) and tuple(map(tuple, pairs)) == USUAL_PAIRS
         for pair in pairs:
             if np.ndim(pair) != 1 or len(pair) != 2:
                 raise InvalidParameterError(f"pk must hold pairs (p, k), but {pair!r} is not one.")
             try:
                 # an array of pairs makes strings of numbers as soon as one k is "log"
                 p, k = float(pair[0]), pair[1] if pair[1] == "log" else float(pair[1])
-                for pooling in self._poolings_of(p, tasks, known):
+                for pooling in self._poolings_of(p, tasks if may_pool else None, known):
                     numbers = {"pooling": pooling, "known": known, **self._penalty_numbers()}
                     members.append(make_penalty(p, k, 1.0, **numbers))
             except (TypeError, ValueError) as error:
@@ -211,7 +221,7 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         return members
 
     def _poolings_of(self, p: float, tasks: Tasks | None, known: KnownFeatures | None) -> list[float]:
-        """Poolings that members with this p are tried with."""
+        """Poolings that members with this p are tried with; where tasks are None only those asked for."""
         if self.poolings is not None:
             return [float(value) for value in self.poolings if value == 0.0 or p in (1.0, 2.0)]
         # sites that measure one thing in rows of their own may agree
@@ -220,7 +230,13 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         return list(_POOLINGS) if may_agree and p == 2.0 else [0.0]
 
     def fit(
-        self, X: Any, y: Any = None, task: Any = None, sample_weight: Any = None, groups: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        task: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        groups: Any = None,
     ) -> Self:
         """Choose by cross-validation, and fit the choice to all rows.
 
@@ -236,6 +252,8 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
             Task label of each row, strings or integers. None: one task, or one per column of y.
         sample_weight : float or array-like of shape (n_rows,), optional
             Weights: 2 counts as a repeated row, 0 as an absent one.
+        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
+            Known part of the linear predictor, as in ``MMTFLRegressor.fit``.
         groups : array-like of shape (n_rows,), optional
             Groups of rows that must stay together, such as the patient of each row, strings or integers;
             groups may span tasks. No fold, and no half sample of ``stability``, has rows of a group on both
@@ -247,17 +265,20 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
             Fitted.
         """
         self._check_parameters()
-        prepared = self._prepare(X, y, task, sample_weight, groups)
+        prepared = self._prepare(X, y, task, sample_weight, offset, groups)
         self._learn(prepared, *self._solve(prepared))
         return self
 
-    def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any, groups: Any = None) -> SearchPrepared:
+    def _prepare(
+        self, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any = None, groups: Any = None
+    ) -> SearchPrepared:
         if isinstance(X, StoredTasks):
-            check_nothing_else(y, task, sample_weight, self.task_column, groups)
+            check_nothing_else(y, task, sample_weight, offset, self.task_column, groups)
             params = self.get_params(deep=False)
             if self._loss.is_quadratic and "pk" in params and not params.get("stability"):
                 return self._prepare_few_rows(X)
-        return self._with_folds(self, super()._prepare(X, y, task, sample_weight), X, y, task, groups)
+        prepared = super()._prepare(X, y, task, sample_weight, offset)
+        return self._with_folds(self, prepared, X, y, task, groups)
 
     def _prepare_few_rows(self, stored: StoredTasks) -> SearchPrepared:
         """Rows of files as few rows of every fold, on which the search is the same."""
@@ -265,8 +286,9 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         remedy = "Raise memory_limit, use fewer folds, or search on a sample of the rows."
         check_room(stored, bytes_folded(stored, n_folds), f"A search with {n_folds} folds", remedy)
         rows = fold_rows(stored, n_folds, seed)
-        prepared = super()._prepare(rows.X, rows.y, rows.task, rows.weights)
+        tasks, left_out = self._read_tasks(rows.X, rows.y, rows.task, rows.weights, None)
         self._know_columns_of(stored)
+        prepared = Prepared.of(self, replace(tasks, feature_names=stored.feature_names), left_out)
         folds = check_folds(rows.folds(), prepared.tasks, with_classes=False)
         return SearchPrepared(**vars(prepared), folds=folds, row_counts=stored.sizes)
 
@@ -313,6 +335,13 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
             book=None if kept is None else Book(kept, "refit"),
         )
         return solution, penalty
+
+    def _scored(
+        self, score: Callable[..., FoldScores], candidates: Sequence[Any], n_folds: int
+    ) -> tuple[Sequence[Any], FoldScores]:
+        if self.search == "staged":
+            return staged_scores(score, candidates, n_folds, self.selection)
+        return full_scores(score, candidates)
 
     def _path_on_all_rows(self, paths: Paths, member: RowPenalty, alphas: np.ndarray, tol: float) -> Path:
         with Progress("all rows", {"path": "path"}, "paths", shown=self.verbose > 0) as progress:
@@ -367,8 +396,10 @@ def path(
     p: float = 2,
     k: float | str = 1,
     alphas: int | np.ndarray = 100,
-    loss: str = "squared",
+    loss: str | Mapping[Any, str] = "squared",
+    delta: float = 1.35,
     sample_weight: Any = None,
+    offset: Any = None,
     alpha_ratio: float | None = None,
     fit_intercept: bool = True,
     standardize: bool = False,
@@ -389,7 +420,7 @@ def path(
 
     Parameters
     ----------
-    X, y, task, sample_weight
+    X, y, task, sample_weight, offset
         Data, as in ``MMTFLRegressor.fit``.
     p, k, fit_intercept, standardize, scale_targets, task_column, task_weight, max_iter, tol, eps, pooling
         As in ``MMTFLRegressor``.
@@ -397,8 +428,8 @@ def path(
         As in ``MMTFLRegressor``.
     alphas, alpha_ratio
         As in ``MMTFLRegressorCV``.
-    loss : {"squared", "logistic"}
-        Regression or classification (then ``scale_targets`` must be False).
+    loss, delta
+        As in ``MMTFLRegressor``; "logistic" is classification (then ``scale_targets`` must be False).
     on_degenerate_task
         As in ``MMTFLClassifier``; of no meaning in regression.
 
@@ -418,8 +449,6 @@ def path(
     >>> found.coef(4).shape
     (3, 8)
     """
-    if loss not in ("squared", "logistic"):
-        raise ValueError(f"loss must be 'squared' or 'logistic', got {loss!r}.")
     options: dict[str, Any] = {
         "pk": (p, k),
         "alphas": alphas,
@@ -437,14 +466,14 @@ def path(
         "feature_groups": feature_groups,
         "absent_features": absent_features,
     }
-    if loss == "squared":
-        model: Any = MMTFLRegressorCV(scale_targets=scale_targets, **options)
+    if loss != "logistic":
+        model: Any = MMTFLRegressorCV(scale_targets=scale_targets, loss=loss, delta=delta, **options)
     elif scale_targets:
-        raise ValueError("scale_targets=True needs loss='squared': classes have no scale.")
+        raise ValueError("scale_targets=True does not go with loss='logistic': classes have no scale.")
     else:
         model = MMTFLClassifierCV(on_degenerate_task=on_degenerate_task, **options)
     model._check_parameters()
-    prepared = TaskModel._prepare(model, X, y, task, sample_weight)
+    prepared = TaskModel._prepare(model, X, y, task, sample_weight, offset)
     with one_blas_thread():
         problem = prepared.problem(model._loss, fit_intercept=fit_intercept)
         members = model._members(None, prepared.known)

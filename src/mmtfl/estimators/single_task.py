@@ -107,10 +107,13 @@ class SingleTaskSearch(KeepsErrors, TaskSearch, SingleTaskParameters):
             return super()._heldout_errors(prepared)
         found = []
         strengths = np.asarray(self.alpha_)
+        strengths = strengths[np.isfinite(strengths)]  # tasks that were not fitted have none
         for alpha, (task, share) in zip(strengths, _each_task(prepared, self.standardize), strict=True):
             alone: Any = MMTFLClassifier() if is_classifier(self) else MMTFLRegressor()
             alone.set_params(p=self.p, k=np.inf, alpha=alpha / share, fit_intercept=self.fit_intercept)
             alone.set_params(standardize=self.standardize, max_iter=self.max_iter)
+            if not is_classifier(self):
+                alone.set_params(loss=self.loss, delta=self.delta)
             found.append(heldout_errors(plain_copy(alone), task.original_tasks(), task.folds))
         return {name: np.concatenate([errors[name] for errors in found]) for name in found[0]}
 

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.base import TaskModel
-from mmtfl.estimators.feature_knowledge import for_tasks
+from mmtfl.estimators.feature_knowledge import for_some_tasks
 from mmtfl.estimators.inputs import check_nothing_else, take_task_column
 from mmtfl.estimators.part_fits import fit_part, plain_copy
 from mmtfl.estimators.supported_features import MAJORITY, SOMEWHERE, Stability, check_share
@@ -23,11 +23,12 @@ from mmtfl.model_selection.evidence import Evidence, weigh_evidence
 from mmtfl.model_selection.half_samples import complementary_pairs, too_small_to_halve
 from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.selection_bounds import ASSUMPTIONS, expected_false, smallest_threshold
+from mmtfl.objective.losses.by_rows import LossPerTask, target_units
 from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers.checkpoint import Checkpoint, finite
 from mmtfl.tasks.checks import check_task_labels
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.scaling import column_spread, could_use, target_spread
+from mmtfl.tasks.scaling import column_spread, could_use
 from mmtfl.tasks.stored import StoredTasks
 
 __all__ = ["Stability", "stability"]
@@ -236,7 +237,7 @@ class HalfSamples:
                 "No task can be halved: stability needs a task of four rows or more (two of each class)."
             )
         if small.any():
-            model = for_tasks(self.model, tasks.feature_names, tasks.n_features, tasks.labels, ~small)
+            model = for_some_tasks(self.model, tasks, tasks.labels)
             some = tasks.select(~small[tasks.observation_task])
             return replace(self, model=model).signs(some, n_pairs, random_state, checkpoint)
         rng = check_random_state(random_state)
@@ -289,7 +290,8 @@ def _evidence(model: TaskModel, tasks: Tasks, effects: EntryEffects) -> Evidence
 
     All features and tasks then tell of the same laws.
     """
-    unit = target_spread(tasks)[:, None] if getattr(model, "scale_targets", False) else 1.0
+    scaled = getattr(model, "scale_targets", False) or isinstance(model._loss, LossPerTask)
+    unit = target_units(tasks, model._loss)[:, None] if scaled else 1.0
     scale = column_spread(tasks) / unit
     return weigh_evidence(effects.effect * scale, effects.normal_error * scale)
 

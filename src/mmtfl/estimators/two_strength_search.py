@@ -93,12 +93,12 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
     """
 
     # metadata routing: labels go wherever rows go, without set_*_request
-    __metadata_request__fit: ClassVar = {"task": True, "groups": True}
-    __metadata_request__predict: ClassVar = {"task": True}
-    __metadata_request__predict_proba: ClassVar = {"task": True}
-    __metadata_request__predict_log_proba: ClassVar = {"task": True}
-    __metadata_request__decision_function: ClassVar = {"task": True}
-    __metadata_request__score: ClassVar = {"task": True}
+    __metadata_request__fit: ClassVar = {"task": True, "groups": True, "offset": True}
+    __metadata_request__predict: ClassVar = {"task": True, "offset": True}
+    __metadata_request__predict_proba: ClassVar = {"task": True, "offset": True}
+    __metadata_request__predict_log_proba: ClassVar = {"task": True, "offset": True}
+    __metadata_request__decision_function: ClassVar = {"task": True, "offset": True}
+    __metadata_request__score: ClassVar = {"task": True, "offset": True}
 
     n_jobs: int | None = restated(
         default=None,
@@ -106,13 +106,19 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
     )
 
     def fit(
-        self, X: Any, y: Any = None, task: Any = None, sample_weight: Any = None, groups: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        task: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        groups: Any = None,
     ) -> TwoStrengthCV:
         """Choose the strengths and fit the model with them.
 
         Parameters
         ----------
-        X, y, task, sample_weight
+        X, y, task, sample_weight, offset
             Data, as in the ``fit`` of the model.
         groups : array-like of shape (n_rows,), optional
             Groups of rows that must stay together, as in ``MMTFLRegressorCV.fit``.
@@ -125,7 +131,8 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         model = self._check_parameters()
         if isinstance(X, StoredTasks):
             check_nothing_else(groups)
-        prepared = self._with_folds(model, model._prepare(X, y, task, sample_weight), X, y, task, groups)
+        prepared = model._prepare(X, y, task, sample_weight, offset)
+        prepared = self._with_folds(model, prepared, X, y, task, groups)
         settings = search_settings(model, prepared, self.scoring)
         with one_blas_thread():
             problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
@@ -140,10 +147,11 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         }
         model.set_params(**self.best_params_)
         model._learn(prepared, *_solve_further(model, prepared))
-        errors = heldout_errors(plain_copy(model), prepared.original_tasks(), prepared.folds)
-        model.heldout_errors_ = (
-            errors if prepared.left_out is None else prepared.left_out.widen_errors(errors)
-        )
+        if model._errors_tell:
+            errors = heldout_errors(plain_copy(model), prepared.original_tasks(), prepared.folds)
+            model.heldout_errors_ = (
+                errors if prepared.left_out is None else prepared.left_out.widen_errors(errors)
+            )
         self.best_estimator_ = model
         return self
 
@@ -193,12 +201,12 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         check_is_fitted(self)
         return self.best_estimator_
 
-    def predict(self, X: Any, task: Any = None) -> np.ndarray:
+    def predict(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Predict with the best model.
 
         Parameters
         ----------
-        X, task
+        X, task, offset
             As in the model's own method.
 
         Returns
@@ -206,15 +214,17 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         y : ndarray
             Predictions.
         """
-        return self._fitted().predict(X, task=task)
+        return self._fitted().predict(X, task=task, offset=offset)
 
     @available_if(_has("predict_interval"))
-    def predict_interval(self, X: Any, task: Any = None, coverage: float = 0.9) -> np.ndarray:
+    def predict_interval(
+        self, X: Any, task: Any = None, coverage: float = 0.9, offset: Any = None
+    ) -> np.ndarray:
         """Predict an interval for each row with the best model.
 
         Parameters
         ----------
-        X, task, coverage
+        X, task, coverage, offset
             As in the model's own method.
 
         Returns
@@ -222,15 +232,15 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         interval : ndarray of shape (n_rows, 2)
             Lower and upper end.
         """
-        return self._fitted().predict_interval(X, task=task, coverage=coverage)
+        return self._fitted().predict_interval(X, task=task, coverage=coverage, offset=offset)
 
     @available_if(_has("predict_set"))
-    def predict_set(self, X: Any, task: Any = None, coverage: float = 0.9) -> np.ndarray:
+    def predict_set(self, X: Any, task: Any = None, coverage: float = 0.9, offset: Any = None) -> np.ndarray:
         """Predict a set of classes for each row with the best model.
 
         Parameters
         ----------
-        X, task, coverage
+        X, task, coverage, offset
             As in the model's own method.
 
         Returns
@@ -238,15 +248,15 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         is_in : ndarray of bool, shape (n_rows, 2)
             Whether each class is in the set.
         """
-        return self._fitted().predict_set(X, task=task, coverage=coverage)
+        return self._fitted().predict_set(X, task=task, coverage=coverage, offset=offset)
 
     @available_if(_has("calibrated_proba"))
-    def calibrated_proba(self, X: Any, task: Any = None) -> np.ndarray:
+    def calibrated_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Predict the calibrated probability of each class with the best model.
 
         Parameters
         ----------
-        X, task
+        X, task, offset
             As in the model's own method.
 
         Returns
@@ -254,14 +264,14 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         probability : ndarray
             As in the model's own method.
         """
-        return self._fitted().calibrated_proba(X, task=task)
+        return self._fitted().calibrated_proba(X, task=task, offset=offset)
 
-    def calibrate(self, X: Any, y: Any, task: Any = None) -> Any:
+    def calibrate(self, X: Any, y: Any, task: Any = None, offset: Any = None) -> Any:
         """Learn from rows that were not fitted how far off the best model's predictions are.
 
         Parameters
         ----------
-        X, y, task
+        X, y, task, offset
             As in the model's own method.
 
         Returns
@@ -270,16 +280,16 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
             A copy whose best model has errors of these rows.
         """
         calibrated = copy.copy(self)
-        calibrated.best_estimator_ = self._fitted().calibrate(X, y, task=task)
+        calibrated.best_estimator_ = self._fitted().calibrate(X, y, task=task, offset=offset)
         return calibrated
 
     @available_if(_has("predict_proba"))
-    def predict_proba(self, X: Any, task: Any = None) -> np.ndarray:
+    def predict_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Predict the probability of each class with the best model.
 
         Parameters
         ----------
-        X, task
+        X, task, offset
             As in the model's own method.
 
         Returns
@@ -287,15 +297,15 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         probability : ndarray
             In the order of ``classes_``.
         """
-        return self._fitted().predict_proba(X, task=task)
+        return self._fitted().predict_proba(X, task=task, offset=offset)
 
     @available_if(_has("predict_log_proba"))
-    def predict_log_proba(self, X: Any, task: Any = None) -> np.ndarray:
+    def predict_log_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Predict the logarithm of `predict_proba` with the best model.
 
         Parameters
         ----------
-        X, task
+        X, task, offset
             As in the model's own method.
 
         Returns
@@ -303,15 +313,15 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         log_probability : ndarray
             Logarithms.
         """
-        return self._fitted().predict_log_proba(X, task=task)
+        return self._fitted().predict_log_proba(X, task=task, offset=offset)
 
     @available_if(_has("decision_function"))
-    def decision_function(self, X: Any, task: Any = None) -> np.ndarray:
+    def decision_function(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Log odds of the second class with the best model.
 
         Parameters
         ----------
-        X, task
+        X, task, offset
             As in the model's own method.
 
         Returns
@@ -319,14 +329,14 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         z : ndarray
             Positive for ``classes_[1]``.
         """
-        return self._fitted().decision_function(X, task=task)
+        return self._fitted().decision_function(X, task=task, offset=offset)
 
-    def score(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> float:
-        """Score of the best model: the mean over tasks of each task's R^2, or accuracy.
+    def score(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
+        """Score of the best model: the mean over tasks of each task's R^2, deviance explained, or accuracy.
 
         Parameters
         ----------
-        X, y, task, sample_weight
+        X, y, task, sample_weight, offset
             As in the model's own method.
 
         Returns
@@ -334,7 +344,7 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         score : float
             Larger is better.
         """
-        return self._fitted().score(X, y, task=task, sample_weight=sample_weight)
+        return self._fitted().score(X, y, task=task, sample_weight=sample_weight, offset=offset)
 
     def summary(self) -> Any:
         """Tell which features are used by all tasks, by some, by one or by none, and which way.

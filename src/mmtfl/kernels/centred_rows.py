@@ -40,10 +40,11 @@ def _set_euclidean(g, L, w, ratio, out):
         share = 1.0 / (L[t] + ratio) if L[t] > 0.0 else 0.0
         above += g[t] * share
         below += L[t] * share
+        out[t] = share
     m = above / below
     total = w * m * m
     for t in range(g.size):
-        apart = (g[t] - L[t] * m) / (L[t] + ratio) if L[t] > 0.0 else 0.0
+        apart = (g[t] - L[t] * m) * out[t]
         out[t] = m + apart
         total += apart * apart
     return math.sqrt(total)

@@ -20,9 +20,19 @@ _MOSTLY = 0.7  # active features are forgotten when a smaller share of them is k
 
 
 @inner
-def _subtract(state, column, change):
-    for i in range(state.size):
-        state[i] -= change * column[i]
+def _follow(gram, slopes, d, n_grams, row, n, change):
+    """What a change of a row makes of the first n slopes of every task.
+
+    gram has n_grams matrices (d, d), and slopes d entries of each task, one after the other. Slices would
+    cost more than short rows do, and only indices that cannot be negative are vectorised.
+    """
+    for t in range(change.size):
+        factor = change[t]
+        if factor != 0.0:
+            at = np.uint64(t * d)
+            begin = np.uint64(((t * d if n_grams > 1 else 0) + row) * d)
+            for i in range(np.uint64(n)):
+                slopes[at + i] -= factor * gram[begin + i]
 
 
 @inner
@@ -72,11 +82,12 @@ def _kept(A, is_active, active, m):
 @inner
 def _join(solve, curvature, slopes, member, strengths, is_active, active, m, tolerance, g, new, zero):
     """Add the features that would not stay zero to the active ones; the number of active ones."""
-    for j in range(is_active.size):
+    d = is_active.size
+    for j in range(d):
         if is_active[j]:
             continue
         for t in range(g.size):
-            g[t] = slopes[t, j]
+            g[t] = slopes[t * d + j]
         if _solve_row(solve, g, curvature[j], member, strengths[j], zero, True, new) > tolerance:
             is_active[j] = True
             active[m] = j
@@ -85,41 +96,39 @@ def _join(solve, curvature, slopes, member, strengths, is_active, active, m, tol
 
 
 @inner
-def _gather(gram, slopes, A, active, known, m, own_gram, own_slopes, own_A):
+def _gather(gram, n_grams, slopes, A, active, known, m, own_gram, own_slopes, own_A):
     """Copy what belongs to the active features; the Gram matrices of the first `known` are there."""
-    for s in range(gram.shape[0]):
+    d, room = A.shape[0], own_A.shape[0]
+    for s in range(n_grams):
         for a in range(m):
-            row, own = gram[s, active[a]], own_gram[s, a]
+            row, own = (s * d + active[a]) * d, (s * room + a) * room
             for b in range(known if a < known else 0, m):
-                own[b] = row[active[b]]
+                own_gram[own + b] = gram[row + active[b]]
     for a in range(m):
         for t in range(A.shape[1]):
-            own_A[a, t], own_slopes[t, a] = A[active[a], t], slopes[t, active[a]]
+            own_A[a, t], own_slopes[t * room + a] = A[active[a], t], slopes[t * d + active[a]]
 
 
 @inner
-def _move_on(own_gram, own_slopes, own_A, before, active, m, share):
+def _move_on(own_gram, n_grams, own_slopes, own_A, before, active, m, share, change):
     """Move the active entries on by a share of their last move along the path."""
-    n_tasks = own_A.shape[1]
     for a in range(m):
-        for t in range(n_tasks):
+        for t in range(change.size):
             old = before[active[a], t]
-            if old != 0.0 and own_A[a, t] != 0.0:
-                change = share * (own_A[a, t] - old)
-                own_A[a, t] += change
-                _subtract(own_slopes[t, :m], own_gram[t if own_gram.shape[0] > 1 else 0, a, :m], change)
+            change[t] = share * (own_A[a, t] - old) if old != 0.0 and own_A[a, t] != 0.0 else 0.0
+            own_A[a, t] += change[t]
+        _follow(own_gram, own_slopes, own_A.shape[0], n_grams, a, m, change)
 
 
 @inner
-def _put_back(gram, slopes, A, active, m, own_A):
+def _put_back(gram, n_grams, slopes, A, active, m, own_A, change):
     """Write the active rows to A, and what their change makes of the slopes of all features."""
     for a in range(m):
         j = active[a]
-        for t in range(A.shape[1]):
-            change = own_A[a, t] - A[j, t]
-            if change != 0.0:
-                A[j, t] = own_A[a, t]
-                _subtract(slopes[t], gram[t if gram.shape[0] > 1 else 0, j], change)
+        for t in range(change.size):
+            change[t] = own_A[a, t] - A[j, t]
+            A[j, t] = own_A[a, t]
+        _follow(gram, slopes, A.shape[0], n_grams, j, A.shape[0], change)
 
 
 # -- extrapolation -------------------------------------------------------------------------------------------
@@ -128,20 +137,20 @@ def _put_back(gram, slopes, A, active, m, own_A):
 @inner
 def _store(A, slopes, m, out):
     """Keep the first m rows and their slopes, one after the other."""
-    n_tasks = A.shape[1]
+    room, n_tasks = A.shape
     for a in range(m):
         for t in range(n_tasks):
             out[a * n_tasks + t] = A[a, t]
-            out[(m + a) * n_tasks + t] = slopes[t, a]
+            out[(m + a) * n_tasks + t] = slopes[t * room + a]
 
 
 @inner
 def _restore(A, slopes, m, stored):
-    n_tasks = A.shape[1]
+    room, n_tasks = A.shape
     for a in range(m):
         for t in range(n_tasks):
             A[a, t] = stored[a * n_tasks + t]
-            slopes[t, a] = stored[(m + a) * n_tasks + t]
+            slopes[t * room + a] = stored[(m + a) * n_tasks + t]
 
 
 @inner
@@ -206,27 +215,27 @@ def _extrapolate(A, slopes, m, memory):
 
 
 @inner
-def _sweep(solve, gram, curvature, slopes, A, m, member, strengths, active, thorough, g, new):
+def _sweep(solve, gram, n_grams, curvature, slopes, A, m, member, strengths, active, thorough, g, new):
     """One sweep over the first m rows of the gathered problem; the largest move of a row, and their sum."""
-    n_tasks, largest, total = A.shape[1], 0.0, 0.0
+    room, n_tasks = A.shape
+    largest, total = 0.0, 0.0
     for a in range(m):
         L = curvature[active[a]]
         for t in range(n_tasks):
-            g[t] = slopes[t, a] + L[t] * A[a, t]
+            g[t] = slopes[t * room + a] + L[t] * A[a, t]
         moved = _solve_row(solve, g, L, member, strengths[active[a]], A[a], thorough, new)
         largest, total = max(largest, moved), total + moved
         for t in range(n_tasks):
-            change = new[t] - A[a, t]
-            if change != 0.0:
-                A[a, t] = new[t]
-                _subtract(slopes[t, :m], gram[t if gram.shape[0] > 1 else 0, a, :m], change)
+            g[t] = new[t] - A[a, t]
+            A[a, t] = new[t]
+        _follow(gram, slopes, room, n_grams, a, m, g)
     return largest, total
 
 
 @inner
 def _settle(
-    solve, gram, curvature, slopes, A, m, member, strengths, active, short_cut, mix, tolerance, max_sweeps,
-    memory, g, new,
+    solve, gram, n_grams, curvature, slopes, A, m, member, strengths, active, short_cut, mix, tolerance,
+    max_sweeps, memory, g, new,
 ):  # fmt: skip
     """Sweep until no row moves by more than the tolerance; whether the sweeps were enough.
 
@@ -237,7 +246,7 @@ def _settle(
     _store(A, slopes, m, memory[0])
     for _ in range(max_sweeps):
         largest, total = _sweep(
-            solve, gram, curvature, slopes, A, m, member, strengths, active, thorough, g, new
+            solve, gram, n_grams, curvature, slopes, A, m, member, strengths, active, thorough, g, new
         )
         if extrapolated and total > last:
             _restore(A, slopes, m, memory[0])
@@ -260,10 +269,10 @@ def _settle(
 @inner
 def _gain(A, slopes, first_slopes):
     """How much lower the loss is than at zero."""
-    total = 0.0
-    for j in range(A.shape[0]):
-        for t in range(A.shape[1]):
-            total += A[j, t] * (slopes[t, j] + first_slopes[t, j])
+    (d, n_tasks), total = A.shape, 0.0
+    for j in range(d):
+        for t in range(n_tasks):
+            total += A[j, t] * (slopes[t * d + j] + first_slopes[t * d + j])
     return 0.5 * total
 
 
@@ -274,17 +283,18 @@ def gram_path(
 ):  # fmt: skip
     """Solve the problem under every penalty; the i-th solution goes to out[i].
 
-    gram has one matrix per task, or one for all; first_slopes (n_tasks, n_features) are b. A, and the slopes
-    that belong to it, are where the path begins, and change in place. strengths[i] holds the numbers of each
-    row of the i-th penalty. Sweeps, and the path itself, are extrapolated if `mix`. gains[i] receives how
-    much lower the loss is than at zero, and settled[i] whether the rounds and sweeps were enough.
+    gram has one matrix per task, or one for all, and first_slopes (n_tasks, n_features) are b; they are flat,
+    as are the slopes. A, and the slopes that belong to it, are where the path begins, and change in place.
+    strengths[i] holds the numbers of each row of the i-th penalty. Sweeps, and the path itself, are
+    extrapolated if `mix`. gains[i] receives how much lower the loss is than at zero, and settled[i] whether
+    the rounds and sweeps were enough.
     """
     d, n_tasks = A.shape
     g, new, zero = np.empty(n_tasks), np.empty(n_tasks), np.zeros(n_tasks)
     is_active, active, room = np.zeros(d, dtype=np.bool_), np.empty(d, dtype=np.intp), 0
-    own_gram, own_A, own_slopes = np.empty((1, 1, 1)), np.empty((1, 1)), np.empty((1, 1))
+    own_gram, own_A, own_slopes = np.empty(1), np.empty((1, 1)), np.empty(1)
     memory = np.empty((1, 1))
-    m, known = 0, 0
+    n_grams, m, known = gram.size // (d * d), 0, 0
     for i in range(len(strengths)):
         before, enough = m, True
         m = _kept(A, is_active, active, m)
@@ -293,21 +303,21 @@ def gram_path(
             if m > 0:
                 if m > room:
                     room = min(d, max(2 * m, 32))
-                    own_gram = np.empty((gram.shape[0], room, room))
-                    own_A, own_slopes = np.empty((room, n_tasks)), np.empty((n_tasks, room))
+                    own_gram = np.empty(n_grams * room * room)
+                    own_A, own_slopes = np.empty((room, n_tasks)), np.empty(n_tasks * room)
                     memory, known = np.empty((MEMORY + 1, 2 * room * n_tasks)), 0
-                _gather(gram, slopes, A, active, known, m, own_gram, own_slopes, own_A)
+                _gather(gram, n_grams, slopes, A, active, known, m, own_gram, own_slopes, own_A)
                 known = m
                 if mix and n_rounds == 0 and i > 1:
                     step = strengths[i, 0, 0] - strengths[i - 1, 0, 0]
                     last = strengths[i - 1, 0, 0] - strengths[i - 2, 0, 0]
                     share = min(step / last, 1.0) if last != 0.0 else 0.0
-                    _move_on(own_gram, own_slopes, own_A, out[i - 2], active, m, share)
+                    _move_on(own_gram, n_grams, own_slopes, own_A, out[i - 2], active, m, share, g)
                 enough = _settle(
-                    solve, own_gram, curvature, own_slopes, own_A, m, member, strengths[i], active, short_cut,
-                    mix, tolerance, max_sweeps, memory, g, new,
+                    solve, own_gram, n_grams, curvature, own_slopes, own_A, m, member, strengths[i], active,
+                    short_cut, mix, tolerance, max_sweeps, memory, g, new,
                 )  # fmt: skip
-                _put_back(gram, slopes, A, active, m, own_A)
+                _put_back(gram, n_grams, slopes, A, active, m, own_A, g)
             before = m
             m = _join(
                 solve, curvature, slopes, member, strengths[i], is_active, active, m, tolerance, g, new, zero

@@ -16,12 +16,13 @@ from scipy import sparse
 from mmtfl.engines import Engine
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.model_selection.folds import Fold, observations, take
-from mmtfl.model_selection.heldout import class_sums, heldout_scores, squared_errors
+from mmtfl.model_selection.heldout import class_sums, deviances, heldout_scores, squared_errors
 from mmtfl.model_selection.metrics import Metric
 from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.scoring import score_predictions
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
+from mmtfl.objective.losses.by_rows import LossOnRows, TaskLoss, on_rows, target_units
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.checkpoint import Checkpoint, Expected, below, finite, numbers
@@ -42,7 +43,7 @@ _ENTRIES = 1 << 22  # of coefficients or predictions that are held at a time
 class Settings:
     """What all folds and candidates of one search have in common."""
 
-    loss: Loss
+    loss: TaskLoss
     fit_intercept: bool
     standardize: bool
     scale_targets: bool
@@ -121,21 +122,27 @@ def member_paths(
 
 @dataclass(frozen=True)
 class FoldScores:
-    """What was found on every fold, for each list of candidates."""
+    """What was found on the folds, for each list of candidates; some lists may have the first folds only."""
 
     found: list[list[ListScores]]
 
     @property
     def scores(self) -> list[np.ndarray]:
-        """Held-out scores of each list, (n_candidates, n_folds)."""
-        return [np.column_stack([fold["scores"] for fold in folds]) for folds in self.found]
+        """Held-out scores of each list, (n_candidates, n_folds); NaN on folds that it has not."""
+        n_folds = max(map(len, self.found))
+        known = [np.column_stack([fold["scores"] for fold in folds]) for folds in self.found]
+        return [
+            np.pad(part, ((0, 0), (0, n_folds - part.shape[1])), constant_values=np.nan) for part in known
+        ]
 
     def by_task(self, m: int, i: int) -> np.ndarray:
         """Sums by task of the i-th candidate of a list, (n_folds, n_sums, n_tasks)."""
         return np.array([fold["by_task"][i] for fold in self.found[m]])
 
-    def starts(self, m: int, i: int) -> list[Start]:
-        """The i-th model of a list on every fold, where models were kept."""
+    def models(self, m: int, i: int) -> list[Start] | None:
+        """The i-th model of a list on every fold, if models were kept."""
+        if any("ends" not in fold for fold in self.found[m]):
+            return None
         return [_unpacked(fold, i) for fold in self.found[m]]
 
 
@@ -162,11 +169,25 @@ def _expected(n: int, tasks: Tasks, keep_models: bool) -> dict[str, Expected]:
     return {**scores, **rows, **values, "n_features": (lambda kept: kept.tolist() == [d], 1)}
 
 
-def _unpacked(packed: ListScores, i: int) -> Start:
+def merged(first: ListScores, second: ListScores, order: np.ndarray) -> ListScores:
+    """Scores of two lists on one fold as those of one list in another order, models included if both have."""
+    both = {name: np.concatenate([first[name], second[name]])[order] for name in ("scores", "by_task")}
+    if "ends" not in first or "ends" not in second:
+        return both
+    models = [_model(part, i) for part in (first, second) for i in range(len(part["ends"]))]
+    return {**both, **_packed([models[i] for i in order], int(first["n_features"][0]))}
+
+
+def _model(packed: ListScores, i: int) -> Linear:
     rows = slice(packed["ends"][i - 1] if i else 0, packed["ends"][i])
+    return packed["features"][rows], packed["values"][rows], packed["intercepts"][i]
+
+
+def _unpacked(packed: ListScores, i: int) -> Start:
+    features, values, intercepts = _model(packed, i)
     A = np.zeros((int(packed["n_features"][0]), packed["intercepts"].shape[1]))
-    A[packed["features"][rows]] = packed["values"][rows]
-    return A, packed["intercepts"][i]
+    A[features] = values
+    return A, intercepts
 
 
 def fold_scores(
@@ -175,6 +196,7 @@ def fold_scores(
     settings: Settings,
     candidates: Sequence[Candidates],
     *,
+    on: Sequence[int] | None = None,
     n_jobs: int | None = None,
     stage: str = "",
     keep_models: bool = False,
@@ -182,7 +204,7 @@ def fold_scores(
     engine: Engine | None = None,
     kept: Checkpoint | None = None,
 ) -> FoldScores:
-    """Score every list of candidates on every fold.
+    """Score every list of candidates on every fold, or `on` those of the given numbers.
 
     All lists share what is made of a fold: its rows, the first pass over them and the Gram matrices. An
     engine whose data are elsewhere gets whole lists to work on; finished ones are kept in a checkpoint, under
@@ -193,7 +215,8 @@ def fold_scores(
     def name(step: tuple[int, int]) -> str:
         return f"{stage}fold-{step[0]}-member-{step[1]}"
 
-    every = [(f, m) for f in range(len(folds)) for m in range(len(candidates))]
+    on = range(len(folds)) if on is None else on
+    every = [(f, m) for f in on for m in range(len(candidates))]
     known = {}
     if kept is not None:
         lengths = [len(next(iter(part.columns().values()))) for part in candidates]
@@ -222,7 +245,7 @@ def fold_scores(
             _score_here(tasks, folds, candidates, settings, n_slots, left, done, progress)
         else:
             _score_elsewhere(tasks, folds, candidates, settings, elsewhere, left, done, progress)
-    return FoldScores([[known[f, m] for f in range(len(folds))] for m in range(len(candidates))])
+    return FoldScores([[known[f, m] for f in on] for m in range(len(candidates))])
 
 
 def _score_here(tasks, folds, candidates, settings, n_threads, left, done, progress: Progress) -> None:
@@ -289,6 +312,7 @@ class _Fold:
     observation_task: np.ndarray  # and among all tasks
     unit: np.ndarray  # of the squared errors of each task
     settings: Settings
+    loss: Loss  # on the rows held out
 
     @classmethod
     def of(cls, tasks: Tasks, folds: Sequence[Fold], f: int, settings: Settings) -> _Fold:
@@ -297,7 +321,7 @@ class _Fold:
         column_scale = column_spread(fitted) if settings.standardize else None
         unit, target_scale = error_unit(tasks, settings), None
         if settings.scale_targets:
-            target_scale = target_spread(fitted, otherwise=float(np.median(unit)))
+            target_scale = target_units(fitted, settings.loss, otherwise=float(np.median(unit)))
             fitted = fitted.with_y(fitted.y / target_scale[fitted.observation_task])
         design = Design(fitted, column_scale=column_scale, fit_intercept=settings.fit_intercept)
         problem = Problem(design, settings.loss)
@@ -305,9 +329,14 @@ class _Fold:
         trained, among_all = (
             _places(labels, rows.labels)[rows.observation_task] for labels in (fitted.labels, tasks.labels)
         )
+        loss = settings.loss
+        if not isinstance(loss, Loss) or rows.known is not None:
+            assert isinstance(problem.loss, LossOnRows)
+            factors = problem.loss.factors
+            loss = on_rows(loss, rows, None if factors is None else factors[trained[rows.offsets[:-1]]])
         some = None if fitted.n_tasks == tasks.n_tasks else _places(tasks.labels, fitted.labels)
         paths = Paths(problem, some)
-        return cls(f, paths, column_scale, target_scale, rows, trained, among_all, unit, settings)
+        return cls(f, paths, column_scale, target_scale, rows, trained, among_all, unit, settings, loss)
 
     def scores(self, candidates: Candidates, report: Callable[[float], None] | None = None) -> ListScores:
         """Score of every candidate on the held-out rows, and its sums by task."""
@@ -353,8 +382,10 @@ class _Fold:
 
     def _sums(self, Z: np.ndarray) -> np.ndarray:
         y, weights = self.rows.y, self._weights()
+        if self.settings.classes is None and self.settings.loss.is_quadratic:
+            return squared_errors(y, Z, weights, self.observation_task, self.unit)
         if self.settings.classes is None:
-            return squared_errors(y, self.settings.loss.mean(Z), weights, self.observation_task, self.unit)
+            return deviances(self.settings.loss, self.rows, Z, weights, self.observation_task, self.unit)
         return np.array([class_sums(y, z, weights, self.observation_task, len(self.unit)) for z in Z])
 
     def _score(self, z: np.ndarray) -> float:
@@ -363,15 +394,15 @@ class _Fold:
             weight = self._weights()
             scale = 1.0 if self.target_scale is None else self.target_scale[self.trained_task]
             # the loss part of the objective, for the same reason that the fit weighs rows and tasks with it
-            return -settings.loss.value(y / scale, z / scale, weight / weight.sum())
+            return -self.loss.value(y / scale, z / scale, weight / weight.sum())
         metric = settings.metric
         if settings.classes is not None:
             y = settings.classes[(y > 0.0).astype(np.intp)]
             if "decision_function" not in metric.responses:
                 by_probability = "predict_proba" in metric.responses
-                z = settings.loss.mean(z) if by_probability else settings.classes[(z > 0.0).astype(np.intp)]
+                z = self.loss.mean(z) if by_probability else settings.classes[(z > 0.0).astype(np.intp)]
         else:
-            z = settings.loss.mean(z)
+            z = self.loss.mean(z)
         labels = rows.labels[rows.observation_task]
         return score_predictions(y, z, labels, rows.weights, metric=metric, pooled=settings.pooled)
 
@@ -391,12 +422,14 @@ def scores_by_task(
     """``heldout_scores_`` from the sums by task of the choice."""
     tested = [observations(tasks, test) for _, test in folds]
     unit, classify = error_unit(tasks, settings), settings.classes is not None
-    return heldout_scores(tasks, tested, sums, unit=unit, classify=classify, **options)
+    return heldout_scores(tasks, tested, sums, unit=unit, classify=classify, loss=settings.loss, **options)
 
 
 def error_unit(tasks: Tasks, settings: Settings) -> np.ndarray:
-    """The unit of each task's errors: its spread over all rows, so that no square overflows."""
-    return np.ones(tasks.n_tasks) if settings.classes is not None else target_spread(tasks)
+    """The unit of each task's errors: of squares its spread over all rows, so that none overflows."""
+    if settings.classes is None and settings.loss.is_quadratic:
+        return target_spread(tasks)
+    return target_units(tasks, settings.loss) if settings.scale_targets else np.ones(tasks.n_tasks)
 
 
 # -- the table and the choice ------------------------------------------------------------------------------
@@ -414,13 +447,13 @@ def score_columns(scores: np.ndarray) -> dict[str, np.ndarray]:
     mean = scores.mean(axis=1)
     table = {
         "mean_test_score": mean,
-        "std_test_score": _deviation(scores, ddof=0),
+        "std_test_score": deviation(scores, ddof=0),
         "rank_test_score": np.argsort(np.argsort(-mean, kind="stable"), kind="stable") + 1,
     }
     return {**table, **{f"split{fold}_test_score": column for fold, column in enumerate(scores.T)}}
 
 
-def _deviation(scores: np.ndarray, *, ddof: int) -> np.ndarray:
+def deviation(scores: np.ndarray, *, ddof: int) -> np.ndarray:
     """Standard deviation over folds, in units of the largest score so that no square overflows."""
     size = np.abs(scores).max(axis=-1)
     unit = np.where((size > 0.0) & np.isfinite(size), size, 1.0)
@@ -442,5 +475,5 @@ def choose(scores: Sequence[np.ndarray], selection: str) -> tuple[int, int]:
     if selection == "best":
         return m, best
     folds = scores[m][best]
-    error = _deviation(folds, ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else 0.0
+    error = deviation(folds, ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else 0.0
     return m, int(np.flatnonzero(mean >= mean[best] - error)[0])  # alphas fall: the first is strongest

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse, stats
 
 from mmtfl.objective.losses import Loss
+from mmtfl.objective.losses.by_rows import LossOnRows, TaskLoss
 from mmtfl.tasks.container import Tasks
 
 __all__ = ["EntryEffects", "entry_effects", "mean_over_tasks", "t_reach"]
@@ -45,7 +46,7 @@ class EntryEffects:
             return np.where(t > 0.01, np.abs(self.effect) / z, self.error)
 
 
-def entry_effects(tasks: Tasks, kept: np.ndarray, usable: np.ndarray, loss: Any) -> EntryEffects:
+def entry_effects(tasks: Tasks, kept: np.ndarray, usable: np.ndarray, loss: TaskLoss) -> EntryEffects:
     """Test every feature in every task, beside the features that are kept.
 
     Parameters
@@ -74,10 +75,13 @@ def entry_effects(tasks: Tasks, kept: np.ndarray, usable: np.ndarray, loss: Any)
     """
     effect, error, spare = np.full((3, tasks.n_tasks, tasks.n_features), np.nan)
     for t, view in enumerate(tasks):
-        own = loss.for_task(tasks.labels[t]) if hasattr(loss, "for_task") else loss
+        own = loss.for_task(view.label)
         X = view.X.toarray() if sparse.issparse(view.X) else np.asarray(view.X, dtype=float)
         weights = np.ones(len(view.y)) if view.weights is None else view.weights
         rows = weights > 0.0
+        if tasks.known is not None:
+            known = tasks.known[tasks.offsets[t] : tasks.offsets[t + 1]][rows]
+            own = LossOnRows([own], np.array([0, len(known)]), known=known)
         tested = _TaskTest(X[rows], view.y[rows], weights[rows], kept & usable[t], own)
         effect[t], error[t], spare[t] = tested.entries(usable[t])
     return EntryEffects(effect, error, spare)
@@ -122,7 +126,7 @@ class _TaskTest:
         self.X = (X - X.mean(axis=0)) / self.scale
         self.y, self.weights, self.kept, self.loss = y, weights / weights.mean(), kept, loss
         self.n_rows = len(y)
-        self.has_classes = loss.targets == "two classes"
+        self.has_classes = loss.has_classes
 
     @property
     def n_spare(self) -> int:

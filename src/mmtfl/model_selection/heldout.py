@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.objective.losses import Loss, best_constant
+from mmtfl.objective.losses.by_rows import TaskLoss, on_rows
 from mmtfl.tasks.container import Tasks
 
-__all__ = ["class_sums", "heldout_scores", "squared_errors"]
+__all__ = ["class_sums", "deviance_explained", "deviances", "heldout_scores", "squared_errors"]
 
 _ROUNDING = 64 * np.finfo(float).eps  # a target that varies less than this, relative to its size, is constant
 
@@ -30,6 +32,41 @@ def squared_errors(
     with np.errstate(over="ignore", invalid="ignore"):  # predictions beyond all measure
         error = (y - Z) / unit[observation_task]
         out[:, 0, observation_task[first]] = np.add.reduceat(weights * error * error, first, axis=1)
+    return out
+
+
+def deviance_explained(
+    loss: Loss, y: np.ndarray, z: np.ndarray, weights: np.ndarray, known: np.ndarray
+) -> float:
+    """1 - (loss at z plus the known part) / (loss at the best constant plus the known part), of one task.
+
+    Where the best constant leaves nothing to explain, 1 if z does so too, and 0 otherwise.
+    """
+    total = null_loss(loss, y, weights, known)
+    left = loss.value(y, z + known, weights)
+    return 1.0 - left / total if total > 0.0 else float(left <= 0.0)
+
+
+def null_loss(loss: Loss, y: np.ndarray, weights: np.ndarray, known: np.ndarray) -> float:
+    """Loss of one task at its best constant beside a known part; zero where that is rounding."""
+    best = best_constant(loss, y, weights, known) if known.any() else loss.null_intercept(y, weights)
+    found = loss.value(y, best + known, weights)
+    return found if found > _ROUNDING**2 * loss.value(y, np.zeros_like(y), weights) else 0.0
+
+
+def deviances(
+    loss: TaskLoss,
+    rows: Tasks,
+    Z: np.ndarray,
+    weights: np.ndarray,
+    observation_task: np.ndarray,
+    unit: np.ndarray,
+) -> np.ndarray:
+    """Loss of each task in its unit at each row of Z: (n, 1, n_tasks)."""
+    on, scale = on_rows(loss, rows), unit[observation_task]
+    out = np.zeros((len(Z), 1, len(unit)))
+    for i, z in enumerate(Z / scale):
+        out[i, 0, observation_task[rows.offsets[:-1]]] = on.task_values(rows.y / scale, z, weights)
     return out
 
 
@@ -62,6 +99,7 @@ def heldout_scores(
     *,
     unit: np.ndarray,
     classify: bool,
+    loss: TaskLoss,
     row_counts: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """Scores of each task over the held-out rows of all folds: the columns of ``heldout_scores_``.
@@ -73,11 +111,13 @@ def heldout_scores(
     tested : list of ndarray
         Observations held out in each fold.
     sums : ndarray of shape (n_folds, n_sums, n_tasks)
-        Of `squared_errors`, or of `class_sums`.
+        Of `squared_errors`, `deviances` or `class_sums`.
     unit : ndarray of shape (n_tasks,)
         In which the errors were measured.
     classify : bool
         Whether targets are classes.
+    loss : Loss or LossPerTask
+        The loss of the tasks.
     row_counts : ndarray of shape (n_tasks,), optional
         Number of observations, where few rows stand for many.
     """
@@ -86,6 +126,11 @@ def heldout_scores(
     weights = np.ones(len(rows)) if tasks.weights is None else tasks.weights[rows]
     n_rows = np.bincount(task, minlength=tasks.n_tasks) if row_counts is None else row_counts
     table = {"task": tasks.labels, "n_rows": np.asarray(n_rows)}
+    if not classify and not loss.is_quadratic:
+        of_tasks = [
+            tasks.select(rows[task == t]) if np.any(task == t) else None for t in range(tasks.n_tasks)
+        ]
+        return {**table, **_explained(loss, of_tasks, tasks.labels, unit, sums.sum(axis=0)[0])}
     if not classify:
         total = np.where(n_rows > 1, _total_squares(y, weights, task, unit), np.nan)
         return {**table, "r2": 1.0 - sums.sum(axis=0)[0] / total}
@@ -101,6 +146,21 @@ def heldout_scores(
         "auc": _ratio(in_order, (negative * positive).sum(axis=0)),
         "base_rate": _ratio(np.maximum(negative.sum(axis=0), positive.sum(axis=0)), weight),
     }
+
+
+def _explained(
+    loss: TaskLoss, of_tasks: Sequence[Tasks | None], labels: np.ndarray, unit: np.ndarray, left: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Each task's kind of loss, and the share of its deviance that is explained; NaN where there is none."""
+    total = np.full(len(labels), np.nan)
+    for t, own in enumerate(of_tasks):
+        if own is not None and own.n_samples > 1:
+            weights = np.ones(own.n_samples) if own.weights is None else own.weights
+            known = np.zeros(own.n_samples) if own.known is None else own.known
+            own_loss = loss.for_task(labels[t].item())
+            total[t] = null_loss(own_loss, own.y / unit[t], weights, known) or np.nan
+    names = [loss.for_task(label).name for label in labels.tolist()]
+    return {"loss": np.array(names), "deviance_explained": 1.0 - left / total}
 
 
 def _total_squares(y: np.ndarray, weights: np.ndarray, task: np.ndarray, unit: np.ndarray) -> np.ndarray:

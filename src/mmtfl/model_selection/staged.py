@@ -1,51 +1,140 @@
-"""A search in stages: a coarse grid of strengths for all members, then a fine one where the best may be."""
+"""A search in stages: a coarse grid of strengths for all members, then a fine one where the best may be.
+
+The coarse grid is scored on a few folds at a time, and members that have lost are not tried on the others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from mmtfl.model_selection.cross_validation import FoldScores, ListScores, MemberPath, choose
+from mmtfl.model_selection.cross_validation import (
+    FoldScores,
+    ListScores,
+    MemberPath,
+    choose,
+    deviation,
+    merged,
+)
 
 Gap = tuple[int, int, int]  # a member, and two neighbours among the strengths tried for it
 
 _COARSE = 12  # parts of a grid in the first stage
 _CURVED = 0.25  # how far scores between two strengths may rise above both, in units of the second difference
+_FIRST_FOLDS, _MORE_FOLDS = 3, 2  # on which members are tried before those that have lost are left out
+_SURE = 2.0  # standard errors over folds that a member must be behind by to have lost
+_LEAST_ERROR = 0.5  # of a difference of scores, in units of the leader's own: few folds may agree by chance
 
 
 def staged_scores(
-    score: Callable[..., FoldScores], paths: Sequence[Any], selection: str
+    score: Callable[..., FoldScores], paths: Sequence[Any], n_folds: int, selection: str
 ) -> tuple[list[MemberPath], FoldScores]:
     """The strengths of every member that were tried, and their scores.
 
     Scores along a path are smooth: between two neighbours of the coarse grid they rise above both by an
     eighth of the second difference there. Twice that is allowed for, and every gap in which a score could
-    then be above the best one is tried in full. A member without such a gap is out of the race.
+    then be above the best one is tried in full. A member without such a gap is out of the race, and so is
+    one that is behind by twice the standard error of its difference to the best on the folds so far.
 
     Parameters
     ----------
     score : callable
-        Scores lists of candidates on every fold; see `fold_scores`.
+        Scores lists of candidates on folds; see `fold_scores`.
     paths : list of MemberPath
         All members with all strengths.
+    n_folds : int
+        Number of folds.
     selection : {"best", "one_se"}
         What the choice will be by.
     """
     coarse = [_coarse(len(path.alphas)) for path in paths]
-    first = score([path.part(index) for path, index in zip(paths, coarse, strict=True)], keep_models=True)
+    first = _race(score, paths, coarse, n_folds)
     tried = [_Tried(index, found) for index, found in zip(coarse, first.found, strict=True)]
     n_stages = 1
     while gaps := list(_gaps(tried, coarse, selection)):
         n_stages += 1
-        parts = [_between(paths[m], first, m, coarse[m], low, high) for m, low, high in gaps]
-        found = score(parts, stage=f"stage {n_stages}: ").found
-        for (m, low, high), part in zip(gaps, found, strict=True):
-            tried[m].add(np.arange(low + 1, high), part)
-    return [path.part(one.index) for path, one in zip(paths, tried, strict=True)], FoldScores(
-        [one.found for one in tried]
-    )
+        _fill(score, paths, coarse, first, tried, gaps, stage=f"stage {n_stages}: ", keep_models=True)
+    return _together(paths, tried)
+
+
+def full_scores(
+    score: Callable[..., FoldScores], paths: Sequence[Any]
+) -> tuple[list[MemberPath], FoldScores]:
+    """Every member at all its strengths, and their scores.
+
+    Concave members are solved on the coarse grid first, as in stages: a path's steps tell where it leads.
+    """
+    coarse = [
+        np.arange(len(path.alphas)) if path.member.is_convex else _coarse(len(path.alphas)) for path in paths
+    ]
+    parts = [path.part(index) for path, index in zip(paths, coarse, strict=True)]
+    first = score(parts, keep_models=not all(path.member.is_convex for path in paths))
+    tried = [_Tried(index, found) for index, found in zip(coarse, first.found, strict=True)]
+    gaps = [
+        (m, int(low), int(high))
+        for m, index in enumerate(coarse)
+        for low, high in pairwise(index)
+        if high > low + 1
+    ]
+    if gaps:
+        _fill(score, paths, coarse, first, tried, gaps, stage="stage 2: ", keep_models=False)
+    return _together(paths, tried)
+
+
+def _race(score: Callable[..., FoldScores], paths, coarse, n_folds: int) -> FoldScores:
+    """Scores on the folds, a few at a time; a member that has lost has none on the others."""
+    lists = [path.part(index) for path, index in zip(paths, coarse, strict=True)]
+    has_gaps = [len(index) < len(path.alphas) for path, index in zip(paths, coarse, strict=True)]
+    found: list[list[ListScores]] = [[] for _ in lists]
+    left, begin = list(range(len(lists))), 0
+    for end in [*range(_FIRST_FOLDS, n_folds - 1, _MORE_FOLDS), n_folds]:
+        stage = "" if end - begin == n_folds else f"folds {begin + 1} to {end}: "
+        part = score([lists[m] for m in left], on=range(begin, end), stage=stage, keep_models=True)
+        for m, new in zip(left, part.found, strict=True):
+            found[m] += new
+        begin = end
+        if end < n_folds:
+            scores = FoldScores([found[m] for m in left]).scores
+            left = [left[i] for i in _may_win(scores, [has_gaps[m] for m in left])]
+    return FoldScores(found)
+
+
+def _may_win(scores: Sequence[np.ndarray], has_gaps: Sequence[bool]) -> list[int]:
+    """Members that are not behind the best one for sure, by paired differences over folds."""
+    means = [np.nan_to_num(part.mean(axis=1), nan=-np.inf) for part in scores]
+    leader = int(np.argmax([mean.max() for mean in means]))
+    best = scores[leader][np.argmax(means[leader])]
+    if not np.isfinite(best).all():
+        return list(range(len(scores)))
+    highest = [_highest_between(mean) if gaps else mean for mean, gaps in zip(means, has_gaps, strict=True)]
+    return [
+        m for m, part in enumerate(scores) if m == leader or _is_close(best, part, means[m], highest[m].max())
+    ]
+
+
+def _is_close(best: np.ndarray, scores: np.ndarray, mean: np.ndarray, highest: float) -> bool:
+    """Whether a member that may score as high as `highest` is not behind the best one for sure."""
+    if not np.isfinite(mean).any():
+        return False
+    behind = best - scores[np.argmax(mean)]
+    error = max(deviation(behind, ddof=1), _LEAST_ERROR * deviation(best, ddof=1)) / np.sqrt(len(best))
+    return bool(best.mean() - highest <= _SURE * error)
+
+
+def _fill(score, paths, coarse, first, tried, gaps: Sequence[Gap], stage: str, keep_models: bool) -> None:
+    """Try all strengths of some gaps."""
+    parts = [_between(paths[m], first, m, coarse[m], low, high) for m, low, high in gaps]
+    found = score(parts, stage=stage, keep_models=keep_models).found
+    for (m, low, high), part in zip(gaps, found, strict=True):
+        tried[m].add(np.arange(low + 1, high), part)
+
+
+def _together(paths: Sequence[MemberPath], tried: Sequence[_Tried]) -> tuple[list[MemberPath], FoldScores]:
+    parts = [path.part(one.index) for path, one in zip(paths, tried, strict=True)]
+    return parts, FoldScores([one.found for one in tried])
 
 
 def _coarse(n: int) -> np.ndarray:
@@ -57,7 +146,7 @@ def _between(
 ) -> MemberPath:
     """A member at all strengths of a gap, from its end at which paths of the member begin."""
     before = low if path.member.is_convex else high
-    starts = first.starts(m, int(np.searchsorted(coarse, before)))
+    starts = first.models(m, int(np.searchsorted(coarse, before)))
     return path.part(np.arange(low + 1, high), starts)
 
 
@@ -71,19 +160,12 @@ class _Tried:
         """Add what was found at other places."""
         order = np.argsort([*self.index, *index])
         self.index = np.concatenate([self.index, index])[order]
-        self.found = [
-            {name: np.concatenate([old[name], new[name]])[order] for name in ("scores", "by_task")}
-            for old, new in zip(self.found, found, strict=True)
-        ]
-
-    @property
-    def scores(self) -> np.ndarray:
-        return np.column_stack([fold["scores"] for fold in self.found])
+        self.found = [merged(old, new, order) for old, new in zip(self.found, found, strict=True)]
 
 
 def _gaps(tried: Sequence[_Tried], coarse: Sequence[np.ndarray], selection: str) -> Iterator[Gap]:
     """Gaps between strengths tried so far in which the choice may be."""
-    scores = [one.scores for one in tried]
+    scores = FoldScores([one.found for one in tried]).scores
     means = [np.nan_to_num(part.mean(axis=1), nan=-np.inf) for part in scores]
     best = max(float(mean.max()) for mean in means)
     wanted = set()

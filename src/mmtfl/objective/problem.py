@@ -8,6 +8,7 @@ import numpy as np
 
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
+from mmtfl.objective.losses.by_rows import TaskLoss, bound
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.units import Units
 
@@ -30,12 +31,17 @@ class Problem:
     ----------
     design : Design
         The data.
-    loss : Loss
-        The loss of a row.
+    loss : Loss or LossPerTask
+        The loss of a row, the same for all tasks or by their labels.
     """
 
-    def __init__(self, design: Design, loss: Loss):
-        self.design, self.loss = design, loss
+    def __init__(self, design: Design, loss: TaskLoss):
+        self.design, self.given_loss = design, loss
+
+    @cached_property
+    def loss(self) -> Loss:
+        """The loss on the rows of the design: of each task, and beside what is known of its predictor."""
+        return bound(self.given_loss, self.design)
 
     def predict(self, A: np.ndarray, intercept: np.ndarray) -> np.ndarray:
         """Linear predictor of every observation."""
@@ -59,8 +65,7 @@ class Problem:
         design = self.design
         if not design.fit_intercept:
             return np.zeros(design.n_tasks)
-        y, weight = (np.split(of_rows, design.offsets[1:-1]) for of_rows in (design.y, design.row_weight))
-        return np.array(list(map(self.loss.null_intercept, y, weight)))
+        return self.loss.null_intercepts(design.y, design.row_weight, design.offsets)
 
     @cached_property
     def null_value(self) -> float:
@@ -99,9 +104,7 @@ class Problem:
         design, loss = self.design, self.loss
         if loss.curvature is not None:
             return np.full(design.n_tasks, loss.curvature)
-        z = design.spread(self.null_intercept)
-        bend = loss.hessian(design.y, z, np.ones_like(z))
-        return np.maximum.reduceat(bend, design.offsets[:-1])
+        return loss.task_curvatures(design.y, design.spread(self.null_intercept), design.offsets)
 
     @property
     def curvature(self) -> np.ndarray:
@@ -160,9 +163,9 @@ class Problem:
             largest[:] = largest.max()
         factor = 4.0 ** np.round(np.log2(largest) / 2.0)
         units = Units(np.ones_like(factor)) if units is None else units
-        return type(self)(calm.design.rescaled(factor), self.loss), replace(units, column=factor)
+        return type(self)(calm.design.rescaled(factor), self.given_loss), replace(units, column=factor)
 
     @cached_property
     def _levelled(self) -> "tuple[Problem, Units | None]":
-        design, units = self.design.levelled(scale_targets=self.loss.is_quadratic)
-        return (self, None) if units is None else (type(self)(design, self.loss), units)
+        design, units = self.design.levelled(scale_targets=self.given_loss.is_quadratic)
+        return (self, None) if units is None else (type(self)(design, self.given_loss), units)

@@ -258,7 +258,9 @@ def _curves(
     error = np.sqrt(variance / np.maximum(n_known, 1))
     curves = []
     for value in dict.fromkeys(group.tolist()):
-        rows = np.flatnonzero(group == value)
+        rows = np.flatnonzero((group == value) & ~np.isnan(mean))  # else it was not scored on all folds
+        if not rows.size:
+            continue
         rows = rows[np.argsort(-table[along][rows], kind="stable")]
         strength = table[along][rows]
         at = np.flatnonzero(strength == chosen.get(value))

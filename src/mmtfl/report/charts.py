@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mmtfl.plots.history_display import above_last
+from mmtfl.report.curves import CurvedEffect
 from mmtfl.report.sentences import number
 from mmtfl.report.summary import SearchGrid, SearchSummary
 
@@ -190,6 +191,30 @@ def reliability_chart(curve: dict[str, np.ndarray]) -> Chart:
         y_ticks=y.ticks(),
         lines=lines,
         legend=[("s0", "as predicted"), ("s1", "calibrated"), ("s4", "exactly right")],
+    )
+
+
+def effect_chart(effect: CurvedEffect) -> Chart:
+    """A curve for each task, and the one that they have in common."""
+    x = _Axis.around(effect.at, LEFT, WIDTH - RIGHT)
+    y = _Axis.around(np.append(effect.by_task, effect.common), HEIGHT - BOTTOM, TOP)
+    n_tasks = len(effect.by_task)
+    styled = 1 < n_tasks < MOST_STYLES
+
+    def line(style: str, values: np.ndarray) -> Line:
+        return Line(style, _path([(x.at(a), y.at(b)) for a, b in zip(effect.at, values, strict=True)]))
+
+    styles = [f"s{t + 1}" if styled else "many" for t in range(n_tasks)]
+    lines = [line(style, values) for style, values in zip(styles, effect.by_task, strict=True)]
+    legend = list(zip(styles, effect.tasks, strict=True)) if styled else [("many", "one task each")]
+    return Chart(
+        alt=f"Effect of {effect.name} in {n_tasks} tasks, against its values.",
+        x_label=effect.name,
+        y_label="effect beside the median",
+        x_ticks=x.ticks(),
+        y_ticks=y.ticks(),
+        lines=[*lines, line("s0", effect.common)],
+        legend=[("s0", effect.common_name), *(legend if n_tasks > 1 else [])],
     )
 
 

@@ -21,10 +21,11 @@ from mmtfl.persistence.files import check_target, write_text
 from mmtfl.plots.figures import learned
 from mmtfl.plots.sharing_map import order_features, order_tasks
 from mmtfl.report import sentences
-from mmtfl.report.charts import grid_chart, history_chart, reliability_chart, search_chart
+from mmtfl.report.charts import effect_chart, grid_chart, history_chart, reliability_chart, search_chart
+from mmtfl.report.curves import curved_effects
 from mmtfl.report.evaluation import Evaluation, evaluate
 from mmtfl.report.first_screen import first_answers
-from mmtfl.report.sentences import number, score
+from mmtfl.report.sentences import PLAIN_SCORES, number, score
 from mmtfl.report.summary import FeatureSummary, ModelSummary, describe
 
 __all__ = ["render_report", "write_report"]
@@ -34,6 +35,7 @@ STRIP = 150.0  # width of the picture of a task's scores
 SCORES = ("own", "pooled", "separate")
 SCORE_NAMES = {"own": "This model", "pooled": "One pooled model", "separate": "Separate models"}
 TILE_NAMES = {**SCORE_NAMES, "pooled": "One pooled model, own intercept per task"}
+MOST_CURVES = 12  # effects that are drawn
 MOST_TARGETS = 4  # that a title names
 STEPS = 32767  # of the coefficients' quantisation, each feature on its own scale
 RUN_NAMES = {"data": "Data file", "sha256": "SHA-256"}  # other keys are names already
@@ -203,6 +205,7 @@ def make_page(
         "task_rows": _task_rows(summary, evaluation, fitted, compared, low),
         "has_common": any(feature.common is not None for feature in summary.features),
         "feature_rows": [_feature_row(feature, effects) for feature in summary.features[:MOST_FEATURES]],
+        "curves": [effect_chart(effect) for effect in curved_effects(inner)[:MOST_CURVES]],
         "n_left_out": max(0, summary.n_features - MOST_FEATURES),
         "kinds": [(kind, summary.counts[kind], meanings[kind]) for kind in KINDS],
         "choice_title": sentences.choice_title(summary),
@@ -244,7 +247,8 @@ def _fitted_scores(summary: ModelSummary, evaluation: Evaluation | None) -> tupl
     if len(scores) != summary.n_tasks:
         return {}, "", ""
     pairs = zip(summary.tasks, scores, strict=True)
-    metric = {"r2": "R²"}.get(str(training.get("metric")), str(training.get("metric")))
+    metric = str(training.get("metric"))
+    metric = PLAIN_SCORES.get(metric, metric).replace("R^2", "R²")
     return {task.label: s for task, s in pairs if s is not None}, f"{metric} on training rows", metric
 
 

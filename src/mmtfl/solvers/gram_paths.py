@@ -110,9 +110,10 @@ class GramPaths:
         # an extrapolation may not know of signs
         mix = penalty.is_convex and (penalty.known is None or not penalty.known.positive.any())
         gram_path(
-            penalty.row_solver(), self._gram, self._curvature, self._slopes, self._slopes_at(start),
-            start.copy(), penalty.member_numbers, numbers, penalty.has_short_cut, mix,
-            share * self.problem.null_value, max_rounds, max_sweeps, A, gains, settled,
+            penalty.row_solver(), self._gram.ravel(), self._curvature, self._slopes.ravel(),
+            self._slopes_at(start).ravel(), start.copy(), penalty.member_numbers, numbers,
+            penalty.has_short_cut, mix, share * self.problem.null_value, max_rounds, max_sweeps,
+            A, gains, settled,
         )  # fmt: skip
         return A, gains, settled
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl.objective.design import CONSTANT, Design
-from mmtfl.objective.losses import Loss
+from mmtfl.objective.losses.by_rows import TaskLoss
 from mmtfl.objective.penalties import RowPower
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.row_descent import RowDescent, Settled
@@ -28,11 +28,12 @@ _FEW = 256  # features that are all worked on; of more, those that matter are lo
 
 @dataclass(frozen=True)
 class TaskAnswer:
-    """A task's coefficients, its intercept (None: not known yet), and its part of the loss."""
+    """A task's coefficients, intercept (None: not known yet) and part of the loss, and if they are exact."""
 
     a: np.ndarray
     intercept: float | None
     loss: float
+    is_exact: bool = True
 
 
 class TaskStep:
@@ -42,9 +43,9 @@ class TaskStep:
     time and changes no bit: a task may be taken up anywhere, by anyone who has its last answer.
     """
 
-    def __init__(self, design: Design, loss: Loss):
-        self.design, self.loss = design, loss
-        self.problem = Problem(design, loss)
+    def __init__(self, design: Design, loss: TaskLoss):
+        self.design, self.problem = design, Problem(design, loss)
+        self.loss = self.problem.loss
         self._descent: RowDescent | None = None
         # features, their columns and means
         self._gathered = np.empty(0, dtype=np.intp), np.empty((0, len(design.y))), np.empty(0)
@@ -87,7 +88,7 @@ class TaskStep:
                 penalty, start, intercept, max_iter=_DESCENT_STEPS, tol=tol
             )
         loss = found.objective - penalty.value(found.A)
-        return TaskAnswer(found.A[:, 0], float(found.intercept[0]), loss)
+        return TaskAnswer(found.A[:, 0], float(found.intercept[0]), loss, found.converged)
 
     def _descent_over(self, kept: np.ndarray) -> RowDescent:
         """A descent that has gathered these features, or all where all are few."""
@@ -172,7 +173,7 @@ class TaskStep:
         a = np.zeros(kept.size) if last is None else last.a[kept]
         b = None if last is None else last.intercept
         if b is None:
-            b = loss.null_intercept(y, row_weight) if design.fit_intercept else 0.0
+            b = float(self.problem.null_intercept[0])
         z = X @ a + b
         value = loss.value(y, z, row_weight) + float(ridge @ (a - middle) ** 2)
         goal = None

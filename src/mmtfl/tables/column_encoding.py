@@ -12,6 +12,7 @@ import numpy as np
 from mmtfl.errors import require
 from mmtfl.persistence.json_values import expect
 from mmtfl.tables.reading import TableError
+from mmtfl.tables.splines import FEWEST_VALUES, learn_knots, n_functions, spline_basis
 from mmtfl.tasks.categories import Levels
 from mmtfl.tasks.frames import abbreviate
 from mmtfl.tasks.wording import count
@@ -30,15 +31,18 @@ Class = str | int | float | bool
 
 @dataclass(frozen=True)
 class FeatureColumn:
-    """How one column becomes features: numbers stay as they are, each level becomes an indicator."""
+    """How one column becomes features: a number stays as it is or becomes a curve, a level an indicator."""
 
     name: str
     levels: tuple[str, ...] | None = None  # in order; None for a column of numbers
     fill: float | str | None = None  # replaces missing values; None where missing values are refused
+    knots: tuple[float, ...] | None = None  # of a curve; None for a straight line
 
     @classmethod
-    def learn(cls, series: Any, *, as_levels: bool = False, impute: str | None = None) -> FeatureColumn:
-        """Decide from a column how it is encoded."""
+    def learn(
+        cls, series: Any, *, as_levels: bool = False, impute: str | None = None, splines: str | None = None
+    ) -> FeatureColumn:
+        """Decide from a column how it is encoded; a number may become a curve ("always"), or if it can."""
         name = series.name
         if series.isna().all():
             raise TableError(f"Column {name!r} has no value at all: leave it out with --drop. {MISSING}.")
@@ -47,7 +51,11 @@ class FeatureColumn:
             raise _date(name)
         if kind == "number":
             numbers = finite_numbers(series, "Column", _CORRECT)
-            return cls(name, fill=_statistic(numbers, impute) if impute else None)
+            few = splines == "if it can" and len(np.unique(numbers)) < FEWEST_VALUES
+            knots = None if splines is None or few else learn_knots(numbers, name)
+            return cls(name, fill=_statistic(numbers, impute) if impute else None, knots=knots)
+        if splines == "always":
+            raise TableError(f"Column {name!r} does not hold numbers: leave it out of --splines.")
         if kind == "text" and not as_levels:
             _check_text(series)
         codes, found = values_as_text(series)
@@ -63,11 +71,14 @@ class FeatureColumn:
             name=expect(plain["name"], str),
             levels=None if levels is None else tuple(expect(level, str) for level in expect(levels, list)),
             fill=expect(plain["fill"], *((int, float) if levels is None else (str,)), None),
+            knots=_saved_knots(plain.get("knots")),
         )
 
     @property
     def features(self) -> list[str]:
         """Names of the features that the column becomes."""
+        if self.knots is not None:
+            return [f"{self.name}~{i}" for i in range(1, n_functions(self.knots) + 1)]
         if self.levels is None:
             return [self.name]
         return Levels(self.name, self.levels).features
@@ -78,7 +89,7 @@ class FeatureColumn:
             numbers = finite_numbers(series, "Column", _CORRECT)
             if self.fill is not None:
                 numbers = np.where(np.isnan(numbers), self.fill, numbers)
-            return numbers[:, None]
+            return numbers[:, None] if self.knots is None else spline_basis(numbers, self.knots)
         levels, (codes, found) = Levels(self.name, self.levels), values_as_text(series)
         unknown = levels.unknown(codes, found)
         if unknown is not None and unknown_level == "error":
@@ -89,7 +100,19 @@ class FeatureColumn:
                 f"its levels are {abbreviate(self.levels)}. Correct it, or leave "
                 "these rows out; predict also takes --unknown-level ignore."
             )
-        return levels.indicators(codes, found, None if self.fill is None else str(self.fill))
+        out = levels.indicators(codes, found, None if self.fill is None else str(self.fill))
+        if self.fill is None:
+            out[codes < 0] = np.nan  # only where a task may lack the feature
+        return out
+
+
+def _saved_knots(saved: Any) -> tuple[float, ...] | None:
+    if saved is None:
+        return None
+    knots = tuple(float(expect(knot, int, float)) for knot in expect(saved, list))
+    if len(knots) < 3 or not np.all(np.isfinite(knots)) or not np.all(np.diff(knots) > 0):
+        raise ValueError(f"knots {saved!r} do not rise")
+    return knots
 
 
 def kind_of(series: Any) -> str:

@@ -55,6 +55,8 @@ class Tasks:
         Names of the columns of X.
     absent : ndarray of bool of shape (n_tasks, n_features), optional
         Features that a task does not have; X is zero there.
+    known : ndarray of shape (n_samples,), optional
+        Known part of each observation's linear predictor: the ``offset`` of `fit`.
     groups : ndarray of int of shape (n_samples,), optional
         Numbers of groups of observations that no split may separate.
 
@@ -76,6 +78,7 @@ class Tasks:
     rows: np.ndarray | None = None
     feature_names: tuple[str, ...] | None = None
     absent: np.ndarray | None = None
+    known: np.ndarray | None = None
     groups: np.ndarray | None = None
 
     # -- what it is --------------------------------------------------------------------------------------
@@ -398,6 +401,7 @@ class Tasks:
             weights=None if self.weights is None else self.weights[index],
             rows=None if self.rows is None else self.rows[index],
             absent=None if self.absent is None else self.absent[groups.labels],
+            known=None if self.known is None else self.known[index],
             groups=None if self.groups is None else self.groups[index],
         )
 

@@ -27,14 +27,14 @@ from mmtfl.tasks.checks import (
     check_weights,
     moderate_weights,
 )
-from mmtfl.tasks.frames import abbreviate, feature_columns, open_frame, pick_columns
+from mmtfl.tasks.frames import abbreviate, as_float, feature_columns, open_frame, pick_columns
 from mmtfl.tasks.grouping import group_rows, observation_task_of, offsets_of, take_rows
 from mmtfl.tasks.wording import show
 
 Names = tuple[str, ...] | None
 Maybe = np.ndarray | None
-# X, y, offsets, labels, weights, rows, feature_names and absent
-Fields = tuple[Any, np.ndarray, np.ndarray, np.ndarray, Maybe, Maybe, Names, Maybe]
+# X, y, offsets, labels, weights, rows, feature_names, absent and the known part of the linear predictor
+Fields = tuple[Any, np.ndarray, np.ndarray, np.ndarray, Maybe, Maybe, Names, Maybe, Maybe]
 
 
 # -- stacked rows ----------------------------------------------------------------------------------------
@@ -48,7 +48,13 @@ def read_rows(X: Any, y: Any, task: Any, sample_weight: Any, feature_names: Sequ
 
 
 def group_checked_rows(
-    X: Any, y: Any, labels: np.ndarray | None, sample_weight: Any, names: Names, absent: str | None = None
+    X: Any,
+    y: Any,
+    labels: np.ndarray | None,
+    sample_weight: Any,
+    names: Names,
+    absent: str | None = None,
+    offset: Any = None,
 ) -> Fields:
     """Group the rows of a checked design by their checked labels; without labels they are one task.
 
@@ -56,6 +62,7 @@ def group_checked_rows(
     """
     n_rows = X.shape[0]
     y = check_target(y, n_rows)
+    known = None if offset is None else check_offset(offset, n_rows)
     groups = group_rows(np.zeros(n_rows, dtype=np.int64) if labels is None else labels)
     who: dict[str, Any] = {"observation_task": groups.observation_task, "labels": groups.labels}
     lacking = None
@@ -70,8 +77,35 @@ def group_checked_rows(
         check_task_weights(weights, **who)
     if groups.order is not None:
         X, y = take_rows(X, groups.order), y[groups.order]
-        weights = None if weights is None else weights[groups.order]
-    return X, y, groups.offsets, groups.labels, weights, None, names, lacking
+        weights, known = (None if part is None else part[groups.order] for part in (weights, known))
+    return X, y, groups.offsets, groups.labels, weights, None, names, lacking, known
+
+
+def check_offset(offset: Any, n_rows: int, n_tasks: int | None = None) -> np.ndarray:
+    """Check a known part of the linear predictor, one finite number per row or one per row and task.
+
+    It is returned as (n_rows,), or as (n_rows, n_tasks) where there is a number of tasks.
+
+    Examples
+    --------
+    >>> from mmtfl.tasks.converters import check_offset
+    >>> check_offset([1, 2], 2, n_tasks=2)
+    array([[1., 1.],
+           [2., 2.]])
+    """
+    found = as_float(offset, "offset")
+    if n_tasks is not None and found.ndim == 1:
+        found = np.repeat(found[:, None], n_tasks, axis=1)
+    if n_tasks is None or found.shape[1:] != (n_tasks,):
+        found = check_target(found, n_rows, name="offset", hint="pass one number per row, or per entry of y")
+    check_length("offset", len(found), n_rows)
+    if not np.isfinite(found).all():
+        row = int(np.argmin(np.isfinite(found).reshape(n_rows, -1).all(axis=1)))
+        raise ValueError(
+            f"Input offset contains NaN or infinity, first in row {row}: an exposure of zero has no "
+            "logarithm. Drop those rows or fill in the offset."
+        )
+    return found.astype(np.float64, copy=False)
 
 
 # -- lists of pairs --------------------------------------------------------------------------------------
@@ -101,7 +135,7 @@ def read_list(
     who: dict[str, Any] = {"observation_task": observation_task_of(offsets), "labels": labels}
     check_finite_design(X, **who, feature_names=names, offsets=offsets)
     check_finite_target(y, **who, offsets=offsets)
-    return X, y, offsets, labels, weights, None, names, None
+    return X, y, offsets, labels, weights, None, names, None, None
 
 
 def _check_distinct_labels(labels: Any, n_tasks: int) -> np.ndarray:
@@ -189,7 +223,13 @@ def read_shared(
 
 
 def observe_checked_rows(
-    X: Any, Y: Any, sample_weight: Any, labels: Any, names: Names, absent: str | None = None
+    X: Any,
+    Y: Any,
+    sample_weight: Any,
+    labels: Any,
+    names: Names,
+    absent: str | None = None,
+    offset: Any = None,
 ) -> Fields:
     """The observed entries of Y, each with its row of a checked design; `absent` as in rows with labels."""
     Y, columns = _check_shared_target(Y, X.shape[0])
@@ -206,7 +246,8 @@ def observe_checked_rows(
         weights = _observed_weights(sample_weight, observed)
         weights = moderate_weights(check_weights(weights, len(rows), of="the container"))
         check_task_weights(weights, observation_task=position, labels=labels)
-    return X, Y.T[observed], offsets_of(observed.sum(axis=1)), labels, weights, rows, names, lacking
+    known = None if offset is None else check_offset(offset, *Y.shape).T[observed]
+    return X, Y.T[observed], offsets_of(observed.sum(axis=1)), labels, weights, rows, names, lacking, known
 
 
 def _check_shared_target(Y: Any, n_rows: int) -> tuple[np.ndarray, Names]:

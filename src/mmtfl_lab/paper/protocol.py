@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +16,7 @@ from joblib import Parallel, delayed, parallel_config
 from sklearn.metrics import f1_score, r2_score, roc_auc_score
 from threadpoolctl import threadpool_limits
 
+from mmtfl.engines.children import deaf_to_ctrl_c, end_with
 from mmtfl.errors import SmallTaskWarning, UnitsWarning
 from mmtfl.model_selection.progress import Progress
 from mmtfl.persistence.files import write_text
@@ -288,27 +286,18 @@ def _finished(
             yield _run_and_write(cell, compute, store)
         return
     with parallel_config("loky", inner_max_num_threads=1):
-        with _deaf_to_ctrl_c():
-            Parallel(n_jobs=jobs)(delayed(os.getpid)() for _ in range(jobs))
+        with deaf_to_ctrl_c():
+            Parallel(n_jobs=jobs)(delayed(end_with)(os.getpid()) for _ in range(jobs))
         work = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
-        yield from work(delayed(_run_and_write)(cell, compute, store) for cell in cells)
+        yield from work(delayed(_run_and_write)(cell, compute, store, os.getpid()) for cell in cells)
 
 
-@contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """Let processes that are started inside ignore Ctrl-C: the process that started them answers it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may set handlers
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _run_and_write(cell: Cell, compute: Compute, store: Store) -> tuple[Cell, float]:
-    """The cell, and the seconds that it took."""
+def _run_and_write(
+    cell: Cell, compute: Compute, store: Store, parent: int | None = None
+) -> tuple[Cell, float]:
+    """The cell, and the seconds that it took; in a child, which ends with its parent."""
+    if parent is not None:
+        end_with(parent)
     began = time.monotonic()
     # the process that computed a cell writes it: nothing finished waits for anybody
     with threadpool_limits(1):

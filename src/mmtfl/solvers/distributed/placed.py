@@ -18,7 +18,7 @@ import numpy as np
 from mmtfl.engines import Engine
 from mmtfl.engines.threads import Streaming
 from mmtfl.objective.design import Design, target_unit
-from mmtfl.objective.losses import Loss
+from mmtfl.objective.losses.by_rows import TaskLoss
 from mmtfl.objective.problem import EXACT, Problem
 from mmtfl.objective.units import Units
 from mmtfl.solvers.distributed import shards
@@ -44,6 +44,7 @@ class PassResult(NamedTuple):
     largest: float
     moved: float
     sums: np.ndarray | None  # with pooling, of the rows
+    is_exact: bool  # whether all tasks are solved as well as asked
 
     @classmethod
     def of(cls, replies: list, update: Update, n_features: int) -> "PassResult":
@@ -60,6 +61,7 @@ class PassResult(NamedTuple):
             largest=max(reply.largest for reply in replies),
             moved=max(reply.moved for reply in replies),
             sums=None if update.common is None else sums,
+            is_exact=all(reply.is_exact for reply in replies),
         )
 
 
@@ -97,7 +99,7 @@ class Placed:
         costs = np.diff(design.offsets) + 1.0
         sources = InMemory.cut(design.tasks, split_evenly(costs, engine.n_slots))
         scale = 1.0 / design.inverse_scale
-        spec = Spec(problem.loss, design.fit_intercept, design.mean_size, scale, None, name=uuid4().hex)
+        spec = Spec(problem.given_loss, design.fit_intercept, design.mean_size, scale, None, name=uuid4().hex)
         return cls(engine, sources, spec, design.n_features)
 
     def seen_as(self, **changes) -> "Placed":
@@ -154,8 +156,8 @@ class PlacedDesign(Design):
     ----------
     placed : Placed
         Where the tasks are, and how they are seen.
-    n_tasks : int
-        Number of tasks.
+    labels : ndarray (n_tasks,)
+        Labels of the tasks.
     n_rows : int
         Number of rows of all tasks.
     room : int
@@ -163,10 +165,11 @@ class PlacedDesign(Design):
     """
 
     is_complete = False  # every task has rows of its own
+    known = None  # stored rows have no offsets
 
-    def __init__(self, placed: Placed, n_tasks: int, n_rows: int, room: int):
-        self._n_rows, self._room = n_rows, room
-        self.placed, self.n_tasks, self.n_features = placed, n_tasks, placed.n_features
+    def __init__(self, placed: Placed, labels: np.ndarray, n_rows: int, room: int):
+        self._n_rows, self._room, self.labels = n_rows, room, labels
+        self.placed, self.n_tasks, self.n_features = placed, len(labels), placed.n_features
         spec = placed.spec
         self.fit_intercept, self.mean_size = spec.fit_intercept, spec.mean_size
         scale = np.ones(self.n_features) if spec.column_scale is None else spec.column_scale
@@ -186,7 +189,7 @@ class PlacedDesign(Design):
         return self._seen_as(target_scale=(np.ones(self.n_tasks) if known is None else known) * unit)
 
     def _seen_as(self, **changes) -> "PlacedDesign":
-        return PlacedDesign(self.placed.seen_as(**changes), self.n_tasks, self._n_rows, self._room)
+        return PlacedDesign(self.placed.seen_as(**changes), self.labels, self._n_rows, self._room)
 
     def levels(self) -> tuple[np.ndarray, np.ndarray]:
         """What is taken off columns, (n_features, n_tasks), and targets, in the units of this design."""
@@ -256,11 +259,11 @@ class PlacedProblem(Problem):
 
     @cached_property
     def _levelled(self) -> "tuple[Problem, Units | None]":
-        unit = target_unit(float(self._null.largest_y.max())) if self.loss.is_quadratic else 1.0
+        unit = target_unit(float(self._null.largest_y.max())) if self.given_loss.is_quadratic else 1.0
         if unit == 1.0 and not self._null.is_far.any():
             return self, None
         levels = self.design.levels() if self._null.is_far.any() else (None, None)
-        calm = self if unit == 1.0 else PlacedProblem(self.design.with_target_unit(unit), self.loss)
+        calm = self if unit == 1.0 else PlacedProblem(self.design.with_target_unit(unit), self.given_loss)
         return calm, Units(np.ones(self.design.n_features), unit, *levels)
 
     @cached_property
@@ -293,7 +296,7 @@ class OpenTasks:
     ----------
     stored : StoredTasks
         The tasks.
-    loss : Squared or Logistic
+    loss : Loss or LossPerTask
         For the squared loss, tasks with many rows are held as few; see `mmtfl.tasks.moments`.
     fit_intercept : bool
         Whether each task has a constant.
@@ -301,7 +304,9 @@ class OpenTasks:
         Where the tasks are read and kept; None is this process, within ``stored.memory_limit``.
     """
 
-    def __init__(self, stored: StoredTasks, loss: Loss, *, fit_intercept: bool, engine: Engine | None = None):
+    def __init__(
+        self, stored: StoredTasks, loss: TaskLoss, *, fit_intercept: bool, engine: Engine | None = None
+    ):
         self.stored, self.loss = stored, loss
         self.labels, self.n_tasks, self.n_features = stored.labels, stored.n_tasks, stored.n_features
         self.sizes, self.fingerprint = stored.sizes, stored.fingerprint
@@ -354,7 +359,7 @@ class OpenTasks:
         # a part of what `plan` leaves; the same for every engine, so that all take the same way
         room = _FINISH if limit is None else min(_FINISH, limit // 8)
         placed = self.placed.seen_as(column_scale=column_scale, target_scale=target_scale, is_levelled=True)
-        return PlacedProblem(PlacedDesign(placed, self.n_tasks, self.n_rows, room), self.loss)
+        return PlacedProblem(PlacedDesign(placed, self.labels, self.n_rows, room), self.loss)
 
 
 def plan(held: np.ndarray, stored: StoredTasks, resident: Callable[[], int] | None = None):

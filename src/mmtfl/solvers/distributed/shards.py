@@ -13,7 +13,7 @@ from scipy import sparse
 
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.objective.design import Design
-from mmtfl.objective.losses import Loss
+from mmtfl.objective.losses.by_rows import TaskLoss, check_targets
 from mmtfl.solvers.distributed.small_tasks import SmallTasks
 from mmtfl.solvers.distributed.tree_sums import partial_norms
 from mmtfl.solvers.task_step import TaskAnswer, TaskStep
@@ -62,6 +62,7 @@ def _run(tasks: Tasks, lo: int, hi: int) -> Tasks:
         labels=tasks.labels[lo:hi],
         weights=None if tasks.weights is None else tasks.weights[part],
         rows=None if tasks.rows is None else tasks.rows[part],
+        known=None if tasks.known is None else tasks.known[part],
     )
 
 
@@ -69,7 +70,7 @@ def _run(tasks: Tasks, lo: int, hi: int) -> Tasks:
 class Spec:
     """How the tasks are to be seen: the same for all of them, and known once all were counted."""
 
-    loss: Loss
+    loss: TaskLoss
     fit_intercept: bool
     mean_size: float
     column_scale: np.ndarray | None
@@ -89,6 +90,7 @@ class Shard:
     def steps(self, spec: Spec) -> list[TaskStep]:
         """Every task as step 1 of Algorithm 1 sees it."""
         if self._made is None or self._made[0] != spec.name:
+            check_targets(spec.loss, self.tasks)
             self._made = spec.name, [TaskStep(d, spec.loss) for d in self._designs(spec)]
         return self._made[1]
 
@@ -141,6 +143,7 @@ class Shard:
                 labels=tasks.labels[t : t + 1],
                 weights=None if tasks.weights is None else tasks.weights[part],
                 rows=None if tasks.rows is None else tasks.rows[part],
+                known=None if tasks.known is None else tasks.known[part],
             )
             out.append(
                 Design(
@@ -174,8 +177,8 @@ def in_order(tasks: Tasks) -> Tasks:
             X = type(X)(tuple(parts), shape=X.shape)
     else:
         X = _plain(X)
-    weights = None if tasks.weights is None else _plain(tasks.weights)
-    return replace(tasks, X=X, y=_plain(tasks.y), weights=weights)
+    weights, known = (None if part is None else _plain(part) for part in (tasks.weights, tasks.known))
+    return replace(tasks, X=X, y=_plain(tasks.y), weights=weights, known=known)
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
@@ -215,6 +218,7 @@ class Reply(NamedTuple):
     largest: float
     moved: float
     sums: np.ndarray | None  # (n_subtrees, n_kept): with pooling, of the coefficients
+    is_exact: bool  # whether all tasks are solved as well as asked
 
 
 def run_pass(shard: Shard, spec: Spec, before: tuple[Held, Any] | None, update: Update) -> tuple[Held, Reply]:
@@ -227,7 +231,7 @@ def run_pass(shard: Shard, spec: Spec, before: tuple[Held, Any] | None, update: 
         common = np.zeros(n_features)
         common[update.kept] = update.common
     A, intercept, losses = np.zeros((n_tasks, n_features)), np.zeros(n_tasks), np.full(n_tasks, np.nan)
-    effect = np.zeros(len(update.kept))
+    effect, is_exact = np.zeros(len(update.kept)), True
     with one_blas_thread():
         if update.p == 2.0 and spec.loss.is_quadratic:
             small = shard.small_tasks(spec)
@@ -239,12 +243,13 @@ def run_pass(shard: Shard, spec: Spec, before: tuple[Held, Any] | None, update: 
             A[t], intercept[t], losses[t] = found.a, found.intercept, found.loss
             size = np.abs(found.a[update.kept]) * step.spread[update.kept]
             np.maximum(effect, size, out=effect)
+            is_exact = is_exact and found.is_exact
     previous = 0.0 if before is None else before[0].A
     lengths, norms = partial_norms(np.abs(A[:, update.kept]), shard.first, update.p)
     # the 1-norm of numbers that keep their signs is their sum
     sums = None if common is None else partial_norms(A[:, update.kept], shard.first, 1.0)[1]
     moved = float(np.abs(A - previous).max(initial=0.0))
-    reply = Reply(losses, lengths, norms, effect, float(np.abs(A).max(initial=0.0)), moved, sums)
+    reply = Reply(losses, lengths, norms, effect, float(np.abs(A).max(initial=0.0)), moved, sums, is_exact)
     return Held(A, intercept), reply
 
 
@@ -354,8 +359,8 @@ def judge(shard: Shard, spec: Spec, pair: tuple) -> Judged:
     with one_blas_thread():
         for t, step in enumerate(shard.steps(spec)):
             z = _predictor(step.design, held.A[t], held.intercept[t])
-            slope = spec.loss.gradient(step.design.y, z, step.design.row_weight)
-            loss = spec.loss.value(step.design.y, z, step.design.row_weight)
+            slope = step.loss.gradient(step.design.y, z, step.design.row_weight)
+            loss = step.loss.value(step.design.y, z, step.design.row_weight)
             found.append((step.design.correlate(slope)[:, 0], slope.sum(), loss))
     return Judged(*(np.array(column) for column in zip(*found, strict=True)))
 
@@ -365,7 +370,7 @@ def dual(shard: Shard, spec: Spec, pair: tuple, shrink: float) -> np.ndarray:
     held, found = pair[0], []
     for t, step in enumerate(shard.steps(spec)):
         z = _predictor(step.design, held.A[t], held.intercept[t])
-        found.append(spec.loss.dual(step.design.y, z, step.design.row_weight, shrink))
+        found.append(step.loss.dual(step.design.y, z, step.design.row_weight, shrink))
     return np.array(found)
 
 

@@ -1,0 +1,34 @@
+"""skglm: a group lasso on the block design, whose columns are the features of single tasks."""
+
+import warnings
+
+from benchopt import BaseSolver
+from skglm import GroupLasso
+
+from mmtfl_lab.bench.libraries import block_columns
+
+
+class Solver(BaseSolver):
+    """Working sets and coordinate descent over groups."""
+
+    name = "skglm"
+    sampling_strategy = "tolerance"
+
+    def set_objective(self, data, alpha):
+        """Make the block design; its loss is a mean over all rows, ours over those of a task."""
+        self.data, self.X = data, block_columns(data)
+        self.model = GroupLasso(groups=data.n_tasks, alpha=alpha / data.n_tasks, fit_intercept=False)
+
+    def warm_up(self):
+        """Compile."""
+        self.run(1.0)
+
+    def run(self, tolerance):
+        """Fit at one tolerance."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.model.set_params(tol=tolerance).fit(self.X, self.data.y)
+
+    def get_result(self):
+        """The coefficients, features by tasks."""
+        return {"A": self.model.coef_.reshape(-1, self.data.n_tasks)}

@@ -1,0 +1,237 @@
+"""Losses on the rows of tasks: each task's own, beside a known part of the linear predictor."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from mmtfl.objective.losses.loss import Loss, best_constant
+from mmtfl.tasks.scaling import target_spread
+
+_FAR = 80.0  # a best constant beyond stands for an infinite one
+
+
+@dataclass(frozen=True)
+class LossPerTask:
+    """A loss for each task, by its label.
+
+    Balanced losses are divided by the root mean square of their derivative in z at the best constant, task by
+    task. Then the gradient at A = 0 is the correlation of a feature with the target, times the spread of the
+    feature, whatever the loss: no kind of target comes first because of its units.
+
+    Examples
+    --------
+    >>> from mmtfl.objective.losses import Poisson, Squared
+    >>> from mmtfl.objective.losses.by_rows import LossPerTask
+    >>> LossPerTask({"stay": Squared(), "visits": Poisson()}).for_task("visits")
+    Poisson()
+    """
+
+    losses: Mapping[Any, Loss]
+    balanced: bool = True
+
+    is_quadratic = on_residuals = False
+
+    @property
+    def has_dual(self) -> bool:
+        """Whether the duality gap is known."""
+        return all(loss.has_dual for loss in self.losses.values())
+
+    def for_task(self, label: Any) -> Loss:
+        """The loss of one task."""
+        return self.losses[label]
+
+
+TaskLoss = Loss | LossPerTask
+
+
+@dataclass(frozen=True, eq=False)
+class LossOnRows(Loss):
+    """Each row's loss, that of its task times the task's factor, at z plus the known part.
+
+    Attributes
+    ----------
+    losses : list of Loss
+        Of each task.
+    offsets : ndarray (n_tasks + 1,)
+        Where the rows of each task begin, and the last ones end.
+    factors : ndarray (n_tasks,), or None
+        What the losses are multiplied by.
+    known : ndarray (n_rows,), or None
+        Part of the linear predictor.
+    """
+
+    losses: list[Loss]
+    offsets: np.ndarray
+    factors: np.ndarray | None = None
+    known: np.ndarray | None = None
+
+    @cached_property
+    def _kinds(self) -> list[tuple[Loss, Any]]:
+        """Every loss, and the rows that have it."""
+        distinct = list(dict.fromkeys(self.losses))
+        if len(distinct) == 1:
+            return [(distinct[0], slice(None))]
+        kind = np.array([distinct.index(loss) for loss in self.losses])
+        of_row = np.repeat(kind, np.diff(self.offsets))
+        return [(loss, np.flatnonzero(of_row == i)) for i, loss in enumerate(distinct)]
+
+    @cached_property
+    def _row_factor(self) -> np.ndarray | None:
+        return None if self.factors is None else np.repeat(self.factors, np.diff(self.offsets))
+
+    @property
+    def curvature(self) -> float | None:  # type: ignore[override]
+        """That of the only loss, if there is one and it has no factor."""
+        return self._kinds[0][0].curvature if len(self._kinds) == 1 and self.factors is None else None
+
+    @property
+    def has_classes(self) -> bool:  # type: ignore[override]
+        """Whether all targets are classes."""
+        return all(loss.has_classes for loss, _ in self._kinds)
+
+    @property
+    def has_dual(self) -> bool:  # type: ignore[override]
+        """Whether the duality gap is known."""
+        return all(loss.has_dual for loss, _ in self._kinds)
+
+    def _parts(self, y: np.ndarray, z: np.ndarray, weight: np.ndarray) -> Iterator[tuple[Loss, Any, tuple]]:
+        z = z if self.known is None else z + self.known
+        weight = weight if self._row_factor is None else weight * self._row_factor
+        for loss, rows in self._kinds:
+            yield loss, rows, (y[rows], z[rows], weight[rows])
+
+    def _by_row(self, question: str, y: np.ndarray, z: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        out = np.empty_like(z)
+        for loss, rows, at in self._parts(y, z, weight):
+            out[rows] = getattr(loss, question)(*at)
+        return out
+
+    def value(self, y, z, weight):
+        """Weighted sum of the rows' losses."""
+        return sum(loss.value(*at) for loss, _, at in self._parts(y, z, weight))
+
+    def gradient(self, y, z, weight):
+        """Derivative in z, row by row."""
+        return self._by_row("gradient", y, z, weight)
+
+    def hessian(self, y, z, weight):
+        """Second derivative in z, row by row."""
+        return self._by_row("hessian", y, z, weight)
+
+    def majorant(self, y, z, weight):
+        """Second derivative of a parabola above the loss, row by row."""
+        return self._by_row("majorant", y, z, weight)
+
+    def mean(self, z):
+        """Expected targets; rows are the last axis of z."""
+        z = z if self.known is None else z + self.known
+        out = np.empty_like(z)
+        for loss, rows in self._kinds:
+            out[..., rows] = loss.mean(z[..., rows])
+        return out
+
+    def shift_range(self, y, z):
+        """For each row, two shifts of z between which its loss is least."""
+        low, high = np.empty_like(z), np.empty_like(z)
+        for loss, rows, at in self._parts(y, z, np.ones_like(z)):
+            low[rows], high[rows] = loss.shift_range(*at[:2])
+        return low, high
+
+    def dual(self, y, z, weight, shrink):
+        """Dual value without the penalty's conjugate; a known part adds its product with the dual point."""
+        total = 0.0
+        for loss, _, (y_own, z_own, own_weight) in self._parts(y, z, weight):
+            total += loss.dual(y_own, z_own, own_weight, shrink)
+        return (
+            total if self.known is None else total + shrink * float(self.gradient(y, z, weight) @ self.known)
+        )
+
+    def null_intercepts(self, y, weight, offsets):
+        """Best constant of each task beside its known part."""
+        found = []
+        for loss, (lo, hi) in zip(self.losses, pairwise(self.offsets), strict=True):
+            at = y[lo:hi], weight[lo:hi]
+            known = None if self.known is None else self.known[lo:hi]
+            found.append(loss.null_intercept(*at) if known is None else best_constant(loss, *at, known))
+        return np.array(found)
+
+    def task_curvatures(self, y, z, offsets):
+        """Bound on the second derivative in z of each task's rows, or its largest value at this z."""
+        bend = self.hessian(y, z, np.ones_like(z))
+        factor = np.ones_like(z) if self._row_factor is None else self._row_factor
+        for loss, rows in self._kinds:
+            if loss.curvature is not None:
+                bend[rows] = loss.curvature * factor[rows]
+        return np.maximum.reduceat(bend, offsets[:-1])
+
+    def task_values(self, y: np.ndarray, z: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Each task's own loss, without its factor."""
+        z = z if self.known is None else z + self.known
+        parts = zip(self.losses, pairwise(self.offsets), strict=True)
+        return np.array([loss.value(y[lo:hi], z[lo:hi], weight[lo:hi]) for loss, (lo, hi) in parts])
+
+
+def on_rows(loss: TaskLoss, rows: Any, factors: np.ndarray | None = None) -> LossOnRows:
+    """The losses of the tasks on their rows, with these factors."""
+    losses = [loss.for_task(label) for label in rows.labels.tolist()]
+    return LossOnRows(losses, rows.offsets, factors, rows.known)
+
+
+def bound(loss: TaskLoss, rows: Any) -> Loss:
+    """A loss as the solvers ask it about the rows of a design, with the factors that balance the tasks."""
+    if isinstance(loss, Loss):
+        return loss if rows.known is None else on_rows(loss, rows)
+    plain = on_rows(loss, rows)
+    return on_rows(loss, rows, balancing_factors(plain, rows.y, rows.row_weight)) if loss.balanced else plain
+
+
+def balancing_factors(loss: LossOnRows, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """One over the root mean square of each task's derivatives at its best constant."""
+    z = np.repeat(loss.null_intercepts(y, weight, loss.offsets), np.diff(loss.offsets))
+    square = loss.gradient(y, z, np.ones_like(z)) ** 2
+    total, weights = (np.add.reduceat(v, loss.offsets[:-1]) for v in (weight * square, weight))
+    size = np.sqrt(total / weights)
+    return np.divide(1.0, size, out=np.ones_like(size), where=size > 0.0)
+
+
+def have_unit(loss: TaskLoss, labels: np.ndarray) -> np.ndarray:
+    """Which tasks have targets with a unit, in which they may be measured."""
+    return np.array([loss.for_task(label).on_residuals for label in labels.tolist()])
+
+
+def target_units(tasks: Any, loss: TaskLoss, *, otherwise: float = 1.0) -> np.ndarray:
+    """What targets are divided by where they are scaled: each task's spread, or 1 if they have no unit."""
+    return np.where(have_unit(loss, tasks.labels), target_spread(tasks, otherwise=otherwise), 1.0)
+
+
+def with_known_in_targets(loss: TaskLoss, tasks: Any) -> Any:
+    """The tasks with the known part taken off the targets, where the loss sees their difference alone."""
+    if tasks.known is None:
+        return tasks
+    taken = have_unit(loss, tasks.labels)[tasks.observation_task]
+    y, known = tasks.y - np.where(taken, tasks.known, 0.0), np.where(taken, 0.0, tasks.known)
+    return replace(tasks, y=y, known=None if taken.all() else known)
+
+
+def check_targets(loss: TaskLoss, tasks: Any) -> None:
+    """Refuse targets that a task's loss is not defined for, and tasks without a best constant."""
+    if isinstance(loss, Loss) and loss.on_residuals and loss.is_valid(tasks.y).all():
+        return
+    for label, (lo, hi) in zip(tasks.labels.tolist(), pairwise(tasks.offsets), strict=True):
+        own, y = loss.for_task(label), tasks.y[lo:hi]
+        valid = own.is_valid(y)
+        if not valid.all():
+            i = int(np.argmin(valid))
+            raise ValueError(
+                f"Task {label!r} has the target {y[i]:g} in its row {i + 1}, but the {own.name} loss needs "
+                f"{own.targets}: mend the target, or choose another loss."
+            )
+        if np.ptp(y) == 0.0 and not own.on_residuals and abs(own.null_intercept(y, np.ones_like(y))) > _FAR:
+            raise ValueError(
+                f"Task {label!r} has the target {y[0]:g} in all its rows, where the {own.name} loss has no "
+                "best prediction: leave the task out, or add rows."
+            )

@@ -1,0 +1,100 @@
+"""Processes that a command starts: none is left behind, however the command ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mmtfl.cli.main import main
+
+COMMAND = [sys.executable, "-m", "mmtfl"]
+pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="processes are read in /proc")
+
+
+def descendants(pid):
+    """Process ids of all that a process has started, directly or not."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            stat = (folder / "stat").read_text()
+        except OSError:
+            continue
+        if int(stat.rpartition(")")[2].split()[1]) == pid:
+            found += [int(folder.name), *descendants(int(folder.name))]
+    return found
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_for(condition, seconds):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if condition():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def started(words, folder, ready, n_children):
+    """A command in a group of its own, once it is at work with some children."""
+    with open(folder / "stderr", "w") as told:
+        process = subprocess.Popen(
+            [*COMMAND, *words], cwd=folder, stdout=told, stderr=told, start_new_session=True
+        )
+    at_work = wait_for(lambda: ready() and len(descendants(process.pid)) >= n_children, 120)
+    assert at_work, (folder / "stderr").read_text()
+    return process, descendants(process.pid)
+
+
+def send(how, process):
+    """Send a signal; Ctrl-C on a terminal goes to the whole group."""
+    (os.killpg if how == signal.SIGINT else os.kill)(process.pid, how)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_the_processes_of_reproduce_end_with_it(how, tmp_path):
+    words = ["reproduce", "--datasets", "D1", "--methods", "stl", "--table2", "--jobs", "2", "--out", "run"]
+    cells = tmp_path / "run" / "cells"
+    process, children = started(words, tmp_path, lambda: cells.is_dir() and any(cells.iterdir()), 2)
+    send(how, process)
+    process.wait(30)
+    left = [pid for pid in children if is_alive(pid)]
+    gone = wait_for(lambda: not any(map(is_alive, children)), 3)
+    for pid in filter(is_alive, children):
+        os.kill(pid, signal.SIGKILL)
+    assert gone, left
+    assert process.returncode == (130 if how == signal.SIGINT else -how)
+    assert "Traceback" not in (tmp_path / "stderr").read_text()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_the_workers_of_a_local_cluster_end_with_the_command(how, tmp_path):
+    pytest.importorskip("distributed")
+    assert main(["datasets", "d1", "-o", str(tmp_path / "d1.csv")]) == 0
+    words = ["cv", "d1.csv", "--task", "task", "--target", "y", "-o", "m.mmtfl", "--folds", "60"]
+    errors = tmp_path / "stderr"
+    process, children = started(
+        [*words, "--dask", "local", "--workers", "2"],
+        tmp_path,
+        lambda: "of 480 paths" in errors.read_text(),
+        2,
+    )
+    send(how, process)
+    process.wait(60)
+    gone = wait_for(lambda: not any(map(is_alive, children)), 3)
+    for pid in filter(is_alive, children):
+        os.kill(pid, signal.SIGKILL)
+    told = errors.read_text()
+    assert gone
+    if how == signal.SIGINT:
+        assert (process.returncode, told.splitlines()[-1]) == (130, "mmtfl: interrupted.")
+        assert "Traceback" not in told

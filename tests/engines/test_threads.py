@@ -1,0 +1,142 @@
+"""Fits in several threads, in forked children, and in processes that share a cache of compiled code."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from mmtfl import DirtyRegressor, MMTFLRegressor, MMTFLRegressorCV
+from mmtfl.engines.threads import one_blas_thread
+
+DATA = """
+import numpy as np
+from mmtfl import MMTFLRegressor
+rng = np.random.default_rng(0)
+X, task = rng.normal(size=(60, 5)), np.repeat([0, 1, 2], 20)
+y = X[:, 0] + rng.normal(size=60)
+"""
+FIT = DATA + "print(MMTFLRegressor(alpha=0.05).fit(X, y, task=task).coef_.tobytes().hex())"
+
+
+def blas_threads():
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+def test_fits_in_several_threads_leave_blas_as_it_was():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(60, 5)), np.repeat([0, 1, 2], 20)
+    y = X[:, 0] + rng.normal(size=60)
+    models = [
+        MMTFLRegressor(alpha=0.05),
+        MMTFLRegressor(alpha=0.05, solver="alternating", n_jobs=2),
+        MMTFLRegressorCV(pk=(2, 2), alphas=4, cv=2, n_jobs=2),
+        DirtyRegressor(),
+    ]
+    expected = [model.fit(X, y, task=task).coef_ for model in models]
+    found = {}
+
+    def work(i):
+        for j in (i, (i + 1) % len(models)):  # they begin and end at different times
+            found[i, j] = type(models[j])(**models[j].get_params()).fit(X, y, task=task).coef_
+
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(len(models))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert blas_threads() == before and set(before) == {2}
+    assert len(found) == 2 * len(models)
+    for (_, j), coef in found.items():
+        np.testing.assert_array_equal(coef, expected[j])
+
+
+def python(code, **variables):
+    return subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True, env={**os.environ, "OMP_NUM_THREADS": "1", **variables},
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_fork_after_a_fit_and_one_in_the_middle_of_another_can_fit():
+    code = (
+        DATA
+        + """
+import os, sys, threading
+from mmtfl.engines.threads import one_blas_thread
+
+def fit():
+    return MMTFLRegressor(alpha=0.05, solver="alternating").fit(X, y, task=task).coef_
+
+def child(answer):
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if np.array_equal(fit(), answer) else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+answer, inside, go_on = fit(), threading.Event(), threading.Event()
+codes = [child(answer)]
+
+def hold():
+    with one_blas_thread():
+        inside.set()
+        go_on.wait(60)
+
+thread = threading.Thread(target=hold)
+thread.start()
+inside.wait(60)
+from mmtfl.engines import threads
+with threads._lock:  # as if another thread were just entering
+    codes.append(child(answer))
+go_on.set()
+thread.join()
+print(codes)
+"""
+    )
+    process = python(code)
+    try:
+        out, err = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # its child holds the pipes
+        process.communicate()
+        pytest.fail("the child hangs")
+    assert (process.returncode, out.strip()) == (0, "[0, 0]"), err
+
+
+def test_the_limit_is_lifted_by_the_last_one_out():
+    with threadpool_limits(2, user_api="blas"):
+        with one_blas_thread(), one_blas_thread():
+            assert set(blas_threads()) == {1}
+        assert set(blas_threads()) == {2}
+
+
+@pytest.mark.slow  # four processes compile all that a fit needs
+def test_compiled_code_that_is_shared_damaged_or_cannot_be_kept_changes_no_bit(tmp_path):
+    """Two processes that compile at once, then damaged files, then a system that takes no file."""
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    both = [python(FIT, **cache) for _ in range(2)]
+    ends = [(*process.communicate(), process.returncode) for process in both]
+    assert ends[0] == ends[1] and ends[0][1:] == ("", 0), ends
+    kept = [path for path in Path(tmp_path).rglob("*") if path.is_file()]
+    assert any(path.suffix == ".nbi" for path in kept)
+    for path in kept:
+        path.write_bytes(path.read_bytes()[:20])
+    read_only = """
+import numba.core.caching as caching
+def refuse(self):
+    raise OSError(30, "Read-only file system")
+caching._CacheLocator.ensure_cache_path = refuse
+"""
+    damaged, without = python(FIT, **cache), python(read_only + FIT, **cache)
+    assert (*damaged.communicate(), damaged.returncode) == ends[0]
+    out, err = without.communicate()
+    assert (out, without.returncode) == (ends[0][0], 0)
+    assert err.count("cannot be kept") == 1

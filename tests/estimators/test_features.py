@@ -1,0 +1,357 @@
+"""penalty_weight, positive, feature_groups and absent_features on the estimators; docs/features.md."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+
+import mmtfl
+from mmtfl import (
+    CappedRegressor,
+    DirtyRegressor,
+    LowRankRegressor,
+    MMTFLClassifier,
+    MMTFLClassifierCV,
+    MMTFLRegressor,
+    MMTFLRegressorCV,
+    RobustRegressor,
+    SingleTaskRegressorCV,
+    Tasks,
+    TwoStrengthCV,
+)
+
+NAMES = ["age", "dose", "iron", "pulse", "salt", "zinc"]
+SITES = np.repeat(["Aker", "Bern", "Cork"], [30, 25, 35])
+ALL = {
+    "penalty_weight": {"age": 0, "zinc": np.inf},
+    "positive": ["dose"],
+    "feature_groups": {"metals": ["iron", "salt"]},
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(90, 6)) + np.arange(6), columns=NAMES)
+    coef = [[1, -1.5, 1, 0.5, 0, 1], [0.6, 1.2, 1.5, 0.7, 0, -1], [1.2, -1, 0.8, 0.6, 0, 0.5]]
+    y = np.einsum("ij,ij->i", X, np.repeat(coef, [30, 25, 35], axis=0)) + rng.normal(size=90)
+    return X, y
+
+
+def classes(y):
+    """Two classes in every task."""
+    return y > pd.Series(y).groupby(SITES).transform("median").to_numpy()
+
+
+def lacking(X):
+    """Cork never measures iron, Aker never pulse."""
+    X = X.copy()
+    X.loc[SITES == "Cork", "iron"] = np.nan
+    X.loc[SITES == "Aker", "pulse"] = np.nan
+    return X
+
+
+ABSENT = np.array([[0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0]], dtype=bool)
+
+
+# -- weights, signs and groups -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (2, 1), (1, 1), (2, "log")])
+def test_a_model_does_what_is_said_of_its_features(data, p, k):
+    X, y = data
+    model = MMTFLRegressor(p, k, alpha=0.3, **ALL).fit(X, y, task=SITES)
+    assert model.coef_[:, 0].all() and not model.coef_[:, 5].any() and (model.coef_[:, 1] >= 0).all()
+    assert model.c_[2] == model.c_[4] and model.c_[0] == 1.0
+    assert_allclose(model.coef_.T, model.c_[:, None] * model.B_, atol=1e-12)
+    assert MMTFLRegressor(p, k, alpha=0.3).fit(X, y, task=SITES).coef_[:, 1].min() < 0.0  # the sign costs
+
+
+def test_all_forms_of_a_weight_are_one(data):
+    X, y = data
+    weight = np.array([0.0, 1.0, 2.0, 1.0, 1.0, np.inf])
+    rows = np.tile(weight, (3, 1))
+    of_tasks = pd.DataFrame(rows, columns=NAMES, index=["Aker", "Bern", "Cork"])
+    forms = [
+        weight,
+        rows,
+        {"age": 0, "iron": 2, "zinc": np.inf},
+        pd.Series(weight, NAMES),
+        of_tasks.iloc[::-1],
+        of_tasks[["age", "iron", "zinc"]],
+        pl.DataFrame(rows, schema=NAMES),
+        {0: 0, 2: 2, 5: np.inf},
+    ]
+    found = [MMTFLRegressor(2, 2, penalty_weight=form).fit(X, y, task=SITES) for form in forms]
+    for model in found:
+        assert_array_equal(model.coef_, found[0].coef_)
+        assert_array_equal(model.penalty_weight_, rows)
+
+
+def test_rows_of_a_frame_are_tasks_by_label(data):
+    X, y = data
+    weight = pd.DataFrame({"dose": [np.inf, 1.0, 1.0]}, index=["Cork", "Aker", "Bern"])
+    model = MMTFLRegressor(2, 2, alpha=0.3, penalty_weight=weight).fit(X, y, task=SITES)
+    assert_array_equal(model.coef_[:, 1] == 0.0, [False, False, True])
+
+
+@pytest.mark.parametrize("model", [MMTFLRegressor(2, 1), MMTFLRegressorCV(alphas=5, cv=3)])
+def test_weights_of_one_and_groups_of_one_cost_nothing(data, model):
+    X, y = data
+    plain = clone(model).fit(X, y, task=SITES)
+    same = clone(model).set_params(penalty_weight=np.ones((3, 6)), feature_groups=[["age"], ["iron"]])
+    same.fit(X, y, task=SITES)
+    assert_array_equal(same.coef_, plain.coef_)
+    assert not hasattr(same, "penalty_weight_")
+
+
+def test_adaptive_weights_keep_fewer_and_shrink_less(data):
+    X, y = data
+    first = MMTFLRegressor(2, np.inf, alpha=0.05).fit(X, y, task=SITES)
+    lasso = MMTFLRegressor(1, np.inf, alpha=0.2).fit(X, y, task=SITES)
+    adaptive = MMTFLRegressor(1, np.inf, alpha=0.2, penalty_weight=1 / np.abs(first.coef_))
+    adaptive.fit(X, y, task=SITES)
+    assert np.count_nonzero(adaptive.coef_) < np.count_nonzero(lasso.coef_)
+    largest = np.unravel_index(np.abs(first.coef_).argmax(), first.coef_.shape)
+    assert abs(adaptive.coef_[largest]) > abs(lasso.coef_[largest])
+
+
+@pytest.mark.parametrize("search", [MMTFLRegressorCV, MMTFLClassifierCV])
+def test_searches_and_half_samples_take_all_of_it(data, search):
+    X, y = data
+    y = classes(y) if search is MMTFLClassifierCV else y
+    model = search(alphas=6, cv=3, pk=((2, 2), (1, 1)), stability=2, **ALL).fit(X, y, task=SITES)
+    assert model.coef_[:, 0].all() and not model.coef_[:, 5].any() and (model.coef_[:, 1] >= 0).all()
+    assert model.c_[2] == model.c_[4] and set(model.cv_results_["pooling"]) == {0.0}
+    assert model.stability_.feature_frequency_[0] == 1.0 and model.stability_.feature_frequency_[5] == 0.0
+
+
+def test_a_search_keeps_its_poolings_where_they_go_with_weights(data):
+    X, y = data
+    model = MMTFLRegressorCV(alphas=4, cv=3, pk=(2, 2), penalty_weight={"age": 0}).fit(X, y, task=SITES)
+    assert set(model.cv_results_["pooling"]) == {0.0, 0.9, 0.99}
+    with pytest.raises(ValueError, match="pooling goes with weights of whole features only"):
+        MMTFLRegressorCV(alphas=4, poolings=(0.9,), positive=True).fit(X, y, task=SITES)
+
+
+def test_half_samples_leave_out_small_tasks_with_their_weights(data):
+    X, y = data
+    few = np.r_[0:30, 30:55, 55:58]
+    weight = np.ones((3, 6))
+    weight[1, 0] = np.inf
+    model = MMTFLRegressor(2, 2, alpha=0.1, penalty_weight=weight)
+    found = mmtfl.stability(model, X.iloc[few], y[few], task=SITES[few], n_pairs=2, random_state=0)
+    assert found.left_out_.tolist() == ["Cork"] and found.entry_frequency_[1, 0] == 0.0
+
+
+def test_folds_that_train_some_tasks_only_have_their_weights(data):
+    X, y = data
+    weight = np.ones((3, 6))
+    weight[2, 0] = np.inf
+    within = np.flatnonzero(SITES != "Aker")
+    folds = [(within[::2], within[1::2]), (within[1::2], within[::2])]
+    model = MMTFLRegressorCV(alphas=4, cv=folds, pk=(2, 2), penalty_weight=weight).fit(X, y, task=SITES)
+    assert model.coef_[2, 0] == 0.0 and model.coef_[:2, 0].all()
+
+
+def test_saved_models_keep_what_was_said(data, tmp_path):
+    X, y = data
+    model = MMTFLRegressor(2, 1, alpha=0.3, **ALL).fit(X, y, task=SITES)
+    model.save(tmp_path / "known.mmtfl")
+    loaded = mmtfl.load(tmp_path / "known.mmtfl")
+    assert loaded.get_params() == model.get_params()
+    for name in ("coef_", "c_", "penalty_weight_", "positive_", "feature_group_"):
+        assert_array_equal(getattr(loaded, name), getattr(model, name))
+    assert_array_equal(loaded.predict(X, task=SITES), model.predict(X, task=SITES))
+    again = clone(loaded).fit(X, y, task=SITES)
+    assert_array_equal(again.coef_, model.coef_)
+
+
+def test_a_new_task_is_penalised_as_its_features_are(data):
+    X, y = data
+    model = MMTFLRegressor(2, 2, alpha=0.3, **ALL).fit(X, y, task=SITES)
+    more = model.add_task(X[:20], y[:20], task="Dijon")
+    assert more.coef_[-1, 0] != 0.0 and more.coef_[-1, 5] == 0.0 and more.coef_[-1, 1] >= 0.0
+    single = MMTFLRegressor(2, 2, penalty_weight=np.arange(18.0).reshape(3, 6)).fit(X, y, task=SITES)
+    with pytest.raises(ValueError, match="weights of features"):
+        single.add_task(X[:20], y[:20], task="Dijon")
+
+
+def test_stored_tasks_are_loaded_for_it(data, tmp_path):
+    X, y = data
+    X.assign(stay=y, site=SITES).to_parquet(tmp_path / "rows.parquet")
+    stored = Tasks.from_parquet(tmp_path, task="site", target="stay")
+    for model in (MMTFLRegressor(2, 2, **ALL), MMTFLRegressorCV(alphas=4, cv=3, pk=(2, 2), **ALL)):
+        found = clone(model).fit(stored)
+        assert found.coef_[:, 0].all() and not found.coef_[:, 5].any() and found.c_[2] == found.c_[4]
+    small = Tasks.from_parquet(tmp_path, task="site", target="stay", memory_limit=100)
+    with pytest.raises(MemoryError, match="something is said of the features"):
+        MMTFLRegressor(2, 2, **ALL).fit(small)
+
+
+def test_algorithm_1_gives_the_same(data):
+    X, y = data
+    block, passes = (
+        MMTFLRegressor(2, 2, alpha=0.3, solver=solver, tol=1e-9, **ALL).fit(X, y, task=SITES)
+        for solver in ("block", "alternating")
+    )
+    assert_allclose(passes.coef_, block.coef_, atol=1e-6)
+
+
+def test_the_dirty_models_and_their_search_have_weights(data):
+    X, y = data
+    model = DirtyRegressor(0.3, 0.2, penalty_weight=ALL["penalty_weight"], positive=["dose"])
+    for found in (clone(model).fit(X, y, task=SITES), TwoStrengthCV(model, 3, cv=3).fit(X, y, task=SITES)):
+        coef = getattr(found, "best_estimator_", found).coef_
+        assert coef[:, 0].all() and not coef[:, 5].any() and (coef[:, 1] >= 0).all()
+
+
+WRONG = [
+    ({"penalty_weight": {"bmi": 1}}, ValueError, "names the feature 'bmi', which X does not have"),
+    ({"penalty_weight": [1, 2]}, ValueError, r"has shape \(2,\), but the data have 6 features and 3 tasks"),
+    ({"penalty_weight": [1, 1, -1, 1, 1, 1]}, ValueError, "feature 'iron' is -1.0"),
+    ({"penalty_weight": [1, 1, np.nan, 1, 1, 1]}, ValueError, "feature 'iron' is nan"),
+    ({"penalty_weight": "age"}, TypeError, "must be numbers, a dict or a frame"),
+    ({"penalty_weight": {9: 1}}, ValueError, "neither the name of a feature nor a position from 0 to 5"),
+    ({"penalty_weight": pd.DataFrame({"age": [1, 2]})}, ValueError, "frame of 2 rows, but there are 3 tasks"),
+    ({"positive": ["doze"]}, ValueError, "did you mean 'dose'"),
+    ({"positive": [True, False]}, ValueError, "positive has 2 values"),
+    ({"positive": "age"}, ValueError, "positive"),
+    ({"feature_groups": [["age"], ["age", "iron"]]}, ValueError, "'age' in two groups"),
+    ({"feature_groups": ["age", "iron"]}, TypeError, "which is no list"),
+    ({"feature_groups": [["age", "bmi"]]}, ValueError, "'bmi'"),
+    ({"feature_groups": [["age", "iron"]], "pooling": 0.9}, ValueError, "Use pooling=0"),
+    ({"absent_features": "drop"}, ValueError, "absent_features"),
+]
+
+
+@pytest.mark.parametrize(("said", "kind", "message"), WRONG)
+def test_what_cannot_be_is_one_clear_error(data, said, kind, message):
+    X, y = data
+    with pytest.raises(kind, match=message):
+        MMTFLRegressor(2, 2, **said).fit(X, y, task=SITES)
+
+
+# -- features that some tasks do not have --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+@pytest.mark.parametrize("pooling", [0.0, 0.9])
+def test_an_absent_feature_is_one_left_out_for_its_task(data, pooling, standardize):
+    """The same as a weight of inf there; the spread is over the tasks that have it."""
+    X, y = data
+    options = {"alpha": 0.2, "standardize": standardize, "tol": 1e-9}
+    model = MMTFLRegressor(2, 2, pooling=pooling, absent_features="allow", **options)
+    model.fit(lacking(X), y, task=SITES)
+    assert not model.coef_[ABSENT].any() and model.coef_[:, [2, 3]][~ABSENT[:, [2, 3]]].all()
+    assert_array_equal(model.absent_, ABSENT)
+    assert_array_equal(model.usable_, ~ABSENT)
+    has = SITES != "Cork"
+    assert_allclose(model.feature_spread_[2], X["iron"][has].std(ddof=0))
+    if pooling == 0.0:
+        scale = model.column_scale_ if standardize else np.ones(6)
+        weight = np.where(ABSENT, np.inf, 1.0) * scale
+        left_out = MMTFLRegressor(2, 2, penalty_weight=weight, alpha=0.2, tol=1e-9)
+        left_out.fit(lacking(X).fillna(0.0), y, task=SITES)
+        assert_allclose(left_out.coef_, model.coef_, atol=1e-6)
+
+
+def test_all_that_have_it_is_all_in_the_summary(data):
+    X, y = data
+    model = MMTFLRegressor(2, 2, alpha=0.2, absent_features="allow").fit(lacking(X), y, task=SITES)
+    row = model.summary().set_index("feature").loc["iron"]
+    assert (row["n_tasks"], row["n_possible"], row["kind"]) == (2, 2, "shared")
+
+
+def test_predictions_ignore_what_a_task_does_not_have(data, tmp_path):
+    X, y = data
+    model = MMTFLRegressor(2, 2, alpha=0.2, absent_features="allow").fit(lacking(X), y, task=SITES)
+    predicted = model.predict(lacking(X), task=SITES)
+    assert_allclose(model.predict(X, task=SITES), predicted, rtol=1e-12)
+    model.save(tmp_path / "absent.mmtfl")
+    assert_array_equal(mmtfl.load(tmp_path / "absent.mmtfl").predict(lacking(X), task=SITES), predicted)
+    scattered = lacking(X)
+    scattered.loc[3, "age"] = np.nan
+    with pytest.raises(ValueError, match="1 value in column 'age' of task 'Aker'"):
+        model.predict(scattered, task=SITES)
+    with pytest.raises(ValueError, match="column 'iron' of task 'Bern'"):
+        model.predict(lacking(X)[SITES == "Cork"], task=np.repeat("Bern", 35))
+
+
+def test_without_the_request_the_error_names_it(data):
+    X, y = data
+    with pytest.raises(
+        ValueError, match=r"35 values in column 'iron'.*absent_features='allow'|'pulse'.*allow"
+    ):
+        MMTFLRegressor(2, 2).fit(lacking(X), y, task=SITES)
+    scattered = lacking(X)
+    scattered.loc[3, "age"] = np.nan
+    with pytest.raises(ValueError, match="1 value in column 'age' of task 'Aker'"):
+        MMTFLRegressor(2, 2, absent_features="allow").fit(scattered, y, task=SITES)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MMTFLRegressorCV(alphas=5, cv=3, stability=2),
+        DirtyRegressor(0.1, 0.1),
+        RobustRegressor(0.1, 0.1),
+        LowRankRegressor(0.1, 0.1),
+        CappedRegressor(0.1, 1.0),
+        SingleTaskRegressorCV(alphas=5, cv=3),
+        TwoStrengthCV(DirtyRegressor(absent_features="allow"), 3, cv=3),
+        MMTFLClassifier(2, 2, alpha=0.02),
+    ],
+)
+def test_every_model_has_it(data, model):
+    X, y = data
+    y = classes(y) if isinstance(model, MMTFLClassifier) else y
+    model = clone(model)
+    if "absent_features" in model.get_params(deep=False):
+        model.set_params(absent_features="allow")
+    model.fit(lacking(X), y, task=SITES)
+    fitted = getattr(model, "best_estimator_", model)
+    assert fitted.coef_.any() and not fitted.coef_[ABSENT].any()
+    assert len(model.predict(lacking(X), task=SITES)) == 90
+
+
+def test_sparse_rows_and_targets_in_columns_are_the_same(data):
+    X, y = data
+    model = MMTFLRegressor(2, 2, alpha=0.2, absent_features="allow").fit(lacking(X), y, task=SITES)
+    rows = sparse.csr_array(lacking(X).to_numpy())
+    thin = clone(model).fit(rows, y, task=SITES)
+    assert_allclose(thin.coef_, model.coef_, atol=1e-9)
+    assert_allclose(thin.predict(rows, task=SITES), model.predict(lacking(X), task=SITES), atol=1e-9)
+    position = np.unique(SITES, return_inverse=True)[1]
+    Y = np.full((90, 3), np.nan)
+    Y[np.arange(90), position] = y
+    shared = clone(model).fit(lacking(X), Y)
+    assert_allclose(shared.coef_, model.coef_, atol=1e-9)
+    assert_allclose(
+        shared.predict(lacking(X), task=position), model.predict(lacking(X), task=SITES), atol=1e-9
+    )
+    with pytest.raises(ValueError, match="pass task= to predict each row by its own task"):
+        shared.predict(lacking(X))
+    assert shared.predict(X).shape == (90, 3)
+
+
+def test_a_new_task_may_lack_features_too(data):
+    X, y = data
+    model = MMTFLRegressor(2, 2, alpha=0.2, absent_features="allow").fit(lacking(X), y, task=SITES)
+    cork = SITES == "Cork"
+    more = model.add_task(lacking(X)[cork], y[cork], task="Dijon")
+    assert more.coef_[-1, 2] == 0.0 and more.absent_[-1].tolist() == ABSENT[2].tolist()
+    assert np.isfinite(more.predict(lacking(X)[cork], task=["Dijon"] * 35)).all()
+
+
+def test_an_unknown_task_has_the_mean_of_those_that_have_a_feature(data):
+    X, y = data
+    model = MMTFLRegressor(2, 2, alpha=0.2, absent_features="allow", unknown_task="mean")
+    model.fit(lacking(X), y, task=SITES)
+    rise = model.predict(X.assign(iron=X["iron"] + 1.0), task=["Oslo"] * 90) - model.predict(
+        X, task=["Oslo"] * 90
+    )
+    assert_allclose(rise, model.coef_[:2, 2].mean())

@@ -1,0 +1,546 @@
+"""Every kind of target: huber and poisson, a loss per task, and offsets, by hand and against others."""
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression, PoissonRegressor
+from sklearn.metrics import d2_tweedie_score, r2_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils._param_validation import InvalidParameterError
+
+import mmtfl
+from mmtfl import (
+    CappedRegressor,
+    DirtyRegressor,
+    MMTFLClassifier,
+    MMTFLRegressor,
+    MMTFLRegressorCV,
+    SingleTaskRegressorCV,
+    Tasks,
+    TwoStrengthCV,
+    path,
+)
+from mmtfl.model_selection import TaskKFold
+
+LOSSES = {"count": "poisson", "death": "logistic", "stay": "squared"}
+INF = np.inf
+TRUTH = np.array([0.6, -0.5, 0.4, 0.0, 0.0, 0.0, 0.0, 0.0])
+
+
+def drawn(kind, z, rng):
+    if kind == "poisson":
+        return rng.poisson(np.exp(z)).astype(float)
+    if kind == "logistic":
+        return (rng.random(len(z)) < expit(2.0 * z)).astype(float)
+    return z + rng.normal(size=len(z))
+
+
+def hospitals(n=60, seed=0, unit=1.0):
+    """Three kinds of targets that depend on the same three features."""
+    rng = np.random.default_rng(seed)
+    X, task = rng.normal(size=(3 * n, len(TRUTH))), np.repeat(list(LOSSES), n)
+    y = np.concatenate([drawn(kind, X[task == t] @ TRUTH, rng) for t, kind in LOSSES.items()])
+    y[task == "stay"] *= unit
+    return X, y, task
+
+
+def counts(n=50, seed=0, exposure=None):
+    rng = np.random.default_rng(seed)
+    X, task = rng.normal(size=(3 * n, len(TRUTH))), np.repeat([0, 1, 2], n)
+    log_exposure = np.zeros(3 * n) if exposure is None else np.log(rng.uniform(*exposure, size=3 * n))
+    y = rng.poisson(np.exp(0.3 + 0.2 * task + X @ TRUTH + log_exposure)).astype(float)
+    return X, y, task, log_exposure
+
+
+def parts(X, y, task):
+    """X, y, 1/n of eq. (1) and label of every task."""
+    labels = np.unique(task)
+    return [(X[task == t], y[task == t], len(labels) / len(y), t) for t in labels]
+
+
+def row_cost(kind, y, z, delta):
+    """The loss of rows, in cvxpy."""
+    if kind == "poisson":
+        return cp.exp(z) - cp.multiply(y, z) + np.where(y > 0, y * np.log(np.maximum(y, 1.0)) - y, 0.0)
+    if kind == "logistic":
+        return cp.logistic(z) - cp.multiply(y, z)
+    return 0.5 * (cp.square(y - z) if kind == "squared" else cp.huber(y - z, delta))
+
+
+def slope(kind, y, z, delta=1.35):
+    """Its derivative in z, by hand."""
+    if kind == "poisson":
+        return np.exp(z) - y
+    if kind == "logistic":
+        return expit(z) - y
+    return np.clip(z - y, -delta, delta) if kind == "huber" else z - y
+
+
+# -- huber and poisson ---------------------------------------------------------------------------------------
+
+
+def test_poisson_is_scikit_learns_at_the_ridge_edge():
+    X, y, *_ = counts()
+    ours = MMTFLRegressor(2, INF, 0.05, loss="poisson", tol=1e-10).fit(X, y)
+    theirs = PoissonRegressor(alpha=0.1, tol=1e-12, solver="newton-cholesky").fit(X, y)
+    assert_allclose(ours.coef_[0], theirs.coef_, atol=1e-8)
+    assert_allclose(ours.intercept_[0], theirs.intercept_, atol=1e-8)
+    assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-7)
+    assert_allclose(ours.score(X, y), theirs.score(X, y), rtol=1e-8)
+    assert 0.0 <= ours.dual_gap_ <= 1e-8 * ours.objective_
+
+
+@pytest.mark.parametrize("loss", ["huber", "poisson"])
+@pytest.mark.parametrize(("p", "k", "alpha"), [(2, 2, 0.2), (1, INF, 0.1), (INF, 1, 0.3)])
+def test_convex_members_reach_the_least_objective_of_a_conic_solver(loss, p, k, alpha, delta=0.7):
+    X, y, task, _ = counts(25)
+    y = y if loss == "poisson" else np.log1p(y) + 5.0 * (np.arange(len(y)) % 11 == 0)
+    model = MMTFLRegressor(p, k, alpha, loss=loss, delta=delta, tol=1e-9).fit(X, y, task=task)
+    A, b = cp.Variable((X.shape[1], 3)), cp.Variable(3)
+    cost = sum(
+        w * cp.sum(row_cost(loss, y_t, X_t @ A[:, t] + b[t], delta)) for X_t, y_t, w, t in parts(X, y, task)
+    )
+    penalty = cp.sum(cp.norm(A, p, axis=1)) if p != 1 else cp.sum(cp.abs(A))
+    least = cp.Problem(cp.Minimize(cost + alpha * penalty)).solve(solver=cp.CLARABEL)
+    assert 0 < np.count_nonzero(model.coef_) < model.coef_.size
+    assert_allclose(model.objective_, least, rtol=1e-6)
+    assert 0.0 <= model.dual_gap_ <= 1e-6 * model.objective_
+
+
+@pytest.mark.parametrize("loss", ["huber", "poisson"])
+@pytest.mark.parametrize("solver", ["block", "alternating"])
+def test_the_concave_member_meets_its_conditions(loss, solver, alpha=0.15):
+    X, y, task, _ = counts()
+    model = MMTFLRegressor(2, 1, alpha, loss=loss, solver=solver, tol=1e-9).fit(X, y, task=task)
+    A = model.coef_.T
+    z = np.einsum("ij,ij->i", X, model.coef_[task]) + model.intercept_[task]
+    r = slope(loss, y, z) * 3 / len(y)
+    G = np.column_stack([X[task == t].T @ r[task == t] for t in range(3)])
+    kept = A.any(axis=1)
+    assert 0 < kept.sum() < len(kept)
+    S = (A[kept] ** 2).sum(axis=1, keepdims=True)  # the penalty of a row is alpha S^(1/3)
+    assert_allclose(G[kept], -alpha / 3.0 * S ** (-2.0 / 3.0) * 2.0 * A[kept], atol=1e-7)
+    assert_allclose([r[task == t].sum() for t in range(3)], 0.0, atol=1e-7)
+
+
+def test_huber_hardly_moves_with_targets_far_off_and_is_the_square_with_a_wide_delta():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 8))
+    y = X @ TRUTH + 0.1 * rng.normal(size=100)
+    spoilt = np.where(np.arange(100) % 20 == 0, y + 1e3, y)
+    options = {"p": 2, "k": 2, "alpha": 1e-3}
+    clean, far = (MMTFLRegressor(loss="huber", delta=0.3, **options).fit(X, t) for t in (y, spoilt))
+    assert np.abs(clean.coef_ - far.coef_).max() < 0.1
+    assert np.abs(MMTFLRegressor(**options).fit(X, spoilt).coef_ - clean.coef_).max() > 1.0
+    wide, square = (
+        MMTFLRegressor(tol=1e-10, **options, **more).fit(X, y)
+        for more in ({"loss": "huber", "delta": 1e4}, {})
+    )
+    assert_allclose(wide.coef_, square.coef_, atol=1e-8)
+
+
+def test_delta_is_in_units_of_each_tasks_spread_where_targets_are_scaled():
+    X, y, task = hospitals()
+    y = np.where(task == "stay", 1e4, 1.0) * y
+    options = {"loss": "huber", "scale_targets": True, "alpha": 0.05, "tol": 1e-10}
+    scaled = MMTFLRegressor(**options).fit(X, y, task=task)
+    unit = np.array([y[task == t].std() for t in scaled.tasks_])
+    alone = MMTFLRegressor(loss="huber", alpha=0.05, tol=1e-10)
+    alone.fit(X, y / unit[np.searchsorted(scaled.tasks_, task)], task=task)
+    assert_allclose(scaled.coef_, alone.coef_ * unit[:, None], rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("Model", [DirtyRegressor, CappedRegressor])
+def test_the_other_models_have_losses_too(Model):
+    X, y, task, _ = counts()
+    model = Model(loss="poisson").fit(X, y, task=task)
+    assert model.converged_ and 0.2 < model.score(X, y, task=task) < 1.0
+    search = TwoStrengthCV(Model(loss="poisson"), strengths=3, cv=3).fit(X, y, task=task)
+    assert (search.heldout_scores_["deviance_explained"] > 0.0).all()
+    with pytest.raises(TypeError, match="suits the squared and the huber loss alone"):
+        search.predict_interval(X, task=task)
+
+
+def test_intervals_of_huber_hold_the_share_asked_for():
+    X, y, task = hospitals(200)
+    rows = task == "stay"
+    search = MMTFLRegressorCV(loss="huber", alphas=8, cv=4).fit(X[rows], y[rows])
+    low, high = search.predict_interval(X[rows], coverage=0.8).T
+    assert 0.7 < np.mean((low < y[rows]) & (y[rows] < high)) < 0.92
+
+
+def test_targets_that_a_loss_is_not_defined_for_are_told_by_task_and_row():
+    X, y, task, _ = counts()
+    y[57] = -2.0
+    with pytest.raises(
+        ValueError, match="Task 1 has the target -2 in its row 8, but the poisson loss needs cou"
+    ):
+        MMTFLRegressor(loss="poisson").fit(X, y, task=task)
+    X, y, task = hospitals()
+    y[task == "death"] *= 2.0
+    with pytest.raises(ValueError, match=r"Task 'death' has the target 2 in its row .* needs 0 or 1"):
+        MMTFLRegressor(loss=LOSSES).fit(X, y, task=task)
+    y[task == "death"] = 1.0
+    with pytest.raises(ValueError, match="Task 'death' has the target 1 in all its rows, where the logistic"):
+        MMTFLRegressor(loss=LOSSES).fit(X, y, task=task)
+    with pytest.raises(ValueError, match="target 0 in all its rows, where the poisson"):
+        MMTFLRegressor(loss="poisson").fit(X, np.zeros(len(y)), task=task)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"loss": "poison"}, "there is no loss 'poison': .* Did you mean 'poisson'"),
+        ({"loss": "logistic"}, "classes are for MMTFLClassifier"),
+        ({"loss": {}}, "it names no task"),
+        ({"loss": {"a": "mean"}}, "there is no loss 'mean'"),
+        ({"loss": 3}, "The 'loss' parameter of MMTFLRegressor must be"),
+        ({"delta": 0.0, "loss": "huber"}, "The 'delta' parameter"),
+        ({"loss": "poisson", "scale_targets": True}, "whose targets have no unit"),
+    ],
+)
+def test_losses_that_do_not_exist_are_refused(options, words):
+    X, y, task = hospitals()
+    with pytest.raises(InvalidParameterError, match=words):
+        MMTFLRegressor(**options).fit(X, y, task=task)
+
+
+# -- a loss per task -----------------------------------------------------------------------------------------
+
+
+def balance(kind, y):
+    """One over the root mean square of the derivatives at the best constant, by hand."""
+    link = {"poisson": np.log, "logistic": lambda rate: np.log(rate / (1.0 - rate))}
+    b = link.get(kind, float)(y.mean())
+    return 1.0 / np.sqrt(np.mean(slope(kind, y, b) ** 2))
+
+
+def test_mixed_losses_are_minimised_with_their_balance(alpha=0.3):
+    X, y, task = hospitals(30, unit=1e3)
+    model = MMTFLRegressor(2, 2, alpha, loss=LOSSES, tol=1e-9).fit(X, y, task=task)
+    spread = y[task == "stay"].std()
+    scaled = np.where(task == "stay", y / spread, y)
+    A, b = cp.Variable((X.shape[1], 3)), cp.Variable(3)
+    cost = 0.0
+    for t, (X_t, y_t, w, label) in enumerate(parts(X, scaled, task)):
+        factor = balance(LOSSES[label], y_t)
+        cost += factor * w * cp.sum(row_cost(LOSSES[label], y_t, X_t @ A[:, t] + b[t], 1.35))
+    least = cp.Problem(cp.Minimize(cost + alpha * cp.sum(cp.norm(A, 2, axis=1)))).solve(solver=cp.CLARABEL)
+    assert 0 < model.c_.astype(bool).sum() < X.shape[1]
+    assert_allclose(model.objective_, least, rtol=1e-6)
+    assert_allclose(model.target_scale_, [1.0, 1.0, spread])
+    assert_allclose(model.coef_ / model.target_scale_[:, None], A.value.T, atol=1e-4)
+    assert 0.0 <= model.dual_gap_ <= 1e-6 * model.objective_
+
+
+def test_the_slopes_at_zero_are_correlations_whatever_the_kind_and_unit():
+    X, y, task = hospitals(unit=1e5)
+    found = path(X, y, task, p=1, k=INF, alphas=2, loss=LOSSES)
+    correlation = max(
+        abs(np.corrcoef(X[task == t, j], y[task == t])[0, 1]) * X[task == t, j].std()
+        for t in LOSSES
+        for j in range(X.shape[1])
+    )
+    assert_allclose(found.alphas[0], correlation, rtol=1e-9)
+
+
+def test_features_of_each_kind_enter_the_path_at_comparable_rates():
+    """Each kind has features of its own that tell about as much of its targets."""
+    entered, first = {t: [] for t in LOSSES}, []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        n, own = 300, {"count": 0, "death": 3, "stay": 6}
+        X, task = rng.normal(size=(3 * n, 20)), np.repeat(list(LOSSES), n)
+        y = np.empty(3 * n)
+        for t, start in own.items():
+            z = X[task == t, start : start + 3].sum(axis=1) * 0.45
+            y[task == t] = drawn(LOSSES[t], z + (3.0 if t == "count" else 0.0), rng)
+        y[task == "stay"] *= 500.0
+        found = path(X, y, task, p=2, k=2, alphas=60, loss=LOSSES)
+        kept = np.array([found.coef(i).any(axis=0) for i in range(60)])
+        step = np.where(kept.any(axis=0), kept.argmax(axis=0), 60)
+        for t, start in own.items():
+            entered[t] += list(step[start : start + 3])
+        first.append(np.sort(np.concatenate([step[s : s + 3] for s in own.values()]))[-1] < step[9:].min())
+    medians = [np.median(steps) for steps in entered.values()]
+    assert max(medians) - min(medians) <= 10  # of 60 steps down to a thousandth of alpha_max
+    assert all(first)  # and all of them before any feature that no task uses
+
+
+def test_predictions_and_scores_are_those_of_each_kind():
+    X, y, task = hospitals(unit=100.0)
+    model = MMTFLRegressor(2, 1, 0.05, loss=LOSSES).fit(X, y, task=task)
+    z = {t: X @ model.coef_[i] + model.intercept_[i] for i, t in enumerate(model.tasks_.tolist())}
+    predicted = model.predict(X, task=task)
+    rows = {t: task == t for t in LOSSES}
+    assert_allclose(predicted[rows["count"]], np.exp(z["count"][rows["count"]]))
+    assert_allclose(predicted[rows["death"]], expit(z["death"][rows["death"]]))
+    assert_allclose(predicted[rows["stay"]], z["stay"][rows["stay"]])
+    d = rows["death"]
+    assert_allclose(model.predict_proba(X[d], task=task[d])[:, 1], predicted[d])
+    rate = y[d].mean()
+    entropy = -(rate * np.log(rate) + (1 - rate) * np.log(1 - rate))
+    likelihood = -np.mean(np.log(np.where(y[d] == 1.0, predicted[d], 1.0 - predicted[d])))
+    c, s = rows["count"], rows["stay"]
+    each = [
+        d2_tweedie_score(y[c], predicted[c], power=1),
+        1 - likelihood / entropy,
+        r2_score(y[s], predicted[s]),
+    ]
+    assert_allclose(model.score(X, y, task=task), np.mean(each))
+    with pytest.raises(ValueError, match="Task 'count', 'stay' has no classes: predict_proba is for rows of"):
+        model.predict_proba(X, task=task)
+    with pytest.raises(TypeError, match="squared and the huber loss alone"):
+        model.predict_interval(X, task=task)
+    assert not hasattr(MMTFLRegressor(), "predict_proba")
+    model.set_params(unknown_task="mean")
+    with pytest.raises(ValueError, match="nothing is known of the targets of a new task"):
+        model.predict(X[:1], task=["new"])
+
+
+def test_columns_of_y_have_losses_too():
+    X, y, task = hospitals()
+    X = X[:60]
+    Y = pd.DataFrame({t: y[task == t] for t in LOSSES})
+    Y.loc[3, "stay"] = np.nan
+    model = MMTFLRegressor(2, 2, 0.1, loss=LOSSES, tol=1e-9).fit(X, Y)
+    rows = ~np.isnan(Y.to_numpy()).T
+    flat = MMTFLRegressor(2, 2, 0.1, loss=LOSSES, tol=1e-9).fit(
+        np.concatenate([X[seen] for seen in rows]),
+        np.concatenate([Y.to_numpy()[seen, t] for t, seen in enumerate(rows)]),
+        task=np.repeat(list(LOSSES), rows.sum(axis=1)),
+    )
+    assert_allclose(model.coef_, flat.coef_, atol=1e-7)
+    predicted = model.predict(X)
+    assert predicted.shape == (60, 3) and 0.0 < predicted[:, 1].min() < predicted[:, 1].max() < 1.0
+    assert_allclose(predicted[:, 0], model.predict(X, task=["count"] * 60))
+    assert_allclose(model.score(X, Y), np.mean([model.score(X[s], Y.to_numpy()[s, t], task=[label] * s.sum())
+                    for t, (label, s) in enumerate(zip(LOSSES, rows, strict=True))]))  # fmt: skip
+
+
+def test_a_search_chooses_by_the_balanced_loss_and_tells_each_kind_apart(tmp_path):
+    X, y, task = hospitals(100, unit=1e4)
+    search = MMTFLRegressorCV(loss=LOSSES, pk=((2, 1), (1, 1)), poolings=(0,), alphas=12, cv=3)
+    search.fit(X, y, task=task)
+    assert set(np.flatnonzero(search.c_)) >= {0, 1, 2}
+    table = search.heldout_scores_
+    assert table["loss"].tolist() == ["poisson", "logistic", "squared"]
+    assert (table["deviance_explained"] > 0.1).all()
+    assert -5.0 < search.best_score_ < 0.0  # in units of the null slopes, not of 1e8
+    search.save(tmp_path / "m.mmtfl")
+    again = mmtfl.load(tmp_path / "m.mmtfl")
+    assert again.loss == LOSSES
+    assert_array_equal(again.predict(X, task=task), search.predict(X, task=task))
+    assert_array_equal(again.heldout_scores_["loss"], table["loss"])
+
+
+def test_equal_losses_by_label_are_one_loss():
+    X, y, task, _ = counts()
+    one, named = (
+        MMTFLRegressor(loss=loss, alpha=0.1).fit(X, y, task=task)
+        for loss in ("poisson", dict.fromkeys([0, 1, 2], "poisson"))
+    )
+    assert_array_equal(one.coef_, named.coef_)
+
+
+def test_weights_of_tasks_replace_the_balance():
+    X, y, task = hospitals()
+    given = MMTFLRegressor(2, 2, 0.3, loss=LOSSES, task_weight={"death": 2.0}, tol=1e-9).fit(X, y, task=task)
+    scaled = np.where(task == "stay", y / y[task == "stay"].std(), y)
+    r = np.empty(len(y))
+    for i, t in enumerate(given.tasks_.tolist()):
+        coef, b = given.coef_[i] / given.target_scale_[i], given.intercept_[i] / given.target_scale_[i]
+        weight = (2.0 if t == "death" else 1.0) * len(y) / (len(y) + 60) / 60
+        r[task == t] = weight * slope(LOSSES[t], scaled[task == t], X[task == t] @ coef + b)
+    G = np.column_stack([X[task == t].T @ r[task == t] for t in given.tasks_])
+    A = given.coef_.T / given.target_scale_
+    size = np.linalg.norm(A, axis=1, keepdims=True)
+    kept = size[:, 0] > 0
+    assert kept.any()
+    assert_allclose(G[kept], -0.3 * A[kept] / size[kept], atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        ({"count": "poisson"}, "loss names no loss for task 'death', 'stay'"),
+        ({**LOSSES, "deaths": "squared"}, "loss names task 'deaths', which the data do not have"),
+    ],
+)
+def test_losses_of_the_wrong_tasks_are_refused(loss, words):
+    with pytest.raises(ValueError, match=words):
+        X, y, task = hospitals()
+        MMTFLRegressor(loss=loss).fit(X, y, task=task)
+
+
+def test_stability_and_single_tasks_know_losses():
+    X, y, task = hospitals(80)
+    search = MMTFLRegressorCV(loss=LOSSES, pk=(2, 1), alphas=6, cv=3, stability=3).fit(X, y, task=task)
+    assert search.stability_ is not None
+    alone = SingleTaskRegressorCV(p=1, per_task=True, loss=LOSSES, alphas=6, cv=3).fit(X, y, task=task)
+    assert alone.alpha_.shape == (3,) and (alone.heldout_scores_["deviance_explained"] > 0.0).all()
+
+
+# -- offsets -------------------------------------------------------------------------------------------------
+
+
+def test_an_exposure_is_a_weight_on_the_rate():
+    """exp(o) e^z - y (z + o) is e^o (e^z - (y / e^o) z) and a constant: rates with exposures as weights."""
+    X, y, _, offset = counts(exposure=(0.2, 4.0))
+    exposure = np.exp(offset)
+    ours = MMTFLRegressor(2, INF, 0.05, loss="poisson", tol=1e-10).fit(X, y, offset=offset)
+    rate = PoissonRegressor(alpha=0.1 / exposure.mean(), tol=1e-12, solver="newton-cholesky")
+    rate.fit(X, y / exposure, sample_weight=exposure)
+    assert_allclose(ours.coef_[0], rate.coef_, atol=1e-7)
+    assert_allclose(ours.predict(X, offset=offset), exposure * rate.predict(X), rtol=1e-6)
+    assert_allclose(ours.predict(X), rate.predict(X), rtol=1e-6)
+    null = exposure * y.sum() / exposure.sum()
+    left, total = (np.sum(m - y - y * np.log(np.where(y > 0, m / np.maximum(y, 1e-9), 1.0)))
+                   for m in (exposure * rate.predict(X), null))  # fmt: skip
+    assert_allclose(ours.score(X, y, offset=offset), 1.0 - left / total, rtol=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_an_offset_of_residuals_is_taken_off_the_target(loss):
+    X, y, task = hospitals()
+    offset = np.random.default_rng(1).normal(size=len(y)) * 3.0
+    one = MMTFLRegressor(2, 1, 0.1, loss=loss, scale_targets=True).fit(
+        X, y + offset, task=task, offset=offset
+    )
+    other = MMTFLRegressor(2, 1, 0.1, loss=loss, scale_targets=True).fit(X, y, task=task)
+    assert_allclose(one.coef_, other.coef_, atol=1e-9)
+    assert_allclose(one.predict(X, task=task, offset=offset), other.predict(X, task=task) + offset)
+    assert_allclose(
+        one.score(X, y + offset, task=task, offset=offset), other.score(X, y, task=task), rtol=1e-9
+    )
+
+
+def test_an_offset_of_a_classifier_is_a_column_whose_coefficient_is_one():
+    X, y, task = hospitals(200)
+    rows = task == "death"
+    X, y, offset = X[rows], y[rows], 2.0 * X[rows] @ TRUTH
+    model = MMTFLClassifier(2, INF, 1e3).fit(X, y, offset=offset)  # all coefficients are next to zero
+    assert np.abs(model.coef_).max() < 1e-2
+    assert_allclose(model.predict_proba(X, offset=offset)[:, 1], expit(offset + model.intercept_), atol=0.01)
+    assert model.score(X, y, offset=offset) > 0.7 > model.score(X, y)
+    plain = LogisticRegression(C=INF, tol=1e-10).fit(X, y)
+    free = MMTFLClassifier(2, INF, 1e-9, tol=1e-10).fit(X, y, offset=offset)
+    assert_allclose(free.coef_ + 2.0 * TRUTH, plain.coef_, atol=1e-3)
+
+
+def test_offsets_go_with_their_rows_through_searches_and_scikit_learns_tools():
+    X, y, task, offset = counts(exposure=(0.05, 20.0))
+    order = np.random.default_rng(0).permutation(len(y))
+    options = {"loss": "poisson", "pk": (2, 1), "alphas": 8, "cv": 3}
+    with_offset = MMTFLRegressorCV(**options).fit(X[order], y[order], task=task[order], offset=offset[order])
+    without = MMTFLRegressorCV(**options).fit(X[order], y[order], task=task[order])
+    explained = [one.heldout_scores_["deviance_explained"] for one in (with_offset, without)]
+    assert (explained[0] > 0.3).all() and (explained[0] > explained[1]).all()
+    tuned = GridSearchCV(
+        MMTFLRegressor(2, 2, loss="poisson"), {"alpha": [0.05, 1e3]}, cv=TaskKFold(3, random_state=0)
+    )
+    with sklearn.config_context(enable_metadata_routing=True):
+        tuned.fit(X, y, task=task, offset=offset)
+        assert tuned.best_params_ == {"alpha": 0.05} and tuned.best_score_ > 0.3
+
+
+def test_every_column_of_y_may_have_its_own_offset():
+    X, y, _, offset = counts(exposure=(0.2, 4.0))
+    X, Y, O = X[:50], y.reshape(3, 50).T, offset.reshape(3, 50).T
+    Y[4, 1] = np.nan
+    model = MMTFLRegressor(2, 2, 0.05, loss="poisson", tol=1e-9).fit(X, Y, offset=O)
+    seen = ~np.isnan(Y.T)
+    flat = MMTFLRegressor(2, 2, 0.05, loss="poisson", tol=1e-9).fit(
+        np.concatenate([X[s] for s in seen]),
+        Y.T[seen],
+        task=np.repeat([0, 1, 2], seen.sum(axis=1)),
+        offset=O.T[seen],
+    )
+    assert_allclose(model.coef_, flat.coef_, atol=1e-8)
+    assert_allclose(
+        model.predict(X, offset=O)[:, 1], flat.predict(X, task=[1] * 50, offset=O[:, 1]), rtol=1e-6
+    )
+    common = model.predict(X, offset=O[:, 0])
+    assert_allclose(common, model.predict(X) * np.exp(O[:, :1]))
+
+
+@pytest.mark.parametrize(
+    ("offset", "words"),
+    [
+        (np.zeros(3), "X has 150 rows, but offset has 3"),
+        (
+            np.full(150, -np.inf),
+            "contains NaN or infinity, first in row 0: an exposure of zero has no logarithm",
+        ),
+        (np.zeros((150, 2)), "offset must be 1-D"),
+    ],
+)
+def test_bad_offsets_are_refused(offset, words):
+    X, y, task, _ = counts()
+    with pytest.raises(ValueError, match=words):
+        MMTFLRegressor(loss="poisson").fit(X, y, task=task, offset=offset)
+
+
+def test_a_task_may_be_added_to_counts_with_its_offset():
+    X, y, task, offset = counts(exposure=(0.2, 4.0))
+    model = MMTFLRegressor(2, 1, 0.02, loss="poisson").fit(X, y, task=task, offset=offset)
+    rng = np.random.default_rng(5)
+    new, more = rng.normal(size=(40, 8)), np.log(rng.uniform(0.2, 4.0, size=40))
+    y_new = rng.poisson(np.exp(0.5 + new @ TRUTH + more)).astype(float)
+    wider = model.add_task(new, y_new, task=3, offset=more)
+    assert_array_equal(wider.coef_[:3], model.coef_)
+    assert_allclose(wider.coef_[3, :3], TRUTH[:3], atol=0.25)
+    mixed = MMTFLRegressor(loss={0: "poisson", 1: "poisson", 2: "squared"}, alpha=0.1).fit(X, y, task=task)
+    with pytest.raises(InvalidParameterError, match="add_task needs one loss for all tasks"):
+        mixed.add_task(new, y_new, task=3)
+
+
+# -- elsewhere -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["poisson", "huber", {"a": "poisson", "b": "squared", "c": "huber"}])
+def test_stored_tasks_give_the_same_as_rows_in_memory(loss, tmp_path):
+    X, y, task, _ = counts()
+    task = np.array(["a", "b", "c"])[task]
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(8)]).assign(site=task, visits=y)
+    frame.to_parquet(tmp_path / "visits.parquet")
+    stored = Tasks.from_parquet(tmp_path, task="site", target="visits")
+    one, other = (
+        MMTFLRegressor(2, 1, 0.1, loss=loss, tol=1e-9, solver="alternating").fit(*rows)
+        for rows in ((stored,), (X, y, task))
+    )
+    assert 0 < np.count_nonzero(one.c_) < 8
+    assert_allclose(one.coef_, other.coef_, atol=1e-7)
+    search = MMTFLRegressorCV(pk=(2, 1), loss=loss, alphas=4, cv=3).fit(stored)
+    assert np.isfinite(search.heldout_scores_["deviance_explained"]).all()
+    with pytest.raises(ValueError, match="Stored tasks bring their targets, labels and weights"):
+        MMTFLRegressor(loss="poisson").fit(stored, offset=np.zeros(150))
+
+
+def test_stored_targets_that_a_loss_is_not_defined_for_are_told_by_task_and_row(tmp_path):
+    X, y, task, _ = counts()
+    y[107] = -1.0
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(8)]).assign(site=task, visits=y)
+    frame.to_parquet(tmp_path / "visits.parquet")
+    stored = Tasks.from_parquet(tmp_path, task="site", target="visits")
+    with pytest.raises(ValueError, match="Task 2 has the target -1 in its row 8, but the poisson loss"):
+        MMTFLRegressor(loss="poisson").fit(stored)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "huber", {0: "poisson", 1: "squared", 2: "poisson"}])
+@pytest.mark.parametrize("shape", ["rows", "columns"])
+def test_onnx_gives_the_means(loss, shape, tmp_path):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    X, y, task, _ = counts()
+    model = MMTFLRegressor(loss=loss, alpha=0.1)
+    model = model.fit(X, y, task=task) if shape == "rows" else model.fit(X[:50], y.reshape(3, 50).T)
+    model.export_onnx(tmp_path / "m.onnx")
+    session = runtime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    inputs = {"X": X, "task": task.astype(np.int64)} if shape == "rows" else {"X": X}
+    expected = model.predict(X, task=task) if shape == "rows" else model.predict(X)
+    assert_allclose(session.run(None, inputs)[0], expected, rtol=1e-10)

@@ -291,8 +291,10 @@ class RowPenalty(ABC):
 
     def of_rows(self, index: np.ndarray) -> Self:
         """The penalty of some of the rows."""
-        numbers = {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
-        changed: dict[str, Any] = {name: values[index] for name, values in numbers.items() if values.ndim > 0}
+        changed: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):  # one number per row
+                changed[name] = value[index]
         if self.known is not None:
             changed["known"] = self.known.of_rows(index)
         return replace(self, **changed) if changed else self

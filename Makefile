@@ -3,7 +3,8 @@
 #   make test        set up, then lint, types, tests and doctests
 #   make test-all    the same with the slow tests: scikit-learn's checks of the searches with their default grids
 #   make processors  the numerical tests under the arithmetic of other processors
-#   make fuzz        set up, then fit hostile problems by the seed (some minutes; docs/reliability.md)
+#   make fuzz        set up, then fit hostile problems and read spoilt files by the seed (some minutes; docs/reliability.md)
+#   make kills       set up, then kill commands at random moments, go on and compare bits (some minutes)
 #   make docs        set up, then build the site in docs/_build/html (some minutes; every example is run)
 #   make bench       set up an environment with the other libraries, then time all of them (about ten minutes)
 #   make reproduce   set up, then rerun the paper's experiments (about forty minutes on two cores; goes on if stopped)
@@ -14,7 +15,7 @@ BENCH_VENV ?= .venv-bench
 INSTALL = -m pip install --quiet --disable-pip-version-check --editable
 PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
-.PHONY: demo test test-all processors fuzz docs bench reproduce lint setup clean
+.PHONY: demo test test-all processors fuzz kills docs bench reproduce lint setup clean
 
 $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or run make PYTHON=python3"; exit 1; }
@@ -66,6 +67,10 @@ processors: setup
 
 fuzz: setup
 	$(BIN)/python benchmarks/fuzz.py
+	$(BIN)/python benchmarks/fuzz_files.py
+
+kills: setup
+	$(BIN)/python benchmarks/kills.py
 
 # the pages' examples first: then the site, in which tutorials and pictures are run
 $(VENV)/.docs: $(VENV)/.installed

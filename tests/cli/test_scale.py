@@ -1,5 +1,7 @@
 """`--dask`, `--memory-limit` and `--checkpoint`: the same model by other ways."""
 
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -139,3 +141,27 @@ def test_a_memory_limit_needs_parquet_and_a_strength(folder, capsys):
     tokens = [word for word in command(folder, "none.mmtfl", *limit) if word not in ("--alpha", "0.05")]
     assert main(tokens) == 2
     assert "needs --alpha" in capsys.readouterr().err
+
+
+def test_one_name_for_the_model_and_its_checkpoint_is_refused_before_any_work(folder, capsys, monkeypatch):
+    monkeypatch.setattr("mmtfl.cli.training.read_training", lambda *_, **__: pytest.fail("it reads"))
+    assert main(command(folder, "both.mmtfl", "--checkpoint", str(folder / "both.mmtfl"))) == 2
+    assert "both the model and the checkpoint" in capsys.readouterr().err
+    assert main(command(folder, "new.mmtfl", "--checkpoint", str(folder / "data.parquet"))) == 2
+    assert "would be written over" in capsys.readouterr().err
+    assert main(command(folder, "new.mmtfl", "--checkpoint", str(folder / "none" / "x"))) == 2
+    assert "does not exist" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+def test_a_pipe_is_no_table(folder, capsys):
+    os.mkfifo(folder / "pipe.csv")
+    assert main(command(folder, "pipe.mmtfl", data="pipe.csv")) == 2
+    assert "is not an ordinary file" in capsys.readouterr().err
+
+
+def test_a_cluster_without_workers_is_told(folder, capsys):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as cluster:
+        assert main(command(folder, "x.mmtfl", "--dask", cluster.scheduler_address)) == 2
+    assert "has no workers" in capsys.readouterr().err

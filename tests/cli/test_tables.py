@@ -164,11 +164,13 @@ def test_cv_is_the_search_on_the_encoded_table(folder, tmp_path, capsys):
         cv=TaskKFold(3, random_state=4),
         standardize=True,
         scale_targets=True,
+        feature_groups=[["colour=blue", "colour=green", "colour=red"]],
     ).fit(X, y, task=task)
     assert found["member"] == [expected.best_p_, expected.best_k_]
     assert found["strengths"]["alpha"] == pytest.approx(expected.alpha_)
     assert found["search"]["best_score"] == pytest.approx(expected.best_score_)
-    assert "18 of 18 paths, done in" in err
+    assert "6 of 6 paths, done in" in err
+    assert "levels of a column are kept or dropped together, so pooling is not tried" in err
 
 
 def test_cv_prints_the_held_out_scores_of_the_model(folder, tmp_path, capsys):
@@ -286,7 +288,7 @@ def test_rows_without_a_target_are_refused_or_left_out(tmp_path, capsys):
     assert mmtfl.load(tmp_path / "a.mmtfl").provenance_["rows"] == 117
     page = ["report", tmp_path / "a.mmtfl", tmp_path / "a.csv", "-o", tmp_path / "a.html"]
     assert "--drop-unlabelled" in refusal(page, capsys)
-    assert "note: 3 rows without a target or task label" in run([*page, "--drop-unlabelled"], capsys).err
+    assert "note: 3 rows without a target, task" in run([*page, "--drop-unlabelled"], capsys).err
     assert (tmp_path / "a.html").exists()
 
 

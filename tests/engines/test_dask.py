@@ -237,3 +237,49 @@ def test_the_extra_is_named_where_dask_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ImportError, match=r"\.\[dask\]"):
         DaskEngine(None)
+
+
+# -- what would go wrong silently ----------------------------------------------------------------------------
+
+
+def test_workers_of_another_version_are_refused(client, monkeypatch):
+    monkeypatch.setattr("mmtfl.__version__", "99.0")
+    with pytest.raises(ValueError, match=r"has version .* of mmtfl, and this process has 99\.0"):
+        DaskEngine(client)
+
+
+def test_a_cluster_without_workers_is_told():
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster) as client,
+        pytest.warns(UserWarning, match="has no workers"),
+    ):
+        DaskEngine(client)
+
+
+def far_table(folder, shift):
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 4))
+    frame = pd.DataFrame(X + shift, columns=list("abcd")).assign(task=np.repeat([0, 1, 2], 40))
+    frame.assign(y=2 * X[:, 0] + rng.normal(size=120)).to_parquet(folder / f"{shift:g}.parquet")
+    return Tasks.from_parquet(folder / f"{shift:g}.parquet", task="task", target="y")
+
+
+def test_a_file_that_changes_after_it_was_indexed_is_noticed(client, tmp_path):
+    stored = far_table(tmp_path, 0.0)
+    os.replace(far_table(tmp_path, 1.0) and tmp_path / "1.parquet", tmp_path / "0.parquet")
+    for engine in (None, DaskEngine(client)):
+        with pytest.raises(ValueError, match=r"has changed since its tasks were counted"):
+            MMTFLRegressor(alpha=0.05, engine=engine).fit(stored)
+
+
+@pytest.mark.parametrize("on_dask", [False, True])
+def test_columns_far_from_zero_in_files_give_the_answer_of_those_near(client, on_dask, tmp_path):
+    engine = DaskEngine(client) if on_dask else None
+    near, far = (MMTFLRegressor(alpha=0.05, engine=engine).fit(far_table(tmp_path, c)) for c in (0.0, 1e7))
+    assert near.coef_.any()
+    np.testing.assert_allclose(far.coef_, near.coef_, atol=1e-6)
+    np.testing.assert_allclose(far.objective_, near.objective_, rtol=1e-6)
+    np.testing.assert_allclose(far.intercept_ + 1e7 * far.coef_.sum(axis=1), near.intercept_, atol=1e-5)

@@ -5,7 +5,10 @@ import json
 import os
 import stat
 import struct
+import subprocess
+import sys
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -255,6 +258,60 @@ def test_a_failure_leaves_the_older_file_and_nothing_else(path):
         write_whole(path, broken_disk())
     assert path.read_bytes() == b"older"
     assert os.listdir(path.parent) == [path.name]
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_writer(path):
+    pytest.importorskip("fcntl")
+    code = """
+import os, signal, sys
+from mmtfl.persistence.files import write_whole
+
+def parts():
+    yield b"half"
+    os.kill(os.getpid(), signal.SIGKILL)
+
+write_whole(sys.argv[1], parts())
+"""
+    subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    left = os.listdir(path.parent)
+    assert len(left) == 1 and left[0].endswith(".part")
+    seen = []
+
+    def parts():
+        yield b"a"
+        write_whole(path.with_name("other"), [b"b"])  # while this one is at work
+        seen.extend(os.listdir(path.parent))
+
+    write_whole(path, parts())
+    assert left[0] not in seen and sum(name.endswith(".part") for name in seen) == 1
+    assert sorted(os.listdir(path.parent)) == sorted([path.name, "other"])
+
+
+def test_of_two_first_writers_one_wins(path):
+    """Both have found no file and written all; the second to give it its name is told."""
+
+    def parts():
+        yield b"second"
+        write_whole(path, [b"first"], overwrite=False)
+
+    with pytest.raises(FileExistsError):
+        write_whole(path, parts(), overwrite=False)
+    assert path.read_bytes() == b"first"
+
+    path.unlink()
+    with pytest.MonkeyPatch.context() as patch:  # as if the first came after the last check
+        patch.setattr("mmtfl.persistence.files.check_target", lambda place, overwrite=True: Path(place))
+        with pytest.raises(FileExistsError):
+            _first_wins(path)
+    assert path.read_bytes() == b"first" and os.listdir(path.parent) == [path.name]
+
+
+def _first_wins(path):
+    def parts():
+        yield b"second"
+        path.write_bytes(b"first")
+
+    write_whole(path, parts(), overwrite=False)
 
 
 def test_an_interrupt_leaves_nothing(path):

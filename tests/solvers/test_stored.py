@@ -367,3 +367,17 @@ def test_a_fit_stays_within_its_memory_limit(loss, limit, large):
     peak, n_kept = map(int, done.stdout.split())
     assert peak <= limit * 1_000_000
     assert 3 <= n_kept < 40
+
+
+@pytest.mark.parametrize("tiny", [0.0, 1e-17])
+def test_a_class_without_weight_in_files_is_absent(tiny, tmp_path):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(60, 2)), np.repeat(["a", "b"], 30)
+    y = X[:, 0] + rng.normal(size=60) > 0
+    weight = np.where((task == "b") & y, tiny, 1.0)
+    frame = pd.DataFrame(X, columns=["u", "v"]).assign(task=task, y=np.where(y, "yes", "no"), weight=weight)
+    frame.to_parquet(tmp_path / "t.parquet")
+    stored = Tasks.from_parquet(tmp_path / "t.parquet", task="task", target="y", weight="weight")
+    with pytest.raises(ValueError, match=r"Task 'b' has no row of class 'yes' with weight"):
+        MMTFLClassifier(alpha=0.02).fit(stored)

@@ -603,3 +603,13 @@ def test_a_search_of_a_version_without_pooling_has_no_common_part(tmp_path):
     assert loaded.best_pooling_ == 0.0
     assert not loaded.common_.any() and loaded.common_.shape == (4,)
     assert loaded._chosen_model().pooling == 0.0
+
+
+def test_a_file_that_keeps_b_is_read_and_b_is_computed(tmp_path):
+    data = make_tasks(3, 20, 4, n_informative=2, random_state=0)
+    model = mmtfl.MMTFLRegressor(alpha=0.1).fit(data.X, data.y, task=data.task)
+    vars(model)["B_"] = np.ones((4, 3))  # as an earlier version would
+    model.save(tmp_path / "old.mmtfl")
+    loaded = mmtfl.load(tmp_path / "old.mmtfl")
+    assert "B_" not in vars(loaded)
+    np.testing.assert_allclose(loaded.c_[:, None] * loaded.B_, loaded.coef_.T, rtol=1e-14)

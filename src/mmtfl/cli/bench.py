@@ -26,10 +26,11 @@ def bench(
     Parameters
     ----------
     problems
-        Which of: ragged, shared, path, logistic, concave, additive, cv, growth, cold. All by default.
+        Which of: ragged, wide, tall, shared, path, logistic, sparse, concave, additive, cv, searches,
+        predict, memory, growth, cold. All by default.
     libraries
-        Which of: mmtfl, mmtfl-alternating, scikit-learn, adelie, celer, skglm, textbook, cvxpy. All that are
-        installed by default; mmtfl always takes part.
+        Which of: mmtfl, mmtfl-alternating, scikit-learn, adelie, celer, skglm, MALSAR, textbook, cvxpy. All
+        that are installed by default; mmtfl always takes part.
     repeats
         Rounds of timing; the least time counts.
     quick

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
-from mmtfl.cli.options import FileOptions, ModelOptions, ScaleOptions, TableOptions, TextOptions
+from mmtfl.cli.options import FileOptions, ScaleOptions, TableOptions, TextOptions
 from mmtfl.cli.output import check_output, naming_the_file, note, number, print_json, print_lines, say
 
 _LARGE_FILE = 5_000_000  # bytes
@@ -53,6 +53,8 @@ class Training:
     weights: Any = None
     file: Any = None
     groups: Any = None
+    offset: Any = None
+    kinds_are_given: bool = False
 
     @property
     def in_time(self) -> bool:
@@ -87,6 +89,7 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
     if table.drop_unlabelled:
         targets = table.target if len(table.target) == 1 else ()  # of several, each may have gaps
         needed = [table.task, *targets, table.weights, table.group, table.time]
+        needed += [table.offset, table.exposure]
         frame, n_dropped = drop_unlabelled(frame, needed)
         if n_dropped and not quiet:
             note(f"{n_dropped} rows without a target, task label, weight, group or time are left out")
@@ -102,7 +105,13 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
     for line in notes if not quiet else ():
         note(line)
     rows = recipe.matrix(frame), recipe.targets(frame), labels, recipe.weights(frame)
-    return Training(recipe, *rows, file, groups)
+    return Training(recipe, *rows, file, groups, recipe.offset(frame), table.classify is not None)
+
+
+def check_no_offset(recipe: Any, who: str, remedy: str) -> None:
+    """Refuse offsets where fits to parts of the rows do not take them along."""
+    if recipe.offset_column is not None or recipe.exposure_column is not None:
+        raise BadInput(f"{who} not take offsets and exposures along: {remedy}.")
 
 
 def in_structure(recipe: Any, frame: Any) -> tuple[Any, Any]:
@@ -122,35 +131,6 @@ def in_structure(recipe: Any, frame: Any) -> tuple[Any, Any]:
     return frame, moments if len(np.unique(moments)) < len(moments) else None
 
 
-def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
-    """Arguments of the estimator; targets are put on one scale where they are numbers."""
-    options: dict[str, Any] = {name: getattr(model, name) for name in ("standardize", "max_iter", "tol")}
-    options["task_weight"] = _task_weight(model.task_weight, training.recipe)
-    if training.classify:
-        if model.scale_targets:
-            raise BadInput("--scale-targets is for numbers, and the targets are classes: leave it out.")
-        return options if model.drop_tasks is None else {**options, "on_degenerate_task": "base_rate"}
-    if model.drop_tasks is not None:
-        raise BadInput("--drop-tasks one-class is for classes, and the targets are numbers: leave it out.")
-    return {**options, "scale_targets": model.scale_targets is not False}
-
-
-def _task_weight(words: list[str] | None, recipe: Any) -> Any:
-    """Weights of tasks as typed: None, "equal", or a factor by label."""
-    if words is None or words == ["equal"]:
-        return None if words is None else "equal"
-    found: dict[Any, float] = {}
-    for word in words:
-        label, sign, weight = word.rpartition("=")
-        try:
-            found[int(label) if recipe.task_kind == "int" else label] = float(weight)
-        except ValueError:
-            sign = ""
-        if not sign:
-            raise BadInput(f"--task-weight {word!r} is neither equal nor LABEL=W, such as Bern=2.")
-    return found
-
-
 def train(
     data: Path,
     output: Path,
@@ -163,7 +143,7 @@ def train(
     """Read the table, fit what `make` gives, save it, and say what came out."""
     scale = scale or ScaleOptions()
     check_output(output, force=talk.force, inputs=[data])
-    _check_scale(scale, data)
+    _check_scale(scale, data, output)
     _say_of_large("reading", data, talk)
     # the engine first: reading may take long
     with nullcontext() if scale.dask is None else _dask_engine(scale, talk) as engine:
@@ -200,6 +180,7 @@ def _fit(model: Any, training: Training, talk: FileOptions) -> bool:
     with warnings.catch_warnings(record=True) as caught, library_words():
         warnings.simplefilter("always")
         own = {} if training.groups is None or not hasattr(model, "cv") else {"groups": training.groups}
+        own |= {} if training.offset is None else {"offset": training.offset}
         model.fit(training.X, training.y, task=training.task, sample_weight=training.weights, **own)
     for text, category in dict.fromkeys((str(w.message), w.category) for w in caught):
         if issubclass(category, ConvergenceWarning):
@@ -250,11 +231,17 @@ def _training_scores(model: Any, training: Training) -> dict[str, Any]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a task with one row has no score, which the table shows
-        predicted, varies = model.predict(training.X, task=training.task), True
+        known = {} if training.offset is None else {"offset": training.offset}
+        predicted, varies = model.predict(training.X, task=training.task, **known), True
         varies = by_task(predicted, lambda y, _: float(len(np.unique(y)) > 1)) == 1.0
+        inner = getattr(model, "best_estimator_", model)
+        if not training.classify and not inner._loss.is_quadratic:
+            X, place, labels = inner._locate(training.X, training.task)
+            scores = inner._scores_by_task(inner._predict_at(X, place), training.y, labels, training.offset)
+            return {"metric": "deviance_explained", "scores": np.where(varies, list(scores.values()), np.nan)}
         if not training.classify:
             return {"metric": "r2", "scores": by_task(predicted, "r2")}
-        log_odds = model.decision_function(training.X, task=training.task)
+        log_odds = model.decision_function(training.X, task=training.task, **known)
         return {
             "metric": "accuracy",
             "scores": by_task(predicted, "accuracy"),
@@ -329,7 +316,7 @@ def headlines(summary: Any) -> list[str]:
 
 def _in_the_fit(training: dict[str, Any]) -> list[str]:
     """Mean scores of the tasks on the rows of the fit, where they are known."""
-    from mmtfl.report.sentences import accuracy_beside_base
+    from mmtfl.report.sentences import PLAIN_SCORES, accuracy_beside_base
 
     means = {}
     for name in ("scores", "auc", "base_rate"):
@@ -338,8 +325,9 @@ def _in_the_fit(training: dict[str, Any]) -> list[str]:
     if isnan(means["scores"]):
         return []
     alone = len(training["scores"]) == 1
-    if training["metric"] == "r2":
-        found = f"{'R^2' if alone else 'mean R^2 of the tasks'} {number(means['scores'])}"
+    if training["metric"] in PLAIN_SCORES:
+        name = PLAIN_SCORES[training["metric"]]
+        found = f"{name if alone else f'mean {name} of the tasks'} {number(means['scores'])}"
     elif training.get("base_rate") is None:  # older files
         found = f"mean accuracy of the tasks {number(means['scores'])}"
     else:
@@ -351,12 +339,16 @@ def _in_the_fit(training: dict[str, Any]) -> list[str]:
 # -- clusters and stored files -------------------------------------------------------------------------------
 
 
-def _check_scale(scale: ScaleOptions, data: Path) -> None:
+def _check_scale(scale: ScaleOptions, data: Path, output: Path) -> None:
     """Refuse options that contradict each other or the file, before anything is started or read."""
     if scale.workers is not None and scale.dask != "local":
         raise BadInput("--workers goes with --dask local: a scheduler has the workers it has.")
     if scale.workers is not None and scale.workers < 1:
         raise BadInput(f"--workers must be at least 1, got {scale.workers}.")
+    if scale.checkpoint is not None:
+        if scale.checkpoint.resolve() == output.resolve():
+            raise BadInput(f"{str(output)!r} is both the model and the checkpoint: give them two names.")
+        check_output(scale.checkpoint, force=True, inputs=[data])
     is_parquet = data.is_dir() or data.suffix.lower() in (".parquet", ".pq")
     if scale.memory_limit is not None and not is_parquet:
         raise BadInput(f"--memory-limit leaves rows in parquet files, and {str(data)!r} is not one.")
@@ -375,6 +367,8 @@ def _dask_engine(scale: ScaleOptions, talk: FileOptions) -> Iterator[Any]:
     from mmtfl.engines.dask import DaskEngine
 
     with _client(distributed, scale) as client:
+        if not client.nthreads():
+            raise BadInput(f"--dask {scale.dask!r} has no workers: start some with `dask worker` first.")
         if not talk.quiet:
             note(f"Dask: {len(client.nthreads())} workers, dashboard at {client.dashboard_link}")
         try:
@@ -412,7 +406,8 @@ def _open_stored(data: Path, table: TableOptions, memory_limit: str) -> Training
 
     needs_rows: dict[str, Any] = {"categories": table.categories, "impute": table.impute}
     needs_rows |= {"drop-unlabelled": table.drop_unlabelled, "group": table.group, "time": table.time}
-    needs_rows["splines"] = table.splines
+    needs_rows |= {"splines": table.splines, "absent-features": table.absent_features == "allow"}
+    needs_rows |= {"offset": table.offset, "exposure": table.exposure}
     for name in (name for name, given in needs_rows.items() if given):
         raise BadInput(
             f"--{name} needs all rows in memory: prepare the files first, or leave --memory-limit out."

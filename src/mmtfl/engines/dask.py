@@ -1,5 +1,6 @@
 """The engine for a Dask cluster: the workers load the data and compute on them."""
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -61,11 +62,27 @@ class DaskEngine:
         if client.asynchronous:
             raise TypeError("DaskEngine needs a client that waits: make it without asynchronous=True.")
         self.client = client
+        self._check_workers()
         self.bytes_sent = self.bytes_received = self.n_rounds = 0
         self._run, self._calls = uuid4().hex[:8], count()
 
     def __repr__(self) -> str:
         return f"DaskEngine({self.client!r})"
+
+    def _check_workers(self) -> None:
+        """Refuse workers with another version of this package; warn if there are none yet."""
+        with self._told_if_lost("asking for its workers"):
+            found = self.client.run(_version, on_error="return")
+        if not found:
+            message = "The Dask cluster has no workers: a fit waits until one comes. Start some."
+            warnings.warn(message, UserWarning, stacklevel=3)
+        for worker, version in found.items():
+            if version != _version():
+                told = f"version {version}" if isinstance(version, str) else "no version that can be imported"
+                raise ValueError(
+                    f"The Dask worker {worker} has {told} of mmtfl, and this process has {_version()}: "
+                    "install the same version everywhere."
+                )
 
     def __deepcopy__(self, memo: dict) -> "DaskEngine":
         return self  # copies of an estimator use the same cluster
@@ -121,6 +138,11 @@ class DaskEngine:
                 f"The Dask scheduler was lost {where} ({type(error).__name__}). Start it again and repeat "
                 "the fit: with checkpoint= it goes on from the last pass that was saved."
             ) from error
+
+
+def _version() -> str:
+    """The version of this package in the process that asks."""
+    return import_module(__name__.partition(".")[0]).__version__
 
 
 def _size(value: Any) -> int:

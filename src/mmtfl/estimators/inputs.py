@@ -13,7 +13,7 @@ from scipy import sparse
 
 from mmtfl.errors import install_hint, require
 from mmtfl.solvers.distributed.placed import check_room
-from mmtfl.tasks.checks import check_design, check_length, check_weights, moderate_weights
+from mmtfl.tasks.checks import NEXT_TO_NOTHING, check_design, check_length, check_weights, moderate_weights
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.frames import suggest
 from mmtfl.tasks.stored import StoredTasks
@@ -238,17 +238,23 @@ def load_tasks(stored: StoredTasks, who: str) -> Tasks:
 
 def with_two_classes(stored: StoredTasks, *, in_each_task: bool = True) -> StoredTasks:
     """Return stored tasks whose target is read as -1 and +1; both may be required in each task."""
-    counts = stored.class_counts()
-    if len(counts) != 2:
+    weights = stored.class_weights()
+    if len(weights) != 2:
         raise ValueError(
             f"Only binary classification is supported: column {stored.target!r} has "
-            f"{count(len(counts), 'value')} ({first_few(np.array(sorted(counts)))})."
+            f"{count(len(weights), 'value')} ({first_few(np.array(sorted(weights)))})."
         )
-    first, second = sorted(counts)
+    first, second = sorted(weights)
+    total = weights[first] + weights[second]
     for value in (first, second):
-        if in_each_task and not counts[value].all():
-            label = stored.labels[int(np.argmin(counts[value]))].item()
+        absent = weights[value] <= NEXT_TO_NOTHING * total
+        if in_each_task and absent.any():
+            label, counting = (
+                stored.labels[int(np.argmax(absent))].item(),
+                " with weight" * bool(stored.weight),
+            )
             raise ValueError(
-                f"Task {label!r} has no row of class {value!r}: every task needs both classes. Leave it out."
+                f"Task {label!r} has no row of class {value!r}{counting}: every task needs both classes. "
+                "Leave it out."
             )
     return replace(stored, classes=(first, second))

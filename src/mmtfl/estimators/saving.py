@@ -32,8 +32,7 @@ TRAINING = ("objective_", "violation_", "dual_gap_", "n_iter_", "converged_", "b
 DEEPEST = 40  # far beyond any model, far below what Python's recursion allows
 NONFINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 LEARNED = re.compile(r"[A-Za-z][A-Za-z0-9_]*_|_backend|_predicts_matrix")  # attributes that `fit` sets
-
-FORMERLY_LEARNED = ("B_",)  # computed now, from what else is learned
+_COMPUTED = "B_"  # earlier versions kept it in their files
 
 
 class NotSavable(TypeError):
@@ -159,8 +158,7 @@ def model_from_state(
 def _complete(model: Any) -> None:
     """Add what files of versions without pooling lack: there was no common part."""
     learned = vars(model)
-    for name in FORMERLY_LEARNED:
-        learned.pop(name, None)
+    learned.pop(_COMPUTED, None)
     if "best_p_" in learned:
         learned.setdefault("best_pooling_", 0.0)
     if "c_" in learned:
@@ -341,8 +339,8 @@ class Unpacker:
         model = cls(**{key: self.unpack(item, depth + 1) for key, item in parameters.items()})
         model._check_parameters()
         for key, item in learned.items():
-            # a method or a property must not be hidden by data; what was learned once is checked, and dropped
-            if not LEARNED.fullmatch(key) or (hasattr(cls, key) and key not in FORMERLY_LEARNED):
+            # a method or a property must not be hidden by data
+            if not LEARNED.fullmatch(key) or (hasattr(cls, key) and key != _COMPUTED):
                 raise Unsound(f"{name} cannot have learned {key[:60]!r}")
             vars(model)[key] = self.unpack(item, depth + 1)
         self.models.append(model)

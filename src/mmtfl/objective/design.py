@@ -101,7 +101,8 @@ class Design:
             out = np.empty((self.n_tasks, self.n_features)).T
             for t, rows in self.segments():
                 out[:, t] = _transpose_times(X[rows], v[rows])
-        return np.ascontiguousarray(out * self.inverse_scale[:, None])
+        out *= self.inverse_scale[:, None]
+        return np.ascontiguousarray(out)
 
     def _sparse_products(self, data: np.ndarray, v: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """X_t.T @ v_t * scale for every task of stacked rows; `data` are the entries of a sparse X."""
@@ -151,7 +152,7 @@ class Design:
         centred = np.subtract(squares, sums, out=sums)
         # cancellation leaves noise of either sign in a constant column; 1e-12 is what float64 sums resolve
         squares *= 1e-12
-        centred[centred <= squares] = 0.0
+        centred[~(centred > squares)] = 0.0  # NaN where squares have left the floats, too
         return np.ascontiguousarray(centred)
 
     def columns(self, index: np.ndarray, *, expand: bool) -> np.ndarray:
@@ -268,11 +269,8 @@ def _many_empty(X: Any) -> np.ndarray | None:
     """Which columns of a wide sparse X have entries, if most have none; else None."""
     if not sparse.issparse(X) or X.shape[1] < _WIDE:
         return None
-    if X.format == "csc":
-        present = np.diff(X.indptr) > 0
-    else:
-        present = np.zeros(X.shape[1], dtype=bool)
-        present[X.indices] = True
+    stored = np.diff(X.indptr) if X.format == "csc" else np.bincount(X.indices, minlength=X.shape[1])
+    present = stored > 0
     return present if 0 < 2 * np.count_nonzero(present) < len(present) else None
 
 
@@ -331,5 +329,5 @@ def _by_slices(X: np.ndarray, v: np.ndarray, convert: Callable) -> np.ndarray:
     step = max(1, _CHUNK // max(1, X.shape[0]))
     for start in range(0, X.shape[1], step):
         columns = slice(start, start + step)
-        out[columns] = convert(X[:, columns], columns).T @ v
+        out[columns] = _transpose_times(convert(X[:, columns], columns), v)
     return out

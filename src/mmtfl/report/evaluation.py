@@ -198,6 +198,8 @@ def evaluate(
     inner = getattr(model, "best_estimator_", model)
     rows = _Rows.read(inner, X, y, task, groups, in_time)
     classify = is_classifier(inner)
+    if not classify and not inner._loss.on_residuals:
+        return _without_others(inner, rows, seen)
     name, metric, meaning = METRICS[classify]
     fitted = _respond(inner, rows.X, rows.labels)
     n_entries = rows.X.nnz if sparse.issparse(rows.X) else rows.X.shape[0] * rows.X.shape[1]
@@ -231,6 +233,24 @@ def evaluate(
     size = len(rows.y), n_folds
     found = Evaluation(name, meaning, tasks, *size, reason, seen, strength, errors, *overall)
     return replace(found, kept_together=groups is not None, in_time=in_time)
+
+
+def _without_others(model: Any, rows: _Rows, seen: bool | None) -> Evaluation:
+    """Scores of a model whose targets are counts or of several kinds, which is not compared with others."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a task with one row has no score, which the table shows
+        scores = model._scores_by_task(_respond(model, rows.X, rows.labels), rows.y, rows.labels)
+    sizes = Counter(rows.labels.tolist())
+    tasks = [
+        TaskScores(label, sizes[label], fitted=None if np.isnan(score) else float(score))
+        for label, score in scores.items()
+    ]
+    reason = (
+        "Other models are fitted to compare with where targets are classes, or numbers under the squared or "
+        "the huber loss; this model has another loss."
+    )
+    meaning = "1 is perfect, 0 is no better than each task's best constant, below 0 is worse than that"
+    return Evaluation("Deviance explained", meaning, tasks, len(rows.y), None, reason, seen)
 
 
 # -- rows ----------------------------------------------------------------------------------------------------

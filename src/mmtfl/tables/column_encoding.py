@@ -100,7 +100,10 @@ class FeatureColumn:
                 f"its levels are {abbreviate(self.levels)}. Correct it, or leave "
                 "these rows out; predict also takes --unknown-level ignore."
             )
-        return levels.indicators(codes, found, None if self.fill is None else str(self.fill))
+        out = levels.indicators(codes, found, None if self.fill is None else str(self.fill))
+        if self.fill is None:
+            out[codes < 0] = np.nan  # only where a task may lack the feature
+        return out
 
 
 def _saved_knots(saved: Any) -> tuple[float, ...] | None:
@@ -275,7 +278,8 @@ def learn_classes(
         return None, None
     if len({kind == "number" for kind in kinds}) > 1:
         raise TableError(
-            f"Targets {abbreviate([c.name for c in columns])} mix numbers and classes: fit them apart."
+            f"Targets {abbreviate([c.name for c in columns])} mix numbers and classes: write the classes as "
+            "0 and 1, which are then fitted beside the numbers."
         )
     if len(values) != 2:
         raise TableError(_not_two(columns, values))

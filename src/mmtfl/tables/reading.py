@@ -110,6 +110,9 @@ class TableFile:
             raise TableError(f"The decimal mark {decimal!r} is unknown: use '.' or ','.")
         if separator is not None and (len(separator) != 1 or separator in '"\n\r'):
             raise TableError(f"The separator {separator!r} must be one character, such as ',' or ';'.")
+        if self.path.exists() and not (self.path.is_file() or self.path.is_dir()):
+            # a pipe without a writer would be waited for
+            raise TableError(f"{self._name} is not an ordinary file: write the table to one first.")
         try:
             self._stored = self.path.read_bytes()
         except FileNotFoundError:

@@ -55,4 +55,8 @@ def spline_basis(values: np.ndarray, knots: tuple[float, ...]) -> np.ndarray:
 
     at = np.array(knots)[:, None]
     curve = SplineTransformer(degree=DEGREE, knots=at, extrapolation="linear", include_bias=False)
-    return np.asarray(curve.fit(at).transform(np.asarray(values, dtype=float)[:, None]))
+    known = np.isfinite(values)
+    basis = np.full((len(values), n_functions(knots)), np.nan)
+    if known.any():
+        basis[known] = curve.fit(at).transform(np.asarray(values, dtype=float)[known, None])
+    return basis

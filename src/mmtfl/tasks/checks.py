@@ -16,7 +16,7 @@ from mmtfl.tasks.frames import FLOATS, as_float, frame_design, is_missing, open_
 from mmtfl.tasks.wording import count, not_finite_kind, show
 
 _LARGEST_WEIGHT = 1e100  # weights within this size and its inverse are taken as they are
-_NEXT_TO_NOTHING = 1e-12  # share of a task's weight at which a class counts as absent
+NEXT_TO_NOTHING = 1e-12  # share of a task's weight at which a class counts as absent
 
 # -- the design and its columns --------------------------------------------------------------------------
 
@@ -372,7 +372,7 @@ def with_weight(
     codes = np.unique(y, return_inverse=True)[1]
     group = observation_task * (int(codes.max(initial=0)) + 1) + codes
     total = np.bincount(observation_task, weights, minlength=len(labels))[observation_task]
-    return (weights > 0) & (np.bincount(group, weights)[group] > _NEXT_TO_NOTHING * total)
+    return (weights > 0) & (np.bincount(group, weights)[group] > NEXT_TO_NOTHING * total)
 
 
 def class_counts(y: np.ndarray, observation_task: np.ndarray, n_tasks: int) -> np.ndarray:

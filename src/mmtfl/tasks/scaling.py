@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.grouping import take_rows
 
 _CONSTANT = 1e-10  # share of the largest entry: a column that varies less is constant up to rounding
 CHUNK = 1 << 18  # entries of X held in float64 at a time
@@ -148,7 +149,7 @@ def could_use(tasks: Tasks, *, fit_intercept: bool) -> np.ndarray:
             possible[some] = _differ(X[tasks.offsets[:-1][some]], X[tasks.offsets[1:][some] - 1])
     for t in np.flatnonzero(~possible.all(axis=1)):
         own = slice(tasks.offsets[t], tasks.offsets[t + 1])
-        possible[t] = tells(X[own if tasks.rows is None else tasks.rows[own]])
+        possible[t] = tells(take_rows(X, own if tasks.rows is None else tasks.rows[own]))
     return possible
 
 
@@ -164,7 +165,8 @@ def _varies(X: Any) -> np.ndarray:
         n_stored = _count_not_zero(X)
         varies = (n_stored > 0) & (n_stored < X.shape[0])
         full = np.flatnonzero(n_stored == X.shape[0])
-        varies[full] = _varies(X[:, full].toarray())
+        if full.size:
+            varies[full] = _varies(X[:, full].toarray())
         return varies
     varies = np.zeros(X.shape[1], dtype=bool)
     for rows in (X[[0, -1]], X):  # two rows decide most columns

@@ -137,18 +137,22 @@ class StoredTasks:
         waiting = np.where(compress & (self.sizes > d + 2), block_length(d) + d, 0)
         return 8 * (d + 1) * (rows + waiting)
 
-    def class_counts(self) -> dict[Any, np.ndarray]:
-        """Number of rows of each task that have each value of the target."""
-        counts: dict[Any, np.ndarray] = {}
-        for observation_task, table in _batches(self, [self.target]):
+    def class_weights(self) -> dict[Any, np.ndarray]:
+        """Weight (or number) of the rows of each task that have each value of the target."""
+        sums: dict[Any, np.ndarray] = {}
+        for observation_task, table in _batches(self, [self.target, *([self.weight] if self.weight else [])]):
             column = table.column(self.target)
             if column.null_count:
                 raise ValueError(f"The target column {self.target!r} has missing values: drop those rows.")
             values = np.array(column.to_pylist())
+            weights = np.ones(len(values))
+            if self.weight is not None:
+                weights = check_weights(table.column(self.weight), len(values))
             for value in np.unique(values):
-                found = np.bincount(observation_task[values == value], minlength=self.n_tasks)
-                counts[value.item()] = counts.get(value.item(), 0) + found
-        return counts
+                own = values == value
+                found = np.bincount(observation_task[own], weights[own], minlength=self.n_tasks)
+                sums[value.item()] = sums.get(value.item(), 0.0) + found
+        return sums
 
 
 @dataclass(frozen=True)
@@ -269,14 +273,19 @@ def parse_bytes(size: str | int | None) -> int | None:
 
 @dataclass(frozen=True)
 class RowGroup:
-    """A row group of a parquet file."""
+    """A row group of a parquet file; `state` is the file's when it was indexed."""
 
     path: str
     number: int
+    state: str
 
     def tables(self, columns: list[str], n_rows: int) -> Iterator[Any]:
         """Yield some columns, at most n_rows rows at a time."""
         pa, parquet = require("pyarrow", "dask"), require("pyarrow.parquet", "dask")
+        if _state(Path(self.path)) != self.state:
+            raise ValueError(
+                f"{self.path!r} has changed since its tasks were counted: call Tasks.from_parquet again."
+            )
         with parquet.ParquetFile(self.path, pre_buffer=False) as file:
             for batch in file.iter_batches(n_rows, row_groups=[self.number], columns=columns):
                 yield pa.Table.from_batches([batch])
@@ -305,17 +314,18 @@ def open_parquet(
                 )
             digest.update(repr((label, names, file.stat().st_size, opened.metadata.num_rows)).encode())
             digest.update(_footer(file))
-            contents += _row_group_contents(opened, str(file), label, task, weight)
+            contents += _row_group_contents(opened, file, label, task, weight)
     digest.update(repr((task, target, weight, columns)).encode())
     known = {"fingerprint": digest.hexdigest(), "memory_limit": limit}
     return _make_stored(contents, columns, task, target=target, weight=weight, **known)
 
 
 def _row_group_contents(
-    opened: Any, path: str, label: Any, task: str, weight: str | None
+    opened: Any, path: Path, label: Any, task: str, weight: str | None
 ) -> Iterator[Contents]:
     """Count the rows and weights of each task in every row group; `label` is that of the folder, or None."""
     columns = [name for name in (task if label is None else None, weight) if name is not None]
+    state = _state(path)
     for number in range(opened.num_row_groups):
         n_rows = opened.metadata.row_group(number).num_rows
         if n_rows == 0:
@@ -325,13 +335,13 @@ def _row_group_contents(
         if label is None:
             column = table.column(task)
             if column.null_count:
-                raise ValueError(f"Column {task!r} of {Path(path).name} has missing labels: drop those rows.")
+                raise ValueError(f"Column {task!r} of {path.name} has missing labels: drop those rows.")
             distinct = column.unique().to_pylist()
             position = _locate_labels(column, {value: i for i, value in enumerate(distinct)})
         weights = None if weight is None else check_weights(table.column(weight), n_rows)
         counts = np.bincount(position, minlength=len(distinct))
         sums = np.bincount(position, weights, minlength=len(distinct)).astype(float)
-        yield RowGroup(path, number), label, distinct, counts.tolist(), sums.tolist()
+        yield RowGroup(str(path), number, state), label, distinct, counts.tolist(), sums.tolist()
 
 
 def _files(path: Path) -> list[Path]:
@@ -362,6 +372,11 @@ def _folder_labels(files: list[Path], task: str) -> list[Any]:
     if named and all(re.fullmatch(r"-?(0|[1-9]\d*)", label) for label in named):
         return [None if label is None else int(label) for label in found]
     return found
+
+
+def _state(file: Path) -> str:
+    """What tells a changed file: its size, layout and statistics; a copy elsewhere has the same."""
+    return blake2b(_footer(file) + str(file.stat().st_size).encode(), digest_size=8).hexdigest()
 
 
 def _footer(file: Path) -> bytes:

@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.special import expit, xlogy
 
 import mmtfl
@@ -29,9 +30,9 @@ _NOISE = 1.0 / 3.0  # standard deviation of the noise over that of the signal
 
 @dataclass(frozen=True)
 class RaggedTasks:
-    """Every task has its own rows: X (N, d), y (N,), and the task of each row, sorted."""
+    """Every task has its own rows: X (N, d), dense or CSR, y (N,), and the task of each row, sorted."""
 
-    X: np.ndarray
+    X: Any
     y: np.ndarray
     task: np.ndarray
     loss: str = "squared"
@@ -59,7 +60,7 @@ class RaggedTasks:
         sizes = f"{rows.min()}" if rows.min() == rows.max() else f"{rows.min()}..{rows.max()}"
         return f"T = {self.n_tasks}, n_t = {sizes}, d = {self.X.shape[1]}"
 
-    def parts(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def parts(self) -> Iterator[tuple[Any, np.ndarray]]:
         """X_t and y_t of every task."""
         for first, last in zip(self.offsets[:-1], self.offsets[1:], strict=True):
             yield self.X[first:last], self.y[first:last]
@@ -141,6 +142,33 @@ def make_ragged(
     true, rows = _true_rows(rng, n_features, n_tasks, n_true)
     z = np.einsum("ij,ij->i", X[:, true], rows.T[task])
     return RaggedTasks(X, _targets(rng, z, loss), task, loss=loss)
+
+
+def make_sparse(
+    *, n_tasks: int, n_rows: int, n_features: int, n_true: int, density: float, seed: int = 0
+) -> RaggedTasks:
+    """Sparse rows with labels drawn by the logistic law; true features have entries in a fifth of the rows.
+
+    Examples
+    --------
+    >>> from mmtfl_lab.bench.judged_problems import make_sparse
+    >>> data = make_sparse(n_tasks=2, n_rows=50, n_features=100, n_true=3, density=0.05)
+    >>> data.X.shape, data.X.nnz
+    ((100, 100), 560)
+    """
+    rng = np.random.default_rng(seed)
+    n, n_entries = n_tasks * n_rows, round(density * n_features)
+    others = [np.sort(rng.choice(n_features - n_true, n_entries, replace=False)) for _ in range(n)]
+    task, true = np.repeat(np.arange(n_tasks), n_rows), np.zeros((n, n_true))
+    true[np.arange(n_true) % 5 == (np.arange(n) % 5)[:, None]] = 1.0
+    true *= rng.normal(size=true.shape)
+    X = sparse.csr_array(
+        (rng.normal(size=n * n_entries), np.concatenate(others), np.arange(n + 1) * n_entries),
+        shape=(n, n_features - n_true),
+    )
+    z = np.einsum("ij,ij->i", true, 2.0 * rng.normal(size=(n_tasks, n_true))[task])
+    X = sparse.hstack([sparse.csr_array(true), X], format="csr")
+    return RaggedTasks(X, _targets(rng, z, "logistic"), task, loss="logistic")
 
 
 def make_shared(*, n_rows: int, n_features: int, n_tasks: int, n_true: int, seed: int = 0) -> SharedTasks:

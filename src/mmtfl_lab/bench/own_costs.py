@@ -223,7 +223,7 @@ def cold_starts(names: Iterable[str]) -> list[ColdStart]:
         model, target = MODELS[name]
         code = _FITS.format(model=model, target=target)
         with tempfile.TemporaryDirectory() as cache:
-            first, again = (json.loads(_run(code, NUMBA_CACHE_DIR=cache)) for _ in range(2))
+            first, again = (json.loads(run_apart(code, NUMBA_CACHE_DIR=cache)) for _ in range(2))
         found.append(ColdStart(name, first[0], again[0], min(first[1:] + again[1:])))
     return found
 
@@ -234,13 +234,14 @@ def import_times(repeats: int) -> list[ImportTime]:
     best = dict.fromkeys(modules, float("inf"))
     for _ in range(repeats):
         for module in modules:
-            best[module] = min(best[module], float(_run(_IMPORT.format(module=module))))
+            best[module] = min(best[module], float(run_apart(_IMPORT.format(module=module))))
     return [ImportTime(module, seconds) for module, seconds in best.items()]
 
 
-def _run(code: str, **environment: str) -> str:
+def run_apart(code: str, **environment: str) -> str:
+    """What a Python program prints in a process of its own."""
     command, env = [sys.executable, "-c", code], {**os.environ, **environment}
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     if done.returncode:
-        raise RuntimeError(f"A process of the cold start failed: {done.stderr.strip().splitlines()[-1]}")
+        raise RuntimeError(f"A process of its own failed: {done.stderr.strip().splitlines()[-1]}")
     return done.stdout

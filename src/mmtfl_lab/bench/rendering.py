@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmtfl.errors import require
 from mmtfl_lab.bench.comparison import CaseResult, Row
+from mmtfl_lab.bench.everyday_costs import Cost
 from mmtfl_lab.bench.speed_targets import Verdict, verdicts
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def make_tables(results: Results) -> Iterator[Table]:
         yield _case_table(case)
     if results.search is not None:
         yield _search_table(results)
+    for cost in results.costs:
+        yield _cost_table(cost)
     if results.growth:
         yield _growth_table(results)
     if results.cold_starts:
@@ -141,6 +144,15 @@ def _search_table(results: Results) -> Table:
     ]
     below = f"Cold paths: {100 * cost.timed_share:.0f} % of the alphas timed, evenly spaced; scaled up."
     return Table(f"Search; {cost.title}", ("way", "s", "x ours"), rows, below)
+
+
+def _cost_table(cost: Cost) -> Table:
+    rows = []
+    for way in cost.ways:
+        ratio = cost.ratio(way.name)
+        value = way.note if way.value is None else f"{way.value:.3g}"
+        rows.append((way.name, value, "-" if ratio is None else f"{ratio:.2f}"))
+    return Table(cost.title, ("way", cost.unit, "x the first"), rows)
 
 
 def _growth_table(results: Results) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 import mmtfl
 from mmtfl_lab.bench.cases import EXPERIMENTS, FULL, PROBLEMS, QUICK, Sizes, make_cases
 from mmtfl_lab.bench.comparison import CaseResult, Say, Trial, compare
+from mmtfl_lab.bench.everyday_costs import Cost, memory, predict, searches
 from mmtfl_lab.bench.libraries import LIBRARIES, NOT_RUN, Library
 from mmtfl_lab.bench.own_costs import (
     ColdStart,
@@ -32,10 +33,16 @@ from mmtfl_lab.bench.speed_targets import verdicts
 _PATIENCE = 20.0  # seconds that the tolerances tried of one library on one case may take together
 _WARM_UP = Sizes(
     ragged={"n_tasks": 3, "least": 10, "most": 12, "n_features": 8, "n_true": 2},
+    wide={"n_tasks": 3, "least": 10, "most": 10, "n_features": 20, "n_true": 2},
+    tall={"n_tasks": 3, "least": 20, "most": 20, "n_features": 5, "n_true": 2},
     shared={"n_rows": 12, "n_features": 8, "n_tasks": 3, "n_true": 2},
+    sparse={"n_tasks": 3, "n_rows": 20, "n_features": 40, "n_true": 2, "density": 0.1},
     additive={"n_tasks": 3, "least": 10, "most": 10, "n_features": 8, "n_true": 2},
     path=2,
     search={},
+    searches={},
+    predict={},
+    memory={},
     growth={},
     cold=(),
 )
@@ -82,6 +89,7 @@ class Results:
     failed: dict[str, str] = field(default_factory=dict)
     cases: list[CaseResult] = field(default_factory=list)
     search: SearchCost | None = None
+    costs: list[Cost] = field(default_factory=list)
     growth: list[Curve] = field(default_factory=list)
     cold_starts: list[ColdStart] = field(default_factory=list)
     imports: list[ImportTime] = field(default_factory=list)
@@ -89,6 +97,10 @@ class Results:
     def case(self, key: str) -> CaseResult | None:
         """The case with a key, if it was run."""
         return next((case for case in self.cases if case.key == key), None)
+
+    def cost(self, key: str) -> Cost | None:
+        """The piece of everyday work with a key, if it was measured."""
+        return next((cost for cost in self.costs if cost.key == key), None)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, strings and lists, for JSON; with the exponents and the verdicts."""
@@ -150,6 +162,7 @@ def run(
             say("search over folds, alphas and members")
             with _recorded(results, "cv", say):
                 results.search = search_cost(**sizes.search)
+        _everyday(problems, sizes, results, say)
         if "growth" in problems:
             with _recorded(results, "growth", say):
                 for curve in growth_curves(sizes.growth, min(repeats, 3)):
@@ -160,6 +173,19 @@ def run(
         with _recorded(results, "cold", say):
             results.cold_starts, results.imports = cold_starts(sizes.cold), import_times(max(repeats, 3))
     return results
+
+
+def _everyday(problems: Sequence[str], sizes: Sizes, results: Results, say: Say) -> None:
+    work: dict[str, Callable[[], Iterable[Cost]]] = {
+        "searches": lambda: searches(**sizes.searches),
+        "predict": lambda: [predict(**sizes.predict)],
+        "memory": lambda: [memory(**sizes.memory)],
+    }
+    for name, measure in work.items():
+        if name in problems:
+            say(name)
+            with _recorded(results, name, say):
+                results.costs.extend(measure())
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from mmtfl import MMTFLRegressor
 from mmtfl.errors import install_hint
 from mmtfl_lab.bench import judged_problems
 from mmtfl_lab.bench.cases import COMPARED, make_cases
-from mmtfl_lab.bench.judged_problems import Problem, RaggedTasks, make_ragged
+from mmtfl_lab.bench.judged_problems import Problem, RaggedTasks, make_ragged, make_sparse
 from mmtfl_lab.bench.libraries import LIBRARIES, NAMES, Library, block_columns, textbook
 from mmtfl_lab.bench.run import _WARM_UP
 from oracles import Problem as ListedTasks
@@ -67,6 +67,32 @@ def test_block_columns_have_a_feature_of_one_task_each():
     data = make_ragged(n_tasks=3, least=4, most=6, n_features=4, n_true=1)
     A = np.random.default_rng(0).normal(size=(4, 3))
     np.testing.assert_allclose(block_columns(data) @ A.ravel(), data.predict(A, np.zeros(3)), rtol=1e-12)
+
+
+def test_block_columns_of_a_sparse_x_are_those_of_the_dense_one():
+    data = make_sparse(n_tasks=3, n_rows=7, n_features=12, n_true=2, density=0.2)
+    dense = replace(data, X=data.X.toarray())
+    np.testing.assert_array_equal(block_columns(data).toarray(), block_columns(dense).toarray())
+
+
+def test_malsar_is_skipped_without_octave_or_the_toolbox(monkeypatch):
+    (entry,) = (library for library in LIBRARIES if library.name == "MALSAR")
+    monkeypatch.delenv("MALSAR", raising=False)
+    monkeypatch.setattr(libraries.shutil, "which", lambda name: None)
+    assert "Octave, in which MALSAR runs, is not installed" in entry.missing()
+    monkeypatch.setattr(libraries.shutil, "which", lambda name: "/usr/bin/octave-cli")
+    assert "environment variable MALSAR" in entry.missing()
+    monkeypatch.setenv("MALSAR", "toolbox")
+    assert entry.missing() is None
+
+
+def test_very_wide_tables_are_declined_by_those_that_take_minutes():
+    data = make_sparse(n_tasks=2, n_rows=3, n_features=10_001, n_true=1, density=0.001)
+    problem = Problem(replace(data, loss="squared"), 2, 2, np.array([0.1]), 1.0)
+    declining = {
+        library.name for library in LIBRARIES if library.takes(problem) and library.declines(problem)
+    }
+    assert declining == {"celer", "skglm", "MALSAR"}
 
 
 def test_a_missing_library_says_how_to_get_it():

@@ -14,6 +14,7 @@ import mmtfl_lab.bench.libraries as libraries
 import mmtfl_lab.bench.run as bench_run
 from mmtfl_lab.bench.cases import COMPARED, EXPERIMENTS, FULL, PROBLEMS, QUICK, make_cases
 from mmtfl_lab.bench.comparison import CaseResult, Row
+from mmtfl_lab.bench.everyday_costs import Cost, Way
 from mmtfl_lab.bench.judged_problems import PAIRS, make_ragged, make_shared
 from mmtfl_lab.bench.libraries import NOT_RUN, Library
 from mmtfl_lab.bench.own_costs import ColdStart, Curve, ImportTime, SearchCost, growth_curves, search_cost
@@ -21,6 +22,7 @@ from mmtfl_lab.bench.rendering import draw, make_tables, print_tables, to_markdo
 from mmtfl_lab.bench.run import _WARM_UP, Results, run
 from mmtfl_lab.bench.speed_targets import TARGETS, verdicts
 
+OTHERS = ("scikit-learn, LassoCV per task", "R's glmnet, cv.glmnet per task")
 GROWTH = {
     "base": {"n": 10, "d": 12, "T": 3},
     "n": (8, 16),
@@ -36,6 +38,15 @@ GROWTH = {
 def results():
     found = run(COMPARED, ["scikit-learn", "textbook"], repeats=1, sizes=_WARM_UP)
     found.search = SearchCost("D2", 2.0, 4.0, 12.0, 0.1)
+    found.costs = [
+        Cost("search (2,2)", "one member", "s", [Way("ours", 1.0), Way("adelie, cv_grpnet", 2.0)]),
+        Cost(
+            "single tasks", "a lasso per task", "s", [Way("ours", 1.0), *(Way(name, 2.0) for name in OTHERS)]
+        ),
+        Cost("default search", "threads", "s", [Way("one thread", 3.0), Way("two threads", 2.0)]),
+        Cost("predict", "rows", "s", [Way("ours", 1.0), Way("scikit-learn, LinearRegression", 1.5)]),
+        Cost("memory", "megabytes", "MB", [Way("(2,2)", 100.0), Way("(2,1)", None, "skipped: a reason")]),
+    ]
     found.growth = [
         Curve("n", "d = 3", [1.0, 2.0], [0.1, 0.2], 1e-9),
         Curve("many T", "", [2, 20], [1, 11], 0.0),
@@ -47,8 +58,9 @@ def results():
 
 def test_every_problem_is_run_once(results):
     assert [case.key for case in results.cases] == [
-        *("ragged 0.3", "ragged 0.1", "ragged 0.05", "shared 0.1", "shared 0.02", "path"),
-        *("logistic 0.3", "logistic 0.1", "concave (2,1)", "concave (1,1)", "concave (1,2)"),
+        *("ragged 0.3", "ragged 0.1", "ragged 0.05", "wide 0.3", "wide 0.1", "tall 0.1", "tall 0.01"),
+        *("shared 0.1", "shared 0.02", "path", "logistic 0.3", "logistic 0.1", "sparse 0.3", "sparse 0.1"),
+        *("concave (2,1)", "concave (1,1)", "concave (1,2)"),
         *(f"additive {pair.name} {share}" for pair in PAIRS for share in (0.3, 0.1)),
     ]
     assert not results.failed
@@ -63,7 +75,7 @@ def test_results_are_plain_json(results):
     assert plain["versions"]["mmtfl"] == mmtfl.__version__
     assert plain["growth"][0]["exponent"] == pytest.approx(1.0)
     assert {entry["met"] for entry in plain["targets"]} <= {True, False, None}
-    assert len(plain["cases"]) == 19
+    assert len(plain["cases"]) == 25
 
 
 def test_tables_say_what_was_measured(results):
@@ -71,11 +83,13 @@ def test_tables_say_what_was_measured(results):
     assert text.startswith("`mmtfl bench`\n\nProcessor: ")
     titles = [table.title for table in make_tables(results)]
     assert titles[0] == "Targets"
-    assert len(titles) == len(set(titles)) == 1 + 19 + 4
+    assert len(titles) == len(set(titles)) == 1 + 25 + 4 + 5
     for table in make_tables(results):
         assert all(len(row) == len(table.header) for row in table.rows)
         assert table.title in text
     assert "| 20 cold paths (every alpha from zero) | 12.00 | 6.00 |" in text
+    assert "| adelie, cv_grpnet | 2 | 2.00 |" in text
+    assert "| (2,1) | skipped: a reason | - |" in text
 
 
 def test_brackets_of_an_extra_survive_the_terminal():
@@ -98,8 +112,16 @@ def test_verdicts_follow_from_the_numbers():
     assert found["search, 5 folds x 100 alphas x 4 (p,k)", "20 cold paths"].met is True
     assert found["ragged (2,2)", "mutar"].met is None
     assert found["ragged (2,2)", "mutar"].note == NOT_RUN["mutar"]
-    assert len(found) == 5  # what was not run has no verdict
+    assert len(found) == 4  # what was not run has no verdict
     assert verdicts(replace(results, quick=True)) == []  # small problems are not those of the targets
+
+
+def test_everyday_costs_are_judged_by_their_ratios(results):
+    found = {(verdict.problem, verdict.against): verdict for verdict in verdicts(results)}
+    assert found["default search", "two threads over one"].measured == pytest.approx(1.5)
+    assert found["default search", "two threads over one"].met is False
+    assert found["predict", "scikit-learn, LinearRegression"].met is True
+    assert found["memory, a million sparse features", "a small fit"].met is True
 
 
 def test_every_target_is_measured_by_a_full_run(results):
@@ -109,7 +131,7 @@ def test_every_target_is_measured_by_a_full_run(results):
             *case.rows,
             *(
                 Row(name, "", 1e-4, 1.0, 1.0, 0.0)
-                for name in ("adelie", "mmtfl-alternating")
+                for name in ("adelie", "mmtfl-alternating", "MALSAR")
                 if case.best(name) is None
             ),
         ]

@@ -1,0 +1,105 @@
+"""What is known of the columns, on the command line: groups of levels, weights, signs and absent columns."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+import mmtfl
+from cli.test_tables import refusal, run
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(150, 3)).round(3), columns=["age", "dose", "iron"])
+    frame["site"] = np.repeat(["a", "b", "c"], 50)
+    frame["ward"] = rng.choice(["x", "y", "z", "w"], 150)
+    effect = (frame["ward"] == "x") * 2.0 - (frame["ward"] == "y")
+    frame["y"] = (effect + frame["age"] - frame["dose"] + 0.5 * rng.normal(size=150)).round(3)
+    return frame
+
+
+def fit(table, folder, *words, command="fit"):
+    table.to_csv(folder / "t.csv", index=False)
+    own = ["--alpha", "0.15"] if command == "fit" else ["--pk", "2,1", "--alphas", "8", "--folds", "3"]
+    own += ["--task", "site", "--target", "y", "-o", folder / "m.mmtfl", "--force", "-q"]
+    return [command, folder / "t.csv", *own, *words]
+
+
+def kept(path):
+    model = mmtfl.load(path)
+    return {name for name, c in zip(model.feature_names_in_, model.c_, strict=True) if c > 0}
+
+
+@pytest.mark.parametrize("command", ["fit", "cv"])
+def test_the_levels_of_a_column_come_in_or_stay_out_together(table, tmp_path, capsys, command):
+    run(fit(table, tmp_path, command=command), capsys)
+    levels = {"ward=w", "ward=x", "ward=y", "ward=z"}
+    assert kept(tmp_path / "m.mmtfl") & levels in (set(), levels)
+    run(fit(table, tmp_path, "--no-group-levels"), capsys)
+    assert 0 < len(kept(tmp_path / "m.mmtfl") & levels) < 4
+
+
+def test_pooling_is_asked_for_at_the_price_of_groups(table, tmp_path, capsys):
+    words = [word for word in fit(table, tmp_path, "--pooling", "0.9") if word != "-q"]
+    assert "levels of a column are not kept together" in run(words, capsys).err
+    assert mmtfl.load(tmp_path / "m.mmtfl").feature_groups is None
+
+
+def test_weights_and_signs_are_those_of_the_estimator_by_column(table, tmp_path, capsys):
+    words = ["--penalty-weight", "iron=0", "ward=inf", "--positive", "dose"]
+    run(fit(table, tmp_path, *words), capsys)
+    model = mmtfl.load(tmp_path / "m.mmtfl")
+    names = model.feature_names_in_.tolist()
+    assert not model.coef_[:, [names.index(f"ward={level}") for level in "wxyz"]].any()
+    assert model.coef_[:, names.index("iron")].all()
+    assert (model.coef_[:, names.index("dose")] >= 0).all()
+    X = pd.get_dummies(table[["age", "dose", "iron", "ward"]], prefix_sep="=", dtype=float)
+    weight = {"iron": 0.0, **{f"ward={level}": np.inf for level in "wxyz"}}
+    by_hand = mmtfl.MMTFLRegressor(
+        alpha=0.15, standardize=True, scale_targets=True, penalty_weight=weight, positive=["dose"],
+        feature_groups=[[f"ward={level}" for level in "wxyz"]],
+    ).fit(X, table["y"], task=table["site"])  # fmt: skip
+    assert_allclose(model.coef_, by_hand.coef_, atol=1e-6)
+
+
+def test_a_column_that_a_task_lacks_is_no_feature_of_it_on_request(table, tmp_path, capsys):
+    table = table.assign(
+        iron=table["iron"].where(table["site"] != "c"), ward=table["ward"].where(table["site"] != "b")
+    )
+    told = refusal(fit(table, tmp_path), capsys)
+    assert "Task 'c' has no value of 'iron': --absent-features allow fits it so." in told
+    run(fit(table, tmp_path, "--absent-features", "allow", "--penalty-weight", "iron=0"), capsys)
+    model = mmtfl.load(tmp_path / "m.mmtfl")
+    names = model.feature_names_in_.tolist()
+    assert (model.coef_[:, names.index("iron")] != 0).tolist() == [True, True, False]
+    assert not model.coef_[1, names.index("ward=x")]
+    run(["predict", tmp_path / "m.mmtfl", tmp_path / "t.csv", "-o", tmp_path / "p.csv", "-q"], capsys)
+    assert pd.read_csv(tmp_path / "p.csv")["prediction"].notna().all()
+    table.loc[3, "age"] = np.nan
+    assert "Missing values, of 150 rows: 'age' 1." in refusal(
+        fit(table, tmp_path, "--absent-features", "allow"), capsys
+    )
+    assert "give one of them" in refusal(
+        fit(table, tmp_path, "--absent-features", "allow", "--impute", "mean"), capsys
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--penalty-weight", "iorn=0"), "--penalty-weight names the column 'iorn', which is no feature"),
+        (("--penalty-weight", "iron"), "--penalty-weight 'iron' is not COLUMN=W"),
+        (("--positive", "ages"), "--positive names the column 'ages', which is no feature"),
+        (("--penalty-weight", "iron=-1"), "weights are positive"),
+    ],
+)
+def test_bad_knowledge_is_told_in_one_line(table, tmp_path, capsys, words, told):
+    assert told in refusal(fit(table, tmp_path, *words), capsys)
+
+
+def test_methods_without_weights_say_so(table, tmp_path, capsys):
+    words = fit(table, tmp_path, "--method", "robust", "--positive", "all", command="cv")
+    words = [word for word in words if word not in ("--pk", "2,1")]
+    assert "--positive does not go with --method robust" in refusal(words, capsys)

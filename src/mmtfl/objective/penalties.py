@@ -291,10 +291,8 @@ class RowPenalty(ABC):
 
     def of_rows(self, index: np.ndarray) -> Self:
         """The penalty of some of the rows."""
-        changed: dict[str, Any] = {}
-        for name, value in vars(self).items():
-            if isinstance(value, np.ndarray):  # one number per row
-                changed[name] = value[index]
+        numbers = vars(self).items()
+        changed: dict[str, Any] = {name: n[index] for name, n in numbers if isinstance(n, np.ndarray)}
         if self.known is not None:
             changed["known"] = self.known.of_rows(index)
         return replace(self, **changed) if changed else self

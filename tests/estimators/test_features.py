@@ -131,7 +131,7 @@ def test_searches_and_half_samples_take_all_of_it(data, search):
 
 def test_a_search_keeps_its_poolings_where_they_go_with_weights(data):
     X, y = data
-    model = MMTFLRegressorCV(alphas=4, cv=3, pk=(2, 2), penalty_weight={"age": 0}).fit(X, y, task=SITES)
+    model = MMTFLRegressorCV(alphas=4, cv=3, penalty_weight={"age": 0}).fit(X, y, task=SITES)
     assert set(model.cv_results_["pooling"]) == {0.0, 0.9, 0.99}
     with pytest.raises(ValueError, match="pooling goes with weights of whole features only"):
         MMTFLRegressorCV(alphas=4, poolings=(0.9,), positive=True).fit(X, y, task=SITES)

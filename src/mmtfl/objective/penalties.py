@@ -11,7 +11,7 @@ a row is measured; docs/model.md section 11.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -291,8 +291,8 @@ class RowPenalty(ABC):
 
     def of_rows(self, index: np.ndarray) -> Self:
         """The penalty of some of the rows."""
-        numbers = {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
-        changed: dict[str, Any] = {name: values[index] for name, values in numbers.items() if values.ndim > 0}
+        numbers = vars(self).items()
+        changed: dict[str, Any] = {name: n[index] for name, n in numbers if isinstance(n, np.ndarray)}
         if self.known is not None:
             changed["known"] = self.known.of_rows(index)
         return replace(self, **changed) if changed else self

@@ -224,7 +224,9 @@ class RowDescent:
 
     def _open_rows(self, penalty: RowPenalty, chosen: np.ndarray) -> np.ndarray:
         """Positions of the chosen ones of the gathered rows, and of those that move with them."""
-        return np.flatnonzero(penalty.of_rows(self.working_set.features).whole(chosen))
+        if penalty.has_groups:
+            chosen = penalty.of_rows(self.working_set.features).whole(chosen)
+        return np.flatnonzero(chosen)
 
     def _grow(self, penalty: RowPenalty, A: np.ndarray, violations: np.ndarray, least: float) -> int:
         """Gather the kept rows and the worst of the others, twice as many as are kept; how many of those."""

@@ -10,7 +10,7 @@ from scipy import stats
 from mmtfl.model_selection import evidence as module
 from mmtfl.model_selection.entry_effects import entry_effects, mean_over_tasks
 from mmtfl.model_selection.evidence import KINDS, weigh_evidence
-from mmtfl.objective.losses import Logistic, Squared
+from mmtfl.objective.losses import Huber, Logistic, Poisson, Squared
 from mmtfl.tasks import Tasks
 
 
@@ -79,6 +79,28 @@ def test_effects_of_classes_are_near_the_true_log_odds():
     # the information of one observation at the true coefficients, by simulation
     chance = 1.0 / (1.0 + np.exp(-X[:, 0]))
     assert_allclose(found.error[0, 1], 1.0 / np.sqrt((chance * (1.0 - chance)).sum()), rtol=0.05)
+
+
+def test_effects_of_counts_have_the_errors_of_a_poisson_regression():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 3))
+    mean = np.exp(0.5 * X[:, 0] - 0.2)
+    tasks = Tasks.from_rows(X, rng.poisson(mean).astype(float))
+    found = entry_effects(tasks, np.array([True, False, False]), np.ones((1, 3), dtype=bool), Poisson())
+    assert_allclose(found.effect[0], [0.5, 0.0, 0.0], atol=0.05)
+    assert_allclose(found.error[0, 1:], 1.0 / np.sqrt(mean @ X[:, 1:] ** 2), rtol=0.06)
+
+
+def test_effects_under_the_huber_loss_do_not_follow_outliers():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2))
+    noise = rng.normal(size=2000)
+    noise[::20] += 100.0 * np.sign(X[::20, 1])  # which would pull the second feature
+    tasks = Tasks.from_rows(X, X[:, 0] + noise)
+    usable, kept = np.ones((1, 2), dtype=bool), np.array([True, True])
+    robust, plain = (entry_effects(tasks, kept, usable, loss) for loss in (Huber(1.35), Squared()))
+    assert_allclose(robust.effect[0], [1.0, 0.0], atol=0.25)
+    assert plain.effect[0, 1] > 2.0 and plain.error[0, 0] > 5.0 * robust.error[0, 0]
 
 
 def test_the_interval_of_the_mean_of_tasks_is_that_of_welch():

@@ -65,6 +65,11 @@ def test_what_was_not_asked_is_said_with_the_remedy():
     assert "--stability 50" in answers["What matters?"][0]
 
 
+def test_counts_have_no_interval_and_the_page_says_why():
+    counts = MMTFLRegressor(alpha=0.1, loss="poisson").fit([[0.0], [1.0], [2.0]], [1.0, 1.0, 3.0])
+    assert "vary more where they are larger" in dict(first_answers(counts, []))["How far off may it be?"][0]
+
+
 def test_the_width_of_intervals_is_that_of_the_middle_task():
     # 99 errors 1, ..., 99: nine in ten new rows are within 90; twice, and half of it
     tasks = [factor * np.arange(1.0, 100.0) for factor in (0.5, 1.0, 2.0)]

@@ -52,6 +52,10 @@ def first_answers(model: Any, verdict: list[str]) -> list[tuple[str, list[str]]]
 
 def _errors(model: Any) -> str:
     errors = getattr(model, "heldout_errors_", None)
+    if not getattr(model, "_errors_tell", True):
+        return (
+            "Not said: targets of this loss vary more where they are larger, so that one error does not do."
+        )
     if errors is None:
         return (
             "Not known: a model that is tuned (mmtfl cv), or calibrated with rows that it was not fitted to "

@@ -17,7 +17,7 @@ X = rng.normal(size=(450, 5))
 own = np.array([1.0, -0.5, 0.0, 0.0, 0.0]) + np.array([0.6, 0.3, 0, 0, 0]) * rng.normal(size=(30, 5))
 y = np.einsum("ij,ij->i", X, own[site]) + 1.5 * rng.normal(size=450)
 alone = MMTFLRegressor(p=2, k=float("inf"), alpha=1e-6).fit(X, y, task=site)
-together = MMTFLRegressorCV(pk=(2, 2)).fit(X, y, task=site)
+together = MMTFLRegressorCV(pk=(2, 2), poolings=(0, 0.9, 0.99)).fit(X, y, task=site)
 
 order = np.argsort(own[:, 0])
 fig, ax = plt.subplots(figsize=(8, 3.4), layout="constrained")

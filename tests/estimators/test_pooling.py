@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from mmtfl import MMTFLClassifier, MMTFLRegressor, load, path
+from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, load, path
 
 INF = float("inf")
 
@@ -132,3 +132,18 @@ def test_a_checkpoint_goes_on_with_the_common_part(tmp_path):
     again = MMTFLRegressor(**options, checkpoint=file).fit(X, y, task=task)
     for model in (kept, again):
         assert_array_equal(model.coef_, whole.coef_)
+
+
+def test_a_search_tries_pooling_by_default_but_not_with_members_that_are_named():
+    rng = np.random.default_rng(5)
+    X, task = rng.normal(size=(60, 3)), np.repeat(np.arange(6), 10)
+    y = X[:, 0] + 0.1 * rng.normal(size=60)
+    poolings = {
+        name: set(MMTFLRegressorCV(alphas=3, cv=2, **options).fit(X, y, task).cv_results_["pooling"].tolist())
+        for name, options in {
+            "default": {},
+            "named": {"pk": (2, 2)},
+            "both named": {"pk": (2, 2), "poolings": (0, 0.5)},
+        }.items()
+    }
+    assert poolings == {"default": {0.0, 0.9, 0.99}, "named": {0.0}, "both named": {0.0, 0.5}}

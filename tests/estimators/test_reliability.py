@@ -276,3 +276,72 @@ def test_strongly_concave_members_do_not_warn(alpha):
     X, y, labels = data(size=12)
     model = MMTFLRegressor(3, 0.3, alpha=alpha).fit(X, y, task=labels)
     assert np.isfinite(model.objective_)
+
+
+# -- order, repetition and units of columns ----------------------------------------------------------------
+
+ESTIMATORS = {
+    "squared": lambda p, k, **options: MMTFLRegressor(p, k, alpha=0.1, tol=1e-9, **options),
+    "logistic": lambda p, k, **options: MMTFLClassifier(p, k, alpha=0.03, tol=1e-9, **options),
+}
+losses, members = st.sampled_from(sorted(ESTIMATORS)), st.sampled_from(MEMBERS)
+
+
+def targets(y, loss):
+    return y if loss == "squared" else y > 0.0
+
+
+@few
+@given(losses, members, st.integers(0, 1000))
+def test_the_order_of_rows_tasks_and_features_does_not_matter(loss, member, seed):
+    X, y, labels = data()
+    rng = np.random.default_rng(seed)
+    rows, tasks, features = rng.permutation(len(y)), rng.permutation(4), rng.permutation(6)
+    here = ESTIMATORS[loss](*member).fit(X, targets(y, loss), task=labels)
+    there = ESTIMATORS[loss](*member).fit(
+        X[rows][:, features], targets(y[rows], loss), task=tasks[labels[rows]]
+    )
+    assert here.coef_.any()
+    assert_allclose(there.objective_, here.objective_, rtol=1e-9)
+    assert_allclose(there.coef_[tasks], here.coef_[:, features], atol=1e-5)
+    assert_allclose(there.intercept_[tasks], here.intercept_, atol=1e-5)
+
+
+@few
+@given(losses, members, st.integers(0, 1000))
+def test_a_repeated_row_is_a_row_of_weight_two(loss, member, seed):
+    X, y, labels = data()
+    times = np.random.default_rng(seed).integers(1, 3, len(y))
+    rows = np.repeat(np.arange(len(y)), times)
+    here = ESTIMATORS[loss](*member).fit(X, targets(y, loss), task=labels, sample_weight=times)
+    there = ESTIMATORS[loss](*member).fit(X[rows], targets(y[rows], loss), task=labels[rows])
+    assert here.coef_.any()
+    assert_allclose(there.objective_, here.objective_, rtol=1e-9)
+    assert_allclose(there.coef_, here.coef_, atol=1e-5)
+
+
+@few
+@given(losses, members, st.lists(st.floats(-60.0, 60.0), min_size=6, max_size=6))
+def test_units_of_columns_do_not_matter_where_columns_are_standardized(loss, member, exponents):
+    X, y, labels = data()
+    units = 10.0 ** np.array(exponents)
+    here = ESTIMATORS[loss](*member, standardize=True).fit(X, targets(y, loss), task=labels)
+    there = ESTIMATORS[loss](*member, standardize=True).fit(X * units, targets(y, loss), task=labels)
+    assert here.coef_.any()
+    assert_allclose(there.objective_, here.objective_, rtol=1e-9)
+    assert_allclose(there.coef_ * units, here.coef_, atol=1e-5)
+
+
+def test_a_model_of_constant_columns_alone_ends_at_once():
+    # their slopes are rounding, which no number of passes makes smaller
+    y, labels = data()[1:]
+    constant = np.full((len(y), 1), 3e5)
+    for model, loss in (
+        (DirtyRegressor(), "squared"),
+        (MMTFLRegressor(2, 2), "squared"),
+        (MMTFLClassifier(1, 1), "logistic"),
+    ):
+        found = model.fit(constant, targets(y, loss), labels)
+        assert found.converged_
+        assert found.n_iter_ <= 2
+        assert not found.coef_.any()

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from mmtfl.cli import options
 from mmtfl.cli.fit import exponent
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.model_arguments import grouped_levels, make_known, model_options
+from mmtfl.cli.model_arguments import grouped_levels, make_known, model_options, with_numbers_for_losses
 from mmtfl.cli.training import Training, library_words, train
 
 TWO_STRENGTHS = {"dirty": "Dirty", "robust": "Robust", "lowrank": "LowRank", "capped": "Capped"}
@@ -74,7 +74,8 @@ def cv(
         kept for all tasks or for none; with p = 1 it may be kept for some.
     poolings
         Values of pooling to choose from, from 0 (tasks share features) to below 1 (they share values too).
-        By default 0 0.9 0.99 for p = 2 where one column holds the targets of several tasks; else 0.
+        By default 0 0.9 0.99 for p = 2 where one column holds the targets of several tasks; else, and with
+        pairs named by --pk, 0.
     alphas
         How many strengths are tried (by default 100, or 10 of each where a method has two), or two and more
         strengths themselves.
@@ -129,7 +130,8 @@ def cv(
         import mmtfl
         from mmtfl.model_selection.folds import usual_number
 
-        kind, own = "Classifier" if training.classify else "Regressor", model_options(model, training)
+        kind = "Classifier" if training.classify else "Regressor"
+        own = model_options(model, training, quiet=talk.quiet)
         n_folds = folds or usual_number(training.rows_per_task, training.n_features)
         splitter: Any = mmtfl.model_selection.TaskKFold(
             n_folds, random_state=seed, stratify=training.classify
@@ -145,14 +147,14 @@ def cv(
         tuning |= {"search": search, **{name: value for name, value in asked.items() if value is not None}}
         name, single = ("SingleTask", {"p": 1}) if method == "single" else ("MMTFL", {})
         if method == "mmtfl":
-            pools = any(value > 0.0 for value in poolings or ())
-            usual = poolings is None and training.task is not None
-            own |= grouped_levels(model, training, pools=pools, quiet=talk.quiet, tried=usual)
+            pools = any(value > 0.0 for value in poolings or ()) or bool(scale and scale.dask)
+            by_default = poolings is None and training.task is not None
+            own |= grouped_levels(model, training, pools=pools, quiet=talk.quiet, tried=by_default)
         return make_known(
             getattr(mmtfl, f"{name}{kind}CV"), {**single, **tuning, **own}, f"--method {method}"
         )
 
-    return train(data, output, table, text, talk, scale, make)
+    return train(data, output, with_numbers_for_losses(table, model), text, talk, scale, make)
 
 
 def _pairs(words: list[str] | None) -> list[tuple[float, float | str]] | None:

@@ -150,20 +150,24 @@ class CappedParameters(StrengthParameters):
 # -- searches ------------------------------------------------------------------------------------------------
 
 
+USUAL_PAIRS = ((2, 2), (1, 1), (2, 1), (1, 2))
+
+
 class CandidateParameters(Declared):
     """The members that a search chooses from."""
 
     pk: Any = parameter(
         Valid("(p, k) or sequence of (p, k)", ["array-like"]),
         'Members of the family to choose from; k may be "log".',
-        default=((2, 2), (1, 1), (2, 1), (1, 2)),
+        default=USUAL_PAIRS,
         kw_only=False,
     )
     poolings: Any = parameter(
         Valid("sequence of float", ["array-like"]),
         "Values of ``pooling`` that every (p, k) with p = 1 or 2 is tried with. None is (0, 0.9, 0.99) for "
         "p = 2 where several tasks have rows of their own, and (0,) elsewhere: tasks that are columns of y "
-        "are seldom in one unit, and p = 1 takes ten times as long and gains no more.",
+        "are seldom in one unit, and p = 1 takes ten times as long and gains no more. With a ``pk`` of your "
+        "own, None is (0,): the members named are those tried.",
         default=None,
         remedy="Give numbers from 0 to below 1, such as (0, 0.9); (0,) is the family of the paper.",
     )

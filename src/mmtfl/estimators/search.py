@@ -22,6 +22,7 @@ from mmtfl.estimators.family import ProductForm
 from mmtfl.estimators.inputs import check_nothing_else, take_task_column
 from mmtfl.estimators.looking_back import ChoosesMember, KeepsErrors, KeepsStability
 from mmtfl.estimators.parameters import (
+    USUAL_PAIRS,
     CandidateParameters,
     CrossValidationParameters,
     FamilyParameters,
@@ -199,13 +200,15 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         if not pairs:
             raise InvalidParameterError("pk is empty: give at least one pair (p, k), such as (2, 1).")
         members: list[RowPenalty] = []
+        # members that are named are tried as they are, unless poolings are named too
+        may_pool = all(np.ndim(pair) == 1 for pair in pairs) and tuple(map(tuple, pairs)) == USUAL_PAIRS
         for pair in pairs:
             if np.ndim(pair) != 1 or len(pair) != 2:
                 raise InvalidParameterError(f"pk must hold pairs (p, k), but {pair!r} is not one.")
             try:
                 # an array of pairs makes strings of numbers as soon as one k is "log"
                 p, k = float(pair[0]), pair[1] if pair[1] == "log" else float(pair[1])
-                for pooling in self._poolings_of(p, tasks, known):
+                for pooling in self._poolings_of(p, tasks if may_pool else None, known):
                     numbers = {"pooling": pooling, "known": known, **self._penalty_numbers()}
                     members.append(make_penalty(p, k, 1.0, **numbers))
             except (TypeError, ValueError) as error:
@@ -218,7 +221,7 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         return members
 
     def _poolings_of(self, p: float, tasks: Tasks | None, known: KnownFeatures | None) -> list[float]:
-        """Poolings that members with this p are tried with."""
+        """Poolings that members with this p are tried with; where tasks are None only those asked for."""
         if self.poolings is not None:
             return [float(value) for value in self.poolings if value == 0.0 or p in (1.0, 2.0)]
         # sites that measure one thing in rows of their own may agree

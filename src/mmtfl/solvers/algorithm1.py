@@ -35,6 +35,7 @@ _RISEN = 1e-10  # an objective that rises by less has not risen
 # pooling, where more passes than these were not seen to change the answer
 _EARLY_TOL = 1e-3
 _GONE = 1e-5  # a row of this share of the largest effect leaves the passes; the finish may bring it back
+_MOST_INEXACT = 5  # passes with tasks that were not solved in time, before rows do the rest
 _KEEP_PASSES, _KEEP_SECONDS = 16, 30.0  # how often a checkpoint is written
 _LONGEST_LINEAGE = 64  # passes that a cluster would have to repeat for a lost worker, at most
 
@@ -134,6 +135,7 @@ class Passes:
             self.common = CommonPart(problem.design, penalty.pooling, accelerate=accelerate)
         self.history: list[float] = []
         self.size, self.change, self.leapt = 0.0, np.inf, False
+        self.n_inexact = 0  # passes in which a task took too long to be solved as well as asked
         self.unrest = np.inf  # the last change of A; 0 where more passes would change nothing
         n_features = problem.design.n_features
         self.norms, self.effect = np.zeros((2, n_features))  # of the rows of the last A
@@ -164,7 +166,7 @@ class Passes:
 
     def run(self, max_iter: int, goal: float) -> None:
         """Go on until A moves by no more than this share of its size, `max_iter` passes in all."""
-        while len(self.history) < max_iter and self.unrest > goal:
+        while len(self.history) < max_iter and self.unrest > goal and self.n_inexact < _MOST_INEXACT:
             self._pass()
             self._keep(is_last=self.unrest <= goal)
 
@@ -194,6 +196,7 @@ class Passes:
         common = None if self.common is None else self.common.given[kept]
         update = Update(kept, self.weights[kept], float(self.penalty.p), inner, common)
         held, result = self.placed.pass_over(self.held, update, len(self.history) + 1)
+        self.n_inexact += not result.is_exact
         norms = result.norms if self.common is None else self.common.norms(result)
         value = result.loss + self.penalty.value_at(norms)
         if self.leapt and value > self.history[-1]:
@@ -249,7 +252,7 @@ class Passes:
 
     def _state(self, held: Held) -> dict[str, np.ndarray]:
         assert held.intercept is not None
-        numbers = [self.size, self.change, self.leapt, self.unrest]
+        numbers = [self.size, self.change, self.leapt, self.unrest, self.n_inexact]
         logs = [] if self.squarem is None else self.squarem.logs
         common = [] if self.common is None else [self.common.given, self.common.found]
         return {
@@ -268,8 +271,8 @@ class Passes:
         self.held = self.placed.hold(known["A"], known["intercept"])
         self.weights, self.norms, self.effect = known["weights"], known["norms"], known["effect"]
         self.history = known["history"].tolist()
-        self.size, self.change, leapt, self.unrest = known["numbers"].tolist()
-        self.leapt = bool(leapt)
+        self.size, self.change, leapt, self.unrest, n_inexact = known["numbers"].tolist()
+        self.leapt, self.n_inexact = bool(leapt), int(n_inexact)
         if self.squarem is not None:
             self.squarem = Squarem(list(known["logs"]))
         if self.common is not None:

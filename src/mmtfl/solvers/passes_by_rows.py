@@ -57,6 +57,7 @@ class PlacedTogether:
             largest=float(np.abs(A).max(initial=0.0)),
             moved=float(np.abs(A - previous).max(initial=0.0)),
             sums=None,
+            is_exact=found.converged,
         )
         return [Held(np.ascontiguousarray(A.T), found.intercept)], result
 

@@ -18,6 +18,7 @@ from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.working_set import Model, WorkingSet
 
 MAX_SWEEPS = 200
+_MOST_SWEEPS, _MOST_TO_SETTLE = 20_000, 2_000  # of a descent, and of one over the gathered features alone
 _LEAST_ADDED, _GROWTH = 128, 2.0  # columns gathered at a time: at least, and in units of the rows kept
 _UNSETTLED = 0.1  # accuracy, as a share of the violation, while rows are still to be found
 _NEWTON_STEPS = 8
@@ -44,12 +45,13 @@ class _State:
 
 
 class Settled(NamedTuple):
-    """Where a descent over some features ended, and the objective there and where it began."""
+    """Where a descent over some features ended, the objective there and where it began, and if it was cut."""
 
     A: np.ndarray
     intercept: np.ndarray
     objective: float
     objective_before: float
+    converged: bool
 
 
 def _stands_still(history: list[float], unit: float) -> bool:
@@ -78,6 +80,7 @@ class RowDescent:
         certifiable = float(np.min(penalty.alpha)) > _ALPHA_RESOLVED * scale
         state = self._start(penalty, A, intercept)
         history: list[float] = []
+        last_sweep = self.working_set.n_sweeps + _MOST_SWEEPS
         violation, gap, converged = np.inf, None, False
         for _ in range(max_iter):
             slope_z = problem.loss_gradient(state.z)
@@ -95,6 +98,8 @@ class RowDescent:
             unswept = len(history) == 1 and state.A.any()
             if (converged and not unswept) or len(history) == max_iter:
                 break
+            if self.working_set.n_sweeps >= last_sweep:
+                break  # nearly equal columns or separable classes: this may go on for ever
             only_gap = violation <= tol * scale
             if only_gap and _stands_still(history, problem.null_value):
                 break  # more passes would not close the gap
@@ -129,14 +134,17 @@ class RowDescent:
         before = state.value
         goal = tol * self.problem.scale
         everything = np.arange(self.working_set.size)
+        last_sweep, moved = self.working_set.n_sweeps + _MOST_TO_SETTLE, math.inf
         for _ in range(_SETTLING_ROUNDS):
+            if self.working_set.n_sweeps >= last_sweep:
+                break
             self._damping = max(self._damping - 1, 0)
             moved = self._improve(penalty, state, everything, goal, max_sweeps=1)
             if moved <= goal:
                 break
             kept = self._open_rows(penalty, np.any(state.A[self.working_set.features] != 0.0, axis=1))
             self._improve(penalty, state, kept, goal)
-        return Settled(state.A, state.intercept, state.value, before)
+        return Settled(state.A, state.intercept, state.value, before, moved <= goal)
 
     def rough_passes(
         self, penalty: RowPenalty, n_passes: int, *, follow: bool = False

@@ -124,7 +124,8 @@ def _dispatch(problem, penalty, solver, engine, *, start, passes, **options) -> 
     passes_move = not math.isinf(penalty.p)
     # what runs elsewhere is Algorithm 1; the others need all rows in one place
     by_tasks = is_elsewhere or not engine.is_here or penalty.is_ridge_like
-    by_tasks = by_tasks or (not penalty.is_convex and penalty.p == 2.0 and _has_many_small_tasks(problem))
+    if penalty.p == 2.0 and penalty.known is None and not penalty.is_convex:
+        by_tasks = by_tasks or _has_many_small_tasks(problem)
     if passes_move and (solver == "alternating" or (solver == "auto" and by_tasks)):
         return run_algorithm1(problem, penalty, engine, start=start, **options, **passes)
     if not penalty.is_convex:

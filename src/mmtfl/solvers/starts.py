@@ -23,7 +23,7 @@ _CONVEX_STEPS = 3  # outer steps towards the convex solution: it is only a start
 _NULL_STEPS, _NULL_TOL = 1000, 1e-9  # of a model of the entries that are free of penalty
 _ROUNDING = 1e-12  # an objective that is lower by this share is lower
 _FEWEST = 64  # features that are tried at least
-MANY_TASKS = 1000  # above, a row is a sum of so many that rising was not seen to change which are kept
+MANY_TASKS = 1000  # above, a row sums so many that the dearer starts were not seen to change which are kept
 _MOST = 0.5  # share of the features above which leaving the others out saves nothing
 
 Place = tuple[Any, Any]  # A and intercepts, either of which may be None
@@ -103,11 +103,13 @@ def _starts(descent: RowDescent, penalty: RowPenalty, convex: Place, start) -> I
         yield None, None
         return
     yield descent.rough_passes(penalty, _FEW_PASSES)
+    design = descent.problem.design
+    if design.n_tasks > MANY_TASKS:
+        return
     if not descent.problem.loss.is_quadratic:
         yield descent.rough_passes(penalty, _FEW_NEWTON_PASSES, follow=True)
-    # rising is the dearest of the three: not where features or tasks are many, nor with a better guess
-    design = descent.problem.design
-    if start is None and design.n_tasks <= MANY_TASKS and descent.working_set.size == design.n_features:
+    # rising is the dearest of all: not where features are many, nor where there is a better guess
+    if start is None and descent.working_set.size == design.n_features:
         yield rising_start(descent, penalty)
 
 

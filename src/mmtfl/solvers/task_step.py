@@ -28,11 +28,12 @@ _FEW = 256  # features that are all worked on; of more, those that matter are lo
 
 @dataclass(frozen=True)
 class TaskAnswer:
-    """A task's coefficients, its intercept (None: not known yet), and its part of the loss."""
+    """A task's coefficients, intercept (None: not known yet) and part of the loss, and if they are exact."""
 
     a: np.ndarray
     intercept: float | None
     loss: float
+    is_exact: bool = True
 
 
 class TaskStep:
@@ -87,7 +88,7 @@ class TaskStep:
                 penalty, start, intercept, max_iter=_DESCENT_STEPS, tol=tol
             )
         loss = found.objective - penalty.value(found.A)
-        return TaskAnswer(found.A[:, 0], float(found.intercept[0]), loss)
+        return TaskAnswer(found.A[:, 0], float(found.intercept[0]), loss, found.converged)
 
     def _descent_over(self, kept: np.ndarray) -> RowDescent:
         """A descent that has gathered these features, or all where all are few."""

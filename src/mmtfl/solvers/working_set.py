@@ -47,6 +47,7 @@ class WorkingSet:
         self.design, n_tasks = design, design.n_tasks
         self.prepared = loss.is_quadratic
         self.size, self.features = 0, np.empty(0, dtype=np.intp)  # of the columns gathered
+        self.n_sweeps = 0  # made so far
         self.position = np.full(design.n_features, -1, dtype=np.intp)
         # centred and weighted columns can only be shared by tasks of equal weights
         self.shared = design.is_complete
@@ -155,6 +156,7 @@ class WorkingSet:
             else:
                 thorough = False
                 track.extrapolate()
+        self.n_sweeps += done
         return first
 
     def image(self, change: np.ndarray) -> np.ndarray:

@@ -44,6 +44,7 @@ class PassResult(NamedTuple):
     largest: float
     moved: float
     sums: np.ndarray | None  # with pooling, of the rows
+    is_exact: bool  # whether all tasks are solved as well as asked
 
     @classmethod
     def of(cls, replies: list, update: Update, n_features: int) -> "PassResult":
@@ -60,6 +61,7 @@ class PassResult(NamedTuple):
             largest=max(reply.largest for reply in replies),
             moved=max(reply.moved for reply in replies),
             sums=None if update.common is None else sums,
+            is_exact=all(reply.is_exact for reply in replies),
         )
 
 

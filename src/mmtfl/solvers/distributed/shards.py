@@ -218,6 +218,7 @@ class Reply(NamedTuple):
     largest: float
     moved: float
     sums: np.ndarray | None  # (n_subtrees, n_kept): with pooling, of the coefficients
+    is_exact: bool  # whether all tasks are solved as well as asked
 
 
 def run_pass(shard: Shard, spec: Spec, before: tuple[Held, Any] | None, update: Update) -> tuple[Held, Reply]:
@@ -230,7 +231,7 @@ def run_pass(shard: Shard, spec: Spec, before: tuple[Held, Any] | None, update: 
         common = np.zeros(n_features)
         common[update.kept] = update.common
     A, intercept, losses = np.zeros((n_tasks, n_features)), np.zeros(n_tasks), np.full(n_tasks, np.nan)
-    effect = np.zeros(len(update.kept))
+    effect, is_exact = np.zeros(len(update.kept)), True
     with one_blas_thread():
         if update.p == 2.0 and spec.loss.is_quadratic:
             small = shard.small_tasks(spec)
@@ -242,12 +243,13 @@ def run_pass(shard: Shard, spec: Spec, before: tuple[Held, Any] | None, update: 
             A[t], intercept[t], losses[t] = found.a, found.intercept, found.loss
             size = np.abs(found.a[update.kept]) * step.spread[update.kept]
             np.maximum(effect, size, out=effect)
+            is_exact = is_exact and found.is_exact
     previous = 0.0 if before is None else before[0].A
     lengths, norms = partial_norms(np.abs(A[:, update.kept]), shard.first, update.p)
     # the 1-norm of numbers that keep their signs is their sum
     sums = None if common is None else partial_norms(A[:, update.kept], shard.first, 1.0)[1]
     moved = float(np.abs(A - previous).max(initial=0.0))
-    reply = Reply(losses, lengths, norms, effect, float(np.abs(A).max(initial=0.0)), moved, sums)
+    reply = Reply(losses, lengths, norms, effect, float(np.abs(A).max(initial=0.0)), moved, sums, is_exact)
     return Held(A, intercept), reply
 
 

@@ -1,0 +1,95 @@
+"""Tasks of few rows are solved together, and their answers are those of each task alone."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.sparse import csr_array
+
+from mmtfl.engines.threads import Threads
+from mmtfl.objective.design import Design
+from mmtfl.objective.losses import Squared
+from mmtfl.objective.penalties import make_penalty
+from mmtfl.objective.problem import Problem
+from mmtfl.solvers import solve
+from mmtfl.solvers.algorithm1 import run_passes
+from mmtfl.solvers.distributed import small_tasks
+from mmtfl.solvers.starts import MANY_TASKS
+from mmtfl.tasks import Tasks
+
+
+def ragged(weighted, seed=0, n_tasks=30, d=8, largest=30):
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(n_tasks), rng.integers(1, largest, n_tasks))
+    X = rng.normal(size=(len(labels), d))
+    X[:, 3] = 2.0
+    y = X[:, 0] + 0.3 * labels + rng.normal(size=len(labels))
+    weights = rng.uniform(0.1, 2.0, len(labels)) if weighted else None
+    return Tasks.from_rows(X, y, labels, weights), rng.uniform(0.5, 2.0, d)
+
+
+@pytest.mark.parametrize("pooling", [0.0, 0.9])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_passes_are_those_of_every_task_alone(weighted, fit_intercept, pooling, monkeypatch):
+    tasks, scale = ragged(weighted)
+    problem = Problem(Design(tasks, column_scale=scale, fit_intercept=fit_intercept), Squared())
+    found = {}
+    for few in (0, 16):
+        monkeypatch.setattr(small_tasks, "_FEW_ROWS", few)
+        penalty = make_penalty(2, 1, 0.3, pooling=pooling)
+        found[few] = run_passes(problem, penalty, Threads(2), max_iter=10, tol=1e-7)
+    assert 0 < small_tasks.are_small(tasks, 1.0).sum() < tasks.n_tasks
+    for together, alone in zip(found[16], found[0], strict=True):
+        assert_allclose(together, alone, rtol=1e-9, atol=1e-12)
+
+
+def test_a_task_whose_matrix_is_not_definite_is_left_to_the_general_step():
+    tasks = Tasks.from_rows(np.array([[1.0], [1.0], [1.0]]), [1.0, 2.0, 3.0], [0, 0, 0])
+    small = small_tasks.SmallTasks(tasks, mean_size=1.0, column_scale=None, fit_intercept=False)
+    assert np.isnan(small.solve(np.array([1e-150]), None)[2]).all()
+    assert np.isfinite(small.solve(np.array([1.0]), None)[2]).all()
+
+
+def test_rows_that_weigh_next_to_nothing_are_left_to_the_general_step():
+    tasks = Tasks.from_rows(np.eye(4), np.ones(4), [0, 0, 1, 1], [1.0, 1e-70, 1.0, 1.0])
+    assert small_tasks.are_small(tasks, 1.0).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("alpha", [1.0, 5.0])
+def test_very_many_small_tasks_are_solved_as_low_as_from_several_starts(alpha):
+    rng = np.random.default_rng(1)
+    labels = np.repeat(np.arange(MANY_TASKS + 1), 4)
+    X, share = rng.normal(size=(len(labels), 6)), rng.random((6, 1))
+    A = rng.normal(size=(6, MANY_TASKS + 1)) * (rng.random((6, MANY_TASKS + 1)) < share)
+    y = np.einsum("ij,ji->i", X, A[:, labels]) + rng.normal(size=len(labels))
+    problem = Problem(Design(Tasks.from_rows(X, y, labels)), Squared())
+    penalty = make_penalty(2, 1, alpha)
+    auto, block = solve(problem, penalty), solve(problem, penalty, solver="block")
+    assert auto.solver == "alternating"
+    assert auto.A.any()
+    assert auto.objective <= 1.001 * block.objective
+
+
+def test_slopes_of_many_small_tasks_are_those_of_each():
+    rng = np.random.default_rng(2)
+    labels = np.repeat(np.arange(1200), rng.integers(1, 8, 1200))
+    X, v = rng.normal(size=(len(labels), 3)), rng.normal(size=len(labels))
+    design = Design(Tasks.from_rows(X, v, labels))
+    by_hand = np.array([X[labels == t].T @ v[labels == t] for t in range(1200)]).T
+    assert_allclose(design.correlate(v), by_hand, atol=1e-12)
+
+
+def test_small_sparse_tasks_are_left_to_the_general_step():
+    tasks, _ = ragged(weighted=False)
+    of = {
+        name: replace(tasks, X=store(tasks.X))
+        for name, store in (("dense", np.asarray), ("sparse", csr_array))
+    }
+    found = {
+        name: solve(Problem(Design(own), Squared()), make_penalty(2, 1, 0.3), solver="alternating")
+        for name, own in of.items()
+    }
+    assert found["dense"].A.any()
+    assert_allclose(found["sparse"].A, found["dense"].A, atol=1e-6)

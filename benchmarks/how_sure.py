@@ -1,12 +1,13 @@
 """How often the words of `mmtfl.stability` are wrong, on simulated problems whose truth is known.
 
-    python benchmarks/how_sure.py [number of problems] [--seed 10000] [--pairs 50] [--rules | --null]
+    python benchmarks/how_sure.py [number] [--seed 10000] [--pairs 50] [--rules | --null | --oracle]
     python benchmarks/how_sure.py --coverage
 
 Problems have 3 to 50 tasks of 20 to 200 rows, 20 to 60 features with correlations up to 0.9, and a signal of
 half to five times the noise; features are used by all tasks, by some (in every second problem by all but
 one), by one or by none, with effects of three laws. `--rules` compares the rule of the library with three
-others on the same half samples; `--null` shuffles y within tasks. `--coverage` fits half of the rows of real
+others on the same half samples; `--null` shuffles y within tasks; `--oracle` is a judge who knows which
+features matter somewhere, and how problems are drawn. `--coverage` fits half of the rows of real
 tables (MMTFL_DATA is their folder), and counts how many of the other rows are within their intervals or sets.
 """
 
@@ -16,6 +17,7 @@ from collections import Counter
 
 import numpy as np
 from scipy import stats
+from scipy.special import expit, gammaln, logsumexp
 from sklearn.metrics import log_loss
 
 from mmtfl import MMTFLClassifierCV, Tasks, datasets, stability
@@ -68,7 +70,7 @@ def split_tests(model, X, y, task, n_pairs: int, seed: int):
     """z values of rows selected on one half and tested on the other, and the median over all half samples."""
     tasks = Tasks.from_rows(X, y, task)
     pairs = list(complementary_pairs(tasks, n_pairs, np.random.RandomState(seed), with_classes=False))
-    fits = HalfSamples(fixed_model(model, X, y, task, None))
+    fits = HalfSamples(fixed_model(model, X, y, task, None, None))
     usable, found = np.ones((tasks.n_tasks, tasks.n_features), dtype=bool), []
     for pair in pairs:
         for one, other in (pair, pair[::-1]):
@@ -110,6 +112,69 @@ def compare(n_problems: int, seed: int, n_pairs: int) -> None:
     for name, counts in said.items():
         print(f"\n{name}")
         print_words(counts)
+
+
+# -- what could be found at all ------------------------------------------------------------------------------
+
+
+def oracle(n_problems: int, seed: int, level: float) -> None:
+    """Print the words of a judge who knows which features matter somewhere, and how problems are drawn."""
+    said: Counter = Counter()
+    for i in range(seed, seed + n_problems):
+        X, y, task, used = draw(i)
+        somewhere = used.any(axis=0)
+        tests = entry_effects(Tasks.from_rows(X, y, task), somewhere, np.ones_like(used), Squared())
+        kinds = _known_laws(tests.effect[:, somewhere], tests.normal_error[:, somewhere])
+        several = kinds[:, 1] + kinds[:, 2] >= 1.0 - level
+        cases = [kinds[:, k] >= 1.0 - level for k in range(3)]
+        words = np.select([*cases, several], ["one", "some", "all", "several"], "undecided")
+        said.update(zip(words.tolist(), true_words(used)[somewhere].tolist(), strict=True))
+    print_words(said)
+
+
+def _known_laws(effect: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """Probabilities of one, some and all, by Bayes with the laws and the frequencies of `draw`."""
+    n = len(effect)
+    of_count = np.zeros((3, n + 1))  # one; from two to all but one; all but one
+    of_count[0, 1], of_count[1, 2:n], of_count[2, n - 1] = 1.0, 1.0 / (n - 2), 1.0
+    total, kinds = [], []
+    for ratio in _ratios(effect, error):
+        log_sets = np.array([_mean_over_sets(ratio[:, j]) for j in range(effect.shape[1])])  # (d, n + 1, m)
+        log_sets -= np.log(log_sets.shape[2])  # the mean effect of a feature is one of m
+        for some in (1, 2):
+            parts = of_count[0], of_count[some], np.arange(n + 1) == n
+            joint = np.array([logsumexp(log_sets, axis=(1, 2), b=part[None, :, None]) for part in parts]).T
+            joint += np.log([0.2, 0.4, 0.4])  # 1.5, 3 and 3 of them on average
+            total.append(logsumexp(joint, axis=1).sum())
+            kinds.append(np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
+    weight = np.exp(np.array(total) - logsumexp(total))
+    return np.einsum("l,ljk->jk", weight, np.array(kinds))
+
+
+def _ratios(effect: np.ndarray, error: np.ndarray):
+    """Log likelihood ratios of effects, (n_tasks, n_features, m), under each of the three laws."""
+    none = stats.norm.logpdf(effect, 0.0, error)
+    yield (stats.norm.logpdf(effect, 0.0, np.hypot(1.0, error)) - none)[..., None]
+    ends = np.array([0.5, 1.5, -1.5, -0.5])[:, None, None]
+    below = stats.norm.cdf((ends - effect) / error)
+    inside = 0.5 * (below[1] - below[0] + below[3] - below[2])
+    yield (np.log(np.maximum(inside, 1e-300)) - none)[..., None]
+    means = np.concatenate([np.linspace(0.5, 1.5, 21), -np.linspace(0.5, 1.5, 21)])
+    law = stats.norm.logpdf(effect[..., None], means, np.hypot(0.3, error)[..., None])
+    yield law - none[..., None]
+
+
+def _mean_over_sets(ratio: np.ndarray) -> np.ndarray:
+    """Log of the mean, over all sets of c tasks, of the product of their ratios; (n + 1, m)."""
+    n, c = len(ratio), np.arange(len(ratio) + 1)
+    chance = np.zeros((n + 1, ratio.shape[1]))
+    chance[0] = 1.0
+    for p in expit(ratio):
+        chance[1:] = chance[1:] * (1.0 - p) + chance[:-1] * p
+        chance[0] *= 1.0 - p
+    n_sets = gammaln(n + 1) - gammaln(c + 1) - gammaln(n - c + 1)
+    with np.errstate(divide="ignore"):
+        return np.log(chance) - n_sets[:, None] + np.logaddexp(0.0, ratio).sum(axis=0)
 
 
 # -- intervals -----------------------------------------------------------------------------------------------
@@ -181,10 +246,13 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=50)
     parser.add_argument("--rules", action="store_true")
     parser.add_argument("--null", action="store_true")
+    parser.add_argument("--oracle", action="store_true")
     parser.add_argument("--coverage", action="store_true")
     given = parser.parse_args()
     if given.coverage:
         coverage()
+    elif given.oracle:
+        oracle(given.n_problems, given.seed, level=0.2)
     elif given.rules:
         compare(given.n_problems, given.seed, given.pairs)
     else:

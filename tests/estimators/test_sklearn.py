@@ -138,8 +138,10 @@ def test_requests_for_task_are_declared_on_the_class(Model, routed):
     requests = Model().get_metadata_routing()
     for method in ("fit", "predict", "score"):
         assert getattr(requests, method).requests["task"] is True, method
-    for method in ("predict_proba", "predict_log_proba", "decision_function"):
-        assert getattr(requests, method).requests == ({"task": True} if Model is MMTFLClassifier else {})
+        assert getattr(requests, method).requests["offset"] is True, method
+    for method in ("predict_log_proba", "decision_function"):
+        asked = {"task": True, "offset": True} if Model is MMTFLClassifier else {}
+        assert getattr(requests, method).requests == asked
     assert requests.fit.requests["sample_weight"] is None
 
 

@@ -19,7 +19,7 @@ from mmtfl.cli.output import (
     print_lines,
     say,
 )
-from mmtfl.cli.training import library_words
+from mmtfl.cli.training import check_no_offset, library_words
 
 
 def add_task(
@@ -59,6 +59,7 @@ def add_task(
     check_output(output, force=talk.force, inputs=[model, data])
     learned = load_model(model)
     recipe = _recipe(learned)
+    check_no_offset(recipe, "add-task does", "fit all rows again with `mmtfl cv`")
     from mmtfl.tables.reading import TableFile
 
     file = TableFile(data, separator=text.separator, decimal=text.decimal)

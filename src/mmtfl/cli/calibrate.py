@@ -9,7 +9,7 @@ from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_output, load_model, naming_the_file, note, print_json, say
 from mmtfl.cli.predict import borrowing, check_known_tasks
-from mmtfl.cli.training import library_words
+from mmtfl.cli.training import check_no_offset, library_words
 
 
 def calibrate(
@@ -48,6 +48,7 @@ def calibrate(
     check_output(output, force=talk.force, inputs=[model, data])
     learned = load_model(model)
     recipe = _recipe(learned)
+    check_no_offset(recipe, "calibrate does", "fit all rows again with `mmtfl cv`")
     from mmtfl.tables.reading import TableFile
 
     file = TableFile(data, separator=text.separator, decimal=text.decimal)

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.output import note, number, print_json, print_lines, print_table, say
-from mmtfl.cli.training import Training, library_words, read_training
+from mmtfl.cli.training import Training, check_no_offset, library_words, read_training
 
 if TYPE_CHECKING:
     from mmtfl.report.paired import Paired
@@ -112,6 +112,7 @@ def compare(
     if table.task is None and len(table.target) == 1:
         raise BadInput("compare needs tasks: name their column with --task, or give several --target.")
     training = read_training(data, table, text, quiet=talk.quiet)
+    check_no_offset(training.recipe, "compare does", "leave --offset and --exposure out")
     if leave_task_out and training.task is None:
         raise BadInput("--leave-task-out needs tasks with rows of their own: name their column with --task.")
     pool, chosen = _pool(training), _metric(metric, training)

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from mmtfl.cli import options
 from mmtfl.cli.fit import exponent
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.model_arguments import grouped_levels, make_known, model_options
+from mmtfl.cli.model_arguments import grouped_levels, make_known, model_options, with_numbers_for_losses
 from mmtfl.cli.training import Training, library_words, train
 
 TWO_STRENGTHS = {"dirty": "Dirty", "robust": "Robust", "lowrank": "LowRank", "capped": "Capped"}
@@ -130,7 +130,8 @@ def cv(
         import mmtfl
         from mmtfl.model_selection.folds import usual_number
 
-        kind, own = "Classifier" if training.classify else "Regressor", model_options(model, training)
+        kind = "Classifier" if training.classify else "Regressor"
+        own = model_options(model, training, quiet=talk.quiet)
         n_folds = folds or usual_number(training.rows_per_task, training.n_features)
         splitter: Any = mmtfl.model_selection.TaskKFold(
             n_folds, random_state=seed, stratify=training.classify
@@ -146,14 +147,14 @@ def cv(
         tuning |= {"search": search, **{name: value for name, value in asked.items() if value is not None}}
         name, single = ("SingleTask", {"p": 1}) if method == "single" else ("MMTFL", {})
         if method == "mmtfl":
-            pools = any(value > 0.0 for value in poolings or ())
-            usual = poolings is None and training.task is not None
-            own |= grouped_levels(model, training, pools=pools, quiet=talk.quiet, tried=usual)
+            pools = any(value > 0.0 for value in poolings or ()) or bool(scale and scale.dask)
+            by_default = poolings is None and training.task is not None
+            own |= grouped_levels(model, training, pools=pools, quiet=talk.quiet, tried=by_default)
         return make_known(
             getattr(mmtfl, f"{name}{kind}CV"), {**single, **tuning, **own}, f"--method {method}"
         )
 
-    return train(data, output, table, text, talk, scale, make)
+    return train(data, output, with_numbers_for_losses(table, model), text, talk, scale, make)
 
 
 def _pairs(words: list[str] | None) -> list[tuple[float, float | str]] | None:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.model_arguments import grouped_levels, model_options
+from mmtfl.cli.model_arguments import grouped_levels, model_options, with_numbers_for_losses
 from mmtfl.cli.output import note
 from mmtfl.cli.training import Training, train
 
@@ -67,8 +67,11 @@ def fit(
     def make(training: Training) -> Any:
         from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
 
-        chosen = {"p": p, "k": exponent(k), "pooling": pooling, **model_options(model, training)}
-        chosen |= grouped_levels(model, training, pools=pooling > 0.0, quiet=talk.quiet)
+        chosen: dict[str, Any] = {"p": p, "k": exponent(k), "pooling": pooling}
+        chosen |= model_options(model, training, quiet=talk.quiet)
+        chosen |= grouped_levels(
+            model, training, pools=pooling > 0.0 or bool(scale and scale.dask), quiet=talk.quiet
+        )
         kind = MMTFLClassifier if training.classify else MMTFLRegressor
         found = kind(alpha=1.0 if alpha is None else alpha, verbose=int(talk.verbose), **chosen)
         found._check_parameters()  # before the work of a default strength
@@ -76,7 +79,7 @@ def fit(
             raise BadInput("--memory-limit needs --alpha: finding one would read the files many times.")
         return found if alpha is not None else found.set_params(alpha=_default_alpha(training, chosen, talk))
 
-    return train(data, output, table, text, talk, scale, make)
+    return train(data, output, with_numbers_for_losses(table, model), text, talk, scale, make)
 
 
 def exponent(word: str) -> float | str:
@@ -99,7 +102,8 @@ def _default_alpha(training: Training, chosen: dict[str, Any], talk: options.Fil
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit itself tells whether it converged
         grid = {"alphas": 2, "alpha_ratio": _SHARE if drops else _SMALL_SHARE, "tol": 1e-2}
-        loss = {"loss": "logistic" if training.classify else "squared", "sample_weight": training.weights}
+        loss = {"sample_weight": training.weights, **({"loss": "logistic"} if training.classify else {})}
+        loss |= {} if training.offset is None else {"offset": training.offset}
         found = path(training.X, training.y, training.task, **{**chosen, **grid, **loss})
     alpha = float(f"{found.alphas[-1]:.3g}")
     if not talk.quiet:

@@ -118,8 +118,10 @@ def _print_tasks(summary: Any, top: int) -> None:
 
 def _task_scores(summary: Any) -> dict[str, list[float | None]]:
     """What is known of each task's scores: on held-out rows, and on the rows of the fit."""
+    from mmtfl.report.sentences import PLAIN_SCORES
+
     held_out = None if summary.search is None else summary.search.held_out
-    names = {"r2": "R^2", "auc": "AUC", "accuracy": "accuracy", "base_rate": "commoner class"}
+    names = {**PLAIN_SCORES, "auc": "AUC", "accuracy": "accuracy", "base_rate": "commoner class"}
     found = {
         name if key == "base_rate" else f"{name} held out": held_out[key]
         for key, name in names.items()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.options import ModelOptions
+from mmtfl.cli.options import ModelOptions, TableOptions
 from mmtfl.cli.output import note
 from mmtfl.cli.training import Training
+from mmtfl.tasks.frames import abbreviate
 
 
-def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
+def model_options(model: ModelOptions, training: Training, *, quiet: bool = False) -> dict[str, Any]:
     """Arguments of the estimator; targets are put on one scale where they are numbers."""
     options: dict[str, Any] = {name: getattr(model, name) for name in ("standardize", "max_iter", "tol")}
     recipe = training.recipe
@@ -27,7 +29,10 @@ def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
         return options if model.drop_tasks is None else {**options, "on_degenerate_task": "base_rate"}
     if model.drop_tasks is not None:
         raise BadInput("--drop-tasks one-class is for classes, and the targets are numbers: leave it out.")
-    return {**options, "scale_targets": model.scale_targets is not False}
+    loss = _loss(model.loss, training.recipe) if model.loss else _loss_by_target(training, quiet)
+    # targets without a unit, such as counts, are not put on one scale unless that is asked for
+    scaled = model.scale_targets if has_no_unit(loss) else model.scale_targets is not False
+    return {**options, "loss": loss, "delta": model.delta, "scale_targets": bool(scaled)}
 
 
 def make_known(kind: Any, options: dict[str, Any], who: str) -> Any:
@@ -43,14 +48,14 @@ def grouped_levels(
 ) -> dict[str, Any]:
     """Features of one column as groups, for models of the family; pooling has none.
 
-    `pools` says that pooling was asked for, `tried` that a search would try it by default.
+    `pools` says that pooling or a cluster was asked for, `tried` that a search would try it by default.
     """
     groups = training.recipe.feature_groups if model.group_levels else []
     if not groups or training.file is None:
         return {}
     if pools:
         if not quiet:
-            note("levels of a column are not kept together: pooling does not know groups")
+            note("levels of a column are not kept together: pooling and --dask do not know groups")
         return {}
     if tried and not quiet:
         note(
@@ -92,17 +97,63 @@ def _features_of(column: str, recipe: Any, option: str) -> list[str]:
     return found
 
 
+def has_no_unit(loss: Any) -> bool:
+    """Whether a loss, as typed, is of targets that have no unit."""
+    from mmtfl.objective.losses import KINDS
+
+    return loss in KINDS and not KINDS[loss].on_residuals if isinstance(loss, str) else False
+
+
+def _loss_by_target(training: Training, quiet: bool) -> Any:
+    """The squared loss; of several targets, the logistic loss of those that are 0 and 1."""
+    names = training.recipe.target_columns
+    if len(names) < 2 or training.kinds_are_given:
+        return "squared"
+    two = [name for name in names if set(training.y[name].dropna().unique()) == {0.0, 1.0}]
+    if not two:
+        return "squared"
+    if not quiet:
+        note(
+            f"{abbreviate(two)} {'has' if len(two) == 1 else 'have'} the values 0 and 1 only: fitted with "
+            "the logistic loss beside the other targets (--regress for numbers, --loss NAME=LOSS for another)"
+        )
+    return {name: "logistic" if name in two else "squared" for name in names}
+
+
+def _loss(words: list[str] | None, recipe: Any) -> Any:
+    """The loss as typed: one for all tasks, or one by label."""
+    if words is None or (len(words) == 1 and "=" not in words[0]):
+        return "squared" if words is None else words[0]
+    return _by_label("--loss", words, recipe, str, "a loss nor LABEL=LOSS, such as visits=poisson")
+
+
+def with_numbers_for_losses(table: TableOptions, model: ModelOptions) -> TableOptions:
+    """The options of a table whose targets are numbers, however few values they have, if a loss is given."""
+    if model.loss is None:
+        return table
+    if table.classify:
+        raise BadInput(
+            "--loss is for targets that are numbers, and --classify makes them classes: leave one."
+        )
+    return replace(table, classify=False)
+
+
 def _task_weight(words: list[str] | None, recipe: Any) -> Any:
     """Weights of tasks as typed: None, "equal", or a factor by label."""
     if words is None or words == ["equal"]:
         return None if words is None else "equal"
-    found: dict[Any, float] = {}
+    return _by_label("--task-weight", words, recipe, float, "equal nor LABEL=W, such as Bern=2")
+
+
+def _by_label(option: str, words: list[str], recipe: Any, kind: Any, expected: str) -> dict[Any, Any]:
+    """Words LABEL=VALUE as a dict."""
+    found: dict[Any, Any] = {}
     for word in words:
-        label, sign, weight = word.rpartition("=")
+        label, sign, value = word.rpartition("=")
         try:
-            found[int(label) if recipe.task_kind == "int" else label] = float(weight)
+            found[int(label) if recipe.task_kind == "int" else label] = kind(value)
         except ValueError:
             sign = ""
         if not sign:
-            raise BadInput(f"--task-weight {word!r} is neither equal nor LABEL=W, such as Bern=2.")
+            raise BadInput(f"{option} {word!r} is neither {expected}.")
     return found

@@ -61,6 +61,12 @@ class TableOptions:
     time: str | None = None
     "Column of numbers or dates: rows are predicted by earlier rows of their task only."
 
+    offset: str | None = None
+    "Column of a known part of the linear predictor: its coefficient is 1."
+
+    exposure: str | None = None
+    "Column of exposures (person years, visits) for counts: its logarithm is an offset."
+
     absent_features: Literal["error", "allow"] = "error"
     "Whether a column may be missing in all rows of a task, which then does not have that feature."
 
@@ -96,6 +102,13 @@ class ModelOptions:
 
     scale_targets: bool | None = None
     "Put each task's target on one scale; by default done for numbers."
+
+    loss: Annotated[list[str] | None, SEVERAL] = None
+    "What is minimised where targets are numbers: squared (the default), huber, or poisson for counts; or "
+    "LABEL=LOSS for each task or target, where logistic is for targets 0 and 1."
+
+    delta: float = 1.35
+    "With --loss huber: residuals beyond this count by their size alone, in units of the target's spread."
 
     drop_tasks: Literal["one-class"] | None = None
     "Leave tasks whose rows are all of one class out of the fit; they are predicted by their base rate."

@@ -102,10 +102,12 @@ def predict(
     # labels come by the recipe, whichever door they took in the fit
     fitted.set_params(unknown_task=unknown_task, task_column=None)
     with library_words():
-        columns = _predictions(learned, recipe, X, labels, prefix)
+        known = recipe.offset(frame)
+        rows = {"task": labels} if known is None else {"task": labels, "offset": known}
+        columns = _predictions(learned, recipe, X, rows, prefix)
         if interval is not None:
             extra = _sets if hasattr(fitted, "classes_") else _ends
-            columns = _beside(columns, extra(fitted, X, labels, interval, recipe), prefix)
+            columns = _beside(columns, extra(fitted, X, rows, interval, recipe), prefix)
     both = [name for name in columns if name in file.columns]
     if both:
         raise BadInput(
@@ -138,10 +140,10 @@ def _of_new_tasks(model: Any, labels: Any, unknown_task: str) -> list[str]:
     ]
 
 
-def _predictions(model: Any, recipe: Any, X: Any, labels: Any, prefix: str) -> dict[str, Any]:
+def _predictions(model: Any, recipe: Any, X: Any, rows: dict[str, Any], prefix: str) -> dict[str, Any]:
     """The new columns by name."""
-    predicted = model.predict(X, task=labels)
-    probability = model.predict_proba(X, task=labels) if hasattr(model, "predict_proba") else None
+    predicted = model.predict(X, **rows)
+    probability = model.predict_proba(X, **rows) if hasattr(model, "classes_") else None
     if predicted.ndim == 1:
         both = {"prediction": predicted, "probability": None if probability is None else probability[:, 1]}
         return {f"{prefix}{name}": column for name, column in both.items() if column is not None}
@@ -183,19 +185,19 @@ def borrowing(fitted: Any) -> list[str]:
     ]
 
 
-def _ends(fitted: Any, X: Any, labels: Any, interval: float, recipe: Any) -> dict[str, Any]:
+def _ends(fitted: Any, X: Any, rows: dict[str, Any], interval: float, recipe: Any) -> dict[str, Any]:
     """The ends of intervals, (n_rows,) or (n_rows, n_tasks)."""
-    ends = fitted.predict_interval(X, task=labels, coverage=interval)
+    ends = fitted.predict_interval(X, **rows, coverage=interval)
     return {"lower": ends[..., 0], "upper": ends[..., 1]}
 
 
-def _sets(fitted: Any, X: Any, labels: Any, interval: float, recipe: Any) -> dict[str, Any]:
+def _sets(fitted: Any, X: Any, rows: dict[str, Any], interval: float, recipe: Any) -> dict[str, Any]:
     """Calibrated probabilities of the second class, and the sets of classes as text."""
     import numpy as np
 
     first, second = (str(name) for name in (recipe.classes or fitted.classes_.tolist()))
-    is_in = fitted.predict_set(X, task=labels, coverage=interval)
-    probability = fitted.calibrated_proba(X, task=labels)
+    is_in = fitted.predict_set(X, **rows, coverage=interval)
+    probability = fitted.calibrated_proba(X, **rows)
     both, alone = f"{first} or {second}", np.where(is_in[..., 1], second, first)
     return {
         "calibrated": probability[:, 1] if is_in.ndim == 2 else probability,

@@ -11,7 +11,7 @@ from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_output, load_model, naming_the_file, note, print_json, say
 from mmtfl.cli.predict import check_known_tasks
-from mmtfl.cli.training import in_structure, library_words
+from mmtfl.cli.training import check_no_offset, in_structure, library_words
 
 
 def report(
@@ -71,6 +71,7 @@ def report(
         from mmtfl.tables.recipe import drop_unlabelled as without_unlabelled
         from mmtfl.tasks.wording import count
 
+        check_no_offset(recipe, "report with a table does", "leave the table out")
         asked = {"group_column": group, "time_column": time}
         recipe = replace(recipe, **{name: column for name, column in asked.items() if column is not None})
         file = TableFile(data, separator=text.separator, decimal=text.decimal)

@@ -53,6 +53,8 @@ class Training:
     weights: Any = None
     file: Any = None
     groups: Any = None
+    offset: Any = None
+    kinds_are_given: bool = False
 
     @property
     def in_time(self) -> bool:
@@ -87,6 +89,7 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
     if table.drop_unlabelled:
         targets = table.target if len(table.target) == 1 else ()  # of several, each may have gaps
         needed = [table.task, *targets, table.weights, table.group, table.time]
+        needed += [table.offset, table.exposure]
         frame, n_dropped = drop_unlabelled(frame, needed)
         if n_dropped and not quiet:
             note(f"{n_dropped} rows without a target, task label, weight, group or time are left out")
@@ -102,7 +105,13 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
     for line in notes if not quiet else ():
         note(line)
     rows = recipe.matrix(frame), recipe.targets(frame), labels, recipe.weights(frame)
-    return Training(recipe, *rows, file, groups)
+    return Training(recipe, *rows, file, groups, recipe.offset(frame), table.classify is not None)
+
+
+def check_no_offset(recipe: Any, who: str, remedy: str) -> None:
+    """Refuse offsets where fits to parts of the rows do not take them along."""
+    if recipe.offset_column is not None or recipe.exposure_column is not None:
+        raise BadInput(f"{who} not take offsets and exposures along: {remedy}.")
 
 
 def in_structure(recipe: Any, frame: Any) -> tuple[Any, Any]:
@@ -171,6 +180,7 @@ def _fit(model: Any, training: Training, talk: FileOptions) -> bool:
     with warnings.catch_warnings(record=True) as caught, library_words():
         warnings.simplefilter("always")
         own = {} if training.groups is None or not hasattr(model, "cv") else {"groups": training.groups}
+        own |= {} if training.offset is None else {"offset": training.offset}
         model.fit(training.X, training.y, task=training.task, sample_weight=training.weights, **own)
     for text, category in dict.fromkeys((str(w.message), w.category) for w in caught):
         if issubclass(category, ConvergenceWarning):
@@ -221,11 +231,17 @@ def _training_scores(model: Any, training: Training) -> dict[str, Any]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a task with one row has no score, which the table shows
-        predicted, varies = model.predict(training.X, task=training.task), True
+        known = {} if training.offset is None else {"offset": training.offset}
+        predicted, varies = model.predict(training.X, task=training.task, **known), True
         varies = by_task(predicted, lambda y, _: float(len(np.unique(y)) > 1)) == 1.0
+        inner = getattr(model, "best_estimator_", model)
+        if not training.classify and not inner._loss.is_quadratic:
+            X, place, labels = inner._locate(training.X, training.task)
+            scores = inner._scores_by_task(inner._predict_at(X, place), training.y, labels, training.offset)
+            return {"metric": "deviance_explained", "scores": np.where(varies, list(scores.values()), np.nan)}
         if not training.classify:
             return {"metric": "r2", "scores": by_task(predicted, "r2")}
-        log_odds = model.decision_function(training.X, task=training.task)
+        log_odds = model.decision_function(training.X, task=training.task, **known)
         return {
             "metric": "accuracy",
             "scores": by_task(predicted, "accuracy"),
@@ -300,7 +316,7 @@ def headlines(summary: Any) -> list[str]:
 
 def _in_the_fit(training: dict[str, Any]) -> list[str]:
     """Mean scores of the tasks on the rows of the fit, where they are known."""
-    from mmtfl.report.sentences import accuracy_beside_base
+    from mmtfl.report.sentences import PLAIN_SCORES, accuracy_beside_base
 
     means = {}
     for name in ("scores", "auc", "base_rate"):
@@ -309,8 +325,9 @@ def _in_the_fit(training: dict[str, Any]) -> list[str]:
     if isnan(means["scores"]):
         return []
     alone = len(training["scores"]) == 1
-    if training["metric"] == "r2":
-        found = f"{'R^2' if alone else 'mean R^2 of the tasks'} {number(means['scores'])}"
+    if training["metric"] in PLAIN_SCORES:
+        name = PLAIN_SCORES[training["metric"]]
+        found = f"{name if alone else f'mean {name} of the tasks'} {number(means['scores'])}"
     elif training.get("base_rate") is None:  # older files
         found = f"mean accuracy of the tasks {number(means['scores'])}"
     else:
@@ -390,6 +407,7 @@ def _open_stored(data: Path, table: TableOptions, memory_limit: str) -> Training
     needs_rows: dict[str, Any] = {"categories": table.categories, "impute": table.impute}
     needs_rows |= {"drop-unlabelled": table.drop_unlabelled, "group": table.group, "time": table.time}
     needs_rows |= {"splines": table.splines, "absent-features": table.absent_features == "allow"}
+    needs_rows |= {"offset": table.offset, "exposure": table.exposure}
     for name in (name for name, given in needs_rows.items() if given):
         raise BadInput(
             f"--{name} needs all rows in memory: prepare the files first, or leave --memory-limit out."

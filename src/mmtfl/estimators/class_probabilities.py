@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from mmtfl.estimators.inputs import first_few
-from mmtfl.estimators.intervals import BORROWED, KeepsHeldoutErrors, row_weights
+from mmtfl.estimators.intervals import ENOUGH_ROWS, KeepsHeldoutErrors, row_weights
 
 __all__ = ["PredictsSets", "calibration_lines", "reliability"]
 
@@ -23,7 +23,7 @@ class PredictsSets(KeepsHeldoutErrors):
 
         A penalty pulls probabilities towards the middle. Here the log odds of `predict_proba` are stretched
         and shifted, task by task, to fit the classes of held-out rows (Platt 1999); all tasks together count
-        as 20 rows of each task. The order of the rows of a task stays as it is.
+        as 40 rows of each task's rarer class. The order of the rows of a task stays as it is.
 
         Parameters
         ----------
@@ -109,11 +109,18 @@ def calibration_lines(errors: dict[str, np.ndarray]) -> np.ndarray:
     prior = _FIRST_ROWS * _information(rows, weight / 4.0, weight)
     of_all = _line(rows, y, weight, np.array([1.0, 0.0]), prior)
     chance = expit(rows @ of_all)
-    prior = BORROWED * _information(rows, weight * chance * (1.0 - chance), weight)
+    borrowed = ENOUGH_ROWS / _share_of_rarer(errors["is_second"], weight)
+    prior = borrowed * _information(rows, weight * chance * (1.0 - chance), weight)
     ends = np.cumsum(errors["n_kept"])
     parts = [slice(end - n, end) for end, n in zip(ends, errors["n_kept"], strict=True)]
     own = [_line(rows[part], y[part], weight[part], of_all, prior) for part in parts]
     return np.array([*own, of_all])
+
+
+def _share_of_rarer(is_second: np.ndarray, weight: np.ndarray) -> float:
+    """Share of the rarer class among all rows, of which it is taken to have one at least."""
+    total, second = max(float(weight.sum()), 1.0), float(weight[is_second].sum())
+    return max(min(second, total - second), 1.0) / total
 
 
 def _information(rows: np.ndarray, curvature: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ from mmtfl.tasks.container import Tasks
 __all__ = ["KeepsHeldoutErrors", "PredictsIntervals", "half_widths", "heldout_errors"]
 
 ENOUGH_ROWS = 40  # of a task that has an interval of its own
-BORROWED = 20.0  # rows for which the errors of all tasks stand in a task with fewer
+_BORROWED = 20.0  # rows for which the errors of all tasks stand in a task with fewer
 _MOST_KEPT = 1000  # errors of a task that are kept; beyond, evenly spaced ones
 
 
@@ -127,7 +127,7 @@ def half_widths(errors: dict[str, np.ndarray], coverage: float) -> np.ndarray:
     """
     n_rows, n_kept, error = errors["n_rows"], errors["n_kept"], errors["error"]
     weight = row_weights(errors)
-    of_all = weight * (BORROWED / max(weight.sum(), 1.0))
+    of_all = weight * (_BORROWED / max(weight.sum(), 1.0))
     widths = []
     for n, end, kept in zip(n_rows, np.cumsum(n_kept), n_kept, strict=True):
         own = slice(end - kept, end)
@@ -135,7 +135,7 @@ def half_widths(errors: dict[str, np.ndarray], coverage: float) -> np.ndarray:
             widths.append(_quantile(error[own], weight[own], coverage))
         else:
             both = np.concatenate([error[own], error]), np.concatenate([weight[own], of_all])
-            widths.append(_quantile(*both, coverage, new=n / (n + BORROWED)))
+            widths.append(_quantile(*both, coverage, new=n / (n + _BORROWED)))
     return np.array([*widths, _quantile(error, weight, coverage)])
 
 

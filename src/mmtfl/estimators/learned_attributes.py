@@ -157,7 +157,7 @@ def _is_provenance(value: Any, sizes: Mapping[str, int]) -> bool:
     kinds = {"versions": dict, "added": list, "training": dict}
     training = value.get("training", {})
     return all(isinstance(value.get(name, kind()), kind) for name, kind in kinds.items()) and (
-        training.get("metric") in (None, "r2", "accuracy")
+        training.get("metric") in (None, "r2", "deviance_explained", "accuracy")
         and all(_is_list_of_scores(training.get(name)) for name in ("scores", "auc", "base_rate"))
         and (not training.get("scores") or training.get("metric") is not None)
         and (training.get("base_rate") is None) == (training.get("auc") is None)

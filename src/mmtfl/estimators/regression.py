@@ -22,7 +22,7 @@ from mmtfl.estimators.inputs import (
 from mmtfl.estimators.intervals import PredictsIntervals
 from mmtfl.estimators.parameters import LossParameters, TargetScaling
 from mmtfl.model_selection.heldout import deviance_explained
-from mmtfl.model_selection.metrics import Metric, mean_task_score
+from mmtfl.model_selection.metrics import Metric, mean_task_score, per_task_scores
 from mmtfl.objective.losses import KINDS, Loss, make_loss
 from mmtfl.objective.losses.by_rows import LossPerTask, TaskLoss
 from mmtfl.tasks.container import Tasks
@@ -182,26 +182,45 @@ class TaskRegressor(RegressorMixin, TargetScaling, LossParameters, PredictsInter
             1 is perfect, 0 is as good as predicting each task's best constant.
         """
         X, observation_task, labels = self._locate(X, task)
-        z, loss = self._predict_at(X, observation_task), self._loss
-        if offset is None and loss.is_quadratic:
+        z = self._predict_at(X, observation_task)
+        if offset is None and self._loss.is_quadratic:
             return self._mean_score(y, z, labels, sample_weight)
+        return mean_task_score(*self._explained(z, y, labels, sample_weight, offset))
+
+    def _scores_by_task(
+        self, z: np.ndarray, y: Any, labels: np.ndarray | None, offset: Any = None
+    ) -> dict[Any, float]:
+        """Share of each task's deviance that is explained at z and the offset, by label; NaN if none."""
+        scores = per_task_scores(*self._explained(z, y, labels, offset=offset))
+        return scores if labels is not None else dict(zip(self.tasks_.tolist(), scores.values(), strict=True))
+
+    def _explained(
+        self, z: np.ndarray, y: Any, labels: np.ndarray | None, sample_weight: Any = None, offset: Any = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, Metric]:
+        """Return targets, rows that stand for their predictions, labels, and the metric of such rows."""
         known = np.zeros_like(z) if offset is None else check_offset(offset, *z.shape)
         if n_dimensions(y) == 2:
-            y = matrix_values(y) if labels is None else single_column(y)
+            y = matrix_values(y) if z.ndim == 2 else single_column(y)
         weights = np.ones(len(z)) if sample_weight is None else sample_weight
         place = np.arange(z.size).reshape(z.shape)
-        y, place, labels, weights = stack_observed(y, place, labels, weights)
+        y, place, own, weights = stack_observed(y, place, labels, weights)
+        of_rows = np.zeros(len(y), dtype=np.intp) if own is None else own
+        names = self.tasks_[of_rows] if labels is None else of_rows
         z, known, y = z.ravel()[place], known.ravel()[place], y.astype(float)
-        names = (
-            self.tasks_[:1] if labels is None else self.tasks_[labels] if observation_task is None else labels
+        units = (
+            {}
+            if self.target_scale_ is None
+            else dict(zip(self.tasks_.tolist(), self.target_scale_, strict=True))
         )
 
         def explained(_: np.ndarray, rows: np.ndarray) -> float:
-            own = loss.for_task(names[rows[0] if labels is not None else 0].item())
-            return deviance_explained(own, y[rows], z[rows], weights[rows], known[rows])
+            label = names[rows[0]].item()
+            unit = units.get(label, 1.0)
+            at = y[rows] / unit, z[rows] / unit, weights[rows], known[rows] / unit
+            return deviance_explained(self._loss.for_task(label), *at)
 
-        # the rows of a task stand for its predictions, so that weights and offsets come along
-        return mean_task_score(y, np.arange(len(y)), labels, Metric("deviance explained", explained))
+        # so that weights and offsets come along
+        return y, np.arange(len(y)), own, Metric("deviance explained", explained)
 
 
 class MMTFLRegressor(FamilyMember, TaskRegressor):

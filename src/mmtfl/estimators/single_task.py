@@ -107,6 +107,7 @@ class SingleTaskSearch(KeepsErrors, TaskSearch, SingleTaskParameters):
             return super()._heldout_errors(prepared)
         found = []
         strengths = np.asarray(self.alpha_)
+        strengths = strengths[np.isfinite(strengths)]  # tasks that were not fitted have none
         for alpha, (task, share) in zip(strengths, _each_task(prepared, self.standardize), strict=True):
             alone: Any = MMTFLClassifier() if is_classifier(self) else MMTFLRegressor()
             alone.set_params(p=self.p, k=np.inf, alpha=alpha / share, fit_intercept=self.fit_intercept)

@@ -33,6 +33,8 @@ from mmtfl.tasks.stored import StoredTasks
 
 __all__ = ["Stability", "stability"]
 
+_NOWHERE = 0.01  # probability that a feature matters nowhere, of those that are said to matter somewhere
+
 
 def stability(
     estimator: Any,
@@ -44,7 +46,7 @@ def stability(
     groups: Any = None,
     n_pairs: int = 50,
     max_false: float = 1.0,
-    level: float = 0.25,
+    level: float = 0.2,
     max_features: int | None = None,
     assumption: str = "r-concave",
     random_state: Any = None,
@@ -72,7 +74,7 @@ def stability(
         Number of pairs of half samples.
     max_false : float, default=1.0
         Number of false features to be expected among the selected ones, at most.
-    level : float, default=0.25
+    level : float, default=0.2
         Probability up to which a single thing that ``supported`` says may be wrong. Of all that it says far
         less is wrong, see ``docs/how_sure.md``.
     max_features : int, optional
@@ -133,7 +135,7 @@ def judge(
     *,
     n_pairs: int,
     max_false: float = 1.0,
-    level: float = 0.25,
+    level: float = 0.2,
     assumption: str = "r-concave",
     random_state: Any = None,
     checkpoint: Any = None,
@@ -297,15 +299,17 @@ def _evidence(model: TaskModel, tasks: Tasks, effects: EntryEffects) -> Evidence
 def supported(evidence: Evidence, untested: np.ndarray, selected: np.ndarray, level: float) -> np.ndarray:
     """The words: a kind with a probability of at least 1 - level that does not contradict the selection.
 
-    Half samples weigh all tasks together, and seldom keep what a single task uses: "one" is said of any
-    feature. "All" is not said of a feature that some task could use and could not be tested in: that task may
-    be the exception.
+    That a feature matters at all has to be all but sure. Half samples weigh all tasks together, and seldom
+    keep what a single task uses: "one" is said of any feature. "All" is not said of a feature that some task
+    could use and could not be tested in: that task may be the exception.
     """
-    kinds = np.nan_to_num(evidence.kinds)
+    kinds = np.nan_to_num(evidence.kinds, nan=1.0 / 4.0)
     _, one, some, every = (kinds >= 1.0 - level).T
     none = (kinds[:, 0] >= 1.0 - level) & ~selected
     several = kinds[:, 2] + kinds[:, 3] >= 1.0 - level
-    cases = [none, one, every & selected & ~untested, some & selected, several & selected]
+    matters = kinds[:, 0] <= _NOWHERE
+    often = matters & selected
+    cases = [none, one & matters, every & often & ~untested, some & often, several & often]
     return np.select(cases, ["none", "one", "all", "some", "several"], "undecided").astype("<U9")
 
 

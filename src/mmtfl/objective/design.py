@@ -152,7 +152,7 @@ class Design:
         centred = np.subtract(squares, sums, out=sums)
         # cancellation leaves noise of either sign in a constant column; 1e-12 is what float64 sums resolve
         squares *= 1e-12
-        centred[centred <= squares] = 0.0
+        centred[~(centred > squares)] = 0.0  # NaN where squares have left the floats, too
         return np.ascontiguousarray(centred)
 
     def columns(self, index: np.ndarray, *, expand: bool) -> np.ndarray:

@@ -198,6 +198,8 @@ def evaluate(
     inner = getattr(model, "best_estimator_", model)
     rows = _Rows.read(inner, X, y, task, groups, in_time)
     classify = is_classifier(inner)
+    if not classify and not inner._loss.on_residuals:
+        return _without_others(inner, rows, seen)
     name, metric, meaning = METRICS[classify]
     fitted = _respond(inner, rows.X, rows.labels)
     n_entries = rows.X.nnz if sparse.issparse(rows.X) else rows.X.shape[0] * rows.X.shape[1]
@@ -233,7 +235,38 @@ def evaluate(
     return replace(found, kept_together=groups is not None, in_time=in_time)
 
 
+def _without_others(model: Any, rows: _Rows, seen: bool | None) -> Evaluation:
+    """Scores of a model whose targets are counts or of several kinds, which is not compared with others."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a task with one row has no score, which the table shows
+        scores = model._scores_by_task(_respond(model, rows.X, rows.labels), rows.y, rows.labels)
+    sizes = Counter(rows.labels.tolist())
+    tasks = [
+        TaskScores(label, sizes[label], fitted=None if np.isnan(score) else float(score))
+        for label, score in scores.items()
+    ]
+    reason = (
+        "Other models are fitted to compare with where targets are classes, or numbers under the squared or "
+        "the huber loss; this model has another loss."
+    )
+    meaning = "1 is perfect, 0 is no better than each task's best constant, below 0 is worse than that"
+    return Evaluation("Deviance explained", meaning, tasks, len(rows.y), None, reason, seen)
+
+
 # -- rows ----------------------------------------------------------------------------------------------------
+
+
+def _without_gaps(model: Any, X: Any) -> Any:
+    """X with the means of features that some tasks do not have in the place of missing values.
+
+    A task that lacks a feature has no use for it, whatever stands there; a model of all rows takes the mean.
+    """
+    absent = vars(model).get("absent_")
+    if absent is None or sparse.issparse(X):
+        return X
+    some = absent.any(axis=0)
+    means = np.where(some, np.nanmean(np.where(np.isfinite(X), X, np.nan), axis=0), np.nan)
+    return np.where(np.isnan(X) & some, means, X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,6 +291,7 @@ class _Rows:
     def _observations(cls, model: Any, X: Any, y: Any, task: Any) -> _Rows:
         X, labels, name = inputs.take_task_column(X, task, model.task_column)
         X, names = model._read_design(X, reset=False)
+        X = _without_gaps(model, X)
         check_finite_design(X, feature_names=names)
         n_rows = X.shape[0]
         source = np.arange(n_rows)

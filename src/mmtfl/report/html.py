@@ -25,7 +25,7 @@ from mmtfl.report.charts import effect_chart, grid_chart, history_chart, reliabi
 from mmtfl.report.curves import curved_effects
 from mmtfl.report.evaluation import Evaluation, evaluate
 from mmtfl.report.first_screen import first_answers
-from mmtfl.report.sentences import number, score
+from mmtfl.report.sentences import PLAIN_SCORES, number, score
 from mmtfl.report.summary import FeatureSummary, ModelSummary, describe
 
 __all__ = ["render_report", "write_report"]
@@ -247,7 +247,8 @@ def _fitted_scores(summary: ModelSummary, evaluation: Evaluation | None) -> tupl
     if len(scores) != summary.n_tasks:
         return {}, "", ""
     pairs = zip(summary.tasks, scores, strict=True)
-    metric = {"r2": "R²"}.get(str(training.get("metric")), str(training.get("metric")))
+    metric = str(training.get("metric"))
+    metric = PLAIN_SCORES.get(metric, metric).replace("R^2", "R²")
     return {task.label: s for task, s in pairs if s is not None}, f"{metric} on training rows", metric
 
 

@@ -281,6 +281,9 @@ def over_tasks(scores: Sequence[float | None], n_rows: Sequence[int]) -> OverTas
     )
 
 
+PLAIN_SCORES = {"r2": "R^2", "deviance_explained": "deviance explained"}  # of targets that are numbers
+
+
 def heldout_headline(search: Any) -> str | None:
     """How well the held-out rows of a `SearchSummary` were predicted, in one line; None if it is not known.
 
@@ -289,8 +292,9 @@ def heldout_headline(search: Any) -> str | None:
     table, folds = search.held_out, count(search.n_folds, "fold")
     if table is None:
         return None
-    if "r2" in table:
-        return f"Held-out R^2: {_in_words(over_tasks(table['r2'], table['n_rows']))}; {folds}"
+    for key, name in PLAIN_SCORES.items():
+        if key in table:
+            return f"Held-out {name}: {_in_words(over_tasks(table[key], table['n_rows']))}; {folds}"
     accuracy, base = (over_tasks(table[name], table["n_rows"]).mean for name in ("accuracy", "base_rate"))
     return (
         f"Held-out AUC: {_in_words(over_tasks(table['auc'], table['n_rows']))}; "

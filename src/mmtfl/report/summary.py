@@ -11,6 +11,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.usage import KINDS, FeatureUse, feature_use, usage_notes, used_by, used_by_how_many
+from mmtfl.objective.losses import Loss
 from mmtfl.persistence.json_values import plain
 from mmtfl.plots.search_display import search_curves
 from mmtfl.report.evaluation import Evaluation, TaskScores, evaluate
@@ -491,5 +492,10 @@ def _score_name(model: Any) -> str:
     inner = getattr(model, "best_estimator_", model)
     if inner._metric == "accuracy":
         return "minus the logistic loss per row"
+    if not isinstance(inner._loss, Loss):
+        return "minus the tasks' losses per row, in units of their slopes without any feature"
     unit = ", in units of each task's spread" if inner.scale_targets else ""
-    return f"minus half the mean squared error{unit}"
+    what = (
+        "half the mean squared error" if inner._loss.is_quadratic else f"the {inner._loss.name} loss per row"
+    )
+    return f"minus {what}{unit}"

@@ -12,7 +12,6 @@ import numpy as np
 from mmtfl.errors import require
 from mmtfl.persistence.json_values import expect, plain
 from mmtfl.tables.column_encoding import (
-    MISSING,
     Class,
     FeatureColumn,
     class_codes,
@@ -22,6 +21,7 @@ from mmtfl.tables.column_encoding import (
     read_labels,
     read_times,
 )
+from mmtfl.tables.missing import check_missing, check_none_missing
 from mmtfl.tables.problems import Problems
 from mmtfl.tables.reading import TableError, unnamed, without_spaces
 from mmtfl.tasks.frames import abbreviate, feature_columns, suggest
@@ -51,6 +51,8 @@ class TableRecipe:
         split.
     absent_features : {"error", "allow"}
         Whether a column may be missing in all rows of a task; such values are NaN in the matrix.
+    offset_column, exposure_column : str or None
+        Columns of a known part of the linear predictor, and of an exposure, whose logarithm is one.
     task_kind : {"str", "int", None}
         Type of the task labels.
     classes : tuple of two values, or None
@@ -88,6 +90,8 @@ class TableRecipe:
     group_column: str | None = None
     time_column: str | None = None
     absent_features: str = "error"
+    offset_column: str | None = None
+    exposure_column: str | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
@@ -107,6 +111,8 @@ class TableRecipe:
         time: str | None = None,
         splines: Sequence[str] = (),
         absent_features: str = "error",
+        offset: str | None = None,
+        exposure: str | None = None,
     ) -> TableRecipe:
         """Decide from a table how its columns are used.
 
@@ -137,6 +143,8 @@ class TableRecipe:
             Columns of numbers that become curves; "all" for all that have enough different values.
         absent_features : {"error", "allow"}
             Whether a column may be missing in all rows of a task. Not with ``impute``.
+        offset, exposure : str, optional
+            Column of a known part of the linear predictor, and of one whose logarithm is; no features.
 
         Returns
         -------
@@ -157,12 +165,13 @@ class TableRecipe:
                 "scattered values before."
             )
         problems = Problems()
-        special = [name for name in (task, *targets, weights, group, time) if name is not None]
+        named = (task, *targets, weights, group, time, offset, exposure)
+        special = [name for name in named if name is not None]
         chosen, notes = _choose(frame, special, features, drop, categories, problems)
         if impute is None:
             with problems.of():
                 some = [name for name in chosen if not frame[name].isna().all()]
-                _check_missing(frame, some, task, absent=absent_features)
+                check_missing(frame, some, task, absent=absent_features)
         learned, curved = [], _curved(chosen, splines, problems)
         for name in chosen:
             with problems.of(name):
@@ -172,7 +181,7 @@ class TableRecipe:
         recipe = cls(
             tuple(learned), targets, task,
             weight_column=weights, group_column=group, time_column=time, impute=impute,
-            absent_features=absent_features,
+            absent_features=absent_features, offset_column=offset, exposure_column=exposure,
         )  # fmt: skip
         if set(special) <= set(frame.columns):
             with problems.of():
@@ -190,6 +199,8 @@ class TableRecipe:
                 recipe.groups(frame)
             with problems.of():
                 recipe.time(frame)
+            with problems.of():
+                recipe.offset(frame)
         problems.check()
         recipe._check_names()
         return replace(recipe, notes=(*notes, *_remarks(frame, chosen, targets, learned)))
@@ -232,7 +243,7 @@ class TableRecipe:
         names, needed = self.feature_names, self._needed(used)
         self._check_present(frame, needed)
         if self.impute is None and self.absent_features == "error":
-            _check_missing(frame, needed)
+            check_missing(frame, needed)
         out = np.zeros((len(frame), len(names)), order="F")
         done = 0
         for column in self.features:
@@ -294,7 +305,7 @@ class TableRecipe:
         if len(found) > 1:
             by_name = dict(zip(names, found, strict=True))
             return require("pandas", "frames").DataFrame(by_name, index=frame.index)
-        _check_none_missing(found[0], "Target", names[0])
+        check_none_missing(found[0], "Target", names[0])
         return found[0] if classes is None else np.array(classes)[found[0].astype(np.intp)]
 
     def weights(self, frame: Any) -> np.ndarray | None:
@@ -303,7 +314,7 @@ class TableRecipe:
             return None
         self._check_present(frame, [self.weight_column])
         weights = finite_numbers(frame[self.weight_column], "Weight")
-        _check_none_missing(weights, "Weight", self.weight_column)
+        check_none_missing(weights, "Weight", self.weight_column)
         if (weights < 0).any():
             row = int((weights < 0).argmax())
             raise TableError(
@@ -326,6 +337,24 @@ class TableRecipe:
         self._check_present(frame, [self.time_column])
         return read_times(frame[self.time_column])
 
+    def offset(self, frame: Any) -> np.ndarray | None:
+        """Read the known part of each row's linear predictor; None where no column holds it."""
+        columns = {"Offset": self.offset_column, "Exposure": self.exposure_column}
+        given = {what: name for what, name in columns.items() if name is not None}
+        self._check_present(frame, list(given.values()))
+        total = np.zeros(len(frame))
+        for what, name in given.items():
+            numbers = finite_numbers(frame[name], what)
+            check_none_missing(numbers, what, name)
+            if what == "Exposure" and (numbers <= 0).any():
+                row = int((numbers <= 0).argmax())
+                raise TableError(
+                    f"Exposure {name!r} is {numbers[row]:g} in data row {row + 1}: its logarithm is needed, "
+                    "so it must be above 0. Leave such rows out."
+                )
+            total += np.log(numbers) if what == "Exposure" else numbers
+        return total if given else None
+
     # -- plain values ----------------------------------------------------------------------------------------
 
     def as_dict(self) -> dict[str, Any]:
@@ -347,6 +376,8 @@ class TableRecipe:
                 group_column=expect(saved.get("group_column"), str, None),
                 time_column=expect(saved.get("time_column"), str, None),
                 absent_features=expect(saved.get("absent_features", "error"), "error", "allow"),
+                offset_column=expect(saved.get("offset_column"), str, None),
+                exposure_column=expect(saved.get("exposure_column"), str, None),
             )
             recipe._check_names()
         except (KeyError, TypeError, ValueError) as error:
@@ -423,39 +454,6 @@ def _curved(chosen: Sequence[str], splines: Sequence[str], problems: Problems) -
                 raise TableError(f"--splines names {name!r}, which is no feature{suggest(name, chosen)}")
     able = {name: "if it can" for name in chosen if "all" in splines}
     return {**able, **{name: "always" for name in splines if name in chosen}}
-
-
-def _check_missing(
-    frame: Any, names: Sequence[str], task: str | None = None, *, absent: str = "error"
-) -> None:
-    """Refuse missing values; where tasks may lack columns, those of tasks that have some of the values."""
-    missing, lacking = frame[list(names)].isna(), ""
-    if task is not None and task in frame.columns and missing.any(axis=None):
-        whole = missing.groupby(frame[task].to_numpy()).transform("all")
-        if absent == "allow":
-            missing &= ~whole
-        elif whole.any(axis=None):
-            lacks = whole.columns[whole.any()][0]
-            label = frame[task][whole[lacks]].iloc[0]
-            lacking = f" Task {str(label)!r} has no value of {lacks!r}: --absent-features allow fits it so."
-    counts = missing.sum()
-    counts = counts[counts > 0]
-    if len(counts):
-        listed = ", ".join(f"{name!r} {count}" for name, count in counts.iloc[:8].items())
-        more = f", ... ({len(counts)} columns in all)" if len(counts) > 8 else ""
-        raise TableError(
-            f"Missing values, of {len(frame)} rows: {listed}{more}. Fill them in with --impute mean (or "
-            f"median, most_frequent) when fitting, or leave columns out with --drop.{lacking} {MISSING}."
-        )
-
-
-def _check_none_missing(numbers: np.ndarray, what: str, name: str) -> None:
-    missing = np.isnan(numbers)
-    if missing.any():
-        raise TableError(
-            f"{what} {name!r} is missing in {missing.sum()} of {len(missing)} rows (first in data row "
-            f"{missing.argmax() + 1}): fill it in, or leave these rows out with --drop-unlabelled. {MISSING}."
-        )
 
 
 def _remarks(

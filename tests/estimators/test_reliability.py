@@ -345,3 +345,12 @@ def test_a_model_of_constant_columns_alone_ends_at_once():
         assert found.converged_
         assert found.n_iter_ <= 2
         assert not found.coef_.any()
+
+
+def test_a_strength_next_to_the_smallest_float_counts():
+    # coefficients of 1e192 have squares of 1e384: in the units of these data it is an ordinary strength
+    X, y, labels = data()
+    here = MMTFLRegressor(math.inf, 2, alpha=0.1).fit(X, y, task=labels)
+    there = MMTFLRegressor(math.inf, 2, alpha=0.1e-290).fit(1e-145 * X, 1e45 * y, task=labels)
+    assert_allclose(there.coef_ * 1e-190, here.coef_, atol=1e-6)
+    assert_allclose(there.objective_ * 1e-90, here.objective_, rtol=1e-6)

@@ -41,9 +41,11 @@ class Units:
         penalty = penalty if self.present is None else penalty.of_rows(self.present)
         root = np.sqrt(self.target / self.column)
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-            # half a step at a time: a whole one may leave the floats where the result does not
-            half = penalty.at(penalty.alpha / self.target).rescaled(root)
-            return half.at(half.alpha / self.target).rescaled(root)
+            # in extended precision, and half a step at a time: what is on the way may leave the floats
+            alpha = np.asarray(penalty.alpha, dtype=np.longdouble)
+            half = penalty.at(alpha / self.target).rescaled(root)
+            there = half.at(half.alpha / self.target).rescaled(root)
+            return there.at(np.asarray(there.alpha, dtype=float))
 
     def norms(self, norms: "TwoNorms") -> "TwoNorms":
         """The same for two norms; all columns have one unit."""

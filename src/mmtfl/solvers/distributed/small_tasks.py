@@ -66,7 +66,7 @@ class SmallTasks:
 
 def are_small(tasks: Tasks, mean_size: float) -> np.ndarray:
     """Which tasks are solved here: those of few dense rows, none of which weighs next to nothing."""
-    if sparse.issparse(tasks.X) or tasks.rows is not None:
+    if sparse.issparse(tasks.X) or tasks.rows is not None or tasks.known is not None:
         return np.zeros(tasks.n_tasks, dtype=bool)
     is_small = tasks.sizes <= _FEW_ROWS
     if tasks.weights is not None:

@@ -52,6 +52,8 @@ def first_answers(model: Any, verdict: list[str]) -> list[tuple[str, list[str]]]
 
 def _errors(model: Any) -> str:
     errors = getattr(model, "heldout_errors_", None)
+    if errors is None and not getattr(getattr(model, "best_estimator_", model), "_errors_tell", True):
+        return "Not known: there are intervals for the squared and the huber loss, and sets of classes."
     if errors is None:
         return (
             "Not known: a model that is tuned (mmtfl cv), or calibrated with rows that it was not fitted to "

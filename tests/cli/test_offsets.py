@@ -21,18 +21,8 @@ def visits():
 
 def words(folder, frame, *more, command="fit"):
     frame.to_csv(folder / "v.csv", index=False)
-    own = [
-        "--task",
-        "site",
-        "--target",
-        "visits",
-        "--loss",
-        "poisson",
-        "-o",
-        folder / "m.mmtfl",
-        "-q",
-        "--force",
-    ]
+    own = ["--task", "site", "--target", "visits", "--loss", "poisson", "-o", folder / "m.mmtfl"]
+    own += ["-q", "--force"]
     return [command, folder / "v.csv", *own, *more]
 
 
@@ -72,3 +62,24 @@ def test_what_does_not_take_offsets_says_so_and_bad_exposures_are_told(visits, t
     lost = pd.read_csv(tmp_path / "v.csv").drop(columns="years")
     lost.to_csv(tmp_path / "lost.csv", index=False)
     assert "no column 'years'" in refusal(["predict", tmp_path / "m.mmtfl", tmp_path / "lost.csv"], capsys)
+
+
+def test_targets_of_two_kinds_are_found_from_their_columns(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(150, 3)).round(3), columns=["a", "b", "c"])
+    frame["stay"] = (5 * frame["a"] + rng.normal(size=150)).round(2)
+    frame["death"] = (frame["a"] + rng.normal(size=150) > 0).astype(int)
+    frame.to_csv(tmp_path / "m.csv", index=False)
+    fit = ["fit", tmp_path / "m.csv", "--target", "death", "--target", "stay", "--alpha", "0.05", "--force"]
+    told = run([*fit, "-o", tmp_path / "m.mmtfl"], capsys).err
+    assert "'death' has the values 0 and 1 only: fitted with the logistic loss" in told
+    model = mmtfl.load(tmp_path / "m.mmtfl")
+    assert model.loss == {"death": "logistic", "stay": "squared"}
+    run(["predict", tmp_path / "m.mmtfl", tmp_path / "m.csv", "-o", tmp_path / "p.csv", "-q"], capsys)
+    chance = pd.read_csv(tmp_path / "p.csv")["prediction_death"]
+    assert chance.between(0.0, 1.0).all()
+    assert chance[frame["death"] == 1].mean() > chance[frame["death"] == 0].mean() + 0.2
+    assert run([*fit, "-o", tmp_path / "m.mmtfl", "--regress", "-q"], capsys).err == ""
+    assert mmtfl.load(tmp_path / "m.mmtfl").loss == "squared"
+    frame.assign(death=np.where(frame["death"], "yes", "no")).to_csv(tmp_path / "m.csv", index=False)
+    assert "write the classes as 0 and 1" in refusal([*fit, "-o", tmp_path / "m.mmtfl"], capsys)

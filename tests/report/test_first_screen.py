@@ -27,6 +27,7 @@ def model(words=None, errors=None, borrowing=()):
         bound_=0.4,
         promises_=True,
         supporting_tasks=lambda j: np.array(tasks.get(words[j], [])),
+        untested_tasks=lambda j: np.array([]),
     )
     known = {} if errors is None else {"heldout_errors_": errors, "borrowing_tasks_": np.array(borrowing)}
     return SimpleNamespace(stability_=found or None, **known)

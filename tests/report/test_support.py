@@ -22,6 +22,7 @@ def found(words, *, selected, bound=0.4, promises=True):
         bound_=bound,
         promises_=promises,
         supporting_tasks=lambda j: np.array(tasks.get(words[j], [])),
+        untested_tasks=lambda j: np.array([]),
     )
 
 
@@ -56,3 +57,9 @@ def test_tasks_are_named():
         *("all tasks", "some tasks ('a', 'c')", "two or more tasks, perhaps all ('a', 'b')"),
         *("one task (b)", "none", "undecided"),
     ]
+
+
+def test_all_tasks_are_those_that_could_be_tested():
+    of = found(["all"], selected=1)
+    of.untested_tasks = lambda j: np.array(["d"])
+    assert in_which_tasks(of, 0) == "all tasks that could be tested (not 'd')"

@@ -16,7 +16,7 @@ from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.objective.penalties import make_penalty, row_norms
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
-from mmtfl.solvers.gram_paths import GramPaths
+from mmtfl.solvers.gram_paths import GramPaths, LogisticPaths, compiled_paths
 from mmtfl.solvers.path import Paths, alpha_grid, solve_path
 
 INF = math.inf
@@ -178,3 +178,67 @@ def test_equal_paths_have_equal_bits():
     one, other = (GramPaths(problem).solve(penalty, alphas, **OPTIONS) for _ in range(2))
     assert one.A.any()
     assert_array_equal(one.A, other.A)
+
+
+# -- the logistic loss ---------------------------------------------------------------------------------------
+
+
+def classes(kind="ragged", **options):
+    tasks = DATA[kind]()
+    sides = np.where(tasks.y > np.median(tasks.y), 1.0, -1.0)
+    return Problem(Design(tasks.with_y(sides), **options), Logistic())
+
+
+@pytest.mark.parametrize("kind", DATA)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_logistic_paths_of_convex_members_are_the_minima(kind, fit_intercept):
+    problem = classes(kind, fit_intercept=fit_intercept)
+    for penalty in (make_penalty(2, 2, 1.0), make_penalty(1, INF, 1.0), make_penalty(2, 2, 1.0, pooling=0.9)):
+        alphas = alpha_grid(problem, penalty, 12)
+        found = LogisticPaths(problem).solve(penalty, alphas, **OPTIONS)
+        exact = solve_path(problem, penalty, alphas, tol=1e-7)
+        assert exact.n_kept[6] > 0 and found.settled.all()
+        for i, alpha in enumerate(alphas):
+            value = problem.value(penalty.at(alpha), found.A[i], found.intercepts[i])
+            assert value == pytest.approx(found.losses[i] + penalty.at(alpha).value(found.A[i]), rel=1e-10)
+            assert exact.objectives[i] - 1e-8 <= value <= exact.objectives[i] + 1e-5 * problem.null_value
+
+
+@pytest.mark.parametrize("member", [(1, 1), (2, 1), (1, 2), (2, "log")], ids=str)
+def test_logistic_paths_of_concave_members_are_as_low_as_the_ordinary_ones(member):
+    problem, penalty = classes(), make_penalty(*member, 1.0)
+    alphas = alpha_grid(problem, penalty, 20)
+    found = LogisticPaths(problem).solve(penalty, alphas, **OPTIONS)
+    ordinary = solve_path(problem, penalty, alphas, tol=1e-4)
+    values = [problem.value(penalty.at(a), A, b) for a, A, b in zip(alphas, *found[:2], strict=True)]
+    assert found.A[0].any() == (member[1] == "log") and found.A[-1].any()  # no alpha makes the log edge zero
+    assert np.mean(values - ordinary.objectives) <= 0.01 * problem.null_value
+    assert max(values) <= (1.0 + 1e-12) * problem.null_value
+
+
+def test_classes_that_can_be_told_apart_for_sure_have_a_path_too():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 6))
+    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    problem = Problem(Design(Tasks.from_rows(X, y, np.repeat([0, 1], 40))), Logistic())
+    penalty = make_penalty(2, 2, 1.0)
+    alphas = alpha_grid(problem, penalty, 10, 1e-4)
+    found = LogisticPaths(problem).solve(penalty, alphas, **OPTIONS)
+    exact = solve_path(problem, penalty, alphas, tol=1e-6)
+    values = found.losses + [penalty.at(a).value(A) for a, A in zip(alphas, found.A, strict=True)]
+    assert np.abs(found.A).max() > 5.0
+    assert_allclose(values, exact.objectives, atol=1e-5 * problem.null_value)
+
+
+def test_a_problem_that_no_compiled_path_knows_is_solved_the_ordinary_way():
+    class OtherLoss(Logistic):
+        """Is not known to be the logistic loss."""
+
+    problem, penalty = classes(), make_penalty(2, 2, 1.0)
+    assert compiled_paths(problem, penalty) is LogisticPaths
+    assert compiled_paths(problem_of(ragged()), penalty) is GramPaths
+    other = Problem(problem.design, OtherLoss())
+    assert compiled_paths(other, penalty) is None
+    alphas = alpha_grid(other, penalty, 5)
+    path = Paths(other).solve(penalty, alphas, max_iter=1000, tol=1e-4)
+    assert_array_equal(path.objectives, solve_path(other, penalty, alphas, tol=1e-4).objectives)

@@ -1,8 +1,11 @@
 """Tasks of few rows are solved together, and their answers are those of each task alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.sparse import csr_array
 
 from mmtfl.engines.threads import Threads
 from mmtfl.objective.design import Design
@@ -76,3 +79,17 @@ def test_slopes_of_many_small_tasks_are_those_of_each():
     design = Design(Tasks.from_rows(X, v, labels))
     by_hand = np.array([X[labels == t].T @ v[labels == t] for t in range(1200)]).T
     assert_allclose(design.correlate(v), by_hand, atol=1e-12)
+
+
+def test_small_sparse_tasks_are_left_to_the_general_step():
+    tasks, _ = ragged(weighted=False)
+    of = {
+        name: replace(tasks, X=store(tasks.X))
+        for name, store in (("dense", np.asarray), ("sparse", csr_array))
+    }
+    found = {
+        name: solve(Problem(Design(own), Squared()), make_penalty(2, 1, 0.3), solver="alternating")
+        for name, own in of.items()
+    }
+    assert found["dense"].A.any()
+    assert_allclose(found["sparse"].A, found["dense"].A, atol=1e-6)

@@ -130,7 +130,8 @@ def cv(
         import mmtfl
         from mmtfl.model_selection.folds import usual_number
 
-        kind, own = "Classifier" if training.classify else "Regressor", model_options(model, training)
+        kind = "Classifier" if training.classify else "Regressor"
+        own = model_options(model, training, quiet=talk.quiet)
         n_folds = folds or usual_number(training.rows_per_task, training.n_features)
         splitter: Any = mmtfl.model_selection.TaskKFold(
             n_folds, random_state=seed, stratify=training.classify
@@ -146,7 +147,7 @@ def cv(
         tuning |= {"search": search, **{name: value for name, value in asked.items() if value is not None}}
         name, single = ("SingleTask", {"p": 1}) if method == "single" else ("MMTFL", {})
         if method == "mmtfl":
-            pools = any(value > 0.0 for value in poolings or ())
+            pools = any(value > 0.0 for value in poolings or ()) or bool(scale and scale.dask)
             by_default = poolings is None and training.task is not None
             own |= grouped_levels(model, training, pools=pools, quiet=talk.quiet, tried=by_default)
         return make_known(

@@ -67,8 +67,11 @@ def fit(
     def make(training: Training) -> Any:
         from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
 
-        chosen = {"p": p, "k": exponent(k), "pooling": pooling, **model_options(model, training)}
-        chosen |= grouped_levels(model, training, pools=pooling > 0.0, quiet=talk.quiet)
+        chosen: dict[str, Any] = {"p": p, "k": exponent(k), "pooling": pooling}
+        chosen |= model_options(model, training, quiet=talk.quiet)
+        chosen |= grouped_levels(
+            model, training, pools=pooling > 0.0 or bool(scale and scale.dask), quiet=talk.quiet
+        )
         kind = MMTFLClassifier if training.classify else MMTFLRegressor
         found = kind(alpha=1.0 if alpha is None else alpha, verbose=int(talk.verbose), **chosen)
         found._check_parameters()  # before the work of a default strength

@@ -9,9 +9,10 @@ from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import ModelOptions, TableOptions
 from mmtfl.cli.output import note
 from mmtfl.cli.training import Training
+from mmtfl.tasks.frames import abbreviate
 
 
-def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
+def model_options(model: ModelOptions, training: Training, *, quiet: bool = False) -> dict[str, Any]:
     """Arguments of the estimator; targets are put on one scale where they are numbers."""
     options: dict[str, Any] = {name: getattr(model, name) for name in ("standardize", "max_iter", "tol")}
     recipe = training.recipe
@@ -28,7 +29,7 @@ def model_options(model: ModelOptions, training: Training) -> dict[str, Any]:
         return options if model.drop_tasks is None else {**options, "on_degenerate_task": "base_rate"}
     if model.drop_tasks is not None:
         raise BadInput("--drop-tasks one-class is for classes, and the targets are numbers: leave it out.")
-    loss = _loss(model.loss, training.recipe)
+    loss = _loss(model.loss, training.recipe) if model.loss else _loss_by_target(training, quiet)
     # targets without a unit, such as counts, are not put on one scale unless that is asked for
     scaled = model.scale_targets if has_no_unit(loss) else model.scale_targets is not False
     return {**options, "loss": loss, "delta": model.delta, "scale_targets": bool(scaled)}
@@ -47,14 +48,14 @@ def grouped_levels(
 ) -> dict[str, Any]:
     """Features of one column as groups, for models of the family; pooling has none.
 
-    `pools` says that pooling was asked for, `tried` that a search would try it by default.
+    `pools` says that pooling or a cluster was asked for, `tried` that a search would try it by default.
     """
     groups = training.recipe.feature_groups if model.group_levels else []
     if not groups or training.file is None:
         return {}
     if pools:
         if not quiet:
-            note("levels of a column are not kept together: pooling does not know groups")
+            note("levels of a column are not kept together: pooling and --dask do not know groups")
         return {}
     if tried and not quiet:
         note(
@@ -101,6 +102,22 @@ def has_no_unit(loss: Any) -> bool:
     from mmtfl.objective.losses import KINDS
 
     return loss in KINDS and not KINDS[loss].on_residuals if isinstance(loss, str) else False
+
+
+def _loss_by_target(training: Training, quiet: bool) -> Any:
+    """The squared loss; of several targets, the logistic loss of those that are 0 and 1."""
+    names = training.recipe.target_columns
+    if len(names) < 2 or training.kinds_are_given:
+        return "squared"
+    two = [name for name in names if set(training.y[name].dropna().unique()) == {0.0, 1.0}]
+    if not two:
+        return "squared"
+    if not quiet:
+        note(
+            f"{abbreviate(two)} {'has' if len(two) == 1 else 'have'} the values 0 and 1 only: fitted with "
+            "the logistic loss beside the other targets (--regress for numbers, --loss NAME=LOSS for another)"
+        )
+    return {name: "logistic" if name in two else "squared" for name in names}
 
 
 def _loss(words: list[str] | None, recipe: Any) -> Any:

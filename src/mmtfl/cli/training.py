@@ -54,6 +54,7 @@ class Training:
     file: Any = None
     groups: Any = None
     offset: Any = None
+    kinds_are_given: bool = False
 
     @property
     def in_time(self) -> bool:
@@ -104,7 +105,7 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
     for line in notes if not quiet else ():
         note(line)
     rows = recipe.matrix(frame), recipe.targets(frame), labels, recipe.weights(frame)
-    return Training(recipe, *rows, file, groups, recipe.offset(frame))
+    return Training(recipe, *rows, file, groups, recipe.offset(frame), table.classify is not None)
 
 
 def check_no_offset(recipe: Any, who: str, remedy: str) -> None:

@@ -115,6 +115,10 @@ class Stability:
             return self.tasks_[:0]
         return self.tasks_[self.entry_probability_[:, j] >= 1.0 - self.level_]
 
+    def untested_tasks(self, j: int) -> np.ndarray:
+        """Labels of the tasks whose rows say nothing of feature j, such as those in which it is constant."""
+        return self.tasks_[np.isnan(self.entry_probability_[:, j])]
+
     def table(self) -> Any:
         """One row per feature, those supported in most tasks first.
 
@@ -122,10 +126,11 @@ class Stability:
         -------
         frame : frame of the library X came from, else pandas, polars or pyarrow
             - feature;
-            - supported: "all", "some", "several", "one", "none" or "undecided";
+            - supported: "all", "some" (two or more, not all), "one", "none" or "undecided";
             - frequency: share of the half samples that keep the feature;
             - probability: of what ``supported`` says; of the most probable kind where it is undecided;
-            - n_tasks, tasks: how many tasks support it, and which;
+            - n_tasks, tasks: how many tasks support it, and which. Where two or more do and all might, it is
+              undecided how many, and these are named;
             - sign_agreement: mean over the tasks that use it in most half samples;
             - effect, lower, upper: of supported features the mean over the tasks, with an interval of 90 %;
               where "some" or "one" is said, over the tasks named.
@@ -134,7 +139,7 @@ class Stability:
         tasks = [self.supporting_tasks(j) for j in order]
         columns = {
             "feature": [self.feature_names_[j] for j in order],
-            "supported": [str(self.supported_[j]) for j in order],
+            "supported": self.words()[order].tolist(),
             "frequency": self.feature_frequency_[order],
             "probability": self.probability_[order],
             "n_tasks": np.array([len(found) for found in tasks]),
@@ -143,6 +148,10 @@ class Stability:
             **dict(zip(("effect", "lower", "upper"), self.mean_effects()[order].T, strict=True)),
         }
         return make_frame(columns, self.backend_)
+
+    def words(self) -> np.ndarray:
+        """The words of tables: "several" is undecided between "some" and "all"."""
+        return np.where(self.supported_ == "several", "undecided", self.supported_)
 
     def order(self) -> np.ndarray:
         """Features by their word, then by their frequency."""

@@ -225,7 +225,7 @@ class ShowsSharing:
         }
         found = getattr(model, "stability_", None)
         if found is not None:
-            columns["supported"] = found.supported_[order].tolist()
+            columns["supported"] = found.words()[order].tolist()
             columns["frequency"] = found.feature_frequency_[order]
         return make_frame(columns, model._backend)
 

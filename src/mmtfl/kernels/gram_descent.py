@@ -36,7 +36,7 @@ def _follow(gram, slopes, d, n_grams, row, n, change):
 
 
 @inner
-def _solve_row(solve, g, L, member, strengths, present, thorough, new):
+def solve_row(solve, g, L, member, strengths, present, thorough, new):
     """Solve one row; the square of its move in the metric of the loss."""
     n_tasks = g.size
     if strengths[0] < np.inf:
@@ -63,7 +63,7 @@ def _is_zero(row):
 
 
 @inner
-def _kept(A, is_active, active, m):
+def kept_rows(A, is_active, active, m):
     """Make the rows that are not zero the active ones, unless most active ones are such; their number."""
     n_kept = 0
     for j in range(A.shape[0]):
@@ -80,7 +80,7 @@ def _kept(A, is_active, active, m):
 
 
 @inner
-def _join(solve, curvature, slopes, member, strengths, is_active, active, m, tolerance, g, new, zero):
+def join(solve, curvature, slopes, member, strengths, is_active, active, m, tolerance, g, new, zero):
     """Add the features that would not stay zero to the active ones; the number of active ones."""
     d = is_active.size
     for j in range(d):
@@ -88,7 +88,7 @@ def _join(solve, curvature, slopes, member, strengths, is_active, active, m, tol
             continue
         for t in range(g.size):
             g[t] = slopes[t * d + j]
-        if _solve_row(solve, g, curvature[j], member, strengths[j], zero, True, new) > tolerance:
+        if solve_row(solve, g, curvature[j], member, strengths[j], zero, True, new) > tolerance:
             is_active[j] = True
             active[m] = j
             m += 1
@@ -223,7 +223,7 @@ def _sweep(solve, gram, n_grams, curvature, slopes, A, m, member, strengths, act
         L = curvature[active[a]]
         for t in range(n_tasks):
             g[t] = slopes[t * room + a] + L[t] * A[a, t]
-        moved = _solve_row(solve, g, L, member, strengths[active[a]], A[a], thorough, new)
+        moved = solve_row(solve, g, L, member, strengths[active[a]], A[a], thorough, new)
         largest, total = max(largest, moved), total + moved
         for t in range(n_tasks):
             g[t] = new[t] - A[a, t]
@@ -233,7 +233,7 @@ def _sweep(solve, gram, n_grams, curvature, slopes, A, m, member, strengths, act
 
 
 @inner
-def _settle(
+def settle(
     solve, gram, n_grams, curvature, slopes, A, m, member, strengths, active, short_cut, mix, tolerance,
     max_sweeps, memory, g, new,
 ):  # fmt: skip
@@ -297,7 +297,7 @@ def gram_path(
     n_grams, m, known = gram.size // (d * d), 0, 0
     for i in range(len(strengths)):
         before, enough = m, True
-        m = _kept(A, is_active, active, m)
+        m = kept_rows(A, is_active, active, m)
         known = known if m == before else 0
         for n_rounds in range(max_rounds):
             if m > 0:
@@ -313,13 +313,13 @@ def gram_path(
                     last = strengths[i - 1, 0, 0] - strengths[i - 2, 0, 0]
                     share = min(step / last, 1.0) if last != 0.0 else 0.0
                     _move_on(own_gram, n_grams, own_slopes, own_A, out[i - 2], active, m, share, g)
-                enough = _settle(
+                enough = settle(
                     solve, own_gram, n_grams, curvature, own_slopes, own_A, m, member, strengths[i], active,
                     short_cut, mix, tolerance, max_sweeps, memory, g, new,
                 )  # fmt: skip
                 _put_back(gram, n_grams, slopes, A, active, m, own_A, g)
             before = m
-            m = _join(
+            m = join(
                 solve, curvature, slopes, member, strengths[i], is_active, active, m, tolerance, g, new, zero
             )
             if m == before:

@@ -101,7 +101,8 @@ class Design:
             out = np.empty((self.n_tasks, self.n_features)).T
             for t, rows in self.segments():
                 out[:, t] = _transpose_times(X[rows], v[rows])
-        return np.ascontiguousarray(out * self.inverse_scale[:, None])
+        out *= self.inverse_scale[:, None]
+        return np.ascontiguousarray(out)
 
     def _sparse_products(self, data: np.ndarray, v: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """X_t.T @ v_t * scale for every task of stacked rows; `data` are the entries of a sparse X."""

@@ -84,4 +84,7 @@ def in_which_tasks(found: Any, j: int) -> str | None:
     if word in ("some", "several"):
         which = f"{word} tasks" if word == "some" else "two or more tasks, perhaps all"
         return f"{which} ({abbreviate(labels)})" if labels else which
-    return "all tasks" if word == "all" else word
+    if word != "all":
+        return word
+    unknown = [str(label) for label in found.untested_tasks(j)]
+    return f"all tasks that could be tested (not {abbreviate(unknown)})" if unknown else "all tasks"

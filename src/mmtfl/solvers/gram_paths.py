@@ -1,23 +1,27 @@
-"""Paths of the squared loss on Gram matrices: each is one compiled call that needs no interpreter.
+"""Paths on Gram matrices: each is one compiled call that needs no interpreter.
 
 Where features are of moderate number this takes a tenth of the time of `solve_path`, and threads run side by
-side. It is as exact as held-out scores need, and no more.
+side. It is as exact as held-out scores need, and no more. The squared loss has one Gram matrix per task; the
+logistic loss has a new one for every least-squares model of it.
 """
 
 import math
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
 
+from mmtfl.objective.design import CONSTANT
+from mmtfl.objective.losses import Logistic
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.working_set import WorkingSet
 
-_MOST_FEATURES = 1024
+_MOST_FEATURES, _MOST_LOGISTIC = 1024, 256
 _MOST_ENTRIES = 1 << 24  # of all Gram matrices of a problem
 _CONVEX, _CONCAVE = 0.1, 30.0  # largest move of a row, squared, in units of tol^2 and the objective at zero
 _START = 1e-4  # the same on the way to a dense start
-_START_SWEEPS, _MAX_SWEEPS = 50, 200
+_START_SWEEPS, _MAX_SWEEPS, _MAX_MODELS = 50, 200, 100
 _FINE, _FINE_ROUNDS, _FINE_SWEEPS = 1e-23, 20, 1000  # the same for one solution that is to be exact
 _NOTHING = 1e-4  # a row this small against the largest is dropped from a dense start
 
@@ -31,91 +35,54 @@ class GramSolutions(NamedTuple):
     settled: np.ndarray
 
 
-class GramPaths:
+class CompiledPaths(ABC):
     """Solves one problem under many penalties; what they need of the data is made once.
 
     Parameters
     ----------
     problem : Problem
-        Of the squared loss, and with columns of moderate size; see `serves`.
+        With columns of moderate size; see `serves`.
     """
 
     def __init__(self, problem: Problem):
-        problem, self._units = problem.moderated()
-        design = problem.design
-        columns = WorkingSet(design, problem.loss)
-        columns.add(np.arange(design.n_features))
-        ends = columns.start + columns.length
-        parts = [columns.x[:, a:b] for a, b in zip(columns.start, ends, strict=True)]
-        residual = columns.root * (design.y - design.spread(problem.null_intercept))
-        self.problem = problem
-        self._gram = np.array([part @ part.T for part in (parts[:1] if columns.shared else parts)])
-        self._slopes = np.array(
-            [part @ residual[rows] for part, (_, rows) in zip(parts, design.segments(), strict=True)]
-        )
-        self._means, self._curvature = columns.base.means, columns.base.curvature
+        self.problem, self._units = problem.moderated()
+        self.columns = WorkingSet(self.problem.design, self.problem.loss)
+        self.columns.add(np.arange(self.problem.design.n_features))
 
-    @staticmethod
-    def serves(problem: Problem, penalty: RowPenalty) -> bool:
+    @classmethod
+    @abstractmethod
+    def serves(cls, problem: Problem, penalty: RowPenalty) -> bool:
         """Whether paths of a penalty on a problem are best solved this way."""
-        design = problem.design
-        fits = design.n_features <= min(_MOST_FEATURES, math.isqrt(_MOST_ENTRIES // design.n_tasks))
-        quick = penalty.is_separable or not penalty.is_ridge_like
-        if penalty.has_groups or np.any(penalty.free_rows):
-            return False
-        return problem.loss.is_quadratic and fits and quick and _has_its_units(problem)
+
+    @abstractmethod
+    def _descend(
+        self, penalty: RowPenalty, alphas, start: np.ndarray, share: float, max_rounds: int, max_sweeps: int
+    ) -> GramSolutions:
+        """Solve at one alpha after the other, from `start`, until no row moves by more than a share."""
+
+    @abstractmethod
+    def violations(self, penalty: RowPenalty, alphas: np.ndarray, found: GramSolutions) -> np.ndarray:
+        """Distance to stationarity of each solution, eq. (8), as a share of the largest slope at zero."""
 
     def solve(
         self, penalty: RowPenalty, alphas: np.ndarray, *, start: np.ndarray | None, max_iter: int, tol: float
     ) -> GramSolutions:
         """Solve at every alpha, largest first, from `start` (d, T) or from where `solve_path` begins."""
-        if penalty.is_separable and penalty.p == 2.0 and penalty.known is None:
-            A = self._ridge(alphas)
-            gains = [0.5 * np.sum(rows.T * (self._slopes_at(rows) + self._slopes)) for rows in A]
-            return self._with_intercepts(A, np.array(gains), np.ones(len(alphas), dtype=bool))
         convex = penalty.is_convex
         if start is None:
-            start = np.zeros_like(self._curvature) if convex else self._dense_start(penalty.at(alphas[-1]))
-        order = alphas if convex else alphas[::-1]
+            design = self.problem.design
+            zero = np.zeros((design.n_features, design.n_tasks))
+            start = zero if convex else self._dense_start(penalty.at(alphas[-1]))
         share = (_CONVEX if convex else _CONCAVE) * tol**2
-        A, gains, settled = self._descend(penalty, order, start, share, max_iter, _MAX_SWEEPS)
+        order = alphas if convex else alphas[::-1]
+        found = self._descend(penalty, order, start, share, max_iter, _MAX_SWEEPS)
         if convex:
-            return self._with_intercepts(A, gains, settled)
-        found = self._with_intercepts(A[::-1], gains[::-1], settled[::-1])
-        return self._zero_where_better(found, penalty, alphas)
+            return found
+        return self._zero_where_better(GramSolutions(*(part[::-1] for part in found)), penalty, alphas)
 
     def refined(self, penalty: RowPenalty, A: np.ndarray) -> np.ndarray:
         """The solution next to A under one penalty, almost as exact as floats allow."""
-        return self._descend(penalty, [penalty.alpha], A, _FINE, _FINE_ROUNDS, _FINE_SWEEPS)[0][0]
-
-    def violations(self, penalty: RowPenalty, alphas: np.ndarray, A: np.ndarray) -> np.ndarray:
-        """Distance to stationarity of each solution, eq. (8), as a share of the largest slope at zero."""
-        gradients = np.matmul(self._gram, A.T) - self._slopes[:, :, None]
-        found = [
-            penalty.at(alpha).row_violation(rows, gradient, self._curvature).max(initial=0.0)
-            for alpha, rows, gradient in zip(alphas, A, gradients.transpose(2, 1, 0), strict=True)
-        ]
-        return np.array(found) / self.problem.scale
-
-    def _slopes_at(self, A: np.ndarray) -> np.ndarray:
-        return self._slopes - np.matmul(self._gram, A.T[:, :, None])[:, :, 0]
-
-    def _descend(self, penalty: RowPenalty, alphas, start, share: float, max_rounds: int, max_sweeps: int):
-        from mmtfl.kernels.gram_descent import gram_path
-
-        d, n = len(start), len(alphas)
-        A, gains, settled = np.empty((n, *start.shape)), np.empty(n), np.empty(n, dtype=bool)
-        numbers = np.repeat(penalty.at(1.0).row_numbers(d)[None], n, axis=0)
-        numbers[:, :, 0] = np.reshape(alphas, (n, -1))  # the strength is the first number of a row
-        # an extrapolation may not know of signs
-        mix = penalty.is_convex and (penalty.known is None or not penalty.known.positive.any())
-        gram_path(
-            penalty.row_solver(), self._gram.ravel(), self._curvature, self._slopes.ravel(),
-            self._slopes_at(start).ravel(), start.copy(), penalty.member_numbers, numbers,
-            penalty.has_short_cut, mix, share * self.problem.null_value, max_rounds, max_sweeps,
-            A, gains, settled,
-        )  # fmt: skip
-        return A, gains, settled
+        return self._descend(penalty, [penalty.alpha], A, _FINE, _FINE_ROUNDS, _FINE_SWEEPS).A[0]
 
     def _dense_start(self, penalty: RowPenalty) -> np.ndarray:
         """The first pass of Algorithm 1 without its smallest rows; at p = inf the (2, 2) solution."""
@@ -123,12 +90,96 @@ class GramPaths:
             entries = penalty.convex()
         else:
             entries = penalty.weighted(penalty.start_weight())
-        zero = np.zeros_like(self._curvature)
+        design = self.problem.design
+        zero = np.zeros((design.n_features, design.n_tasks))
         # one round finds the rows, the other moves them
-        A = self._descend(entries, [entries.alpha], zero, _START, 2, _START_SWEEPS)[0][0]
+        A = self._descend(entries, [entries.alpha], zero, _START, 2, _START_SWEEPS).A[0]
         norms = penalty.norms(A)
         A[norms <= _NOTHING * norms.max(initial=0.0)] = 0.0
         return A
+
+    def intercepts(self, found: GramSolutions) -> np.ndarray:
+        """Intercepts of the problem as it was given, (n, T): levels may have been taken off it."""
+        if self._units is None:
+            return found.intercepts
+        pairs = zip(found.intercepts, found.A, strict=True)
+        return np.array([self._units.intercept(intercept, A) for intercept, A in pairs])
+
+    def _numbers(self, penalty: RowPenalty, alphas) -> np.ndarray:
+        """What the row solver knows of every row, at every alpha."""
+        n = len(alphas)
+        numbers = np.repeat(penalty.at(1.0).row_numbers(self.problem.design.n_features)[None], n, axis=0)
+        numbers[:, :, 0] = np.reshape(alphas, (n, -1))  # the strength is the first number of a row
+        return numbers
+
+    def _zero_where_better(self, found: GramSolutions, penalty: RowPenalty, alphas) -> GramSolutions:
+        """Zero at every alpha from the smallest at which it is as good: it is then better at all above."""
+        null = self.problem.null_value
+        for i in reversed(range(len(alphas))):
+            if found.losses[i] + penalty.at(alphas[i]).value(found.A[i]) >= null:
+                found.A[: i + 1], found.intercepts[: i + 1] = 0.0, self.problem.null_intercept
+                found.losses[: i + 1], found.settled[: i + 1] = null, True
+                break
+        return found
+
+
+class GramPaths(CompiledPaths):
+    """Paths of the squared loss: all have the same Gram matrices."""
+
+    def __init__(self, problem: Problem):
+        super().__init__(problem)
+        problem, columns, design = self.problem, self.columns, self.problem.design
+        ends = columns.start + columns.length
+        parts = [columns.x[:, a:b] for a, b in zip(columns.start, ends, strict=True)]
+        residual = columns.root * (design.y - design.spread(problem.null_intercept))
+        self._gram = np.array([part @ part.T for part in (parts[:1] if columns.shared else parts)])
+        self._slopes = np.array(
+            [part @ residual[rows] for part, (_, rows) in zip(parts, design.segments(), strict=True)]
+        )
+        self._means, self._curvature = columns.base.means, columns.base.curvature
+
+    @classmethod
+    def serves(cls, problem: Problem, penalty: RowPenalty) -> bool:
+        """Whether the loss is quadratic and there are not too many features."""
+        design = problem.design
+        fits = design.n_features <= min(_MOST_FEATURES, math.isqrt(_MOST_ENTRIES // design.n_tasks))
+        quick = penalty.is_separable or not penalty.is_ridge_like
+        return problem.loss.is_quadratic and _by_rows(penalty) and fits and quick and _has_its_units(problem)
+
+    def solve(
+        self, penalty: RowPenalty, alphas: np.ndarray, *, start: np.ndarray | None, max_iter: int, tol: float
+    ) -> GramSolutions:
+        """Solve at every alpha; ridge has a formula."""
+        if not (penalty.is_separable and penalty.p == 2.0 and penalty.known is None):
+            return super().solve(penalty, alphas, start=start, max_iter=max_iter, tol=tol)
+        A = self._ridge(alphas)
+        gains = [0.5 * np.sum(rows.T * (self._slopes_at(rows) + self._slopes)) for rows in A]
+        return self._with_intercepts(A, np.array(gains), np.ones(len(alphas), dtype=bool))
+
+    def violations(self, penalty: RowPenalty, alphas: np.ndarray, found: GramSolutions) -> np.ndarray:
+        """Distance to stationarity of each solution, eq. (8), as a share of the largest slope at zero."""
+        gradients = np.matmul(self._gram, found.A.T) - self._slopes[:, :, None]
+        out = [
+            penalty.at(alpha).row_violation(rows, gradient, self._curvature).max(initial=0.0)
+            for alpha, rows, gradient in zip(alphas, found.A, gradients.transpose(2, 1, 0), strict=True)
+        ]
+        return np.array(out) / self.problem.scale
+
+    def _slopes_at(self, A: np.ndarray) -> np.ndarray:
+        return self._slopes - np.matmul(self._gram, A.T[:, :, None])[:, :, 0]
+
+    def _descend(self, penalty: RowPenalty, alphas, start, share, max_rounds, max_sweeps) -> GramSolutions:
+        from mmtfl.kernels.gram_descent import gram_path
+
+        n = len(alphas)
+        A, gains, settled = np.empty((n, *start.shape)), np.empty(n), np.empty(n, dtype=bool)
+        gram_path(
+            penalty.row_solver(), self._gram.ravel(), self._curvature, self._slopes.ravel(),
+            self._slopes_at(start).ravel(), start.copy(), penalty.member_numbers,
+            self._numbers(penalty, alphas), penalty.has_short_cut, _may_mix(penalty),
+            share * self.problem.null_value, max_rounds, max_sweeps, A, gains, settled,
+        )  # fmt: skip
+        return self._with_intercepts(A, gains, settled)
 
     def _ridge(self, alphas: np.ndarray) -> np.ndarray:
         """Ridge of every task at every alpha, from the eigenvectors of its Gram matrix."""
@@ -144,25 +195,60 @@ class GramPaths:
         intercepts = self.problem.null_intercept - np.einsum("jt,ijt->it", self._means, A)
         return GramSolutions(A, intercepts, self.problem.null_value - gains, settled)
 
-    def intercepts(self, found: GramSolutions) -> np.ndarray:
-        """Intercepts of the problem as it was given, (n, T): levels may have been taken off it."""
-        if self._units is None:
-            return found.intercepts
-        pairs = zip(found.intercepts, found.A, strict=True)
-        return np.array([self._units.intercept(intercept, A) for intercept, A in pairs])
 
-    def _zero_where_better(self, found: GramSolutions, penalty: RowPenalty, alphas) -> GramSolutions:
-        """Zero at every alpha from the smallest at which it is as good: it is then better at all above."""
-        null = self.problem.null_value
-        for i in reversed(range(len(alphas))):
-            if found.losses[i] + penalty.at(alphas[i]).value(found.A[i]) >= null:
-                found.A[: i + 1], found.intercepts[: i + 1] = 0.0, self.problem.null_intercept
-                found.losses[: i + 1], found.settled[: i + 1] = null, True
-                break
-        return found
+class LogisticPaths(CompiledPaths):
+    """Paths of the logistic loss."""
+
+    @classmethod
+    def serves(cls, problem: Problem, penalty: RowPenalty) -> bool:
+        """Whether the loss is the logistic one, and Gram matrices of its models cost little."""
+        design = problem.design
+        entries = design.n_features * (len(design.y) + design.n_features * design.n_tasks)
+        fits = design.n_features <= _MOST_LOGISTIC and entries <= _MOST_ENTRIES
+        known = problem.loss == Logistic() and _by_rows(penalty) and not penalty.is_ridge_like
+        return known and fits and _has_its_units(problem)
+
+    def violations(self, penalty: RowPenalty, alphas: np.ndarray, found: GramSolutions) -> np.ndarray:
+        """Distance to stationarity of each solution, eq. (8), as a share of the largest slope at zero."""
+        problem, out = self.problem, []
+        for alpha, A, intercept in zip(alphas, found.A, found.intercepts, strict=True):
+            gradient = problem.design.correlate(problem.loss_gradient(problem.predict(A, intercept)))
+            out.append(problem.row_violation(penalty.at(alpha), A, gradient).max(initial=0.0))
+        return np.array(out) / problem.scale
+
+    def _descend(self, penalty: RowPenalty, alphas, start, share, max_rounds, max_sweeps) -> GramSolutions:
+        from mmtfl.kernels.logistic_path import logistic_path
+
+        problem, columns, design, n = self.problem, self.columns, self.problem.design, len(alphas)
+        A, intercepts, losses = np.empty((n, *start.shape)), np.empty((n, design.n_tasks)), np.empty(n)
+        settled, intercept = np.empty(n, dtype=bool), problem.null_intercept.copy()
+        logistic_path(
+            penalty.row_solver(), columns.x.ravel(), columns.x.shape[1], columns.start, columns.begin,
+            columns.length, design.y, design.row_weight, design.fit_intercept, CONSTANT, start.copy(),
+            intercept, problem.predict(start, intercept), penalty.member_numbers,
+            self._numbers(penalty, alphas), penalty.has_short_cut, _may_mix(penalty),
+            share * problem.null_value, min(max_rounds, _MAX_MODELS), max_sweeps, A, intercepts, losses,
+            settled,
+        )  # fmt: skip
+        return GramSolutions(A, intercepts, losses, settled)
+
+
+def compiled_paths(problem: Problem, penalty: RowPenalty) -> type[CompiledPaths] | None:
+    """The way in which paths of a penalty on a problem are compiled as a whole; None if there is none."""
+    return next((kind for kind in (GramPaths, LogisticPaths) if kind.serves(problem, penalty)), None)
 
 
 def _has_its_units(problem: Problem) -> bool:
     """Whether a problem's coefficients are those of its calm form, in which at most levels are taken off."""
     units = problem.moderated()[1]
     return units is None or (units.target == 1.0 and bool(np.all(units.column == 1.0)))
+
+
+def _by_rows(penalty: RowPenalty) -> bool:
+    """Whether a penalty is on single rows, and on all of them."""
+    return not (penalty.has_groups or np.any(penalty.free_rows))
+
+
+def _may_mix(penalty: RowPenalty) -> bool:
+    """Whether sweeps may be extrapolated, which knows of no signs."""
+    return penalty.is_convex and (penalty.known is None or not penalty.known.positive.any())

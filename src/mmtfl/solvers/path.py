@@ -14,7 +14,7 @@ from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import run_algorithm1
-from mmtfl.solvers.gram_paths import GramPaths
+from mmtfl.solvers.gram_paths import CompiledPaths, compiled_paths
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.starts import NullModel, best_of_starts, dense_start, is_zero_best, null_model
@@ -266,7 +266,7 @@ class Paths:
     def __init__(self, problem: Problem, tasks: np.ndarray | None = None):
         self.problem, self._tasks = problem, tasks
         self._lock = Lock()
-        self._gram_paths: GramPaths | None = None
+        self._made: dict[type[CompiledPaths], CompiledPaths] = {}
 
     def solve(
         self, penalty: RowPenalty, alphas: np.ndarray, *,
@@ -276,17 +276,18 @@ class Paths:
         """The path of a member; objectives and violations may be NaN unless it is to be `certified`."""
         if penalty.known is not None:
             penalty = replace(penalty, known=self.known_here(penalty.known))
-        if not GramPaths.serves(self.problem, penalty):
+        compiled = self._compiled(penalty)
+        if compiled is None:
             return solve_path(
                 self.problem, penalty, alphas, start=start, max_iter=max_iter, tol=tol, report=report
             )
-        gram_paths, first = self._made(), None if start is None else start[0]
-        found = gram_paths.solve(penalty, alphas, start=first, max_iter=max_iter, tol=tol)
+        first = None if start is None else start[0]
+        found = compiled.solve(penalty, alphas, start=first, max_iter=max_iter, tol=tol)
         objectives, violations = np.full((2, len(alphas)), np.nan)
         if certified:
             values = [penalty.at(alpha).value(A) for alpha, A in zip(alphas, found.A, strict=True)]
             objectives = found.losses + np.array(values)
-            violations = gram_paths.violations(penalty, alphas, found.A)
+            violations = compiled.violations(penalty, alphas, found)
         features = [np.flatnonzero(A.any(axis=1)) for A in found.A]
         if report is not None:
             report(1.0)
@@ -294,7 +295,7 @@ class Paths:
             alphas=alphas,
             features=features,
             values=[A[kept] for A, kept in zip(found.A, features, strict=True)],
-            intercepts=gram_paths.intercepts(found),
+            intercepts=compiled.intercepts(found),
             objectives=objectives,
             violations=violations,
             converged=found.settled,
@@ -307,14 +308,17 @@ class Paths:
 
     def refined(self, penalty: RowPenalty, A: np.ndarray) -> tuple[np.ndarray, bool]:
         """A point of a path brought to the solution it stands for where that is cheap, and whether it was."""
-        cheap = penalty.is_convex and GramPaths.serves(self.problem, penalty)
-        return (self._made().refined(penalty, A) if cheap else A), cheap
+        compiled = self._compiled(penalty) if penalty.is_convex and self.problem.loss.is_quadratic else None
+        return (A, False) if compiled is None else (compiled.refined(penalty, A), True)
 
-    def _made(self) -> GramPaths:
+    def _compiled(self, penalty: RowPenalty) -> CompiledPaths | None:
+        kind = compiled_paths(self.problem, penalty)
+        if kind is None:
+            return None
         with self._lock:  # the first of several threads makes it
-            if self._gram_paths is None:
-                self._gram_paths = GramPaths(self.problem)
-            return self._gram_paths
+            if kind not in self._made:
+                self._made[kind] = kind(self.problem)
+            return self._made[kind]
 
 
 def alpha_max(problem: Problem, penalty: RowPenalty, *, max_iter: int = 1000) -> float:

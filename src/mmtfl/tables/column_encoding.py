@@ -278,7 +278,8 @@ def learn_classes(
         return None, None
     if len({kind == "number" for kind in kinds}) > 1:
         raise TableError(
-            f"Targets {abbreviate([c.name for c in columns])} mix numbers and classes: fit them apart."
+            f"Targets {abbreviate([c.name for c in columns])} mix numbers and classes: write the classes as "
+            "0 and 1, which are then fitted beside the numbers."
         )
     if len(values) != 2:
         raise TableError(_not_two(columns, values))

@@ -155,8 +155,14 @@ def _dense_levels(X: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     rest -= np.repeat(mean, sizes, axis=0)
     spread = np.sqrt(np.add.reduceat(rest**2, starts, axis=0) / sizes[:, None])
     level = first + mean
-    far = (np.abs(level) > _FAR_COLUMN * spread) & (spread > _CONSTANT * np.abs(level))
+    far = (np.abs(level) > _far(sizes)[:, None] * spread) & (spread > _CONSTANT * np.abs(level))
     return np.where(far, level * size, 0.0)
+
+
+def _far(sizes: np.ndarray) -> np.ndarray:
+    """How many spreads are far, by the number of rows: a few random rows are close together by chance."""
+    by_chance = 10.0 ** np.minimum(9.0 / np.maximum(sizes - 1, 1), 4.0)  # in one of a billion columns
+    return np.maximum(_FAR_COLUMN, by_chance)
 
 
 def _sparse_levels(X: Any, offsets: np.ndarray) -> np.ndarray:

@@ -98,7 +98,8 @@ def _cost_ratio(key: str, way: str, *, inverse: bool = False) -> Measure:
 
 def _megabytes(results: Results) -> float | None:
     cost = results.cost("memory")
-    return None if cost is None else max(way.value or 0.0 for way in cost.ways)
+    found = [] if cost is None else [way.value for way in cost.ways if way.value is not None]
+    return max(found, default=None)
 
 
 def _many_tasks(results: Results) -> float | None:

@@ -42,6 +42,13 @@ def test_glmnet_that_fails_is_a_line_with_its_last_words(monkeypatch, tmp_path):
 def test_predictions_and_memory_are_measured():
     cost = predict(n_rows=300, n_features=4, n_tasks=2)
     assert all(way.value > 0 for way in cost.ways) and len(cost.ways) == 2
-    cost = memory(n_rows=60, n_features=300, n_tasks=2, n_entries=400)
+    cost = memory(n_rows=60, n_features=200_000, n_tasks=20, n_entries=400)
     assert [way.name for way in cost.ways] == ["(2,2)", "(2,1)"]
-    assert all(0 <= way.value < 500 for way in cost.ways)
+    assert all(3 < way.value < 500 for way in cost.ways)  # usable_ alone is 4 MB
+
+
+def test_memory_is_skipped_where_the_system_does_not_tell(monkeypatch, tmp_path):
+    monkeypatch.setattr(everyday, "_STATUS", tmp_path / "status")
+    cost = memory(n_rows=60, n_features=300, n_tasks=2, n_entries=400)
+    assert [way.value for way in cost.ways] == [None, None]
+    assert all(way.note.startswith("skipped: this system has no ") for way in cost.ways)

@@ -12,7 +12,8 @@ class Solver(BaseSolver):
     """Row descent with working sets, the (2, 2) member of the family."""
 
     name = "mmtfl"
-    sampling_strategy = "tolerance"
+    sampling_strategy = "run_once"
+    parameters: ClassVar = {"tolerance": [1e-2, 1e-4, 1e-6, 1e-8]}
     requirements: ClassVar = ["pip::mmtfl"]
 
     def set_objective(self, X, Y, lmbd):
@@ -22,13 +23,13 @@ class Solver(BaseSolver):
 
     def warm_up(self):
         """Compile."""
-        self.run(1.0)
+        self.run(None)
 
-    def run(self, tolerance):
-        """Fit at one tolerance, at most as small as rounding allows."""
+    def run(self, _):
+        """Fit at the tolerance of this solver."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self.model.set_params(tol=max(tolerance, 1e-13)).fit(self.X, self.Y)
+            self.model.set_params(tol=self.tolerance).fit(self.X, self.Y)
 
     def get_result(self):
         """The coefficients, features by tasks."""

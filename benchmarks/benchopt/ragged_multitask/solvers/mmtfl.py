@@ -1,6 +1,7 @@
 """mmtfl: the public estimator."""
 
 import warnings
+from typing import ClassVar
 
 from benchopt import BaseSolver
 
@@ -11,7 +12,8 @@ class Solver(BaseSolver):
     """Row descent with working sets."""
 
     name = "mmtfl"
-    sampling_strategy = "tolerance"
+    sampling_strategy = "run_once"
+    parameters: ClassVar = {"tolerance": [1e-2, 1e-4, 1e-6, 1e-8]}
 
     def set_objective(self, data, alpha):
         """Keep the data."""
@@ -20,13 +22,13 @@ class Solver(BaseSolver):
 
     def warm_up(self):
         """Compile."""
-        self.run(1.0)
+        self.run(None)
 
-    def run(self, tolerance):
-        """Fit at one tolerance, at most as small as rounding allows."""
+    def run(self, _):
+        """Fit at the tolerance of this solver."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self.model.set_params(tol=max(tolerance, 1e-13)).fit(self.data.X, self.data.y, self.data.task)
+            self.model.set_params(tol=self.tolerance).fit(self.data.X, self.data.y, self.data.task)
 
     def get_result(self):
         """The coefficients, features by tasks."""

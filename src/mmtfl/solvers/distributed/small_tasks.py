@@ -35,7 +35,8 @@ class SmallTasks:
         self.members, rows = np.flatnonzero(is_small), np.flatnonzero(np.repeat(is_small, tasks.sizes))
         weights = np.ones(len(rows)) if tasks.weights is None else tasks.weights[rows]
         self.offsets, weight = offsets_of(tasks.sizes[self.members]), weights / mean_size
-        self._x = np.array(tasks.X[rows], dtype=float, order="C")
+        X = tasks.X[rows]
+        self._x = np.array(X.toarray() if sparse.issparse(X) else X, dtype=float, order="C")
         if column_scale is not None:
             self._x *= 1.0 / column_scale
         self._means, self.spread = np.empty((2, len(self.members), tasks.n_features))

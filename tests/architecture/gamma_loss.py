@@ -13,7 +13,7 @@ class Gamma(Loss):
     """Half the deviance of amounts with the mean exp(z): y exp(-z) + z - log y - 1."""
 
     name, targets = "gamma", "amounts above zero"
-    has_dual = True  # so a duality gap says how far a convex fit is from its minimum
+    has_dual = True  # so a duality gap tells how far a convex fit is from its minimum
 
     def value(self, y, z, weight):
         return float(np.dot(weight, y / self.mean(z) + z - np.log(y) - 1.0))

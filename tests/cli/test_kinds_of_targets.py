@@ -49,7 +49,9 @@ def test_counts_from_table_to_report(records, capsys):
     assert run("inspect", model) == 0
     assert "deviance explained held out" in " ".join(capsys.readouterr().out.split())
     assert run("report", model, records / "records.csv", "-o", records / "page.html") == 0
-    assert "Deviance explained" in (records / "page.html").read_text(encoding="utf-8")
+    page = (records / "page.html").read_text(encoding="utf-8")
+    assert "Deviance explained" in page and "R²" not in page
+    assert "there are intervals for the squared and the huber loss" in page
 
 
 def test_a_loss_for_each_target_and_for_each_task_give_the_same(records, capsys):

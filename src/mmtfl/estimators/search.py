@@ -168,15 +168,16 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
     cv_results_ : dict of ndarrays
         One row per candidate that was scored: p, k, pooling, alpha, mean_test_score, std_test_score,
         rank_test_score and a column per fold, ready for a frame. The score is that of ``scoring``; with None
-        it is minus half the mean squared error (in units of each task's spread with ``scale_targets``), or
-        minus the mean logistic loss. A (p, k) that was clearly behind on the first folds has NaN for the
-        others, and for its mean.
+        it is minus the mean loss of a row: half the squared error (in units of each task's spread with
+        ``scale_targets``), the logistic loss, or what ``loss`` names. A (p, k) that was clearly behind on the
+        first folds has NaN for the others, and for its mean.
     best_score_ : float
         Mean over folds of that score, of the choice. R^2, or accuracy and AUC, are in ``heldout_scores_``.
     heldout_scores_ : dict of ndarrays
         How well the choice predicts rows that its fits have not seen, one row per task, ready for a frame:
-        task, n_rows (held-out observations) and, for regression, r2; for classes accuracy, auc and base_rate
-        (the share of the commoner class, which is the accuracy of always saying it). Each is over the rows of
+        task, n_rows (held-out observations) and, for regression, r2 (with another loss than the squared one
+        loss and deviance_explained); for classes accuracy, auc and base_rate (the share of the commoner
+        class, which is the accuracy of always saying it). Each is over the rows of
         all folds together; auc over the pairs of rows of the same fold, as fits of different folds are not
         on one scale. NaN where it is not defined. The choice was made on these rows, which favours it a
         little.

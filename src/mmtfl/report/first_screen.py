@@ -52,7 +52,7 @@ def first_answers(model: Any, verdict: list[str]) -> list[tuple[str, list[str]]]
 
 def _errors(model: Any) -> str:
     errors = getattr(model, "heldout_errors_", None)
-    if not getattr(model, "_errors_tell", True):
+    if errors is None and not getattr(getattr(model, "best_estimator_", model), "_errors_tell", True):
         return (
             "Not said: targets of this loss vary more where they are larger, so that one error does not do."
         )

@@ -57,7 +57,7 @@ def test_a_folder_gets_results_once_and_again_only_by_force(tiny, capsys, tmp_pa
 @pytest.mark.parametrize(
     ("tokens", "line"),
     [
-        (["bench", "--problems", "nope"], "There is no problem 'nope': use ragged, shared"),
+        (["bench", "--problems", "nope"], "There is no problem 'nope': use ragged, wide"),
         (["bench", "--libraries", "mmtfl", "nope"], "There is no library 'nope': use mmtfl"),
         (["bench", "--repeats", "0"], "--repeats must be at least 1"),
         (["bench", "--repeats", "many"], "--repeats"),

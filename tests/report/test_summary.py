@@ -237,7 +237,7 @@ def test_a_search_is_made_again_in_every_training_part():
     search = fit(MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=8, cv=5, standardize=True), data)
     found = evaluate(search, data.X, data.y, data.task)
     assert found.strength == "tuned"
-    rows = evaluation_module._Rows.read(search, data.X, data.y, data.task)
+    rows = evaluation_module._Rows.read(search, data.X, data.y, data.task, None, None)
     held_out = np.full(len(data.y), np.nan)
     for train, test in rows.folds(stratify=False):
         again = MMTFLRegressorCV(pk=search.pk, alphas=8, cv=rows.select(train).folds(False), standardize=True)
@@ -358,7 +358,7 @@ def test_several_targets_of_one_row_are_held_out_together():
     Y = X[:, :1] + 0.1 * rng.normal(size=(60, 3))
     Y[::7, 1] = np.nan
     model = MMTFLRegressor(alpha=0.05).fit(X, Y)
-    rows = evaluation_module._Rows.read(model, X, Y, None)
+    rows = evaluation_module._Rows.read(model, X, Y, None, None, None)
     assert len(rows.y) == np.isfinite(Y).sum()
     for train, test in rows.folds(stratify=False):
         assert not set(rows.source[train]) & set(rows.source[test])

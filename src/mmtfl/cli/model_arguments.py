@@ -9,7 +9,6 @@ from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import ModelOptions, TableOptions
 from mmtfl.cli.output import note
 from mmtfl.cli.training import Training
-from mmtfl.tasks.frames import abbreviate
 
 
 def model_options(model: ModelOptions, training: Training, *, quiet: bool = False) -> dict[str, Any]:
@@ -106,6 +105,8 @@ def has_no_unit(loss: Any) -> bool:
 
 def _loss_by_target(training: Training, quiet: bool) -> Any:
     """The squared loss; of several targets, the logistic loss of those that are 0 and 1."""
+    from mmtfl.tasks.frames import abbreviate
+
     names = training.recipe.target_columns
     if len(names) < 2 or training.kinds_are_given:
         return "squared"

@@ -53,9 +53,7 @@ def first_answers(model: Any, verdict: list[str]) -> list[tuple[str, list[str]]]
 def _errors(model: Any) -> str:
     errors = getattr(model, "heldout_errors_", None)
     if errors is None and not getattr(getattr(model, "best_estimator_", model), "_errors_tell", True):
-        return (
-            "Not said: targets of this loss vary more where they are larger, so that one error does not do."
-        )
+        return "Not known: there are intervals for the squared and the huber loss, and sets of classes."
     if errors is None:
         return (
             "Not known: a model that is tuned (mmtfl cv), or calibrated with rows that it was not fitted to "

@@ -30,7 +30,7 @@ def test_from_a_table_to_an_answer(tmp_path):
     tokens = done.stderr.splitlines()[-1].removeprefix("Next: mmtfl ").split()
     done = run(*tokens, "--pk", "2,1", "--alphas", "10", cwd=tmp_path)
     assert done.returncode == 0
-    assert "15 of 15 paths, done in" in done.stderr
+    assert "paths, done in" in done.stderr
     assert " features, " in done.stdout
     done = run("inspect", "t.mmtfl", "--json", cwd=tmp_path)
     assert json.loads(done.stdout)["provenance"]["command"] == "mmtfl " + " ".join(
@@ -46,7 +46,20 @@ def test_from_a_table_to_an_answer(tmp_path):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_ctrl_c_in_the_middle_of_a_search(tmp_path, n_jobs):
     assert main(["datasets", "d1", "-o", str(tmp_path / "d1.csv")]) == 0
-    tokens = ["cv", "d1.csv", "--task", "task", "--target", "y", "-o", "m.mmtfl", "--folds", "60"]
+    tokens = [
+        "cv",
+        "d1.csv",
+        "--task",
+        "task",
+        "--target",
+        "y",
+        "-o",
+        "m.mmtfl",
+        "--folds",
+        "60",
+        "--search",
+        "full",
+    ]
     with subprocess.Popen(
         [*COMMAND, *tokens, "--n-jobs", str(n_jobs)],
         cwd=tmp_path,

@@ -1,0 +1,121 @@
+"""`path`: the coefficients along a grid of strengths."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from mmtfl.engines.threads import one_blas_thread
+from mmtfl.estimators.base import TaskModel
+from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
+from mmtfl.model_selection.cross_validation import member_paths
+from mmtfl.solvers.path import Path, solve_path
+
+__all__ = ["path"]
+
+
+def path(
+    X: Any,
+    y: Any,
+    task: Any = None,
+    *,
+    p: float = 2,
+    k: float | str = 1,
+    alphas: int | np.ndarray = 100,
+    loss: str | Mapping[Any, str] = "squared",
+    delta: float = 1.35,
+    sample_weight: Any = None,
+    offset: Any = None,
+    alpha_ratio: float | None = None,
+    fit_intercept: bool = True,
+    standardize: bool = False,
+    scale_targets: bool = False,
+    task_column: str | None = None,
+    task_weight: Any = None,
+    on_degenerate_task: str = "error",
+    max_iter: int = 1000,
+    tol: float = 1e-7,
+    eps: float = 1e-2,
+    pooling: float = 0.0,
+    penalty_weight: Any = None,
+    positive: Any = False,
+    feature_groups: Any = None,
+    absent_features: str = "error",
+) -> Path:
+    """Coefficients of one member of the family along a grid of strengths.
+
+    Parameters
+    ----------
+    X, y, task, sample_weight, offset
+        Data, as in ``MMTFLRegressor.fit``.
+    p, k, fit_intercept, standardize, scale_targets, task_column, task_weight, max_iter, tol, eps, pooling
+        As in ``MMTFLRegressor``.
+    penalty_weight, positive, feature_groups, absent_features
+        As in ``MMTFLRegressor``.
+    alphas, alpha_ratio
+        As in ``MMTFLRegressorCV``.
+    loss, delta
+        As in ``MMTFLRegressor``; "logistic" is classification (then ``scale_targets`` must be False).
+    on_degenerate_task
+        As in ``MMTFLClassifier``; of no meaning in regression.
+
+    Returns
+    -------
+    path : Path
+        ``alphas`` (largest first), ``coef(i)`` of shape (n_tasks, n_features), ``intercepts``, ``n_kept``.
+
+    Examples
+    --------
+    >>> from mmtfl import path
+    >>> from mmtfl.datasets import make_tasks
+    >>> data = make_tasks(n_tasks=3, n_samples=30, n_features=8, n_informative=2, noise=0.1, random_state=0)
+    >>> found = path(data.X, data.y, data.task, p=2, k=2, alphas=5)
+    >>> found.n_kept.tolist()
+    [0, 2, 2, 7, 8]
+    >>> found.coef(4).shape
+    (3, 8)
+    """
+    options: dict[str, Any] = {
+        "pk": (p, k),
+        "alphas": alphas,
+        "alpha_ratio": alpha_ratio,
+        "fit_intercept": fit_intercept,
+        "standardize": standardize,
+        "task_column": task_column,
+        "task_weight": task_weight,
+        "max_iter": max_iter,
+        "tol": tol,
+        "eps": eps,
+        "poolings": (pooling,),
+        "penalty_weight": penalty_weight,
+        "positive": positive,
+        "feature_groups": feature_groups,
+        "absent_features": absent_features,
+    }
+    if loss != "logistic":
+        model: Any = MMTFLRegressorCV(scale_targets=scale_targets, loss=loss, delta=delta, **options)
+    elif scale_targets:
+        raise ValueError("scale_targets=True does not go with loss='logistic': classes have no scale.")
+    else:
+        model = MMTFLClassifierCV(on_degenerate_task=on_degenerate_task, **options)
+    model._check_parameters()
+    prepared = TaskModel._prepare(model, X, y, task, sample_weight, offset)
+    with one_blas_thread():
+        problem = prepared.problem(model._loss, fit_intercept=fit_intercept)
+        members = model._members(None, prepared.known)
+        (of_member,) = member_paths(problem, members, model._alphas(), alpha_ratio)
+        found = solve_path(problem, of_member.member, of_member.alphas, max_iter=max_iter, tol=tol)
+    short = int(np.count_nonzero(~found.converged))
+    if short:
+        warnings.warn(
+            f"path stopped short of tol={tol:g} at {short} of {len(found)} strengths. Raise max_iter (now "
+            f"{max_iter}), loosen tol, or put the features on one scale with standardize=True.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    found = found.scaled(prepared.column_scale, prepared.target_scale).without(prepared.tasks.absent)
+    return found if prepared.left_out is None else prepared.left_out.widen_path(found)

@@ -485,7 +485,6 @@ class Tasks:
         Parameters
         ----------
         backend : {"pandas", "polars", "pyarrow"}, default="pandas"
-            The library of the frame.
         task, target, weight : str
             Names of the columns that are not features.
 

@@ -269,7 +269,7 @@ def skglm_groups(problem: Problem, tol: float) -> Answer:
 def _too_wide(problem: Problem) -> str:
     """On `ragged`, with 2000 features, these take seconds; twenty thousand are not asked of them."""
     n_features = problem.data.X.shape[1]
-    return f"skipped: {n_features} features, minutes a run" if n_features > _WIDE else ""
+    return f"skipped: {n_features} features are too many for it" if n_features > _WIDE else ""
 
 
 def _ragged(problem: Problem) -> RaggedTasks:

@@ -50,6 +50,7 @@ from mmtfl.model_selection.scoring import TaskScorer, task_scorer
 from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter
 from mmtfl.model_selection.staged import full_scores, staged_scores
 from mmtfl.objective.known_features import KnownFeatures
+from mmtfl.objective.losses import make_loss
 from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book
@@ -467,6 +468,8 @@ def path(
         "feature_groups": feature_groups,
         "absent_features": absent_features,
     }
+    if isinstance(loss, str):
+        make_loss(loss, {"delta": delta})  # tells of names that are none, where "logistic" is one
     if loss != "logistic":
         model: Any = MMTFLRegressorCV(scale_targets=scale_targets, loss=loss, delta=delta, **options)
     elif scale_targets:

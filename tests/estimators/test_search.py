@@ -878,7 +878,7 @@ def test_a_fold_is_prepared_once_for_all_members(rows, monkeypatch, n_jobs):
     counted = _counted(vars(Problem)["null_gradient"].func, passes)
     monkeypatch.setattr(Problem, "null_gradient", counted, raising=True)
     regressor(pk=((2, 2), (1, 1), (2, 1)), alphas=[0.5, 0.1], n_jobs=n_jobs).fit(*rows)
-    # one for each of three folds, and one for the chosen member's path on all rows and its last fit; intervals
+    # one for each of three folds, and one for the path of the choice on all rows and its last fit: intervals
     # are made of the errors of the models that were scored
     assert len(passes) == 4
 

@@ -72,6 +72,14 @@ def test_levels_that_a_type_declares_are_known_even_if_no_row_has_them():
     assert scores.min() > -1.0
 
 
+def test_levels_of_other_columns_of_polars_are_none_of_this_one():
+    others = pl.Series(["soup", "rice"], dtype=pl.Categorical)  # in the same pool as long as it lives
+    frame = pl.DataFrame({"age": AGE, "diet": pl.Series(DIET.tolist(), dtype=pl.Categorical)})
+    model = MMTFLRegressor(alpha=0.05, categorical_features="from_dtype").fit(frame, Y, task=SITE)
+    assert len(others) == 2
+    assert model.categories_ == {"diet": ["fish", "meat", "none"]}
+
+
 def test_unknown_levels_missing_values_and_absent_columns_are_told():
     frame = FRAMES["pandas text"]
     model = MMTFLRegressor(categorical_features="from_dtype").fit(frame, Y, task=SITE)

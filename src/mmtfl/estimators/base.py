@@ -224,7 +224,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
 
     def _encode_targets(self, tasks: Tasks, names: np.ndarray | None) -> tuple[Tasks, BaseRates | None]:
         """Check or encode the targets for the loss; return the tasks to fit, and the base rates of others."""
-        check_targets(self._loss, tasks)
+        check_targets(self._loss, tasks, fit_intercept=self.fit_intercept)
         return with_known_in_targets(self._loss, tasks), None
 
     def _encode_stored(self, stored: StoredTasks, *, stays: bool) -> StoredTasks:

@@ -13,6 +13,7 @@ from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
 from mmtfl.model_selection.cross_validation import member_paths
+from mmtfl.objective.losses import make_loss
 from mmtfl.solvers.path import Path, solve_path
 
 __all__ = ["path"]
@@ -96,6 +97,8 @@ def path(
         "feature_groups": feature_groups,
         "absent_features": absent_features,
     }
+    if isinstance(loss, str):
+        make_loss(loss, {"delta": delta})  # tells of names that are none, where "logistic" is one
     if loss != "logistic":
         model: Any = MMTFLRegressorCV(scale_targets=scale_targets, loss=loss, delta=delta, **options)
     elif scale_targets:

@@ -45,7 +45,10 @@ class Units:
             alpha = np.asarray(penalty.alpha, dtype=np.longdouble)
             half = penalty.at(alpha / self.target).rescaled(root)
             there = half.at(half.alpha / self.target).rescaled(root)
-            return there.at(np.asarray(there.alpha, dtype=float))
+            alpha = np.asarray(there.alpha, dtype=float)
+            return there.at(
+                alpha if alpha.ndim else float(alpha)
+            )  # one strength of all rows is a plain number
 
     def norms(self, norms: "TwoNorms") -> "TwoNorms":
         """The same for two norms; all columns have one unit."""

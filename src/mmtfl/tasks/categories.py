@@ -88,9 +88,9 @@ def learn_categories(X: Any) -> dict[str, list[str]]:
 
 def _declared(column: Any) -> Sequence[Any] | None:
     """The levels that the type of a column declares; None if it declares none."""
-    of_pandas = getattr(getattr(column.to_native(), "dtype", None), "categories", None)
-    if of_pandas is not None:
-        return list(of_pandas)
+    if column.implementation.is_pandas_like():  # categories of polars are those of all columns of the process
+        of_pandas = getattr(column.to_native().dtype, "categories", None)
+        return None if of_pandas is None else list(of_pandas)
     return list(column.dtype.categories) if column.dtype == nw.Enum else None
 
 

@@ -217,10 +217,11 @@ def with_known_in_targets(loss: TaskLoss, tasks: Any) -> Any:
     return replace(tasks, y=y, known=None if taken.all() else known)
 
 
-def check_targets(loss: TaskLoss, tasks: Any) -> None:
-    """Refuse targets that a task's loss is not defined for, and tasks without a best constant."""
+def check_targets(loss: TaskLoss, tasks: Any, *, fit_intercept: bool) -> None:
+    """Refuse targets that a task's loss is not defined for, and tasks without the best constant they need."""
     if isinstance(loss, Loss) and loss.on_residuals and loss.is_valid(tasks.y).all():
         return
+    needs_constant = fit_intercept or not isinstance(loss, Loss)  # losses of several kinds are balanced at it
     for label, (lo, hi) in zip(tasks.labels.tolist(), pairwise(tasks.offsets), strict=True):
         own, y = loss.for_task(label), tasks.y[lo:hi]
         valid = own.is_valid(y)
@@ -230,7 +231,9 @@ def check_targets(loss: TaskLoss, tasks: Any) -> None:
                 f"Task {label!r} has the target {y[i]:g} in its row {i + 1}, but the {own.name} loss needs "
                 f"{own.targets}: mend the target, or choose another loss."
             )
-        if np.ptp(y) == 0.0 and not own.on_residuals and abs(own.null_intercept(y, np.ones_like(y))) > _FAR:
+        if not needs_constant or own.on_residuals or np.ptp(y) > 0.0:
+            continue
+        if abs(own.null_intercept(y, np.ones_like(y))) > _FAR:
             raise ValueError(
                 f"Task {label!r} has the target {y[0]:g} in all its rows, where the {own.name} loss has no "
                 "best prediction: leave the task out, or add rows."

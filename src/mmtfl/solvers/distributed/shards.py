@@ -90,7 +90,7 @@ class Shard:
     def steps(self, spec: Spec) -> list[TaskStep]:
         """Every task as step 1 of Algorithm 1 sees it."""
         if self._made is None or self._made[0] != spec.name:
-            check_targets(spec.loss, self.tasks)
+            check_targets(spec.loss, self.tasks, fit_intercept=spec.fit_intercept)
             self._made = spec.name, [TaskStep(d, spec.loss) for d in self._designs(spec)]
         return self._made[1]
 

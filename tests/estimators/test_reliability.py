@@ -360,7 +360,7 @@ def test_a_strength_next_to_the_smallest_float_counts():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_more_passes_go_further_where_classes_are_separable():
     # features past the cap are free and separate the classes: there is no minimum, and sweeps are bounded
-    X, y, labels = data()
+    X, _, labels = data()
     some, more = (
         CappedClassifier(alpha=1e-3, cap=1e-3, tol=1e-13, max_iter=n).fit(X, X[:, 0] + X[:, 1] > 0.1, labels)
         for n in (1000, 3000)

@@ -52,7 +52,7 @@ def test_fits_in_several_threads_leave_blas_as_it_was():
             thread.start()
         for thread in threads:
             thread.join()
-        assert blas_threads() == before and 2 in before  # some libraries have one thread whatever one asks
+        assert blas_threads() == before and 2 in before  # one that has a single thread may be loaded
     assert len(found) == 2 * len(models)
     for (_, j), coef in found.items():
         np.testing.assert_array_equal(coef, expected[j])
@@ -113,10 +113,11 @@ print(codes)
 
 def test_the_limit_is_lifted_by_the_last_one_out():
     with threadpool_limits(2, user_api="blas"):
-        before = blas_threads()
+        before = blas_threads()  # 1 of one that has a single thread, as other tests may have loaded
         with one_blas_thread(), one_blas_thread():
             assert set(blas_threads()) == {1}
-        assert blas_threads() == before and 2 in before
+        assert blas_threads() == before
+        assert 2 in before
 
 
 @pytest.mark.slow  # four processes compile all that a fit needs

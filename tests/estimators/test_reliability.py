@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from mmtfl import (
+    CappedClassifier,
     CappedRegressor,
     DirtyClassifier,
     DirtyRegressor,
@@ -354,3 +355,17 @@ def test_a_strength_next_to_the_smallest_float_counts():
     there = MMTFLRegressor(math.inf, 2, alpha=0.1e-290).fit(1e-145 * X, 1e45 * y, task=labels)
     assert_allclose(there.coef_ * 1e-190, here.coef_, atol=1e-6)
     assert_allclose(there.objective_ * 1e-90, here.objective_, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_more_passes_go_further_where_classes_are_separable():
+    # features past the cap are free and separate the classes: there is no minimum, and sweeps are bounded
+    X, _, labels = data()
+    some, more = (
+        CappedClassifier(alpha=1e-3, cap=1e-3, tol=1e-13, max_iter=n).fit(X, X[:, 0] + X[:, 1] > 0.1, labels)
+        for n in (1000, 3000)
+    )
+    assert not some.converged_
+    assert some.n_iter_ < 1000
+    assert more.n_iter_ > 2 * some.n_iter_  # as the warning says: raise max_iter
+    assert more.objective_ < some.objective_

@@ -18,7 +18,11 @@ from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.working_set import Model, WorkingSet
 
 MAX_SWEEPS = 200
-_MOST_SWEEPS, _MOST_TO_SETTLE = 20_000, 2_000  # of a descent, and of one over the gathered features alone
+_MOST_SWEEPS, _SWEEPS_A_PASS = (
+    20_000,
+    20,
+)  # of a descent; where more passes are allowed, this for each of them
+_MOST_TO_SETTLE = 2_000  # sweeps of a descent over the gathered features alone
 _LEAST_ADDED, _GROWTH = 128, 2.0  # columns gathered at a time: at least, and in units of the rows kept
 _UNSETTLED = 0.1  # accuracy, as a share of the violation, while rows are still to be found
 _NEWTON_STEPS = 8
@@ -80,7 +84,7 @@ class RowDescent:
         certifiable = float(np.min(penalty.alpha)) > _ALPHA_RESOLVED * scale
         state = self._start(penalty, A, intercept)
         history: list[float] = []
-        last_sweep = self.working_set.n_sweeps + _MOST_SWEEPS
+        last_sweep = self.working_set.n_sweeps + max(_MOST_SWEEPS, _SWEEPS_A_PASS * max_iter)
         violation, gap, converged = np.inf, None, False
         for _ in range(max_iter):
             slope_z = problem.loss_gradient(state.z)

@@ -67,7 +67,10 @@ def test_what_was_not_asked_is_said_with_the_remedy():
 
 def test_counts_have_no_interval_and_the_page_says_why():
     counts = MMTFLRegressor(alpha=0.1, loss="poisson").fit([[0.0], [1.0], [2.0]], [1.0, 1.0, 3.0])
-    assert "vary more where they are larger" in dict(first_answers(counts, []))["How far off may it be?"][0]
+    assert (
+        "intervals for the squared and the huber loss"
+        in dict(first_answers(counts, []))["How far off may it be?"][0]
+    )
 
 
 def test_the_width_of_intervals_is_that_of_the_middle_task():

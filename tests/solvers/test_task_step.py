@@ -56,8 +56,10 @@ def test_sparse_columns_give_the_answer_of_dense_ones(loss, shape, fit_intercept
         ).minimise(weights, 2.0, 1e-9, common=common)
         for one in (X, sparse.csr_array(X))
     )
-    assert_allclose(other.a, dense.a, rtol=1e-7, atol=1e-9)
-    assert_allclose([other.intercept, other.loss], [dense.intercept, dense.loss], rtol=1e-7, atol=1e-9)
+    # Newton steps end where the objective no longer falls: that tells their end to the root of rounding
+    atol = 1e-9 if loss == "squared" else 5e-8
+    assert_allclose(other.a, dense.a, rtol=1e-7, atol=atol)
+    assert_allclose([other.intercept, other.loss], [dense.intercept, dense.loss], rtol=1e-7, atol=atol)
     assert dense.a.any() and dense.a[2] == other.a[2] == 0.0
 
 

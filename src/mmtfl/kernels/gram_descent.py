@@ -11,7 +11,7 @@ The code has plain loops and no array expressions, because a first search waits 
 
 import numpy as np
 
-from mmtfl.kernels.row_functions import copy, entry, inner
+from mmtfl.kernels.row_functions import copy, exact, exact_entry
 from mmtfl.kernels.row_problem import call
 
 MEMORY = 5  # sweeps behind one extrapolation
@@ -19,7 +19,7 @@ _RIDGE = 1e-12
 _MOSTLY = 0.7  # active features are forgotten when a smaller share of them is kept
 
 
-@inner
+@exact
 def _follow(gram, slopes, d, n_grams, row, n, change):
     """What a change of a row makes of the first n slopes of every task.
 
@@ -35,7 +35,7 @@ def _follow(gram, slopes, d, n_grams, row, n, change):
                 slopes[at + i] -= factor * gram[begin + i]
 
 
-@inner
+@exact
 def solve_row(solve, g, L, member, strengths, present, thorough, new):
     """Solve one row; the square of its move in the metric of the loss."""
     n_tasks = g.size
@@ -54,7 +54,7 @@ def solve_row(solve, g, L, member, strengths, present, thorough, new):
 # -- the active features -------------------------------------------------------------------------------------
 
 
-@inner
+@exact
 def _is_zero(row):
     for t in range(row.size):  # noqa: SIM110 (the compiler takes no generators)
         if row[t] != 0.0:
@@ -62,7 +62,7 @@ def _is_zero(row):
     return True
 
 
-@inner
+@exact
 def kept_rows(A, is_active, active, m):
     """Make the rows that are not zero the active ones, unless most active ones are such; their number."""
     n_kept = 0
@@ -79,7 +79,7 @@ def kept_rows(A, is_active, active, m):
     return m
 
 
-@inner
+@exact
 def join(solve, curvature, slopes, member, strengths, is_active, active, m, tolerance, g, new, zero):
     """Add the features that would not stay zero to the active ones; the number of active ones."""
     d = is_active.size
@@ -95,7 +95,7 @@ def join(solve, curvature, slopes, member, strengths, is_active, active, m, tole
     return m
 
 
-@inner
+@exact
 def _gather(gram, n_grams, slopes, A, active, known, m, own_gram, own_slopes, own_A):
     """Copy what belongs to the active features; the Gram matrices of the first `known` are there."""
     d, room = A.shape[0], own_A.shape[0]
@@ -109,7 +109,7 @@ def _gather(gram, n_grams, slopes, A, active, known, m, own_gram, own_slopes, ow
             own_A[a, t], own_slopes[t * room + a] = A[active[a], t], slopes[t * d + active[a]]
 
 
-@inner
+@exact
 def _move_on(own_gram, n_grams, own_slopes, own_A, before, active, m, share, change):
     """Move the active entries on by a share of their last move along the path."""
     for a in range(m):
@@ -120,7 +120,7 @@ def _move_on(own_gram, n_grams, own_slopes, own_A, before, active, m, share, cha
         _follow(own_gram, own_slopes, own_A.shape[0], n_grams, a, m, change)
 
 
-@inner
+@exact
 def _put_back(gram, n_grams, slopes, A, active, m, own_A, change):
     """Write the active rows to A, and what their change makes of the slopes of all features."""
     for a in range(m):
@@ -134,7 +134,7 @@ def _put_back(gram, n_grams, slopes, A, active, m, own_A, change):
 # -- extrapolation -------------------------------------------------------------------------------------------
 
 
-@inner
+@exact
 def _store(A, slopes, m, out):
     """Keep the first m rows and their slopes, one after the other."""
     room, n_tasks = A.shape
@@ -144,7 +144,7 @@ def _store(A, slopes, m, out):
             out[(m + a) * n_tasks + t] = slopes[t * room + a]
 
 
-@inner
+@exact
 def _restore(A, slopes, m, stored):
     room, n_tasks = A.shape
     for a in range(m):
@@ -153,7 +153,7 @@ def _restore(A, slopes, m, stored):
             slopes[t * room + a] = stored[(m + a) * n_tasks + t]
 
 
-@inner
+@exact
 def _product_of_steps(before, after, other_before, other_after):
     total = 0.0
     for i in range(before.size):
@@ -161,7 +161,7 @@ def _product_of_steps(before, after, other_before, other_after):
     return total
 
 
-@inner
+@exact
 def _mixing_weights(products, weights):
     """Weights of sum one that minimise the norm of the mixed steps, by elimination; whether there are any."""
     n, trace, total = weights.size, 0.0, 0.0
@@ -189,7 +189,7 @@ def _mixing_weights(products, weights):
     return abs(total) > 1e-14
 
 
-@inner
+@exact
 def _extrapolate(A, slopes, m, memory):
     """Go to where the stored sweeps lead, and store their end as the first; whether there was a way."""
     size = m * A.shape[1]
@@ -214,7 +214,7 @@ def _extrapolate(A, slopes, m, memory):
 # -- descent -------------------------------------------------------------------------------------------------
 
 
-@inner
+@exact
 def _sweep(solve, gram, n_grams, curvature, slopes, A, m, member, strengths, active, thorough, g, new):
     """One sweep over the first m rows of the gathered problem; the largest move of a row, and their sum."""
     room, n_tasks = A.shape
@@ -232,7 +232,7 @@ def _sweep(solve, gram, n_grams, curvature, slopes, A, m, member, strengths, act
     return largest, total
 
 
-@inner
+@exact
 def settle(
     solve, gram, n_grams, curvature, slopes, A, m, member, strengths, active, short_cut, mix, tolerance,
     max_sweeps, memory, g, new,
@@ -266,7 +266,7 @@ def settle(
     return False
 
 
-@inner
+@exact
 def _gain(A, slopes, first_slopes):
     """How much lower the loss is than at zero."""
     (d, n_tasks), total = A.shape, 0.0
@@ -276,7 +276,7 @@ def _gain(A, slopes, first_slopes):
     return 0.5 * total
 
 
-@entry
+@exact_entry
 def gram_path(
     solve, gram, curvature, first_slopes, slopes, A, member, strengths, short_cut, mix, tolerance, max_rounds,
     max_sweeps, out, gains, settled,

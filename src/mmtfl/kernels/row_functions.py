@@ -22,6 +22,7 @@ inner = compiled(**_FAST, no_cpython_wrapper=True)
 # Scalar pieces and sorted row problems keep the arithmetic as written. Else a process that compiles them and
 # one that loads them from the cache differ in the last bit: the compiler rearranges a function by its caller.
 exact = compiled(**_OPTIONS, no_cpython_wrapper=True)
+exact_entry = compiled(**_OPTIONS)
 
 
 @exact

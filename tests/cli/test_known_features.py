@@ -41,16 +41,17 @@ def test_the_levels_of_a_column_come_in_or_stay_out_together(table, tmp_path, ca
     assert 0 < len(kept(tmp_path / "m.mmtfl") & levels) < 4
 
 
-def test_a_search_says_that_groups_keep_it_from_pooling(table, tmp_path, capsys):
-    words = [word for word in fit(table, tmp_path, command="cv") if word not in ("-q", "--pk", "2,1")]
-    assert "so pooling is not tried (--no-group-levels tries it)" in run(words, capsys).err
-    assert mmtfl.load(tmp_path / "m.mmtfl").best_pooling_ == 0.0
+def test_a_search_tries_pooling_with_groups(table, tmp_path, capsys):
+    words = [word for word in fit(table, tmp_path, command="cv") if word not in ("--pk", "2,1")]
+    run(words, capsys)
+    model = mmtfl.load(tmp_path / "m.mmtfl")
+    assert model.feature_groups and set(model.cv_results_["pooling"]) == {0.0, 0.9, 0.99}
 
 
-def test_pooling_is_asked_for_at_the_price_of_groups(table, tmp_path, capsys):
-    words = [word for word in fit(table, tmp_path, "--pooling", "0.9") if word != "-q"]
-    assert "levels of a column are not kept together" in run(words, capsys).err
-    assert mmtfl.load(tmp_path / "m.mmtfl").feature_groups is None
+def test_a_pooled_fit_keeps_levels_together(table, tmp_path, capsys):
+    run(fit(table, tmp_path, "--pooling", "0.9"), capsys)
+    model = mmtfl.load(tmp_path / "m.mmtfl")
+    assert model.feature_groups and model.common_.any()
 
 
 def test_weights_and_signs_are_those_of_the_estimator_by_column(table, tmp_path, capsys):

@@ -129,11 +129,12 @@ def test_searches_and_half_samples_take_all_of_it(data, search):
     assert model.stability_.feature_frequency_[0] == 1.0 and model.stability_.feature_frequency_[5] == 0.0
 
 
-def test_a_search_keeps_its_poolings_where_they_go_with_weights(data):
+@pytest.mark.parametrize("said", [{"penalty_weight": {"age": 0}}, {"feature_groups": [["iron", "dose"]]}])
+def test_a_search_keeps_its_poolings_where_they_go_with_weights_and_groups(data, said):
     X, y = data
-    model = MMTFLRegressorCV(alphas=4, cv=3, penalty_weight={"age": 0}).fit(X, y, task=SITES)
+    model = MMTFLRegressorCV(alphas=4, cv=3, **said).fit(X, y, task=SITES)
     assert set(model.cv_results_["pooling"]) == {0.0, 0.9, 0.99}
-    with pytest.raises(ValueError, match="pooling goes with weights of whole features only"):
+    with pytest.raises(ValueError, match="pooling goes with groups and weights of whole features only"):
         MMTFLRegressorCV(alphas=4, poolings=(0.9,), positive=True).fit(X, y, task=SITES)
 
 
@@ -223,7 +224,7 @@ WRONG = [
     ({"feature_groups": [["age"], ["age", "iron"]]}, ValueError, "'age' in two groups"),
     ({"feature_groups": ["age", "iron"]}, TypeError, "which is no list"),
     ({"feature_groups": [["age", "bmi"]]}, ValueError, "'bmi'"),
-    ({"feature_groups": [["age", "iron"]], "pooling": 0.9}, ValueError, "Use pooling=0"),
+    ({"positive": True, "pooling": 0.9}, ValueError, "Use pooling=0"),
     ({"absent_features": "drop"}, ValueError, "absent_features"),
 ]
 

@@ -147,9 +147,7 @@ def cv(
         tuning |= {"search": search, **{name: value for name, value in asked.items() if value is not None}}
         name, single = ("SingleTask", {"p": 1}) if method == "single" else ("MMTFL", {})
         if method == "mmtfl":
-            pools = any(value > 0.0 for value in poolings or ()) or bool(scale and scale.dask)
-            by_default = poolings is None and pairs is None and training.task is not None
-            own |= grouped_levels(model, training, pools=pools, quiet=talk.quiet, tried=by_default)
+            own |= grouped_levels(model, training, scale, quiet=talk.quiet)
         return make_known(
             getattr(mmtfl, f"{name}{kind}CV"), {**single, **tuning, **own}, f"--method {method}"
         )

@@ -69,9 +69,7 @@ def fit(
 
         chosen: dict[str, Any] = {"p": p, "k": exponent(k), "pooling": pooling}
         chosen |= model_options(model, training, quiet=talk.quiet)
-        chosen |= grouped_levels(
-            model, training, pools=pooling > 0.0 or bool(scale and scale.dask), quiet=talk.quiet
-        )
+        chosen |= grouped_levels(model, training, scale, quiet=talk.quiet)
         kind = MMTFLClassifier if training.classify else MMTFLRegressor
         found = kind(alpha=1.0 if alpha is None else alpha, verbose=int(talk.verbose), **chosen)
         found._check_parameters()  # before the work of a default strength

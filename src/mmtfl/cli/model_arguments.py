@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.options import ModelOptions, TableOptions
+from mmtfl.cli.options import ModelOptions, ScaleOptions, TableOptions
 from mmtfl.cli.output import note
 from mmtfl.cli.training import Training
 
@@ -43,24 +43,16 @@ def make_known(kind: Any, options: dict[str, Any], who: str) -> Any:
 
 
 def grouped_levels(
-    model: ModelOptions, training: Training, *, pools: bool, quiet: bool, tried: bool = False
+    model: ModelOptions, training: Training, scale: ScaleOptions | None, *, quiet: bool
 ) -> dict[str, Any]:
-    """Features of one column as groups, for models of the family; pooling has none.
-
-    `pools` says that pooling or a cluster was asked for, `tried` that a search would try it by default.
-    """
+    """Features of one column as groups, for models of the family; a cluster cannot fit groups."""
     groups = training.recipe.feature_groups if model.group_levels else []
     if not groups or training.file is None:
         return {}
-    if pools:
+    if scale and scale.dask:
         if not quiet:
-            note("levels of a column are not kept together: pooling and --dask do not know groups")
+            note("levels of a column are not kept together: --dask does not go with groups of features")
         return {}
-    if tried and not quiet:
-        note(
-            "levels of a column are kept or dropped together, so pooling is not tried (--no-group-levels "
-            "tries it)"
-        )
     return {"feature_groups": groups}
 
 

@@ -16,7 +16,7 @@ GONE = 1e300  # the strength of a row without penalised entries, of which those 
 
 def _known_row(g_at, L_at, n, member_at, row_at, present_at, thorough, out_at):
     g, L, present, out = carray(g_at, n), carray(L_at, n), carray(present_at, n), carray(out_at, n)
-    member, row = carray(member_at, 4), carray(row_at, 2 + 2 * n)
+    member, row = carray(member_at, 5), carray(row_at, 2 + 2 * n)
     own_g, own_L, own_present, own_out = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     m = 0
     for t in range(n):
@@ -33,7 +33,7 @@ def _known_row(g_at, L_at, n, member_at, row_at, present_at, thorough, out_at):
             m += 1
     if m == 0 or row[0] >= GONE:
         return
-    solve = int(member[3])
+    solve = int(member[4])
     call(solve, own_g[:m], own_L[:m], member, row[:2], own_present[:m], thorough, own_out[:m])
     m = 0
     for t in range(n):

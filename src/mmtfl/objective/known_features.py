@@ -92,9 +92,8 @@ class KnownFeatures:
 
     @cached_property
     def goes_with_pooling(self) -> bool:
-        """Whether all entries of a row have one scale, none has a sign, and rows are for themselves."""
-        by_rows = bool(np.all(self.scale == self.scale[:, :1]))
-        return by_rows and self.groups is None and not self.positive.any()
+        """Whether all entries of a row have one scale, and none has a sign."""
+        return bool(np.all(self.scale == self.scale[:, :1])) and not self.positive.any()
 
     # -- A and its slopes as the penalty sees them -----------------------------------------------------------
 

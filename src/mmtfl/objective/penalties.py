@@ -22,7 +22,7 @@ from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.row_sizes import centred_norms, common_part, common_weight, row_norms
 
 NO_POOLING = (
-    "pooling goes with weights of whole features only, not with weights of single tasks, signs or groups."
+    "pooling goes with groups and weights of whole features only, not with weights of single tasks or signs."
 )
 
 
@@ -190,11 +190,13 @@ class RowPenalty(ABC):
 
     @property
     def member_numbers(self) -> np.ndarray:
-        """(p, r, pooling): what the compiled row solver knows of all rows.
+        """(p, r, pooling, n_tasks): what the compiled row solver knows of all rows.
 
-        Where something is known of the entries, the member's own row solver is the last of them.
+        n_tasks is the length of a row where blocks of rows are solved, and 0 where every row is alone. Where
+        something is known of the entries, the member's own row solver is the last of them.
         """
-        numbers = [self.p, self.power, self.pooling]
+        n_tasks = self.known.scale.shape[1] if self.known is not None and self.has_groups else 0
+        numbers = [self.p, self.power, self.pooling, n_tasks]
         return np.array(numbers if not self._shapes_entries else [*numbers, self._own_solver()], dtype=float)
 
     def row_numbers(self, n_rows: int) -> np.ndarray:

@@ -15,8 +15,8 @@ def block_model(
 
     `columns` are x, start, length, h and means, and `curvature` that of single rows, as in
     `kernels.sweeps`. The Euclidean norm does not change where a task's entries of a block are turned, so for
-    p = 2 a block is solved exactly in the eigenvectors of its Gram matrices. For other p, and where the
-    entries of a block differ in scale or have signs, their curvature is bounded instead.
+    p = 2 a block is solved exactly in the eigenvectors of its Gram matrices. For other p, with pooling, and
+    where the entries of a block differ in scale or have signs, their curvature is bounded instead.
     """
     blocks = blocks_of(penalty, rows)
     of_entries, bases, basis_at, room = [np.empty(0)], [np.empty(0)], [], 0
@@ -24,7 +24,8 @@ def block_model(
         members = blocks.members[blocks.starts[b] : blocks.starts[b + 1]]
         own, basis = curvature[members], None
         if size > 1:
-            own, basis = _turned(_grams(columns, begin, members), can_turn=_can_turn(penalty, members))
+            grams = _grams(columns, begin, members)
+            own, basis = _turned(grams) if _can_turn(penalty, members) else (_bounds(grams, own), None)
         of_entries.append(own.ravel())
         basis_at.append(-1 if basis is None else room)
         if basis is not None:
@@ -46,15 +47,20 @@ def _can_turn(penalty: RowPenalty, members: np.ndarray) -> bool:
     known = penalty.known
     assert known is not None
     scale = known.scale[members]
-    return penalty.p == 2.0 and not known.positive[members].any() and bool(np.all(scale == scale[0]))
+    alike = not known.positive[members].any() and bool(np.all(scale == scale[0]))
+    return penalty.p == 2.0 and not penalty.is_centred and alike
 
 
-def _turned(grams: np.ndarray, *, can_turn: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    """Curvature of a block's entries, (n, n_tasks), and the bases in which it is that, (n_tasks, n, n)."""
-    if not can_turn:
-        # the largest row sum bounds the largest eigenvalue
-        bound = np.abs(grams).sum(axis=2).max(axis=1)
-        return np.repeat(bound[None], grams.shape[1], axis=0), None
+def _turned(grams: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Curvature of a block's entries, (n, n_tasks), in the eigenvectors of its Gram matrices."""
     values, vectors = np.linalg.eigh(grams)
     values[values <= _NOTHING * values[:, -1:]] = 0.0
     return values.T, vectors
+
+
+def _bounds(grams: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+    """Curvature of single entries, (n, n_tasks), that bounds a block's: the sums of its Gram matrices' rows.
+
+    What is left after subtracting the matrix is diagonally dominant. A constant column has no curvature.
+    """
+    return np.where(curvature > 0.0, np.abs(grams).sum(axis=2).T, 0.0)

@@ -92,7 +92,7 @@ def _recipe(learned: Any) -> Any:
 
 def _rows_of_task(frame: Any, recipe: Any, task_name: str | None) -> tuple[Any, Any]:
     """The rows of the new task, and its label."""
-    from mmtfl.tasks.frames import abbreviate
+    from mmtfl.tasks.wording import abbreviate
 
     if recipe.task_column not in frame.columns:
         if task_name is None:

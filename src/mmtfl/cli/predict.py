@@ -77,7 +77,7 @@ def predict(
     fitted = getattr(learned, "best_estimator_", learned)
     _check_interval(fitted, interval)
     from mmtfl.tables.reading import TableFile
-    from mmtfl.tasks.frames import abbreviate
+    from mmtfl.tasks.wording import abbreviate
 
     file = TableFile(data, separator=text.separator, decimal=text.decimal)
     frame = file.frame(text=recipe.text_columns)
@@ -125,8 +125,7 @@ def _best_for_new_tasks(fitted: Any) -> str:
 
 def _of_new_tasks(model: Any, labels: Any, unknown_task: str) -> list[str]:
     """How many rows are of tasks that the model does not know, and of which."""
-    from mmtfl.estimators.inputs import meant
-    from mmtfl.tasks.wording import count
+    from mmtfl.tasks.wording import count, meant
 
     new = new_tasks(model, labels)
     if not new:
@@ -172,8 +171,7 @@ def _check_interval(fitted: Any, interval: float | None) -> None:
 
 def borrowing(fitted: Any) -> list[str]:
     """Which tasks are too small for intervals of their own."""
-    from mmtfl.tasks.frames import abbreviate
-    from mmtfl.tasks.wording import count
+    from mmtfl.tasks.wording import abbreviate, count
 
     small = [str(label) for label in fitted.borrowing_tasks_]
     if not small:
@@ -220,8 +218,7 @@ def _beside(columns: dict[str, Any], extra: dict[str, Any], prefix: str) -> dict
 
 def check_known_tasks(model: Any, labels: Any, remedy: str) -> None:
     """Refuse rows of tasks that the model does not know, if the table has labels at all."""
-    from mmtfl.tasks.frames import abbreviate, suggest
-    from mmtfl.tasks.wording import count
+    from mmtfl.tasks.wording import abbreviate, count, suggest
 
     new = new_tasks(model, labels)
     if new:

@@ -15,12 +15,8 @@ from mmtfl.estimators.cautions import tell
 from mmtfl.estimators.inputs import (
     check_nothing_else,
     column_names,
-    first_few,
-    frame_backend,
-    is_frame,
     load_tasks,
     locate_tasks,
-    make_frame,
     matrix_values,
     n_dimensions,
     read_weights,
@@ -40,8 +36,10 @@ from mmtfl.tasks.categories import encode_categories, learn_categories
 from mmtfl.tasks.checks import check_design, check_finite_design, check_task_labels
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.converters import check_offset, group_checked_rows, observe_checked_rows
+from mmtfl.tasks.frames import frame_backend, is_frame, make_frame
 from mmtfl.tasks.stored import StoredTasks
 from mmtfl.tasks.weighting import check_task_weight
+from mmtfl.tasks.wording import abbreviate
 
 __all__ = ["TaskModel"]
 
@@ -345,7 +343,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         """Return the position of the task of rows without labels, if there is one task."""
         if len(self.tasks_) > 1:
             raise ValueError(
-                f"The model has {len(self.tasks_)} tasks ({first_few(self.tasks_)}), so each row needs a "
+                f"The model has {len(self.tasks_)} tasks ({abbreviate(self.tasks_)}), so each row needs a "
                 "label: pass task=, or name a column of the frame with task_column. Inside scikit-learn's "
                 "tools, labels are routed after sklearn.set_config(enable_metadata_routing=True)."
             )

@@ -15,7 +15,7 @@ from typing import Any
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 
 from mmtfl.estimators.declaration import Declared, Valid, choice, parameter, restated
-from mmtfl.estimators.feature_parameters import AbsentParameters, KnownFeatureParameters, WeightParameters
+from mmtfl.estimators.feature_knowledge import AbsentParameters, KnownFeatureParameters, WeightParameters
 
 FLAG = Valid("bool", ["boolean"])
 COUNT = Valid("int", [Interval(Integral, 1, None, closed="left")])

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.inputs import make_frame
 from mmtfl.model_selection.entry_effects import mean_over_tasks, t_reach
 from mmtfl.model_selection.evidence import KINDS
+from mmtfl.tasks.frames import make_frame
 
 __all__ = ["MAJORITY", "SOMEWHERE", "SUPPORTED", "Stability", "check_share"]
 

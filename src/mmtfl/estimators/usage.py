@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.estimators.inputs import make_frame
+from mmtfl.tasks.frames import make_frame
 from mmtfl.tasks.wording import count
 
 __all__ = ["FeatureUse", "Range", "ShowsSharing", "feature_use", "usage_notes", "used_by", "used_by_how_many"]

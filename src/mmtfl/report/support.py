@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.estimators.supported_features import SOMEWHERE, SUPPORTED
-from mmtfl.tasks.frames import abbreviate
-from mmtfl.tasks.wording import count
+from mmtfl.tasks.wording import abbreviate, count
 
 __all__ = ["in_which_tasks", "named", "promise", "support_sentences"]
 

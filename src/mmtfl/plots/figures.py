@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -149,15 +149,94 @@ def spreads(model: Any, X: Any, y: Any = None, task: Any = None) -> tuple[np.nda
     return column_spread(data), np.array([found[label] for label in model.tasks_.tolist()])
 
 
+# -- displays ------------------------------------------------------------------------------------------------
+
+
+class Display:
+    """A picture in one pair of axes; a kind of display says how large it is, and draws itself.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib axes and figure
+        Where it was drawn.
+    """
+
+    ax_: Any
+    figure_: Any
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the picture.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw, split where there are several panels; None makes a figure.
+
+        Returns
+        -------
+        self : display
+            Drawn.
+        """
+        self._open(ax)
+        self._draw()
+        return self
+
+    def _open(self, ax: Any) -> None:
+        """Take the caller's axes, or those of a new figure."""
+        if ax is None:
+            pyplot = require("matplotlib.pyplot", "plots")
+            ax = pyplot.subplots(figsize=self._figsize(), layout="constrained")[1]
+        self.ax_, self.figure_ = ax, ax.figure
+
+    def _figsize(self) -> tuple[float, float]:
+        """Width and height of a new figure, in inches."""
+        return 6.0, 4.0
+
+    def _draw(self) -> None:
+        raise TypeError("a kind of display says what it draws")
+
+
+class TaskPanels(Display):
+    """A display with a panel for each of some tasks.
+
+    Attributes
+    ----------
+    labels_ : list
+        Label of the task of each panel; None where one panel has all of them.
+    axes_ : ndarray of matplotlib axes
+        The panels.
+    """
+
+    def _open(self, ax: Any) -> None:
+        self.labels_ = self._shown_tasks()
+        n = len(self.labels_)
+        self._n_columns = 2 if n == 4 else min(n, 3)
+        shape = -(-n // self._n_columns), self._n_columns
+        panels = panels_for(ax, shape, self._size_of_grid(*shape)).ravel()
+        for spare in panels[n:]:
+            spare.remove()
+        self.axes_ = panels[:n]
+        self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
+
+    def _shown_tasks(self) -> list[Any]:
+        """Labels of the tasks that have a panel."""
+        raise TypeError("a kind of display says which tasks have a panel")
+
+    def _size_of_grid(self, n_rows: int, n_columns: int) -> tuple[float, float]:
+        """Width and height of a new figure with so many panels, in inches."""
+        raise TypeError("a kind of display says how large its panels are")
+
+    def _name_axes(self, across: str, up: str, **look: Any) -> None:
+        """Name the axes of the panels at the left and at the bottom."""
+        for i, panel in enumerate(self.axes_):
+            panel.tick_params(labelsize=SMALL)
+            if i + self._n_columns >= len(self.axes_):
+                panel.set_xlabel(across, **plain(across), **look)
+            if i % self._n_columns == 0:
+                panel.set_ylabel(up, **plain(up), **look)
+
+
 # -- axes and colours ----------------------------------------------------------------------------------------
-
-
-def axes_for(ax: Any, figsize: tuple[float, float]) -> Any:
-    """The caller's axes, or those of a new figure."""
-    if ax is not None:
-        return ax
-    plt = require("matplotlib.pyplot", "plots")
-    return plt.subplots(figsize=figsize, layout="constrained")[1]
 
 
 def panels_for(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
@@ -90,6 +90,12 @@ class TextOptions:
 
     decimal: str = "."
     "The decimal mark."
+
+    def open(self, path: Path) -> Any:
+        """A table on disk, a `TableFile`."""
+        from mmtfl.tables.reading import TableFile
+
+        return TableFile(path, separator=self.separator, decimal=self.decimal)
 
 
 @Parameter(name="*", group=MODEL)

@@ -67,14 +67,13 @@ def report(
             raise BadInput("The model was fitted in Python and does not know its target: give no table.")
         from dataclasses import replace
 
-        from mmtfl.tables.reading import TableFile
         from mmtfl.tables.recipe import drop_unlabelled as without_unlabelled
         from mmtfl.tasks.wording import count
 
         check_no_offset(recipe, "report with a table does", "leave the table out")
         asked = {"group_column": group, "time_column": time}
         recipe = replace(recipe, **{name: column for name, column in asked.items() if column is not None})
-        file = TableFile(data, separator=text.separator, decimal=text.decimal)
+        file = text.open(data)
         frame = file.frame(text=recipe.text_columns)
         if drop_unlabelled:
             several = len(recipe.target_columns) > 1  # each of them may have gaps

@@ -81,10 +81,9 @@ class Training:
 
 def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: bool) -> Training:
     """Read a table and learn how its columns are used."""
-    from mmtfl.tables.reading import TableFile
     from mmtfl.tables.recipe import TableRecipe, drop_unlabelled
 
-    file = TableFile(data, separator=text.separator, decimal=text.decimal)
+    file = text.open(data)
     frame = file.frame(text=[*(table.categories or ()), *([table.task] if table.task else [])])
     if table.drop_unlabelled:
         targets = table.target if len(table.target) == 1 else ()  # of several, each may have gaps

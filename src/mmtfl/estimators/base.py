@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mmtfl.estimators.cautions import tell
+from mmtfl.estimators.feature_use import ShowsSharing
+from mmtfl.estimators.fit_warnings import warn_of_fit
 from mmtfl.estimators.inputs import (
     check_nothing_else,
     column_names,
@@ -27,7 +28,6 @@ from mmtfl.estimators.inputs import (
 from mmtfl.estimators.parameters import CommonParameters
 from mmtfl.estimators.prepared import BaseRates, Prepared
 from mmtfl.estimators.saving import Savable
-from mmtfl.estimators.usage import ShowsSharing
 from mmtfl.model_selection.metrics import Metric, as_metric, mean_task_score
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.losses.by_rows import TaskLoss, check_targets, with_known_in_targets
@@ -251,7 +251,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         used = np.flatnonzero(self.coef_.any(axis=0))
         self.feature_spread_ = np.zeros(self.coef_.shape[1])
         self.feature_spread_[used] = prepared.spread(used)
-        tell(self, prepared, solution.solver)
+        warn_of_fit(self, prepared, solution.solver)
         if prepared.left_out is not None:
             prepared.left_out.add_to(self)
 

@@ -206,7 +206,7 @@ class KeepsHeldoutErrors(TaskModel):
         X, place, labels = self._locate(X, task)
         self._check_errors_tell()
         z = self._predict_with(offset, X, place)
-        y = self._calibration_targets(y, labels, z)
+        y = self._calibration_targets(y, z)
         if place is None:
             place = np.broadcast_to(np.arange(len(self.tasks_)), z.shape)
         elif (place == len(self.tasks_)).any():
@@ -219,7 +219,7 @@ class KeepsHeldoutErrors(TaskModel):
         calibrated.heldout_errors_ = sorted_errors(self, y[seen], z[seen], place[seen], self.tasks_)
         return calibrated
 
-    def _calibration_targets(self, y: Any, labels: np.ndarray | None, z: np.ndarray) -> np.ndarray:
+    def _calibration_targets(self, y: Any, z: np.ndarray) -> np.ndarray:
         """Targets in the shape of the linear predictor, classes as -1 and 1; NaN if not observed."""
         if n_dimensions(y) == 2:
             y = matrix_values(y) if z.ndim == 2 else single_column(y)

@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.errors import require
 from mmtfl.estimators.base import TaskModel
+from mmtfl.estimators.feature_use import KINDS, feature_use
 from mmtfl.estimators.inputs import matrix_values, n_dimensions, take_task_column
-from mmtfl.estimators.usage import KINDS, feature_use
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import column_spread, target_spread
 

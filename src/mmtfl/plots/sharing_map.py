@@ -9,7 +9,7 @@ import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
 from sklearn.base import is_classifier
 
-from mmtfl.estimators.usage import KINDS
+from mmtfl.estimators.feature_use import KINDS
 from mmtfl.plots import figures
 from mmtfl.tasks.wording import count
 

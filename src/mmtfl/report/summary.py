@@ -10,7 +10,14 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.estimators.usage import KINDS, FeatureUse, feature_use, usage_notes, used_by, used_by_how_many
+from mmtfl.estimators.feature_use import (
+    KINDS,
+    FeatureUse,
+    feature_use,
+    usage_notes,
+    used_by,
+    used_by_how_many,
+)
 from mmtfl.objective.losses import Loss
 from mmtfl.persistence.json_values import plain
 from mmtfl.plots.search_display import search_curves

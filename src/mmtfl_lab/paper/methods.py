@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.estimators.coefficient_path import path
 from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
 from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
-from mmtfl.estimators.strengths import path
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.estimators.two_strengths import DirtyClassifier, DirtyRegressor, RobustClassifier, RobustRegressor
 from mmtfl.persistence.json_values import plain

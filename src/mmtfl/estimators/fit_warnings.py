@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from mmtfl.errors import SmallTaskWarning, UnitsWarning
 from mmtfl.tasks.wording import count, show
 
-__all__ = ["tell"]
+__all__ = ["warn_of_fit"]
 
 HANDFUL = 5  # rows; with fewer, a task says little of its own
 FEW = 10  # rows; with fewer, a task without coefficients has too few rows to earn any
@@ -20,7 +20,7 @@ APART = 100.0  # times: spreads this far apart are units, not importance
 MOST_NAMED = 5
 
 
-def tell(model: Any, prepared: Any, solver: str) -> None:
+def warn_of_fit(model: Any, prepared: Any, solver: str) -> None:
     """Print a line on the fit with ``verbose``, and warn of what the user should look at."""
     if model.verbose:
         kept = np.count_nonzero(model.coef_.any(axis=0))

@@ -210,7 +210,7 @@ def choose(option: str, given: list[str] | None, known: Iterable[str]) -> list[s
 
 @contextmanager
 def resumable(other_settings: type[Exception], *, is_kept: bool = True) -> Iterator[None]:
-    """Word what ends a run of cells early: `other_settings` than those of the folder, or Ctrl-C."""
+    """Turn what ends a run early into a message: `other_settings` than those of the folder, or Ctrl-C."""
     try:
         yield
     except other_settings as error:

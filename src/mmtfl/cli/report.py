@@ -11,7 +11,7 @@ from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_output, load_model, naming_the_file, note, print_json, say
 from mmtfl.cli.predict import check_known_tasks
-from mmtfl.cli.training import check_no_offset, in_structure, library_words
+from mmtfl.cli.training import check_no_offset, library_words, sort_by_time
 
 
 def report(
@@ -83,7 +83,7 @@ def report(
             if n_dropped and not talk.quiet:
                 note(f"{count(n_dropped, 'row')} without a target, task label, group or time left out")
         source = {"data": data.name, "sha256": file.sha256}
-        frame, groups = in_structure(recipe, frame)
+        frame, groups = sort_by_time(recipe, frame)
         structure = {"groups": groups, "in_time": recipe.time_column is not None}
         parts = recipe.matrix(frame), recipe.targets(frame), recipe.labels(frame)
         check_known_tasks(learned, parts[2], "Leave these rows out.")

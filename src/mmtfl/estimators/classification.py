@@ -119,16 +119,8 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, PredictsSets):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or frame of shape (n_rows, n_features)
-            Rows.
-        y : array-like of shape (n_rows,) or (n_rows, n_tasks)
-            True classes; NaN in two dimensions was not observed.
-        task : array-like of shape (n_rows,), optional
-            Task label of each row.
-        sample_weight : array-like of shape (n_rows,), optional
-            Weights of the rows.
-        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
-            Known part of the log odds.
+        X, y, task, sample_weight, offset
+            Rows and their true classes, as in `fit`.
 
         Returns
         -------

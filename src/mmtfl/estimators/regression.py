@@ -159,16 +159,8 @@ class TaskRegressor(RegressorMixin, TargetScaling, LossParameters, PredictsInter
 
         Parameters
         ----------
-        X : array-like, sparse matrix or frame of shape (n_rows, n_features)
-            Rows.
-        y : array-like of shape (n_rows,) or (n_rows, n_tasks)
-            True targets; NaN in two dimensions was not observed.
-        task : array-like of shape (n_rows,), optional
-            Task label of each row.
-        sample_weight : array-like of shape (n_rows,), optional
-            Weights of the rows.
-        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
-            Known part of the linear predictor.
+        X, y, task, sample_weight, offset
+            Rows and their true targets, as in `fit`.
 
         Returns
         -------

@@ -11,11 +11,11 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.feature_use import KINDS, FeatureUse, feature_use, usage_notes, use_counts, used_by
+from mmtfl.estimators.supported_features import in_which_tasks, support_sentences
 from mmtfl.objective.losses import Loss
 from mmtfl.persistence.json_values import plain
 from mmtfl.plots.search_display import search_curves
 from mmtfl.report.evaluation import Evaluation, TaskScores, evaluate
-from mmtfl.report.support import in_which_tasks, support_sentences
 
 __all__ = ["Evaluation", "ModelSummary", "SearchSummary", "TaskScores", "describe", "evaluate"]
 

@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from mmtfl.estimators.family import FamilyMember
 from mmtfl.estimators.inputs import matrix_values, n_dimensions, single_column, stack_observed
 from mmtfl.estimators.intervals import PredictsIntervals
-from mmtfl.estimators.parameters import LossParameters, TargetScaling
+from mmtfl.estimators.parameters import RegressionParameters
 from mmtfl.model_selection.heldout import deviance_explained
 from mmtfl.model_selection.metrics import Metric, mean_task_score, per_task_scores
 from mmtfl.objective.losses import KINDS, Loss, make_loss
@@ -33,7 +33,7 @@ def _has_probabilities(model: Any) -> bool:
     )
 
 
-class TaskRegressor(RegressorMixin, TargetScaling, LossParameters, PredictsIntervals):
+class TaskRegressor(RegressorMixin, RegressionParameters, PredictsIntervals):
     """Models whose targets are numbers."""
 
     _metric = "r2"

@@ -6,7 +6,7 @@ fonts that have it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product
@@ -153,7 +153,7 @@ def spreads(model: Any, X: Any, y: Any = None, task: Any = None) -> tuple[np.nda
 
 
 class Display:
-    """A picture in one pair of axes; a kind of display says how large it is, and draws itself.
+    """A picture in one pair of axes: a kind of display says how large it is, and how it is drawn.
 
     Attributes
     ----------
@@ -163,6 +163,8 @@ class Display:
 
     ax_: Any
     figure_: Any
+    _draw: Callable[[], None]
+    _size: Any = 6.0, 4.0  # width and height of a new figure, in inches
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the picture.
@@ -185,19 +187,12 @@ class Display:
         """Take the caller's axes, or those of a new figure."""
         if ax is None:
             pyplot = require("matplotlib.pyplot", "plots")
-            ax = pyplot.subplots(figsize=self._figsize(), layout="constrained")[1]
+            ax = pyplot.subplots(figsize=self._size, layout="constrained")[1]
         self.ax_, self.figure_ = ax, ax.figure
-
-    def _figsize(self) -> tuple[float, float]:
-        """Width and height of a new figure, in inches."""
-        return 6.0, 4.0
-
-    def _draw(self) -> None:
-        raise TypeError("a kind of display says what it draws")
 
 
 class TaskPanels(Display):
-    """A display with a panel for each of some tasks.
+    """A display with a panel for each of some tasks: a kind of display says of which, and how large it is.
 
     Attributes
     ----------
@@ -207,24 +202,23 @@ class TaskPanels(Display):
         The panels.
     """
 
+    _tasks_shown: Any
+    _panel: Any = 2.4, 2.2  # inches
+    _margin = 0.4
+    _least: Any = 4.5, 3.0  # size of a figure
+
     def _open(self, ax: Any) -> None:
-        self.labels_ = self._shown_tasks()
+        self.labels_ = self._tasks_shown
         n = len(self.labels_)
         self._n_columns = 2 if n == 4 else min(n, 3)
         shape = -(-n // self._n_columns), self._n_columns
-        panels = panels_for(ax, shape, self._size_of_grid(*shape)).ravel()
+        parts = zip(self._panel, shape[::-1], self._least, strict=True)
+        wide, high = (max(inches * n_panels + self._margin, least) for inches, n_panels, least in parts)
+        panels = panels_for(ax, shape, (wide, high)).ravel()
         for spare in panels[n:]:
             spare.remove()
         self.axes_ = panels[:n]
         self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
-
-    def _shown_tasks(self) -> list[Any]:
-        """Labels of the tasks that have a panel."""
-        raise TypeError("a kind of display says which tasks have a panel")
-
-    def _size_of_grid(self, n_rows: int, n_columns: int) -> tuple[float, float]:
-        """Width and height of a new figure with so many panels, in inches."""
-        raise TypeError("a kind of display says how large its panels are")
 
     def _name_axes(self, across: str, up: str, **look: Any) -> None:
         """Name the axes of the panels at the left and at the bottom."""

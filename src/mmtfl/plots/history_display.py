@@ -66,6 +66,8 @@ class HistoryDisplay(Display):
     'log'
     """
 
+    _size = 6.0, 3.5
+
     history: np.ndarray
     _: KW_ONLY
     step: str = "pass"
@@ -90,9 +92,6 @@ class HistoryDisplay(Display):
         model = fitted(model)
         step = "stage" if isinstance(model, CappedModel) else "pass"
         return cls(model.history_, step=step, violation=model.violation_).plot(ax)
-
-    def _figsize(self) -> tuple[float, float]:
-        return 6.0, 3.5
 
     def _draw(self) -> None:
         ax = self.ax_

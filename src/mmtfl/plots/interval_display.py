@@ -97,12 +97,10 @@ class IntervalDisplay(figures.TaskPanels):
         (y_true, lower, place), (_, upper, _) = (stack_rows(y, ends[..., end], labels) for end in (0, 1))
         return cls(y_true, np.column_stack([lower, upper]), task=place, coverage=coverage).plot(ax)
 
-    def _shown_tasks(self) -> list[Any]:
+    @property
+    def _tasks_shown(self) -> list[Any]:
         labels, sizes = np.unique(self.task, return_counts=True)
         return labels[np.sort(np.argsort(-sizes, kind="stable")[:_PANELS])].tolist()
-
-    def _size_of_grid(self, n_rows: int, n_columns: int) -> tuple[float, float]:
-        return max(2.4 * n_columns + 0.4, 4.5), max(2.2 * n_rows + 0.4, 3.0)
 
     def _draw(self) -> None:
         pairs = zip(self.axes_, self.labels_, strict=True)

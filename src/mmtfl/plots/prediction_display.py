@@ -62,6 +62,8 @@ class PredictionDisplay(figures.TaskPanels):
     4
     """
 
+    _panel, _margin = (1.95, 2.1), 0.6
+
     y_true: np.ndarray
     y_pred: np.ndarray
     _: KW_ONLY
@@ -146,13 +148,14 @@ class PredictionDisplay(figures.TaskPanels):
             y_true, y_pred, task = y_true[chosen], y_pred[chosen], task[chosen]
         return cls(y_true, y_pred, task=task, classes=classes).plot(ax)
 
-    def _shown_tasks(self) -> list[Any]:
+    @property
+    def _tasks_shown(self) -> list[Any]:
         labels = np.unique(self.task).tolist()
         return labels if len(labels) <= _PANELS else [None]
 
-    def _size_of_grid(self, n_rows: int, n_columns: int) -> tuple[float, float]:
-        least = 3.6 if len(self.labels_) == 1 else 2.8
-        return max(1.95 * n_columns + 0.6, 4.5), max(2.1 * n_rows + 0.6, least)
+    @property
+    def _least(self) -> tuple[float, float]:
+        return 4.5, 3.6 if len(self.labels_) == 1 else 2.8
 
     def _draw(self) -> None:
         n_tasks = len(np.unique(self.task))

@@ -95,6 +95,8 @@ class SearchDisplay(Display):
     ['(2, 2)', '(2, 1)']
     """
 
+    _size = 6.5, 4.0
+
     curves: list[Curve]
     _: KW_ONLY
     strength: str = "alpha"
@@ -127,9 +129,6 @@ class SearchDisplay(Display):
         names = {"strength": strength, "told_apart_by": told_apart_by}
         score = _score_name(getattr(model, "scoring", None))
         return cls(curves, **names, score=score, relative=relative).plot(ax)
-
-    def _figsize(self) -> tuple[float, float]:
-        return 6.5, 4.0
 
     def _draw(self) -> None:
         ax = self.ax_

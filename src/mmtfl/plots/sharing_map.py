@@ -199,7 +199,8 @@ class SharingMapDisplay(figures.Display):
         self.colorbar_ = self._draw_colorbar(sizes, height) if colorbar and sizes.size else None
         return self
 
-    def _figsize(self) -> tuple[float, float]:
+    @property
+    def _size(self) -> tuple[float, float]:
         n_rows, n_columns = self.coef.shape
         wide = float(np.clip(3.4 + 0.2 * n_columns, 5.5, _WIDEST))
         room = (1.0 - _LABELS_TAKE) * wide * figures.POINTS

@@ -101,7 +101,8 @@ class SupportDisplay(Display):
         """
         return cls(found_by(model), max_features=max_features).plot(ax)
 
-    def _figsize(self) -> tuple[float, float]:
+    @property
+    def _size(self) -> tuple[float, float]:
         n_rows, n_tasks = min(self.max_features, len(self.found.feature_names_)), len(self.found.tasks_)
         return 2.5 + min(0.3 * n_tasks + 2.0, 8.0), 1.5 + 0.17 * n_rows
 
@@ -203,7 +204,8 @@ class EffectDisplay(Display):
         spare = np.inf if found.effect_spare_ is None else found.effect_spare_[:, j]
         return cls(*parts, feature=feature, coverage=coverage, spare=spare).plot(ax)
 
-    def _figsize(self) -> tuple[float, float]:
+    @property
+    def _size(self) -> tuple[float, float]:
         return 5.5, 1.2 + 0.22 * len(self.tasks)
 
     def _draw(self) -> None:

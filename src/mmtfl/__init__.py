@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from mmtfl.engines.dask import DaskEngine
     from mmtfl.errors import SmallTaskWarning, UnitsWarning
     from mmtfl.estimators.classification import MMTFLClassifier
+    from mmtfl.estimators.coefficient_path import path
     from mmtfl.estimators.regression import MMTFLRegressor
     from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
     from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
     from mmtfl.estimators.stability import stability
-    from mmtfl.estimators.strengths import path
     from mmtfl.estimators.two_strength_search import TwoStrengthCV
     from mmtfl.estimators.two_strengths import (
         CappedClassifier,
@@ -80,7 +80,7 @@ _HOMES = {
     "mmtfl.objective.product": ("alpha_from_gammas", "gammas_from_alpha"),
     "mmtfl.estimators.two_strength_search": ("TwoStrengthCV",),
     "mmtfl.estimators.search": ("MMTFLClassifierCV", "MMTFLRegressorCV"),
-    "mmtfl.estimators.strengths": ("path",),
+    "mmtfl.estimators.coefficient_path": ("path",),
     "mmtfl.estimators.single_task": ("SingleTaskClassifierCV", "SingleTaskRegressorCV"),
     "mmtfl.estimators.stability": ("stability",),
     "mmtfl.tables.loading": ("load",),

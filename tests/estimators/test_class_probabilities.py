@@ -9,8 +9,7 @@ from sklearn.metrics import log_loss
 
 import mmtfl
 from mmtfl import DirtyClassifier, MMTFLClassifier, MMTFLClassifierCV, SingleTaskClassifierCV, TwoStrengthCV
-from mmtfl.estimators.class_probabilities import calibration_lines, reliability
-from mmtfl.estimators.intervals import half_widths
+from mmtfl.estimators.intervals import calibration_lines, half_widths, reliability
 from mmtfl.model_selection import TaskKFold
 
 

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, Tasks, TwoStrengthCV, load
+from mmtfl.estimators.feature_use import feature_use, used_by
 from mmtfl.estimators.two_strengths import RobustRegressor
-from mmtfl.estimators.usage import feature_use, used_by
 from mmtfl.report.summary import describe
 from mmtfl.tasks.scaling import could_use
 

@@ -60,9 +60,7 @@ def add_task(
     learned = load_model(model)
     recipe = _recipe(learned)
     check_no_offset(recipe, "add-task does", "fit all rows again with `mmtfl cv`")
-    from mmtfl.tables.reading import TableFile
-
-    file = TableFile(data, separator=text.separator, decimal=text.decimal)
+    file = text.open(data)
     frame, label = _rows_of_task(file.frame(text=recipe.text_columns), recipe, task_name)
     for line in file.notes if not talk.quiet else ():
         note(line)
@@ -92,7 +90,7 @@ def _recipe(learned: Any) -> Any:
 
 def _rows_of_task(frame: Any, recipe: Any, task_name: str | None) -> tuple[Any, Any]:
     """The rows of the new task, and its label."""
-    from mmtfl.tasks.frames import abbreviate
+    from mmtfl.tasks.wording import abbreviate
 
     if recipe.task_column not in frame.columns:
         if task_name is None:

@@ -49,9 +49,7 @@ def calibrate(
     learned = load_model(model)
     recipe = _recipe(learned)
     check_no_offset(recipe, "calibrate does", "fit all rows again with `mmtfl cv`")
-    from mmtfl.tables.reading import TableFile
-
-    file = TableFile(data, separator=text.separator, decimal=text.decimal)
+    file = text.open(data)
     _check_new(learned, file)
     frame = file.frame(text=recipe.text_columns)
     fitted = getattr(learned, "best_estimator_", learned)
@@ -65,7 +63,7 @@ def calibrate(
     with naming_the_file(output):
         calibrated.save(output, overwrite=talk.force)
     if not talk.quiet:
-        for line in (*file.notes, *borrowing(getattr(calibrated, "best_estimator_", calibrated))):
+        for line in (*file.notes, *borrowing(calibrated)):
             note(line)
     if talk.json:
         print_json({"output": str(output), "rows": len(frame)})

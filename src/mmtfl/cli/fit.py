@@ -92,7 +92,7 @@ def exponent(word: str) -> float | str:
 
 def _default_alpha(training: Training, chosen: dict[str, Any], talk: options.FileOptions) -> float:
     """A tenth of the strength at which nothing is left."""
-    from mmtfl.estimators.strengths import path
+    from mmtfl.estimators.coefficient_path import path
 
     p, k = chosen["p"], chosen["k"]
     # whether some strength drops every feature: its penalty has a corner at zero (r <= 1)

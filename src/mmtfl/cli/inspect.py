@@ -71,7 +71,7 @@ def inspect(
 def _place(summary: Any, task: str) -> int:
     labels = [str(one.label) for one in summary.tasks]
     if task not in labels:
-        from mmtfl.tasks.frames import abbreviate
+        from mmtfl.tasks.wording import abbreviate
 
         raise BadInput(f"The model has no task {task!r}: its tasks are {abbreviate(labels)}.")
     return labels.index(task)
@@ -162,8 +162,7 @@ def _coefficients(summary: Any, place: int | None) -> list[dict[str, Any]]:
 
 
 def _closing(summary: Any, *, verbose: bool) -> list[str]:
-    from mmtfl.tasks.frames import abbreviate
-    from mmtfl.tasks.wording import count
+    from mmtfl.tasks.wording import abbreviate, count
 
     lines = []
     if summary.spread is not None:

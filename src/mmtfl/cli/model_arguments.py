@@ -79,7 +79,7 @@ def _positive(words: list[str] | None, recipe: Any) -> Any:
 
 def _features_of(column: str, recipe: Any, option: str) -> list[str]:
     """The features that a column became."""
-    from mmtfl.tasks.frames import suggest
+    from mmtfl.tasks.wording import suggest
 
     found = next((known.features for known in recipe.features if known.name == column), None)
     if found is None:
@@ -97,7 +97,7 @@ def has_no_unit(loss: Any) -> bool:
 
 def _loss_by_target(training: Training, quiet: bool) -> Any:
     """The squared loss; of several targets, the logistic loss of those that are 0 and 1."""
-    from mmtfl.tasks.frames import abbreviate
+    from mmtfl.tasks.wording import abbreviate
 
     names = training.recipe.target_columns
     if len(names) < 2 or training.kinds_are_given:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
@@ -90,6 +90,12 @@ class TextOptions:
 
     decimal: str = "."
     "The decimal mark."
+
+    def open(self, path: Path) -> Any:
+        """A table on disk, a `TableFile`."""
+        from mmtfl.tables.reading import TableFile
+
+        return TableFile(path, separator=self.separator, decimal=self.decimal)
 
 
 @Parameter(name="*", group=MODEL)
@@ -204,7 +210,7 @@ def choose(option: str, given: list[str] | None, known: Iterable[str]) -> list[s
 
 @contextmanager
 def resumable(other_settings: type[Exception], *, is_kept: bool = True) -> Iterator[None]:
-    """Word what ends a run of cells early: `other_settings` than those of the folder, or Ctrl-C."""
+    """Turn what ends a run early into a message: `other_settings` than those of the folder, or Ctrl-C."""
     try:
         yield
     except other_settings as error:

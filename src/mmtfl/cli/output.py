@@ -20,12 +20,12 @@ PIPE_WIDTH = 160  # a pipe has no width of its own
 
 
 def say(line: str) -> None:
-    """One line on stderr, without what a terminal would obey."""
+    """Print one line on stderr, control characters escaped."""
     print(visible(line), file=sys.stderr, flush=True)
 
 
 def note(line: str) -> None:
-    """One line on stderr about something the user may want to know."""
+    """Print one line on stderr about something the user may want to know."""
     say(f"note: {line}")
 
 
@@ -33,12 +33,12 @@ def note(line: str) -> None:
 
 
 def print_lines(*lines: str) -> None:
-    """Lines on stdout, without what a terminal would obey."""
+    """Print lines on stdout, control characters escaped."""
     print(*map(visible, lines), sep="\n")
 
 
 def print_json(value: Any) -> None:
-    """Strict JSON on stdout: what is not a number is null, infinities are text."""
+    """Print strict JSON on stdout: NaN is null, infinities are text."""
     from mmtfl.persistence.json_values import plain
 
     text = json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False)
@@ -47,7 +47,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> None:
-    """A table on stdout, the first `left` columns of it text and the others numbers."""
+    """Print a table on stdout; its first `left` columns are text, the others numbers."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -66,13 +66,13 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 
 
 def printable(name: Any, most: int = 60) -> str:
-    """A name as one line without control characters, which a terminal would obey."""
+    """A name as one line of at most `most` characters, control characters escaped."""
     shown = visible(str(name))
     return shown if len(shown) <= most else shown[: most - 3] + "..."
 
 
 def number(value: float | None) -> str:
-    """A number in four digits; a dash for none."""
+    """Format a number with four significant digits; a dash for none."""
     if value is None or math.isnan(value):
         return "-"
     return "0" if abs(value) < 1e-12 else f"{value:.4g}"

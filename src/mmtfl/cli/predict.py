@@ -76,10 +76,9 @@ def predict(
     recipe = _recipe_for(learned, task)
     fitted = getattr(learned, "best_estimator_", learned)
     _check_interval(fitted, interval)
-    from mmtfl.tables.reading import TableFile
-    from mmtfl.tasks.frames import abbreviate
+    from mmtfl.tasks.wording import abbreviate
 
-    file = TableFile(data, separator=text.separator, decimal=text.decimal)
+    file = text.open(data)
     frame = file.frame(text=recipe.text_columns)
     used = fitted._features_in_use()
     X, labels = recipe.rows(frame, used=used, unknown_level=unknown_level)
@@ -125,8 +124,7 @@ def _best_for_new_tasks(fitted: Any) -> str:
 
 def _of_new_tasks(model: Any, labels: Any, unknown_task: str) -> list[str]:
     """How many rows are of tasks that the model does not know, and of which."""
-    from mmtfl.estimators.inputs import meant
-    from mmtfl.tasks.wording import count
+    from mmtfl.tasks.wording import count, meant
 
     new = new_tasks(model, labels)
     if not new:
@@ -136,7 +134,7 @@ def _of_new_tasks(model: Any, labels: Any, unknown_task: str) -> list[str]:
     by = "what is common to its tasks" if unknown_task == "common" else "the mean over its tasks"
     return [
         f"{count(sum(new.values()), 'row')} of tasks the model does not know, predicted by {by}: "
-        f"{shown}{more}.{meant(list(new), getattr(model, 'best_estimator_', model).tasks_)}"
+        f"{shown}{more}.{meant(list(new), model.tasks_)}"
     ]
 
 
@@ -148,7 +146,7 @@ def _predictions(model: Any, recipe: Any, X: Any, rows: dict[str, Any], prefix: 
         both = {"prediction": predicted, "probability": None if probability is None else probability[:, 1]}
         return {f"{prefix}{name}": column for name, column in both.items() if column is not None}
     columns = {}
-    for t, target in enumerate(getattr(model, "best_estimator_", model).tasks_.tolist()):
+    for t, target in enumerate(model.tasks_.tolist()):
         column = predicted[:, t]
         if recipe.classes is not None:  # classes of several targets were coded as 0 and 1
             column = [recipe.classes[int(code)] for code in column]
@@ -172,8 +170,7 @@ def _check_interval(fitted: Any, interval: float | None) -> None:
 
 def borrowing(fitted: Any) -> list[str]:
     """Which tasks are too small for intervals of their own."""
-    from mmtfl.tasks.frames import abbreviate
-    from mmtfl.tasks.wording import count
+    from mmtfl.tasks.wording import abbreviate, count
 
     small = [str(label) for label in fitted.borrowing_tasks_]
     if not small:
@@ -220,12 +217,11 @@ def _beside(columns: dict[str, Any], extra: dict[str, Any], prefix: str) -> dict
 
 def check_known_tasks(model: Any, labels: Any, remedy: str) -> None:
     """Refuse rows of tasks that the model does not know, if the table has labels at all."""
-    from mmtfl.tasks.frames import abbreviate, suggest
-    from mmtfl.tasks.wording import count
+    from mmtfl.tasks.wording import abbreviate, count, suggest
 
     new = new_tasks(model, labels)
     if new:
-        known, first = getattr(model, "best_estimator_", model).tasks_.tolist(), next(iter(new))
+        known, first = model.tasks_.tolist(), next(iter(new))
         row = labels.tolist().index(first) + 1
         others = f", of tasks {abbreviate(list(new))}" if len(new) > 1 else ""
         raise BadInput(
@@ -240,7 +236,7 @@ def new_tasks(model: Any, labels: Any) -> dict[Any, int]:
 
     if labels is None:
         return {}
-    new = labels[~np.isin(labels, getattr(model, "best_estimator_", model).tasks_)]
+    new = labels[~np.isin(labels, model.tasks_)]
     found, first, counts = np.unique(new, return_index=True, return_counts=True)
     order = np.argsort(first)
     return dict(zip(found[order].tolist(), counts[order].tolist(), strict=True))

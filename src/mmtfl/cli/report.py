@@ -11,7 +11,7 @@ from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_output, load_model, naming_the_file, note, print_json, say
 from mmtfl.cli.predict import check_known_tasks
-from mmtfl.cli.training import check_no_offset, in_structure, library_words
+from mmtfl.cli.training import check_no_offset, library_words, sort_by_time
 
 
 def report(
@@ -67,14 +67,13 @@ def report(
             raise BadInput("The model was fitted in Python and does not know its target: give no table.")
         from dataclasses import replace
 
-        from mmtfl.tables.reading import TableFile
         from mmtfl.tables.recipe import drop_unlabelled as without_unlabelled
         from mmtfl.tasks.wording import count
 
         check_no_offset(recipe, "report with a table does", "leave the table out")
         asked = {"group_column": group, "time_column": time}
         recipe = replace(recipe, **{name: column for name, column in asked.items() if column is not None})
-        file = TableFile(data, separator=text.separator, decimal=text.decimal)
+        file = text.open(data)
         frame = file.frame(text=recipe.text_columns)
         if drop_unlabelled:
             several = len(recipe.target_columns) > 1  # each of them may have gaps
@@ -84,7 +83,7 @@ def report(
             if n_dropped and not talk.quiet:
                 note(f"{count(n_dropped, 'row')} without a target, task label, group or time left out")
         source = {"data": data.name, "sha256": file.sha256}
-        frame, groups = in_structure(recipe, frame)
+        frame, groups = sort_by_time(recipe, frame)
         structure = {"groups": groups, "in_time": recipe.time_column is not None}
         parts = recipe.matrix(frame), recipe.targets(frame), recipe.labels(frame)
         check_known_tasks(learned, parts[2], "Leave these rows out.")

@@ -81,10 +81,9 @@ class Training:
 
 def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: bool) -> Training:
     """Read a table and learn how its columns are used."""
-    from mmtfl.tables.reading import TableFile
     from mmtfl.tables.recipe import TableRecipe, drop_unlabelled
 
-    file = TableFile(data, separator=text.separator, decimal=text.decimal)
+    file = text.open(data)
     frame = file.frame(text=[*(table.categories or ()), *([table.task] if table.task else [])])
     if table.drop_unlabelled:
         targets = table.target if len(table.target) == 1 else ()  # of several, each may have gaps
@@ -96,7 +95,7 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
     given = {name: value for name, value in vars(table).items() if value is not None}
     given.pop("drop_unlabelled")  # which is done already
     recipe = TableRecipe.learn(frame, **{"task": None, **given})
-    frame, groups = in_structure(recipe, frame)
+    frame, groups = sort_by_time(recipe, frame)
     labels = recipe.labels(frame)
     n_tasks = 0 if labels is None else len(set(labels.tolist()))
     notes = [*file.notes, *recipe.notes]
@@ -114,8 +113,8 @@ def check_no_offset(recipe: Any, who: str, remedy: str) -> None:
         raise BadInput(f"{who} not take offsets and exposures along: {remedy}.")
 
 
-def in_structure(recipe: Any, frame: Any) -> tuple[Any, Any]:
-    """The rows in time order, and their groups; without groups, rows of one task and time are one."""
+def sort_by_time(recipe: Any, frame: Any) -> tuple[Any, Any]:
+    """The rows in time order, and their groups; without groups, rows of a task at one time are a group."""
     import numpy as np
 
     time = recipe.time(frame)

@@ -1,7 +1,6 @@
 """Multitask datasets: simulated ones with a known truth, and real ones read from files on this machine."""
 
 from mmtfl.datasets.array_files import data_folder
-from mmtfl.datasets.hospitals import make_hospitals
 from mmtfl.datasets.loaders import (
     load_computer_survey,
     load_isolet,
@@ -18,7 +17,7 @@ from mmtfl.datasets.loaders import (
     load_usps,
     load_wheat,
 )
-from mmtfl.datasets.simulate import make_d1, make_d2, make_tasks
+from mmtfl.datasets.simulate import make_d1, make_d2, make_hospitals, make_tasks
 
 __all__ = [
     "data_folder",

@@ -11,8 +11,10 @@ Both go into ``fit(data.X, data.y, data.task)`` as they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from inspect import cleandoc
+from string import ascii_uppercase
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -22,13 +24,24 @@ from mmtfl.datasets.array_files import Folder, read_dataset, strings
 
 MULTITARGET = ("atp1d", "atp7d", "oes10", "oes97", "rf1", "scm20d", "wq")
 NEWSGROUPS = ("comp_vs_sci", "rec_vs_talk")
+Load = TypeVar("Load", bound=Callable[..., Bunch])
 DIGITS = [str(digit) for digit in range(10)]
+_FOLDER = "folder : str or path, default=None\n    Where the files are, see :func:`data_folder`."
 SHARED = "X Y feature_names target_names"  # arrays of a file in the shared layout
+
+
+def _documented(load: Load) -> Load:
+    """Describe the parameter that all loaders have, in the place of {folder} in their docstrings."""
+    text = cleandoc(load.__doc__ or "")  # python -OO drops docstrings
+    heading = "" if "\nParameters\n" in text else "Parameters\n----------\n"
+    load.__doc__ = text.replace("{folder}", heading + _FOLDER)
+    return load
 
 
 # -- tasks with rows of their own ------------------------------------------------------------------------
 
 
+@_documented
 def load_sarcos(subset: str = "train", *, folder: Folder = None) -> Bunch:
     """SARCOS robot arm: seven torques from 21 positions, velocities and accelerations.
 
@@ -38,8 +51,7 @@ def load_sarcos(subset: str = "train", *, folder: Folder = None) -> Bunch:
         ``"train"``: rows of the training file, stacked, without those that are also in the official test
         file, so that scores on it are honest. ``"all"``: these included, for experiments that split by
         themselves. ``"test"``: the official test file, in the shared layout with one column per torque.
-    folder : str or path, default=None
-        Where the files are, see :func:`data_folder`.
+    {folder}
 
     Returns
     -------
@@ -65,6 +77,7 @@ def load_sarcos(subset: str = "train", *, folder: Folder = None) -> Bunch:
     return data
 
 
+@_documented
 def load_school(*, keep_constant: bool = False, folder: Folder = None) -> Bunch:
     """Examination scores of the pupils of 139 schools.
 
@@ -72,8 +85,7 @@ def load_school(*, keep_constant: bool = False, folder: Folder = None) -> Bunch:
     ----------
     keep_constant : bool, default=False
         Keep the source's column of ones. The estimators have an intercept of their own.
-    folder : str or path, default=None
-        Where the files are, see :func:`data_folder`.
+    {folder}
 
     Returns
     -------
@@ -93,13 +105,11 @@ def load_school(*, keep_constant: bool = False, folder: Folder = None) -> Bunch:
     return data
 
 
+@_documented
 def load_landmine(*, folder: Folder = None) -> Bunch:
     """Landmines on 29 sites: 9 radar features, 6 % of the rows are mines.
 
-    Parameters
-    ----------
-    folder : str or path, default=None
-        Where the files are, see :func:`data_folder`.
+    {folder}
 
     Returns
     -------
@@ -119,6 +129,7 @@ def load_landmine(*, folder: Folder = None) -> Bunch:
     return Bunch(**data, terrain=np.where(sites < 15, "foliated", "bare earth or desert"))
 
 
+@_documented
 def load_parkinsons(target: str = "motor_UPDRS", *, folder: Folder = None) -> Bunch:
     """Parkinson's disease scores of 42 patients from their voices.
 
@@ -126,8 +137,7 @@ def load_parkinsons(target: str = "motor_UPDRS", *, folder: Folder = None) -> Bu
     ----------
     target : {"motor_UPDRS", "total_UPDRS"}, default="motor_UPDRS"
         The score to use as ``y``.
-    folder : str or path, default=None
-        Where the files are, see :func:`data_folder`.
+    {folder}
 
     Returns
     -------
@@ -148,13 +158,11 @@ def load_parkinsons(target: str = "motor_UPDRS", *, folder: Folder = None) -> Bu
     return data
 
 
+@_documented
 def load_computer_survey(*, folder: Folder = None) -> Bunch:
     """Ratings of 20 computers by 190 people.
 
-    Parameters
-    ----------
-    folder : str or path, default=None
-        Where the files are, see :func:`data_folder`.
+    {folder}
 
     Returns
     -------
@@ -175,13 +183,11 @@ def load_computer_survey(*, folder: Folder = None) -> Bunch:
     return data
 
 
+@_documented
 def load_isolet(*, folder: Folder = None) -> Bunch:
     """Spoken letters of five groups of speakers.
 
-    Parameters
-    ----------
-    folder : str or path, default=None
-        Where the files are, see :func:`data_folder`.
+    {folder}
 
     Returns
     -------
@@ -200,10 +206,11 @@ def load_isolet(*, folder: Folder = None) -> Bunch:
     # the file is in single precision; the source has four decimals, which rounding restores exactly
     data["X"] = np.round(data.X.astype(np.float64), 4)
     data["task_names"] = [f"isolet{t + 1}" for t in range(data.task.max() + 1)]
-    data["letter"] = np.array(list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))[data.y - 1]
+    data["letter"] = np.array(list(ascii_uppercase))[data.y - 1]
     return data
 
 
+@_documented
 def load_newsgroups(pair: str = "comp_vs_sci", *, folder: Folder = None) -> Bunch:
     """Newsgroup documents: one pair of topics told apart in two sets of sub-groups.
 
@@ -211,8 +218,7 @@ def load_newsgroups(pair: str = "comp_vs_sci", *, folder: Folder = None) -> Bunc
     ----------
     pair : {"comp_vs_sci", "rec_vs_talk"}, default="comp_vs_sci"
         The two topics.
-    folder : str or path, default=None
-        Where the files are, see :func:`data_folder`.
+    {folder}
 
     Returns
     -------
@@ -236,6 +242,7 @@ def load_newsgroups(pair: str = "comp_vs_sci", *, folder: Folder = None) -> Bunc
 # -- tasks that share their rows -------------------------------------------------------------------------
 
 
+@_documented
 def load_usps(subset: str = "train", *, folder: Folder = None) -> Bunch:
     """USPS digits as ten one-vs-rest tasks on shared images.
 
@@ -243,8 +250,7 @@ def load_usps(subset: str = "train", *, folder: Folder = None) -> Bunch:
     ----------
     subset : {"train", "test", "all"}, default="train"
         Part of the standard split, or both, the training part first.
-    folder : str or path, default=None
-        Where the files are, see :func:`data_folder`.
+    {folder}
 
     Returns
     -------
@@ -270,13 +276,11 @@ def load_usps(subset: str = "train", *, folder: Folder = None) -> Bunch:
     return _one_vs_rest(data, np.concatenate([label for _, label, _ in stored]), DIGITS)
 
 
+@_documented
 def load_mfeat(*, folder: Folder = None) -> Bunch:
     """Dutch handwritten digits as ten one-vs-rest tasks on shared images.
 
-    Parameters
-    ----------
-    folder : str or path, default=None
-        Where the files are, see :func:`data_folder`.
+    {folder}
 
     Returns
     -------
@@ -294,13 +298,11 @@ def load_mfeat(*, folder: Folder = None) -> Bunch:
     return _one_vs_rest(data, data.y, DIGITS)
 
 
+@_documented
 def load_srbct(*, folder: Folder = None) -> Bunch:
     """Four kinds of small round blue cell tumours as one-vs-rest tasks.
 
-    Parameters
-    ----------
-    folder : str or path, default=None
-        Where the files are, see :func:`data_folder`.
+    {folder}
 
     Returns
     -------
@@ -320,6 +322,7 @@ def load_srbct(*, folder: Folder = None) -> Bunch:
     return _one_vs_rest(data, data.y, strings(data.pop("class_names")))
 
 
+@_documented
 def load_multitarget(name: str, *, keep_incomplete: bool = False, folder: Folder = None) -> Bunch:
     """A regression set with several targets, of the Mulan collection.
 
@@ -330,8 +333,7 @@ def load_multitarget(name: str, *, keep_incomplete: bool = False, folder: Folder
         prices, water quality.
     keep_incomplete : bool, default=False
         Keep rows with missing features (120 rows of rf1), to be imputed.
-    folder : str or path, default=None
-        Where the files are, see :func:`data_folder`.
+    {folder}
 
     Returns
     -------
@@ -355,13 +357,11 @@ def load_multitarget(name: str, *, keep_incomplete: bool = False, folder: Folder
     return data
 
 
+@_documented
 def load_liver_toxicity(*, folder: Folder = None) -> Bunch:
     """Clinical chemistry of 64 rats from the expression of 3,116 genes.
 
-    Parameters
-    ----------
-    folder : str or path, default=None
-        Where the files are, see :func:`data_folder`.
+    {folder}
 
     Returns
     -------
@@ -378,13 +378,11 @@ def load_liver_toxicity(*, folder: Folder = None) -> Bunch:
     return read_dataset("liver_toxicity.npz", folder, f"{SHARED} dose time")
 
 
+@_documented
 def load_nutrimouse(*, folder: Folder = None) -> Bunch:
     """Fatty acids in the livers of 40 mice from the expression of 120 genes.
 
-    Parameters
-    ----------
-    folder : str or path, default=None
-        Where the files are, see :func:`data_folder`.
+    {folder}
 
     Returns
     -------
@@ -401,13 +399,11 @@ def load_nutrimouse(*, folder: Folder = None) -> Bunch:
     return read_dataset("nutrimouse.npz", folder, f"{SHARED} diet genotype")
 
 
+@_documented
 def load_wheat(*, folder: Folder = None) -> Bunch:
     """Yield of 599 wheat lines in four environments from 1,279 markers.
 
-    Parameters
-    ----------
-    folder : str or path, default=None
-        Where the files are, see :func:`data_folder`.
+    {folder}
 
     Returns
     -------

@@ -11,16 +11,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mmtfl.estimators.cautions import tell
+from mmtfl.estimators.feature_use import ShowsSharing
+from mmtfl.estimators.fit_warnings import warn_of_fit
 from mmtfl.estimators.inputs import (
     check_nothing_else,
     column_names,
-    first_few,
-    frame_backend,
-    is_frame,
     load_tasks,
     locate_tasks,
-    make_frame,
     matrix_values,
     n_dimensions,
     read_weights,
@@ -31,7 +28,6 @@ from mmtfl.estimators.inputs import (
 from mmtfl.estimators.parameters import CommonParameters
 from mmtfl.estimators.prepared import BaseRates, Prepared
 from mmtfl.estimators.saving import Savable
-from mmtfl.estimators.usage import ShowsSharing
 from mmtfl.model_selection.metrics import Metric, as_metric, mean_task_score
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.losses.by_rows import TaskLoss, check_targets, with_known_in_targets
@@ -40,8 +36,10 @@ from mmtfl.tasks.categories import encode_categories, learn_categories
 from mmtfl.tasks.checks import check_design, check_finite_design, check_task_labels
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.converters import check_offset, group_checked_rows, observe_checked_rows
+from mmtfl.tasks.frames import frame_backend, is_frame, make_frame
 from mmtfl.tasks.stored import StoredTasks
 from mmtfl.tasks.weighting import check_task_weight
+from mmtfl.tasks.wording import abbreviate
 
 __all__ = ["TaskModel"]
 
@@ -253,7 +251,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         used = np.flatnonzero(self.coef_.any(axis=0))
         self.feature_spread_ = np.zeros(self.coef_.shape[1])
         self.feature_spread_[used] = prepared.spread(used)
-        tell(self, prepared, solution.solver)
+        warn_of_fit(self, prepared, solution.solver)
         if prepared.left_out is not None:
             prepared.left_out.add_to(self)
 
@@ -345,7 +343,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         """Return the position of the task of rows without labels, if there is one task."""
         if len(self.tasks_) > 1:
             raise ValueError(
-                f"The model has {len(self.tasks_)} tasks ({first_few(self.tasks_)}), so each row needs a "
+                f"The model has {len(self.tasks_)} tasks ({abbreviate(self.tasks_)}), so each row needs a "
                 "label: pass task=, or name a column of the frame with task_column. Inside scikit-learn's "
                 "tools, labels are routed after sklearn.set_config(enable_metadata_routing=True)."
             )

@@ -10,16 +10,17 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from mmtfl.estimators.class_probabilities import PredictsSets
 from mmtfl.estimators.declaration import restated
 from mmtfl.estimators.family import FamilyMember
-from mmtfl.estimators.inputs import first_few, matrix_values, n_dimensions, with_two_classes
+from mmtfl.estimators.inputs import matrix_values, n_dimensions, with_two_classes
+from mmtfl.estimators.intervals import PredictsSets
 from mmtfl.estimators.parameters import DegenerateTasks
 from mmtfl.estimators.prepared import BaseRates, leave_out_one_class
 from mmtfl.objective.losses import Logistic, Loss
 from mmtfl.tasks.checks import check_finite_target, check_length, check_two_classes, missing_labels
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.stored import StoredTasks
+from mmtfl.tasks.wording import abbreviate
 
 __all__ = ["MMTFLClassifier", "TaskClassifier"]
 
@@ -118,16 +119,8 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, PredictsSets):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or frame of shape (n_rows, n_features)
-            Rows.
-        y : array-like of shape (n_rows,) or (n_rows, n_tasks)
-            True classes; NaN in two dimensions was not observed.
-        task : array-like of shape (n_rows,), optional
-            Task label of each row.
-        sample_weight : array-like of shape (n_rows,), optional
-            Weights of the rows.
-        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
-            Known part of the log odds.
+        X, y, task, sample_weight, offset
+            Rows and their true classes, as in `fit`.
 
         Returns
         -------
@@ -161,7 +154,7 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, PredictsSets):
         if len(codes) > 2:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass: y has "
-                f"{len(codes)} classes ({first_few(classes)}). Make one task per class (that class against "
+                f"{len(codes)} classes ({abbreviate(classes)}). Make one task per class (that class against "
                 "the others), with a column of y for each."
             )
         positive = tasks.y == codes[-1] if len(codes) == 2 else np.zeros(tasks.n_samples, dtype=bool)

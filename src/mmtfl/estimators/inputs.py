@@ -2,50 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 from scipy import sparse
 
-from mmtfl.errors import install_hint, require
 from mmtfl.solvers.distributed.placed import check_room
 from mmtfl.tasks.checks import NEXT_TO_NOTHING, check_design, check_length, check_weights, moderate_weights
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.frames import suggest
+from mmtfl.tasks.frames import check_not_lazy, is_frame
 from mmtfl.tasks.stored import StoredTasks
-from mmtfl.tasks.wording import count, show
-
-FRAME_MAKERS = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
-
-
-def is_frame(X: Any) -> bool:
-    """Tell whether X is a pandas, polars or pyarrow table."""
-    return nw.dependencies.is_into_dataframe(X)
-
-
-def frame_backend(X: Any) -> str:
-    """Name the library of a frame."""
-    return nw.get_native_namespace(X).__name__.partition(".")[0]
-
-
-def make_frame(columns: dict[str, Any], backend: str | None) -> Any:
-    """Make a table with the given library, or with the first one that is installed."""
-    for name in dict.fromkeys([backend, *FRAME_MAKERS]):
-        if name not in FRAME_MAKERS:
-            continue
-        try:
-            return getattr(require(name), FRAME_MAKERS[name])(columns)
-        except ImportError:
-            continue
-    raise ImportError(
-        "A table needs pandas, polars or pyarrow, and none is installed: for pandas, "
-        + install_hint("frames")
-    )
-
+from mmtfl.tasks.wording import abbreviate, count, meant, show, suggest
 
 # -- task labels -----------------------------------------------------------------------------------------
 
@@ -89,8 +58,7 @@ def _one_string(X: Any, task: str) -> str:
 
 
 def _named_frame(X: Any, task_column: str) -> Any:
-    if hasattr(X, "collect"):
-        raise TypeError(f"X is a lazy frame ({type(X).__name__}): call .collect() first.")
+    check_not_lazy(X, "X")
     if not is_frame(X):
         raise TypeError(
             f"task_column={task_column!r} names a column of a frame, but X is of type {type(X).__name__} and "
@@ -109,7 +77,7 @@ def locate_tasks(labels: np.ndarray, tasks: np.ndarray, *, unknown: str) -> np.n
         found, expected = (("integers", "strings")[kind.dtype.kind == "U"] for kind in (labels, tasks))
         raise TypeError(
             f"Task labels are {found} (such as {show(labels, 0)}), but the model was fitted on {expected} "
-            f"({first_few(tasks)}). Convert the labels, for example with "
+            f"({abbreviate(tasks)}). Convert the labels, for example with "
             f"astype({'str' if expected == 'strings' else 'int'})."
         )
     index = _nearest_position(labels, tasks)
@@ -117,8 +85,8 @@ def locate_tasks(labels: np.ndarray, tasks: np.ndarray, *, unknown: str) -> np.n
     if missing.any() and unknown == "error":
         new = np.unique(labels[missing])
         raise ValueError(
-            f"Unknown task {first_few(new)} (first in row {missing.argmax()}): the model was fitted on "
-            f"{first_few(tasks)}.{meant(new.tolist(), tasks)} Leave these rows out, or predict "
+            f"Unknown task {abbreviate(new)} (first in row {missing.argmax()}): the model was fitted on "
+            f"{abbreviate(tasks)}.{meant(new.tolist(), tasks)} Leave these rows out, or predict "
             "them with the mean of all tasks by set_params(unknown_task='mean'), or by 'common' with what is "
             "common to a model with pooling."
         )
@@ -135,28 +103,12 @@ def _nearest_position(labels: np.ndarray, tasks: np.ndarray) -> np.ndarray:
     return order.take(place, mode="clip")
 
 
-def meant(labels: Sequence[Any], tasks: np.ndarray) -> str:
-    """Ask whether an unknown label is a misspelt known one; empty if none looks like one."""
-    for label in labels if tasks.dtype.kind == "U" else ():
-        close = get_close_matches(str(label).strip(), tasks.tolist(), n=1)
-        if close:
-            return f" Is {str(label)!r} meant to be {close[0]!r}?"
-    return ""
-
-
-def first_few(labels: Sequence[Any] | np.ndarray, most: int = 5) -> str:
-    """Show some labels, and how many there are if not all."""
-    shown = ", ".join(show(labels, i) for i in range(min(len(labels), most)))
-    return shown if len(labels) <= most else f"{shown}, ... ({len(labels)} in all)"
-
-
 # -- targets ---------------------------------------------------------------------------------------------
 
 
 def n_dimensions(y: Any) -> int:
     """Return the number of dimensions of a target: 2 for frames, else that of the array."""
-    if hasattr(y, "collect"):
-        raise TypeError(f"y is lazy ({type(y).__name__}): call .collect() first.")
+    check_not_lazy(y, "y")
     if sparse.issparse(y):
         raise TypeError("y must be dense, NaN for what is not observed, but is sparse: pass y.toarray().")
     return 2 if is_frame(y) else np.asarray(y).ndim
@@ -242,7 +194,7 @@ def with_two_classes(stored: StoredTasks, *, in_each_task: bool = True) -> Store
     if len(weights) != 2:
         raise ValueError(
             f"Only binary classification is supported: column {stored.target!r} has "
-            f"{count(len(weights), 'value')} ({first_few(np.array(sorted(weights)))})."
+            f"{count(len(weights), 'value')} ({abbreviate(np.array(sorted(weights)))})."
         )
     first, second = sorted(weights)
     total = weights[first] + weights[second]

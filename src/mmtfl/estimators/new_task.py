@@ -22,7 +22,7 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 
-from mmtfl.estimators.inputs import first_few, n_dimensions, read_weights, single_column, take_task_column
+from mmtfl.estimators.inputs import n_dimensions, read_weights, single_column, take_task_column
 from mmtfl.estimators.prepared import BaseRates
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
@@ -36,7 +36,7 @@ from mmtfl.tasks.checks import check_finite_design, check_task_labels
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.converters import group_checked_rows
 from mmtfl.tasks.scaling import could_use, target_spread
-from mmtfl.tasks.wording import show
+from mmtfl.tasks.wording import abbreviate, show
 
 __all__ = ["with_new_task"]
 
@@ -199,14 +199,14 @@ def _separate_label(model: Any, X: Any, task: Any) -> tuple[Any, Any]:
         labels = np.unique(check_task_labels(labels, None, name=name))
         if len(labels) > 1:
             raise ValueError(
-                f"Column {column!r} has {len(labels)} labels ({first_few(labels)}): add one task at a time."
+                f"Column {column!r} has {len(labels)} labels ({abbreviate(labels)}): add one task at a time."
             )
     else:
         labels = check_task_labels([task], 1)
     if labels.dtype.kind != model.tasks_.dtype.kind:
         raise TypeError(
             f"The new label {show(labels, 0)} is of another type than those of the fit "
-            f"({first_few(model.tasks_)}): use {'a string' if model.tasks_.dtype.kind == 'U' else 'an int'}."
+            f"({abbreviate(model.tasks_)}): use {'a string' if model.tasks_.dtype.kind == 'U' else 'an int'}."
         )
     if labels[0] in model.tasks_:
         raise ValueError(
@@ -220,8 +220,8 @@ def _signs(model: Any, tasks: Tasks, classes: np.ndarray) -> np.ndarray:
     found = classes[np.unique(tasks.y).astype(np.intp)]
     if not np.isin(found, model.classes_).all():
         raise ValueError(
-            f"The new task has the classes {first_few(found)}, and the model knows "
-            f"{first_few(model.classes_)}: use the classes of the fit."
+            f"The new task has the classes {abbreviate(found)}, and the model knows "
+            f"{abbreviate(model.classes_)}: use the classes of the fit."
         )
     return np.where(classes[tasks.y.astype(np.intp)] == model.classes_[1], 1.0, -1.0)
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 
-from mmtfl.estimators.declaration import Declared, Valid, choice, parameter, restated
-from mmtfl.estimators.feature_parameters import AbsentParameters, KnownFeatureParameters, WeightParameters
+from mmtfl.estimators.declaration import Declared, Valid, choice, parameter
+from mmtfl.estimators.feature_knowledge import AbsentParameters, KnownFeatureParameters, WeightParameters
 
 FLAG = Valid("bool", ["boolean"])
 COUNT = Valid("int", [Interval(Integral, 1, None, closed="left")])
@@ -25,8 +25,8 @@ RATIO = Valid("float", [Interval(Real, 0, 1, closed="neither")])
 # -- strengths -----------------------------------------------------------------------------------------------
 
 
-class ExponentParameters(Declared):
-    """Exponents of a member of the family."""
+class MemberParameters(Declared):
+    """Parameters of one member of the family."""
 
     p: float = parameter(
         Valid("float >= 1 or inf", [Interval(Real, 1, math.inf, closed="both")]),
@@ -45,11 +45,6 @@ class ExponentParameters(Declared):
         remedy="Use k=1 or k=2, float('inf') for one model per task, or 'log' for the edge at k = 0.",
         kw_only=False,
     )
-
-
-class StrengthParameters(Declared):
-    """The strength of a penalty."""
-
     alpha: float = parameter(
         POSITIVE,
         "Strength of the penalty.",
@@ -57,11 +52,6 @@ class StrengthParameters(Declared):
         remedy="Use a small positive alpha, such as 1e-6, for almost no penalty.",
         kw_only=False,
     )
-
-
-class MemberParameters(StrengthParameters, ExponentParameters):
-    """Parameters of one member of the family."""
-
     pooling: float = parameter(
         Valid("float in [0, 1)", [Interval(Real, 0, 1, closed="left")]),
         "How freely the tasks share values, for p = 1 and p = 2: a row of coefficients scatters about a "
@@ -114,11 +104,15 @@ class OutlierParameters(SharedStrength):
     )
 
 
-class CappedParameters(StrengthParameters):
+class CappedParameters(Declared):
     """Parameters of the models whose penalty is capped."""
 
-    alpha: float = restated(
-        description="Strength of the penalty on features below the cap.", default=0.1, kw_only=False
+    alpha: float = parameter(
+        POSITIVE,
+        "Strength of the penalty on features below the cap.",
+        default=0.1,
+        remedy="Use a small positive alpha, such as 1e-6, for almost no penalty.",
+        kw_only=False,
     )
     cap: float = parameter(
         POSITIVE,
@@ -282,8 +276,8 @@ class DesignParameters(Declared):
     )
 
 
-class TargetScaling(Declared):
-    """A parameter of regressors only."""
+class RegressionParameters(Declared):
+    """Parameters of regressors only."""
 
     scale_targets: bool = parameter(
         FLAG,
@@ -291,11 +285,6 @@ class TargetScaling(Declared):
         "do not compete. Coefficients and intercepts come back on the original scale; `objective_` does not.",
         default=False,
     )
-
-
-class LossParameters(Declared):
-    """Parameters of regressors only."""
-
     loss: str | Mapping[Any, str] = parameter(
         Valid("str or dict of label to str", [str, Mapping]),
         'What is minimised on the rows: "squared"; "huber", which outlying targets hardly move; "poisson" '
@@ -317,8 +306,8 @@ class LossParameters(Declared):
     )
 
 
-class LabelParameters(Declared):
-    """Labels of tasks."""
+class TaskParameters(Declared):
+    """Labels and weights of tasks, and columns of categories."""
 
     task_column: str | None = parameter(
         Valid("str", [str]),
@@ -335,11 +324,6 @@ class LabelParameters(Declared):
         remedy="Use 'error' to be told of new tasks, 'mean' to predict them by the mean over tasks, 'common' "
         "to predict them by what the tasks scatter about.",
     )
-
-
-class CategoryParameters(Declared):
-    """Columns of categories."""
-
     categorical_features: str | None = parameter(
         Valid('"from_dtype"', [StrOptions({"from_dtype"})]),
         "What `fit` does with columns of a frame that hold categories or text (pandas category and string, "
@@ -349,11 +333,6 @@ class CategoryParameters(Declared):
         default=None,
         remedy="Use None, or 'from_dtype' to encode columns of categories and text.",
     )
-
-
-class TaskWeightParameters(Declared):
-    """Weights of whole tasks."""
-
     task_weight: Any = parameter(
         Valid('"equal" or dict of label to float', [StrOptions({"equal"}), dict]),
         "Factors on the weights of the tasks' rows in the fit. None: every row counts alike, so that a task "
@@ -484,11 +463,7 @@ class FamilyParameters(
     )
 
 
-class DataParameters(
-    DesignParameters, AbsentParameters, LabelParameters, CategoryParameters, TaskWeightParameters
+class CommonParameters(
+    DesignParameters, AbsentParameters, TaskParameters, StoppingParameters, VerboseParameters
 ):
-    """How rows, labels and columns are read."""
-
-
-class CommonParameters(DataParameters, StoppingParameters, VerboseParameters):
     """Parameters of all models."""

@@ -62,7 +62,9 @@ class Prepared:
         """Scale and weigh the tasks as the parameters of a model ask."""
         factors = task_factors(tasks, model.task_weight) if isinstance(tasks, Tasks) else None
         plain = cls(tasks, left_out=left_out, task_factors=factors)
-        known = _known(model, tasks, left_out)
+        says = model if left_out is None else for_some_tasks(model, tasks, left_out.labels)
+        names = getattr(tasks, "feature_names", None)
+        known = read_known(says, names, tasks.n_features, tasks.labels)
         columns = plain.spread() if model.standardize else None
         targets = None
         if getattr(model, "scale_targets", False) or isinstance(model._loss, LossPerTask):
@@ -156,13 +158,6 @@ class StoredPrepared(Prepared):
 
     def _target_spread(self) -> np.ndarray:
         return self.tasks.spreads()[1]
-
-
-def _known(model: Any, tasks: Any, left_out: BaseRates | None) -> KnownFeatures | None:
-    """What the parameters of a model say of the features of the tasks that are fitted."""
-    if left_out is not None:
-        model = for_some_tasks(model, tasks, left_out.labels)
-    return read_known(model, getattr(tasks, "feature_names", None), tasks.n_features, tasks.labels)
 
 
 def _scaled_start(

@@ -11,16 +11,9 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.metaestimators import available_if
 
 from mmtfl.estimators.family import FamilyMember
-from mmtfl.estimators.inputs import (
-    first_few,
-    matrix_values,
-    meant,
-    n_dimensions,
-    single_column,
-    stack_observed,
-)
+from mmtfl.estimators.inputs import matrix_values, n_dimensions, single_column, stack_observed
 from mmtfl.estimators.intervals import PredictsIntervals
-from mmtfl.estimators.parameters import LossParameters, TargetScaling
+from mmtfl.estimators.parameters import RegressionParameters
 from mmtfl.model_selection.heldout import deviance_explained
 from mmtfl.model_selection.metrics import Metric, mean_task_score, per_task_scores
 from mmtfl.objective.losses import KINDS, Loss, make_loss
@@ -28,6 +21,7 @@ from mmtfl.objective.losses.by_rows import LossPerTask, TaskLoss
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.converters import check_offset
 from mmtfl.tasks.stored import StoredTasks
+from mmtfl.tasks.wording import abbreviate, meant
 
 __all__ = ["MMTFLRegressor", "TaskRegressor"]
 
@@ -39,7 +33,7 @@ def _has_probabilities(model: Any) -> bool:
     )
 
 
-class TaskRegressor(RegressorMixin, TargetScaling, LossParameters, PredictsIntervals):
+class TaskRegressor(RegressorMixin, RegressionParameters, PredictsIntervals):
     """Models whose targets are numbers."""
 
     _metric = "r2"
@@ -97,7 +91,7 @@ class TaskRegressor(RegressorMixin, TargetScaling, LossParameters, PredictsInter
         absent = [label for label in known if label not in named]
         if absent:
             raise ValueError(
-                f"loss names no loss for task {first_few(absent)}: name one for each task, or give one loss "
+                f"loss names no loss for task {abbreviate(absent)}: name one for each task, or give one loss "
                 "for all of them."
             )
         unknown = [
@@ -105,8 +99,8 @@ class TaskRegressor(RegressorMixin, TargetScaling, LossParameters, PredictsInter
         ]
         if unknown:
             raise ValueError(
-                f"loss names task {first_few(unknown)}, which the data do not have: they have "
-                f"{first_few(labels)}.{meant(unknown, labels)}"
+                f"loss names task {abbreviate(unknown)}, which the data do not have: they have "
+                f"{abbreviate(labels)}.{meant(unknown, labels)}"
             )
 
     def predict(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
@@ -148,7 +142,7 @@ class TaskRegressor(RegressorMixin, TargetScaling, LossParameters, PredictsInter
         others = [t for t in asked.tolist() if not self._loss.for_task(t).has_classes]
         if others:
             raise ValueError(
-                f"Task {first_few(others)} has no classes: predict_proba is for rows of tasks with the "
+                f"Task {abbreviate(others)} has no classes: predict_proba is for rows of tasks with the "
                 "logistic loss, predict for the others."
             )
         second = self._expect(X, observation_task, offset)
@@ -165,16 +159,8 @@ class TaskRegressor(RegressorMixin, TargetScaling, LossParameters, PredictsInter
 
         Parameters
         ----------
-        X : array-like, sparse matrix or frame of shape (n_rows, n_features)
-            Rows.
-        y : array-like of shape (n_rows,) or (n_rows, n_tasks)
-            True targets; NaN in two dimensions was not observed.
-        task : array-like of shape (n_rows,), optional
-            Task label of each row.
-        sample_weight : array-like of shape (n_rows,), optional
-            Weights of the rows.
-        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
-            Known part of the linear predictor.
+        X, y, task, sample_weight, offset
+            Rows and their true targets, as in `fit`.
 
         Returns
         -------

@@ -14,10 +14,10 @@ from sklearn.base import is_classifier
 from sklearn.utils._param_validation import InvalidParameterError
 
 from mmtfl.engines.threads import one_blas_thread
+from mmtfl.estimators.after_search import ChoosesMember, KeepsErrors, KeepsStability
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.family import ProductForm
 from mmtfl.estimators.inputs import check_nothing_else, take_task_column
-from mmtfl.estimators.looking_back import ChoosesMember, KeepsErrors, KeepsStability
 from mmtfl.estimators.parameters import (
     USUAL_PAIRS,
     CandidateParameters,

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.base import clone, is_classifier
 
+from mmtfl.estimators.after_search import KeepsErrors
 from mmtfl.estimators.classification import MMTFLClassifier, TaskClassifier
 from mmtfl.estimators.intervals import heldout_errors
-from mmtfl.estimators.looking_back import KeepsErrors
 from mmtfl.estimators.parameters import SingleTaskParameters
 from mmtfl.estimators.part_fits import plain_copy
 from mmtfl.estimators.prepared import Prepared

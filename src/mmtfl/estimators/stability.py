@@ -281,8 +281,7 @@ class HalfSamples:
         return np.sign(fit_part(self.model, half, self.max_features)[0]).astype(np.int8)
 
 
-# -- what they say
-# --------------------------------------------------------------------------------------------
+# -- what half samples say -----------------------------------------------------------------------------------
 
 
 def _evidence(model: TaskModel, tasks: Tasks, effects: EntryEffects) -> Evidence:

@@ -20,6 +20,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.declaration import restated
+from mmtfl.estimators.feature_use import ShowsSharing
 from mmtfl.estimators.inputs import check_nothing_else
 from mmtfl.estimators.intervals import heldout_errors
 from mmtfl.estimators.parameters import TwoStrengthParameters
@@ -28,7 +29,6 @@ from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.saving import Savable
 from mmtfl.estimators.search import Search, search_settings
 from mmtfl.estimators.two_strengths import AdditiveModel, CappedModel
-from mmtfl.estimators.usage import ShowsSharing
 from mmtfl.model_selection.cross_validation import Linear
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.solvers.path import Paths

@@ -6,19 +6,19 @@ fonts that have it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.errors import require
 from mmtfl.estimators.base import TaskModel
+from mmtfl.estimators.feature_use import KINDS, feature_use
 from mmtfl.estimators.inputs import matrix_values, n_dimensions, take_task_column
-from mmtfl.estimators.usage import KINDS, feature_use
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import column_spread, target_spread
 
@@ -149,15 +149,88 @@ def spreads(model: Any, X: Any, y: Any = None, task: Any = None) -> tuple[np.nda
     return column_spread(data), np.array([found[label] for label in model.tasks_.tolist()])
 
 
+# -- displays ------------------------------------------------------------------------------------------------
+
+
+class Display:
+    """A picture in one pair of axes: a kind of display says how large it is, and how it is drawn.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib axes and figure
+        Where it was drawn.
+    """
+
+    ax_: Any
+    figure_: Any
+    _draw: Callable[[], None]
+    _size: Any = 6.0, 4.0  # width and height of a new figure, in inches
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the picture.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw, split where there are several panels; None makes a figure.
+
+        Returns
+        -------
+        self : display
+            Drawn.
+        """
+        self._open(ax)
+        self._draw()
+        return self
+
+    def _open(self, ax: Any) -> None:
+        """Take the caller's axes, or those of a new figure."""
+        if ax is None:
+            pyplot = require("matplotlib.pyplot", "plots")
+            ax = pyplot.subplots(figsize=self._size, layout="constrained")[1]
+        self.ax_, self.figure_ = ax, ax.figure
+
+
+class TaskPanels(Display):
+    """A display with a panel for each of some tasks: a kind of display says of which, and how large it is.
+
+    Attributes
+    ----------
+    labels_ : list
+        Label of the task of each panel; None where one panel has all of them.
+    axes_ : ndarray of matplotlib axes
+        The panels.
+    """
+
+    _tasks_shown: Any
+    _panel: Any = 2.4, 2.2  # inches
+    _margin = 0.4
+    _least: Any = 4.5, 3.0  # size of a figure
+
+    def _open(self, ax: Any) -> None:
+        self.labels_ = self._tasks_shown
+        n = len(self.labels_)
+        self._n_columns = 2 if n == 4 else min(n, 3)
+        shape = -(-n // self._n_columns), self._n_columns
+        parts = zip(self._panel, shape[::-1], self._least, strict=True)
+        wide, high = (max(inches * n_panels + self._margin, least) for inches, n_panels, least in parts)
+        panels = panels_for(ax, shape, (wide, high)).ravel()
+        for spare in panels[n:]:
+            spare.remove()
+        self.axes_ = panels[:n]
+        self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
+
+    def _name_axes(self, across: str, up: str, **look: Any) -> None:
+        """Name the axes of the panels at the left and at the bottom."""
+        for i, panel in enumerate(self.axes_):
+            panel.tick_params(labelsize=SMALL)
+            if i + self._n_columns >= len(self.axes_):
+                panel.set_xlabel(across, **plain(across), **look)
+            if i % self._n_columns == 0:
+                panel.set_ylabel(up, **plain(up), **look)
+
+
 # -- axes and colours ----------------------------------------------------------------------------------------
-
-
-def axes_for(ax: Any, figsize: tuple[float, float]) -> Any:
-    """The caller's axes, or those of a new figure."""
-    if ax is not None:
-        return ax
-    plt = require("matplotlib.pyplot", "plots")
-    return plt.subplots(figsize=figsize, layout="constrained")[1]
 
 
 def panels_for(

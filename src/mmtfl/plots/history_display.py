@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.estimators.two_strengths import CappedModel
-from mmtfl.plots.figures import BLUE, axes_for, fitted, note, whole_numbers
+from mmtfl.plots.figures import BLUE, Display, fitted, note, whole_numbers
 
 __all__ = ["HistoryDisplay"]
 
@@ -32,7 +32,7 @@ def above_last(history: np.ndarray) -> np.ndarray:
 
 
 @dataclass(eq=False, repr=False)
-class HistoryDisplay:
+class HistoryDisplay(Display):
     """Distance of the objective to the value reached, after each pass, on a log scale.
 
     A straight line down is convergence at a steady rate. The last pass has distance zero and is not drawn,
@@ -66,6 +66,8 @@ class HistoryDisplay:
     'log'
     """
 
+    _size = 6.0, 3.5
+
     history: np.ndarray
     _: KW_ONLY
     step: str = "pass"
@@ -91,21 +93,8 @@ class HistoryDisplay:
         step = "stage" if isinstance(model, CappedModel) else "pass"
         return cls(model.history_, step=step, violation=model.violation_).plot(ax)
 
-    def plot(self, ax: Any = None) -> HistoryDisplay:
-        """Draw the line.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw; None makes a figure.
-
-        Returns
-        -------
-        self : HistoryDisplay
-            Drawn.
-        """
-        ax = axes_for(ax, (6.0, 3.5))
-        self.ax_, self.figure_ = ax, ax.figure
+    def _draw(self) -> None:
+        ax = self.ax_
         history = np.asarray(self.history, dtype=float)
         distance = above_last(history)
         ahead = np.flatnonzero(distance)
@@ -126,4 +115,3 @@ class HistoryDisplay:
         lines += [] if self.violation is None else [f"violation {self.violation:.1e}"]
         lines += [] if ahead.size else [f"flat: the first {self.step} reached it, but for rounding"]
         note(ax, lines)
-        return self

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.inputs import take_task_column
 from mmtfl.plots import figures
-from mmtfl.plots.prediction_display import stack_rows
+from mmtfl.plots.prediction_display import labels_of, stack_rows
 from mmtfl.tasks.wording import count
 
 __all__ = ["IntervalDisplay"]
@@ -19,7 +18,7 @@ _MOST_ROWS = 150  # of a panel; beyond, evenly spaced ones
 
 
 @dataclass(eq=False, repr=False)
-class IntervalDisplay:
+class IntervalDisplay(figures.TaskPanels):
     """Rows in the order of their predictions, with their intervals and what was observed.
 
     Rows outside their interval are crosses. The largest six tasks have a panel each. Beyond 150 rows of a
@@ -94,50 +93,21 @@ class IntervalDisplay:
         """
         inner: Any = figures.fitted(model)
         ends = inner.predict_interval(X, task=task, coverage=coverage)
-        labels = take_task_column(X, task, inner.task_column)[1]
-        if ends.ndim == 3:
-            labels = inner.tasks_
-        elif labels is None:
-            labels = np.repeat(inner.tasks_[:1], len(ends))
+        labels = labels_of(inner, X, task, ends[..., 0])
         (y_true, lower, place), (_, upper, _) = (stack_rows(y, ends[..., end], labels) for end in (0, 1))
         return cls(y_true, np.column_stack([lower, upper]), task=place, coverage=coverage).plot(ax)
 
-    def plot(self, ax: Any = None) -> IntervalDisplay:
-        """Draw the panels.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw, split into panels; None makes a figure.
-
-        Returns
-        -------
-        self : IntervalDisplay
-            Drawn.
-        """
+    @property
+    def _tasks_shown(self) -> list[Any]:
         labels, sizes = np.unique(self.task, return_counts=True)
-        largest = np.sort(np.argsort(-sizes, kind="stable")[:_PANELS])
-        self.labels_ = labels[largest].tolist()
-        n = len(self.labels_)
-        n_columns = 2 if n == 4 else min(n, 3)
-        shape = -(-n // n_columns), n_columns
-        panels = figures.panels_for(
-            ax, shape, (max(2.4 * shape[1] + 0.4, 4.5), max(2.2 * shape[0] + 0.4, 3.0))
-        )
-        self.axes_ = panels.ravel()[:n]
-        for spare in panels.ravel()[n:]:
-            spare.remove()
-        self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
-        self.covered_ = np.array([self._draw(*pair) for pair in zip(self.axes_, self.labels_, strict=True)])
-        for i, panel in enumerate(self.axes_):
-            panel.tick_params(labelsize=figures.SMALL)
-            if i + n_columns >= n:
-                panel.set_xlabel("rows, by prediction", fontsize=figures.SMALL + 1)
-            if i % n_columns == 0:
-                panel.set_ylabel("observed, with interval", fontsize=figures.SMALL + 1)
-        return self
+        return labels[np.sort(np.argsort(-sizes, kind="stable")[:_PANELS])].tolist()
 
-    def _draw(self, panel: Any, label: Any) -> float:
+    def _draw(self) -> None:
+        pairs = zip(self.axes_, self.labels_, strict=True)
+        self.covered_ = np.array([self._draw_task(*pair) for pair in pairs])
+        self._name_axes("rows, by prediction", "observed, with interval", fontsize=figures.SMALL + 1)
+
+    def _draw_task(self, panel: Any, label: Any) -> float:
         """Draw one task; the share of its rows that is covered."""
         rows = np.flatnonzero(self.task == label)
         rows = rows[np.argsort(self.interval[rows].mean(axis=1), kind="stable")]

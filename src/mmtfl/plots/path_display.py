@@ -11,6 +11,7 @@ from mmtfl.errors import require
 from mmtfl.plots.figures import (
     BLUE,
     GREY,
+    Display,
     fitted,
     ink,
     legend,
@@ -26,7 +27,7 @@ __all__ = ["PathDisplay"]
 
 
 @dataclass(eq=False, repr=False)
-class PathDisplay:
+class PathDisplay(Display):
     """Sizes of the features' coefficients, and the number of features kept, against alpha.
 
     The size of a feature is the Euclidean norm of its coefficients over tasks, on the scale that the penalty

@@ -23,7 +23,7 @@ _BINS = np.linspace(0.0, 1.0, 21)
 
 
 @dataclass(eq=False, repr=False)
-class PredictionDisplay:
+class PredictionDisplay(figures.TaskPanels):
     """Predicted against observed values, in one panel per task; all tasks in one if they are many.
 
     For a classifier, a panel shows how the predicted probability is spread over rows of each class: apart
@@ -62,6 +62,8 @@ class PredictionDisplay:
     4
     """
 
+    _panel, _margin = (1.95, 2.1), 0.6
+
     y_true: np.ndarray
     y_pred: np.ndarray
     _: KW_ONLY
@@ -99,11 +101,7 @@ class PredictionDisplay:
             y_pred, classes = expit(inner.decision_function(X, task=task)), inner.classes_.tolist()
         else:
             y_pred, classes = inner.predict(X, task=task), None
-        labels = take_task_column(X, task, inner.task_column)[1]
-        if y_pred.ndim == 2:
-            labels = inner.tasks_
-        elif labels is None:
-            labels = np.repeat(inner.tasks_[:1], len(y_pred))
+        labels = labels_of(inner, X, task, y_pred)
         return cls.from_predictions(y, y_pred, labels, classes=classes, tasks=tasks, ax=ax)
 
     @classmethod
@@ -150,43 +148,23 @@ class PredictionDisplay:
             y_true, y_pred, task = y_true[chosen], y_pred[chosen], task[chosen]
         return cls(y_true, y_pred, task=task, classes=classes).plot(ax)
 
-    def plot(self, ax: Any = None) -> PredictionDisplay:
-        """Draw the panels.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw, split into panels; None makes a figure.
-
-        Returns
-        -------
-        self : PredictionDisplay
-            Drawn.
-        """
+    @property
+    def _tasks_shown(self) -> list[Any]:
         labels = np.unique(self.task).tolist()
-        self.labels_ = labels if len(labels) <= _PANELS else [None]
-        n = len(self.labels_)
-        n_columns = 2 if n == 4 else min(n, 3)
-        n_rows = -(-n // n_columns)
-        figsize = (max(1.95 * n_columns + 0.6, 4.5), max(2.1 * n_rows + 0.6, 3.6 if n == 1 else 2.8))
-        panels = figures.panels_for(ax, (n_rows, n_columns), figsize)
-        self.axes_ = panels.ravel()[:n]
-        for spare in panels.ravel()[n:]:
-            spare.remove()
-        self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
+        return labels if len(labels) <= _PANELS else [None]
+
+    @property
+    def _least(self) -> tuple[float, float]:
+        return 4.5, 3.6 if len(self.labels_) == 1 else 2.8
+
+    def _draw(self) -> None:
+        n_tasks = len(np.unique(self.task))
         if self.classes is None:
-            self._draw_values(len(labels))
-            across, up = "observed", "predicted"
+            self._draw_values(n_tasks)
+            self._name_axes("observed", "predicted")
         else:
-            self._draw_probabilities(len(labels), n_columns)
-            across, up = f"probability of {figures.shown(self.classes[1], 16)}", "rows"
-        for i, panel in enumerate(self.axes_):
-            panel.tick_params(labelsize=figures.SMALL)
-            if i + n_columns >= n:
-                panel.set_xlabel(across, **figures.plain(across))
-            if i % n_columns == 0:
-                panel.set_ylabel(up, **figures.plain(up))
-        return self
+            self._draw_probabilities(n_tasks)
+            self._name_axes(f"probability of {figures.shown(self.classes[1], 16)}", "rows")
 
     # -- regression ------------------------------------------------------------------------------------------
 
@@ -239,7 +217,7 @@ class PredictionDisplay:
 
     # -- classification --------------------------------------------------------------------------------------
 
-    def _draw_probabilities(self, n_tasks: int, n_columns: int) -> None:
+    def _draw_probabilities(self, n_tasks: int) -> None:
         assert self.classes is not None
         first, second = self.classes
         for panel, label in zip(self.axes_, self.labels_, strict=True):
@@ -257,7 +235,15 @@ class PredictionDisplay:
             name = count(n_tasks, "task") if label is None else figures.task_name(label, 18)
             panel.set_title(f"{name}\n{right:.0%} right", fontsize=figures.SMALL + 1, **figures.plain(name))
         entries = [(filled[0], figures.shown(second, 16)), (outline[0], figures.shown(first, 16))]
-        figures.legend(self.axes_[n_columns - 1], entries, title="observed")
+        figures.legend(self.axes_[self._n_columns - 1], entries, title="observed")
+
+
+def labels_of(model: Any, X: Any, task: Any, y_pred: np.ndarray) -> np.ndarray:
+    """Task label of each row of the predictions; of each column, if they have two dimensions."""
+    if y_pred.ndim == 2:
+        return model.tasks_
+    labels = take_task_column(X, task, model.task_column)[1]
+    return np.repeat(model.tasks_[:1], len(y_pred)) if labels is None else labels
 
 
 def stack_rows(y: Any, y_pred: np.ndarray, task: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.search import TaskSearch
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
-from mmtfl.plots.figures import GREY, axes_for, ink, legend, line_style, name_width, note, shown
+from mmtfl.plots.figures import GREY, Display, ink, legend, line_style, name_width, note, shown
 
 __all__ = ["SearchDisplay"]
 
@@ -51,7 +51,7 @@ class Curve:
 
 
 @dataclass(eq=False, repr=False)
-class SearchDisplay:
+class SearchDisplay(Display):
     """Held-out score against the strength, with a band of one standard error over folds.
 
     One curve per (p, k); per second strength for `TwoStrengthCV`; per task where every task has its own
@@ -95,6 +95,8 @@ class SearchDisplay:
     ['(2, 2)', '(2, 1)']
     """
 
+    _size = 6.5, 4.0
+
     curves: list[Curve]
     _: KW_ONLY
     strength: str = "alpha"
@@ -128,21 +130,8 @@ class SearchDisplay:
         score = _score_name(getattr(model, "scoring", None))
         return cls(curves, **names, score=score, relative=relative).plot(ax)
 
-    def plot(self, ax: Any = None) -> SearchDisplay:
-        """Draw the curves.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw; None makes a figure.
-
-        Returns
-        -------
-        self : SearchDisplay
-            Drawn.
-        """
-        ax = axes_for(ax, (6.5, 4.0))
-        self.ax_, self.figure_ = ax, ax.figure
+    def _draw(self) -> None:
+        ax = self.ax_
         # the best first, whatever the order of the candidates; on top of the others, so drawn last
         ranked = sorted(self.curves, key=lambda curve: (curve.chosen is None, -curve.mean[curve.best]))
         named = ranked[:_NAMED]
@@ -152,7 +141,7 @@ class SearchDisplay:
         self.bands_: list[Any] = []
         self.marks_: dict[str, Any] = {}
         for i, curve in enumerate(named):
-            self._draw(curve, line_style(i), depth=2.0 + 0.1 * (len(named) - i))
+            self._draw_curve(curve, line_style(i), depth=2.0 + 0.1 * (len(named) - i))
         ax.set_xscale("log")
         of = f"as a share of the largest for each {self.told_apart_by}" if self.relative else "the strength"
         ax.set(xlabel=f"{self.strength}, {of}", ylabel=f"held-out score: {self.score}")
@@ -165,12 +154,11 @@ class SearchDisplay:
         names = [shown(curve.name, name_width(ax)) for curve in named]
         marks = [(mark, name) for name, mark in self.marks_.items()]
         legend(ax, [*zip(self.lines_, names, strict=True), *marks], title=self.told_apart_by)
-        return self
 
     def _x(self, curve: Curve) -> np.ndarray:
         return curve.strength / curve.strength.max() if self.relative else curve.strength
 
-    def _draw(self, curve: Curve, style: dict[str, Any], depth: float) -> None:
+    def _draw_curve(self, curve: Curve, style: dict[str, Any], depth: float) -> None:
         x, colour = self._x(curve), style["color"]
         alpha, width = (0.1, 1.2) if curve.chosen is None else (0.25, 1.8)
         low, high = curve.mean - curve.error, curve.mean + curve.error

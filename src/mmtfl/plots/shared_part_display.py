@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.usage import KINDS, MEANINGS
+from mmtfl.estimators.feature_use import KINDS, MEANINGS
 from mmtfl.plots.figures import (
     BLUE,
     GREEN,
     VERMILLION,
-    axes_for,
+    Display,
     label_points,
     learned,
     legend,
@@ -31,7 +31,7 @@ _WIDTH = 0.3  # of the jitter, to each side of a number of tasks
 
 
 @dataclass(eq=False, repr=False)
-class SharedPartDisplay:
+class SharedPartDisplay(Display):
     """The shared part c of each feature against the number of tasks that use it.
 
     Points of one number of tasks are moved aside by up to a third of a step, always in the same way, so
@@ -133,8 +133,8 @@ class SharedPartDisplay:
         self : SharedPartDisplay
             Drawn.
         """
-        ax = axes_for(ax, (6.0, 4.0))
-        self.ax_, self.figure_ = ax, ax.figure
+        self._open(ax)
+        ax = self.ax_
         x = self.n_using + self._aside()
         margin = max(0.5, 0.03 * self.n_tasks)
         crowded = np.count_nonzero(self.n_using) > _CROWDED

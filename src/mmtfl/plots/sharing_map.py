@@ -9,7 +9,7 @@ import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
 from sklearn.base import is_classifier
 
-from mmtfl.estimators.usage import KINDS
+from mmtfl.estimators.feature_use import KINDS
 from mmtfl.plots import figures
 from mmtfl.tasks.wording import count
 
@@ -27,7 +27,7 @@ _LABELS_TAKE = 0.3  # share of the axes that names and colour bar take once they
 
 
 @dataclass(eq=False, repr=False)
-class SharingMapDisplay:
+class SharingMapDisplay(figures.Display):
     """Map of which task uses which feature, and how much.
 
     One row per feature that some task uses, those of all tasks first; one column per task, those alike side
@@ -170,15 +170,9 @@ class SharingMapDisplay:
         self : SharingMapDisplay
             Drawn.
         """
-        n_rows, n_columns = self.coef.shape
-        wide = float(np.clip(3.4 + 0.2 * n_columns, 5.5, _WIDEST))
-        high = float(np.clip(1.7 + 0.17 * n_rows, 3.2, 8.5))
-        below = (
-            figures.upright_length(self.tasks, (1.0 - _LABELS_TAKE) * wide * figures.POINTS) / figures.POINTS
-        )
-        ax = figures.axes_for(ax, (wide, high + below))
+        self._open(ax)
+        ax, (n_rows, n_columns) = self.ax_, self.coef.shape
         width, height = (float(points) for points in figures.axes_points(ax))
-        self.ax_, self.figure_ = ax, ax.figure
         sizes = np.abs(self.coef[self.coef != 0.0])
         self.limit_ = float(np.quantile(sizes, _ROBUST)) if sizes.size else 1.0
         lines = [self._count_line(), *([self.quantity] if self.quantity != "coefficient" else [])]
@@ -204,6 +198,14 @@ class SharingMapDisplay:
             self._mark_signs()
         self.colorbar_ = self._draw_colorbar(sizes, height) if colorbar and sizes.size else None
         return self
+
+    @property
+    def _size(self) -> tuple[float, float]:
+        n_rows, n_columns = self.coef.shape
+        wide = float(np.clip(3.4 + 0.2 * n_columns, 5.5, _WIDEST))
+        room = (1.0 - _LABELS_TAKE) * wide * figures.POINTS
+        below = figures.upright_length(self.tasks, room) / figures.POINTS
+        return wide, float(np.clip(1.7 + 0.17 * n_rows, 3.2, 8.5)) + below
 
     # -- the parts of the picture ----------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from mmtfl.plots.figures import (
     GREY,
     SMALL,
     VERMILLION,
-    axes_for,
+    Display,
     axes_points,
     fitted,
     name_columns,
@@ -41,7 +41,7 @@ def found_by(model: Any) -> Stability:
 
 
 @dataclass(eq=False, repr=False)
-class SupportDisplay:
+class SupportDisplay(Display):
     """Share of the half samples in which a task uses a feature, features by tasks, with what is supported.
 
     Features supported in most tasks come first. A cross marks an entry in which the rows support an effect.
@@ -101,30 +101,19 @@ class SupportDisplay:
         """
         return cls(found_by(model), max_features=max_features).plot(ax)
 
-    def plot(self, ax: Any = None) -> SupportDisplay:
-        """Draw the map.
+    @property
+    def _size(self) -> tuple[float, float]:
+        n_rows, n_tasks = min(self.max_features, len(self.found.feature_names_)), len(self.found.tasks_)
+        return 2.5 + min(0.3 * n_tasks + 2.0, 8.0), 1.5 + 0.17 * n_rows
 
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw; None makes a figure.
-
-        Returns
-        -------
-        self : SupportDisplay
-            Drawn.
-        """
-        found = self.found
+    def _draw(self) -> None:
+        found, ax = self.found, self.ax_
         order = found.order()[: self.max_features]
         self.features_ = order
-        n_rows, n_tasks = len(order), len(found.tasks_)
-        ax = axes_for(ax, (2.5 + min(0.3 * n_tasks + 2.0, 8.0), 1.5 + 0.17 * n_rows))
-        self.ax_, self.figure_ = ax, ax.figure
         shares = np.ma.masked_invalid(found.entry_frequency_[:, order].T)
         self.image_ = ax.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto", interpolation="none")
-        self.supported_ = np.array([np.isin(found.tasks_, found.supporting_tasks(j)) for j in order]).reshape(
-            n_rows, n_tasks
-        )
+        rows = [np.isin(found.tasks_, found.supporting_tasks(j)) for j in order]
+        self.supported_ = np.array(rows).reshape(shares.shape)
         row, column = np.nonzero(self.supported_)
         ax.plot(column, row, "x", color=VERMILLION, markersize=5, linestyle="none")
         width, height = axes_points(ax)
@@ -133,11 +122,10 @@ class SupportDisplay:
         name_columns(ax, found.tasks_, width)
         ax.figure.colorbar(self.image_, ax=ax, label="share of half samples that use it")
         note(ax, [f"{found.n_pairs_} pairs of half samples", "cross: the rows support an effect in the task"])
-        return self
 
 
 @dataclass(eq=False, repr=False)
-class EffectDisplay:
+class EffectDisplay(Display):
     """The effect of one feature in every task, and its mean over the tasks, each with its interval.
 
     Effects are estimated without shrinkage beside the supported features, on the rows on which these were
@@ -216,21 +204,12 @@ class EffectDisplay:
         spare = np.inf if found.effect_spare_ is None else found.effect_spare_[:, j]
         return cls(*parts, feature=feature, coverage=coverage, spare=spare).plot(ax)
 
-    def plot(self, ax: Any = None) -> EffectDisplay:
-        """Draw the effects.
+    @property
+    def _size(self) -> tuple[float, float]:
+        return 5.5, 1.2 + 0.22 * len(self.tasks)
 
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw; None makes a figure.
-
-        Returns
-        -------
-        self : EffectDisplay
-            Drawn.
-        """
-        ax = axes_for(ax, (5.5, 1.2 + 0.22 * len(self.tasks)))
-        self.ax_, self.figure_ = ax, ax.figure
+    def _draw(self) -> None:
+        ax = self.ax_
         tested = np.isfinite(self.effect) & np.isfinite(self.error) & (self.error > 0.0)
         at, effect = np.flatnonzero(tested), self.effect[tested]
         reach = t_reach(self.error, self.spare, self.coverage)[tested]
@@ -247,4 +226,3 @@ class EffectDisplay:
         name_rows(ax, self.tasks, axes_points(ax)[1])
         ax.set_xlabel(f"effect of {self.feature}, with {self.coverage:.0%} intervals", fontsize=SMALL + 1)
         note(ax, ["dotted: mean of these tasks; band: its interval"])
-        return self

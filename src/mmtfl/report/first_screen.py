@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from mmtfl.estimators.intervals import half_widths, row_weights
-from mmtfl.estimators.supported_features import SOMEWHERE
+from mmtfl.estimators.supported_features import SOMEWHERE, features_with, in_which_tasks, promise
 from mmtfl.report.sentences import number
-from mmtfl.report.support import in_which_tasks, named, promise
 from mmtfl.tasks.wording import count
 
 __all__ = ["first_answers"]
@@ -89,12 +88,12 @@ def _of_classes(errors: dict[str, np.ndarray], reach: np.ndarray) -> str:
 
 
 def _everywhere(found: Any) -> str:
-    names = named(found, "all")
+    names = features_with(found, "all")
     return f"{_listed(names)}." if names else "Nothing was found to matter in all tasks."
 
 
 def _somewhere(found: Any) -> list[str]:
-    names = [name for word in SOMEWHERE[1:] for name in named(found, word)]
+    names = [name for word in SOMEWHERE[1:] for name in features_with(found, word)]
     if not names:
         return ["Nothing was found to matter in some tasks only."]
     at = [found.feature_names_.index(name) for name in names[:_MOST_NAMED]]
@@ -109,7 +108,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _undecided(found: Any) -> str:
-    names, n_none = named(found, "undecided"), int((found.supported_ == "none").sum())
+    names, n_none = features_with(found, "undecided"), int((found.supported_ == "none").sum())
     nowhere = (
         f" As far as the rows tell, {count(n_none, 'feature')} matter{'s' if n_none == 1 else ''} nowhere."
     )

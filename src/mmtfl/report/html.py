@@ -16,13 +16,19 @@ import numpy as np
 
 import mmtfl
 from mmtfl.errors import require
-from mmtfl.estimators.usage import KINDS, MEANINGS
+from mmtfl.estimators.feature_use import KINDS, MEANINGS
 from mmtfl.persistence.files import check_target, write_text
 from mmtfl.plots.figures import learned
 from mmtfl.plots.sharing_map import order_features, order_tasks
 from mmtfl.report import sentences
-from mmtfl.report.charts import effect_chart, grid_chart, history_chart, reliability_chart, search_chart
-from mmtfl.report.curves import curved_effects
+from mmtfl.report.charts import (
+    curved_effects,
+    effect_chart,
+    grid_chart,
+    history_chart,
+    reliability_chart,
+    search_chart,
+)
 from mmtfl.report.evaluation import Evaluation, evaluate
 from mmtfl.report.first_screen import first_answers
 from mmtfl.report.sentences import PLAIN_SCORES, number, score

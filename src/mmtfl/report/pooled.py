@@ -16,8 +16,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
+from mmtfl.estimators.coefficient_path import path
 from mmtfl.estimators.single_task import better_of_ridge_and_lasso
-from mmtfl.estimators.strengths import path
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Squared
 from mmtfl.objective.penalties import make_penalty

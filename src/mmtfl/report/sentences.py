@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.class_probabilities import reliability
+from mmtfl.estimators.intervals import reliability
 from mmtfl.model_selection.metrics import FEW_ROWS
 from mmtfl.report import paired
 from mmtfl.report.evaluation import ALTERNATIVES, Evaluation

@@ -10,12 +10,12 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.estimators.usage import KINDS, FeatureUse, feature_use, usage_notes, used_by, used_by_how_many
+from mmtfl.estimators.feature_use import KINDS, FeatureUse, feature_use, usage_notes, use_counts, used_by
+from mmtfl.estimators.supported_features import in_which_tasks, support_sentences
 from mmtfl.objective.losses import Loss
 from mmtfl.persistence.json_values import plain
 from mmtfl.plots.search_display import search_curves
 from mmtfl.report.evaluation import Evaluation, TaskScores, evaluate
-from mmtfl.report.support import in_which_tasks, support_sentences
 
 __all__ = ["Evaluation", "ModelSummary", "SearchSummary", "TaskScores", "describe", "evaluate"]
 
@@ -324,7 +324,7 @@ def describe(model: Any) -> ModelSummary:
     used = int(np.count_nonzero(use.n_tasks))
     usage = f"Of {sizes[1]}, {used} {'is' if used == 1 else 'are'} used"
     if used and use.n_counted > 1:  # else there is nobody to share with
-        usage += f": {used_by_how_many(use)}"
+        usage += f": {use_counts(use)}"
     classes = None
     if kind == "classification":  # as the table has them: those of several targets reach the model as 0 and 1
         known = getattr(getattr(model, "recipe_", None), "classes", None)
@@ -495,7 +495,6 @@ def _score_name(model: Any) -> str:
     if not isinstance(inner._loss, Loss):
         return "minus the tasks' losses per row, in units of their slopes without any feature"
     unit = ", in units of each task's spread" if inner.scale_targets else ""
-    what = (
-        "half the mean squared error" if inner._loss.is_quadratic else f"the {inner._loss.name} loss per row"
-    )
+    loss = inner._loss
+    what = "half the mean squared error" if loss.is_quadratic else f"the {loss.name} loss per row"
     return f"minus {what}{unit}"

@@ -14,8 +14,7 @@ from mmtfl.persistence.json_values import expect
 from mmtfl.tables.reading import TableError
 from mmtfl.tables.splines import FEWEST_VALUES, learn_knots, n_functions, spline_basis
 from mmtfl.tasks.categories import Levels
-from mmtfl.tasks.frames import abbreviate
-from mmtfl.tasks.wording import count
+from mmtfl.tasks.wording import abbreviate, count
 
 MISSING = "Empty cells, NA, NaN, null and None count as missing"
 _MANY_LEVELS = 50  # with more, text that hardly repeats is taken for an identifier

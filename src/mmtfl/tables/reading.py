@@ -310,7 +310,7 @@ def _suffix(path: Path) -> str:
 def _check_distinct(names: list[str], where: str) -> None:
     repeated = [name for name, uses in Counter(names).items() if uses > 1]
     if repeated:
-        from mmtfl.tasks.frames import abbreviate
+        from mmtfl.tasks.wording import abbreviate
 
         raise TableError(
             f"{where} has more than one column {abbreviate(repeated)}: rename or remove the others."

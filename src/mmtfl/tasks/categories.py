@@ -9,8 +9,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from mmtfl.tasks.frames import abbreviate
-from mmtfl.tasks.wording import count
+from mmtfl.tasks.wording import abbreviate, count
 
 __all__ = ["Levels", "encode_categories", "learn_categories"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mmtfl.tasks.frames import FLOATS, as_float, frame_design, is_missing, open_frame
+from mmtfl.tasks.frames import FLOATS, as_float, check_not_lazy, frame_design, is_missing, open_frame
 from mmtfl.tasks.wording import count, not_finite_kind, show
 
 _LARGEST_WEIGHT = 1e100  # weights within this size and its inverse are taken as they are
@@ -36,8 +36,7 @@ def check_design(
     (array([[1., 0.]]), None)
     """
     names: Any = feature_names
-    if hasattr(X, "collect"):
-        raise TypeError(f"{name} is a lazy frame ({type(X).__name__}): call .collect() first.")
+    check_not_lazy(X, name)
     if sparse.issparse(X):
         X = _sparse_design(X, name)
     elif isinstance(X, np.ndarray) or (frame := open_frame(X, name)) is None:
@@ -150,8 +149,7 @@ def check_target(
     """
     if sparse.issparse(y):
         raise TypeError(f"{name} must be dense, but is a sparse matrix: pass {name}.toarray().ravel().")
-    if hasattr(y, "collect"):
-        raise TypeError(f"{name} is lazy ({type(y).__name__}): call .collect() first.")
+    check_not_lazy(y, name)
     if y is None:
         raise ValueError(f"{name} is None, but one number per row of {of} is required.")
     column = as_float(y, name)
@@ -249,8 +247,7 @@ def check_task_labels(
     ...
     ValueError: task has 1 missing label (first in row 1): every row needs a task. Drop ...
     """
-    if hasattr(task, "collect"):
-        raise TypeError(f"{name} is lazy ({type(task).__name__}): call .collect() first.")
+    check_not_lazy(task, name)
     if isinstance(task, np.ma.MaskedArray):
         labels = task.data.astype(object)
         labels[np.ma.getmaskarray(task)] = None

@@ -312,10 +312,8 @@ class Tasks:
             The column of task labels, or the key in the names of the folders.
         target : str
             The target column.
-        features : list of str, optional
-            The feature columns; by default all others.
-        weight : str, optional
-            The column of sample weights.
+        features, weight
+            As in `from_frame`.
         memory_limit : str or int, optional
             Memory that a fit in this process may take, such as "2GB". Tasks that do not fit into it together
             are read again in every pass.

@@ -27,9 +27,9 @@ from mmtfl.tasks.checks import (
     check_weights,
     moderate_weights,
 )
-from mmtfl.tasks.frames import abbreviate, as_float, feature_columns, open_frame, pick_columns
+from mmtfl.tasks.frames import FRAME_MAKERS, as_float, feature_columns, open_frame, pick_columns
 from mmtfl.tasks.grouping import group_rows, observation_task_of, offsets_of, take_rows
-from mmtfl.tasks.wording import show
+from mmtfl.tasks.wording import abbreviate, show
 
 Names = tuple[str, ...] | None
 Maybe = np.ndarray | None
@@ -300,8 +300,6 @@ def _observed_weights(sample_weight: Any, observed: np.ndarray) -> np.ndarray:
 
 # -- frames ----------------------------------------------------------------------------------------------
 
-_FRAME_MAKERS = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
-
 
 def read_frame(
     frame: Any,
@@ -334,8 +332,8 @@ def read_frame(
 
 def write_frame(X: Any, names: Names, special: Sequence[tuple[str, np.ndarray]], backend: str) -> Any:
     """Make a frame of the features and the special columns, the first before them; see ``Tasks.to_frame``."""
-    if backend not in _FRAME_MAKERS:
-        raise ValueError(f"backend must be one of {', '.join(_FRAME_MAKERS)}, not {backend!r}.")
+    if backend not in FRAME_MAKERS:
+        raise ValueError(f"backend must be one of {', '.join(FRAME_MAKERS)}, not {backend!r}.")
     X = X.toarray() if sparse.issparse(X) else X
     names = names or tuple(f"x{j}" for j in range(X.shape[1]))
     uses = Counter([*names, *(name for name, _ in special)])
@@ -346,4 +344,4 @@ def write_frame(X: Any, names: Names, special: Sequence[tuple[str, np.ndarray]],
         )
     features = [(name, X[:, j]) for j, name in enumerate(names)]
     module = require(backend, "frames" if backend == "pandas" else None)
-    return getattr(module, _FRAME_MAKERS[backend])(dict([special[0], *features, *special[1:]]))
+    return getattr(module, FRAME_MAKERS[backend])(dict([special[0], *features, *special[1:]]))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import narwhals as nw
 import numpy as np
+
+from mmtfl.errors import install_hint, require
+from mmtfl.tasks.wording import abbreviate, suggest
 
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
@@ -65,6 +67,42 @@ def is_missing(value: Any) -> bool:
         return False  # an array inside an array is wrong, but not missing
 
 
+# -- frames of pandas, polars and pyarrow --------------------------------------------------------------------
+
+FRAME_MAKERS = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
+
+
+def is_frame(X: Any) -> bool:
+    """Tell whether X is a pandas, polars or pyarrow table."""
+    return nw.dependencies.is_into_dataframe(X)
+
+
+def frame_backend(X: Any) -> str:
+    """Name the library of a frame."""
+    return nw.get_native_namespace(X).__name__.partition(".")[0]
+
+
+def make_frame(columns: dict[str, Any], backend: str | None) -> Any:
+    """Make a table with the given library, or with the first one that is installed."""
+    for name in dict.fromkeys([backend, *FRAME_MAKERS]):
+        if name not in FRAME_MAKERS:
+            continue
+        try:
+            return getattr(require(name), FRAME_MAKERS[name])(columns)
+        except ImportError:
+            continue
+    raise ImportError(
+        "A table needs pandas, polars or pyarrow, and none is installed: for pandas, "
+        + install_hint("frames")
+    )
+
+
+def check_not_lazy(values: Any, name: str) -> None:
+    """Refuse lazy frames and columns, whose values are not known yet."""
+    if hasattr(values, "collect"):
+        raise TypeError(f"{name} is lazy ({type(values).__name__}): call .collect() first.")
+
+
 def open_frame(X: Any, name: str) -> nw.DataFrame[Any] | None:
     """Open a frame in memory; None if X is something else."""
     try:
@@ -117,15 +155,3 @@ def feature_columns(
     if not chosen:
         raise ValueError(f"No feature columns are left: the frame has only {abbreviate(columns)}.")
     return chosen
-
-
-def suggest(name: Any, known: Sequence[Any], what: str = "columns") -> str:
-    """End a sentence about an unknown name: suggest the closest known one, or list the known ones."""
-    close = get_close_matches(str(name), map(str, known), n=1)
-    return f": did you mean {close[0]!r}?" if close else f"; its {what} are {abbreviate(known)}."
-
-
-def abbreviate(names: Sequence[str]) -> str:
-    """List the first names, and the number of all if there are more."""
-    listed = ", ".join(map(repr, names[:6]))
-    return f"{listed}, ... ({len(names)} in all)" if len(names) > 6 else listed

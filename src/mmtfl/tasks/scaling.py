@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -78,7 +77,7 @@ def fill_with_median(spread: np.ndarray, otherwise: float = 1.0) -> np.ndarray:
 
 
 def _dense_spread(X: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """Runs of tasks, so many that one row of each makes a chunk."""
+    """Standard deviation of each column of a dense X, read some rows at a time; NaN for a constant one."""
     step = max(1, CHUNK // X.shape[1])
     parts = [slice(start, start + step) for start in range(0, X.shape[0], step)]
     size = np.zeros(X.shape[1])
@@ -145,18 +144,14 @@ def could_use(tasks: Tasks, *, fit_intercept: bool) -> np.ndarray:
         return np.tile(tells(X), (tasks.n_tasks, 1))
     possible = np.zeros((tasks.n_tasks, tasks.n_features), dtype=bool)
     if fit_intercept and tasks.rows is None and not sparse.issparse(X):
-        for some in _runs_of_tasks(tasks):  # two rows decide most columns
+        step = max(1, CHUNK // max(1, tasks.n_features))
+        for first in range(0, tasks.n_tasks, step):  # two rows of a task decide most columns
+            some = slice(first, first + step)
             possible[some] = _differ(X[tasks.offsets[:-1][some]], X[tasks.offsets[1:][some] - 1])
     for t in np.flatnonzero(~possible.all(axis=1)):
         own = slice(tasks.offsets[t], tasks.offsets[t + 1])
         possible[t] = tells(take_rows(X, own if tasks.rows is None else tasks.rows[own]))
     return possible
-
-
-def _runs_of_tasks(tasks: Tasks) -> Iterator[slice]:
-    """Runs of tasks, so many that one row of each makes a chunk."""
-    step = max(1, CHUNK // max(1, tasks.n_features))
-    return (slice(first, first + step) for first in range(0, tasks.n_tasks, step))
 
 
 def _varies(X: Any) -> np.ndarray:

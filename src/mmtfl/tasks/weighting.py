@@ -11,6 +11,7 @@ import numpy as np
 
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.stored import StoredTasks
+from mmtfl.tasks.wording import abbreviate
 
 __all__ = ["balanced", "check_task_weight", "task_factors", "task_totals", "with_task_factors"]
 
@@ -81,9 +82,9 @@ def check_task_weight(task_weight: Any, labels: np.ndarray) -> None:
     known = labels.tolist()
     for label, weight in task_weight.items():
         if label not in known:
-            listed = ", ".join(map(repr, known[:6])) + (", ..." if len(known) > 6 else "")
             raise ValueError(
-                f"task_weight names the task {label!r}, which the data do not have: its tasks are {listed}."
+                f"task_weight names the task {label!r}, which the data do not have: its tasks are "
+                f"{abbreviate(known)}."
             )
         is_number = isinstance(weight, Real) and not isinstance(weight, bool)
         if not is_number or not 0.0 < float(weight) < np.inf:

@@ -1,8 +1,14 @@
 """Wording that error messages, reports and plots share."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
+
+MOST_NAMED = 6  # names that a sentence lists
 
 
 def count(number: int, what: str) -> str:
@@ -29,3 +35,31 @@ def show(names: Any, index: Any) -> str:
         return str(index)
     name = names[index]
     return repr(name.item() if isinstance(name, np.generic) else name)
+
+
+def abbreviate(names: Sequence[Any] | np.ndarray) -> str:
+    """List the first names or labels, and the number of all if there are more.
+
+    Examples
+    --------
+    >>> from mmtfl.tasks.wording import abbreviate
+    >>> abbreviate(["age", "dose"]), abbreviate(range(20))
+    ("'age', 'dose'", '0, 1, 2, 3, 4, 5, ... (20 in all)')
+    """
+    listed = ", ".join(show(names, i) for i in range(min(len(names), MOST_NAMED)))
+    return f"{listed}, ... ({len(names)} in all)" if len(names) > MOST_NAMED else listed
+
+
+def suggest(name: Any, known: Sequence[Any], what: str = "columns") -> str:
+    """End a sentence about an unknown name: suggest the closest known one, or list the known ones."""
+    close = get_close_matches(str(name), map(str, known), n=1)
+    return f": did you mean {close[0]!r}?" if close else f"; its {what} are {abbreviate(known)}."
+
+
+def meant(labels: Sequence[Any], tasks: np.ndarray) -> str:
+    """Ask whether an unknown label is a misspelt known one; empty if none looks like one."""
+    for label in labels if tasks.dtype.kind == "U" else ():
+        close = get_close_matches(str(label).strip(), tasks.tolist(), n=1)
+        if close:
+            return f" Is {str(label)!r} meant to be {close[0]!r}?"
+    return ""

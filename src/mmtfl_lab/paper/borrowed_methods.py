@@ -24,7 +24,7 @@ def _held_out_loss(split: Split, classify: bool, options: Mapping[str, Any]) -> 
     """Return the function of rows and predictions (n_candidates, n_rows) that gives each candidate's loss."""
     train = split.train
     code = np.unique(train.task, return_inverse=True)[1]
-    unit = _centre_and_unit(split, options)[1]
+    unit = centre_and_unit(split, options)[1]
 
     def loss(rows: np.ndarray, z: np.ndarray) -> np.ndarray:
         if classify:
@@ -34,7 +34,7 @@ def _held_out_loss(split: Split, classify: bool, options: Mapping[str, Any]) -> 
     return loss
 
 
-def _centre_and_unit(split: Split, options: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+def centre_and_unit(split: Split, options: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and spread of each task's targets; 0 and 1 where they are not to be scaled."""
     labels, code = np.unique(split.train.task, return_inverse=True)
     if not options.get("scale_targets") or split.one_unit:
@@ -52,7 +52,7 @@ def fit_boosting(
     """scikit-learn's boosted trees with the task as a category; size and number of trees by the folds."""
     train, folds = split.train, split.folds(n_folds)
     labels, code = np.unique(train.task, return_inverse=True)
-    centre, unit = _centre_and_unit(split, {} if classify else options)
+    centre, unit = centre_and_unit(split, {} if classify else options)
     y = train.y if classify else (train.y - centre[code]) / unit[code]
     kind = HistGradientBoostingClassifier if classify else HistGradientBoostingRegressor
     as_category = [train.X.shape[1]] if len(labels) <= MOST_CATEGORIES else None
@@ -105,7 +105,7 @@ def fit_pretrained_lasso(
     labels, code = np.unique(train.task, return_inverse=True)
     spread = train.X.std(axis=0) if options.get("standardize") else np.ones(train.X.shape[1])
     spread[spread == 0.0] = 1.0
-    centre, unit = _centre_and_unit(split, options)
+    centre, unit = centre_and_unit(split, options)
     model = require("ptlasso").PretrainedLassoCV(
         alphas=list(PRETRAINING), cv=n_folds, fit_intercept=options.get("fit_intercept", True)
     )

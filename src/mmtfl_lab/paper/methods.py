@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.estimators.coefficient_path import path
 from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
 from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
-from mmtfl.estimators.strengths import path
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.estimators.two_strengths import DirtyClassifier, DirtyRegressor, RobustClassifier, RobustRegressor
 from mmtfl.persistence.json_values import plain
@@ -140,11 +140,7 @@ def _pooled(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitte
     search = SingleTaskClassifierCV if classify else SingleTaskRegressorCV
     train, folds = split.train, split.folds(grid.folds)
     labels, code = np.unique(train.task, return_inverse=True)
-    centre, unit = np.zeros(len(labels)), np.ones(len(labels))
-    if options.get("scale_targets") and not split.one_unit:
-        own = [train.y[code == t] for t in range(len(labels))]
-        centre = np.array([y.mean() for y in own])
-        unit = np.array([y.std() or 1.0 for y in own])
+    centre, unit = borrowed_methods.centre_and_unit(split, options)
     y = train.y if classify else (train.y - centre[code]) / unit[code]
     tuning: dict[str, Any] = {"alphas": grid.single, "cv": folds, "tol": grid.tol, **_scaling(options)}
     models = [search(p=p, **tuning).fit(train.X, y) for p in (2, 1)]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.estimators.inputs import make_frame
+from mmtfl.tasks.frames import make_frame
 from mmtfl.tasks.wording import count
 
-__all__ = ["FeatureUse", "Range", "ShowsSharing", "feature_use", "usage_notes", "used_by", "used_by_how_many"]
+__all__ = ["FeatureUse", "Range", "ShowsSharing", "feature_use", "usage_notes", "use_counts", "used_by"]
 
 KINDS = ("shared", "partial", "single", "none")
 MEANINGS = {  # what a kind is called where people read it
@@ -128,7 +128,7 @@ def used_by(use: FeatureUse, j: int) -> str:
     return of if possible == use.n_counted else f"{of} that could"
 
 
-def used_by_how_many(use: FeatureUse) -> str:
+def use_counts(use: FeatureUse) -> str:
     """Say how many features are used by how many tasks: "2 by all 4 tasks, 0 by some, 1 by one"."""
     kinds = use.kind.tolist()
     shared, partial, single = (kinds.count(kind) for kind in ("shared", "partial", "single"))
@@ -239,7 +239,7 @@ def sharing_html(model: Any) -> str:
     use = feature_use(model)
     T, d = model.coef_.shape
     n_used = int(np.count_nonzero(use.n_tasks))
-    told = f"{n_used} used" + (f": {used_by_how_many(use)}" if n_used and use.n_counted > 1 else "")
+    told = f"{n_used} used" + (f": {use_counts(use)}" if n_used and use.n_counted > 1 else "")
     head = f"{count(T, 'task')}, {count(d, 'feature')}, {told}."
     return f'<div class="mmtfl-sharing"><p>{head}</p>{_top_features(model, use)}</div>'
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from mmtfl.report.support import in_which_tasks, support_sentences
+from mmtfl.estimators.supported_features import in_which_tasks, support_sentences
 
 
 def found(words, *, selected, bound=0.4, promises=True):

@@ -1,4 +1,4 @@
-"""Messages of a fit: how it went, tasks that are too small, and features kept or dropped by their units."""
+"""Warnings of a fit: no convergence, tasks that are too small, features kept or dropped by their units."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from mmtfl.errors import SmallTaskWarning, UnitsWarning
 from mmtfl.tasks.wording import count, show
 
-__all__ = ["tell"]
+__all__ = ["warn_of_fit"]
 
 HANDFUL = 5  # rows; with fewer, a task says little of its own
 FEW = 10  # rows; with fewer, a task without coefficients has too few rows to earn any
@@ -20,7 +20,7 @@ APART = 100.0  # times: spreads this far apart are units, not importance
 MOST_NAMED = 5
 
 
-def tell(model: Any, prepared: Any, solver: str) -> None:
+def warn_of_fit(model: Any, prepared: Any, solver: str) -> None:
     """Print a line on the fit with ``verbose``, and warn of what the user should look at."""
     if model.verbose:
         kept = np.count_nonzero(model.coef_.any(axis=0))
@@ -37,12 +37,13 @@ def tell(model: Any, prepared: Any, solver: str) -> None:
             f"{model.max_iter}), loosen tol, or put the features on one scale with standardize=True."
         )
         warnings.warn(message, ConvergenceWarning, stacklevel=4)
-    for caution in (_small_tasks(model, prepared), _told_by_units(model, prepared)):
+    for caution in (_small_tasks(model, prepared), _features_chosen_by_units(model, prepared)):
         if caution is not None:
             warnings.warn(caution, stacklevel=4)
 
 
 def _small_tasks(model: Any, prepared: Any) -> SmallTaskWarning | None:
+    """A warning that names tasks with too few rows to say much of their own; None if there are none."""
     rows, weights = prepared.sizes, getattr(prepared.tasks, "weights", None)
     if weights is not None and not weights.all():  # a row of weight zero does not count
         rows = np.bincount(prepared.tasks.observation_task[weights > 0], minlength=len(rows))
@@ -74,7 +75,8 @@ def _small_tasks(model: Any, prepared: Any) -> SmallTaskWarning | None:
     )
 
 
-def _told_by_units(model: Any, prepared: Any) -> UnitsWarning | None:
+def _features_chosen_by_units(model: Any, prepared: Any) -> UnitsWarning | None:
+    """A warning that every kept feature varies far more than every dropped one; None if that is not so."""
     if model.standardize:
         return None
     kept = model.coef_.any(axis=0)

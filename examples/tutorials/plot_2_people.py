@@ -2,7 +2,7 @@
 One person per task: a survey, and a new person with five answers
 =================================================================
 
-Sixty people rate twelve computers each. Every person has an own taste, but the tastes are similar: nearly all people dislike a high
+Sixty people rate twelve computers each. Every person has a taste of their own, but the tastes are similar: nearly all people dislike a high
 price. One model for all ignores the differences between people. One model per person has only twelve rows for eight features.
 :doc:`Pooling </pooling>` lies between the two: every person's taste scatters about a common taste, which is learned too.
 """

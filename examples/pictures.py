@@ -1,4 +1,4 @@
-"""The two drawings of the documentation: the product form, and the questions that lead to a model."""
+"""The drawings of the documentation: the product form, the questions that lead to a model, and a fit on a cluster."""
 
 from __future__ import annotations
 
@@ -98,7 +98,24 @@ def _box(ax, x, y, width, text, colour):
     ax.text(x + width / 2, y, text, ha="center", va="center", fontsize=9.5)
 
 
+def cluster(path: Path) -> None:
+    """One pass of a fit on a cluster: what goes out, what comes back, and what stays."""
+    fig, ax = plt.subplots(figsize=(8.5, 2.6), layout="constrained")
+    _box(ax, 0.0, 1.0, 2.6, "your process\nc, and which features are left", BLUE)
+    for y in (0.0, 1.0, 2.0):
+        _box(ax, 6.2, y, 3.3, "worker: rows and coefficients\nof its tasks, which stay here", GREY)
+        for shift, colour, style in ((0.07, BLUE, "-|>"), (-0.07, ORANGE, "<|-")):
+            ends = (2.7, 1.0 + shift), (6.1, y + shift)
+            ax.add_patch(FancyArrowPatch(*ends, arrowstyle=style, mutation_scale=10, color=colour))
+    ax.text(4.4, 2.15, "weights of the features", color=BLUE, ha="center")
+    ax.text(4.4, -0.2, "losses and norms", color=ORANGE, ha="center")
+    ax.set(xlim=(-0.1, 9.6), ylim=(-0.5, 2.5))
+    ax.axis("off")
+    fig.savefig(path, metadata={"Date": None})
+
+
 if __name__ == "__main__":
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images")
     product(folder / "product.svg")
     questions(folder / "which_model.svg")
+    cluster(folder / "scaling.svg")

@@ -1,4 +1,4 @@
-"""The drawings of the documentation: the product form, the questions that lead to a model, and a fit on a cluster."""
+"""The drawings of the site: the product form, the questions that lead to a model, a fit on a cluster."""
 
 from __future__ import annotations
 

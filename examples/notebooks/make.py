@@ -1,4 +1,4 @@
-"""Notebooks of two tutorials: `python examples/notebooks/make.py` writes them anew from examples/tutorials."""
+"""Notebooks of two tutorials: `python examples/notebooks/make.py` writes them from examples/tutorials."""
 
 from __future__ import annotations
 

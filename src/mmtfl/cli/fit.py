@@ -59,8 +59,8 @@ def fit(
     alpha
         Strength of the penalty; by default a tenth of the smallest that drops every feature.
     pooling
-        How strongly the tasks' coefficients are drawn to a common value (for p = 1 and p = 2): 0 is not at all;
-        0.9 or 0.98 suit tasks that are much alike.
+        How strongly the tasks' coefficients are drawn to a common value (for p = 1 and p = 2): 0 is not at
+        all; 0.9 or 0.98 suit tasks that are much alike.
     """
     model, talk = model or options.ModelOptions(), talk or options.FileOptions()
 

@@ -224,7 +224,7 @@ class TaskRegressor(RegressorMixin, TargetScaling, LossParameters, PredictsInter
 
 
 class MMTFLRegressor(FamilyMember, TaskRegressor):
-    r"""Multitask regression that tells which features are shared.
+    r"""Multitask regression that learns which features are shared.
 
     Minimises over the coefficients A (features by tasks) and one intercept per task
 

@@ -50,6 +50,8 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "min_reported_time": 3600,
     "show_signature": False,
+    "write_computation_times": False,  # a page of times would fetch scripts from the network
+    "ignore_repr_types": r"matplotlib\..*|mmtfl\.plots.*",
     "remove_config_comments": True,
     "backreferences_dir": "generated/uses",
     "doc_module": ("mmtfl",),
@@ -74,7 +76,7 @@ html_theme_options = {
     "footer_end": [],
     "logo": {"text": "mmtfl"},
 }
-html_sidebars = {"index": []}
+html_sidebars = {"index": [], "start": [], "which_model": []}  # pages without pages below them
 linkcheck_ignore = [r"https?://"]  # there may be no network: links within the site are checked
 
 

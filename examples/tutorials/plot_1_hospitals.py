@@ -2,15 +2,16 @@
 One table from many hospitals
 =============================
 
-Eight hospitals wrote down how long their patients stayed, with age, ward, smoking and laboratory values. The
-table is as tables are: words among the numbers, empty cells, one hospital that never measured albumin. We
-want to know **which measurements matter everywhere, which only somewhere**, how sure that is, and to predict
+Eight hospitals recorded how long their patients stayed, with age, ward, smoking and laboratory values. The
+table looks like real tables do: it has words and numbers, empty cells, and one hospital that never measured albumin. We
+want to know **which measurements matter everywhere and which only somewhere**, and how sure that is. We also want to predict
 the stay of the next patients.
 
-Nothing on this page needs a script: the quoted lines can be typed in a shell. The table is simulated, so that we can
+You do not need to program: the lines inside ``shell(...)`` can be typed in a terminal. The table is simulated, so that we can
 compare the answer with the truth at the end.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -23,7 +24,8 @@ folder = Path(tempfile.mkdtemp())
 def shell(command, fails=False):
     """Run a command line and show what it prints."""
     here = re.sub(r"(^|&& )mmtfl ", rf"\1{sys.executable} -m mmtfl ", command)
-    done = subprocess.run(here, shell=True, cwd=folder, capture_output=True, text=True)
+    env = {**os.environ, "COLUMNS": "150"}  # the width of tables
+    done = subprocess.run(here, shell=True, cwd=folder, capture_output=True, text=True, env=env)
     print(done.stdout + done.stderr)
     assert fails == (done.returncode != 0)
 
@@ -56,17 +58,19 @@ shell("mmtfl inspect stay.mmtfl")
 # %%
 # How to read it
 # --------------
-# *used by* is a fact about the model; *supported* is what the rows say. A feature is supported in all hospitals only
-# if half samples of the rows keep it, and if the effect shows in each of them: small hospitals can rarely tell,
-# so *undecided* is a frequent and honest word. :doc:`/how_sure` has the error rates of these words.
+# *mean coef* is the effect of one unit of the feature, averaged over the hospitals, and *per s.d.* the effect of one standard
+# deviation. *used by* says where the model has a coefficient. *supported in* says where the rows really show an effect: a
+# feature is supported in all hospitals only if half samples of the rows keep it and if the effect shows in each hospital.
+# Small hospitals have too few rows for that, so *two or more tasks, perhaps all* and *undecided* are frequent answers.
+# :doc:`/how_sure` has the error rates of these words, and :doc:`/how_it_works` explains *c*, p and k.
 #
-# The same as a page to show, which needs no network:
+# ``report`` writes the same as a page to show, which needs no network:
 shell("mmtfl report stay.mmtfl patients.csv --title 'Length of stay' -o stay.html --quiet && ls stay.html")
 
 # %%
 # New patients
 # ------------
-# Predictions come beside the columns of the table, here with intervals that should hold nine of ten stays.
+# ``predict`` adds the predictions to the columns of the table, here with intervals that should contain nine of ten stays.
 shell(
     "head -4 patients.csv > new.csv && mmtfl predict stay.mmtfl new.csv --interval 0.9 -o predicted.csv --quiet"
 )
@@ -75,7 +79,7 @@ shell("cut -d, -f1,15,18- predicted.csv")
 # %%
 # The truth
 # ---------
-# The saved model opens in Python, too. We draw what it learned beside the effects that made the data: age, CRP
+# The saved model opens in Python, too. We draw what it learned beside the effects from which the data were simulated: age, CRP
 # and albumin matter everywhere, the dose in three hospitals.
 import matplotlib.pyplot as plt
 import numpy as np
@@ -105,6 +109,6 @@ print(
 # %%
 # Next
 # ----
-# - :doc:`/which_model`: when another method than the default is worth a try; ``mmtfl compare`` tells on your table.
+# - :doc:`/which_model`: when another method than the default is worth a try; ``mmtfl compare`` tests it on your table.
 # - :doc:`/cli`: every command.
 # - :doc:`/report`: what the page shows.

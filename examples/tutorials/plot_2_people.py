@@ -2,9 +2,9 @@
 One person per task: a survey, and a new person with five answers
 =================================================================
 
-Sixty people rate twelve computers each. Everybody has a taste of their own, but tastes are much alike: nearly all dislike a high
-price. One model for all wastes what is particular to a person; one model per person has twelve rows for eight features.
-:doc:`Pooling </pooling>` is between the two: every person's taste scatters about a common one, which is learned too.
+Sixty people rate twelve computers each. Every person has a taste of their own, but the tastes are similar: nearly all people dislike a high
+price. One model for all ignores the differences between people. One model per person has only twelve rows for eight features.
+:doc:`Pooling </pooling>` lies between the two: every person's taste scatters about a common taste, which is learned too.
 """
 
 import matplotlib.pyplot as plt
@@ -16,8 +16,8 @@ from mmtfl import MMTFLRegressorCV, SingleTaskRegressorCV
 # %%
 # The survey
 # ----------
-# Simulated, so that the truth is known: the common taste has four parts, people scatter about it, and the last
-# eight people are not asked yet.
+# The survey is simulated, so that the truth is known. Four features matter to the common taste, people scatter about it, and the last
+# eight people have not been asked yet.
 rng = np.random.default_rng(0)
 features = ["price", "memory", "speed", "screen", "colour", "brand", "weight", "warranty"]
 common = np.array([-2.0, 1.0, 1.0, 0.5, 0.0, 0.0, 0.0, 0.0])
@@ -38,7 +38,7 @@ X_test, y_test, person_test = answers(np.arange(60), 40)
 # %%
 # Three models
 # ------------
-# ``MMTFLRegressorCV`` tries pooling by itself. Its rivals: one model per person, and the common part for everybody.
+# ``MMTFLRegressorCV`` tries pooling by default. We compare it with one model per person, and with the common taste for everybody.
 together = MMTFLRegressorCV().fit(X, y, task=person)
 alone = SingleTaskRegressorCV().fit(X, y, task=person)
 print(f"chosen: p = {together.best_p_:g}, k = {together.best_k_:g}, pooling = {together.best_pooling_:g}")
@@ -68,8 +68,8 @@ ax.legend()
 # %%
 # A new person
 # ------------
-# Somebody new answers five questions. ``add_task`` fits this one person with the shared parts held: the
-# others keep their coefficients to the last bit. Before any answer, the common taste predicts.
+# A new person answers five questions. ``add_task`` fits this person alone and keeps the shared parts fixed, so the
+# coefficients of the others do not change. Before any answer, we predict with the common taste.
 new = np.arange(60, 68)
 mistakes = []
 for i in new:

@@ -2,8 +2,8 @@
 Many targets on one X: drug response with missing cells
 =======================================================
 
-A hundred and twenty cell lines were treated with twelve drugs; three hundred genes were measured in each line. Not every drug was
-tried on every line, so the table of responses has holes. Each drug is a task, all tasks share their rows, and NaN means *not
+A hundred and twenty cell lines were treated with twelve drugs, and three hundred genes were measured in each line. Not every drug was
+tried on every line, so the table of responses has empty cells. Each drug is a task. All tasks share the same rows, and NaN means *not
 observed*.
 """
 
@@ -17,7 +17,7 @@ from mmtfl.plots import SharingMapDisplay
 # %%
 # The table
 # ---------
-# Simulated: ten genes move all drugs, and every drug has three genes of its own.
+# The table is simulated: ten genes influence the response to all drugs, and three more genes influence each single drug.
 rng = np.random.default_rng(1)
 genes = pd.DataFrame(rng.normal(size=(120, 300)), columns=[f"gene {j}" for j in range(300)])
 effects = np.zeros((300, 12))
@@ -33,7 +33,7 @@ print(f"{seen.isna().mean().mean():.0%} of the responses were not observed")
 # %%
 # One fit for all drugs
 # ---------------------
-# A two-dimensional y is one X with a column per task. Nothing is filled in: a missing response is not used.
+# A two-dimensional y has one column per task, all with the same X. Nothing is filled in: a missing response is simply not used.
 model = MMTFLRegressorCV(n_jobs=2).fit(genes, seen)
 print(f"chosen: p = {model.best_p_:g}, k = {model.best_k_:g}")
 predicted = pd.DataFrame(model.predict(genes), columns=response.columns)
@@ -42,7 +42,7 @@ hidden = seen.isna().to_numpy()
 # %%
 # The hidden cells
 # ----------------
-# The responses that we hid are held-out rows: how well were they predicted?
+# We know the responses that we hid. How well does the model predict them?
 truth, guess = response.to_numpy()[hidden], predicted.to_numpy()[hidden]
 print(f"R^2 on the {hidden.sum()} hidden cells: {1 - np.mean((truth - guess) ** 2) / truth.var():.2f}")
 fig, ax = plt.subplots(figsize=(4, 4), layout="constrained")
@@ -52,8 +52,8 @@ ax.set_xlabel("response")
 ax.set_ylabel("predicted from the genes")
 
 # %%
-# Which genes move which drugs
-# ----------------------------
+# Which genes influence which drugs
+# ---------------------------------
 SharingMapDisplay.from_estimator(model)
 
 # %%

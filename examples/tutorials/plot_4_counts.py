@@ -2,8 +2,8 @@
 Counts and exposure
 ===================
 
-How often do patients come back? Some were followed for three months, some for two years: who was watched longer had more
-time to come. A count is modelled by its *rate*: a Poisson loss, with the logarithm of the months as an **offset**.
+How often do patients come back? Some were followed for three months, others for two years, and a patient who is followed longer has more
+time to come back. So we model the *rate* of visits: a Poisson loss, with the logarithm of the months as an **offset**.
 """
 
 import matplotlib.pyplot as plt
@@ -16,7 +16,7 @@ from mmtfl.datasets import make_hospitals
 # %%
 # The table
 # ---------
-# Simulated patients of eight hospitals. In truth age and CRP raise the rate of visits, in every hospital alike.
+# These are simulated patients of eight hospitals. In truth, age and CRP raise the rate of visits, equally in every hospital.
 table = make_hospitals(random_state=0).frame
 features = ["age", "bmi", "pulse", "crp", "sodium", "dose"]
 X, hospital, visits, months = table[features], table["hospital"], table["visits"], table["months"]
@@ -38,7 +38,8 @@ pd.Series(explained, name="deviance explained").round(2).to_frame()
 # %%
 # Effects on the rate
 # -------------------
-# The link is the logarithm, so a coefficient is a factor: per standard deviation of age, visits are multiplied by this much.
+# The link is the logarithm, so the exponential of a coefficient is a factor: it says by how much visits are multiplied per standard deviation
+# of a feature.
 spread = X.std().to_numpy()
 factor = np.exp(rates.coef_ * spread)
 fig, ax = plt.subplots(figsize=(7, 3), layout="constrained")

@@ -2,8 +2,8 @@
 Targets of several kinds
 ========================
 
-Days of stay are a number, death is yes or no, later visits are a count. They are different targets of the same patients, and the same
-few measurements may matter to all of them. A **loss per task** fits them together: each target keeps its own kind of model, and they share
+Days of stay are a number, death is yes or no, and later visits are a count. These are different targets of the same patients, and the same
+few measurements may matter to all of them. With a **loss per task** they are fitted together: each target has its own kind of model, and the targets share
 which features matter.
 """
 
@@ -17,16 +17,16 @@ from mmtfl.datasets import make_hospitals
 # %%
 # Three targets, one X
 # --------------------
-# A two-dimensional y has a column per task; empty cells were not observed.
+# A two-dimensional y has one column per task. Empty cells mean that the target was not observed.
 table = make_hospitals(random_state=0).frame
 features = ["age", "bmi", "pulse", "crp", "sodium", "dose"]
 X, Y = table[features], table[["stay", "died", "visits"]].astype(float)
-Y.loc[::7, "died"] = np.nan  # not known of every patient
+Y.loc[::7, "died"] = np.nan  # not known for every patient
 
 # %%
 # One fit
 # -------
-# So that no kind swamps the others, each loss counts relative to that of a model without features.
+# The losses are brought to one scale, so that no kind of target dominates the others (:doc:`/targets`).
 kinds = {"stay": "squared", "died": "logistic", "visits": "poisson"}
 model = MMTFLRegressorCV(loss=kinds, standardize=True, alphas=30).fit(X, Y)
 predicted = pd.DataFrame(model.predict(X.head(4)), columns=Y.columns)
@@ -36,7 +36,7 @@ predicted.round(2)
 # %%
 # What they share
 # ---------------
-# Coefficients are on the scale of each kind: days, log odds, logarithm of the rate.
+# Each kind of target has its own unit: days, log odds, and the logarithm of the rate.
 effects = pd.DataFrame(model.coef_ * X.std().to_numpy(), index=model.tasks_, columns=features).T
 fig, axes = plt.subplots(1, 3, figsize=(9, 2.8), sharey=True, layout="constrained")
 units = {"stay": "days", "died": "log odds", "visits": "log rate"}

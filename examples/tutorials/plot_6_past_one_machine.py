@@ -2,8 +2,8 @@
 Past one machine
 ================
 
-The rows are in files that do not fit in memory, or on the workers of a cluster, or the fit outlives the
-machine. Each has one answer, and none of them changes the result: the same data give the same bits.
+Perhaps your rows are in files that do not fit in memory, or you have a cluster, or a fit runs longer than
+the machine stays up. There is a solution for each case, and none of them changes the result: the same data give the same bits.
 """
 
 import tempfile
@@ -36,8 +36,8 @@ print("largest difference to the fit in memory:", np.abs(model.coef_ - here.coef
 # %%
 # Other machines
 # --------------
-# ``DaskEngine`` sends the tasks to the workers of a cluster once; then only the features that are left and
-# their weights travel. ``Client()`` without an address starts workers on this machine.
+# ``DaskEngine`` sends the tasks to the workers of a cluster once. After that, only the features that are left and
+# their weights are sent. ``Client()`` without an address starts workers on this machine.
 from distributed import Client
 
 from mmtfl import DaskEngine
@@ -53,11 +53,18 @@ print("the same bits:", np.array_equal(far.coef_, here.coef_))
 # %%
 # The next restart
 # ----------------
-# With ``checkpoint`` a fit that was killed goes on where it was, from the same call.
+# With ``checkpoint``, a fit that was killed continues where it stopped when the same call is made again.
 checkpoint = folder / "fit.checkpoint"
 again = MMTFLRegressor(p=2, k=2, alpha=0.2, solver="alternating", checkpoint=checkpoint)
 again.fit(table[data.feature_names], table["y"], task=table["machine"])
 print("the same bits:", np.array_equal(again.coef_, here.coef_))
 
 # %%
-# :doc:`/scaling` says what travels, what is kept, and when it is not worth it.
+# What was fitted
+# ---------------
+from mmtfl.plots import SharingMapDisplay
+
+SharingMapDisplay.from_estimator(model)
+
+# %%
+# :doc:`/scaling` says what is sent, what is kept in memory, and when all this is not worth it.

@@ -45,7 +45,7 @@ class SmallTaskWarning(UserWarning):
 
 
 class UnitsWarning(UserWarning):
-    """What a fit keeps and drops is told by the units of the columns.
+    """The units of the columns decide what a fit keeps and drops.
 
     Given by `fit` without ``standardize`` where every column that is kept has at least a hundred times the
     standard deviation of every column that is dropped.

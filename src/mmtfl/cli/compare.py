@@ -47,8 +47,9 @@ def compare(
     Every method is tuned and fitted on the same random splits, and scored on
     the rows left out. With --group these are whole groups; with --time what
     follows the first --fraction of every task is cut into --repeats windows,
-    each predicted from what comes before it. Each is judged beside the best, task by task (signed-rank
-    test), or row by row where there are fewer than six tasks.
+    each predicted from what comes before it. Each method is tested against
+    the best, task by task (signed-rank test), or row by row if there are
+    fewer than six tasks.
 
     With --leave-task-out whole tasks are left out instead: how well will this
     do at the next hospital?

@@ -68,7 +68,7 @@ def cv(
     output
         The model, by custom something.mmtfl.
     method
-        What is assumed of the tasks, see above. `mmtfl compare` tells which predicts best.
+        What is assumed of the tasks, see above. `mmtfl compare` shows which method predicts best.
     pk
         Pairs p,k to choose from, by default 2,2 1,1 2,1 1,2; k may be inf or log. With p = 2 a feature is
         kept for all tasks or for none; with p = 1 it may be kept for some.

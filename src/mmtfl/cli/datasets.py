@@ -14,6 +14,9 @@ from mmtfl.cli.output import check_table_output, print_csv, print_json, print_ta
 
 _MADE = Group("Simulated datasets", sort_key=1)
 
+# options without which the suggested next command would stop, or use what is known only afterwards
+NEEDED = {"hospitals": ["--drop", "patient", "died", "visits", "months", "--impute", "median"]}
+
 
 def datasets(
     name: str | None = None,
@@ -88,7 +91,7 @@ def datasets(
     elif not talk.quiet:
         say(f"Written: {output} ({len(frame)} rows, {frame.shape[1]} columns)")
         words = ["mmtfl", "cv", str(output), *(["--task", task] if task else [])]
-        words += [word for target in targets for word in ("--target", target)]
+        words += [word for target in targets for word in ("--target", target)] + NEEDED.get(name, [])
         say(f"Next: {shlex.join([*words, '-o', str(output.with_suffix('.mmtfl'))])}")
     return 0
 

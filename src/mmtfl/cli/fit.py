@@ -52,15 +52,15 @@ def fit(
     output
         The model, by custom something.mmtfl.
     p
-        Norm within a feature: 2 shares it among all tasks, 1 lets each task choose.
+        With 2 a kept feature is used by all tasks; with 1 tasks choose among the kept features.
     k
-        Power of the shared part: the smaller, the fewer features are kept. "inf" gives one model per task,
-        "log" the edge at 0.
+        The smaller, the fewer features are kept, and the less they are shrunk. "inf" gives one model per
+        task, "log" is the limit k = 0.
     alpha
         Strength of the penalty; by default a tenth of the smallest that drops every feature.
     pooling
-        How freely the tasks share values, for p = 1 and p = 2: 0 shares none, 0.9 or 0.98 suit tasks whose
-        coefficients scatter about a common part.
+        How strongly the tasks' coefficients are drawn to a common value (for p = 1 and p = 2): 0 is not at
+        all; 0.9 or 0.98 suit tasks that are much alike.
     """
     model, talk = model or options.ModelOptions(), talk or options.FileOptions()
 

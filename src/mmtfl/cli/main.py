@@ -28,7 +28,7 @@ COMMANDS = {
         "Give a model intervals, from rows that it was not fitted to.",
         "MODEL DATA -o MODEL [OPTIONS]",
     ),
-    "inspect": ("Show what a model has learned: what is shared, partial, single.", "MODEL [OPTIONS]"),
+    "inspect": ("Show what a model has learned: which tasks use which features.", "MODEL [OPTIONS]"),
     "report": (
         "Write a model, and how well it predicts, as one HTML page.",
         "MODEL [DATA] -o PAGE [OPTIONS]",

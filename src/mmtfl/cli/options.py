@@ -164,10 +164,10 @@ class TalkOptions:
     "Print the result as JSON."
 
     quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative=(), show_default=False)] = False
-    "Say nothing on stderr but errors and warnings."
+    "Show only errors and warnings on stderr."
 
     verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], negative=(), show_default=False)] = False
-    "Say more on stderr."
+    "Show more on stderr."
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -176,7 +176,7 @@ class FileOptions(TalkOptions):
     """Where the result goes."""
 
     force: Annotated[bool, SWITCH] = False
-    "Write over a file that is there."
+    "Overwrite an existing file."
 
 
 DataFile = Annotated[Path, Parameter(group=TABLE)]

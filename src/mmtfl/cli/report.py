@@ -29,9 +29,9 @@ def report(
 ) -> int:
     """Write a model as one HTML page that needs no network.
 
-    It tells which features are shared, partial and single, shows the map of
-    all coefficients, how the strength was chosen and what was run. With a
-    table it also tells how well the model predicts, task by task, against
+    It shows which features all tasks use, some or one, the map of all
+    coefficients, how the strength was chosen and what was run. With a
+    table it also shows how well the model predicts, task by task, beside
     one model for all tasks and one for each.
 
     Example:

@@ -216,7 +216,7 @@ def _read_class_columns(y: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 class MMTFLClassifier(FamilyMember, TaskClassifier):
-    r"""Multitask classification that tells which features are shared.
+    r"""Multitask classification that learns which features are shared.
 
     Minimises over the coefficients A (features by tasks) and one intercept per task
 

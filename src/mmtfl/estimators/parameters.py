@@ -40,9 +40,9 @@ class MemberParameters(Declared):
         Valid('float > 0, inf or "log"', [Interval(Real, 0, math.inf, closed="right"), StrOptions({"log"})]),
         "Power of the shared part c: the smaller, the fewer features are kept. The model is convex where "
         "1/p + 1/k <= 1. ``inf`` gives one model per task (the lasso for p = 1, ridge for p = 2), "
-        '"log" the edge of the plane at k = 0.',
+        '"log" the limit at k = 0.',
         default=1,
-        remedy="Use k=1 or k=2, float('inf') for one model per task, or 'log' for the edge at k = 0.",
+        remedy="Use k=1 or k=2, float('inf') for one model per task, or 'log' for the limit at k = 0.",
         kw_only=False,
     )
     alpha: float = parameter(

@@ -210,7 +210,7 @@ class TaskRegressor(RegressorMixin, RegressionParameters, PredictsIntervals):
 
 
 class MMTFLRegressor(FamilyMember, TaskRegressor):
-    r"""Multitask regression that tells which features are shared.
+    r"""Multitask regression that learns which features are shared.
 
     Minimises over the coefficients A (features by tasks) and one intercept per task
 

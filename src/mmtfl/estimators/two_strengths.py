@@ -208,7 +208,7 @@ class DirtyClassifier(DirtyModel, TaskClassifier):
 
 
 class RobustRegressor(OutlierModel, TaskRegressor):
-    r"""Robust multitask feature learning (rMTFL): shared features, and tasks that do not join in.
+    r"""Robust multitask feature learning (rMTFL): shared features, and tasks unlike the others.
 
     Minimises over P, Q (features by tasks) and one intercept per task
 
@@ -239,7 +239,7 @@ class RobustRegressor(OutlierModel, TaskRegressor):
 
 
 class RobustClassifier(OutlierModel, TaskClassifier):
-    r"""Robust multitask classification: shared features, and tasks that do not join in.
+    r"""Robust multitask classification: shared features, and tasks unlike the others.
 
     Minimises over P, Q (features by tasks) and one intercept per task
 
@@ -267,7 +267,7 @@ class RobustClassifier(OutlierModel, TaskClassifier):
 
 
 class LowRankRegressor(OutlierModel, TaskRegressor):
-    r"""Robust low-rank multitask regression: a few shared directions, and tasks that do not join in.
+    r"""Robust low-rank multitask regression: a few shared directions, and tasks unlike the others.
 
     Minimises over P, Q (features by tasks) and one intercept per task
 
@@ -300,7 +300,7 @@ class LowRankRegressor(OutlierModel, TaskRegressor):
 
 
 class LowRankClassifier(OutlierModel, TaskClassifier):
-    r"""Robust low-rank multitask classification: a few shared directions, and tasks that do not join in.
+    r"""Robust low-rank multitask classification: a few shared directions, and tasks unlike the others.
 
     Minimises over P, Q (features by tasks) and one intercept per task
 

@@ -53,7 +53,7 @@ def _check_positive(name: str, value: float) -> None:
 def alpha_from_gammas(
     gamma1: float, gamma2: float, *, p: float, k: float, constants: Literal["exact", "paper"] = "exact"
 ) -> float:
-    """Strength of the joint form (2) that solves the product form (1) with gamma1 and gamma2; eq. (5).
+    """Strength alpha of the joint form (2) with the solution of the product form (1), by equation (5).
 
     ``alpha = K gamma1^(k/(p+k)) gamma2^(p/(p+k))`` with ``K = (p/k)^(k/(p+k)) (p+k)/p``.
 

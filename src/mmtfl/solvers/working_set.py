@@ -115,7 +115,7 @@ class WorkingSet:
 
         Returns how much the first sweep moved a slope at most.
         """
-        from mmtfl.kernels import block_rows, sweeps
+        from mmtfl.kernels import block_rows, shared_sweeps, sweeps
 
         begin, state, h = self.begin, -slope_z, _NOTHING
         # a row update costs m T with Gram matrices and 2 N with residuals, which need no preparation
@@ -138,6 +138,9 @@ class WorkingSet:
             blocks = block_model(own, rows, columns, self.begin, model.curvature)
             changing = track.state, begin, rows, A, own.member_numbers, *blocks
             sweep = partial(block_rows.block_sweeps, *fixed, *changing)
+        elif self.shared and self.prepared and not use_gram:
+            changing = track.state, rows, A, own.member_numbers, own.row_numbers(self.size)
+            sweep = partial(shared_sweeps.shared_sweeps, fixed[0], self.x, model.curvature, *changing)
         else:
             changing = track.state, begin, rows, A, own.member_numbers, own.row_numbers(self.size)
             sweep = partial(sweeps.sweeps, *fixed, model.curvature, *changing)
@@ -163,8 +166,11 @@ class WorkingSet:
         """Change of the linear predictor (with optimal intercepts where columns are centred)."""
         from mmtfl.kernels import sweeps
 
-        out = np.empty(len(self.root))
         rows = np.flatnonzero(np.any(change != 0.0, axis=1))
+        if self.shared:
+            out = (change[rows].T @ self.x[rows]).ravel()
+            return out / self.root if self.prepared else out
+        out = np.empty(len(self.root))
         sweeps.image(self.x, self.start, self.length, self.begin, rows, change, out)
         return out / self.root if self.prepared else out
 

@@ -71,7 +71,7 @@ def test_blocks_of_four_stop_where_sweeps_row_by_row_do():
         else:
             begin = np.arange(n_tasks, dtype=np.intp) * n
             columns = x, np.zeros_like(begin), np.full_like(begin, n), np.empty(0), np.zeros_like(A)
-            fixed = solve, False, *columns, np.empty((1, 0, 0)), curvature, state, begin, rows
+            fixed = solve, *columns, curvature, state, begin, rows
             done = sweeps(*fixed, mine, MEMBER, strengths, True, 1e-9, *record)
         found.append((done, mine, state))
     assert 1 < found[0][0] == found[1][0] < 200

@@ -7,9 +7,8 @@ iterates are those of `sweeps`, but every residual is read and written once for 
 
 import numpy as np
 
-from mmtfl.kernels.row_functions import copy, entry, inner
-from mmtfl.kernels.row_problem import call
-from mmtfl.kernels.sweeps import _keep, _product
+from mmtfl.kernels.row_functions import copy, entry, exact, fused, inner
+from mmtfl.kernels.sweeps import _keep, _product, _solve_row
 
 BLOCK = 4
 
@@ -32,12 +31,12 @@ def _products(first, second, third, fourth, state, next_state, out, next_out):
     next_out[0], next_out[1], next_out[2], next_out[3] = e, f, g, h
 
 
-@inner
+@fused
 def _subtract(state, first, second, third, fourth, change):
     """Subtract four columns from the state of a task."""
     a, b, c, d = change[0], change[1], change[2], change[3]
     for i in range(state.size):
-        state[i] -= a * first[i] + b * second[i] + c * third[i] + d * fourth[i]
+        state[i] = state[i] - a * first[i] - b * second[i] - c * third[i] - d * fourth[i]
 
 
 @inner
@@ -52,14 +51,14 @@ def _block_products(x, rows, cross):
                 )
 
 
-@inner
+@exact
 def _solve_block(solve, rows, first, cross, curvature, A, member, strengths, thorough, slopes, changes):
     """Solve the rows of a block one after the other; the largest move of a slope.
 
     slopes (tasks, BLOCK) are those before the block, and changes (tasks, BLOCK) receives how the rows move.
     """
     n_tasks = A.shape[1]
-    g, new, largest = np.empty(n_tasks), np.empty(n_tasks), 0.0
+    g, move, largest = np.empty(n_tasks), np.empty(n_tasks), 0.0
     for b in range(BLOCK):
         if first + b >= rows.size:
             for t in range(n_tasks):
@@ -70,15 +69,10 @@ def _solve_block(solve, rows, first, cross, curvature, A, member, strengths, tho
             g[t] = slopes[t, b] + curvature[j, t] * A[j, t]
             for c in range(b):
                 g[t] -= cross[b, c] * changes[t, c]
-        if strengths[j, 0] < np.inf:
-            call(solve, g, curvature[j], member, strengths[j], A[j], thorough, new)
-        else:
-            for t in range(n_tasks):
-                new[t] = 0.0
+        moved = _solve_row(solve, g, curvature[j], member, strengths[j], A[j], thorough, move)
+        largest = max(largest, moved)
         for t in range(n_tasks):
-            changes[t, b] = new[t] - A[j, t]
-            A[j, t] = new[t]
-            largest = max(largest, curvature[j, t] * abs(changes[t, b]))
+            changes[t, b] = move[t]
     return largest
 
 

@@ -23,6 +23,8 @@ inner = compiled(**_FAST, no_cpython_wrapper=True)
 # one that loads them from the cache differ in the last bit: the compiler rearranges a function by its caller.
 exact = compiled(**_OPTIONS, no_cpython_wrapper=True)
 exact_entry = compiled(**_OPTIONS)
+# The same for loops without sums, where a product and the sum it goes into may be one instruction.
+fused = compiled(**_OPTIONS, fastmath={"contract"}, no_cpython_wrapper=True)
 
 
 @exact

@@ -34,6 +34,7 @@ from mmtfl.kernels.smooth_norms import (
     solve_concave_euclidean,
     solve_euclidean,
     solve_general,
+    solve_group_lasso,
     step_euclidean,
     step_general,
 )
@@ -96,6 +97,10 @@ def _sum_norm_row(g_at, L_at, n, member, row, present_at, thorough, out_at):
     solve_sum_norm(g, L, POWER, r, alpha, eps, present, thorough, out)
     if r < 1.0 and _present_is_better(g, L, POWER, 1.0, r, alpha, eps, present, out):
         copy(present, out)
+
+
+def _group_lasso_row(g, L, n, member, row, present, thorough, out):
+    solve_group_lasso(carray(g, n), carray(L, n), row[0], carray(present, n), carray(out, n))
 
 
 def _euclidean_row(g_at, L_at, n, member, row, present_at, thorough, out_at):
@@ -173,8 +178,10 @@ def row_solver(kind, p, r):
         function = _separable_row
     elif p == 1.0:
         function = _sum_norm_row
+    elif p == 2.0 and r == 1.0:
+        function = _group_lasso_row
     elif p == 2.0:
-        function = _euclidean_row if r >= 1.0 else _concave_euclidean_row
+        function = _euclidean_row if r > 1.0 else _concave_euclidean_row
     else:
         function = _max_norm_row if p == np.inf else _general_row
     return compiled_row_solver(function).address

@@ -22,6 +22,7 @@ from mmtfl.kernels.sum_and_max_norms import set_soft
 
 _GRID, _GRID_STEP = 60, 0.75  # sizes tried for the concave members, down to 3e-8 of the largest
 _LEAST_SIZE = 3e-8
+_HALF_OF_THE_DIGITS = 1e-8
 _NEAR = 1e-4  # first step from a present row, as a share of its norm
 
 
@@ -100,6 +101,57 @@ def solve_concave_euclidean(g, L, r, alpha, out):
         fill(out, 0.0)
     else:
         _set_euclidean(g, L, alpha * r * rho ** (r - 2.0), out)
+
+
+@inner
+def _group_lasso_norm(g, L, alpha, rho, top):
+    """The rho in (0, top] with ||g / (L rho + alpha)|| = 1: Newton on 1 / ||.||, inside a bracket."""
+    low, high = 0.0, top
+    for _ in range(200):
+        total, change = 0.0, 0.0
+        for t in range(g.size):
+            inverse = 1.0 / (L[t] * rho + alpha)
+            share = g[t] * inverse
+            total += share * share
+            change += share * share * inverse * L[t]
+        size = math.sqrt(total)
+        if size > 1.0:
+            low = rho
+        else:
+            high = rho
+        step = (1.0 / size - 1.0) * total * size / change
+        if abs(step) <= _HALF_OF_THE_DIGITS * rho:
+            return rho - step  # Newton doubles the digits that are right
+        rho = rho - step if low < rho - step < high else 0.5 * (low + high)
+        if rho <= 1e-14 * top:
+            break
+    return rho
+
+
+@inner
+def solve_group_lasso(g, L, alpha, present, out):
+    """p = 2, r = 1: the row problem of the group lasso; `solve_euclidean` for phi = alpha rho alone."""
+    top, norm_g, start, equal = 0.0, 0.0, 0.0, True
+    for t in range(g.size):
+        equal = equal and L[t] == L[0]
+        g[t] = g[t] if L[t] > 0.0 else 0.0  # the feature may be constant in this task
+        out[t] = g[t] / L[t] if L[t] > 0.0 else 0.0
+        top += out[t] * out[t]
+        norm_g += g[t] * g[t]
+        start += present[t] * present[t]
+    top, norm_g, start = math.sqrt(top), math.sqrt(norm_g), math.sqrt(start)
+    if norm_g <= alpha or top == 0.0:
+        fill(out, 0.0)
+    elif equal:
+        for t in range(g.size):
+            out[t] *= 1.0 - alpha / norm_g
+    elif alpha > 0.0:
+        rho = _group_lasso_norm(g, L, alpha, start if 0.0 < start < top else top, top)
+        if rho <= 1e-14 * top:
+            fill(out, 0.0)
+        else:
+            for t in range(g.size):
+                out[t] = g[t] * rho / (L[t] * rho + alpha)
 
 
 @inner

@@ -2,8 +2,8 @@
 
     minimise over A (m, T)   sum_t 1/2 ||r_t - X_t (a_t - a0_t)||_h^2 + sum_j phi_j(||a_j||_p)
 
-The state of the model is one vector that is affine in A: the slopes X_t.T r_t if Gram matrices are given (a
-row update costs m T), the residuals otherwise (2 N). There are two kinds of residuals. If `h` is empty, the
+The state of the model is one vector that is affine in A: the residuals (a row update costs 2 N), or the
+slopes X_t.T r_t where there are Gram matrices (m T). There are two kinds of residuals. If `h` is empty, the
 columns are centred and scaled by the root of the weights. If `h` holds weights, which change from one model
 to the next, the columns are left as they are and the state is h r, centred by the columns' weighted means.
 
@@ -63,60 +63,63 @@ def _keep(A, rows, iterate):
             iterate[index * n_tasks + t] = A[rows[index], t]
 
 
+@inner
+def _solve_row(solve, g, L, member, strength, A, thorough, new):
+    """Replace a row by the solution of its problem, `new` by how it moves; the largest move of a slope."""
+    if strength[0] < np.inf:
+        call(solve, g, L, member, strength, A, thorough, new)
+    else:
+        for t in range(new.size):
+            new[t] = 0.0
+    largest = 0.0
+    for t in range(new.size):
+        change = new[t] - A[t]
+        A[t], new[t] = new[t], change
+        largest = max(largest, L[t] * abs(change))
+    return largest
+
+
 @entry
 def sweeps(
-    solve, use_gram, x, start, length, h, means, gram, curvature, state, begin, rows, A,
-    member, strengths, thorough, tolerance, iterates, states, moves,
+    solve, x, start, length, h, means, curvature, state, begin, rows, A, member, strengths, thorough,
+    tolerance, iterates, states, moves,
 ):  # fmt: skip
     """Sweep over `rows` until no slope moves by more than tolerance, and return the number of sweeps.
 
     At most moves.size sweeps are made. A and state change in place. iterates and states receive both before
     the first and after every sweep, and moves the largest move of a slope in each sweep. Task t's part of the
-    state begins at begin[t], and its columns at start[t] of x; both have length[t] entries. Only the first
-    m = A.shape[0] entries of x, gram, curvature and means are used. Only the first sweep may be thorough.
+    state, its residuals, begins at begin[t], and its columns at start[t] of x; both have length[t] entries.
+    Only the first sweep may be thorough.
     """
-    m, n_tasks = A.shape
-    g, L, new = np.empty(n_tasks), np.empty(n_tasks), np.empty(n_tasks)
+    n_tasks = A.shape[1]
+    g, move = np.empty(n_tasks), np.empty(n_tasks)
     for sweep in range(moves.size):
         _keep(A, rows, iterates[sweep])
         copy(state, states[sweep])
         largest = 0.0
-        if not use_gram and rows.size > 0:
+        if rows.size > 0:
             for t in range(n_tasks):
                 own = state[begin[t] : begin[t] + length[t]]
                 g[t] = _product(x[rows[0], start[t] : start[t] + length[t]], own)
         for index in range(rows.size):
             j = rows[index]
             following = rows[index + 1] if index + 1 < rows.size else rows[0]
+            L = curvature[j]
             for t in range(n_tasks):
-                L[t] = curvature[j, t]
-                if use_gram:
-                    g[t] = state[begin[t] + j]
                 g[t] += L[t] * A[j, t]
-            if strengths[j, 0] < np.inf:
-                call(solve, g, L, member, strengths[j], A[j], thorough and sweep == 0, new)
-            else:
-                for t in range(n_tasks):
-                    new[t] = 0.0
+            moved = _solve_row(solve, g, L, member, strengths[j], A[j], thorough and sweep == 0, move)
+            largest = max(largest, moved)
             for t in range(n_tasks):
-                change = new[t] - A[j, t]
-                A[j, t] = new[t]
-                largest = max(largest, L[t] * abs(change))
-                if use_gram:
-                    if change != 0.0:
-                        own = state[begin[t] : begin[t] + m]
-                        _subtract(own, gram[t if gram.shape[0] > 1 else 0, j], change)
-                    continue
                 own = state[begin[t] : begin[t] + length[t]]
                 column = x[j, start[t] : start[t] + length[t]]
                 next_column = x[following, start[t] : start[t] + length[t]]
-                if change == 0.0:
+                if move[t] == 0.0:
                     g[t] = _product(next_column, own)
                 elif h.size > 0:
                     weight = h[begin[t] : begin[t] + length[t]]
-                    g[t] = _subtract_weighted(own, column, change, next_column, weight, means[j, t])
+                    g[t] = _subtract_weighted(own, column, move[t], next_column, weight, means[j, t])
                 else:
-                    g[t] = _subtract_then_product(own, column, change, next_column)
+                    g[t] = _subtract_then_product(own, column, move[t], next_column)
         moves[sweep] = largest
         if moves[sweep] <= tolerance:
             return sweep + 1
@@ -126,16 +129,37 @@ def sweeps(
 
 
 @entry
-def image(x, start, length, begin, rows, change, out):
-    """out = X_t @ change_t, task by task."""
-    for i in range(out.size):
-        out[i] = 0.0
-    for index in range(rows.size):
-        j = rows[index]
-        for t in range(change.shape[1]):
-            if change[j, t] != 0.0:
-                column = x[j, start[t] : start[t] + length[t]]
-                _subtract(out[begin[t] : begin[t] + length[t]], column, -change[j, t])
+def gram_sweeps(
+    solve, gram, curvature, state, begin, rows, A, member, strengths, thorough, tolerance, iterates, states,
+    moves,
+):  # fmt: skip
+    """The same where the state holds the slopes of all m rows in every task, by Gram matrices of the tasks.
+
+    A single Gram matrix is that of all tasks.
+    """
+    m, n_tasks = A.shape
+    g, move = np.empty(n_tasks), np.empty(n_tasks)
+    for sweep in range(moves.size):
+        _keep(A, rows, iterates[sweep])
+        copy(state, states[sweep])
+        largest = 0.0
+        for index in range(rows.size):
+            j = rows[index]
+            L = curvature[j]
+            for t in range(n_tasks):
+                g[t] = state[begin[t] + j] + L[t] * A[j, t]
+            moved = _solve_row(solve, g, L, member, strengths[j], A[j], thorough and sweep == 0, move)
+            largest = max(largest, moved)
+            for t in range(n_tasks):
+                if move[t] != 0.0:
+                    own = gram[t if gram.shape[0] > 1 else 0, j]
+                    _subtract(state[begin[t] : begin[t] + m], own, move[t])
+        moves[sweep] = largest
+        if moves[sweep] <= tolerance:
+            return sweep + 1
+    _keep(A, rows, iterates[-1])
+    copy(state, states[-1])
+    return moves.size
 
 
 @inner

@@ -115,7 +115,7 @@ class WorkingSet:
 
         Returns how much the first sweep moved a slope at most.
         """
-        from mmtfl.kernels import block_rows, sweeps
+        from mmtfl.kernels import block_rows, shared_sweeps, sweeps
 
         begin, state, h = self.begin, -slope_z, _NOTHING
         # a row update costs m T with Gram matrices and 2 N with residuals, which need no preparation
@@ -133,14 +133,20 @@ class WorkingSet:
         own = penalty.of_rows(self.features)
         track = Track(A, state.ravel(), rows, penalty.of_rows(self.features[rows]), h, use_gram, begin)
         columns = self.x, self.start, self.length, h, model.means
-        fixed = own.row_solver(), use_gram, *columns, self.gram
+        solve, curvature = own.row_solver(), model.curvature
         if penalty.has_groups:
-            blocks = block_model(own, rows, columns, self.begin, model.curvature)
+            blocks = block_model(own, rows, columns, self.begin, curvature)
             changing = track.state, begin, rows, A, own.member_numbers, *blocks
-            sweep = partial(block_rows.block_sweeps, *fixed, *changing)
+            sweep = partial(block_rows.block_sweeps, solve, use_gram, *columns, self.gram, *changing)
         else:
-            changing = track.state, begin, rows, A, own.member_numbers, own.row_numbers(self.size)
-            sweep = partial(sweeps.sweeps, *fixed, model.curvature, *changing)
+            changing = rows, A, own.member_numbers, own.row_numbers(self.size)
+            if use_gram:
+                kernel, given = sweeps.gram_sweeps, (self.gram, curvature, track.state, begin)
+            elif self.shared and self.prepared:
+                kernel, given = shared_sweeps.shared_sweeps, (self.x, curvature, track.state)
+            else:
+                kernel, given = sweeps.sweeps, (*columns, curvature, track.state, begin)
+            sweep = partial(kernel, solve, *given, *changing)
         done, first, thorough = 0, 0.0, True
         while done < max_sweeps:
             n = sweep(thorough, tolerance, track.iterates, track.states, track.moves)
@@ -161,11 +167,15 @@ class WorkingSet:
 
     def image(self, change: np.ndarray) -> np.ndarray:
         """Change of the linear predictor (with optimal intercepts where columns are centred)."""
-        from mmtfl.kernels import sweeps
-
-        out = np.empty(len(self.root))
         rows = np.flatnonzero(np.any(change != 0.0, axis=1))
-        sweeps.image(self.x, self.start, self.length, self.begin, rows, change, out)
+        x = self.x[: self.size]
+        if 2 * len(rows) < self.size:
+            x, change = x[rows], change[rows]
+        if self.shared:
+            out = (change.T @ x).ravel()
+        else:
+            change = np.ascontiguousarray(change.T)
+            out = np.concatenate([change[t] @ x[:, part] for t, part in self.design.segments()])
         return out / self.root if self.prepared else out
 
     def centre(self, A: np.ndarray) -> np.ndarray:

@@ -12,23 +12,27 @@ from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.grouping import take_rows
 
 _CONSTANT = 1e-10  # share of the largest entry: a column that varies less is constant up to rounding
-CHUNK = 1 << 18  # entries of X held in float64 at a time
+CHUNK = 1 << 16  # entries of X held in float64 at a time: they fit the second-level cache
+_CANCELLED = 1e-2  # a variance below this share of the square sum about a row has lost digits to cancellation
+_SQUARABLE = 1e200
 
 
 def column_spread(tasks: Tasks, columns: np.ndarray | None = None) -> np.ndarray:
     """Weighted standard deviation of columns (None: all) over all observations; 1 for a constant column."""
-    X = tasks.X if columns is None else tasks.X[:, columns]
-    if X.shape[1] == 0:
+    if columns is None or len(columns) == tasks.n_features:
+        columns = np.arange(tasks.n_features)
+    if len(columns) == 0:
         return np.empty(0)
     if tasks.absent is not None:
-        return _spread_where_present(tasks, np.arange(tasks.n_features) if columns is None else columns)
+        return _spread_where_present(tasks, columns)
     if tasks.rows is not None:  # a shared row has the weights of all its observations
-        weights = np.bincount(tasks.rows, tasks.weights, minlength=X.shape[0]).astype(np.float64)
+        weights = np.bincount(tasks.rows, tasks.weights, minlength=tasks.X.shape[0]).astype(np.float64)
     else:
         weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
     share = weights / weights.sum()
-    if not sparse.issparse(X):
-        return np.nan_to_num(_dense_spread(X, share), nan=1.0)
+    if not sparse.issparse(tasks.X):
+        return np.nan_to_num(_dense_spread(tasks.X, columns, share), nan=1.0)
+    X = tasks.X if len(columns) == tasks.n_features else tasks.X[:, columns]
     if not X.has_canonical_format:  # duplicates would be squared one by one
         X = X.copy()
         X.sum_duplicates()
@@ -76,19 +80,43 @@ def fill_with_median(spread: np.ndarray, otherwise: float = 1.0) -> np.ndarray:
     return np.where(unknown, otherwise if unknown.all() else np.median(spread[~unknown]), spread)
 
 
-def _dense_spread(X: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """Standard deviation of each column of a dense X, read some rows at a time; NaN for a constant one."""
+def _dense_spread(X: np.ndarray, columns: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Spread of some columns of a dense X from one pass: sums and square sums about a row of them.
+
+    Where that row is far from the mean, so that digits cancel, or squares may leave the floats, the columns
+    are read again with care.
+    """
+    counted = np.flatnonzero(share)  # rows of weight zero count as absent, however large they are
+    rows = slice(0, len(share)) if len(counted) == len(share) else counted
+    some = slice(None) if len(columns) == X.shape[1] else columns
+    share = share[rows]
+    centre, step = X[counted[0]][some].astype(np.float64), max(1, CHUNK // len(columns))
+    first, second = np.zeros((2, len(columns)))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        for start in range(0, len(share), step):
+            part = slice(start, min(start + step, len(share)))
+            rest = X[part if isinstance(rows, slice) else rows[part]][:, some] - centre
+            first += share[part] @ rest
+            second += share[part] @ np.multiply(rest, rest, out=rest)
+        variance = second - first**2
+        sure = (variance > _CANCELLED * second) & (variance > 1.0 / _SQUARABLE) & (second < _SQUARABLE)
+        out = _in_units(np.sqrt(np.where(sure, variance, 0.0)), centre + first, np.ones(len(columns)))
+    unsure = np.flatnonzero(~sure)
+    if unsure.size:
+        out[unsure] = _careful_spread(X[rows][:, columns[unsure]], share)
+    return out
+
+
+def _careful_spread(X: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """The same in units of the largest entry of each column, so that no square overflows, about the mean."""
     step = max(1, CHUNK // X.shape[1])
     parts = [slice(start, start + step) for start in range(0, X.shape[0], step)]
-    size = np.zeros(X.shape[1])
-    for part in parts:
-        # rows of weight zero count as absent, however large they are
-        np.maximum(size, np.abs(X[part][share[part] > 0]).max(axis=0, initial=0.0), out=size)
+    size = np.abs(X).max(axis=0).astype(np.float64)
     size[size == 0] = 1.0
     mean, variance = np.zeros(X.shape[1]), np.zeros(X.shape[1])
     for moment in (mean, variance):
         for part in parts:
-            scaled = np.where(share[part, None] > 0, X[part], 0.0) / size  # so that no square overflows
+            scaled = X[part] / size
             moment += share[part] @ (scaled if moment is mean else (scaled - mean) ** 2)
     return _in_units(np.sqrt(variance), mean, size)
 
@@ -138,16 +166,16 @@ def could_use(tasks: Tasks, *, fit_intercept: bool) -> np.ndarray:
     """
     if tasks.weights is not None and np.any(tasks.weights == 0.0):
         tasks = tasks.select(np.flatnonzero(tasks.weights))
-    tells = _varies if fit_intercept else _is_not_zero
+    tells, two_tell = (_varies, _differ) if fit_intercept else (_is_not_zero, np.logical_or)
     X = tasks.X.tocsr() if sparse.issparse(tasks.X) else tasks.X
     if tasks.is_complete:
         return np.tile(tells(X), (tasks.n_tasks, 1))
     possible = np.zeros((tasks.n_tasks, tasks.n_features), dtype=bool)
-    if fit_intercept and tasks.rows is None and not sparse.issparse(X):
+    if tasks.rows is None and not sparse.issparse(X):
         step = max(1, CHUNK // max(1, tasks.n_features))
         for first in range(0, tasks.n_tasks, step):  # two rows of a task decide most columns
             some = slice(first, first + step)
-            possible[some] = _differ(X[tasks.offsets[:-1][some]], X[tasks.offsets[1:][some] - 1])
+            possible[some] = two_tell(X[tasks.offsets[:-1][some]], X[tasks.offsets[1:][some] - 1])
     for t in np.flatnonzero(~possible.all(axis=1)):
         own = slice(tasks.offsets[t], tasks.offsets[t + 1])
         possible[t] = tells(take_rows(X, own if tasks.rows is None else tasks.rows[own]))

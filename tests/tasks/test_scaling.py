@@ -1,0 +1,51 @@
+"""Spread of columns, against sums in extended precision."""
+
+import numpy as np
+import pytest
+
+from mmtfl import Tasks
+from mmtfl.tasks import scaling
+from mmtfl.tasks.scaling import column_spread, could_use
+
+
+def awkward_columns(rng, n_rows):
+    """Columns that are plain, far from zero, tiny, huge, with an odd first row, and constant."""
+    plain = rng.normal(size=n_rows)
+    odd = plain.copy()
+    odd[0] = 1e5
+    rare = np.zeros(n_rows)
+    rare[0] = 1.0
+    huge = 1e300 * plain / np.abs(plain).max()
+    return np.column_stack([plain, 1e9 + plain, 1e-180 * plain, huge, odd, rare, np.full(n_rows, 0.1)])
+
+
+def exact_spread(X, weights):
+    X, weights = X.astype(np.longdouble), weights.astype(np.longdouble) / weights.sum()
+    return np.sqrt(weights @ (X - weights @ X) ** 2).astype(float)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("chunk", [35, scaling.CHUNK])
+def test_spread_is_that_of_exact_sums_whatever_the_columns(monkeypatch, order, chunk):
+    monkeypatch.setattr(scaling, "CHUNK", chunk)
+    rng = np.random.default_rng(0)
+    X = np.asarray(awkward_columns(rng, 101), order=order)
+    weights = rng.integers(0, 3, size=101).astype(float)
+    weights[[0, 3, 60]] = 1.0, 0.0, 1.0
+    X[3] = 1e300  # of weight zero
+    tasks = Tasks.from_rows(X, np.zeros(101), np.repeat([0, 1], [50, 51]), sample_weight=weights)
+    with np.errstate(over="raise", invalid="raise"):
+        found = column_spread(tasks)
+    expected = exact_spread(X, weights)
+    expected[6] = 1.0  # a constant column has the unit one
+    np.testing.assert_allclose(found, expected, rtol=1e-11)
+    np.testing.assert_allclose(column_spread(tasks, np.array([4, 0])), found[[4, 0]], rtol=1e-11)
+
+
+def test_a_column_of_zeros_is_of_no_use_and_one_with_a_single_entry_is():
+    X = np.zeros((6, 3))
+    X[1, 0] = X[4, 1] = X[0, 2] = X[3, 2] = 2.0
+    tasks = Tasks.from_rows(X, np.zeros(6), [0, 0, 0, 1, 1, 1])
+    np.testing.assert_array_equal(
+        could_use(tasks, fit_intercept=False), [[True, False, True], [False, True, True]]
+    )

@@ -130,13 +130,15 @@ def _settle(
 
 @exact_entry
 def settle_tasks(
-    x, start, length, h, means, curvature, state, begin, rows, A, p, weight, eps, limit, tolerance, max_sweeps
+    x, start, length, h, means, curvature, state, begin, rows, A, p, weight, eps, limit, tolerance, n_sweeps,
+    max_sweeps,
 ):  # fmt: skip
-    """Descend in every task over `rows`, whose weights and limits are given; the number of sweeps in all.
+    """Descend in every task over `rows`, of which weight, eps and limit are given, to the task's tolerance.
 
-    A and state change in place; x, start, length, h, means, curvature and begin are as in `kernels.sweeps`.
+    A and state change in place, and n_sweeps receives those of each task; x, start, length, h, means, curvature
+    and begin are as in `kernels.sweeps`.
     """
-    m, most, total = rows.size, 0, 0
+    m, most = rows.size, 0
     for t in range(length.size):
         most = max(most, length[t])
     own, own_h, r = np.empty((m, most)), np.ones(most), np.empty(most)
@@ -154,10 +156,9 @@ def settle_tasks(
             mean = means[j, t] if h.size > 0 else 0.0
             for i in range(n):
                 own[index, i] = x[j, start[t] + i] - mean
-        total += _settle(
-            own, own_h, n, L, a, r, p, weight, eps, limit, tolerance, max_sweeps, memory, products, mixing
+        n_sweeps[t] = _settle(
+            own, own_h, n, L, a, r, p, weight, eps, limit, tolerance[t], max_sweeps, memory, products, mixing
         )
         for index in range(m):
             A[rows[index], t] = a[index]
         copy(r[:n], state[first : first + n])
-    return total

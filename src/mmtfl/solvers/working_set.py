@@ -185,8 +185,8 @@ class WorkingSet:
         A, rows = track.A, track.rows[np.any(track.A[track.rows] != 0.0, axis=1)]
         entries = penalty.of_rows(rows).entries(A[rows])
         settle_tasks(
-            *columns, curvature, track.state, self.begin, rows, A, *entries, entries.limit, tolerance,
-            _TASK_SWEEPS,
+            *columns, curvature, track.state, self.begin, rows, A, *entries, entries.limit,
+            np.full(len(self.length), tolerance), np.empty(len(self.length), dtype=np.intp), _TASK_SWEEPS,
         )  # fmt: skip
         track.keep()
 

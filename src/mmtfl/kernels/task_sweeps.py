@@ -13,6 +13,10 @@ import numpy as np
 
 from mmtfl.kernels.gram_descent import MEMORY, mixing_weights
 from mmtfl.kernels.row_functions import copy, exact, exact_entry, power_root
+from mmtfl.kernels.small_ridges import solve_definite
+
+_FEW_ROWS = 32  # of a task whose ridge is solved at once
+_LARGEST = 1e200  # inverse of a weight that is next to none
 
 
 @exact
@@ -128,6 +132,35 @@ def _settle(
     return max_sweeps
 
 
+@exact
+def _ridge(x, h, n, a, r, weight, H, v, D):
+    """The least model of one task at p = 2, in the space of its rows; False if rounding prevents it.
+
+    With D = 1 / (2 w): a = D X' v where (1/h + X D X') v = r/h + X a, and v is the new state h r.
+    """
+    for j in range(a.size):
+        D[j] = 0.5 / weight[j]
+        if not D[j] < _LARGEST:
+            return False
+    for i in range(n):
+        v[i] = r[i] / h[i]
+        for k in range(i + 1):
+            H[i, k] = 1.0 / h[i] if k == i else 0.0
+    for j in range(a.size):
+        for i in range(n):
+            v[i] += x[j, i] * a[j]
+            for k in range(i + 1):
+                H[i, k] += x[j, i] * D[j] * x[j, k]
+    if not solve_definite(H, v, n):
+        return False
+    for j in range(a.size):
+        a[j] = 0.0
+        for i in range(n):
+            a[j] += D[j] * x[j, i] * v[i]
+    copy(v[:n], r[:n])
+    return True
+
+
 @exact_entry
 def settle_tasks(
     x, start, length, h, means, curvature, state, begin, rows, A, p, weight, eps, limit, tolerance, n_sweeps,
@@ -144,6 +177,9 @@ def settle_tasks(
     own, own_h, r = np.empty((m, most)), np.ones(most), np.empty(most)
     L, a, memory = np.empty(m), np.empty(m), np.empty((MEMORY + 1, m + most))
     products, mixing = np.empty((MEMORY, MEMORY)), np.empty(MEMORY)
+    H, v, D, is_ridge = np.empty((_FEW_ROWS, _FEW_ROWS)), np.empty(_FEW_ROWS), np.empty(m), p == 2.0
+    for index in range(m):
+        is_ridge = is_ridge and eps[index] == np.inf
     for t in range(length.size):
         n, first = length[t], begin[t]
         for i in range(n):
@@ -156,9 +192,12 @@ def settle_tasks(
             mean = means[j, t] if h.size > 0 else 0.0
             for i in range(n):
                 own[index, i] = x[j, start[t] + i] - mean
-        n_sweeps[t] = _settle(
-            own, own_h, n, L, a, r, p, weight, eps, limit, tolerance[t], max_sweeps, memory, products, mixing
-        )
+        if is_ridge and n <= _FEW_ROWS and _ridge(own, own_h, n, a, r, weight, H, v, D):
+            n_sweeps[t] = 0
+        else:
+            n_sweeps[t] = _settle(
+                own, own_h, n, L, a, r, p, weight, eps, limit, tolerance[t], max_sweeps, memory, products, mixing
+            )
         for index in range(m):
             A[rows[index], t] = a[index]
         copy(r[:n], state[first : first + n])

@@ -11,8 +11,7 @@ from mmtfl.objective.penalties import RowPenalty
 from mmtfl.solvers.extrapolation import MEMORY, Track
 from mmtfl.solvers.group_sweeps import block_model
 
-MANY_TASKS = 1000  # above, few are slow, and each has an end of its own
-_FEW_ROWS = 16  # of a task in the mean, that are not worth a Gram matrix where tasks are many
+MANY_TASKS, _FEW_ROWS = 1000, 16  # more tasks of less rows in the mean are settled one by one, without Gram
 _TASK_SWEEPS = 1000  # of one task on its own
 _ROOM = 4  # growth of the arrays: room that is never written to costs no memory
 _NOTHING = np.empty(0)
@@ -61,8 +60,8 @@ class WorkingSet:
         self.length = np.diff(design.offsets).astype(np.intp)
         self.start = np.zeros(n_tasks, dtype=np.intp) if self.shared else self.begin
         self.root = np.sqrt(design.row_weight)
-        self._has_many_tasks = n_tasks > MANY_TASKS
-        self._has_few_rows = self._has_many_tasks and len(self.root) < _FEW_ROWS * n_tasks
+        many = n_tasks > MANY_TASKS and len(self.root) < _FEW_ROWS * n_tasks
+        self._has_small_tasks = many and not self.shared
         self.x = np.empty((0, int(self.length[0] if self.shared else design.offsets[-1])))
         self.gram, self._gram_size = np.empty((1 if self.shared else n_tasks, 0, 0)), 0
         task_weight = design.task_sums(design.row_weight)
@@ -124,8 +123,8 @@ class WorkingSet:
 
         begin, state, h = self.begin, -slope_z, _NOTHING
         # a row update costs m T with Gram matrices and 2 N with residuals, which need no preparation
-        use_gram = self.prepared and self.size <= 0.75 * self.x.shape[1] / len(self.gram)
-        use_gram = use_gram and (self.shared or not self._has_few_rows)
+        few = self.size <= 0.75 * self.x.shape[1] / len(self.gram)
+        use_gram = self.prepared and few and not self._has_small_tasks
         if use_gram:
             state = self._slopes(state / self.root)
             begin = np.arange(len(state), dtype=np.intp) * state.shape[1]
@@ -147,7 +146,7 @@ class WorkingSet:
         else:
             changing = track.state, begin, rows, A, own.member_numbers, own.row_numbers(self.size)
             sweep = partial(sweeps.sweeps, *fixed, model.curvature, *changing)
-        by_tasks = self._has_many_tasks and not use_gram and penalty.has_entries
+        by_tasks = self._has_small_tasks and penalty.has_entries
         batch = 1 if by_tasks else MEMORY
         done, first, thorough, stored = 0, 0.0, True, 0
         while done < max_sweeps:

@@ -162,7 +162,7 @@ def _product_of_steps(before, after, other_before, other_after):
 
 
 @exact
-def _mixing_weights(products, weights):
+def mixing_weights(products, weights):
     """Weights of sum one that minimise the norm of the mixed steps, by elimination; whether there are any."""
     n, trace, total = weights.size, 0.0, 0.0
     for i in range(n):
@@ -199,7 +199,7 @@ def _extrapolate(A, slopes, m, memory):
             products[i, k] = products[k, i] = _product_of_steps(
                 memory[i, :size], memory[i + 1, :size], memory[k, :size], memory[k + 1, :size]
             )
-    found = _mixing_weights(products, weights)
+    found = mixing_weights(products, weights)
     copy(memory[MEMORY, : 2 * size], memory[0, : 2 * size])
     if found:
         for i in range(2 * size):

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from mmtfl.kernels.row_functions import entry
+from mmtfl.kernels.row_functions import entry, exact
 
 
 @entry
@@ -37,6 +37,28 @@ def centre_tasks(x, offsets, weight, is_centred, constant, means, spread):
             means[t, j], spread[t, j] = mean, math.sqrt(square)
 
 
+@exact
+def solve_definite(H, v, n):
+    """Solve H u = v by Cholesky, in place, from the lower half of H; False if H is not positive definite."""
+    for i in range(n):  # the factor, and the first of two triangular systems
+        for k in range(i):
+            for m in range(k):
+                H[i, k] -= H[i, m] * H[k, m]
+            H[i, k] /= H[k, k]
+        for m in range(i):
+            H[i, i] -= H[i, m] * H[i, m]
+            v[i] -= H[i, m] * v[m]
+        if not H[i, i] > 0.0:
+            return False
+        H[i, i] = math.sqrt(H[i, i])
+        v[i] /= H[i, i]
+    for i in range(n - 1, -1, -1):
+        for m in range(i + 1, n):
+            v[i] -= H[m, i] * v[m]
+        v[i] /= H[i, i]
+    return True
+
+
 @entry
 def solve_tasks(x, offsets, target, kept, inverse, common, A, losses):
     """Minimise 1/2 ||target - x a||^2 + sum_j (a_j - common_j)^2 / inverse_j over kept j, in each task.
@@ -61,27 +83,9 @@ def solve_tasks(x, offsets, target, kept, inverse, common, A, losses):
                     j = kept[index]
                     total += own[j] * inverse[j] * other[j]
                 H[i, k] = total
-        definite = True
-        for i in range(n):  # Cholesky, and the first of two triangular systems
-            for k in range(i):
-                for m in range(k):
-                    H[i, k] -= H[i, m] * H[k, m]
-                H[i, k] /= H[k, k]
-            for m in range(i):
-                H[i, i] -= H[i, m] * H[i, m]
-                v[i] -= H[i, m] * v[m]
-            if not H[i, i] > 0.0:
-                definite = False
-                break
-            H[i, i] = math.sqrt(H[i, i])
-            v[i] /= H[i, i]
-        if not definite:
+        if not solve_definite(H, v, n):
             losses[t] = np.nan
             continue
-        for i in range(n - 1, -1, -1):
-            for m in range(i + 1, n):
-                v[i] -= H[m, i] * v[m]
-            v[i] /= H[i, i]
         for index in range(kept.size):
             j = kept[index]
             total = 0.0

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from mmtfl.objective.entries import EntryPenalty
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPower, row_norms
 from mmtfl.objective.problem import Problem
@@ -299,6 +300,17 @@ class SplitRows(RowPower):
         alpha, eps = (column[:, None] for column in self.row_numbers(len(A))[:, :2].T)
         bound = (_largest_bound if math.isinf(self.p) else _euclidean_bound)(falling, alpha, eps)
         return np.copysign(np.minimum(size, bound), A)
+
+    @property
+    def has_entries(self) -> bool:
+        """Whether `entries` is there: where nothing else is known of the rows."""
+        return self.known is None
+
+    def entries(self, A: np.ndarray) -> EntryPenalty:
+        """A penalty on entries that lies above this one and touches it at A, up to a constant."""
+        norms = row_norms(self.shared_of(A), self.p)
+        weight = norms if math.isinf(self.p) else self.weights_at(norms)
+        return EntryPenalty(float(self.p), weight, np.broadcast_to(self.eps, norms.shape))
 
     def dual_norm(self, U: np.ndarray) -> np.ndarray:
         """Gauge of the two dual balls' intersection, in units of alpha."""

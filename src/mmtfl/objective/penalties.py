@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mmtfl.objective import product
+from mmtfl.objective.entries import EntryPenalty
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.row_sizes import centred_norms, common_part, common_weight, row_norms
 
@@ -308,6 +309,15 @@ class RowPenalty(ABC):
         known = None if self.known is None else self.known.without_groups()
         known = None if known is None else replace(known, power=float(self.p))
         return RowPower(self.p, weights, math.inf, pooling=self.pooling, known=known)
+
+    @property
+    def has_entries(self) -> bool:
+        """Whether `entries` leads on: not with a common part, and not at p = inf, where the largest is held."""
+        return not (self.is_centred or self.known is not None or math.isinf(self.p))
+
+    def entries(self, A: np.ndarray) -> EntryPenalty:
+        """A penalty on entries that lies above this one and touches it at A, up to a constant."""
+        return EntryPenalty(float(self.p), self.weights(A), np.full(len(A), np.inf))
 
     def convex(self) -> "RowPower":
         """The (2, 2) member at the same strength."""

@@ -65,6 +65,10 @@ class Track:
             self._place = (begin + rows[:, None]).ravel()
             self._origin, self._slope = A[rows].ravel(), state[self._place]
 
+    def keep(self) -> None:
+        """Make the present iterate the last one."""
+        self.iterates[-1], self.states[-1] = self.A[self.rows].ravel(), self.state
+
     def extrapolate(self) -> None:
         """Move A and state to where the last sweeps lead, if the model is lower there."""
         steps = np.diff(self.iterates, axis=0)

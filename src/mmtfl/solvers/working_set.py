@@ -8,9 +8,11 @@ import numpy as np
 from mmtfl.objective.design import CONSTANT, Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import RowPenalty
-from mmtfl.solvers.extrapolation import Track
+from mmtfl.solvers.extrapolation import MEMORY, Track
 from mmtfl.solvers.group_sweeps import block_model
 
+MANY_TASKS, _FEW_ROWS = 1000, 16  # more tasks of less rows in the mean are settled one by one, without Gram
+_TASK_SWEEPS = 1000  # of one task on its own
 _ROOM = 4  # growth of the arrays: room that is never written to costs no memory
 _NOTHING = np.empty(0)
 
@@ -58,6 +60,8 @@ class WorkingSet:
         self.length = np.diff(design.offsets).astype(np.intp)
         self.start = np.zeros(n_tasks, dtype=np.intp) if self.shared else self.begin
         self.root = np.sqrt(design.row_weight)
+        many = n_tasks > MANY_TASKS and len(self.root) < _FEW_ROWS * n_tasks
+        self._has_small_tasks = many and not self.shared
         self.x = np.empty((0, int(self.length[0] if self.shared else design.offsets[-1])))
         self.gram, self._gram_size = np.empty((1 if self.shared else n_tasks, 0, 0)), 0
         task_weight = design.task_sums(design.row_weight)
@@ -119,7 +123,8 @@ class WorkingSet:
 
         begin, state, h = self.begin, -slope_z, _NOTHING
         # a row update costs m T with Gram matrices and 2 N with residuals, which need no preparation
-        use_gram = self.prepared and self.size <= 0.75 * self.x.shape[1] / len(self.gram)
+        few = self.size <= 0.75 * self.x.shape[1] / len(self.gram)
+        use_gram = self.prepared and few and not self._has_small_tasks
         if use_gram:
             state = self._slopes(state / self.root)
             begin = np.arange(len(state), dtype=np.intp) * state.shape[1]
@@ -147,23 +152,48 @@ class WorkingSet:
             else:
                 kernel, given = sweeps.sweeps, (*columns, curvature, track.state, begin)
             sweep = partial(kernel, solve, *given, *changing)
-        done, first, thorough = 0, 0.0, True
+        by_tasks = self._has_small_tasks and penalty.has_entries
+        batch = 1 if by_tasks else MEMORY
+        done, first, thorough, stored = 0, 0.0, True, 0
         while done < max_sweeps:
-            n = sweep(thorough, tolerance, track.iterates, track.states, track.moves)
+            moves = track.moves[stored : stored + batch]
+            n = sweep(thorough, tolerance, track.iterates[stored:], track.states[stored:], moves)
             if done == 0:
-                first = float(track.moves[0])
+                first = float(moves[0])
                 tolerance = max(tolerance, relative * first)
-            done += n
-            if track.moves[n - 1] <= tolerance:
+            done, stored = done + n, stored + n
+            if moves[n - 1] <= tolerance:
                 # the last sweep of those that took short cuts looks at all that a row could be
                 if (thorough and n == 1) or not penalty.has_short_cut:
                     break
-                thorough = True
-            else:
-                thorough = False
+                thorough, stored = True, 0
+                continue
+            thorough = False
+            if by_tasks:
+                self._settle_tasks(own, columns, curvature, track, tolerance)
+            if stored == MEMORY:
                 track.extrapolate()
+                stored = 0
         self.n_sweeps += done
         return first
+
+    def _settle_tasks(
+        self, penalty: RowPenalty, columns: tuple, curvature: np.ndarray, track: Track, tolerance: float
+    ) -> None:
+        """Descend in every task on its own, on entries that lie above the penalty and touch it at A.
+
+        So the model falls. Rows move all tasks at once, and a sweep of them takes as long for tasks that stand
+        still as for those that are slow: here only the slow ones take long.
+        """
+        from mmtfl.kernels.task_sweeps import settle_tasks
+
+        A, rows = track.A, track.rows[np.any(track.A[track.rows] != 0.0, axis=1)]
+        entries = penalty.of_rows(rows).entries(A[rows])
+        settle_tasks(
+            *columns, curvature, track.state, self.begin, rows, A, *entries, entries.limit,
+            np.full(len(self.length), tolerance), np.empty(len(self.length), dtype=np.intp), _TASK_SWEEPS,
+        )  # fmt: skip
+        track.keep()
 
     def image(self, change: np.ndarray) -> np.ndarray:
         """Change of the linear predictor (with optimal intercepts where columns are centred)."""

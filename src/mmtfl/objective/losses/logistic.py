@@ -31,11 +31,12 @@ class Logistic(Loss):
         return weight * expit(z) * expit(-z)
 
     def null_intercept(self, y, weight):
-        total, positive = float(weight.sum()), float(weight[y > 0].sum())
-        negative = total - positive
-        if negative < 1e-6 * total:  # the difference is mostly rounding
-            negative = float(weight[y <= 0].sum())
-        return float(np.log(max(positive, LEAST * total)) - np.log(max(negative, LEAST * total)))
+        return float(self.null_intercepts(y, weight, np.array([0, len(y)]))[0])
+
+    def null_intercepts(self, y, weight, offsets):
+        positive, negative = (np.add.reduceat(np.where(own, weight, 0.0), offsets[:-1]) for own in (y > 0, y <= 0))
+        least = LEAST * (positive + negative)
+        return np.log(np.maximum(positive, least)) - np.log(np.maximum(negative, least))
 
     def mean(self, z):
         return expit(z)

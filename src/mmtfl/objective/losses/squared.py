@@ -34,6 +34,10 @@ class Squared(Loss):
     def null_intercept(self, y, weight):
         return float(np.dot(weight, y) / weight.sum())
 
+    def null_intercepts(self, y, weight, offsets):
+        starts = offsets[:-1]
+        return np.add.reduceat(weight * y, starts) / np.add.reduceat(weight, starts)
+
     def dual(self, y, z, weight, shrink):
         theta = shrink * (y - z)
         return float(np.dot(weight, theta * y - 0.5 * theta**2))

@@ -95,7 +95,7 @@ class Shard:
         return self._made[1]
 
     def small_tasks(self, spec: Spec) -> SmallTasks:
-        """The tasks of few rows, as step 1 of Algorithm 1 at p = 2 sees them."""
+        """The tasks of few rows, as step 1 of Algorithm 1 sees them."""
         if self._small is None or self._small[0] != spec.name:
             tasks = without_levels(self.tasks, *self._levels(spec))
             if spec.target_scale is not None:
@@ -233,9 +233,11 @@ def run_pass(shard: Shard, spec: Spec, before: tuple[Held, Any] | None, update: 
     A, intercept, losses = np.zeros((n_tasks, n_features)), np.zeros(n_tasks), np.full(n_tasks, np.nan)
     effect, is_exact = np.zeros(len(update.kept)), True
     with one_blas_thread():
-        if update.p == 2.0 and spec.loss.is_quadratic:
+        if spec.loss.is_quadratic:
             small = shard.small_tasks(spec)
-            A[small.members], intercept[small.members], losses[small.members] = small.solve(weights, common)
+            last = None if before is None else before[0].A[small.members]
+            answers = small.solve(weights, update.p, update.tol, last, common)
+            A[small.members], intercept[small.members], losses[small.members], is_exact = answers
             effect = np.abs(A[small.members] * small.spread)[:, update.kept].max(axis=0, initial=0.0)
         for t in np.flatnonzero(np.isnan(losses)).tolist():
             step = shard.steps(spec)[t]

@@ -1,22 +1,36 @@
-"""Tasks of few rows, solved together: step 1 of Algorithm 1 at p = 2 with the squared loss.
+"""Tasks of few rows, solved together: step 1 of Algorithm 1 with the squared loss.
 
 Which tasks these are, and their answers, depend on each task alone: not on the others of its shard.
 """
+
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from mmtfl.objective.design import CONSTANT
+from mmtfl.objective.entries import EntryPenalty
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.grouping import offsets_of
 
 _FEW_ROWS = 16
 _LEAST_ENTRY = 1e-60  # weights below this, in units of their mean, are left to `Design`
+_TASK_SWEEPS = 2_000  # of one task at p other than 2
 _LEAST_WEIGHT = 1e-200  # next to none, and its inverse can be multiplied
 
 
+class SmallAnswers(NamedTuple):
+    """Coefficients (n_members, n_features), intercepts, losses (nan: not solved), and if all are exact."""
+
+    A: np.ndarray
+    intercept: np.ndarray
+    losses: np.ndarray
+    is_exact: bool
+
+
 class SmallTasks:
-    """The tasks of a shard that have few rows, ready for weighted ridges.
+    """The tasks of a shard that have few rows, ready to be solved for any weights of the features.
 
     Parameters
     ----------
@@ -50,9 +64,13 @@ class SmallTasks:
         self._target = np.sqrt(weight) * (y - np.repeat(self._centre, np.diff(self.offsets)))
 
     def solve(
-        self, weights: np.ndarray, common: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Coefficients (n_members, n_features), intercepts and losses; a loss of nan: not solved."""
+        self, weights: np.ndarray, p: float, tol: float, last: np.ndarray | None, common: np.ndarray | None
+    ) -> "SmallAnswers":
+        """The least loss plus sum_j w_j |a_j|^p of every task; see `TaskStep.minimise`."""
+        A, losses, is_exact = self._ridges(weights, common) if p == 2.0 else self._settled(weights, p, tol, last)
+        return SmallAnswers(A, self._centre - np.einsum("tj,tj->t", self._means, A), losses, is_exact)
+
+    def _ridges(self, weights: np.ndarray, common: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, bool]:
         from mmtfl.kernels.small_ridges import solve_tasks
 
         inverse = 1.0 / np.maximum(weights, _LEAST_WEIGHT)
@@ -61,7 +79,41 @@ class SmallTasks:
         common = np.zeros(len(weights)) if common is None else common
         with np.errstate(over="ignore", invalid="ignore"):
             solve_tasks(self._x, self.offsets, self._target, kept, inverse, common, A, losses)
-            return A, self._centre - np.einsum("tj,tj->t", self._means, A), losses
+        return A, losses, True
+
+    def _settled(
+        self, weights: np.ndarray, p: float, tol: float, last: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, bool]:
+        """By coordinate descent from the last answers, in units of each task's steepest slope at zero."""
+        from mmtfl.kernels.task_sweeps import settle_tasks
+
+        kept, starts = np.flatnonzero(np.isfinite(weights)), self.offsets[:-1]
+        A, state = np.zeros(self._means.T.shape), self._target.copy()
+        if last is not None:
+            A[kept] = last[:, kept].T
+            state -= np.einsum("ij,ij->i", self._x, np.repeat(A.T, np.diff(self.offsets), axis=0))
+        entries = EntryPenalty(p, weights[kept], np.full(len(kept), np.inf))
+        lengths, n_sweeps = np.diff(self.offsets), np.empty(len(starts), dtype=np.intp)
+        settle_tasks(
+            self._columns, starts, lengths, np.empty(0), np.empty((0, 0)), self._curvature, state, starts, kept,
+            A, *entries, entries.limit, tol * self._steepest, n_sweeps, _TASK_SWEEPS,
+        )  # fmt: skip
+        losses = 0.5 * np.add.reduceat(state**2, starts) if len(state) else np.empty(0)
+        return np.ascontiguousarray(A.T), losses, bool(np.all(n_sweeps < _TASK_SWEEPS))
+
+    @cached_property
+    def _columns(self) -> np.ndarray:
+        return np.ascontiguousarray(self._x.T)
+
+    @cached_property
+    def _curvature(self) -> np.ndarray:
+        return np.ascontiguousarray(self.spread.T**2)
+
+    @cached_property
+    def _steepest(self) -> np.ndarray:
+        slopes = np.add.reduceat(self._x * self._target[:, None], self.offsets[:-1]) if len(self._x) else self._x
+        largest = np.abs(slopes).max(axis=1, initial=0.0)
+        return np.where(largest > 0.0, largest, 1.0)
 
 
 def are_small(tasks: Tasks, mean_size: float) -> np.ndarray:

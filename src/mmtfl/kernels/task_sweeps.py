@@ -1,0 +1,203 @@
+"""Compiled coordinate descent on one task after the other, each to its own end; docs/model.md section 6.
+
+    minimise over a_t (m)   1/2 ||r_t - X_t (a_t - a0_t)||_h^2 + sum_j psi_j(a_jt),   for every task t
+
+Among many tasks a few are slow, and here the others do not wait for them. Each psi is a sum of two parts of
+its entry: `power` times a weight up to a limit, `eps` times what is beyond it; see `objective.entries`. The
+state of the model is as in `kernels.sweeps`, with residuals.
+"""
+
+import math
+
+import numpy as np
+
+from mmtfl.kernels.gram_descent import MEMORY, mixing_weights
+from mmtfl.kernels.row_functions import copy, exact, exact_entry, power_root
+from mmtfl.kernels.small_ridges import solve_definite
+
+_FEW_ROWS = 32  # of a task whose ridge is solved at once
+_LARGEST = 1e200  # inverse of a weight that is next to none
+
+
+@exact
+def best_entry(g, L, p, weight, eps):
+    """The number a of least L/2 a^2 - g a + psi(a); zero where L is."""
+    size = abs(g)
+    if L <= 0.0 or size == 0.0:
+        return 0.0
+    if p == 1.0:
+        first = max(size - weight, 0.0) / L
+    elif p == np.inf:
+        first = min(size / L, weight)
+    else:
+        first = power_root(size, L, weight * p, p - 1.0)
+    # where the first part alone is steeper than eps, the second is used
+    return math.copysign(max(first, (size - eps) / L), g)
+
+
+@exact
+def _value(h, n, a, r, p, weight, eps, limit):
+    """The model of one task."""
+    total = 0.0
+    for i in range(n):
+        total += 0.5 * r[i] * r[i] / h[i]
+    for j in range(a.size):
+        size = min(abs(a[j]), limit[j])
+        if size > 0.0 and p < np.inf:
+            total += weight[j] * (size if p == 1.0 else size**p)
+        if abs(a[j]) > limit[j]:
+            total += eps[j] * (abs(a[j]) - limit[j])
+    return total
+
+
+@exact
+def _sweep(x, h, n, L, a, r, p, weight, eps, only_kept):
+    """One sweep over a task's entries, or those that are not zero; the largest move of a slope."""
+    largest = 0.0
+    for j in range(a.size):
+        if only_kept and a[j] == 0.0:
+            continue
+        slope = L[j] * a[j]
+        for i in range(n):
+            slope += x[j, i] * r[i]
+        change = best_entry(slope, L[j], p, weight[j], eps[j]) - a[j]
+        if change != 0.0:
+            a[j] += change
+            for i in range(n):
+                r[i] -= change * h[i] * x[j, i]
+            largest = max(largest, L[j] * abs(change))
+    return largest
+
+
+@exact
+def _store(a, r, n, out):
+    copy(a, out[: a.size])
+    copy(r[:n], out[a.size : a.size + n])
+
+
+@exact
+def _restore(a, r, n, stored):
+    copy(stored[: a.size], a)
+    copy(stored[a.size : a.size + n], r[:n])
+
+
+@exact
+def _mix(memory, m, size, products, mixing):
+    """Where the stored sweeps lead goes to memory[1], and the last of them to memory[0]; if there is a way.
+
+    The first m of `size` numbers are the entries, whose steps count.
+    """
+    for i in range(MEMORY):
+        for k in range(i + 1):
+            total = 0.0
+            for j in range(m):
+                total += (memory[i + 1, j] - memory[i, j]) * (memory[k + 1, j] - memory[k, j])
+            products[i, k] = products[k, i] = total
+    found = mixing_weights(products, mixing)
+    copy(memory[MEMORY, :size], memory[0, :size])
+    if found:
+        for i in range(size):
+            mixed = 0.0
+            for k in range(MEMORY):
+                mixed += mixing[k] * memory[k + 1, i]
+            memory[1, i] = mixed
+    return found
+
+
+@exact
+def _settle(
+    x, h, n, L, a, r, p, weight, eps, limit, tolerance, max_sweeps, memory, products, mixing
+):  # fmt: skip
+    """Sweep over one task until no slope moves by more than the tolerance; the number of sweeps.
+
+    After every few sweeps the task goes where they lead, if its model is lower there.
+    """
+    only_kept, n_stored = False, 0
+    _store(a, r, n, memory[0])
+    for done in range(max_sweeps):
+        largest = _sweep(x, h, n, L, a, r, p, weight, eps, only_kept)
+        if largest <= tolerance and not only_kept:
+            return done + 1
+        only_kept = largest > tolerance
+        n_stored += 1
+        _store(a, r, n, memory[n_stored])
+        if n_stored == MEMORY:
+            n_stored = 0
+            value = _value(h, n, a, r, p, weight, eps, limit)
+            if _mix(memory, a.size, a.size + n, products, mixing):
+                _restore(a, r, n, memory[1])
+                if not _value(h, n, a, r, p, weight, eps, limit) < value:
+                    _restore(a, r, n, memory[0])
+            _store(a, r, n, memory[0])
+    return max_sweeps
+
+
+@exact
+def _ridge(x, h, n, a, r, weight, H, v, D):
+    """The least model of one task at p = 2, in the space of its rows; False if rounding prevents it.
+
+    With D = 1 / (2 w): a = D X' v where (1/h + X D X') v = r/h + X a, and v is the new state h r.
+    """
+    for j in range(a.size):
+        D[j] = 0.5 / weight[j]
+        if not D[j] < _LARGEST:
+            return False
+    for i in range(n):
+        v[i] = r[i] / h[i]
+        for k in range(i + 1):
+            H[i, k] = 1.0 / h[i] if k == i else 0.0
+    for j in range(a.size):
+        for i in range(n):
+            v[i] += x[j, i] * a[j]
+            for k in range(i + 1):
+                H[i, k] += x[j, i] * D[j] * x[j, k]
+    if not solve_definite(H, v, n):
+        return False
+    for j in range(a.size):
+        a[j] = 0.0
+        for i in range(n):
+            a[j] += D[j] * x[j, i] * v[i]
+    copy(v[:n], r[:n])
+    return True
+
+
+@exact_entry
+def settle_tasks(
+    x, start, length, h, means, curvature, state, begin, rows, A, p, weight, eps, limit, tolerance, n_sweeps,
+    max_sweeps,
+):  # fmt: skip
+    """Descend in every task over `rows`, of which weight, eps and limit are given, to the task's tolerance.
+
+    A and state change in place, and n_sweeps receives those of each task; x, start, length, h, means, curvature
+    and begin are as in `kernels.sweeps`.
+    """
+    m, most = rows.size, 0
+    for t in range(length.size):
+        most = max(most, length[t])
+    own, own_h, r = np.empty((m, most)), np.ones(most), np.empty(most)
+    L, a, memory = np.empty(m), np.empty(m), np.empty((MEMORY + 1, m + most))
+    products, mixing = np.empty((MEMORY, MEMORY)), np.empty(MEMORY)
+    H, v, D, is_ridge = np.empty((_FEW_ROWS, _FEW_ROWS)), np.empty(_FEW_ROWS), np.empty(m), p == 2.0
+    for index in range(m):
+        is_ridge = is_ridge and eps[index] == np.inf
+    for t in range(length.size):
+        n, first = length[t], begin[t]
+        for i in range(n):
+            r[i] = state[first + i]
+            if h.size > 0:
+                own_h[i] = h[first + i]
+        for index in range(m):
+            j = rows[index]
+            L[index], a[index] = curvature[j, t], A[j, t]
+            mean = means[j, t] if h.size > 0 else 0.0
+            for i in range(n):
+                own[index, i] = x[j, start[t] + i] - mean
+        if is_ridge and n <= _FEW_ROWS and _ridge(own, own_h, n, a, r, weight, H, v, D):
+            n_sweeps[t] = 0
+        else:
+            n_sweeps[t] = _settle(
+                own, own_h, n, L, a, r, p, weight, eps, limit, tolerance[t], max_sweeps, memory, products, mixing
+            )
+        for index in range(m):
+            A[rows[index], t] = a[index]
+        copy(r[:n], state[first : first + n])

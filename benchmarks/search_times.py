@@ -1,4 +1,4 @@
-"""Processor seconds of searches beside other libraries, one thread, in one run: the least of alternated repeats.
+"""Processor seconds of searches beside other libraries, on one thread: the least of alternated repeats.
 
     python benchmarks/search_times.py [REPEATS [PROBLEM ...]]
 
@@ -19,6 +19,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -87,10 +88,8 @@ def ways(name: str, data: Any) -> dict[str, Callable[[], Any]]:
     out["four members, 5 folds"] = fit(mmtfl.MMTFLRegressorCV(poolings=(0,), cv=5))
     out["(2,2)"] = fit(mmtfl.MMTFLRegressorCV((2, 2), poolings=(0,), cv=5))
     out["per_task"] = fit(mmtfl.SingleTaskRegressorCV(1, per_task=True, cv=5))
-    try:
+    with suppress(ImportError):
         out["adelie (2,2)"] = adelie_search(data)
-    except ImportError:
-        pass
     out["scikit-learn per task"] = lasso_searches(data)
     return out
 

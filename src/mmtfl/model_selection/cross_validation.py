@@ -108,11 +108,12 @@ class MemberPath:
 
 
 def member_paths(
-    problem: Problem, members: Sequence[RowPenalty], alphas: int | np.ndarray, ratio: float | None
+    paths: Paths, members: Sequence[RowPenalty], alphas: int | np.ndarray, ratio: float | None
 ) -> list[MemberPath]:
-    """Each member with the alphas that are tried for it."""
+    """Each member with the alphas that are tried for it; `paths` are on all rows."""
     if isinstance(alphas, int | np.integer):
-        return [MemberPath(member, alpha_grid(problem, member, int(alphas), ratio)) for member in members]
+        grids = [alpha_grid(paths.problem, one, int(alphas), ratio, paths=paths) for one in members]
+        return [MemberPath(*both) for both in zip(members, grids, strict=True)]
     given = np.sort(np.asarray(alphas, dtype=float))[::-1]
     return [MemberPath(member, given) for member in members]
 

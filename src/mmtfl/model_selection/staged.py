@@ -1,13 +1,13 @@
 """A search in stages: a coarse grid of strengths for all members, then a fine one where the best may be.
 
-The coarse grid is scored on a few folds at a time, its larger strengths first. Members that have lost are not
-tried on the other folds, and smaller strengths not where scores have passed their peak.
+The coarse grid is scored on a few folds at a time, and what has lost is not tried on the others: a member, or
+the larger or smaller half of its strengths.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,11 @@ from mmtfl.model_selection.cross_validation import (
     choose,
     deviation,
     merged,
+    unknown,
 )
 
 _COARSE = 12  # parts of a grid in the first stage
-_UPPER = 9  # strengths of the coarse grid that are tried before the smaller ones
+_LARGER = 9  # of the 14 strengths of a coarse grid are in its larger half: small ones take longest
 _CURVED = 0.25  # how far scores between two strengths may rise above both, in units of the second difference
 _FIRST_FOLDS, _MORE_FOLDS = 2, 2  # on which members are tried before those that have lost are left out
 _SURE = 2.0  # standard errors over folds that a member must be behind by to have lost
@@ -38,8 +39,7 @@ def staged_scores(
     eighth of the second difference there. Twice that is allowed for, and every gap in which a score could
     then be above the best one is tried in full. A member without such a gap is out of the race, and so is
     one that is behind by twice the standard error of its difference to the best on the folds so far. The
-    smaller strengths are not tried where scores have passed their peak, or rise too slowly to reach the best
-    one.
+    larger and the smaller strengths of a concave member are two in this race.
 
     Parameters
     ----------
@@ -52,9 +52,9 @@ def staged_scores(
     selection : {"best", "one_se"}
         What the choice will be by.
     """
-    tried = [_Tried(path) for path in paths]
+    tried = [_Tried(path, part) for path in paths for part in _parts(path)]
     _race(score, tried, n_folds)
-    n_stages = 1
+    tried, n_stages = _joined(tried), 1
     while gaps := list(_gaps(tried, selection)):
         n_stages += 1
         _fill(score, gaps, stage=f"stage {n_stages}: ", keep_models=True)
@@ -68,10 +68,10 @@ def full_scores(
 
     Concave members are solved on the coarse grid first, as in stages: a path's steps tell where it leads.
     """
-    tried = [_Tried(path) for path in paths]
-    for one in tried:
-        one.take_all()
+    whole = [[np.arange(len(path.alphas))] if path.member.is_convex else _parts(path) for path in paths]
+    tried = [_Tried(path, part) for path, parts in zip(paths, whole, strict=True) for part in parts]
     _try_coarse(score, tried, keep_models=not all(path.member.is_convex for path in paths))
+    tried = _joined(tried)
     gaps = [
         (one, int(low), int(high)) for one in tried for low, high in pairwise(one.coarse) if high > low + 1
     ]
@@ -87,26 +87,22 @@ class _Tried:
     ----------
     path : MemberPath
         The member at all strengths.
-    parts : list of ndarray
-        Places in the coarse grid, the largest strengths first, in lists that are solved on their own.
+    coarse : ndarray
+        Places in the coarse grid: all of them, or those of the larger or of the smaller strengths.
     index : ndarray
         All places that were tried.
     found : list of ListScores
         On each fold so far.
     """
 
-    def __init__(self, path: MemberPath):
-        coarse = _coarse(len(path.alphas))
-        self.path, self.found = path, list[ListScores]()
-        self.has_gaps = len(coarse) < len(path.alphas)
-        n_upper = _UPPER if self.has_gaps else len(coarse)
-        self.parts, self.below = [coarse[:n_upper]], coarse[n_upper:]
-        self.index = coarse[:n_upper]
+    def __init__(self, path: MemberPath, coarse: np.ndarray):
+        self.path, self.coarse, self.index = path, coarse, coarse
+        self.found: list[ListScores] = []
 
     @property
-    def coarse(self) -> np.ndarray:
-        """All places in the coarse grid that were tried."""
-        return np.concatenate(self.parts)
+    def has_gaps(self) -> bool:
+        """Whether there are strengths between those of the coarse grid."""
+        return bool(np.any(np.diff(self.coarse) > 1))
 
     @property
     def scores(self) -> np.ndarray:
@@ -118,22 +114,10 @@ class _Tried:
         """Mean scores at the places tried, minus infinity where they are not defined."""
         return np.nan_to_num(self.scores.mean(axis=1), nan=-np.inf)
 
-    def take_all(self) -> None:
-        """Try all strengths of a convex member in one path, and the coarse ones of others in two."""
-        if self.path.member.is_convex:
-            self.parts, self.below = [np.arange(len(self.path.alphas))], self.below[:0]
-        else:
-            self.go_below()
-        self.index = self.coarse
-
-    def go_below(self) -> None:
-        """Make the smaller strengths a part: of a convex member's one path, else with a start of its own."""
-        lists = [part for part in (*self.parts, self.below) if part.size]
-        self.parts = [np.concatenate(lists)] if self.path.member.is_convex else lists
-        self.below = self.below[:0]
-
     def models(self, place: int) -> list[Any] | None:
-        """The models of a place on every fold."""
+        """The models of a place on every fold, if it was tried."""
+        if place not in self.index:
+            return None
         return FoldScores([self.found]).models(0, int(np.searchsorted(self.index, place)))
 
     def add(self, index: np.ndarray, found: list[ListScores]) -> None:
@@ -149,15 +133,24 @@ Gap = tuple[_Tried, int, int]  # a member, and two neighbours among the strength
 # -- the coarse grid, fold after fold ------------------------------------------------------------------------
 
 
+def _coarse(n: int) -> np.ndarray:
+    return np.unique([*range(0, n, max(1, n // _COARSE)), n - 1])
+
+
+def _parts(path: MemberPath) -> list[np.ndarray]:
+    """The coarse grid of a member, in the parts that are solved and left out on their own."""
+    coarse = _coarse(len(path.alphas))
+    if path.member.is_convex or len(coarse) == len(path.alphas):
+        return [coarse]
+    return [coarse[:_LARGER], coarse[_LARGER:]]
+
+
 def _race(score: Callable[..., FoldScores], tried: Sequence[_Tried], n_folds: int) -> None:
-    """Score the members on the folds, a few at a time; one that has lost has no scores on the others."""
+    """Score the members on the folds, a few at a time; what has lost has no scores on the others."""
     left, begin = list(tried), 0
     for end in [*range(_FIRST_FOLDS, n_folds - 1, _MORE_FOLDS), n_folds]:
         stage = "" if end - begin == n_folds else f"folds {begin + 1} to {end}: "
         _try_coarse(score, left, on=range(begin, end), stage=stage, keep_models=True)
-        best = _leader(left)[1]
-        if rising := [one for one in left if _may_rise(best, one, on_all_folds=end == n_folds)]:
-            _try_below(score, rising, on=range(end), stage=f"small alphas, folds 1 to {end}: ")
         begin = end
         if end < n_folds:
             left = _may_win(left)
@@ -165,73 +158,62 @@ def _race(score: Callable[..., FoldScores], tried: Sequence[_Tried], n_folds: in
 
 def _try_coarse(score: Callable[..., FoldScores], tried: Sequence[_Tried], **options: Any) -> None:
     """Score members at their places in the coarse grid, on some more folds."""
-    lists = [(one, part) for one in tried for part in one.parts]
-    found = iter(score([one.path.part(part) for one, part in lists], **options).found)
-    for one in tried:
-        first, *others = ([*next(found)] for _ in one.parts)
-        for part in others:
-            first = [merged(a, b, np.arange(len(one.index))) for a, b in zip(first, part, strict=True)]
-        one.found += first
-
-
-def _try_below(score: Callable[..., FoldScores], tried: Sequence[_Tried], **options: Any) -> None:
-    """Score members at their smaller strengths too, on all folds so far."""
-    wanted = [one.below for one in tried]
-    starts = [one.models(one.index[-1]) if one.path.member.is_convex else None for one in tried]
-    lists = [one.path.part(index, at) for one, index, at in zip(tried, wanted, starts, strict=True)]
-    found = score(lists, keep_models=True, **options).found
-    for one, index, part in zip(tried, wanted, found, strict=True):
-        one.add(index, part)
-        one.go_below()
-
-
-def _leader(tried: Sequence[_Tried]) -> tuple[_Tried, np.ndarray]:
-    """The member with the best mean so far, and its scores."""
-    leader = max(tried, key=lambda one: one.means.max())
-    return leader, leader.scores[np.argmax(leader.means)]
-
-
-def _may_rise(best: np.ndarray, one: _Tried, *, on_all_folds: bool) -> bool:
-    """Whether scores may come up to the best one at smaller strengths.
-
-    Where they rise they are taken to go on as they do for half of the way. Where they fall they have passed
-    their peak, unless it may be just beyond the last strength, which is judged on all folds.
-    """
-    if one.below.size == 0:
-        return False
-    means = one.means
-    if not np.isfinite([*best, *means[-2:]]).all():
-        return True
-    slope = means[-1] - means[-2]
-    if slope < 0.0:
-        return on_all_folds and bool(_highest_between(means)[-1] >= best.mean())
-    return _is_close(best, one.scores[-1], means[-1] + 0.5 * len(one.below) * slope)
+    found = score([one.path.part(one.coarse) for one in tried], **options).found
+    for one, part in zip(tried, found, strict=True):
+        one.found += part
 
 
 def _may_win(tried: Sequence[_Tried]) -> list[_Tried]:
     """Members that are not behind the best one for sure, by paired differences over folds."""
-    leader, best = _leader(tried)
+    leader = max(tried, key=lambda one: one.means.max())
+    best = leader.scores[np.argmax(leader.means)]
     if not np.isfinite(best).all():
         return list(tried)
-    return [one for one in tried if one is leader or _is_close(best, *_highest(one))]
+    return [one for one in tried if one is leader or _is_close(best, one)]
 
 
-def _highest(one: _Tried) -> tuple[np.ndarray, float]:
-    """The best scores of a member, and how high its mean may be between the strengths tried."""
+def _is_close(best: np.ndarray, one: _Tried) -> bool:
+    """Whether a member is not behind the best one for sure."""
     means = one.means
-    return one.scores[np.argmax(means)], float((_highest_between(means) if one.has_gaps else means).max())
-
-
-def _is_close(best: np.ndarray, scores: np.ndarray, highest: float) -> bool:
-    """Whether a member whose mean may be as high as `highest` is not behind the best one for sure."""
-    if not np.isfinite(scores).all():
+    if not np.isfinite(means).any():
         return False
-    error = max(deviation(best - scores, ddof=1), _LEAST_ERROR * deviation(best, ddof=1)) / np.sqrt(len(best))
-    return bool(best.mean() - highest <= _SURE * error)
+    highest = _highest_between(means) if one.has_gaps else means
+    behind = best - one.scores[np.argmax(means)]
+    error = max(deviation(behind, ddof=1), _LEAST_ERROR * deviation(best, ddof=1)) / np.sqrt(len(best))
+    return bool(best.mean() - highest.max() <= _SURE * error)
 
 
-def _coarse(n: int) -> np.ndarray:
-    return np.unique([*range(0, n, max(1, n // _COARSE)), n - 1])
+def _of_members(tried: Sequence[_Tried]) -> list[list[_Tried]]:
+    """The parts of every member."""
+    return [list(parts) for _, parts in groupby(tried, key=lambda one: id(one.path))]
+
+
+def _joined(tried: Sequence[_Tried]) -> list[_Tried]:
+    """Make one of the two parts of a member that were tried on the same folds."""
+    out = []
+    for first, *others in _of_members(tried):
+        out.append(first)
+        for other in others:
+            if len(other.found) == len(first.found):
+                first.add(other.index, other.found)
+                first.coarse = first.index
+            else:
+                out.append(other)
+    return out
+
+
+def _together(tried: Sequence[_Tried]) -> tuple[list[MemberPath], FoldScores]:
+    """Every member with all that was tried of it; scores are NaN on folds that a part was not tried on."""
+    out = []
+    for first, *others in _of_members(tried):
+        for other in others:
+            n = max(len(first.found), len(other.found))
+            for one, example in ((first, other), (other, first)):
+                missing = example.found[len(one.found) : n]
+                one.found = [*one.found, *(unknown(like, len(one.index)) for like in missing)]
+            first.add(other.index, other.found)
+        out.append(first)
+    return [one.path.part(one.index) for one in out], FoldScores([one.found for one in out])
 
 
 # -- the gaps of the coarse grid -----------------------------------------------------------------------------
@@ -251,10 +233,6 @@ def _between(one: _Tried, low: int, high: int) -> MemberPath:
     return one.path.part(np.arange(low + 1, high), starts)
 
 
-def _together(tried: Sequence[_Tried]) -> tuple[list[MemberPath], FoldScores]:
-    return [one.path.part(one.index) for one in tried], FoldScores([one.found for one in tried])
-
-
 def _gaps(tried: Sequence[_Tried], selection: str) -> Iterator[Gap]:
     """Gaps between strengths tried so far in which the choice may be."""
     scores = FoldScores([one.found for one in tried]).scores
@@ -262,9 +240,11 @@ def _gaps(tried: Sequence[_Tried], selection: str) -> Iterator[Gap]:
     best = max(float(mean.max()) for mean in means)
     wanted = set()
     for m, (one, mean) in enumerate(zip(tried, means, strict=True)):
-        coarse = one.coarse
-        hopeful = np.flatnonzero(_highest_between(mean[np.searchsorted(one.index, coarse)]) >= best)
-        wanted |= {(m, int(coarse[i]), int(coarse[i + 1])) for i in hopeful}
+        highest = _highest_between(mean[np.searchsorted(one.index, one.coarse)])
+        ends = list(pairwise(one.coarse))
+        if one.coarse[-1] < len(one.path.alphas) - 1:  # the gap to the smaller strengths, which have lost
+            ends, highest = [*ends, (one.coarse[-1], _parts(one.path)[1][0])], np.append(highest, highest[-1])
+        wanted |= {(m, *map(int, ends[i])) for i in np.flatnonzero(highest >= best)}
     if selection == "one_se" and np.isfinite(best):
         m, i = choose(scores, selection)
         if i > 0:  # the strongest that is good enough may be just before the one found

@@ -1,9 +1,10 @@
 """Solutions along a grid of alphas, each started from its neighbour; docs/model.md section 8."""
 
 import math
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from threading import Lock
 from typing import Any
 
@@ -431,8 +432,10 @@ def _bisect_for_zero(
     if is_zero(first):
         return first
     last = guess(first)
-    for _ in range(_GUESSES if last is not None else 0):
-        low, high = _bracket(first, last.__lt__)
+    for _ in range(_GUESSES):
+        if last is None:
+            break
+        low, high = _bracket(first, partial(operator.lt, last))
         if not is_zero(high):
             last = high
         elif is_zero(low):

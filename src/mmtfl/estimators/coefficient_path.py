@@ -14,7 +14,7 @@ from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
 from mmtfl.model_selection.cross_validation import member_paths
 from mmtfl.objective.losses import make_loss
-from mmtfl.solvers.path import Path, solve_path
+from mmtfl.solvers.path import Path, Paths, solve_path
 
 __all__ = ["path"]
 
@@ -110,7 +110,7 @@ def path(
     with one_blas_thread():
         problem = prepared.problem(model._loss, fit_intercept=fit_intercept)
         members = model._members(None, prepared.known)
-        (of_member,) = member_paths(problem, members, model._alphas(), alpha_ratio)
+        (of_member,) = member_paths(Paths(problem), members, model._alphas(), alpha_ratio)
         found = solve_path(problem, of_member.member, of_member.alphas, max_iter=max_iter, tol=tol)
     short = int(np.count_nonzero(~found.converged))
     if short:

@@ -310,14 +310,15 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         with one_blas_thread():
             problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
             members = self._members(prepared.tasks, prepared.known)
-            paths = member_paths(problem, members, self._alphas(), self.alpha_ratio)
+            on_all_rows = Paths(problem)
+            paths = member_paths(on_all_rows, members, self._alphas(), self.alpha_ratio)
             chosen, i = self._choose(
                 prepared, paths, settings, verbose=self.verbose, engine=self.engine, kept=kept
             )
             assert isinstance(chosen, MemberPath)
             member, self.alphas_ = chosen.member, chosen.alphas
             self.alpha_ = float(self.alphas_[i])
-            penalty, on_all_rows = member.at(self.alpha_), Paths(problem)
+            penalty = member.at(self.alpha_)
             path = self._path_on_all_rows(on_all_rows, member, self.alphas_, settings.tol)
             start, is_exact = on_all_rows.refined(penalty, path.coef(i).T)
         self.best_p_ = float(member.p)

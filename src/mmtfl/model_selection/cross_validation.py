@@ -108,11 +108,12 @@ class MemberPath:
 
 
 def member_paths(
-    problem: Problem, members: Sequence[RowPenalty], alphas: int | np.ndarray, ratio: float | None
+    paths: Paths, members: Sequence[RowPenalty], alphas: int | np.ndarray, ratio: float | None
 ) -> list[MemberPath]:
-    """Each member with the alphas that are tried for it."""
+    """Each member with the alphas that are tried for it; `paths` are on all rows."""
     if isinstance(alphas, int | np.integer):
-        return [MemberPath(member, alpha_grid(problem, member, int(alphas), ratio)) for member in members]
+        grids = [alpha_grid(paths.problem, one, int(alphas), ratio, paths=paths) for one in members]
+        return [MemberPath(*both) for both in zip(members, grids, strict=True)]
     given = np.sort(np.asarray(alphas, dtype=float))[::-1]
     return [MemberPath(member, given) for member in members]
 
@@ -176,6 +177,16 @@ def merged(first: ListScores, second: ListScores, order: np.ndarray) -> ListScor
         return both
     models = [_model(part, i) for part in (first, second) for i in range(len(part["ends"]))]
     return {**both, **_packed([models[i] for i in order], int(first["n_features"][0]))}
+
+
+def unknown(like: ListScores, n: int) -> ListScores:
+    """What stands for n candidates on a fold that they were not tried on, beside others that were."""
+    out = {name: np.full((n, *like[name].shape[1:]), np.nan) for name in ("scores", "by_task")}
+    if "ends" not in like:
+        return out
+    nothing = {"ends": np.zeros(n, dtype=like["ends"].dtype), "n_features": like["n_features"]}
+    nothing |= {name: like[name][:0] for name in ("features", "values")}
+    return {**out, **nothing, "intercepts": np.full((n, like["intercepts"].shape[1]), np.nan)}
 
 
 def _model(packed: ListScores, i: int) -> Linear:

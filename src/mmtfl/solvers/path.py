@@ -1,9 +1,10 @@
 """Solutions along a grid of alphas, each started from its neighbour; docs/model.md section 8."""
 
 import math
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from threading import Lock
 from typing import Any
 
@@ -23,6 +24,9 @@ Start = tuple[np.ndarray, np.ndarray]  # A (n_features, n_tasks) and intercepts
 
 _LEAST_RATIO = 1e-5  # of strengths with pooling
 _ALPHA_MAX_ACCURACY = 0.01
+_GUESSES = 4  # of it, before it is bisected for
+_LEAP, _LEAPS, _STEPS = 1.25, 12, 23  # a path to where it is zero: steps of 25 %, then of 1 %
+_LEAP_ROUNDS, _LEAP_TOL = 1000, 1e-4
 _SMALL = 1e-3  # where no alpha gives zero, the grid starts where every row is this small
 _PATH_ARRAYS = (
     *("alphas", "n_kept", "features", "values", "intercepts"),
@@ -311,6 +315,26 @@ class Paths:
         compiled = self._compiled(penalty) if penalty.is_convex and self.problem.loss.is_quadratic else None
         return (A, False) if compiled is None else (compiled.refined(penalty, A), True)
 
+    def last_before_zero(self, penalty: RowPenalty, alpha: float) -> float | None:
+        """The largest strength, to 1 %, at which a concave member's path from `alpha` upwards is not zero.
+
+        None if that takes long, or is far.
+        """
+        compiled = self._compiled(penalty)
+        if compiled is None:
+            return None
+        above, start = alpha * _LEAP ** np.arange(_LEAPS, -1.0, -1.0), None
+        for _ in range(2):
+            found = compiled.solve(penalty, above, start=start, max_iter=_LEAP_ROUNDS, tol=_LEAP_TOL)
+            kept = np.flatnonzero(found.A.any(axis=(1, 2)))
+            if kept.size == 0:
+                return alpha
+            if kept[0] == 0 and start is None:
+                return None
+            alpha, start = float(above[kept[0]]), found.A[kept[0]]
+            above = alpha * np.geomspace(_LEAP, 1.0, _STEPS, endpoint=False)
+        return alpha
+
     def _compiled(self, penalty: RowPenalty) -> CompiledPaths | None:
         kind = compiled_paths(self.problem, penalty)
         if kind is None:
@@ -321,18 +345,22 @@ class Paths:
             return self._made[kind]
 
 
-def alpha_max(problem: Problem, penalty: RowPenalty, *, max_iter: int = 1000) -> float:
+def alpha_max(
+    problem: Problem, penalty: RowPenalty, *, max_iter: int = 1000, paths: Paths | None = None
+) -> float:
     """The smallest alpha whose solution is zero (from the solver's own start), or stands for it.
 
     For norms (r = 1) it is the largest dual norm of a row of the null gradient. For r > 1 no alpha gives
     zero; then every row is at most a thousandth of its unpenalised size. For the concave members zero is a
     local minimum at *every* alpha, so the question is about the solver: from its own starts it must return
-    zero at this alpha, and not at one smaller by more than 1 %.
+    zero at this alpha, and not at one smaller by more than 1 %. `paths` on the problem, if there are any,
+    spare making what they are made of.
     """
     member = Member(problem, penalty)
     if not problem.null_gradient.any() or not member.at(1.0).dual_norm(member.null.gradient).any():
         return 1.0
-    top = _alpha_max(member, max_iter)
+    paths = Paths(problem) if paths is None else paths
+    top = _alpha_max(member, max_iter, lambda first: paths.last_before_zero(penalty, first))
     if not 0.0 < top < math.inf:
         raise ValueError(
             f"The strength at which p={penalty.p:g}, k={penalty.k:g} gives zero is out "
@@ -341,7 +369,7 @@ def alpha_max(problem: Problem, penalty: RowPenalty, *, max_iter: int = 1000) ->
     return top
 
 
-def _alpha_max(member: Member, max_iter: int) -> float:
+def _alpha_max(member: Member, max_iter: int, guess: Callable[[float], float | None]) -> float:
     # once columns are rescaled, rows have strengths of their own at alpha = 1
     unit, gradient = member.at(1.0), member.null.gradient
     if unit.is_norm:
@@ -351,7 +379,7 @@ def _alpha_max(member: Member, max_iter: int) -> float:
         free = np.divide(gradient, curvature, out=np.zeros_like(gradient), where=curvature > 0.0)
         top = unit.small_alpha(gradient, _SMALL * unit.norms(free))
         return top if unit.is_convex else _next_to_nothing(member, top, max_iter)
-    return _bisect_for_zero(member, _zero_is_left_below(member), max_iter)
+    return _bisect_for_zero(member, _zero_is_left_below(member), guess, max_iter)
 
 
 def _next_to_nothing(member: Member, alpha: float, max_iter: int) -> float:
@@ -388,27 +416,53 @@ def _zero_is_left_below(member: Member) -> float:
     return high
 
 
-def _bisect_for_zero(member: Member, low: float, max_iter: int) -> float:
-    first = low
+def _bisect_for_zero(
+    member: Member, first: float, guess: Callable[[float], float | None], max_iter: int
+) -> float:
+    """The end of a bracket of 1 % below which the solution is not zero.
 
+    With a guess of where that is, the same bracket is found by what the guess implies, and only its ends are
+    solved for.
+    """
+
+    @cache
     def is_zero(alpha: float) -> bool:
         return is_zero_best(member.problem, member.at(alpha), max_iter=max_iter, tol=1e-5)
 
-    high, growth = low, 1.25
+    if is_zero(first):
+        return first
+    last = guess(first)
+    for _ in range(_GUESSES):
+        if last is None:
+            break
+        low, high = _bracket(first, partial(operator.lt, last))
+        if not is_zero(high):
+            last = high
+        elif is_zero(low):
+            last = math.nextafter(low, 0.0)
+        else:
+            return high
+    return _bracket(first, is_zero)[1]
+
+
+def _bracket(first: float, is_zero: Callable[[float], bool]) -> tuple[float, float]:
+    """Two alphas that differ by 1 % or less, between which the solution becomes zero; none is below first."""
+    low, high, growth = first, first, 1.25
     while high < 1e300 and not is_zero(high):
         low, high = high, growth * high
         growth = growth if high < 10.0 * first else min(growth**2, 1e9)  # far from where zero is left: leap
     while high > (1.0 + _ALPHA_MAX_ACCURACY) * low:
         middle = math.sqrt(low) * math.sqrt(high)
         low, high = (low, middle) if is_zero(middle) else (middle, high)
-    return high
+    return low, high
 
 
 def alpha_grid(
-    problem: Problem, penalty: RowPenalty, n_alphas: int, ratio: float | None = None
-) -> np.ndarray:
+    problem: Problem, penalty: RowPenalty, n_alphas: int, ratio: float | None = None, *,
+    paths: Paths | None = None,
+) -> np.ndarray:  # fmt: skip
     """n_alphas strengths from alpha_max down to ratio * alpha_max, evenly on a log scale."""
-    top, design = alpha_max(problem, penalty), problem.design
+    top, design = alpha_max(problem, penalty, paths=paths), problem.design
     if ratio is None:
         # counted by weight, so that weight 2 is a repeated row here too; twice, so that folds have more
         # rows than features as well: below that, small alphas only interpolate, and take long to

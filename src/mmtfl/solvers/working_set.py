@@ -144,6 +144,7 @@ class WorkingSet:
             changing = track.state, begin, rows, A, own.member_numbers, *blocks
             sweep = partial(block_rows.block_sweeps, solve, use_gram, *columns, self.gram, *changing)
         else:
+            given: tuple
             changing = rows, A, own.member_numbers, own.row_numbers(self.size)
             if use_gram:
                 kernel, given = sweeps.gram_sweeps, (self.gram, curvature, track.state, begin)

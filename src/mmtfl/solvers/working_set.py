@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -144,15 +145,16 @@ class WorkingSet:
             changing = track.state, begin, rows, A, own.member_numbers, *blocks
             sweep = partial(block_rows.block_sweeps, solve, use_gram, *columns, self.gram, *changing)
         else:
-            given: tuple
-            changing = rows, A, own.member_numbers, own.row_numbers(self.size)
+            kernel: Any
+            given: tuple[Any, ...]
             if use_gram:
                 kernel, given = sweeps.gram_sweeps, (self.gram, curvature, track.state, begin)
             elif self.shared and self.prepared:
                 kernel, given = shared_sweeps.shared_sweeps, (self.x, curvature, track.state)
             else:
                 kernel, given = sweeps.sweeps, (*columns, curvature, track.state, begin)
-            sweep = partial(kernel, solve, *given, *changing)
+            numbers = own.member_numbers, own.row_numbers(self.size)
+            sweep = partial(kernel, solve, *given, rows, A, *numbers)
         by_tasks = self._has_small_tasks and penalty.has_entries
         batch = 1 if by_tasks else MEMORY
         done, first, thorough, stored = 0, 0.0, True, 0

@@ -87,8 +87,8 @@ def _dense_spread(X: np.ndarray, columns: np.ndarray, share: np.ndarray) -> np.n
     are read again with care.
     """
     counted = np.flatnonzero(share)  # rows of weight zero count as absent, however large they are
-    rows = slice(0, len(share)) if len(counted) == len(share) else counted
-    some = slice(None) if len(columns) == X.shape[1] else columns
+    rows: slice | np.ndarray = slice(0, len(share)) if len(counted) == len(share) else counted
+    some: slice | np.ndarray = slice(None) if len(columns) == X.shape[1] else columns
     share = share[rows]
     centre, step = X[counted[0]][some].astype(np.float64), max(1, CHUNK // len(columns))
     first, second = np.zeros((2, len(columns)))

@@ -1,4 +1,4 @@
-"""Compiled products with the rows of many small tasks, stacked: a call of a library for each would cost more."""
+"""Compiled products with the stacked rows of many small tasks, none of which is worth a call of a library."""
 
 from mmtfl.kernels.row_functions import entry
 

@@ -20,15 +20,16 @@ LENGTH = np.array([3, 5, 4, 40], dtype=np.intp)
 
 def psi(a, p, w, eps):
     """The penalty of an entry: the best split of its size, on a grid."""
-    s = np.linspace(0.0, abs(a), 2001)
-    s = s[s <= w] if np.isinf(p) else s
+    s = np.linspace(0.0, min(abs(a), w) if np.isinf(p) else abs(a), 2001)
     rest = abs(a) - s
     second = eps * rest if np.isfinite(eps) else np.where(rest > 0.0, np.inf, 0.0)
     return np.min((0.0 if np.isinf(p) else w * s**p) + second)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("p", "eps"), [(1.0, np.inf), (1.5, np.inf), (2.0, np.inf), (2.0, 0.4), (np.inf, 0.4)])
+@pytest.mark.parametrize(
+    ("p", "eps"), [(1.0, np.inf), (1.5, np.inf), (2.0, np.inf), (2.0, 0.4), (np.inf, 0.4)]
+)
 def test_every_task_ends_where_no_entry_can_do_better(p, eps, weighted):
     rng = np.random.default_rng(0)
     m, n_rows, n_tasks = 6, LENGTH.sum(), len(LENGTH)

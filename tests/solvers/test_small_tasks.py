@@ -45,11 +45,26 @@ def test_passes_are_those_of_every_task_alone(weighted, fit_intercept, pooling, 
         assert_allclose(together, alone, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("p", [1.0, 1.5])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_passes_at_other_p_are_those_of_every_task_alone(weighted, p, monkeypatch):
+    tasks, scale = ragged(weighted)
+    problem = Problem(Design(tasks, column_scale=scale), Squared())
+    found = {}
+    for few in (0, 16):
+        monkeypatch.setattr(small_tasks, "_FEW_ROWS", few)
+        options = {"max_iter": 6, "tol": 1e-10, "accelerate": False}
+        found[few] = run_passes(problem, make_penalty(p, 1, 0.3), Threads(2), **options)
+    assert np.count_nonzero(found[0][0]) > 0
+    for together, alone in zip(found[16], found[0], strict=True):
+        assert_allclose(together, alone, rtol=1e-6, atol=1e-8)
+
+
 def test_a_task_whose_matrix_is_not_definite_is_left_to_the_general_step():
     tasks = Tasks.from_rows(np.array([[1.0], [1.0], [1.0]]), [1.0, 2.0, 3.0], [0, 0, 0])
     small = small_tasks.SmallTasks(tasks, mean_size=1.0, column_scale=None, fit_intercept=False)
-    assert np.isnan(small.solve(np.array([1e-150]), None)[2]).all()
-    assert np.isfinite(small.solve(np.array([1.0]), None)[2]).all()
+    assert np.isnan(small.solve(np.array([1e-150]), 2.0, 1e-7, None, None).losses).all()
+    assert np.isfinite(small.solve(np.array([1.0]), 2.0, 1e-7, None, None).losses).all()
 
 
 def test_rows_that_weigh_next_to_nothing_are_left_to_the_general_step():

@@ -3,8 +3,8 @@
     minimise over a_t (m)   1/2 ||r_t - X_t (a_t - a0_t)||_h^2 + sum_j psi_j(a_jt),   for every task t
 
 Among many tasks a few are slow, and here the others do not wait for them. Each psi is a sum of two parts of
-its entry: `power` times a weight up to a limit, `eps` times what is beyond it; see `objective.entries`. The
-state of the model is as in `kernels.sweeps`, with residuals.
+its entry: a weighted power up to a limit, and `eps` times what is beyond; see `objective.entries`. The state
+of the model is as in `kernels.sweeps`, with residuals.
 """
 
 import math
@@ -168,8 +168,8 @@ def settle_tasks(
 ):  # fmt: skip
     """Descend in every task over `rows`, of which weight, eps and limit are given, to the task's tolerance.
 
-    A and state change in place, and n_sweeps receives those of each task; x, start, length, h, means, curvature
-    and begin are as in `kernels.sweeps`.
+    A and state change in place, and n_sweeps receives those of each task; x, start, length, h, means,
+    curvature and begin are as in `kernels.sweeps`.
     """
     m, most = rows.size, 0
     for t in range(length.size):
@@ -196,7 +196,21 @@ def settle_tasks(
             n_sweeps[t] = 0
         else:
             n_sweeps[t] = _settle(
-                own, own_h, n, L, a, r, p, weight, eps, limit, tolerance[t], max_sweeps, memory, products, mixing
+                own,
+                own_h,
+                n,
+                L,
+                a,
+                r,
+                p,
+                weight,
+                eps,
+                limit,
+                tolerance[t],
+                max_sweeps,
+                memory,
+                products,
+                mixing,
             )
         for index in range(m):
             A[rows[index], t] = a[index]

@@ -95,7 +95,7 @@ class Design:
             out = _transpose_times(X, self._by_row_and_task(v))
         elif sparse.issparse(X):
             return self._sparse_products(X.data, v, self.inverse_scale)
-        elif len(v) < _SMALL * self.n_tasks and self.n_tasks > _MANY:
+        elif self._has_small_tasks:
             out = _sums_by_task(X, v, self.offsets).T
         else:
             out = np.empty((self.n_tasks, self.n_features)).T
@@ -203,9 +203,20 @@ class Design:
         if self.is_complete:
             return (block @ A[kept]).T.ravel()
         out = np.empty(len(self.row_weight))
+        if self._has_small_tasks:
+            from mmtfl.kernels import stacked_tasks
+
+            own = np.ascontiguousarray(A[kept].T)
+            stacked_tasks.forward(np.ascontiguousarray(block), self.offsets, own, out)
+            return out
         for t, rows in self.segments():
             out[rows] = block[rows] @ A[kept, t]
         return out
+
+    @property
+    def _has_small_tasks(self) -> bool:
+        """Whether tasks are many, and of few rows: not worth a call of a library each."""
+        return self.n_tasks > _MANY and len(self.row_weight) < _SMALL * self.n_tasks
 
     def column_maxima(self) -> np.ndarray:
         """The largest absolute entry of every column."""

@@ -6,7 +6,7 @@ import numpy as np
 
 
 class EntryPenalty(NamedTuple):
-    """sum_jt psi_j(a_jt), psi(a) = min over s + q = a of w |s|^p + eps |q|, or of eps |q| with |s| <= w at p = inf.
+    """sum_jt psi_j(a_jt) with psi(a) = min over s + q = a of w |s|^p + eps |q|; at p = inf, |s| <= w is free.
 
     Attributes
     ----------

@@ -167,6 +167,8 @@ class TraceNorm(Norm):
         """argmin over A of ||A - Z||^2 / (2 step) + penalty(A)."""
         threshold, largest = step * self.alpha, float(np.abs(Z).max(initial=0.0))
         by_squares = 1.0 / _RANGE < largest < _RANGE
+        if Z.shape[1] > Z.shape[0]:  # squares of the shorter side
+            return np.ascontiguousarray(self.prox(Z.T, step).T)
         if by_squares:
             squares, V = np.linalg.eigh(Z.T @ Z)
             sizes = np.sqrt(np.maximum(squares, 0.0))

@@ -312,7 +312,7 @@ class RowPenalty(ABC):
 
     @property
     def has_entries(self) -> bool:
-        """Whether `entries` leads on: not with a common part, and not at p = inf, where the largest is held."""
+        """Whether `entries` leads on: not with a common part, nor at p = inf, where the largest is held."""
         return not (self.is_centred or self.known is not None or math.isinf(self.p))
 
     def entries(self, A: np.ndarray) -> EntryPenalty:

@@ -27,6 +27,7 @@ _GROWTH = 1.5  # of the curvature, when a step went further than its bound
 _FORGET = 0.5  # of the curvature from one model to the next, which may be flatter
 _INEXACT = 0.1  # a Newton model is minimised until steps are this share of the first
 _LEAST_ADDED = 20
+_MANY_TASKS = 1000  # above, their rows are stacked and multiplied together
 _NOTHING = 1e-13  # eigenvalues below this share of the largest are rounding
 
 
@@ -209,6 +210,7 @@ class _SharedPart:
         self._alpha, self._x, self.lengths = alpha, x, lengths
         self.target, self._eigenvalues = np.concatenate(target), np.concatenate(eigenvalues)
         self._offsets = offsets_of([len(part) for part in target])
+        self._stacked = np.concatenate(x) if len(x) > _MANY_TASKS else None
 
     def split(self, v: np.ndarray) -> list[np.ndarray]:
         """The parts of the tasks."""
@@ -216,6 +218,12 @@ class _SharedPart:
 
     def forward(self, change: np.ndarray) -> np.ndarray:
         """Image of a change of P."""
+        if self._stacked is not None:
+            from mmtfl.kernels import stacked_tasks
+
+            out = np.empty(len(self._stacked))
+            stacked_tasks.forward(self._stacked, self._offsets, np.ascontiguousarray(change.T), out)
+            return out
         return np.concatenate([x @ change[:, t] for t, x in enumerate(self._x)])
 
     def residual(self, image: np.ndarray) -> np.ndarray:
@@ -228,6 +236,12 @@ class _SharedPart:
 
     def gradient(self, residual: np.ndarray) -> np.ndarray:
         """Gradient in P at a residual."""
+        if self._stacked is not None:
+            from mmtfl.kernels import stacked_tasks
+
+            out = np.empty((len(self._x), self._stacked.shape[1]))
+            stacked_tasks.adjoint(self._stacked, self._offsets, residual, out)
+            return -np.ascontiguousarray(out.T)
         parts = zip(self.split(residual), self._x, strict=True)
         return -np.stack([part @ x for part, x in parts], axis=1)
 

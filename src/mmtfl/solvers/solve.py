@@ -13,13 +13,11 @@ from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import Report, run_algorithm1
 from mmtfl.solvers.checkpoint import Book
-from mmtfl.solvers.distributed.small_tasks import are_small
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
-from mmtfl.solvers.starts import MANY_TASKS, best_of_starts
+from mmtfl.solvers.starts import best_of_starts, has_many_small_tasks
 
 SOLVERS = ("auto", "alternating", "block")
-_MOSTLY = 0.9  # share of the tasks
 _POLISH_TOL = 1e-13  # next to the rounding of a gradient
 
 
@@ -125,20 +123,12 @@ def _dispatch(problem, penalty, solver, engine, *, start, passes, **options) -> 
     # what runs elsewhere is Algorithm 1; the others need all rows in one place
     by_tasks = is_elsewhere or not engine.is_here or penalty.is_ridge_like
     if penalty.p == 2.0 and penalty.known is None and not penalty.is_convex:
-        by_tasks = by_tasks or _has_many_small_tasks(problem)
+        by_tasks = by_tasks or has_many_small_tasks(problem)
     if passes_move and (solver == "alternating" or (solver == "auto" and by_tasks)):
         return run_algorithm1(problem, penalty, engine, start=start, **options, **passes)
     if not penalty.is_convex:
         return best_of_starts(problem, penalty, start=start, **options)
     return RowDescent(problem).solve(penalty, start, **options)
-
-
-def _has_many_small_tasks(problem: Problem) -> bool:
-    """Whether a pass of Algorithm 1 at p = 2, which solves every task, costs no more than a sweep of rows."""
-    design = problem.design
-    if design.n_tasks <= MANY_TASKS or not problem.loss.is_quadratic:
-        return False
-    return bool(np.mean(are_small(design.tasks, design.mean_size)) > _MOSTLY)
 
 
 def _check_reach(penalty: RowPenalty, solver: str) -> None:

@@ -11,8 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mmtfl.engines.threads import Threads
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
+from mmtfl.solvers.algorithm1 import run_passes
+from mmtfl.solvers.distributed.small_tasks import are_small
 from mmtfl.solvers.row_descent import RowDescent, Settled
 from mmtfl.solvers.solution import Solution
 
@@ -24,6 +27,8 @@ _NULL_STEPS, _NULL_TOL = 1000, 1e-9  # of a model of the entries that are free o
 _ROUNDING = 1e-12  # an objective that is lower by this share is lower
 _FEWEST = 64  # features that are tried at least
 MANY_TASKS = 1000  # above, a row sums so many that the dearer starts were not seen to change which are kept
+_MOSTLY = 0.9  # share of the tasks that are small
+_MOST_PASSES, _PASSES_TOL = 200, 1e-5  # of Algorithm 1 as a start
 _MOST = 0.5  # share of the features above which leaving the others out saves nothing
 
 Place = tuple[Any, Any]  # A and intercepts, either of which may be None
@@ -102,8 +107,15 @@ def _starts(descent: RowDescent, penalty: RowPenalty, convex: Place, start) -> I
         # Algorithm 1 says nothing here: given c it asks for |a| <= c, and that a gives the same c back
         yield None, None
         return
-    yield descent.rough_passes(penalty, _FEW_PASSES)
     design = descent.problem.design
+    if has_many_small_tasks(descent.problem) and penalty.known is None and not penalty.is_centred:
+        # Algorithm 1 itself: tasks that are solved together cost no more than rough passes of rows
+        A, intercept, _ = run_passes(
+            descent.problem, penalty, Threads(), max_iter=_MOST_PASSES, tol=_PASSES_TOL
+        )
+        yield A, intercept
+        return
+    yield descent.rough_passes(penalty, _FEW_PASSES)
     if design.n_tasks > MANY_TASKS:
         return
     if not descent.problem.loss.is_quadratic:
@@ -111,6 +123,14 @@ def _starts(descent: RowDescent, penalty: RowPenalty, convex: Place, start) -> I
     # rising is the dearest of all: not where features are many, nor where there is a better guess
     if start is None and descent.working_set.size == design.n_features:
         yield rising_start(descent, penalty)
+
+
+def has_many_small_tasks(problem: Problem) -> bool:
+    """Whether a pass of Algorithm 1, which solves every task, costs no more than a sweep of rows."""
+    design = problem.design
+    if design.n_tasks <= MANY_TASKS or not problem.loss.is_quadratic:
+        return False
+    return bool(np.mean(are_small(design.tasks, design.mean_size)) > _MOSTLY)
 
 
 def convex_start(descent: RowDescent, penalty: RowPenalty) -> Place:

@@ -185,8 +185,8 @@ class WorkingSet:
     ) -> None:
         """Descend in every task on its own, on entries that lie above the penalty and touch it at A.
 
-        So the model falls. Rows move all tasks at once, and a sweep of them takes as long for tasks that stand
-        still as for those that are slow: here only the slow ones take long.
+        So the model falls. A sweep over rows takes as long for tasks that stand still as for those that are
+        slow; here only the slow ones take long.
         """
         from mmtfl.kernels.task_sweeps import settle_tasks
 

@@ -34,7 +34,9 @@ class Logistic(Loss):
         return float(self.null_intercepts(y, weight, np.array([0, len(y)]))[0])
 
     def null_intercepts(self, y, weight, offsets):
-        positive, negative = (np.add.reduceat(np.where(own, weight, 0.0), offsets[:-1]) for own in (y > 0, y <= 0))
+        positive, negative = (
+            np.add.reduceat(np.where(own, weight, 0.0), offsets[:-1]) for own in (y > 0, y <= 0)
+        )
         least = LEAST * (positive + negative)
         return np.log(np.maximum(positive, least)) - np.log(np.maximum(negative, least))
 

@@ -67,7 +67,8 @@ class SmallTasks:
         self, weights: np.ndarray, p: float, tol: float, last: np.ndarray | None, common: np.ndarray | None
     ) -> "SmallAnswers":
         """The least loss plus sum_j w_j |a_j|^p of every task; see `TaskStep.minimise`."""
-        A, losses, is_exact = self._ridges(weights, common) if p == 2.0 else self._settled(weights, p, tol, last)
+        found = self._ridges(weights, common) if p == 2.0 else self._settled(weights, p, tol, last)
+        A, losses, is_exact = found
         return SmallAnswers(A, self._centre - np.einsum("tj,tj->t", self._means, A), losses, is_exact)
 
     def _ridges(self, weights: np.ndarray, common: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, bool]:
@@ -95,8 +96,8 @@ class SmallTasks:
         entries = EntryPenalty(p, weights[kept], np.full(len(kept), np.inf))
         lengths, n_sweeps = np.diff(self.offsets), np.empty(len(starts), dtype=np.intp)
         settle_tasks(
-            self._columns, starts, lengths, np.empty(0), np.empty((0, 0)), self._curvature, state, starts, kept,
-            A, *entries, entries.limit, tol * self._steepest, n_sweeps, _TASK_SWEEPS,
+            self._columns, starts, lengths, np.empty(0), np.empty((0, 0)), self._curvature, state, starts,
+            kept, A, *entries, entries.limit, tol * self._steepest, n_sweeps, _TASK_SWEEPS,
         )  # fmt: skip
         losses = 0.5 * np.add.reduceat(state**2, starts) if len(state) else np.empty(0)
         return np.ascontiguousarray(A.T), losses, bool(np.all(n_sweeps < _TASK_SWEEPS))
@@ -111,7 +112,9 @@ class SmallTasks:
 
     @cached_property
     def _steepest(self) -> np.ndarray:
-        slopes = np.add.reduceat(self._x * self._target[:, None], self.offsets[:-1]) if len(self._x) else self._x
+        if len(self._x) == 0:
+            return np.empty(0)
+        slopes = np.add.reduceat(self._x * self._target[:, None], self.offsets[:-1])
         largest = np.abs(slopes).max(axis=1, initial=0.0)
         return np.where(largest > 0.0, largest, 1.0)
 

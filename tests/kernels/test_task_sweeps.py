@@ -1,0 +1,87 @@
+"""Tasks that are settled one by one end where no entry can do better, and rows end where they would."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from mmtfl.kernels.task_sweeps import settle_tasks
+from mmtfl.objective.design import Design
+from mmtfl.objective.entries import EntryPenalty
+from mmtfl.objective.losses import Logistic, Squared
+from mmtfl.objective.norms import EntryNorm, RowNorm, SplitRows
+from mmtfl.objective.penalties import RowPower
+from mmtfl.objective.problem import Problem
+from mmtfl.solvers import working_set
+from mmtfl.solvers.row_descent import RowDescent
+from mmtfl.tasks import Tasks
+
+LENGTH = np.array([3, 5, 4, 40], dtype=np.intp)
+
+
+def psi(a, p, w, eps):
+    """The penalty of an entry: the best split of its size, on a grid."""
+    s = np.linspace(0.0, min(abs(a), w) if np.isinf(p) else abs(a), 2001)
+    rest = abs(a) - s
+    second = eps * rest if np.isfinite(eps) else np.where(rest > 0.0, np.inf, 0.0)
+    return np.min((0.0 if np.isinf(p) else w * s**p) + second)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("p", "eps"), [(1.0, np.inf), (1.5, np.inf), (2.0, np.inf), (2.0, 0.4), (np.inf, 0.4)]
+)
+def test_every_task_ends_where_no_entry_can_do_better(p, eps, weighted):
+    rng = np.random.default_rng(0)
+    m, n_rows, n_tasks = 6, LENGTH.sum(), len(LENGTH)
+    begin = np.concatenate([[0], np.cumsum(LENGTH)[:-1]]).astype(np.intp)
+    x, target = rng.normal(size=(m, n_rows)), 3.0 * rng.normal(size=n_rows)
+    h = rng.uniform(0.2, 2.0, n_rows) if weighted else np.empty(0)
+    bend = h if weighted else np.ones(n_rows)
+    curvature = np.add.reduceat(bend * x**2, begin, axis=1)
+    entries = EntryPenalty(p, rng.uniform(0.2, 0.8, m), np.full(m, eps))
+    A, state = np.zeros((m, n_tasks)), bend * target
+    settle_tasks(
+        x, begin, LENGTH, h, np.zeros((m, n_tasks)), curvature, state, begin, np.arange(m), A, *entries,
+        entries.limit, np.full(n_tasks, 1e-11), np.empty(n_tasks, dtype=np.intp), 100_000,
+    )  # fmt: skip
+    assert np.count_nonzero(A) > m
+    for t in range(n_tasks):
+        part = slice(begin[t], begin[t] + LENGTH[t])
+        own, b, y = x[:, part], bend[part], target[part]
+        assert_allclose(state[part], b * (y - A[:, t] @ own), atol=1e-9)
+
+        def value(a, own=own, b=b, y=y):
+            fit = 0.5 * np.sum(b * (y - a @ own) ** 2)
+            return fit + sum(psi(a[j], p, entries.weight[j], eps) for j in range(m))
+
+        least = value(A[:, t])
+        for move in np.concatenate([np.eye(m), -np.eye(m)]):
+            assert min(value(A[:, t] + step * move) for step in (0.01, 0.1)) >= least - 1e-6
+
+
+PENALTIES = {
+    "lasso": RowPower(1, 0.3, np.inf),
+    "rows": RowPower(2, 1.5, 2),
+    "ridge": RowPower(2, 0.3, np.inf),
+    "two norms": SplitRows.of(RowNorm(1.5, p=2.0), EntryNorm(0.5)),
+    "dirty": SplitRows.of(RowNorm(2.0, p=np.inf), EntryNorm(0.5)),
+}
+
+
+@pytest.mark.parametrize("loss", [Squared(), Logistic()], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("name", PENALTIES)
+def test_rows_reach_the_same_minimum_with_tasks_settled_one_by_one(name, loss, monkeypatch):
+    rng = np.random.default_rng(3)
+    labels = np.repeat(np.arange(30), 5)
+    X = rng.normal(size=(len(labels), 8))
+    y = np.einsum("ij,ij->i", X[:, :2], rng.normal(size=(30, 2))[labels]) + 0.3 * rng.normal(size=len(labels))
+    if not loss.is_quadratic:
+        y = np.where(y > np.repeat(np.median(y.reshape(30, 5), axis=1), 5), 1.0, -1.0)
+    problem, found = Problem(Design(Tasks.from_rows(X, y, labels)), loss), {}
+    share = 1.0 if loss.is_quadratic else 0.2
+    penalty = PENALTIES[name].rescaled(np.full(8, share))
+    for many in (29, 1000):
+        monkeypatch.setattr(working_set, "MANY_TASKS", many)
+        found[many] = RowDescent(problem).solve(penalty, max_iter=1000, tol=1e-9)
+    assert found[29].converged and np.count_nonzero(found[29].A) > 0
+    assert_allclose(found[29].objective, found[1000].objective, rtol=1e-9)

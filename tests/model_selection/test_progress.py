@@ -71,22 +71,19 @@ def test_time_left_is_what_the_steps_so_far_took(clock, capsys):
     assert lines[4] == "[search] 5 of 5 paths, done in 8 min"
 
 
-def run_folds(capsys, clock, seconds, *, n_folds=5, n_slots=1, in_batches=False, known=()):
+def run_folds(capsys, clock, seconds, *, n_folds=5, n_slots=1, known=()):
     """Lines told while members run on folds, each with the true time left and how many members are known."""
     every = [(fold, member) for fold in range(n_folds) for member in seconds]
     left, at_work, finished, lines = [path for path in every if path not in known], {}, set(), []
     steps = {path: path[1] for path in every}
-    with Progress("cv", steps, "paths", shown=True, n_slots=n_slots, in_batches=in_batches) as shown:
+    with Progress("cv", steps, "paths", shown=True, n_slots=n_slots) as shown:
         for path in known:
             shown.finish(path)
         while left or at_work:
-            if not (in_batches and at_work):
-                for path in left[: n_slots - len(at_work)]:
-                    shown.begin(path)
-                    at_work[path] = clock.now + seconds[path[1]]
-                left = [path for path in left if path not in at_work]
-                if in_batches:
-                    at_work = dict.fromkeys(at_work, max(at_work.values()))
+            for path in left[: n_slots - len(at_work)]:
+                shown.begin(path)
+                at_work[path] = clock.now + seconds[path[1]]
+            left = [path for path in left if path not in at_work]
             path = min(at_work, key=at_work.get)
             clock.now = at_work.pop(path)
             shown.finish(path, seconds[path[1]])
@@ -101,15 +98,14 @@ def told_seconds(line):
 
 
 @pytest.mark.parametrize("n_slots", [1, 2, 3])
-@pytest.mark.parametrize("in_batches", [False, True])
 def test_members_that_differ_thirtyfold_are_promised_nothing_before_and_within_a_factor_two_after(
-    clock, capsys, n_slots, in_batches
+    clock, capsys, n_slots
 ):
     seconds = {"quick": 20.0, "slow": 600.0, "middling": 90.0}
-    lines = run_folds(capsys, clock, seconds, n_slots=n_slots, in_batches=in_batches)
+    lines = run_folds(capsys, clock, seconds, n_slots=n_slots)
     *lines, (_, _, last) = lines
     assert re.fullmatch(r"\[cv\] 15 of 15 paths, done in .*", last)
-    assert {n_known for _, n_known, _ in lines} == {1, 2, 3} or in_batches
+    assert {n_known for _, n_known, _ in lines} == {1, 2, 3}
     for left, n_known, line in lines:
         if n_known == 3:
             assert "about" in line

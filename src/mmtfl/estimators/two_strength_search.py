@@ -379,6 +379,11 @@ class StrengthPairs:
     strengths: tuple[np.ndarray, np.ndarray]
     known: KnownFeatures | None = None
 
+    @property
+    def effort(self) -> tuple:
+        """What sorts lists by the time that they take."""
+        return (self.strengths[0].size * self.strengths[1].size,)
+
     def columns(self) -> dict[str, np.ndarray]:
         """The two strengths by name."""
         values = (part.ravel() for part in np.meshgrid(*self.strengths, indexing="ij"))

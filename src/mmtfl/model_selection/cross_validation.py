@@ -62,6 +62,10 @@ class Settings:
 class Candidates(Protocol):
     """A list of models to choose from, which are solved one after the other on the same rows."""
 
+    @property
+    def effort(self) -> tuple:
+        """What sorts lists by the time that they take."""
+
     def columns(self) -> dict[str, np.ndarray]:
         """What tells the models apart: the first columns of ``cv_results_``."""
 
@@ -89,6 +93,11 @@ class MemberPath:
     member: RowPenalty
     alphas: np.ndarray
     starts: Sequence[Start] | None = None
+
+    @property
+    def effort(self) -> tuple:
+        """Concave members take longer than convex ones, and those with pooling than those without."""
+        return not self.member.is_convex, self.starts is None, float(self.member.pooling), len(self.alphas)
 
     def columns(self) -> dict[str, np.ndarray]:
         """p, k (0 at the log edge), pooling and alpha."""
@@ -240,7 +249,7 @@ def fold_scores(
     # a list takes about as long on one fold as on another, and lists differ widely
     progress = Progress(
         f"{stage}cross-validation", {(f, m): m for f, m in every}, "paths",
-        shown=verbose > 0, n_slots=n_slots, in_batches=elsewhere is not None,
+        shown=verbose > 0, n_slots=n_slots,
     )  # fmt: skip
 
     def done(step: tuple[int, int], found: ListScores, seconds: float | None = None) -> None:
@@ -281,23 +290,20 @@ def _score_here(tasks, folds, candidates, settings, n_threads, left, done, progr
 
 
 def _score_elsewhere(tasks, folds, candidates, settings, engine: Engine, left, done, progress) -> None:
-    """Score what is left where an engine has the data, as many lists at a time as it has places."""
-    data = engine.place(as_is, [tasks], name="data")
-    for first in range(0, len(left), engine.n_slots):
-        batch = left[first : first + engine.n_slots]
-        for step in batch:
-            progress.begin(step)
-        scored = engine.map(
-            _timed_scores,
-            data * len(batch),
-            [folds] * len(batch),
-            [f for f, _ in batch],
-            [candidates[m] for _, m in batch],
-            [settings] * len(batch),
-            name=f"paths-{first}",
-        )
-        for step, (found, seconds) in zip(batch, scored, strict=True):
-            done(step, found, seconds)
+    """Score what is left where an engine has the data: in a queue, what takes longest first."""
+    queue = sorted(left, key=lambda step: candidates[step[1]].effort, reverse=True)
+    data, splits = (engine.place(as_is, [part], name="data") * len(queue) for part in (tasks, list(folds)))
+    lists = [candidates[m] for _, m in queue]
+    numbers, same = [f for f, _ in queue], [settings] * len(queue)
+    for step in queue[: engine.n_slots]:
+        progress.begin(step)
+    # all calls are handed in at once; each result is fetched, and let go, in its turn
+    kept = engine.map(_timed_scores, data, splits, numbers, lists, same, keep=True, name="paths")[::-1]
+    for n, step in enumerate(queue, start=engine.n_slots):
+        ((found, seconds),) = engine.map(as_is, [kept.pop()], name="scores")
+        done(step, found, seconds)
+        if n < len(queue):
+            progress.begin(queue[n])
 
 
 def _timed_scores(

@@ -73,8 +73,6 @@ class Progress(AbstractContextManager):
         Whether to say anything at all.
     n_slots : int
         Number of steps at work at a time.
-    in_batches : bool
-        Whether the next n_slots steps begin only when the last n_slots are all done.
 
     Examples
     --------
@@ -94,10 +92,9 @@ class Progress(AbstractContextManager):
         *,
         shown: bool,
         n_slots: int = 1,
-        in_batches: bool = False,
     ) -> None:
         self.title, self.unit, self.shown = title, unit, shown
-        self.n_slots, self.in_batches = max(n_slots, 1), in_batches
+        self.n_slots = max(n_slots, 1)
         self.n_done, self.n_steps = 0, len(steps)
         self._open = {key: _Step(kind) for key, kind in steps.items()}
         self._known: dict[Hashable, _Known] = {}
@@ -202,9 +199,6 @@ class Progress(AbstractContextManager):
         steps, n = self._open.values(), self.n_slots
         ends = [self._left(step, now) for step in steps if step.began is not None]
         waiting = [self._left(step, now) for step in steps if step.began is None]
-        if self.in_batches:
-            batches = [waiting[first : first + n] for first in range(0, len(waiting), n)]
-            return max(ends, default=0.0) + sum(max(batch) for batch in batches)
         ends += [0.0] * (n - len(ends))
         for needed in waiting:
             ends[ends.index(min(ends))] += needed

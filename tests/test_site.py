@@ -56,3 +56,15 @@ def test_versions_and_requirements_are_the_same_everywhere():
     assert re.search(r"^version: (.*)$", citation, re.MULTILINE)[1] == project["version"]
     for needed in project["dependencies"]:
         assert needed.replace(">=", " >=") in recipe
+
+
+def test_the_matrix_tests_the_oldest_versions_that_are_allowed():
+    import tomllib
+
+    root = DOCS.parent
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    oldest = re.search(r"oldest='(.*)'", (root / ".ci" / "matrix").read_text(encoding="utf-8"))[1]
+    tested = dict(pin.split("==") for pin in oldest.split())
+    for needed in (*project["dependencies"], *project["optional-dependencies"]["frames"]):
+        name, least = needed.split(">=")
+        assert tested[name].removesuffix(".0") == least.removesuffix(".0")

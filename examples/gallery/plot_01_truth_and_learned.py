@@ -18,5 +18,5 @@ fig, axes = plt.subplots(1, 2, figsize=(9, 3), sharey=True, layout="constrained"
 for ax, coef, title in zip(axes, (data.coef, model.coef_), ("truth", "learned"), strict=True):
     image = ax.imshow(coef, cmap="PuOr", vmin=-2, vmax=2, aspect="auto", interpolation="none")
     ax.set(title=title, xlabel="feature")
-axes[0].set_ylabel("task")
+axes[0].set(ylabel="task", yticks=range(0, 20, 5))
 fig.colorbar(image, ax=axes, label="coefficient")

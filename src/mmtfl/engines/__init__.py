@@ -25,7 +25,7 @@ class Engine(Protocol):
         ...
 
     def map(self, function: Callable, *columns: Sequence[Any], keep: bool = False, name: str = "map") -> list:
-        """Return [function(*arguments) for arguments in zip(*columns)].
+        """Return ``[function(*arguments) for arguments in zip(*columns)]``.
 
         An argument may be a result of `place`, or of an earlier `map` with `keep`. With `keep` the results
         stay where they were computed, and only `map` can use them. Functions must not change their

@@ -188,16 +188,6 @@ def merged(first: ListScores, second: ListScores, order: np.ndarray) -> ListScor
     return {**both, **_packed([models[i] for i in order], int(first["n_features"][0]))}
 
 
-def unknown(like: ListScores, n: int) -> ListScores:
-    """What stands for n candidates on a fold that they were not tried on, beside others that were."""
-    out = {name: np.full((n, *like[name].shape[1:]), np.nan) for name in ("scores", "by_task")}
-    if "ends" not in like:
-        return out
-    nothing = {"ends": np.zeros(n, dtype=like["ends"].dtype), "n_features": like["n_features"]}
-    nothing |= {name: like[name][:0] for name in ("features", "values")}
-    return {**out, **nothing, "intercepts": np.full((n, like["intercepts"].shape[1]), np.nan)}
-
-
 def _model(packed: ListScores, i: int) -> Linear:
     rows = slice(packed["ends"][i - 1] if i else 0, packed["ends"][i])
     return packed["features"][rows], packed["values"][rows], packed["intercepts"][i]

@@ -593,7 +593,7 @@ def test_summary_of_one_task_and_of_some_tasks(rows):
 def test_summary_without_any_frame_library_names_the_extra(rows, monkeypatch):
     X, y, task = rows
     model = MMTFLRegressor(alpha=0.3).fit(X, y, task=task)
-    monkeypatch.setattr("mmtfl.estimators.inputs.require", _nothing_installed)
+    monkeypatch.setattr("mmtfl.tasks.frames.require", _nothing_installed)
     with pytest.raises(ImportError, match=r"\.\[frames\]"):
         model.summary()
 

@@ -30,9 +30,6 @@ class Logistic(Loss):
     def hessian(self, y, z, weight):
         return weight * expit(z) * expit(-z)
 
-    def null_intercept(self, y, weight):
-        return float(self.null_intercepts(y, weight, np.array([0, len(y)]))[0])
-
     def null_intercepts(self, y, weight, offsets):
         positive, negative = (
             np.add.reduceat(np.where(own, weight, 0.0), offsets[:-1]) for own in (y > 0, y <= 0)

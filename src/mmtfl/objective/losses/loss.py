@@ -51,7 +51,7 @@ class Loss(ABC):
 
     def null_intercept(self, y: np.ndarray, weight: np.ndarray) -> float:
         """Best constant prediction on the scale of z."""
-        return best_constant(self, y, weight, np.zeros_like(y))
+        return float(self.null_intercepts(y, weight, np.array([0, len(y)]))[0])
 
     def mean(self, z: np.ndarray) -> np.ndarray:
         """Expected target at z: the inverse link."""
@@ -92,7 +92,7 @@ class Loss(ABC):
     def null_intercepts(self, y: np.ndarray, weight: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Best constant of each task, whose rows are between the offsets."""
         parts = (slice(lo, hi) for lo, hi in pairwise(offsets))
-        return np.array([self.null_intercept(y[part], weight[part]) for part in parts])
+        return np.array([best_constant(self, y[one], weight[one], np.zeros_like(y[one])) for one in parts])
 
     def task_curvatures(self, y: np.ndarray, z: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Bound on the second derivative in z of each task's rows, or its largest value at this z."""

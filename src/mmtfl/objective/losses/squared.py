@@ -31,9 +31,6 @@ class Squared(Loss):
     def hessian(self, y, z, weight):
         return weight
 
-    def null_intercept(self, y, weight):
-        return float(np.dot(weight, y) / weight.sum())
-
     def null_intercepts(self, y, weight, offsets):
         starts = offsets[:-1]
         return np.add.reduceat(weight * y, starts) / np.add.reduceat(weight, starts)

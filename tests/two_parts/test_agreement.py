@@ -1,5 +1,7 @@
 """The additive solver against a conic solver, and in its limits: lasso, joint norms, one part alone."""
 
+from dataclasses import replace
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from scipy import sparse
 
 from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, TraceNorm, TwoNorms
 from mmtfl.objective.penalties import make_penalty
+from mmtfl.solvers import two_parts
 from mmtfl.solvers.part_solvers import BothParts
 from mmtfl.solvers.two_parts import AdditiveGrid, PassDescent, additive_descent, solve_additive
 from mmtfl.tasks import Tasks
@@ -209,6 +212,33 @@ def test_storage_does_not_matter(pair, loss, shares):
     assert answer.A.any()
     for other in others:
         assert_allclose(solve_additive(other, norms, tol=TOL).A, answer.A, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_a_sparse_design_too_large_to_be_dense_gives_the_same(monkeypatch, loss):
+    problem = make_problem(0, loss=loss)
+    X = sparse.csr_array(np.concatenate(problem.X))
+    ours, thin = (problem_of(replace(problem.tasks, X=one), LOSSES[loss]) for one in (X.toarray(), X))
+    norms = TwoNorms(*PAIRS["low_rank"])
+    norms = norms.at(*(0.2 * top for top in norms.critical_strengths(ours)))
+    quick = solve_additive(thin, norms, tol=TOL)
+    monkeypatch.setattr(two_parts, "_MOST_DENSE", 0)
+    assert isinstance(additive_descent(thin, norms).parts, BothParts)
+    for other in (quick, solve_additive(thin, norms, tol=TOL)):
+        assert_allclose(other.A, solve_additive(ours, norms, tol=TOL).A, atol=1e-6)
+
+
+def test_a_small_sparse_design_is_solved_at_strengths_next_to_nothing():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(100, 3)), np.repeat(np.arange(4), 25)
+    y = 2.0 * X[:, 0] + rng.normal(size=100)
+    norms = TwoNorms(*PAIRS["low_rank"]).at(1e-6, 2.5e-7)
+    dense, thin = (
+        solve_additive(problem_of(Tasks.from_rows(one, y, task), LOSSES["squared"]), norms, tol=1e-6)
+        for one in (X, sparse.csr_array(X))
+    )
+    assert thin.converged and dense.converged
+    assert_allclose(thin.objective, dense.objective, rtol=1e-12)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])

@@ -21,6 +21,7 @@ from mmtfl.solvers.solution import AdditiveSolution
 from mmtfl.solvers.starts import null_model
 
 _LARGEST_BASIS = 800  # eigenvectors of a larger task would cost more than they save
+_MOST_DENSE = 1 << 22  # entries of a sparse X that may be held densely
 _ROUNDING = 1e-14  # an objective that rises by less has not risen
 _STEPS_PER_PASS = 10  # steps inside the models that a pass may take in the mean
 _ROUNDED = 1e-9  # share of the predictor by which two ways to compute it may differ
@@ -185,8 +186,9 @@ def additive_descent(problem: Problem, norms: TwoNorms) -> SplitDescent | PassDe
     if isinstance(shared, RowNorm) and isinstance(specific, EntryNorm):
         return SplitDescent(problem)
     small = min(design.n_features, int(np.diff(design.offsets).max())) <= _LARGEST_BASIS
-    # in a basis of eigenvectors columns are dense: all of a sparse X would be too many
-    few = isinstance(shared, RowNorm) or not sparse.issparse(design.tasks.X)
+    # in a basis of eigenvectors columns are dense: all of a large sparse X would be too many
+    few = int(design.offsets[-1]) * design.n_features <= _MOST_DENSE or not sparse.issparse(design.tasks.X)
+    few = few or isinstance(shared, RowNorm)
     if isinstance(specific, ColumnNorm) and small and few:
         return PassDescent(problem, EliminatedColumns(problem, by_rows=isinstance(shared, RowNorm)))
     return PassDescent(problem, BothParts(problem))

@@ -92,18 +92,18 @@ def exponent(word: str) -> float | str:
 
 def _default_alpha(training: Training, chosen: dict[str, Any], talk: options.FileOptions) -> float:
     """A tenth of the strength at which nothing is left."""
-    from mmtfl.estimators.coefficient_path import path
+    from mmtfl.estimators.coefficient_path import path_strengths
 
     p, k = chosen["p"], chosen["k"]
     # whether some strength drops every feature: its penalty has a corner at zero (r <= 1)
     drops = p == 1 if k == "log" else 1 / p + 1 / float(k) >= 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit itself tells whether it converged
-        grid = {"alphas": 2, "alpha_ratio": _SHARE if drops else _SMALL_SHARE, "tol": 1e-2}
+        grid = {"alphas": 2, "alpha_ratio": _SHARE if drops else _SMALL_SHARE}
         loss = {"sample_weight": training.weights, **({"loss": "logistic"} if training.classify else {})}
         loss |= {} if training.offset is None else {"offset": training.offset}
-        found = path(training.X, training.y, training.task, **{**chosen, **grid, **loss})
-    alpha = float(f"{found.alphas[-1]:.3g}")
+        alphas = path_strengths(training.X, training.y, training.task, **{**chosen, **grid, **loss})
+    alpha = float(f"{alphas[-1]:.3g}")
     if not talk.quiet:
         what = "a tenth of what drops every feature" if drops else "small: no strength drops a feature here"
         note(f"--alpha {alpha:g}, {what}; `mmtfl cv` tunes it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.base import TaskModel
+from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
-from mmtfl.model_selection.cross_validation import member_paths
+from mmtfl.model_selection.cross_validation import MemberPath, member_paths
 from mmtfl.objective.losses import make_loss
+from mmtfl.objective.problem import Problem
 from mmtfl.solvers.path import Path, Paths, solve_path
 
 __all__ = ["path"]
@@ -80,37 +83,8 @@ def path(
     >>> found.coef(4).shape
     (3, 8)
     """
-    options: dict[str, Any] = {
-        "pk": (p, k),
-        "alphas": alphas,
-        "alpha_ratio": alpha_ratio,
-        "fit_intercept": fit_intercept,
-        "standardize": standardize,
-        "task_column": task_column,
-        "task_weight": task_weight,
-        "max_iter": max_iter,
-        "tol": tol,
-        "eps": eps,
-        "poolings": (pooling,),
-        "penalty_weight": penalty_weight,
-        "positive": positive,
-        "feature_groups": feature_groups,
-        "absent_features": absent_features,
-    }
-    if isinstance(loss, str):
-        make_loss(loss, {"delta": delta})  # tells of names that are none, where "logistic" is one
-    if loss != "logistic":
-        model: Any = MMTFLRegressorCV(scale_targets=scale_targets, loss=loss, delta=delta, **options)
-    elif scale_targets:
-        raise ValueError("scale_targets=True does not go with loss='logistic': classes have no scale.")
-    else:
-        model = MMTFLClassifierCV(on_degenerate_task=on_degenerate_task, **options)
-    model._check_parameters()
-    prepared = TaskModel._prepare(model, X, y, task, sample_weight, offset)
+    prepared, problem, of_member = _prepare(**locals())
     with one_blas_thread():
-        problem = prepared.problem(model._loss, fit_intercept=fit_intercept)
-        members = model._members(None, prepared.known)
-        (of_member,) = member_paths(Paths(problem), members, model._alphas(), alpha_ratio)
         found = solve_path(problem, of_member.member, of_member.alphas, max_iter=max_iter, tol=tol)
     short = int(np.count_nonzero(~found.converged))
     if short:
@@ -122,3 +96,33 @@ def path(
         )
     found = found.scaled(prepared.column_scale, prepared.target_scale).without(prepared.tasks.absent)
     return found if prepared.left_out is None else prepared.left_out.widen_path(found)
+
+
+def path_strengths(X: Any, y: Any, task: Any = None, **options: Any) -> np.ndarray:
+    """The alphas of `path` with these arguments, largest first, without a fit at any of them."""
+    arguments = signature(path).bind(X, y, task, **options)
+    arguments.apply_defaults()
+    return _prepare(**arguments.arguments)[2].alphas
+
+
+def _prepare(
+    X, y, task, sample_weight, offset, *, p, k, pooling, loss, delta, scale_targets, on_degenerate_task,
+    **options: Any,
+) -> tuple[Prepared, Problem, MemberPath]:  # fmt: skip
+    """The data of a path, the problem that they make, and the member with its alphas."""
+    options |= {"pk": (p, k), "poolings": (pooling,)}
+    if isinstance(loss, str):
+        make_loss(loss, {"delta": delta})  # tells of names that are none, where "logistic" is one
+    if loss != "logistic":
+        model: Any = MMTFLRegressorCV(scale_targets=scale_targets, loss=loss, delta=delta, **options)
+    elif scale_targets:
+        raise ValueError("scale_targets=True does not go with loss='logistic': classes have no scale.")
+    else:
+        model = MMTFLClassifierCV(on_degenerate_task=on_degenerate_task, **options)
+    model._check_parameters()
+    prepared = TaskModel._prepare(model, X, y, task, sample_weight, offset)
+    with one_blas_thread():
+        problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
+        members = model._members(None, prepared.known)
+        (of_member,) = member_paths(Paths(problem), members, model._alphas(), model.alpha_ratio)
+    return prepared, problem, of_member

@@ -261,6 +261,8 @@ class TableFile:
             frame = read(io.BytesIO(self._stored))
         except (ValueError, OSError, KeyError) as error:
             raise TableError(f"{self._name} is not a whole {self.suffix} file: {_plain(error)}") from None
+        self._stored = b""  # the frame is kept instead
+        require("pyarrow", "cli").default_memory_pool().release_unused()
         if any(name is not None for name in frame.index.names):
             frame = frame.reset_index()  # a named index is a column of the file
         frame.columns = [str(name) for name in frame.columns]

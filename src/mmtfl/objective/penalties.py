@@ -22,10 +22,6 @@ from mmtfl.objective.entries import EntryPenalty
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.row_sizes import centred_norms, common_part, common_weight, row_norms
 
-NO_POOLING = (
-    "pooling goes with groups and weights of whole features only, not with weights of single tasks or signs."
-)
-
 
 @dataclass(frozen=True, eq=False)
 class RowPenalty(ABC):
@@ -290,7 +286,10 @@ class RowPenalty(ABC):
         if self.pooling > 0.0 and self.p not in (1.0, 2.0):
             raise ValueError(f"pooling needs p = 1 or p = 2, got p={self.p:g}: for other p use pooling=0.")
         if self.pooling > 0.0 and self.known is not None and not self.known.goes_with_pooling:
-            raise ValueError(f"{NO_POOLING} Use pooling=0.")
+            raise ValueError(
+                "pooling goes with groups and weights of whole features only, not with weights of single "
+                "tasks or signs. Use pooling=0."
+            )
 
     def of_rows(self, index: np.ndarray) -> Self:
         """The penalty of some of the rows."""

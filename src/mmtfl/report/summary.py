@@ -459,9 +459,8 @@ def _search(model: Any) -> SearchSummary | None:
             curves.append(SearchCurve(found.name, *values, found.best, found.chosen))
     path, without = getattr(model, "path_", None), None
     if path is not None and not isinstance(path, list) and len(path.n_kept) and path.n_kept[0] == 0:
-        # the strongest penalty keeps no feature; it has a score if it was tried on all folds
-        own = next((curve for curve in curves if curve.chosen is not None), None)
-        without = own.mean[0] if own is not None and own.alphas[0] == path.alphas[0] else None
+        # the strongest penalty keeps no feature
+        without = next((curve.mean[0] for curve in curves if curve.chosen is not None), None)
     held_out = getattr(model, "heldout_scores_", None)  # older files have none
     return SearchSummary(
         score_name=_score_name(model),

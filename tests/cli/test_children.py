@@ -85,7 +85,7 @@ def test_the_workers_of_a_local_cluster_end_with_the_command(how, tmp_path):
     process, children = started(
         [*words, "--dask", "local", "--workers", "2"],
         tmp_path,
-        lambda: "of 480 paths" in errors.read_text(),
+        lambda: "paths, 2 at work" in errors.read_text(),
         2,
     )
     send(how, process)

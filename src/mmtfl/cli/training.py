@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from importlib import import_module
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -385,7 +386,10 @@ def _client(distributed: Any, scale: ScaleOptions) -> Any:
 
     if scale.dask == "local":
         own = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
-        with deaf_to_ctrl_c():  # the workers end when the client is closed
+        # a worker that loses the scheduler would log a traceback; what fails in a task reaches us anyway
+        silent = {"distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": "critical"}
+        # the workers end when the client is closed
+        with deaf_to_ctrl_c(), import_module("dask").config.set(silent):
             return distributed.Client(n_workers=scale.workers, **own)
     try:
         return distributed.Client(scale.dask, timeout="10s")

@@ -19,6 +19,7 @@ from mmtfl.model_selection.cross_validation import (
     deviation,
     merged,
 )
+from mmtfl.objective.penalties import RowPenalty
 
 Gap = tuple[int, int, int]  # a member, and two neighbours among the strengths tried for it
 
@@ -37,7 +38,9 @@ def staged_scores(
     Scores along a path are smooth: between two neighbours of the coarse grid they rise above both by an
     eighth of the second difference there. Twice that is allowed for, and every gap in which a score could
     then be above the best one is tried in full. A member without such a gap is out of the race, and so is
-    one that is behind by twice the standard error of its difference to the best on the folds so far.
+    one that is behind by twice the standard error of its difference to the best on the folds so far. Whether
+    tasks agree in their values is asked of the convex member, whose paths are the quickest: where pooling
+    sets it back that much, neither more pooling nor other members with it are tried.
 
     Parameters
     ----------
@@ -51,7 +54,10 @@ def staged_scores(
         What the choice will be by.
     """
     coarse = [_coarse(len(path.alphas)) for path in paths]
-    first = _race(score, paths, coarse, n_folds)
+    found = _race(score, paths, coarse, n_folds)
+    entered = [m for m, folds in enumerate(found) if folds]
+    paths, coarse = [paths[m] for m in entered], [coarse[m] for m in entered]
+    first = FoldScores([found[m] for m in entered])
     tried = [_Tried(index, found) for index, found in zip(coarse, first.found, strict=True)]
     n_stages = 1
     while gaps := list(_gaps(tried, coarse, selection)):
@@ -84,22 +90,63 @@ def full_scores(
     return _together(paths, tried)
 
 
-def _race(score: Callable[..., FoldScores], paths, coarse, n_folds: int) -> FoldScores:
-    """Scores on the folds, a few at a time; a member that has lost has none on the others."""
+def _race(score: Callable[..., FoldScores], paths, coarse, n_folds: int) -> list[list[ListScores]]:
+    """Scores on the folds, a few at a time; a member that has lost has none on the others, or none at all."""
     lists = [path.part(index) for path, index in zip(paths, coarse, strict=True)]
     has_gaps = [len(index) < len(path.alphas) for path, index in zip(paths, coarse, strict=True)]
     found: list[list[ListScores]] = [[] for _ in lists]
     left, begin = list(range(len(lists))), 0
     for end in [*range(_FIRST_FOLDS, n_folds - 1, _MORE_FOLDS), n_folds]:
-        stage = "" if end - begin == n_folds else f"folds {begin + 1} to {end}: "
-        part = score([lists[m] for m in left], on=range(begin, end), stage=stage, keep_models=True)
-        for m, new in zip(left, part.found, strict=True):
-            found[m] += new
-        begin = end
+        heats = [left] if begin else _heats(paths, found)
+        for n, heat in enumerate(heats, start=1):
+            words = ["" if end - begin == n_folds else f"folds {begin + 1} to {end}", f"heat {n}" * (n > 1)]
+            stage = ", ".join(filter(None, words)) + ": " * any(words)
+            part = score([lists[m] for m in heat], on=range(begin, end), stage=stage, keep_models=True)
+            for m, new in zip(heat, part.found, strict=True):
+                found[m] += new
+        begin, left = end, [m for m in left if found[m]]
         if end < n_folds:
             scores = FoldScores([found[m] for m in left]).scores
             left = [left[i] for i in _may_win(scores, [has_gaps[m] for m in left])]
-    return FoldScores(found)
+    return found
+
+
+def _heats(paths: Sequence[MemberPath], found: Sequence[list[ListScores]]) -> Iterator[list[int]]:
+    """Members to try on the first folds, some at a time: what was `found` decides on those with pooling."""
+    signs = {m: _sign_of_agreement(paths, m) for m in range(len(paths))}
+    heat = [m for m, sign in signs.items() if sign is None]
+    while heat:
+        yield heat
+        heat = [
+            m for m, sign in signs.items()
+            if sign is not None and not found[m] and found[sign[0]] and _may_agree(found, *sign)
+        ]  # fmt: skip
+
+
+def _sign_of_agreement(paths: Sequence[MemberPath], m: int) -> tuple[int, int] | None:
+    """The convex member with pooling, and without, that tell whether a member with pooling is worth trying.
+
+    A convex one looks at the same with less pooling, another one at the convex one with as much.
+    """
+    member = paths[m].member
+    convex = {path.member.pooling: i for i, path in enumerate(paths) if _is_plain(path.member, member.p)}
+    if member.is_convex:
+        before = max((q for q in convex if 0.0 < q < member.pooling), default=None)
+    else:
+        before = member.pooling if member.pooling in convex else None
+    if member.pooling == 0.0 or before is None or 0.0 not in convex:
+        return None
+    return convex[before], convex[0.0]
+
+
+def _is_plain(member: RowPenalty, p: float) -> bool:
+    """Whether a member is the group lasso of this p."""
+    return member.p == p and member.is_norm
+
+
+def _may_agree(found: Sequence[list[ListScores]], pooled: int, plain: int) -> bool:
+    """Whether a member is not behind for sure with pooling, against the same without."""
+    return 1 in _may_win(FoldScores([found[plain], found[pooled]]).scores, (True, True))
 
 
 def _may_win(scores: Sequence[np.ndarray], has_gaps: Sequence[bool]) -> list[int]:

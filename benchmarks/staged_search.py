@@ -1,4 +1,4 @@
-"""What a search in stages costs and misses, against the full search: forty problems, one thread.
+"""What a search in stages costs and misses, against the full search: forty-eight problems, one thread.
 
     python benchmarks/staged_search.py [N_PROBLEMS [FIRST_SEED]]
 
@@ -29,17 +29,32 @@ from mmtfl.datasets import make_d1, make_d2, make_tasks
 
 ROWS, FEATURES, TASKS = (30, 80), (20, 60), (4, 12)
 NOISES, INFORMATIVE = (0.5, 3.0), (3, 12)
+SCATTER = (0.1, 0.5)  # of the tasks' values about common ones, in units of these
 
 
 def problems(first: int = 0) -> Iterator[tuple[str, Any]]:
-    """Forty problems: eight of the paper's kinds, and others that differ in size, noise and truth."""
+    """Problems of the paper's kinds, of tasks that agree, and others that differ in size, noise and truth."""
     for seed in range(first, first + 4):
         yield f"D1, 40 rows, seed {seed}", make_d1(n_samples=40, random_state=seed)
         yield f"D2, 40 rows, seed {seed}", make_d2(n_samples=40, random_state=seed)
+    for seed, (rows, tasks, scatter) in enumerate(product(ROWS, TASKS, SCATTER), start=first):
+        words = f"{tasks} tasks that agree up to {scatter:g}, {rows} rows, 20 features, 12 of them used"
+        yield words, agreeing(make_tasks(tasks, rows, 20, n_informative=12, random_state=seed), scatter, seed)
     sizes = product(ROWS, FEATURES, TASKS, NOISES, INFORMATIVE)
     for seed, (rows, d, tasks, noise, kept) in enumerate(sizes, start=first):
         words = f"{tasks} tasks, {rows} rows, {d} features, {kept} of them used, noise {noise:g}"
         yield words, make_tasks(tasks, rows, d, n_informative=kept, noise=noise, random_state=seed)
+
+
+def agreeing(data: Any, scatter: float, seed: int) -> Any:
+    """The same rows with targets whose coefficients scatter about common ones."""
+    rng = np.random.default_rng(seed)
+    n_tasks, d = data.coef.shape
+    used = data.support.any(axis=0)
+    coef = used * (rng.normal(size=d) + scatter * rng.normal(size=(n_tasks, d)))
+    at = np.unique(data.task, return_inverse=True)[1]
+    data.y = np.einsum("ij,ij->i", data.X, coef[at]) + rng.normal(scale=2.0, size=len(at))
+    return data
 
 
 def searched(data: Any, search: str) -> tuple[Any, float]:
@@ -82,7 +97,7 @@ def member_of(model: Any) -> str:
 
 def main() -> int:
     """Search, compare and tell."""
-    n_problems = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+    n_problems = int(sys.argv[1]) if len(sys.argv) > 1 else 48
     first = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     searched(make_tasks(2, 20, 12, random_state=0), "full")  # compile
     rows = []

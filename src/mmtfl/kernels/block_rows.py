@@ -6,7 +6,7 @@ record records[places[b]:places[b + 1]].
 
 import numpy as np
 
-from mmtfl.kernels.row_functions import copy, entry, fill, inner
+from mmtfl.kernels.row_functions import copy, entry, exact, fill, inner
 from mmtfl.kernels.row_problem import call
 from mmtfl.kernels.sweeps import _keep, _product, _subtract
 
@@ -57,8 +57,8 @@ def block_gram(x, start, length, h, means, begin, rows, out):
                 out[t, i, k] = out[t, k, i] = total
 
 
-@inner
-def _turn(bases, begin, transposed, v, size, n_tasks, out):
+@exact
+def turn(bases, begin, transposed, v, size, n_tasks, out):
     """A block in the basis of every task, or back from it (not `transposed`); a copy without a basis."""
     if begin < 0:
         copy(v[: size * n_tasks], out[: size * n_tasks])
@@ -143,8 +143,8 @@ def block_sweeps(
             n = size * n_tasks
             L = curvature[first * n_tasks : first * n_tasks + n]
             _slopes_of(members, first, size, use_gram, x, start, length, state, begin, A, old, new)
-            _turn(bases, basis_at[b], True, new, size, n_tasks, g)
-            _turn(bases, basis_at[b], True, old, size, n_tasks, turned)
+            turn(bases, basis_at[b], True, new, size, n_tasks, g)
+            turn(bases, basis_at[b], True, old, size, n_tasks, turned)
             for at in range(n):
                 g[at] += L[at] * turned[at]
             record = records[places[b] : places[b + 1]]
@@ -155,7 +155,7 @@ def block_sweeps(
             for at in range(n):
                 largest = max(largest, L[at] * abs(new[at] - turned[at]))
             copy(new[:n], g[:n])
-            _turn(bases, basis_at[b], False, g, size, n_tasks, new)
+            turn(bases, basis_at[b], False, g, size, n_tasks, new)
             _move(
                 members, first, size, use_gram, x, start, length, h, means, gram, state, begin, A, new
             )  # fmt: skip

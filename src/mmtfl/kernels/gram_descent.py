@@ -20,7 +20,7 @@ _MOSTLY = 0.7  # active features are forgotten when a smaller share of them is k
 
 
 @exact
-def _follow(gram, slopes, d, n_grams, row, n, change):
+def follow(gram, slopes, d, n_grams, row, n, change):
     """What a change of a row makes of the first n slopes of every task.
 
     gram has n_grams matrices (d, d), and slopes d entries of each task, one after the other. Slices would
@@ -117,7 +117,7 @@ def _move_on(own_gram, n_grams, own_slopes, own_A, before, active, m, share, cha
             old = before[active[a], t]
             change[t] = share * (own_A[a, t] - old) if old != 0.0 and own_A[a, t] != 0.0 else 0.0
             own_A[a, t] += change[t]
-        _follow(own_gram, own_slopes, own_A.shape[0], n_grams, a, m, change)
+        follow(own_gram, own_slopes, own_A.shape[0], n_grams, a, m, change)
 
 
 @exact
@@ -128,14 +128,14 @@ def _put_back(gram, n_grams, slopes, A, active, m, own_A, change):
         for t in range(change.size):
             change[t] = own_A[a, t] - A[j, t]
             A[j, t] = own_A[a, t]
-        _follow(gram, slopes, A.shape[0], n_grams, j, A.shape[0], change)
+        follow(gram, slopes, A.shape[0], n_grams, j, A.shape[0], change)
 
 
 # -- extrapolation -------------------------------------------------------------------------------------------
 
 
 @exact
-def _store(A, slopes, m, out):
+def store(A, slopes, m, out):
     """Keep the first m rows and their slopes, one after the other."""
     room, n_tasks = A.shape
     for a in range(m):
@@ -145,7 +145,7 @@ def _store(A, slopes, m, out):
 
 
 @exact
-def _restore(A, slopes, m, stored):
+def restore(A, slopes, m, stored):
     room, n_tasks = A.shape
     for a in range(m):
         for t in range(n_tasks):
@@ -190,7 +190,7 @@ def mixing_weights(products, weights):
 
 
 @exact
-def _extrapolate(A, slopes, m, memory):
+def extrapolate(A, slopes, m, memory):
     """Go to where the stored sweeps lead, and store their end as the first; whether there was a way."""
     size = m * A.shape[1]
     products, weights = np.empty((MEMORY, MEMORY)), np.empty(MEMORY)
@@ -207,7 +207,7 @@ def _extrapolate(A, slopes, m, memory):
             for k in range(MEMORY):
                 mixed += weights[k] * memory[k + 1, i]
             memory[1, i] = mixed
-        _restore(A, slopes, m, memory[1])
+        restore(A, slopes, m, memory[1])
     return found
 
 
@@ -228,7 +228,7 @@ def _sweep(solve, gram, n_grams, curvature, slopes, A, m, member, strengths, act
         for t in range(n_tasks):
             g[t] = new[t] - A[a, t]
             A[a, t] = new[t]
-        _follow(gram, slopes, room, n_grams, a, m, g)
+        follow(gram, slopes, room, n_grams, a, m, g)
     return largest, total
 
 
@@ -243,17 +243,17 @@ def settle(
     where the last ones lead, and come back if the next sweep moves them more than the last one did.
     """
     thorough, n_stored, extrapolated, last = True, 0, False, np.inf
-    _store(A, slopes, m, memory[0])
+    store(A, slopes, m, memory[0])
     for _ in range(max_sweeps):
         largest, total = _sweep(
             solve, gram, n_grams, curvature, slopes, A, m, member, strengths, active, thorough, g, new
         )
         if extrapolated and total > last:
-            _restore(A, slopes, m, memory[0])
+            restore(A, slopes, m, memory[0])
             extrapolated = False
             continue
         n_stored, extrapolated, last = 0 if extrapolated else n_stored + 1, False, total
-        _store(A, slopes, m, memory[n_stored])
+        store(A, slopes, m, memory[n_stored])
         if largest > tolerance:
             thorough = False
         elif thorough or not short_cut:
@@ -262,12 +262,12 @@ def settle(
             thorough = True
         if n_stored == MEMORY:
             n_stored = 0
-            extrapolated = mix and _extrapolate(A, slopes, m, memory)
+            extrapolated = mix and extrapolate(A, slopes, m, memory)
     return False
 
 
 @exact
-def _gain(A, slopes, first_slopes):
+def gain(A, slopes, first_slopes):
     """How much lower the loss is than at zero."""
     (d, n_tasks), total = A.shape, 0.0
     for j in range(d):
@@ -325,6 +325,6 @@ def gram_path(
             if m == before:
                 break
         settled[i] = enough and m == before
-        gains[i] = _gain(A, slopes, first_slopes)
+        gains[i] = gain(A, slopes, first_slopes)
         for j in range(d):
             copy(A[j], out[i, j])

@@ -15,13 +15,15 @@ from mmtfl.objective.design import CONSTANT
 from mmtfl.objective.losses import Logistic
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
+from mmtfl.objective.row_blocks import blocks_of
+from mmtfl.solvers.group_sweeps import block_model
 from mmtfl.solvers.working_set import WorkingSet
 
-_MOST_FEATURES, _MOST_LOGISTIC = 1024, 256
+_MOST_FEATURES, _MOST_IN_GROUPS, _MOST_LOGISTIC = 1024, 256, 256
 _MOST_ENTRIES = 1 << 24  # of all Gram matrices of a problem
 _CONVEX, _CONCAVE = 0.1, 30.0  # largest move of a row, squared, in units of tol^2 and the objective at zero
 _START = 1e-4  # the same on the way to a dense start
-_START_SWEEPS, _MAX_SWEEPS, _MAX_MODELS = 50, 200, 100
+_START_SWEEPS, _MAX_SWEEPS, _MAX_BLOCK_SWEEPS, _MAX_MODELS = 50, 200, 1000, 100
 _FINE, _FINE_ROUNDS, _FINE_SWEEPS = 1e-23, 20, 1000  # the same for one solution that is to be exact
 _NOTHING = 1e-4  # a row this small against the largest is dropped from a dense start
 
@@ -142,9 +144,11 @@ class GramPaths(CompiledPaths):
     def serves(cls, problem: Problem, penalty: RowPenalty) -> bool:
         """Whether the loss is quadratic and there are not too many features."""
         design = problem.design
-        fits = design.n_features <= min(_MOST_FEATURES, math.isqrt(_MOST_ENTRIES // design.n_tasks))
+        most = _MOST_IN_GROUPS if penalty.has_groups else _MOST_FEATURES
+        fits = design.n_features <= min(most, math.isqrt(_MOST_ENTRIES // design.n_tasks))
         quick = penalty.is_separable or not penalty.is_ridge_like
-        return problem.loss.is_quadratic and _by_rows(penalty) and fits and quick and _has_its_units(problem)
+        quick = quick and problem.loss.is_quadratic and not np.any(penalty.free_rows)
+        return quick and fits and _has_its_units(problem)
 
     def solve(
         self, penalty: RowPenalty, alphas: np.ndarray, *, start: np.ndarray | None, max_iter: int, tol: float
@@ -169,17 +173,37 @@ class GramPaths(CompiledPaths):
         return self._slopes - np.matmul(self._gram, A.T[:, :, None])[:, :, 0]
 
     def _descend(self, penalty: RowPenalty, alphas, start, share, max_rounds, max_sweeps) -> GramSolutions:
+        from mmtfl.kernels.gram_blocks import block_path
         from mmtfl.kernels.gram_descent import gram_path
 
-        n = len(alphas)
+        n, tolerance = len(alphas), share * self.problem.null_value
         A, gains, settled = np.empty((n, *start.shape)), np.empty(n), np.empty(n, dtype=bool)
-        gram_path(
-            penalty.row_solver(), self._gram.ravel(), self._curvature, self._slopes.ravel(),
-            self._slopes_at(start).ravel(), start.copy(), penalty.member_numbers,
-            self._numbers(penalty, alphas), penalty.has_short_cut, _may_mix(penalty),
-            share * self.problem.null_value, max_rounds, max_sweeps, A, gains, settled,
-        )  # fmt: skip
+        place = self._slopes.ravel(), self._slopes_at(start).ravel(), start.copy(), penalty.member_numbers
+        if penalty.has_groups:
+            sweeps = min(max_rounds * max_sweeps, _MAX_BLOCK_SWEEPS)
+            block_path(
+                penalty.row_solver(), self._gram.ravel(), *place, *self._blocks(penalty, alphas),
+                _may_mix(penalty), tolerance, sweeps, A, gains, settled,
+            )  # fmt: skip
+        else:
+            gram_path(
+                penalty.row_solver(), self._gram.ravel(), self._curvature, *place,
+                self._numbers(penalty, alphas), penalty.has_short_cut, _may_mix(penalty), tolerance,
+                max_rounds, max_sweeps, A, gains, settled,
+            )  # fmt: skip
         return self._with_intercepts(A, gains, settled)
+
+    def _blocks(self, penalty: RowPenalty, alphas) -> tuple[np.ndarray, ...]:
+        """The blocks of a penalty with groups, with their records at every alpha, and their curvature."""
+        every = np.arange(self.problem.design.n_features)
+
+        def grams(rows: np.ndarray) -> np.ndarray:
+            found = self._gram[np.ix_(range(len(self._gram)), rows, rows)]
+            return np.broadcast_to(found, (self.problem.design.n_tasks, *found.shape[1:]))
+
+        members, starts, _, places, *model = block_model(penalty, every, grams, self._curvature)
+        records = np.array([blocks_of(penalty.at(alpha), every).records for alpha in alphas])
+        return members, starts, records, places, *model
 
     def _ridge(self, alphas: np.ndarray) -> np.ndarray:
         """Ridge of every task at every alpha, from the eigenvectors of its Gram matrix."""
@@ -205,7 +229,8 @@ class LogisticPaths(CompiledPaths):
         design = problem.design
         entries = design.n_features * (len(design.y) + design.n_features * design.n_tasks)
         fits = design.n_features <= _MOST_LOGISTIC and entries <= _MOST_ENTRIES
-        known = problem.loss == Logistic() and _by_rows(penalty) and not penalty.is_ridge_like
+        by_rows = not (penalty.has_groups or np.any(penalty.free_rows))
+        known = problem.loss == Logistic() and by_rows and not penalty.is_ridge_like
         return known and fits and _has_its_units(problem)
 
     def violations(self, penalty: RowPenalty, alphas: np.ndarray, found: GramSolutions) -> np.ndarray:
@@ -242,11 +267,6 @@ def _has_its_units(problem: Problem) -> bool:
     """Whether a problem's coefficients are those of its calm form, in which at most levels are taken off."""
     units = problem.moderated()[1]
     return units is None or (units.target == 1.0 and bool(np.all(units.column == 1.0)))
-
-
-def _by_rows(penalty: RowPenalty) -> bool:
-    """Whether a penalty is on single rows, and on all of them."""
-    return not (penalty.has_groups or np.any(penalty.free_rows))
 
 
 def _may_mix(penalty: RowPenalty) -> bool:

@@ -1,5 +1,7 @@
 """Least-squares models of blocks of rows, for sweeps over groups of features; docs/model.md section 11."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from mmtfl.objective.penalties import RowPenalty
@@ -9,12 +11,12 @@ _NOTHING = 1e-13  # eigenvalues below this share of the largest are rounding
 
 
 def block_model(
-    penalty: RowPenalty, rows: np.ndarray, columns: tuple, begin: np.ndarray, curvature: np.ndarray
+    penalty: RowPenalty, rows: np.ndarray, grams: Callable[[np.ndarray], np.ndarray], curvature: np.ndarray
 ) -> tuple[np.ndarray, ...]:
     """The blocks of some rows, the curvature of their entries, and bases in which it is diagonal.
 
-    `columns` are x, start, length, h and means, and `curvature` that of single rows, as in
-    `kernels.sweeps`. The Euclidean norm does not change where a task's entries of a block are turned, so for
+    `grams` gives the Gram matrices of some rows in every task, and `curvature` is that of single rows. The
+    Euclidean norm does not change where a task's entries of a block are turned, so for
     p = 2 a block is solved exactly in the eigenvectors of its Gram matrices. For other p, with pooling, and
     where the entries of a block differ in scale or have signs, their curvature is bounded instead.
     """
@@ -24,8 +26,8 @@ def block_model(
         members = blocks.members[blocks.starts[b] : blocks.starts[b + 1]]
         own, basis = curvature[members], None
         if size > 1:
-            grams = _grams(columns, begin, members)
-            own, basis = _turned(grams) if _can_turn(penalty, members) else (_bounds(grams, own), None)
+            matrices = grams(members)
+            own, basis = _turned(matrices) if _can_turn(penalty, members) else (_bounds(matrices, own), None)
         of_entries.append(own.ravel())
         basis_at.append(-1 if basis is None else room)
         if basis is not None:
@@ -34,8 +36,8 @@ def block_model(
     return (*blocks, np.concatenate(of_entries), np.concatenate(bases), np.array(basis_at, dtype=np.intp))
 
 
-def _grams(columns: tuple, begin: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Gram matrices of some columns, (n_tasks, n, n)."""
+def grams_of_columns(columns: tuple, begin: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Gram matrices of some columns, (n_tasks, n, n); `columns` as in `kernels.sweeps`."""
     from mmtfl.kernels.block_rows import block_gram
 
     out = np.empty((len(begin), len(members), len(members)))

@@ -10,7 +10,7 @@ from mmtfl.objective.design import CONSTANT, Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.solvers.extrapolation import MEMORY, Track
-from mmtfl.solvers.group_sweeps import block_model
+from mmtfl.solvers.group_sweeps import block_model, grams_of_columns
 
 MANY_TASKS, _FEW_ROWS = 1000, 16  # more tasks of less rows in the mean are settled one by one, without Gram
 _TASK_SWEEPS = 1000  # of one task on its own
@@ -141,7 +141,7 @@ class WorkingSet:
         columns = self.x, self.start, self.length, h, model.means
         solve, curvature = own.row_solver(), model.curvature
         if penalty.has_groups:
-            blocks = block_model(own, rows, columns, self.begin, curvature)
+            blocks = block_model(own, rows, partial(grams_of_columns, columns, self.begin), curvature)
             changing = track.state, begin, rows, A, own.member_numbers, *blocks
             sweep = partial(block_rows.block_sweeps, solve, use_gram, *columns, self.gram, *changing)
         else:

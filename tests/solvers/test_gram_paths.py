@@ -12,6 +12,7 @@ from architecture.elastic_rows import ElasticRows
 from mmtfl import Tasks
 from mmtfl.datasets import make_tasks
 from mmtfl.objective.design import Design
+from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.objective.penalties import make_penalty, row_norms
 from mmtfl.objective.problem import Problem
@@ -242,3 +243,73 @@ def test_a_problem_that_no_compiled_path_knows_is_solved_the_ordinary_way():
     alphas = alpha_grid(other, penalty, 5)
     path = Paths(other).solve(penalty, alphas, max_iter=1000, tol=1e-4)
     assert_array_equal(path.objectives, solve_path(other, penalty, alphas, tol=1e-4).objectives)
+
+
+# -- groups of features --------------------------------------------------------------------------------------
+
+GROUPS = np.array([0, 1, 1, 2, 3, 3, 3, 4, 5, 5, 6, 1])
+
+
+def in_groups(member, n_tasks, pooling=0.0, *, positive=(), scale=1.0):
+    signs = np.isin(np.arange(12), positive)
+    known = KnownFeatures(np.full((12, n_tasks), scale), signs, GROUPS)
+    return make_penalty(*member, 1.0, pooling=pooling, known=known)
+
+
+@pytest.mark.parametrize("pooling", [0.0, 0.9])
+@pytest.mark.parametrize("data", ["ragged", "weighted", "shared"])
+def test_convex_paths_with_groups_are_those_of_row_descent(data, pooling):
+    tasks = DATA[data]()
+    problem, penalty = problem_of(tasks), in_groups((2, 2), tasks.n_tasks, pooling)
+    alphas = alpha_grid(problem, penalty, 8)
+    assert compiled_paths(problem, penalty) is GramPaths
+    found = GramPaths(problem).solve(penalty, alphas, **OPTIONS)
+    exact = solve_path(problem, penalty, alphas, tol=1e-8)
+    largest = np.abs(exact.coef(7)).max()
+    assert largest > 0.0 and found.settled.all()
+    for i in range(8):
+        assert_allclose(found.A[i], exact.coef(i).T, atol=3e-3 * largest)
+    kept = found.A.any(axis=2)
+    for group in range(7):  # all features of a group, or none
+        assert np.all(kept[:, group == GROUPS].any(axis=1) == kept[:, group == GROUPS].all(axis=1))
+
+
+def test_other_norms_scales_and_signs_go_with_groups():
+    problem = problem_of(ragged())
+    for member in ((3, 1.5), (INF, 1)):
+        penalty = in_groups(member, 4, positive=[1, 4], scale=2.0)
+        alphas = alpha_grid(problem, penalty, 6)
+        found = GramPaths(problem).solve(penalty, alphas, **OPTIONS)
+        exact = solve_path(problem, penalty, alphas, tol=1e-8)
+        for i in range(6):
+            assert_allclose(found.A[i], exact.coef(i).T, atol=3e-3 * np.abs(exact.coef(5)).max())
+        assert (found.A[:, [1, 4]] >= 0.0).all()
+
+
+@pytest.mark.parametrize("pooling", [0.0, 0.9])
+def test_concave_paths_with_groups_end_at_stationary_points(pooling):
+    problem, penalty = problem_of(ragged()), in_groups((2, 1), 4, pooling)
+    found = Paths(problem).solve(
+        penalty, alpha_grid(problem, penalty, 10), max_iter=1000, tol=1e-6, certified=True
+    )
+    assert found.n_kept[-1] > 0 and found.converged.all()
+    assert found.violations.max() < 1e-3
+    assert np.all(np.diff(found.objectives) <= 0)  # alphas fall
+
+
+def test_a_refined_point_with_groups_is_stationary():
+    problem, penalty = problem_of(ragged()), in_groups((2, 2), 4)
+    penalty = penalty.at(0.3 * alpha_grid(problem, penalty, 1)[0])
+    A, is_exact = Paths(problem).refined(penalty, np.zeros((12, 4)))
+    intercept = problem.design.task_means(
+        problem.design.y - problem.design.predict(A), problem.design.row_weight
+    )
+    slope = problem.loss_gradient(problem.predict(A, intercept))
+    violation = penalty.row_violation(A, problem.design.correlate(slope), problem.curvature).max()
+    assert is_exact and A.any() and violation < 1e-9 * problem.scale
+
+
+def test_the_logistic_loss_has_no_compiled_paths_with_groups():
+    y = np.sign(ragged().y - 1.0)
+    problem = Problem(Design(ragged(y=y)), Logistic())
+    assert compiled_paths(problem, in_groups((2, 2), 4)) is None

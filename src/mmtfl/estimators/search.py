@@ -167,7 +167,8 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         rank_test_score and a column per fold, ready for a frame. The score is that of ``scoring``; with None
         it is minus the mean loss of a row: half the squared error (in units of each task's spread with
         ``scale_targets``), the logistic loss, or what ``loss`` names. A (p, k) that was clearly behind on the
-        first folds has NaN for the others, and for its mean.
+        first folds has NaN for the others, and for its mean; one whose pooling sets (2, 2) far back has no
+        rows.
     best_score_ : float
         Mean over folds of that score, of the choice. R^2, or accuracy and AUC, are in ``heldout_scores_``.
     heldout_scores_ : dict of ndarrays

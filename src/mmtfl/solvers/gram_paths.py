@@ -198,7 +198,7 @@ class GramPaths(CompiledPaths):
         every = np.arange(self.problem.design.n_features)
 
         def grams(rows: np.ndarray) -> np.ndarray:
-            found = self._gram[np.ix_(range(len(self._gram)), rows, rows)]
+            found = self._gram[:, rows[:, None], rows]
             return np.broadcast_to(found, (self.problem.design.n_tasks, *found.shape[1:]))
 
         members, starts, _, places, *model = block_model(penalty, every, grams, self._curvature)

@@ -1,6 +1,8 @@
 """The cache of compiled code: damaged it is written anew, and where it cannot be written there is none."""
 
 import errno
+import subprocess
+import sys
 
 import pytest
 
@@ -45,14 +47,33 @@ def test_a_full_disk_is_told_once():
 
 
 def test_without_a_folder_functions_are_compiled_all_the_same(monkeypatch):
-    plain = compiling.njit
+    def no_folder(function):
+        raise RuntimeError("cannot cache function: no locator available")
 
-    def no_folder(*, cache=False, **options):
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return plain(**options)
-
-    monkeypatch.setattr(compiling, "njit", no_folder)
+    monkeypatch.setattr(compiling, "FunctionCache", no_folder)
     with pytest.warns(UserWarning, match="Set NUMBA_CACHE_DIR"):
         double = compiled()(lambda x: 2.0 * x)
     assert double(4.0) == 8.0
+
+
+def test_a_kernel_is_compiled_again_when_one_that_it_calls_has_changed(tmp_path):
+    inner, outer = tmp_path / "inner_kernel.py", tmp_path / "outer_kernel.py"
+    text = "from mmtfl.kernels.compiling import compiled\n@compiled()\ndef inner(x):\n    return {} * x\n"
+    outer.write_text(
+        "from inner_kernel import inner\nfrom mmtfl.kernels.compiling import compiled\n"
+        "@compiled()\ndef outer(x):\n    return inner(x)\n"
+    )
+    call = (
+        "from pathlib import Path; from mmtfl.kernels import compiling; compiling._FOLDER = Path(sys.path[0]); "
+        "from outer_kernel import outer; print(outer(1.0), sum(outer.stats.cache_hits.values()))"
+    )
+
+    def run(factor):
+        if factor is not None:
+            inner.write_text(text.format(factor))
+        command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {call}"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+    assert run(2.0) == ["2.0", "0"]
+    assert run(None) == ["2.0", "1"]  # kept on disk
+    assert run(3.0) == ["3.0", "0"]

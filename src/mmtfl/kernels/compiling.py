@@ -3,12 +3,17 @@
 import pickle
 import warnings
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from numba import cfunc, njit
+from numba import njit
 from numba.core.caching import FunctionCache
+from numba.core.ccallback import CFunc
+from numba.core.sigutils import normalize_signature
 
 _DAMAGED = (EOFError, pickle.UnpicklingError, ValueError, AttributeError, ImportError, IndexError, KeyError)
+_FOLDER = Path(__file__).parent
 _told: set[str] = set()
 
 
@@ -16,6 +21,13 @@ def _tell_once(message: str) -> None:
     if not _told:
         _told.add(message)
         warnings.warn(message, UserWarning, stacklevel=2)
+
+
+@cache
+def _stamp_of_kernels() -> tuple:
+    """Names, times and sizes of the files with compiled functions."""
+    stats = [(path.name, path.stat()) for path in sorted(_FOLDER.glob("*.py"))]
+    return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in stats)
 
 
 class KeptOnDisk:
@@ -58,19 +70,31 @@ class KeptOnDisk:
             )
 
 
+def _kept(function: Callable) -> KeptOnDisk | None:
+    """A place on disk for a compiled function; None if there is no folder for it.
+
+    Compiled code holds that of the functions it calls, so it is out of date as soon as any file of kernels
+    has changed; the compiler itself looks at the function's own file alone.
+    """
+    try:
+        found: Any = FunctionCache(function)
+    except RuntimeError:
+        _tell_once(
+            "Compiled code cannot be kept, for neither the installed package nor the user's cache folder "
+            "can be written: every process compiles it. Set NUMBA_CACHE_DIR to a folder that can."
+        )
+        return None
+    file = found._cache_file
+    file._source_stamp = file._source_stamp, _stamp_of_kernels()
+    return KeptOnDisk(found)
+
+
 def compiled(**options: Any) -> Callable[[Callable], Any]:
     """Numba's njit with a cache on disk that may fail."""
 
     def decorate(function: Callable) -> Any:
-        try:
-            out: Any = njit(cache=True, **options)(function)
-        except RuntimeError:  # no folder to keep it in
-            _tell_once(
-                "Compiled code cannot be kept, for neither the installed package nor the user's cache folder "
-                "can be written: every process compiles it. Set NUMBA_CACHE_DIR to a folder that can."
-            )
-            return njit(**options)(function)
-        out._cache = KeptOnDisk(out._cache)
+        out: Any = njit(**options)(function)
+        out._cache = _kept(function) or out._cache
         return out
 
     return decorate
@@ -78,12 +102,7 @@ def compiled(**options: Any) -> Callable[[Callable], Any]:
 
 def compiled_callback(signature: Any, function: Callable, **options: Any) -> Any:
     """Numba's cfunc with a cache on disk that may fail."""
-    try:
-        return cfunc(signature, cache=True, **options)(function)
-    except (*_DAMAGED, OSError, RuntimeError):
-        pass
-    try:
-        FunctionCache(function).flush()
-        return cfunc(signature, cache=True, **options)(function)
-    except (*_DAMAGED, OSError, RuntimeError):
-        return cfunc(signature, **options)(function)
+    out: Any = CFunc(function, normalize_signature(signature), locals={}, options=options)
+    out._cache = _kept(function) or out._cache
+    out.compile()
+    return out

@@ -5,8 +5,6 @@ Once the norm rho of the row is known, every task obeys a scalar equation: the s
 
 import math
 
-import numpy as np
-
 from mmtfl.kernels.row_functions import (
     LOGARITHM,
     POWER,
@@ -34,15 +32,12 @@ def _set_euclidean(g, L, ratio, out):
 
 
 @inner
-def _reciprocal_norm(g, slope, intercept, rho):
-    """1 / ||g / (slope rho + intercept)|| - 1, concave in rho; -1 where a denominator is not positive."""
+def _reciprocal_norm(g, L, slope, intercept, rho):
+    """1 / ||g / ((L + slope) rho + intercept)|| - 1, concave in rho."""
     total = 0.0
     for t in range(g.size):
-        if g[t] != 0.0:
-            below = slope[t] * rho + intercept[t]
-            if below <= 0.0:
-                return -1.0
-            total += (g[t] / below) ** 2
+        share = g[t] / ((L[t] + slope) * rho + intercept)
+        total += share * share
     return 1.0 / math.sqrt(total) - 1.0
 
 
@@ -54,30 +49,25 @@ def _largest_euclidean_root(g, L, r, alpha, top):
     from below; with the tangent in place of phi', 1 / ||.|| is concave in rho, and a chord of a concave
     function meets zero to the right of its root. With equal curvatures this is Newton's method.
     """
-    slope, intercept = np.empty(g.size), np.empty(g.size)
     rho = top
     for _ in range(500):
-        first, bend = alpha * r * rho ** (r - 1.0), alpha * r * (r - 1.0) * rho ** (r - 2.0)
-        left, change, total = 0.0, 0.0, 0.0
+        power = alpha * r * rho ** (r - 2.0)
+        first, bend = power * rho, power * (r - 1.0)
+        change, total = 0.0, 0.0
         for t in range(g.size):
-            if g[t] == 0.0:
-                continue
-            slope[t], intercept[t] = L[t] + bend, first - bend * rho
-            below = L[t] * rho + first
-            share = (g[t] / below) ** 2
-            total += share
-            change += share * slope[t] / below
-            if slope[t] > 0.0:
-                left = max(left, -intercept[t] / slope[t])  # where the denominator of task t would vanish
+            inverse = 1.0 / (L[t] * rho + first)
+            share = g[t] * inverse
+            total += share * share
+            change += share * share * inverse * (L[t] + bend)
         if total < 1e-300:
             return 0.0  # ||a(rho)|| is negligible against rho, here and for every smaller rho
         here = 1.0 / math.sqrt(total) - 1.0
         if here <= 0.0:
             return rho
-        derivative = change / (total * math.sqrt(total))
+        derivative, left = change / (total * math.sqrt(total)), 0.0
         if derivative > 0.0:
             left = max(left, rho - here / derivative)
-        there = _reciprocal_norm(g, slope, intercept, left)
+        there = _reciprocal_norm(g, L, bend, first - bend * rho, left)
         trial = left if there > 0.0 else rho - here * (rho - left) / (here - there)
         if trial >= rho * (1.0 - 1e-15):
             return rho

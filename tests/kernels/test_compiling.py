@@ -64,7 +64,7 @@ def test_a_kernel_is_compiled_again_when_one_that_it_calls_has_changed(tmp_path)
         "@compiled()\ndef outer(x):\n    return inner(x)\n"
     )
     call = (
-        "from pathlib import Path; from mmtfl.kernels import compiling; compiling._FOLDER = Path(sys.path[0]); "
+        "from pathlib import Path; from mmtfl.kernels import compiling as c; c._FOLDER = Path(sys.path[0]); "
         "from outer_kernel import outer; print(outer(1.0), sum(outer.stats.cache_hits.values()))"
     )
 

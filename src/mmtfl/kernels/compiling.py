@@ -4,11 +4,12 @@ import pickle
 import warnings
 from collections.abc import Callable
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from numba import njit
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.ccallback import CFunc
 from numba.core.sigutils import normalize_signature
 
@@ -24,10 +25,11 @@ def _tell_once(message: str) -> None:
 
 
 @cache
-def _stamp_of_kernels() -> tuple:
-    """Names, times and sizes of the files with compiled functions."""
+def _stamp_of_kernels() -> str:
+    """A short text that changes with the times and sizes of the files with compiled functions."""
     stats = [(path.name, path.stat()) for path in sorted(_FOLDER.glob("*.py"))]
-    return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in stats)
+    known = [(name, stat.st_mtime_ns, stat.st_size) for name, stat in stats]
+    return sha256(repr(known).encode()).hexdigest()[:12]
 
 
 class KeptOnDisk:
@@ -84,8 +86,10 @@ def _kept(function: Callable) -> KeptOnDisk | None:
             "can be written: every process compiles it. Set NUMBA_CACHE_DIR to a folder that can."
         )
         return None
-    file = found._cache_file
-    file._source_stamp = file._source_stamp, _stamp_of_kernels()
+    # in files of their own: a process that reads while another one writes must not meet the code of old files
+    name = f"{found._impl.filename_base}-{_stamp_of_kernels()}"
+    stamp = found._cache_file._source_stamp
+    found._cache_file = IndexDataCacheFile(found.cache_path, filename_base=name, source_stamp=stamp)
     return KeptOnDisk(found)
 
 

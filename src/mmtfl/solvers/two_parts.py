@@ -227,15 +227,24 @@ class AdditiveGrid:
     def solve(
         self, first: float, second: float, starts: list[AdditiveSolution], *, max_iter: int, tol: float
     ) -> AdditiveSolution:
-        """The solution at two strengths, from the best of its neighbours', which this grid has found."""
+        """The solution at two strengths, from the best of its neighbours'."""
         norms = self._norms.at(first, second)
         if self._units is None:
             return self._solve(norms, starts, max_iter=max_iter, tol=tol)
-        calm = [self._calm[start] for start in starts]
+        calm = [self._calm.get(start) or self._placed(start) for start in starts]
         found = self._solve(self._units.norms(norms), calm, max_iter=max_iter, tol=tol)
         solution = self._units.solution(found)
         self._calm[solution] = found
         return solution
+
+    def _placed(self, solution: AdditiveSolution) -> AdditiveSolution:
+        """What another grid on the same problem has found, in calm units."""
+        units = self._units
+        assert units is not None
+        A, intercept = units.place(solution.A, solution.intercept)
+        P, Q = units.start(solution.shared), units.start(solution.specific)
+        loss = solution.loss / (units.target * units.target)
+        return replace(solution, A=A, intercept=intercept, shared=P, specific=Q, loss=loss)
 
     def _solve(self, norms: TwoNorms, starts: list[AdditiveSolution], **limits) -> AdditiveSolution:
         if not starts:

@@ -3,7 +3,7 @@
     python benchmarks/staged_search.py [N_PROBLEMS [FIRST_SEED [pairs]]]
 
 Every problem is searched with the default members, poolings and folds in both ways; with `pairs` for the two
-strengths of one of eight models instead, which take turns (classes: is a target above its task's median?).
+strengths of one of seven models instead, which take turns (classes: is a target above its task's median?).
 Printed are both times, both choices, and by how much the staged choice scores less, in units of the standard
 error over folds of the best score: as scored by each search itself, and as both are in the full table.
 """
@@ -73,7 +73,7 @@ class Pairs:
 
     kinds = (
         *("DirtyRegressor", "RobustRegressor", "LowRankRegressor", "CappedRegressor"),
-        *("DirtyClassifier", "RobustClassifier", "LowRankClassifier", "CappedClassifier"),
+        *("DirtyClassifier", "RobustClassifier", "LowRankClassifier"),
     )
 
     def make(self, kind: str, search: str) -> Any:

@@ -15,18 +15,17 @@ import numpy as np
 from mmtfl.model_selection.cross_validation import FoldScores, ListScores, deviation
 
 _FIRST, _MORE = 0.4, 0.1  # shares of the values of a strength in the first stage, and in every other
-_LEAST = 3  # values that tell which way scores go
-_LEAST_FOLDS = 3  # that tell an error
-_SURE = 2.0  # standard errors over folds that scores must be behind by
-_LEAST_ERROR = 0.5  # of a difference of scores, in units of the best one's own: few folds may agree by chance
+_FALLS = 2  # of the best score of a value that is tried, one after the other
+_BEHIND = 0.25  # standard errors of the best score that the last of them must be behind by
+_LEAST_FOLDS = 3  # of fewer, scores are rough
 
 
 def grown_scores(score: Callable[..., FoldScores], pairs: Any, n_folds: int) -> FoldScores:
     """Scores of all pairs of strengths, NaN for those that were not tried.
 
-    A rectangle of the largest strengths is tried first. It grows by smaller values of one of them as long as
-    any pair at that side of it may lead to the best one. A pair does not if it is behind the best by twice
-    the standard error of their difference, even after one more rise such as the last.
+    A rectangle of the largest strengths is tried first. It grows by smaller values of a strength until these
+    may not be better: what is best at a value has then fallen twice, and is behind the best of all by a
+    quarter of its standard error over folds.
 
     Parameters
     ----------
@@ -38,7 +37,7 @@ def grown_scores(score: Callable[..., FoldScores], pairs: Any, n_folds: int) -> 
         Number of folds.
     """
     shape = np.array(pairs.shape)
-    first = np.minimum(shape, np.maximum(_LEAST, np.ceil(_FIRST * shape)))
+    first = np.minimum(shape, np.maximum(_FALLS + 1, np.ceil(_FIRST * shape)))
     size, part = first if n_folds >= _LEAST_FOLDS else shape, pairs
     found: list[ListScores] = [{} for _ in range(n_folds)]
     for n_stages in count(1):
@@ -46,10 +45,10 @@ def grown_scores(score: Callable[..., FoldScores], pairs: Any, n_folds: int) -> 
         new = score([part], stage=f"stage {n_stages}: " if n_stages > 1 else "").found[0]
         found = [_with(old, one, part) for old, one in zip(found, new, strict=True)]
         scores = np.stack([fold["scores"] for fold in found], axis=-1).reshape(*shape, n_folds)
-        grows = _may_lead_on(scores, part.size)
-        if not any(grows):
-            break
+        before, grows = size, np.any(size < shape) and _may_lead_on(scores, part.size)
         size = np.minimum(shape, size + np.where(grows, np.ceil(_MORE * shape), 0))
+        if np.array_equal(size, before):
+            break
     return FoldScores([found])
 
 
@@ -69,20 +68,14 @@ def _may_lead_on(scores: np.ndarray, size: tuple[int, int]) -> list[bool]:
 
     `scores` are those of the whole grid, (n_first, n_second, n_folds), known of the first values alone.
     """
-    n, m = size
-    known = scores[:n, :m]
+    known = scores[: size[0], : size[1]]
     mean = np.nan_to_num(known.mean(axis=-1), nan=-np.inf)
     best = known[np.unravel_index(np.argmax(mean), mean.shape)]
-    return [
-        n < len(scores) and _leads_on(best, known[-1], known[-2]),
-        m < scores.shape[1] and _leads_on(best, known[:, -1], known[:, -2]),
-    ]
+    enough = best.mean() - _BEHIND * deviation(best, ddof=1) / np.sqrt(len(best))
+    return [not _has_fallen(mean.max(axis=other), enough) for other in (1, 0)]
 
 
-def _leads_on(best: np.ndarray, last: np.ndarray, before: np.ndarray) -> bool:
-    """Whether scores (n, n_folds), which come after others, are not all behind the best one for sure."""
-    with np.errstate(invalid="ignore"):  # a score that is not defined: then nothing is sure
-        behind = best - last
-        rise = np.maximum(last.mean(axis=1) - before.mean(axis=1), 0.0)
-        spread = np.maximum(deviation(behind, ddof=1), _LEAST_ERROR * deviation(best, ddof=1))
-        return not np.all(behind.mean(axis=1) - rise > _SURE * spread / np.sqrt(len(best)))
+def _has_fallen(top: np.ndarray, enough: float) -> bool:
+    """Whether the best score at each value has fallen with the last ones, below what is good enough."""
+    with np.errstate(invalid="ignore"):  # a score that is not defined is minus infinity: nothing is sure
+        return bool(np.all(np.diff(top[-_FALLS - 1 :]) < 0.0) and top[-1] < enough)

@@ -81,6 +81,12 @@ class CompiledPaths(ABC):
             return found
         return self._zero_where_better(GramSolutions(*(part[::-1] for part in found)), penalty, alphas)
 
+    def solve_one(
+        self, penalty: RowPenalty, start: np.ndarray, *, max_iter: int, tol: float
+    ) -> GramSolutions:
+        """Solve under one convex penalty from `start` (d, T)."""
+        return self._descend(penalty, [penalty.alpha], start, _CONVEX * tol**2, max_iter, _MAX_SWEEPS)
+
     def refined(self, penalty: RowPenalty, A: np.ndarray) -> np.ndarray:
         """The solution next to A under one penalty, almost as exact as floats allow."""
         return self._descend(penalty, [penalty.alpha], A, _FINE, _FINE_ROUNDS, _FINE_SWEEPS).A[0]

@@ -20,7 +20,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import Any
 
 import numpy as np
@@ -33,11 +33,15 @@ ROWS, FEATURES, TASKS = (30, 80), (20, 60), (4, 12)
 NOISES, INFORMATIVE = (0.5, 3.0), (3, 12)
 
 
-def problems(first: int = 0) -> Iterator[tuple[str, Any]]:
-    """Forty problems: eight of the paper's kinds, and others that differ in size, noise and truth."""
+def paper_problems(first: int) -> Iterator[tuple[str, Any]]:
+    """Eight problems of the paper's kinds."""
     for seed in range(first, first + 4):
         yield f"D1, 40 rows, seed {seed}", make_d1(n_samples=40, random_state=seed)
         yield f"D2, 40 rows, seed {seed}", make_d2(n_samples=40, random_state=seed)
+
+
+def simulated_problems(first: int) -> Iterator[tuple[str, Any]]:
+    """Thirty-two problems that differ in size, noise and truth."""
     sizes = product(ROWS, FEATURES, TASKS, NOISES, INFORMATIVE)
     for seed, (rows, d, tasks, noise, kept) in enumerate(sizes, start=first):
         words = f"{tasks} tasks, {rows} rows, {d} features, {kept} of them used, noise {noise:g}"
@@ -56,7 +60,7 @@ def searched(model: Any, data: Any) -> float:
 class Family:
     """The default search over members, poolings and strengths."""
 
-    kinds = ("MMTFLRegressorCV",)
+    kinds, problems = ("MMTFLRegressorCV",), (paper_problems, simulated_problems)
 
     def make(self, kind: str, search: str) -> Any:
         """The search, not fitted."""
@@ -75,6 +79,7 @@ class Pairs:
         *("DirtyRegressor", "RobustRegressor", "LowRankRegressor", "CappedRegressor"),
         *("DirtyClassifier", "RobustClassifier", "LowRankClassifier"),
     )
+    problems = simulated_problems, paper_problems
 
     def make(self, kind: str, search: str) -> Any:
         """The search, not fitted."""
@@ -111,7 +116,7 @@ def main() -> int:
         small = make_tasks(2, 20, 12, random_state=0)
         searched(way.make(kind, "full"), cut(small) if "Classifier" in kind else small)
     rows = []
-    for n, (words, data) in enumerate(islice(problems(first), n_problems)):
+    for n, (words, data) in enumerate(islice(chain(*(part(first) for part in way.problems)), n_problems)):
         kind = way.kinds[(n + n // len(way.kinds)) % len(way.kinds)]
         data = cut(data) if "Classifier" in kind else data
         staged, full = (way.make(kind, search) for search in ("staged", "full"))

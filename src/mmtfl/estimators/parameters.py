@@ -187,8 +187,8 @@ class TwoStrengthParameters(Declared):
     )
     search: str = parameter(
         choice("staged", "full"),
-        '"staged" scores the pairs of the largest strengths, and goes on to smaller values as long as they '
-        'may be better; "full" scores all pairs. With fewer than three folds all are scored.',
+        '"staged" scores the pairs of the largest strengths, and goes on to smaller values until scores have '
+        'fallen twice; "full" scores all pairs. With fewer than three folds all are scored.',
         default="staged",
         remedy="Use 'staged' to choose, 'full' to see the score of every pair.",
     )

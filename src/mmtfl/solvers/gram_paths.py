@@ -21,6 +21,7 @@ _MOST_FEATURES, _MOST_LOGISTIC = 1024, 256
 _MOST_ENTRIES = 1 << 24  # of all Gram matrices of a problem
 _CONVEX, _CONCAVE = 0.1, 30.0  # largest move of a row, squared, in units of tol^2 and the objective at zero
 _LASSO = 0.3  # of tol: single entries cost little
+_ONE = 0.1  # of tol, where a solution stands alone
 _START = 1e-4  # the same on the way to a dense start
 _START_SWEEPS, _MAX_SWEEPS, _MAX_MODELS = 50, 200, 100
 _FINE, _FINE_ROUNDS, _FINE_SWEEPS = 1e-23, 20, 1000  # the same for one solution that is to be exact
@@ -85,7 +86,8 @@ class CompiledPaths(ABC):
         self, penalty: RowPenalty, start: np.ndarray, *, max_iter: int, tol: float
     ) -> GramSolutions:
         """Solve under one convex penalty from `start` (d, T)."""
-        return self._descend(penalty, [penalty.alpha], start, _CONVEX * tol**2, max_iter, _MAX_SWEEPS)
+        share = _CONVEX * (_ONE * tol) ** 2
+        return self._descend(penalty, [penalty.alpha], start, share, max_iter, _MAX_SWEEPS)
 
     def refined(self, penalty: RowPenalty, A: np.ndarray) -> np.ndarray:
         """The solution next to A under one penalty, almost as exact as floats allow."""

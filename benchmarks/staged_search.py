@@ -1,10 +1,11 @@
-"""What a search in stages costs and misses, against the full search: forty-eight problems, one thread.
+"""What a search in stages costs and misses, against the full search, on one thread.
 
-    python benchmarks/staged_search.py [N_PROBLEMS [FIRST_SEED]]
+    python benchmarks/staged_search.py [N_PROBLEMS [FIRST_SEED [pairs]]]
 
-Every problem is searched with the default members, poolings and folds in both ways. Printed are both times,
-both choices, and by how much the staged choice scores less, in units of the standard error over folds of the
-best score: as scored by each search itself, and as both are scored in the full table.
+Every problem is searched with the default members, poolings and folds in both ways; with `pairs` for the two
+strengths of one of seven models instead, which take turns (classes: is a target above its task's median?).
+Printed are both times, both choices, and by how much the staged choice scores less, in units of the standard
+error over folds of the best score: as scored by each search itself, and as both are in the full table.
 """
 
 # ruff: noqa: E402 (the number of threads must be set before numpy is imported)
@@ -19,10 +20,11 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from itertools import product
+from itertools import chain, islice, product
 from typing import Any
 
 import numpy as np
+from search_times import cut
 
 import mmtfl
 from mmtfl.datasets import make_d1, make_d2, make_tasks
@@ -32,14 +34,22 @@ NOISES, INFORMATIVE = (0.5, 3.0), (3, 12)
 SCATTER = (0.1, 0.5)  # of the tasks' values about common ones, in units of these
 
 
-def problems(first: int = 0) -> Iterator[tuple[str, Any]]:
-    """Problems of the paper's kinds, of tasks that agree, and others that differ in size, noise and truth."""
+def paper_problems(first: int) -> Iterator[tuple[str, Any]]:
+    """Eight problems of the paper's kinds."""
     for seed in range(first, first + 4):
         yield f"D1, 40 rows, seed {seed}", make_d1(n_samples=40, random_state=seed)
         yield f"D2, 40 rows, seed {seed}", make_d2(n_samples=40, random_state=seed)
+
+
+def agreeing_problems(first: int) -> Iterator[tuple[str, Any]]:
+    """Eight problems of tasks whose coefficients scatter about common ones."""
     for seed, (rows, tasks, scatter) in enumerate(product(ROWS, TASKS, SCATTER), start=first):
         words = f"{tasks} tasks that agree up to {scatter:g}, {rows} rows, 20 features, 12 of them used"
         yield words, agreeing(make_tasks(tasks, rows, 20, n_informative=12, random_state=seed), scatter, seed)
+
+
+def simulated_problems(first: int) -> Iterator[tuple[str, Any]]:
+    """Thirty-two problems that differ in size, noise and truth."""
     sizes = product(ROWS, FEATURES, TASKS, NOISES, INFORMATIVE)
     for seed, (rows, d, tasks, noise, kept) in enumerate(sizes, start=first):
         words = f"{tasks} tasks, {rows} rows, {d} features, {kept} of them used, noise {noise:g}"
@@ -57,66 +67,93 @@ def agreeing(data: Any, scatter: float, seed: int) -> Any:
     return data
 
 
-def searched(data: Any, search: str) -> tuple[Any, float]:
-    """A fitted search and the processor time that it took."""
+def searched(model: Any, data: Any) -> float:
+    """Fit a search; the processor time that it took."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = mmtfl.MMTFLRegressorCV(search=search)
         start = time.process_time()
         model.fit(data.X, data.y, task=data.task)
-    return model, time.process_time() - start
+    return time.process_time() - start
 
 
-def shortfalls(staged: Any, full: Any) -> tuple[float, float]:
+class Family:
+    """The default search over members, poolings and strengths."""
+
+    kinds = ("MMTFLRegressorCV",)
+    problems = paper_problems, agreeing_problems, simulated_problems
+
+    def make(self, kind: str, search: str) -> Any:
+        """The search, not fitted."""
+        return getattr(mmtfl, kind)(search=search)
+
+    def choice(self, model: Any) -> dict[str, Any]:
+        """Columns of ``cv_results_`` that tell the choice."""
+        k = 0 if model.best_k_ == "log" else model.best_k_
+        return {"p": model.best_p_, "k": k, "pooling": model.best_pooling_, "alpha": model.alpha_}
+
+
+class Pairs:
+    """The search over the two strengths of a model."""
+
+    kinds = (
+        *("DirtyRegressor", "RobustRegressor", "LowRankRegressor", "CappedRegressor"),
+        *("DirtyClassifier", "RobustClassifier", "LowRankClassifier"),
+    )
+    problems = simulated_problems, paper_problems
+
+    def make(self, kind: str, search: str) -> Any:
+        """The search, not fitted."""
+        return mmtfl.TwoStrengthCV(getattr(mmtfl, kind)(), search=search)
+
+    def choice(self, model: Any) -> dict[str, Any]:
+        """Columns of ``cv_results_`` that tell the choice."""
+        return model.best_params_
+
+
+def shortfalls(choice: dict[str, Any], staged: Any, full: Any) -> tuple[float, float]:
     """How much less the staged choice scores, by its own search and in the full table, in standard errors."""
     table = full.cv_results_
     splits = np.array([table[name] for name in table if name.startswith("split")])
     best = int(np.argmax(table["mean_test_score"]))
-    chosen = {
-        "p": staged.best_p_,
-        "k": staged.best_k_,
-        "pooling": staged.best_pooling_,
-        "alpha": staged.alpha_,
-    }
-    here = np.all([table[name] == value for name, value in chosen.items()], axis=0)
+    here = np.all([table[name] == value for name, value in choice.items()], axis=0)
     error = splits[:, best].std(ddof=1) / np.sqrt(len(splits))
     scores = staged.best_score_, table["mean_test_score"][here].item()
     own, in_table = (float(full.best_score_ - score) / error for score in scores)
     return own, in_table
 
 
-def chosen(model: Any) -> str:
-    """The choice in words; the strength as its place in the grid is told apart by six digits."""
-    return f"{member_of(model)} {model.alpha_:.6g}"
-
-
-def member_of(model: Any) -> str:
-    """The (p, k) and the pooling."""
-    return f"({model.best_p_:g}, {model.best_k_:g}, {model.best_pooling_:g})"
+def told(choice: dict[str, Any]) -> str:
+    """The choice in words; strengths as places in a grid are told apart by six digits."""
+    return f"({', '.join(f'{value:.6g}' for value in choice.values())})"
 
 
 def main() -> int:
     """Search, compare and tell."""
-    n_problems = int(sys.argv[1]) if len(sys.argv) > 1 else 48
+    n_problems = int(sys.argv[1]) if len(sys.argv) > 1 else None
     first = int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    searched(make_tasks(2, 20, 12, random_state=0), "full")  # compile
+    way: Any = Pairs() if sys.argv[3:] == ["pairs"] else Family()
+    for kind in way.kinds:  # compile
+        small = make_tasks(2, 20, 12, random_state=0)
+        searched(way.make(kind, "full"), cut(small) if "Classifier" in kind else small)
     rows = []
-    for n, (words, data) in enumerate(problems(first)):
-        if n == n_problems:
-            break
-        (staged, quick), (full, slow) = (searched(data, search) for search in ("staged", "full"))
-        member = member_of(staged) == member_of(full)
-        own, in_table = shortfalls(staged, full)
-        rows.append((member, chosen(staged) == chosen(full), own, in_table, quick, slow))
-        n_tried = len(staged.cv_results_["alpha"])
+    for n, (words, data) in enumerate(islice(chain(*(part(first) for part in way.problems)), n_problems)):
+        kind = way.kinds[(n + n // len(way.kinds)) % len(way.kinds)]
+        data = cut(data) if "Classifier" in kind else data
+        staged, full = (way.make(kind, search) for search in ("staged", "full"))
+        quick, slow = (searched(model, data) for model in (staged, full))
+        choice, in_full = way.choice(staged), way.choice(full)
+        member = list(choice.values())[:-1] == list(in_full.values())[:-1]
+        own, in_table = shortfalls(choice, staged, full)
+        rows.append((member, choice == in_full, own, in_table, quick, slow))
+        n_tried = np.count_nonzero(~np.isnan(staged.cv_results_["split0_test_score"]))
         print(
-            f"{words}: {chosen(staged)} in {quick:.2f} s ({n_tried} candidates), "
-            f"{chosen(full)} in {slow:.2f} s, short by {own:.3f} s.e. ({in_table:.3f} in the full table)",
+            f"{kind}, {words}: {told(choice)} in {quick:.2f} s ({n_tried} candidates), "
+            f"{told(in_full)} in {slow:.2f} s, short by {own:.3f} s.e. ({in_table:.3f} in the full table)",
             flush=True,
         )
     member, same, own, in_table, quick, slow = (np.array(column) for column in zip(*rows, strict=True))
     print(
-        f"{len(rows)} problems: same member {member.mean():.0%}, same member and strength {same.mean():.0%}, "
+        f"{len(rows)} problems: same but for the last strength {member.mean():.0%}, same {same.mean():.0%}, "
         f"largest shortfall {own.max():.3f} s.e. ({in_table.max():.3f} in the full table), "
         f"{slow.sum() / quick.sum():.1f} times as quick"
     )

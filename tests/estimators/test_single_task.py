@@ -173,3 +173,22 @@ def test_parameters_are_checked(options, rows):
 def test_all_checks_of_scikit_learn_pass(model):
     results = check_estimator(model, on_skip=None, on_fail="raise")
     assert len(results) > 50
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_held_out_errors_are_those_of_fits_without_each_fold(scaled, rows):
+    X, y, task = rows
+    folds = per_task_folds(task, 3)
+    options = {"standardize": scaled, "scale_targets": scaled}
+    model = SingleTaskRegressorCV(1, alphas=6, cv=folds, per_task=True, **options).fit(X, y, task=task)
+    sizes = np.array([np.sum(task == label) for label in model.tasks_])
+    own = model.alpha_ * sizes.mean() / sizes  # in units of each task's own loss
+    for t, label in enumerate(model.tasks_):
+        expected = []
+        for train, test in folds:
+            train, test = train[task[train] == label], test[task[test] == label]
+            alone = MMTFLRegressor(1, INF, own[t], **options).fit(X[train], y[train])
+            expected += list(np.abs(y[test] - alone.predict(X[test])))
+        ends = np.cumsum(model.heldout_errors_["n_kept"])
+        found = model.heldout_errors_["error"][ends[t] - sizes[t] : ends[t]]
+        assert_allclose(found, np.sort(expected), atol=1e-3 * np.max(expected))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.linear_model import lasso_path
 
 from architecture.elastic_rows import ElasticRows
 from mmtfl import Tasks
@@ -104,8 +105,9 @@ def test_without_intercepts_the_columns_are_not_centred():
     assert_allclose(found.A[-1], solve_path(problem, penalty, alphas, tol=1e-8).coef(3).T, atol=0.02)
 
 
-def test_strengths_may_be_given_twice_and_in_uneven_steps():
-    problem, penalty = problem_of(ragged()), make_penalty(2, 2, 1.0)
+@pytest.mark.parametrize("member", [(2, 2), (1, INF)], ids=str)
+def test_strengths_may_be_given_twice_and_in_uneven_steps(member):
+    problem, penalty = problem_of(ragged()), make_penalty(*member, 1.0)
     alphas = alpha_grid(problem, penalty, 1) * [0.9, 0.9, 0.5, 0.49, 0.001, 0.001]
     found = GramPaths(problem).solve(penalty, alphas, **OPTIONS)
     exact = solve_path(problem, penalty, alphas, tol=1e-8)
@@ -128,8 +130,43 @@ def test_a_refined_point_meets_the_optimality_conditions_of_the_group_lasso():
     assert np.all(row_norms(gradient[~kept], 2.0) <= penalty.alpha)
 
 
-def test_a_start_saves_nothing_but_time():
-    problem, penalty = problem_of(ragged()), make_penalty(2, 2, 1.0)
+def test_a_refined_point_meets_the_optimality_conditions_of_the_lasso():
+    problem = problem_of(ragged())
+    penalty = make_penalty(1, INF, 0.3 * alpha_grid(problem, make_penalty(1, INF, 1.0), 1)[0])
+    A = GramPaths(problem).refined(penalty, np.zeros((12, 4)))
+    intercept = problem.design.task_means(
+        problem.design.y - problem.design.predict(A), problem.design.row_weight
+    )
+    gradient = problem.design.correlate(problem.loss_gradient(problem.predict(A, intercept)))
+    assert 0 < np.count_nonzero(A) < A.size and A[A != 0].size != 4 * A.any(axis=1).sum()
+    assert_allclose(gradient[A != 0], -penalty.alpha * np.sign(A[A != 0]), atol=1e-10 * problem.scale)
+    assert np.all(np.abs(gradient[A == 0]) <= penalty.alpha)
+
+
+@pytest.mark.parametrize("shape", [(120, 40), (40, 120)], ids=str)
+def test_lasso_paths_reach_lower_objectives_than_those_of_scikit_learn(shape):
+    data = make_tasks(1, shape[0], shape[1], n_informative=8, noise=2.0, random_state=3)
+    X = data.X - data.X.mean(axis=0)
+    X[:, 1], X[:, 2] = X[:, 0], 0.0  # two columns that are equal, and one of zeros
+    y = data.y - data.y.mean()
+    problem, penalty = problem_of(Tasks.from_rows(X, y)), make_penalty(1, INF, 1.0)
+    alphas = alpha_grid(problem, penalty, 50, 1e-2)
+    found = GramPaths(problem).solve(penalty, alphas, **OPTIONS)
+    others = lasso_path(X, y, alphas=alphas)[1].T
+
+    def objective(a, alpha):
+        return 0.5 * np.mean((y - X @ a) ** 2) + alpha * np.abs(a).sum()
+
+    ours = np.array([objective(A[:, 0], alpha) for A, alpha in zip(found.A, alphas, strict=True)])
+    theirs = np.array([objective(a, alpha) for a, alpha in zip(others, alphas, strict=True)])
+    assert found.settled.all() and not found.A[:, 2].any()
+    assert np.all(ours <= theirs + 1e-7 * problem.null_value)
+    assert ours.sum() < theirs.sum()
+
+
+@pytest.mark.parametrize("member", [(2, 2), (1, INF)], ids=str)
+def test_a_start_saves_nothing_but_time(member):
+    problem, penalty = problem_of(ragged()), make_penalty(*member, 1.0)
     alphas = alpha_grid(problem, penalty, 9)
     paths = Paths(problem)
     whole = paths.solve(penalty, alphas, max_iter=1000, tol=1e-6)

@@ -90,7 +90,7 @@ def cv(
     one_se
         Take the strongest penalty whose score is within a standard error of the best.
     search
-        Score some strengths first and then those around the best, or all of them. For mmtfl and single.
+        Score some strengths first and then those that may be better, or all of them.
     stability
         Fit the choice to so many pairs of half samples, such as 50: `mmtfl inspect` and the report then say
         which features are supported, and in which tasks. For the method mmtfl.
@@ -141,7 +141,7 @@ def cv(
         tuning: dict[str, Any] = {"cv": splitter, "scoring": scoring, "n_jobs": jobs}
         if method in TWO_STRENGTHS:
             one = make_known(getattr(mmtfl, f"{TWO_STRENGTHS[method]}{kind}"), own, f"--method {method}")
-            return mmtfl.TwoStrengthCV(one, strengths=tried or _PAIRS, **tuning)
+            return mmtfl.TwoStrengthCV(one, strengths=tried or _PAIRS, search=search, **tuning)
         tuning |= {"selection": "one_se" if one_se else "best", "verbose": 0 if talk.quiet else 1}
         asked = {"pk": pairs, "poolings": poolings, "alphas": tried, "stability": stability or None}
         tuning |= {"search": search, **{name: value for name, value in asked.items() if value is not None}}

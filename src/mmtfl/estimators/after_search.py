@@ -27,7 +27,11 @@ class ChoosesMember(TaskModel):
         """The model that was chosen, not fitted."""
         if np.ndim(self.alpha_):
             raise TypeError(f"{type(self).__name__} with per_task=True has a strength for every task.")
-        chosen = {"p": self.best_p_, "k": self.best_k_, "alpha": self.alpha_, "pooling": self.best_pooling_}
+        return self._member_at(self.alpha_)
+
+    def _member_at(self, alpha: float) -> TaskModel:
+        """The member that was chosen, at some strength."""
+        chosen = {"p": self.best_p_, "k": self.best_k_, "alpha": alpha, "pooling": self.best_pooling_}
         model: Any = MMTFLClassifier() if is_classifier(self) else MMTFLRegressor()
         given = {**self.get_params(deep=False), **chosen}
         return model.set_params(

@@ -185,6 +185,13 @@ class TwoStrengthParameters(Declared):
     ratio: float | None = parameter(
         RATIO, "Smallest over largest value of a strength; None is 1e-3.", default=None
     )
+    search: str = parameter(
+        choice("staged", "full"),
+        '"staged" scores the pairs of the largest strengths, and goes on to smaller values until scores have '
+        'fallen twice; "full" scores all pairs. With fewer than three folds all are scored.',
+        default="staged",
+        remedy="Use 'staged' to choose, 'full' to see the score of every pair.",
+    )
 
 
 class GridParameters(Declared):

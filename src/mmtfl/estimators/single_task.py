@@ -15,12 +15,12 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from mmtfl.estimators.after_search import KeepsErrors
-from mmtfl.estimators.classification import MMTFLClassifier, TaskClassifier
+from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.intervals import heldout_errors
 from mmtfl.estimators.parameters import SingleTaskParameters
 from mmtfl.estimators.part_fits import plain_copy
 from mmtfl.estimators.prepared import Prepared
-from mmtfl.estimators.regression import MMTFLRegressor, TaskRegressor
+from mmtfl.estimators.regression import TaskRegressor
 from mmtfl.estimators.search import SearchPrepared, TaskSearch
 from mmtfl.model_selection.folds import by_rows
 from mmtfl.objective.penalties import make_penalty
@@ -91,6 +91,7 @@ class SingleTaskSearch(KeepsErrors, TaskSearch, SingleTaskParameters):
         self.best_score_ = float(np.mean([search.best_score_ for search in searches]))
         (self.best_p_, self.best_k_), self.best_pooling_ = self.pk, 0.0
         self.path_ = [search.path_ for search in searches]  # type: ignore[assignment]
+        self._on_folds: Any = [search._on_folds for search in searches]
         own = [task.column_scale for task, _ in alone]
         return _together(solutions, shares, own, prepared.column_scale), make_penalty(*self.pk, 1.0)
 
@@ -105,16 +106,11 @@ class SingleTaskSearch(KeepsErrors, TaskSearch, SingleTaskParameters):
     def _heldout_errors(self, prepared: Any) -> dict[str, np.ndarray]:
         if not self.per_task:
             return super()._heldout_errors(prepared)
-        found = []
-        strengths = np.asarray(self.alpha_)
-        strengths = strengths[np.isfinite(strengths)]  # tasks that were not fitted have none
-        for alpha, (task, share) in zip(strengths, _each_task(prepared, self.standardize), strict=True):
-            alone: Any = MMTFLClassifier() if is_classifier(self) else MMTFLRegressor()
-            alone.set_params(p=self.p, k=np.inf, alpha=alpha / share, fit_intercept=self.fit_intercept)
-            alone.set_params(standardize=self.standardize, max_iter=self.max_iter)
-            if not is_classifier(self):
-                alone.set_params(loss=self.loss, delta=self.delta)
-            found.append(heldout_errors(plain_copy(alone), task.original_tasks(), task.folds))
+        model = plain_copy(self._member_at(1.0))  # the fits are known: their strengths do not matter
+        alone = zip(_each_task(prepared, self.standardize), self._on_folds, strict=True)
+        found = [
+            heldout_errors(model, task.original_tasks(), task.folds, models) for (task, _), models in alone
+        ]
         return {name: np.concatenate([errors[name] for errors in found]) for name in found[0]}
 
 

@@ -7,8 +7,8 @@ told to the model, once, and a new pair of norms is searched without a class of 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -28,10 +28,10 @@ from mmtfl.estimators.part_fits import plain_copy
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.saving import Savable
 from mmtfl.estimators.search import Search, search_settings
+from mmtfl.estimators.strength_pairs import StrengthPairs
 from mmtfl.estimators.two_strengths import AdditiveModel, CappedModel
-from mmtfl.model_selection.cross_validation import Linear
-from mmtfl.objective.known_features import KnownFeatures
-from mmtfl.solvers.path import Paths
+from mmtfl.model_selection.cross_validation import FoldScores
+from mmtfl.model_selection.grown_grid import grown_scores
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.solve import one_blas_thread
 from mmtfl.tasks.stored import StoredTasks
@@ -56,7 +56,8 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
 
     Serves `DirtyRegressor`, `RobustRegressor`, `LowRankRegressor`, `CappedRegressor` and their classifiers.
     On each fold's training part the model is solved on a grid of both strengths, every solution started from
-    its neighbour, and scored on the test part; the best pair is fitted on all rows.
+    its neighbour, and scored on the test part, in stages (see ``search``); the best pair is fitted on all
+    rows.
 
     Attributes
     ----------
@@ -73,10 +74,11 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
     best_index_ : int
         Its row in ``cv_results_``.
     strengths_ : tuple of two ndarrays
-        Values tried, largest first.
+        Values of the grid, largest first.
     cv_results_ : dict of ndarrays
         One row per pair of strengths: the two by name, mean_test_score, std_test_score, rank_test_score and
-        a column per fold, ready for a frame.
+        a column per fold, ready for a frame. Scores of pairs that were not tried are NaN, and their ranks
+        come last.
     n_splits_ : int
         Number of folds.
 
@@ -174,6 +176,14 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         model.set_params(warm_start=False)
         self._wanted()
         return model
+
+    def _scored(
+        self, score: Callable[..., FoldScores], candidates: Sequence[Any], n_folds: int
+    ) -> tuple[Sequence[Any], FoldScores]:
+        if self.search == "full":
+            return super()._scored(score, candidates, n_folds)
+        (pairs,) = candidates
+        return candidates, grown_scores(score, pairs, n_folds)
 
     def _wanted(self) -> list[Any]:
         """Number of values, or the values, of each strength."""
@@ -369,41 +379,6 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
         tags.input_tags, tags.target_tags = inner.input_tags, inner.target_tags
         return tags
-
-
-@dataclass(frozen=True)
-class StrengthPairs:
-    """A model at all pairs of strengths, the largest first."""
-
-    model: Any
-    strengths: tuple[np.ndarray, np.ndarray]
-    known: KnownFeatures | None = None
-
-    @property
-    def effort(self) -> tuple:
-        """What sorts lists by the time that they take."""
-        return (self.strengths[0].size * self.strengths[1].size,)
-
-    def columns(self) -> dict[str, np.ndarray]:
-        """The two strengths by name."""
-        values = (part.ravel() for part in np.meshgrid(*self.strengths, indexing="ij"))
-        return dict(zip(self.model.strength_names, values, strict=True))
-
-    def solve(
-        self, paths: Paths, fold: int, *, report: Callable[[float], None] | None = None, **options: Any
-    ) -> Iterator[Linear]:
-        """Coefficients and intercepts at all pairs, each solved from its neighbours in both strengths."""
-        grid, (first, second) = self.model._grid(paths.problem, paths.known_here(self.known)), self.strengths
-        above: list[Solution] = []
-        for n, a in enumerate(first, start=1):
-            line: list[Solution] = []
-            for i, b in enumerate(second):
-                line.append(grid.solve(float(a), float(b), line[-1:] + above[i : i + 1], **options))
-                kept = np.flatnonzero(line[-1].A.any(axis=1))
-                yield kept, line[-1].A[kept], line[-1].intercept
-            above = line
-            if report is not None:
-                report(n / len(first))
 
 
 def _solve_further(model: Any, prepared: Prepared) -> tuple[Solution, Any]:

@@ -355,7 +355,7 @@ class _Fold:
         )
         scores, sums = [], []
         for Z in self._predictions(found):
-            scores += [self._score(z) for z in Z]
+            scores += self._scores(Z)
             sums.append(self._sums(Z))
         models = _packed(found, self.rows.n_features) if settings.keep_models else {}
         return {"scores": np.array(scores), "by_task": np.concatenate(sums), **models}
@@ -372,8 +372,9 @@ class _Fold:
         for first in range(0, len(found), n_together):
             models = found[first : first + n_together]
             coefficients = np.zeros((n_tasks, len(used), len(models)))
-            for i, (features, values, _) in enumerate(models):
-                coefficients[:, np.searchsorted(used, features), i] = values.T
+            kept, values, _ = (list(part) for part in zip(*models, strict=True))
+            which = np.repeat(np.arange(len(models)), [len(features) for features in kept])
+            coefficients[:, np.searchsorted(used, np.concatenate(kept)), which] = np.concatenate(values).T
             yield self._predict(block, used, coefficients, np.column_stack([one[2] for one in models]))
 
     def _predict(self, block, used, coefficients, intercepts) -> np.ndarray:
@@ -395,14 +396,18 @@ class _Fold:
             return deviances(self.settings.loss, self.rows, Z, weights, self.observation_task, self.unit)
         return np.array([class_sums(y, z, weights, self.observation_task, len(self.unit)) for z in Z])
 
-    def _score(self, z: np.ndarray) -> float:
+    def _scores(self, Z: np.ndarray) -> list[float]:
+        """Scores of some models, from their linear predictors (models, held-out rows)."""
+        if self.settings.metric is not None:
+            return [self._measured(self.settings.metric, z) for z in Z]
+        weight = self._weights()
+        scale = 1.0 if self.target_scale is None else self.target_scale[self.trained_task]
+        # the loss part of the objective, for the same reason that the fit weighs rows and tasks with it
+        y, share = self.rows.y / scale, weight / weight.sum()
+        return [-self.loss.value(y, z, share) for z in Z / scale]
+
+    def _measured(self, metric: Metric, z: np.ndarray) -> float:
         settings, rows, y = self.settings, self.rows, self.rows.y
-        if settings.metric is None:
-            weight = self._weights()
-            scale = 1.0 if self.target_scale is None else self.target_scale[self.trained_task]
-            # the loss part of the objective, for the same reason that the fit weighs rows and tasks with it
-            return -self.loss.value(y / scale, z / scale, weight / weight.sum())
-        metric = settings.metric
         if settings.classes is not None:
             y = settings.classes[(y > 0.0).astype(np.intp)]
             if "decision_function" not in metric.responses:

@@ -63,7 +63,7 @@ def staged_scores(
     n_stages = 1
     while gaps := list(_gaps(tried, coarse, selection)):
         n_stages += 1
-        _fill(score, paths, coarse, first, tried, gaps, stage=f"stage {n_stages}: ", keep_models=True)
+        _fill(score, paths, coarse, first, tried, gaps, stage=f"stage {n_stages}: ")
     return _together(paths, tried)
 
 
@@ -78,7 +78,7 @@ def full_scores(
         np.arange(len(path.alphas)) if path.member.is_convex else _coarse(len(path.alphas)) for path in paths
     ]
     parts = [path.part(index) for path, index in zip(paths, coarse, strict=True)]
-    first = score(parts, keep_models=not all(path.member.is_convex for path in paths))
+    first = score(parts, keep_models=True)
     tried = [_Tried(index, found) for index, found in zip(coarse, first.found, strict=True)]
     gaps = [
         (m, int(low), int(high))
@@ -87,7 +87,7 @@ def full_scores(
         if high > low + 1
     ]
     if gaps:
-        _fill(score, paths, coarse, first, tried, gaps, stage="stage 2: ", keep_models=False)
+        _fill(score, paths, coarse, first, tried, gaps, stage="stage 2: ")
     return _together(paths, tried)
 
 
@@ -174,10 +174,10 @@ def _is_close(best: np.ndarray, scores: np.ndarray, mean: np.ndarray, highest: f
     return bool(best.mean() - highest <= sure * error)
 
 
-def _fill(score, paths, coarse, first, tried, gaps: Sequence[Gap], stage: str, keep_models: bool) -> None:
+def _fill(score, paths, coarse, first, tried, gaps: Sequence[Gap], stage: str) -> None:
     """Try all strengths of some gaps."""
     parts = [_between(paths[m], first, m, coarse[m], low, high) for m, low, high in gaps]
-    found = score(parts, stage=stage, keep_models=keep_models).found
+    found = score(parts, stage=stage, keep_models=True).found
     for (m, low, high), part in zip(gaps, found, strict=True):
         tried[m].add(np.arange(low + 1, high), part)
 

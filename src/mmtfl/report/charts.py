@@ -242,12 +242,11 @@ class Grid(Frame):
 
 
 def grid_chart(grid: SearchGrid) -> Grid:
-    """Held-out score of every pair of strengths: the darker, the better."""
+    """Held-out score of every pair of strengths that was tried: the darker, the better."""
     mean = np.asarray(grid.mean, dtype=float)
-    finite = np.where(np.isfinite(mean), mean, np.nanmin(np.where(np.isfinite(mean), mean, np.nan)))
-    # ranks, because one bad corner would make all the others look alike
-    rank = np.argsort(np.argsort(finite, axis=None), axis=None).reshape(mean.shape) / max(mean.size - 1, 1)
-    n, m = mean.shape
+    (n, m), n_tried = mean.shape, int(np.count_nonzero(~np.isnan(mean)))
+    # ranks, because one bad corner would make all the others look alike; those without a score come last
+    rank = np.argsort(np.argsort(-mean, axis=None, kind="stable")).reshape(n, m) / max(n_tried - 1, 1)
     width, height = (WIDTH - RIGHT - LEFT) / n, (HEIGHT - BOTTOM - TOP) / m
     first, second = grid.names
 
@@ -258,15 +257,15 @@ def grid_chart(grid: SearchGrid) -> Grid:
         Cell(
             x=round(LEFT + (n - 1 - i) * width, 2),  # strengths fall: the smallest stands left
             y=round(TOP + j * height, 2),
-            shade=int(rank[i, j] * 9),
+            shade=9 - math.ceil(rank[i, j] * 9),
             title=f"{name(i, j)}: {number(mean[i, j])}",
             is_chosen=(i, j) == tuple(grid.chosen),
         )
-        for i, j in np.ndindex(n, m)
+        for i, j in np.argwhere(~np.isnan(mean)).tolist()
     ]
     across, down = (range(0, size, max(1, math.ceil(size / 5))) for size in (n, m))
     return Grid(
-        alt=f"Held-out score of {n * m} pairs of strengths. Best: {name(*grid.chosen)}.",
+        alt=f"Held-out score of {n_tried} pairs of strengths. Best: {name(*grid.chosen)}.",
         x_label=first,
         y_label=second,
         x_ticks=[Tick(round(LEFT + (n - 0.5 - i) * width, 2), number(grid.first[i], 2)) for i in across],

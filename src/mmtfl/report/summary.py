@@ -127,7 +127,10 @@ class SearchCurve:
 
 @dataclass(frozen=True)
 class SearchGrid:
-    """Mean held-out scores of pairs of strengths: ``mean[i][j]`` at the i-th first and the j-th second."""
+    """Mean held-out scores of pairs of strengths: ``mean[i][j]`` at the i-th first and the j-th second.
+
+    NaN where a search in stages has not tried the pair.
+    """
 
     names: tuple[str, str]
     first: list[float]
@@ -467,12 +470,18 @@ def _search(model: Any) -> SearchSummary | None:
         best_score=float(model.best_score_),
         score_without_features=without,
         n_folds=n_folds,
-        n_candidates=len(table["mean_test_score"]),
+        n_candidates=_n_tried(table),
         selection=getattr(model, "selection", "best"),
         curves=curves,
         grid=grid,
         held_out=held_out and {name: np.asarray(column).tolist() for name, column in held_out.items()},
     )
+
+
+def _n_tried(table: dict[str, Any]) -> int:
+    """Rows of ``cv_results_`` with a score on some fold."""
+    folds = [column for name, column in table.items() if name.startswith("split")]
+    return int(np.count_nonzero(~np.isnan(folds).all(axis=0)))
 
 
 def _grid(model: Any, table: dict[str, Any]) -> SearchGrid:

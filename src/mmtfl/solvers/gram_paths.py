@@ -22,6 +22,8 @@ from mmtfl.solvers.working_set import WorkingSet
 _MOST_FEATURES, _MOST_IN_GROUPS, _MOST_LOGISTIC = 1024, 256, 256
 _MOST_ENTRIES = 1 << 24  # of all Gram matrices of a problem
 _CONVEX, _CONCAVE = 0.1, 30.0  # largest move of a row, squared, in units of tol^2 and the objective at zero
+_LASSO = 0.3  # of tol: single entries cost little
+_ONE = 0.1  # of tol, where a solution stands alone
 _START = 1e-4  # the same on the way to a dense start
 _START_SWEEPS, _MAX_SWEEPS, _MAX_BLOCK_SWEEPS, _MAX_MODELS = 50, 200, 1000, 100
 _FINE, _FINE_ROUNDS, _FINE_SWEEPS = 1e-23, 20, 1000  # the same for one solution that is to be exact
@@ -81,6 +83,13 @@ class CompiledPaths(ABC):
         if convex:
             return found
         return self._zero_where_better(GramSolutions(*(part[::-1] for part in found)), penalty, alphas)
+
+    def solve_one(
+        self, penalty: RowPenalty, start: np.ndarray, *, max_iter: int, tol: float
+    ) -> GramSolutions:
+        """Solve under one convex penalty from `start` (d, T)."""
+        share = _CONVEX * (_ONE * tol) ** 2
+        return self._descend(penalty, [penalty.alpha], start, share, max_iter, _MAX_SWEEPS)
 
     def refined(self, penalty: RowPenalty, A: np.ndarray) -> np.ndarray:
         """The solution next to A under one penalty, almost as exact as floats allow."""
@@ -154,6 +163,8 @@ class GramPaths(CompiledPaths):
         self, penalty: RowPenalty, alphas: np.ndarray, *, start: np.ndarray | None, max_iter: int, tol: float
     ) -> GramSolutions:
         """Solve at every alpha; ridge has a formula."""
+        if _is_lasso(penalty):
+            tol *= _LASSO
         if not (penalty.is_separable and penalty.p == 2.0 and penalty.known is None):
             return super().solve(penalty, alphas, start=start, max_iter=max_iter, tol=tol)
         A = self._ridge(alphas)
@@ -162,17 +173,29 @@ class GramPaths(CompiledPaths):
 
     def violations(self, penalty: RowPenalty, alphas: np.ndarray, found: GramSolutions) -> np.ndarray:
         """Distance to stationarity of each solution, eq. (8), as a share of the largest slope at zero."""
+        from mmtfl.kernels.row_problem import row_violations
+
         gradients = np.matmul(self._gram, found.A.T) - self._slopes[:, :, None]
-        out = [
-            penalty.at(alpha).row_violation(rows, gradient, self._curvature).max(initial=0.0)
-            for alpha, rows, gradient in zip(alphas, found.A, gradients.transpose(2, 1, 0), strict=True)
-        ]
-        return np.array(out) / self.problem.scale
+        (n, d, n_tasks), numbers = found.A.shape, self._numbers(penalty, alphas)
+        if penalty.has_groups:
+            triples = zip(alphas, found.A, gradients.T, strict=True)
+            rows = np.array(
+                [penalty.at(alpha).row_violation(A, slopes, self._curvature) for alpha, A, slopes in triples]
+            )
+            return rows.max(axis=1, initial=0.0) / self.problem.scale
+        rows = row_violations(
+            penalty.row_solver(), found.A.reshape(n * d, n_tasks),
+            np.ascontiguousarray(gradients.T).reshape(n * d, n_tasks), np.tile(self._curvature, (n, 1)),
+            penalty.member_numbers, numbers.reshape(n * d, -1),
+        )  # fmt: skip
+        return rows.reshape(n, d).max(axis=1, initial=0.0) / self.problem.scale
 
     def _slopes_at(self, A: np.ndarray) -> np.ndarray:
         return self._slopes - np.matmul(self._gram, A.T[:, :, None])[:, :, 0]
 
     def _descend(self, penalty: RowPenalty, alphas, start, share, max_rounds, max_sweeps) -> GramSolutions:
+        if _is_lasso(penalty):
+            return self._lasso(alphas, start, share, max_rounds, max_sweeps)
         from mmtfl.kernels.gram_blocks import block_path
         from mmtfl.kernels.gram_descent import gram_path
 
@@ -204,6 +227,21 @@ class GramPaths(CompiledPaths):
         members, starts, _, places, *model = block_model(penalty, every, grams, self._curvature)
         records = np.array([blocks_of(penalty.at(alpha), every).records for alpha in alphas])
         return members, starts, records, places, *model
+
+    def _lasso(
+        self, alphas, start: np.ndarray, share: float, max_rounds: int, max_sweeps: int
+    ) -> GramSolutions:
+        """The lasso of every task at every alpha."""
+        from mmtfl.kernels.lasso_paths import lasso_paths
+
+        n, (d, n_tasks) = len(alphas), start.shape
+        A, gains, settled = np.empty((n_tasks, n, d)), np.empty(n), np.empty(n, dtype=bool)
+        lasso_paths(
+            self._gram, np.ascontiguousarray(self._curvature.T), self._slopes, self._slopes_at(start),
+            np.array(start.T, order="C"), np.asarray(alphas, dtype=float), share * self.problem.null_value,
+            max_rounds, max_sweeps, A, gains, settled,
+        )  # fmt: skip
+        return self._with_intercepts(np.ascontiguousarray(A.transpose(1, 2, 0)), gains, settled)
 
     def _ridge(self, alphas: np.ndarray) -> np.ndarray:
         """Ridge of every task at every alpha, from the eigenvectors of its Gram matrix."""
@@ -267,6 +305,16 @@ def _has_its_units(problem: Problem) -> bool:
     """Whether a problem's coefficients are those of its calm form, in which at most levels are taken off."""
     units = problem.moderated()[1]
     return units is None or (units.target == 1.0 and bool(np.all(units.column == 1.0)))
+
+
+def _by_rows(penalty: RowPenalty) -> bool:
+    """Whether a penalty is on single rows, and on all of them."""
+    return not (penalty.has_groups or np.any(penalty.free_rows))
+
+
+def _is_lasso(penalty: RowPenalty) -> bool:
+    """Whether a penalty is that of single entries, all alike."""
+    return penalty.is_separable and penalty.p == 1.0 and penalty.known is None
 
 
 def _may_mix(penalty: RowPenalty) -> bool:

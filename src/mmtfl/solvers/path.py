@@ -289,10 +289,10 @@ class Paths:
         found = compiled.solve(penalty, alphas, start=first, max_iter=max_iter, tol=tol)
         objectives, violations = np.full((2, len(alphas)), np.nan)
         if certified:
-            values = [penalty.at(alpha).value(A) for alpha, A in zip(alphas, found.A, strict=True)]
-            objectives = found.losses + np.array(values)
+            unit = penalty.at(1.0)
+            objectives = found.losses + alphas * np.array([unit.value(A) for A in found.A])
             violations = compiled.violations(penalty, alphas, found)
-        features = [np.flatnonzero(A.any(axis=1)) for A in found.A]
+        features = [np.flatnonzero(kept) for kept in np.any(found.A != 0.0, axis=2)]
         if report is not None:
             report(1.0)
         return Path(

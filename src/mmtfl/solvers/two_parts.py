@@ -15,6 +15,7 @@ from mmtfl.engines.threads import one_blas_thread
 from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, SplitRows, TwoNorms
 from mmtfl.objective.penalties import RowPower
 from mmtfl.objective.problem import DAMPING, Problem
+from mmtfl.solvers.gram_paths import CompiledPaths, compiled_paths
 from mmtfl.solvers.part_solvers import BothParts, EliminatedColumns, PartSolver, State
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import AdditiveSolution
@@ -36,15 +37,49 @@ class SplitDescent:
 
     def solve(self, norms: TwoNorms, start=None, *, max_iter: int, tol: float) -> AdditiveSolution:
         """Descend from the parts (P, Q) of `start`, or from zero."""
-        assert isinstance(norms.shared, RowNorm) and isinstance(norms.specific, EntryNorm)
-        penalty = SplitRows.of(norms.shared, norms.specific, norms.known)
+        penalty = _split_rows(norms)
         A = None if start is None else start[0] + start[1]
         found = self._rows.solve(penalty, A, max_iter=max_iter, tol=tol)
-        P, Q = np.zeros_like(found.A), np.zeros_like(found.A)
-        kept = np.flatnonzero(np.any(found.A != 0.0, axis=1))
-        P[kept], Q[kept] = penalty.of_rows(kept).split(found.A[kept])
+        P, Q = _parts(penalty, found.A)
         loss = found.objective - penalty.value(found.A)
         return AdditiveSolution(**vars(found), shared=P, specific=Q, loss=loss)
+
+
+class CompiledSplit:
+    """The same in one compiled call, as exact as held-out scores need."""
+
+    def __init__(self, paths: CompiledPaths):
+        self._paths = paths
+
+    def solve(self, norms: TwoNorms, start=None, *, max_iter: int, tol: float) -> AdditiveSolution:
+        """Descend from the parts (P, Q) of `start`, or from zero."""
+        penalty, paths, problem = _split_rows(norms), self._paths, self._paths.problem
+        design = problem.design
+        A = np.zeros((design.n_features, design.n_tasks)) if start is None else start[0] + start[1]
+        found = paths.solve_one(penalty, A, max_iter=max_iter, tol=tol)
+        (A,), (intercept,), (loss,) = found.A, paths.intercepts(found), found.losses
+        value, z = float(loss + penalty.value(A)), problem.predict(A, found.intercepts[0])
+        gradient = design.correlate(problem.loss_gradient(z))
+        violation = problem.row_violation(penalty, A, gradient).max(initial=0.0) / problem.scale
+        gap, (P, Q) = problem.dual_gap(norms, value, z, gradient), _parts(penalty, A)
+        return AdditiveSolution(
+            A, intercept, value, float(violation), gap, 1, np.array([value]), bool(found.settled[0]),
+            type(paths).__name__, shared=P, specific=Q, loss=float(loss),
+        )  # fmt: skip
+
+
+def _split_rows(norms: TwoNorms) -> SplitRows:
+    """The row penalty of the sum of both parts."""
+    assert isinstance(norms.shared, RowNorm) and isinstance(norms.specific, EntryNorm)
+    return SplitRows.of(norms.shared, norms.specific, norms.known)
+
+
+def _parts(penalty: SplitRows, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The best P and Q of A."""
+    P, Q = np.zeros_like(A), np.zeros_like(A)
+    kept = np.flatnonzero(np.any(A != 0.0, axis=1))
+    P[kept], Q[kept] = penalty.of_rows(kept).split(A[kept])
+    return P, Q
 
 
 class PassDescent:
@@ -194,6 +229,15 @@ def additive_descent(problem: Problem, norms: TwoNorms) -> SplitDescent | PassDe
     return PassDescent(problem, BothParts(problem))
 
 
+def quick_descent(problem: Problem, norms: TwoNorms) -> CompiledSplit | SplitDescent | PassDescent:
+    """The quickest way to solutions that are as exact as held-out scores need."""
+    if isinstance(norms.shared, RowNorm) and isinstance(norms.specific, EntryNorm):
+        kind = compiled_paths(problem, _split_rows(norms))
+        if kind is not None:
+            return CompiledSplit(kind(problem))
+    return additive_descent(problem, norms)
+
+
 class AdditiveGrid:
     """Solutions of one pair of norms at many strengths, each started from others.
 
@@ -211,7 +255,7 @@ class AdditiveGrid:
     def __init__(self, problem: Problem, norms: TwoNorms):
         self._problem, self._units = problem.moderated(one_unit=True)
         self._norms = norms
-        self._descent = additive_descent(self._problem, norms)
+        self._descent = quick_descent(self._problem, norms)
         # what was found, in calm units
         self._calm: WeakKeyDictionary[AdditiveSolution, AdditiveSolution] = WeakKeyDictionary()
 
@@ -227,15 +271,24 @@ class AdditiveGrid:
     def solve(
         self, first: float, second: float, starts: list[AdditiveSolution], *, max_iter: int, tol: float
     ) -> AdditiveSolution:
-        """The solution at two strengths, from the best of its neighbours', which this grid has found."""
+        """The solution at two strengths, from the best of its neighbours'."""
         norms = self._norms.at(first, second)
         if self._units is None:
             return self._solve(norms, starts, max_iter=max_iter, tol=tol)
-        calm = [self._calm[start] for start in starts]
+        calm = [self._calm.get(start) or self._placed(start) for start in starts]
         found = self._solve(self._units.norms(norms), calm, max_iter=max_iter, tol=tol)
         solution = self._units.solution(found)
         self._calm[solution] = found
         return solution
+
+    def _placed(self, solution: AdditiveSolution) -> AdditiveSolution:
+        """What another grid on the same problem has found, in calm units."""
+        units = self._units
+        assert units is not None
+        A, intercept = units.place(solution.A, solution.intercept)
+        P, Q = units.start(solution.shared), units.start(solution.specific)
+        loss = solution.loss / (units.target * units.target)
+        return replace(solution, A=A, intercept=intercept, shared=P, specific=Q, loss=loss)
 
     def _solve(self, norms: TwoNorms, starts: list[AdditiveSolution], **limits) -> AdditiveSolution:
         if not starts:

@@ -13,8 +13,6 @@ from mmtfl import datasets
 from mmtfl.datasets.array_files import data_path
 from mmtfl.errors import require
 
-__all__ = ["CATALOGUE", "Entry", "as_table"]
-
 SIMULATED = ("seed", "samples", "noise")
 _NAMES = {"seed": "random_state", "samples": "n_samples", "tasks": "n_tasks", "features": "n_features"}
 

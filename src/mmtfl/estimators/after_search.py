@@ -17,8 +17,6 @@ from mmtfl.estimators.regression import MMTFLRegressor
 from mmtfl.estimators.stability import HalfSamples, Stability, judge
 from mmtfl.model_selection.time_order import TaskTimeSplit, time_blocks
 
-__all__ = ["ChoosesMember", "KeepsErrors", "KeepsStability"]
-
 
 class ChoosesMember(TaskModel):
     """A search whose choice is a member of the family with a strength."""

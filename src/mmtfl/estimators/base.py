@@ -41,8 +41,6 @@ from mmtfl.tasks.stored import StoredTasks
 from mmtfl.tasks.weighting import check_task_weight
 from mmtfl.tasks.wording import abbreviate
 
-__all__ = ["TaskModel"]
-
 CHUNK = 1 << 18  # entries predicted at a time: float32 rows are widened by parts, never as a whole
 
 

@@ -22,8 +22,6 @@ from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.stored import StoredTasks
 from mmtfl.tasks.wording import abbreviate
 
-__all__ = ["MMTFLClassifier", "TaskClassifier"]
-
 
 class TaskClassifier(ClassifierMixin, DegenerateTasks, PredictsSets):
     """Models whose targets are two classes, the same two in every task.

@@ -19,8 +19,6 @@ from mmtfl.objective.losses import make_loss
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.path import Path, Paths, solve_path
 
-__all__ = ["path"]
-
 
 def path(
     X: Any,

@@ -23,8 +23,6 @@ from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
 from sklearn.utils._param_validation import InvalidParameterError, StrOptions, validate_parameter_constraints
 
-__all__ = ["Declared", "Valid", "choice", "parameter", "restated"]
-
 REQUIRED = inspect.Parameter.empty
 _WIDTH = 105  # characters of a line of a description
 _SOURCE = "<declared parameters>"

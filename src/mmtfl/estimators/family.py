@@ -25,8 +25,6 @@ from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.stored import StoredTasks
 from mmtfl.tasks.weighting import task_factors, with_task_factors
 
-__all__ = ["FamilyMember", "ProductForm"]
-
 
 class ProductForm(TaskModel):
     """A model whose coefficients are diag(c) B.

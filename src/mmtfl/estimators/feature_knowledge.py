@@ -14,8 +14,6 @@ from mmtfl.estimators.declaration import Declared, Valid, choice, parameter
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.tasks.wording import show, suggest
 
-__all__ = ["for_some_tasks", "read_known", "says_of_features"]
-
 Names = Sequence[str]
 
 

@@ -12,8 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 from mmtfl.errors import SmallTaskWarning, UnitsWarning
 from mmtfl.tasks.wording import count, show
 
-__all__ = ["warn_of_fit"]
-
 HANDFUL = 5  # rows; with fewer, a task says little of its own
 FEW = 10  # rows; with fewer, a task without coefficients has too few rows to earn any
 APART = 100.0  # times: spreads this far apart are units, not importance

@@ -25,16 +25,6 @@ from mmtfl.tasks.checks import check_length
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.wording import abbreviate
 
-__all__ = [
-    "KeepsHeldoutErrors",
-    "PredictsIntervals",
-    "PredictsSets",
-    "calibration_lines",
-    "half_widths",
-    "heldout_errors",
-    "reliability",
-]
-
 ENOUGH_ROWS = 40  # of a task that has an interval of its own
 _BORROWED = 20.0  # rows for which the errors of all tasks stand in a task with fewer
 _MOST_KEPT = 1000  # errors of a task that are kept; beyond, evenly spaced ones

@@ -38,8 +38,6 @@ from mmtfl.tasks.converters import group_checked_rows
 from mmtfl.tasks.scaling import could_use, target_spread
 from mmtfl.tasks.wording import abbreviate, show
 
-__all__ = ["with_new_task"]
-
 _POLISH = 20  # passes; the answer is then that of the problem, not of where it started
 _FEWEST = 3  # tasks; more are needed to tell how intercepts scatter
 _MOST = 1e6  # rows: an intercept that is the same in all tasks

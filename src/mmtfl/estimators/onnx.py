@@ -11,8 +11,6 @@ from sklearn.base import is_classifier
 from mmtfl.errors import require
 from mmtfl.objective.losses import Loss
 
-__all__ = ["onnx_bytes"]
-
 # old enough for every runtime of the last years, new enough for float64 throughout
 OPSET, ML_OPSET, IR_VERSION = 15, 2, 8
 MOST_BYTES = 1 << 31  # of one protobuf message

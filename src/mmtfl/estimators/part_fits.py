@@ -13,8 +13,6 @@ from mmtfl.objective.problem import Problem
 from mmtfl.solvers.path import Paths, Start
 from mmtfl.tasks.container import Tasks
 
-__all__ = ["fit_part", "plain_copy"]
-
 _TOL = 1e-4  # whether a row is zero is known long before its last digits
 _STRONGER = np.geomspace(50.0, 1.0, 20)  # where a path stops at a number of features
 

@@ -23,8 +23,6 @@ from mmtfl.tasks.converters import check_offset
 from mmtfl.tasks.stored import StoredTasks
 from mmtfl.tasks.wording import abbreviate, meant
 
-__all__ = ["MMTFLRegressor", "TaskRegressor"]
-
 
 def _has_probabilities(model: Any) -> bool:
     """Whether some task has targets 0 and 1."""

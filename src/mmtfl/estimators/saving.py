@@ -25,8 +25,6 @@ from mmtfl.persistence.archive import can_store, write_archive
 from mmtfl.persistence.files import check_target, write_whole
 from mmtfl.persistence.json_values import plain
 
-__all__ = ["Savable", "model_from_state"]
-
 STRENGTHS = ("p", "k", "alpha", "pooling", "cap", "alpha_shared", "alpha_specific", "alpha_outlier")
 TRAINING = ("objective_", "violation_", "dual_gap_", "n_iter_", "converged_", "best_score_")
 DEEPEST = 40  # far beyond any model, far below what Python's recursion allows

@@ -31,8 +31,6 @@ from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import column_spread, could_use
 from mmtfl.tasks.stored import StoredTasks
 
-__all__ = ["Stability", "stability"]
-
 _NOWHERE = 0.01  # probability that a feature matters nowhere, of those that are said to matter somewhere
 
 

@@ -12,18 +12,6 @@ from mmtfl.model_selection.evidence import KINDS
 from mmtfl.tasks.frames import make_frame
 from mmtfl.tasks.wording import abbreviate, count
 
-__all__ = [
-    "MAJORITY",
-    "SOMEWHERE",
-    "SUPPORTED",
-    "Stability",
-    "check_share",
-    "features_with",
-    "in_which_tasks",
-    "promise",
-    "support_sentences",
-]
-
 SUPPORTED = ("all", "some", "several", "one", "undecided", "none")  # in the order of tables
 SOMEWHERE = ("all", "some", "several", "one")
 MAJORITY = 0.5  # features that half of the half samples keep are adjusted for

@@ -17,8 +17,6 @@ from mmtfl.objective.losses import Loss
 from mmtfl.objective.losses.by_rows import LossOnRows, TaskLoss
 from mmtfl.tasks.container import Tasks
 
-__all__ = ["EntryEffects", "entry_effects", "mean_over_tasks", "t_reach"]
-
 _SPARE_ROWS = 5  # a task needs so many rows more than coefficients
 _RIDGE = 1.0  # on standardised features: keeps a logistic regression finite where classes are separated
 _FLAT = 1e-10  # squared length per row of a feature that the kept ones explain

@@ -14,8 +14,6 @@ from itertools import product
 import numpy as np
 from scipy.special import expit, gammaln, logsumexp
 
-__all__ = ["KINDS", "Evidence", "weigh_evidence"]
-
 KINDS = ("none", "one", "some", "all")
 _N_SCALES, _N_PASSES = 10, 40
 # Components: none, one, two, some, all but one, all. "One" and "all" are thus weighed against their

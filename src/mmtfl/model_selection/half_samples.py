@@ -10,8 +10,6 @@ from mmtfl.model_selection.dealing import Cells, deal_groups
 from mmtfl.model_selection.folds import by_rows, observations
 from mmtfl.tasks.container import Tasks
 
-__all__ = ["complementary_pairs", "too_small_to_halve"]
-
 _DRAWS = 50  # of halves of groups, before it is said that there are none
 _SMALLEST = 4  # rows of a task, or two of each class: halves then have two rows, or both classes
 

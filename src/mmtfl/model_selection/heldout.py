@@ -15,8 +15,6 @@ from mmtfl.objective.losses import Loss, best_constant
 from mmtfl.objective.losses.by_rows import TaskLoss, on_rows
 from mmtfl.tasks.container import Tasks
 
-__all__ = ["class_sums", "deviance_explained", "deviances", "heldout_scores", "squared_errors"]
-
 _ROUNDING = 64 * np.finfo(float).eps  # a target that varies less than this, relative to its size, is constant
 
 

@@ -19,8 +19,6 @@ from sklearn import metrics as skm
 
 from mmtfl.tasks.checks import check_length, check_task_labels
 
-__all__ = ["FEW_ROWS", "Metric", "as_metric", "mean_task_score", "per_task_scores", "pooled_score"]
-
 FEW_ROWS = 5  # tasks with fewer held-out rows have scores that say little: they stay out of headlines
 ALIASES = {"auc": "roc_auc"}
 

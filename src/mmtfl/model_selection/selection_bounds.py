@@ -11,8 +11,6 @@ import math
 import numpy as np
 from scipy.optimize import brentq
 
-__all__ = ["expected_false", "smallest_threshold", "unimodal_bound"]
-
 ASSUMPTIONS = ("unimodal", "r-concave")
 _FLAT, _STEEP = 1e5, 1e-5  # the largest and the smallest offset of a tail (offset + i) ** (1 / r)
 _N_OFFSETS = 200

@@ -15,8 +15,6 @@ from sklearn.utils.validation import _num_samples
 from mmtfl.model_selection.dealing import NEVER, Cells, deal_groups, group_codes, keep_in_training
 from mmtfl.tasks.checks import check_length
 
-__all__ = ["TaskKFold", "TaskSplitter", "check_n_splits", "tasks_train_test_split"]
-
 Parts = Iterator[tuple[np.ndarray, np.ndarray]]
 
 

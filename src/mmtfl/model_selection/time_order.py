@@ -10,8 +10,6 @@ import numpy as np
 from mmtfl.model_selection.dealing import Cells, check_classes
 from mmtfl.model_selection.splitting import Parts, TaskSplitter, check_n_splits
 
-__all__ = ["TaskTimeSplit", "time_blocks"]
-
 
 class TaskTimeSplit(TaskSplitter):
     """Folds in time order within tasks: each trains on the first rows of every task and tests the next ones.

@@ -27,8 +27,6 @@ import numpy as np
 
 from mmtfl.persistence.files import write_whole
 
-__all__ = ["FORMAT_VERSION", "ModelFileError", "can_store", "read_archive", "write_archive"]
-
 FORMAT_VERSION = 1
 MAGIC = b"\x89MMTFL\r\n"  # it reveals a transfer that changed line ends or dropped the eighth bit
 HEAD = struct.Struct("<8sIIQ")

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["fingerprint"]
-
 _ROWS = 1 << 12  # rows of a non-contiguous array that are copied at a time
 _open: set[int] = set()  # functions whose parts are being hashed
 

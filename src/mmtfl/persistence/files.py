@@ -15,8 +15,6 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["check_target", "write_text", "write_whole"]
-
 
 def check_target(path: str | os.PathLike[str], *, overwrite: bool = True) -> Path:
     """Check that a file can be written to a path, and return the path with all links followed.

@@ -10,8 +10,6 @@ import numpy as np
 from mmtfl.estimators.two_strengths import CappedModel
 from mmtfl.plots.figures import BLUE, Display, fitted, note, whole_numbers
 
-__all__ = ["HistoryDisplay"]
-
 _MANY = 60  # passes; beyond, a marker on each hides the line
 
 _ROUNDING = 1e-12  # of the objective: smaller steps are not steps

@@ -11,8 +11,6 @@ from mmtfl.plots import figures
 from mmtfl.plots.prediction_display import labels_of, stack_rows
 from mmtfl.tasks.wording import count
 
-__all__ = ["IntervalDisplay"]
-
 _PANELS = 6  # tasks with a panel of their own
 _MOST_ROWS = 150  # of a panel; beyond, evenly spaced ones
 

@@ -23,8 +23,6 @@ from mmtfl.plots.figures import (
     whole_numbers,
 )
 
-__all__ = ["PathDisplay"]
-
 
 @dataclass(eq=False, repr=False)
 class PathDisplay(Display):

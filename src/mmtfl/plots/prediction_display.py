@@ -14,8 +14,6 @@ from mmtfl.plots import figures
 from mmtfl.tasks.checks import check_length
 from mmtfl.tasks.wording import count
 
-__all__ = ["PredictionDisplay"]
-
 _PANELS = 12  # tasks with a panel of their own
 _CROWDED = 3000  # points of a panel; beyond, hexagons show how many
 _ALIKE = 4.0  # ranges of targets that differ by less share their limits

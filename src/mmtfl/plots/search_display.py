@@ -12,8 +12,6 @@ from mmtfl.estimators.search import TaskSearch
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.plots.figures import GREY, Display, ink, legend, line_style, name_width, note, shown
 
-__all__ = ["SearchDisplay"]
-
 _NAMED = 8  # curves in colour; more cannot be told apart
 
 

@@ -22,8 +22,6 @@ from mmtfl.plots.figures import (
 )
 from mmtfl.tasks.wording import count
 
-__all__ = ["SharedPartDisplay"]
-
 _LOOKS = {"shared": (BLUE, "o"), "partial": (VERMILLION, "^"), "single": (GREEN, "s")}
 _GOLDEN = (5**0.5 - 1) / 2
 _CROWDED = 500  # points; beyond, smaller ones that let others shine through

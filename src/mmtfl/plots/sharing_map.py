@@ -13,8 +13,6 @@ from mmtfl.estimators.feature_use import KINDS
 from mmtfl.plots import figures
 from mmtfl.tasks.wording import count
 
-__all__ = ["SharingMapDisplay"]
-
 _ROBUST = 0.98  # share of coefficients within the limits of the colours
 _CELL = 11.0  # points: cells as large as this have room for a sign
 _GROUPS = (*KINDS[:3], "apart")  # features of none of the tasks that count are those of tasks set apart

@@ -22,8 +22,6 @@ from mmtfl.plots.figures import (
     note,
 )
 
-__all__ = ["EffectDisplay", "SupportDisplay"]
-
 _MOST_ROWS = 40
 
 

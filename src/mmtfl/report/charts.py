@@ -13,8 +13,6 @@ from mmtfl.report.sentences import number
 from mmtfl.report.summary import SearchGrid, SearchSummary
 from mmtfl.tables.splines import spline_basis
 
-__all__ = ["CurvedEffect", "curved_effects"]
-
 WIDTH, HEIGHT = 520.0, 270.0
 LEFT, RIGHT, TOP, BOTTOM = 76.0, 14.0, 14.0, 46.0
 MOST_STYLES = 5  # curves that get a colour and a line style of their own

@@ -31,8 +31,6 @@ from mmtfl.report.paired import HeldOutErrors, Paired
 from mmtfl.report.pooled import Fold, fit_pooled
 from mmtfl.tasks.checks import check_finite_design, check_length, check_task_labels
 
-__all__ = ["Evaluation", "TaskScores", "evaluate"]
-
 N_FOLDS = 3
 MOST_ENTRIES = 1_000_000  # of X that the models are refitted on: about half a minute
 MOST_TUNED = 200_000  # of X that a search is made again on: about half a minute too

@@ -11,8 +11,6 @@ from mmtfl.estimators.supported_features import SOMEWHERE, features_with, in_whi
 from mmtfl.report.sentences import number
 from mmtfl.tasks.wording import count
 
-__all__ = ["first_answers"]
-
 COVERAGE = 0.9
 _MOST_NAMED = 6  # features that matter somewhere, each with its tasks
 _MOST_LISTED = 12

@@ -34,8 +34,6 @@ from mmtfl.report.first_screen import first_answers
 from mmtfl.report.sentences import PLAIN_SCORES, number, score
 from mmtfl.report.summary import FeatureSummary, ModelSummary, describe
 
-__all__ = ["render_report", "write_report"]
-
 MOST_FEATURES = 2000  # rows of the table and of the map: the page stays small and quick
 STRIP = 150.0  # width of the picture of a task's scores
 SCORES = ("own", "pooled", "separate")

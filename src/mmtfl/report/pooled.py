@@ -25,8 +25,6 @@ from mmtfl.objective.problem import Problem
 from mmtfl.solvers.path import alpha_grid
 from mmtfl.tasks.container import Tasks
 
-__all__ = ["Pooled", "fit_pooled"]
-
 Fold = tuple[np.ndarray, np.ndarray]
 LENGTH = 1e4  # of an indicator column: the penalty on an intercept is that much smaller
 RATIOS = {2: 1e-5, 1: None}  # smallest over largest strength of ridge and lasso

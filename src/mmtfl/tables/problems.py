@@ -12,8 +12,6 @@ from mmtfl.tables.column_encoding import MISSING
 from mmtfl.tables.reading import TableError
 from mmtfl.tasks.wording import abbreviate, count
 
-__all__ = ["check_missing", "check_none_missing"]
-
 MOST_SHOWN = 9  # nobody reads a message that fills the screen
 
 

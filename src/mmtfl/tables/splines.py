@@ -6,8 +6,6 @@ import numpy as np
 
 from mmtfl.tables.reading import TableError
 
-__all__ = ["FEWEST_VALUES", "learn_knots", "n_functions", "spline_basis"]
-
 N_KNOTS = 5
 DEGREE = 3
 FEWEST_VALUES = 8  # different values of a column that may become a curve

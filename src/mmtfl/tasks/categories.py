@@ -11,8 +11,6 @@ import numpy as np
 
 from mmtfl.tasks.wording import abbreviate, count
 
-__all__ = ["Levels", "encode_categories", "learn_categories"]
-
 
 @dataclass(frozen=True)
 class Levels:

@@ -13,8 +13,6 @@ from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.stored import StoredTasks
 from mmtfl.tasks.wording import abbreviate
 
-__all__ = ["balanced", "check_task_weight", "task_factors", "task_totals", "with_task_factors"]
-
 
 def task_totals(tasks: Tasks | StoredTasks) -> np.ndarray:
     """Sum of the weights of each task's rows, (n_tasks,)."""

@@ -16,8 +16,6 @@ import numpy as np
 
 from mmtfl import MMTFLRegressorCV, stability
 
-__all__ = ["draw", "judge", "print_words", "search", "true_words"]
-
 TRUTHS = ("all", "some", "one", "none")
 MEANT = {word: (word,) for word in TRUTHS} | {
     "several": ("all", "some")

@@ -15,7 +15,7 @@ from mmtfl.estimators.parameters import StabilityParameters
 from mmtfl.estimators.part_fits import plain_copy
 from mmtfl.estimators.regression import MMTFLRegressor
 from mmtfl.estimators.stability import HalfSamples, Stability, judge
-from mmtfl.model_selection.time_order import TaskTimeSplit, time_blocks
+from mmtfl.model_selection.splitting import TaskTimeSplit, time_blocks
 
 
 class ChoosesMember(TaskModel):

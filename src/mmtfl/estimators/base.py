@@ -37,8 +37,8 @@ from mmtfl.tasks.checks import check_design, check_finite_design, check_task_lab
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.converters import check_offset, group_checked_rows, observe_checked_rows
 from mmtfl.tasks.frames import frame_backend, is_frame, make_frame
+from mmtfl.tasks.scaling import check_task_weight
 from mmtfl.tasks.stored import StoredTasks
-from mmtfl.tasks.weighting import check_task_weight
 from mmtfl.tasks.wording import abbreviate
 
 CHUNK = 1 << 18  # entries predicted at a time: float32 rows are widened by parts, never as a whole

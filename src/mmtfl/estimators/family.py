@@ -22,8 +22,8 @@ from mmtfl.solvers.checkpoint import Book, Checkpoint
 from mmtfl.solvers.distributed.placed import OpenTasks
 from mmtfl.solvers.solve import Reporter
 from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.scaling import task_factors, with_task_factors
 from mmtfl.tasks.stored import StoredTasks
-from mmtfl.tasks.weighting import task_factors, with_task_factors
 
 
 class ProductForm(TaskModel):

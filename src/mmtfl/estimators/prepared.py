@@ -15,8 +15,14 @@ from mmtfl.objective.losses.by_rows import LossPerTask, TaskLoss, have_unit
 from mmtfl.objective.problem import Problem
 from mmtfl.tasks.checks import class_counts, with_weight
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.scaling import column_spread, could_use, target_spread
-from mmtfl.tasks.weighting import task_factors, task_totals, with_task_factors
+from mmtfl.tasks.scaling import (
+    column_spread,
+    could_use,
+    target_spread,
+    task_factors,
+    task_totals,
+    with_task_factors,
+)
 from mmtfl.tasks.wording import count, show
 
 # what a fitted model has for each task, along the first axis

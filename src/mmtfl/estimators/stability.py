@@ -20,9 +20,14 @@ from mmtfl.estimators.supported_features import MAJORITY, SOMEWHERE, Stability, 
 from mmtfl.model_selection.dealing import with_groups
 from mmtfl.model_selection.entry_effects import EntryEffects, entry_effects
 from mmtfl.model_selection.evidence import Evidence, weigh_evidence
-from mmtfl.model_selection.half_samples import complementary_pairs, too_small_to_halve
+from mmtfl.model_selection.half_samples import (
+    ASSUMPTIONS,
+    complementary_pairs,
+    expected_false,
+    smallest_threshold,
+    too_small_to_halve,
+)
 from mmtfl.model_selection.progress import Progress
-from mmtfl.model_selection.selection_bounds import ASSUMPTIONS, expected_false, smallest_threshold
 from mmtfl.objective.losses.by_rows import LossPerTask, target_units
 from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers.checkpoint import Checkpoint, finite

@@ -18,9 +18,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mmtfl.objective import product
-from mmtfl.objective.entries import EntryPenalty
 from mmtfl.objective.known_features import KnownFeatures
-from mmtfl.objective.row_sizes import centred_norms, common_part, common_weight, row_norms
+from mmtfl.objective.row_sizes import EntryPenalty, centred_norms, common_part, common_weight, row_norms
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +204,7 @@ class RowPenalty(ABC):
         strengths[:, 0], strengths[:, 1] = self.alpha, self.eps
         if self.known is None or not self._shapes_entries:
             return strengths
-        from mmtfl.kernels.known_rows import GONE
+        from mmtfl.kernels.row_problem import GONE
 
         known = self.known
         strengths[known.free_rows, 0] = np.minimum(strengths[known.free_rows, 0], GONE)
@@ -229,9 +228,9 @@ class RowPenalty(ABC):
     def row_solver(self) -> Any:
         """Compiled solver of this member's row problem."""
         if self._shapes_entries:
-            from mmtfl.kernels import known_rows
+            from mmtfl.kernels.row_problem import known_row_solver
 
-            return known_rows.row_solver()
+            return known_row_solver()
         return self._own_solver()
 
     def _own_solver(self) -> Any:

@@ -24,8 +24,7 @@ from mmtfl.estimators.search import Search, TaskSearch
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.model_selection.dealing import group_codes
 from mmtfl.model_selection.metrics import per_task_scores
-from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter
-from mmtfl.model_selection.time_order import TaskTimeSplit
+from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter, TaskTimeSplit
 from mmtfl.report import paired
 from mmtfl.report.paired import HeldOutErrors, Paired
 from mmtfl.report.pooled import Fold, fit_pooled

@@ -23,8 +23,7 @@ from mmtfl.estimators.two_strengths import (
     RobustClassifier,
     RobustRegressor,
 )
-from mmtfl.model_selection.splitting import TaskKFold
-from mmtfl.model_selection.time_order import TaskTimeSplit
+from mmtfl.model_selection.splitting import TaskKFold, TaskTimeSplit
 from mmtfl.persistence.archive import ModelFileError, read_archive
 from mmtfl.solvers.path import Path
 from mmtfl.tables.recipe import TableRecipe

@@ -18,8 +18,7 @@ from mmtfl.datasets import loaders
 from mmtfl.datasets.loaders import load_landmine, load_liver_toxicity, load_sarcos, load_school, load_usps
 from mmtfl.datasets.simulate import make_d1, make_d2
 from mmtfl.model_selection.leave_task_out import LeaveTaskOut
-from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter, tasks_train_test_split
-from mmtfl.model_selection.time_order import TaskTimeSplit
+from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter, TaskTimeSplit, tasks_train_test_split
 
 USPS_DIMENSIONS = 87
 Fold = tuple[np.ndarray, np.ndarray]

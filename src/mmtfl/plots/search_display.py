@@ -11,19 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from mmtfl.estimators.search import TaskSearch
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.estimators.two_strengths import CappedModel
-from mmtfl.plots.figures import (
-    BLUE,
-    GREY,
-    Display,
-    fitted,
-    ink,
-    legend,
-    line_style,
-    name_width,
-    note,
-    shown,
-    whole_numbers,
-)
+from mmtfl.plots import figures
 
 _NAMED = 8  # curves in colour; more cannot be told apart
 
@@ -62,7 +50,7 @@ class Curve:
 
 
 @dataclass(eq=False, repr=False)
-class SearchDisplay(Display):
+class SearchDisplay(figures.Display):
     """Held-out score against the strength, with a band of one standard error over folds.
 
     One curve per (p, k); per second strength for `TwoStrengthCV`; per task where every task has its own
@@ -147,12 +135,12 @@ class SearchDisplay(Display):
         ranked = sorted(self.curves, key=lambda curve: (curve.chosen is None, -curve.mean[curve.best]))
         named = ranked[:_NAMED]
         for curve in ranked[_NAMED:]:
-            ax.plot(self._x(curve), curve.mean, color=GREY, linewidth=0.6, zorder=1)
+            ax.plot(self._x(curve), curve.mean, color=figures.GREY, linewidth=0.6, zorder=1)
         self.lines_: list[Any] = []
         self.bands_: list[Any] = []
         self.marks_: dict[str, Any] = {}
         for i, curve in enumerate(named):
-            self._draw_curve(curve, line_style(i), depth=2.0 + 0.1 * (len(named) - i))
+            self._draw_curve(curve, figures.line_style(i), depth=2.0 + 0.1 * (len(named) - i))
         ax.set_xscale("log")
         of = f"as a share of the largest for each {self.told_apart_by}" if self.relative else "the strength"
         ax.set(xlabel=f"{self.strength}, {of}", ylabel=f"held-out score: {self.score}")
@@ -161,10 +149,10 @@ class SearchDisplay(Display):
         lines = ["band: one standard error over folds"]
         if len(ranked) > _NAMED:
             lines.append(f"in grey: {len(ranked) - _NAMED} more, by {self.told_apart_by}")
-        note(ax, lines)
-        names = [shown(curve.name, name_width(ax)) for curve in named]
+        figures.note(ax, lines)
+        names = [figures.shown(curve.name, figures.name_width(ax)) for curve in named]
         marks = [(mark, name) for name, mark in self.marks_.items()]
-        legend(ax, [*zip(self.lines_, names, strict=True), *marks], title=self.told_apart_by)
+        figures.legend(ax, [*zip(self.lines_, names, strict=True), *marks], title=self.told_apart_by)
 
     def _x(self, curve: Curve) -> np.ndarray:
         return curve.strength / curve.strength.max() if self.relative else curve.strength
@@ -183,7 +171,8 @@ class SearchDisplay(Display):
             if name != "chosen" and at == curve.chosen:
                 continue
             face = colour if name == "chosen" else "white"
-            look = {"marker": marker, "markersize": 7, "markerfacecolor": face, "markeredgecolor": ink()}
+            edge = figures.ink()
+            look = {"marker": marker, "markersize": 7, "markerfacecolor": face, "markeredgecolor": edge}
             (self.marks_[name],) = self.ax_.plot(x[at], curve.mean[at], linestyle="none", zorder=4, **look)
 
     def _limits(self, named: list[Curve]) -> tuple[float, float]:
@@ -291,7 +280,7 @@ def above_last(history: np.ndarray) -> np.ndarray:
 
 
 @dataclass(eq=False, repr=False)
-class HistoryDisplay(Display):
+class HistoryDisplay(figures.Display):
     """Distance of the objective to the value reached, after each pass, on a log scale.
 
     A straight line down is convergence at a steady rate. The last pass has distance zero and is not drawn,
@@ -348,7 +337,7 @@ class HistoryDisplay(Display):
         display : HistoryDisplay
             Drawn.
         """
-        model = fitted(model)
+        model = figures.fitted(model)
         step = "stage" if isinstance(model, CappedModel) else "pass"
         return cls(model.history_, step=step, violation=model.violation_).plot(ax)
 
@@ -358,7 +347,7 @@ class HistoryDisplay(Display):
         distance = above_last(history)
         ahead = np.flatnonzero(distance)
         marker = "o" if len(ahead) <= _MANY else None
-        (self.line_,) = ax.plot(ahead + 1, distance[ahead], color=BLUE, marker=marker, markersize=4)
+        (self.line_,) = ax.plot(ahead + 1, distance[ahead], color=figures.BLUE, marker=marker, markersize=4)
         if len(ahead):
             ax.set_yscale("log")
         n = len(history)
@@ -367,10 +356,10 @@ class HistoryDisplay(Display):
             ylabel="objective above its last value",
             xlim=(0.5, n + 0.5),
         )
-        ax.xaxis.set_major_locator(whole_numbers())
+        ax.xaxis.set_major_locator(figures.whole_numbers())
         ax.grid(alpha=0.3)
         spent = f"{n} {self.step}" + ("" if n == 1 else "es" if self.step.endswith("s") else "s")
         lines = [f"objective {history[-1]:.6g} after {spent}"]
         lines += [] if self.violation is None else [f"violation {self.violation:.1e}"]
         lines += [] if ahead.size else [f"flat: the first {self.step} reached it, but for rounding"]
-        note(ax, lines)
+        figures.note(ax, lines)

@@ -20,6 +20,7 @@ from mmtfl.cli.output import (
     say,
 )
 from mmtfl.cli.training import check_no_offset, library_words
+from mmtfl.wording import abbreviate
 
 
 def add_task(
@@ -90,8 +91,6 @@ def _recipe(learned: Any) -> Any:
 
 def _rows_of_task(frame: Any, recipe: Any, task_name: str | None) -> tuple[Any, Any]:
     """The rows of the new task, and its label."""
-    from mmtfl.tasks.wording import abbreviate
-
     if recipe.task_column not in frame.columns:
         if task_name is None:
             raise BadInput(f"The table has no column {recipe.task_column!r}: name the task by --task-name.")

@@ -12,6 +12,7 @@ from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.output import note, number, print_json, print_lines, print_table, say
 from mmtfl.cli.training import Training, check_no_offset, library_words, read_training
+from mmtfl.wording import count
 
 if TYPE_CHECKING:
     from mmtfl.report.paired import Paired
@@ -230,7 +231,6 @@ def _behind(beside: Paired) -> str:
 
 
 def _title(found: Comparison) -> str:
-    from mmtfl.tasks.wording import count
 
     n_splits = len({row["repeat"] for row in found.splits})
     if found.fraction is None:
@@ -245,7 +245,6 @@ def _title(found: Comparison) -> str:
 
 def _sentence(found: Comparison) -> str:
     """The answer in words."""
-    from mmtfl.tasks.wording import count
     from mmtfl_lab.paper.table_comparison import BEST
 
     titles = _titles(found)

@@ -11,6 +11,7 @@ from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import OUTPUT, TalkOptions
 from mmtfl.cli.output import load_model, number, print_json, print_lines, print_table
 from mmtfl.cli.training import headlines
+from mmtfl.wording import abbreviate, count
 
 
 def inspect(
@@ -71,8 +72,6 @@ def inspect(
 def _place(summary: Any, task: str) -> int:
     labels = [str(one.label) for one in summary.tasks]
     if task not in labels:
-        from mmtfl.tasks.wording import abbreviate
-
         raise BadInput(f"The model has no task {task!r}: its tasks are {abbreviate(labels)}.")
     return labels.index(task)
 
@@ -162,7 +161,6 @@ def _coefficients(summary: Any, place: int | None) -> list[dict[str, Any]]:
 
 
 def _closing(summary: Any, *, verbose: bool) -> list[str]:
-    from mmtfl.tasks.wording import abbreviate, count
 
     lines = []
     if summary.spread is not None:

@@ -9,6 +9,7 @@ from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import ModelOptions, ScaleOptions, TableOptions
 from mmtfl.cli.output import note
 from mmtfl.cli.training import Training
+from mmtfl.wording import abbreviate, suggest
 
 
 def model_options(model: ModelOptions, training: Training, *, quiet: bool = False) -> dict[str, Any]:
@@ -79,8 +80,6 @@ def _positive(words: list[str] | None, recipe: Any) -> Any:
 
 def _features_of(column: str, recipe: Any, option: str) -> list[str]:
     """The features that a column became."""
-    from mmtfl.tasks.wording import suggest
-
     found = next((known.features for known in recipe.features if known.name == column), None)
     if found is None:
         known = suggest(column, [known.name for known in recipe.features])
@@ -97,8 +96,6 @@ def has_no_unit(loss: Any) -> bool:
 
 def _loss_by_target(training: Training, quiet: bool) -> Any:
     """The squared loss; of several targets, the logistic loss of those that are 0 and 1."""
-    from mmtfl.tasks.wording import abbreviate
-
     names = training.recipe.target_columns
     if len(names) < 2 or training.kinds_are_given:
         return "squared"

@@ -12,6 +12,7 @@ from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_table_output, load_model, note, print_csv, print_json, say, write_table
 from mmtfl.cli.training import library_words
+from mmtfl.wording import abbreviate, count, meant, suggest
 
 WORDS = ("prediction", "probability")  # columns of a target
 
@@ -76,7 +77,6 @@ def predict(
     recipe = _recipe_for(learned, task)
     fitted = getattr(learned, "best_estimator_", learned)
     _check_interval(fitted, interval)
-    from mmtfl.tasks.wording import abbreviate
 
     file = text.open(data)
     frame = file.frame(text=recipe.text_columns)
@@ -124,8 +124,6 @@ def _best_for_new_tasks(fitted: Any) -> str:
 
 def _of_new_tasks(model: Any, labels: Any, unknown_task: str) -> list[str]:
     """How many rows are of tasks that the model does not know, and of which."""
-    from mmtfl.tasks.wording import count, meant
-
     new = new_tasks(model, labels)
     if not new:
         return []
@@ -170,8 +168,6 @@ def _check_interval(fitted: Any, interval: float | None) -> None:
 
 def borrowing(fitted: Any) -> list[str]:
     """Which tasks are too small for intervals of their own."""
-    from mmtfl.tasks.wording import abbreviate, count
-
     small = [str(label) for label in fitted.borrowing_tasks_]
     if not small:
         return []
@@ -217,8 +213,6 @@ def _beside(columns: dict[str, Any], extra: dict[str, Any], prefix: str) -> dict
 
 def check_known_tasks(model: Any, labels: Any, remedy: str) -> None:
     """Refuse rows of tasks that the model does not know, if the table has labels at all."""
-    from mmtfl.tasks.wording import abbreviate, count, suggest
-
     new = new_tasks(model, labels)
     if new:
         known, first = model.tasks_.tolist(), next(iter(new))

@@ -12,6 +12,7 @@ from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptio
 from mmtfl.cli.output import check_output, load_model, naming_the_file, note, print_json, say
 from mmtfl.cli.predict import check_known_tasks
 from mmtfl.cli.training import check_no_offset, library_words, sort_by_time
+from mmtfl.wording import count
 
 
 def report(
@@ -68,7 +69,6 @@ def report(
         from dataclasses import replace
 
         from mmtfl.tables.recipe import drop_unlabelled as without_unlabelled
-        from mmtfl.tasks.wording import count
 
         check_no_offset(recipe, "report with a table does", "leave the table out")
         asked = {"group_column": group, "time_column": time}

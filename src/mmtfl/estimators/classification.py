@@ -20,7 +20,7 @@ from mmtfl.objective.losses import Logistic, Loss
 from mmtfl.tasks.checks import check_finite_target, check_length, check_two_classes, missing_labels
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.stored import StoredTasks
-from mmtfl.tasks.wording import abbreviate
+from mmtfl.wording import abbreviate
 
 
 class TaskClassifier(ClassifierMixin, DegenerateTasks, PredictsSets):

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from mmtfl.estimators.declaration import Declared, Valid, choice, parameter
 from mmtfl.objective.known_features import KnownFeatures
-from mmtfl.tasks.wording import show, suggest
+from mmtfl.wording import show, suggest
 
 Names = Sequence[str]
 

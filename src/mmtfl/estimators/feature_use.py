@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.tasks.frames import make_frame
-from mmtfl.tasks.wording import count
+from mmtfl.wording import count
 
 KINDS = ("shared", "partial", "single", "none")
 MEANINGS = {  # what a kind is called where people read it

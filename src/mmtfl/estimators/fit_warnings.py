@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from mmtfl.errors import SmallTaskWarning, UnitsWarning
-from mmtfl.tasks.wording import count, show
+from mmtfl.wording import count, show
 
 HANDFUL = 5  # rows; with fewer, a task says little of its own
 FEW = 10  # rows; with fewer, a task without coefficients has too few rows to earn any

@@ -14,7 +14,7 @@ from mmtfl.tasks.checks import NEXT_TO_NOTHING, check_design, check_length, chec
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.frames import check_not_lazy, is_frame
 from mmtfl.tasks.stored import StoredTasks
-from mmtfl.tasks.wording import abbreviate, count, meant, show, suggest
+from mmtfl.wording import abbreviate, count, meant, show, suggest
 
 # -- task labels -----------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from mmtfl.model_selection.folds import Fold, observations, take
 from mmtfl.solvers.path import Start
 from mmtfl.tasks.checks import check_length
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.wording import abbreviate
+from mmtfl.wording import abbreviate
 
 ENOUGH_ROWS = 40  # of a task that has an interval of its own
 _BORROWED = 20.0  # rows for which the errors of all tasks stand in a task with fewer

@@ -23,7 +23,7 @@ from mmtfl.tasks.scaling import (
     task_totals,
     with_task_factors,
 )
-from mmtfl.tasks.wording import count, show
+from mmtfl.wording import count, show
 
 # what a fitted model has for each task, along the first axis
 PER_TASK = (

@@ -21,7 +21,7 @@ from mmtfl.objective.losses.by_rows import LossPerTask, TaskLoss
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.converters import check_offset
 from mmtfl.tasks.stored import StoredTasks
-from mmtfl.tasks.wording import abbreviate, meant
+from mmtfl.wording import abbreviate, meant
 
 
 def _has_probabilities(model: Any) -> bool:

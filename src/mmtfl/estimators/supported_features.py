@@ -10,7 +10,7 @@ import numpy as np
 from mmtfl.model_selection.entry_effects import mean_over_tasks, t_reach
 from mmtfl.model_selection.evidence import KINDS
 from mmtfl.tasks.frames import make_frame
-from mmtfl.tasks.wording import abbreviate, count
+from mmtfl.wording import abbreviate, count
 
 SUPPORTED = ("all", "some", "several", "one", "undecided", "none")  # in the order of tables
 SOMEWHERE = ("all", "some", "several", "one")

@@ -12,7 +12,7 @@ from sklearn.base import is_classifier
 from mmtfl.estimators.inputs import matrix_values, take_task_column
 from mmtfl.plots import figures
 from mmtfl.tasks.checks import check_length
-from mmtfl.tasks.wording import count
+from mmtfl.wording import count
 
 _PANELS = 12  # tasks with a panel of their own
 _CROWDED = 3000  # points of a panel; beyond, hexagons show how many

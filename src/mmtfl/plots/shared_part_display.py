@@ -9,7 +9,7 @@ import numpy as np
 
 from mmtfl.estimators.feature_use import KINDS, MEANINGS
 from mmtfl.plots import figures
-from mmtfl.tasks.wording import count
+from mmtfl.wording import count
 
 _LOOKS = {"shared": (figures.BLUE, "o"), "partial": (figures.VERMILLION, "^"), "single": (figures.GREEN, "s")}
 _GOLDEN = (5**0.5 - 1) / 2

@@ -9,7 +9,7 @@ import numpy as np
 from mmtfl.estimators.intervals import half_widths, row_weights
 from mmtfl.estimators.supported_features import SOMEWHERE, features_with, in_which_tasks, promise
 from mmtfl.report.sentences import number
-from mmtfl.tasks.wording import count
+from mmtfl.wording import count
 
 COVERAGE = 0.9
 _MOST_NAMED = 6  # features that matter somewhere, each with its tasks

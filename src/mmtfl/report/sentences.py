@@ -14,7 +14,7 @@ from mmtfl.model_selection.metrics import FEW_ROWS
 from mmtfl.report import paired
 from mmtfl.report.evaluation import ALTERNATIVES, Evaluation
 from mmtfl.report.summary import ModelSummary
-from mmtfl.tasks.wording import count
+from mmtfl.wording import count
 
 ALTERNATIVE_NAMES = {"pooled": "one pooled model", "separate": "separate models"}
 MISSING = "–"

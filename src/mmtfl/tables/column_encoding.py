@@ -13,7 +13,7 @@ from mmtfl.errors import require
 from mmtfl.persistence.json_values import expect
 from mmtfl.tables.reading import TableError
 from mmtfl.tasks.categories import Levels
-from mmtfl.tasks.wording import abbreviate, count
+from mmtfl.wording import abbreviate, count
 
 MISSING = "Empty cells, NA, NaN, null and None count as missing"
 _MANY_LEVELS = 50  # with more, text that hardly repeats is taken for an identifier

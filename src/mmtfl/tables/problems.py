@@ -10,7 +10,7 @@ import numpy as np
 
 from mmtfl.tables.column_encoding import MISSING
 from mmtfl.tables.reading import TableError
-from mmtfl.tasks.wording import abbreviate, count
+from mmtfl.wording import abbreviate, count
 
 MOST_SHOWN = 9  # nobody reads a message that fills the screen
 

@@ -24,7 +24,7 @@ from mmtfl.tables.column_encoding import (
 from mmtfl.tables.problems import Problems, check_missing, check_none_missing
 from mmtfl.tables.reading import TableError, unnamed, without_spaces
 from mmtfl.tasks.frames import feature_columns
-from mmtfl.tasks.wording import abbreviate, count, suggest
+from mmtfl.wording import abbreviate, count, suggest
 
 IMPUTE = ("mean", "median", "most_frequent")
 _MANY_LEVELS = 30  # more levels make a note, in case the column was not meant to be a feature

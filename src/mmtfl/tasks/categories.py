@@ -9,7 +9,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from mmtfl.tasks.wording import abbreviate, count
+from mmtfl.wording import abbreviate, count
 
 
 @dataclass(frozen=True)

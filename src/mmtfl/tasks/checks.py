@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl.tasks.frames import FLOATS, as_float, check_not_lazy, frame_design, is_missing, open_frame
-from mmtfl.tasks.wording import count, not_finite_kind, show
+from mmtfl.wording import count, not_finite_kind, show
 
 _LARGEST_WEIGHT = 1e100  # weights within this size and its inverse are taken as they are
 NEXT_TO_NOTHING = 1e-12  # share of a task's weight at which a class counts as absent

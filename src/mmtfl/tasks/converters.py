@@ -29,7 +29,7 @@ from mmtfl.tasks.checks import (
 )
 from mmtfl.tasks.frames import FRAME_MAKERS, as_float, feature_columns, open_frame, pick_columns
 from mmtfl.tasks.grouping import group_rows, observation_task_of, offsets_of, take_rows
-from mmtfl.tasks.wording import abbreviate, show
+from mmtfl.wording import abbreviate, show
 
 Names = tuple[str, ...] | None
 Maybe = np.ndarray | None

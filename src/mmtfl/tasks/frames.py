@@ -10,7 +10,7 @@ import narwhals as nw
 import numpy as np
 
 from mmtfl.errors import install_hint, require
-from mmtfl.tasks.wording import abbreviate, suggest
+from mmtfl.wording import abbreviate, suggest
 
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.grouping import take_rows
 from mmtfl.tasks.stored import StoredTasks
-from mmtfl.tasks.wording import abbreviate
+from mmtfl.wording import abbreviate
 
 _CONSTANT = 1e-10  # share of the largest entry: a column that varies less is constant up to rounding
 CHUNK = 1 << 16  # entries of X held in float64 at a time: they fit the second-level cache

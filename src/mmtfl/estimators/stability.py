@@ -18,8 +18,7 @@ from mmtfl.estimators.inputs import check_nothing_else, take_task_column
 from mmtfl.estimators.part_fits import fit_part, plain_copy
 from mmtfl.estimators.supported_features import MAJORITY, SOMEWHERE, Stability, check_share
 from mmtfl.model_selection.dealing import with_groups
-from mmtfl.model_selection.entry_effects import EntryEffects, entry_effects
-from mmtfl.model_selection.evidence import Evidence, weigh_evidence
+from mmtfl.model_selection.evidence import EntryEffects, Evidence, entry_effects, weigh_evidence
 from mmtfl.model_selection.half_samples import (
     ASSUMPTIONS,
     complementary_pairs,

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.model_selection.entry_effects import mean_over_tasks, t_reach
-from mmtfl.model_selection.evidence import KINDS
+from mmtfl.model_selection.evidence import KINDS, mean_over_tasks, t_reach
 from mmtfl.tasks.frames import make_frame
 from mmtfl.wording import abbreviate, count
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.estimators.supported_features import Stability
-from mmtfl.model_selection.entry_effects import mean_over_tasks, t_reach
+from mmtfl.model_selection.evidence import mean_over_tasks, t_reach
 from mmtfl.plots import figures
 
 _MOST_ROWS = 40

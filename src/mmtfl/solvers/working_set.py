@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from mmtfl.objective.design import CONSTANT, Design
+from mmtfl.objective.known_features import blocks_of
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import RowPenalty
-from mmtfl.objective.row_blocks import blocks_of
 from mmtfl.solvers.extrapolation import MEMORY, Track
 
 MANY_TASKS, _FEW_ROWS = 1000, 16  # more tasks of less rows in the mean are settled one by one, without Gram

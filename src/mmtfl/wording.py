@@ -1,7 +1,5 @@
 """Wording that error messages, reports and plots share."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """`mmtfl add-task`: a model with one more task, from a few rows of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

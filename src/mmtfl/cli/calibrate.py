@@ -1,7 +1,5 @@
 """`mmtfl calibrate`: a model with intervals, from a table of rows that it was not fitted to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """`mmtfl cv`: a model whose strength and kind of sharing are chosen by cross-validation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, Literal
 

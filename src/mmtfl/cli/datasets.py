@@ -1,7 +1,5 @@
 """`mmtfl datasets`: what data there is, and one dataset as a table."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal

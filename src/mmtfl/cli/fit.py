@@ -1,7 +1,5 @@
 """`mmtfl fit`: one model at one strength."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """`mmtfl inspect`: what a model has learned, as tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Options of the command line as arguments of an estimator."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

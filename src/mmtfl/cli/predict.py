@@ -1,7 +1,5 @@
 """`mmtfl predict`: a table, with the predictions of a model beside it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """`mmtfl report`: a model as one HTML page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

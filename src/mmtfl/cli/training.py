@@ -3,8 +3,6 @@
 With `--dask` a cluster is the engine, and with `--memory-limit` the rows stay in parquet files.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import shlex

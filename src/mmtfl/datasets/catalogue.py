@@ -1,7 +1,5 @@
 """The datasets of the command line: names, titles and sizes, and any of them as one table."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any

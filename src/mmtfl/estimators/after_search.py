@@ -1,7 +1,5 @@
 """What a search looks back at once it has chosen: errors on held-out rows, and half samples of its choice."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """`TaskModel`, the base class of the estimators: reads the data, learns from a `Solution`, and predicts."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import narwhals as nw

@@ -1,7 +1,5 @@
 """Classification: the logistic loss of every task plus a penalty on features."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`path`: the coefficients along a grid of strengths."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from inspect import signature

@@ -11,8 +11,6 @@ parameters and attributes. A signature holds the parameters in the order of thei
 be given by position first.
 """
 
-from __future__ import annotations
-
 import inspect
 import itertools
 import re

@@ -1,7 +1,5 @@
 """The family of the paper: coefficients A = diag(c) B, with a penalty on each of the two parts."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

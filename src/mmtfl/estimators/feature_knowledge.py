@@ -1,7 +1,5 @@
 """What users say of the features: weights in the penalty, signs, groups, absence; docs/features.md."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Warnings of a fit: no convergence, tasks that are too small, features kept or dropped by their units."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from typing import Any

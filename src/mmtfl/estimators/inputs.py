@@ -1,7 +1,5 @@
 """What users pass to `fit`, `predict` and `score`: rows, targets, task labels, weights and stored tasks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

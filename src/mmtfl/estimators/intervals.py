@@ -3,8 +3,6 @@
 Regressors get prediction intervals, classifiers prediction sets and calibrated probabilities.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A fitted model as an ONNX graph: the linear predictor of each row's task, built by hand."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

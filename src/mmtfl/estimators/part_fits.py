@@ -1,7 +1,5 @@
 """A chosen model fitted to parts of its rows, many times: to half samples, and without each fold."""
 
-from __future__ import annotations
-
 import numpy as np
 from sklearn.base import clone
 

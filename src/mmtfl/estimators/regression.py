@@ -1,7 +1,5 @@
 """Regression: half the squared error of every task plus a penalty on features."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

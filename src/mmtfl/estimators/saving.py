@@ -5,8 +5,6 @@ as in ``{"tuple": [1, 2]}`` or ``{"array": 3}``. A name from a file is looked up
 imported.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 import os

@@ -1,7 +1,5 @@
 """The folds of a search, as positions in `Tasks`: made, translated from rows as given, and checked."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -5,8 +5,6 @@ feature is false here if a half sample keeps it with probability at most theta, 
 a half sample keeps on average.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ The sums of a fold are a few numbers per task, so that they are kept for every c
 scores of the chosen one need no further fit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

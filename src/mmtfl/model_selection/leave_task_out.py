@@ -1,7 +1,5 @@
 """Validation on tasks that the fit has not seen, which says what to expect at the next hospital."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from numbers import Integral
 from typing import Any

@@ -1,7 +1,5 @@
 """Splits that keep every task in every training part, at random or in time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from inspect import signature
 from numbers import Integral, Real

@@ -10,8 +10,6 @@ A file is, with all numbers little-endian:
 Nothing is compressed, so the arrays are never larger than the file, and its size is known before it is read.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Content hash of the inputs of a fit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from hashlib import blake2b

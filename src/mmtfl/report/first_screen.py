@@ -1,7 +1,5 @@
 """The first screen of the report: how well, how sure, what everywhere, what somewhere, what is undecided."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 `make_page` gathers what the template and the script read.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -8,8 +8,6 @@ can reach 5 %. With fewer the rows are judged: a signed-rank test of absolute er
 spread for R², DeLong's test for the area under the curve.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

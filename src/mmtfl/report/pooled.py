@@ -6,8 +6,6 @@ which are scaled up so far that the penalty on them is next to nothing. The same
 because subtracting means would make it dense.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The sentences of the report, each by a rule on the numbers, whether good news or bad."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

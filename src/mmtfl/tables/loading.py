@@ -1,7 +1,5 @@
 """Load a saved model: the only module that knows every class a file may name."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is refused in a table: missing values, and all problems told in one message."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any

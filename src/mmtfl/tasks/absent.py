@@ -1,7 +1,5 @@
 """Features that some tasks do not have: columns that are missing in all rows of a task."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Columns of categories as indicators of their levels, for frames of pandas, polars and pyarrow."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ Functions that can name a task take ``observation_task`` (the task of each row, 
 and ``labels``; `name` and `of` are what the argument and the rows are called in error messages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Each function that reads a layout returns the arguments of ``Tasks(...)``. Those
 take a design and labels that `check_design` and `check_task_labels` have returned, and check the rest.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

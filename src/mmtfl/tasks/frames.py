@@ -1,7 +1,5 @@
 """Read numbers from arrays and frames of any kind; frames are read through narwhals."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Group rows by task, and take rows of a dense or sparse design."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple

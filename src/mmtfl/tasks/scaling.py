@@ -1,7 +1,5 @@
 """Spread of columns and targets, without copies or overflow; which columns vary; weights of tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Real

@@ -1,7 +1,5 @@
 """The problems of the comparison, by name and by size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

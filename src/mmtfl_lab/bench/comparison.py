@@ -1,7 +1,5 @@
 """One case solved by all libraries: a certified reference, tolerances that reach it, and times."""
 
-from __future__ import annotations
-
 import math
 import time
 import warnings

@@ -1,7 +1,5 @@
 """What work costs, done in several ways: searches, predictions, wide tables, first fits and imports."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """How the time of a fit grows with rows, features, tasks and active rows."""
 
-from __future__ import annotations
-
 import gc
 import warnings
 from collections.abc import Iterable, Iterator

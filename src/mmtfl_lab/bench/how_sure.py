@@ -5,8 +5,6 @@ half to five times the noise; features are used by all tasks, by some (in every 
 one), by one or by none, with effects of three laws.
 """
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections import Counter

@@ -1,7 +1,5 @@
 """The whole benchmark: the named problems by the named libraries, on one thread."""
 
-from __future__ import annotations
-
 import platform
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

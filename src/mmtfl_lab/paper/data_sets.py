@@ -4,8 +4,6 @@ Splits are made of *units*: a row of a task, or an animal or image that several 
 unit are in training, or all in test; inside training they are in the same fold.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

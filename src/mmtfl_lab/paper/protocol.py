@@ -1,7 +1,5 @@
 """The protocol of the experiments: random splits, every method on each, cell by cell, kept in a folder."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """The methods compared on a user's table: which predicts best, and which cannot be told apart from it."""
 
-from __future__ import annotations
-
 import math
 import tempfile
 from collections.abc import Mapping, Sequence

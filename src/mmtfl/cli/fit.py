@@ -95,8 +95,7 @@ def _default_alpha(training: Training, chosen: dict[str, Any], talk: options.Fil
     p, k = chosen["p"], chosen["k"]
     # whether some strength drops every feature: its penalty has a corner at zero (r <= 1)
     drops = p == 1 if k == "log" else 1 / p + 1 / float(k) >= 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fit itself tells whether it converged
+    with warnings.catch_warnings(action="ignore"):  # the fit itself tells whether it converged
         grid = {"alphas": 2, "alpha_ratio": _SHARE if drops else _SMALL_SHARE}
         loss = {"sample_weight": training.weights, **({"loss": "logistic"} if training.classify else {})}
         loss |= {} if training.offset is None else {"offset": training.offset}

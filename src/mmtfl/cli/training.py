@@ -227,8 +227,7 @@ def _training_scores(model: Any, training: Training) -> dict[str, Any]:
         scores = per_task_scores(training.y, predicted, training.task, metric)
         return np.where(varies, list(scores.values()), np.nan)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a task with one row has no score, which the table shows
+    with warnings.catch_warnings(action="ignore"):  # a task with one row has no score, which the table shows
         known = {} if training.offset is None else {"offset": training.offset}
         predicted, varies = model.predict(training.X, task=training.task, **known), True
         varies = by_task(predicted, lambda y, _: float(len(np.unique(y)) > 1)) == 1.0

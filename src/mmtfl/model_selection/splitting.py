@@ -18,7 +18,7 @@ from mmtfl.model_selection.dealing import (
     group_codes,
     keep_in_training,
 )
-from mmtfl.tasks.checks import check_length
+from mmtfl.tasks.checks import check_length, n_classes
 
 Parts = Iterator[tuple[np.ndarray, np.ndarray]]
 
@@ -444,10 +444,7 @@ def _tasks_lacking(code: np.ndarray, is_train: np.ndarray, classes: np.ndarray |
     n_tasks = int(code.max()) + 1
     if classes is None:
         return np.flatnonzero(np.bincount(code[is_train], minlength=n_tasks) == 0)
-    label = np.unique(classes, return_inverse=True)[1]
-    found = np.zeros((n_tasks, int(label.max()) + 1), dtype=bool)
-    found[code[is_train], label[is_train]] = True
-    return np.flatnonzero(found.sum(axis=1) < 2)
+    return np.flatnonzero(n_classes(classes[is_train], code[is_train], n_tasks) < 2)
 
 
 def time_blocks(observation_task: np.ndarray, n_blocks: int = 10) -> np.ndarray:

@@ -234,8 +234,7 @@ def evaluate(
 
 def _without_others(model: Any, rows: _Rows, seen: bool | None) -> Evaluation:
     """Scores of a model whose targets are counts or of several kinds, which is not compared with others."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a task with one row has no score, which the table shows
+    with warnings.catch_warnings(action="ignore"):  # a task with one row has no score, which the table shows
         scores = model._scores_by_task(_respond(model, rows.X, rows.labels), rows.y, rows.labels)
     sizes = Counter(rows.labels.tolist())
     tasks = [
@@ -340,8 +339,8 @@ class _Rows:
     def scores(self, response: np.ndarray, metric: str) -> dict[Any, float]:
         """Score of each task over the rows that have a response; none where the target is constant."""
         known = ~np.isnan(response)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # tasks without a score are told in the report
+        # tasks without a score are told in the report
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
             scores = per_task_scores(self.y[known], response[known], self.labels[known], metric)
         values = set(zip(self.labels.tolist(), self.y.tolist(), strict=True))
         varied = {label for label, n in Counter(label for label, _ in values).items() if n > 1}
@@ -404,9 +403,8 @@ def _held_out(model: Any, rows: _Rows, strength: str) -> dict[str, np.ndarray]:
         kept = np.flatnonzero(np.isin(rows.labels, several))
     rows = rows.select(kept)
     unfitted = _searched_again(model) if strength == "tuned" else _with_settings_of(inner)
-    with warnings.catch_warnings():
-        # a held-out score does not see the last digits, and what is told of the data was told by the fit
-        warnings.simplefilter("ignore", UserWarning)
+    # a held-out score does not see the last digits, and what is told of the data was told by the fit
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         for train, test in rows.folds(classify):
             part, asked = rows.select(train), rows.select(test)
             folds = part.folds(classify)  # the same for all, inside the training part

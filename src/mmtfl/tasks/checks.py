@@ -381,9 +381,13 @@ def class_counts(y: np.ndarray, observation_task: np.ndarray, n_tasks: int) -> n
     [[1, 1], [1, 0]]
     """
     classes, codes = np.unique(y, return_inverse=True)
-    n_classes = max(len(classes), 1)
-    counts = np.bincount(observation_task * n_classes + codes, minlength=n_tasks * n_classes)
-    return counts.reshape(n_tasks, n_classes)
+    n = max(len(classes), 1)
+    return np.bincount(observation_task * n + codes, minlength=n_tasks * n).reshape(n_tasks, n)
+
+
+def n_classes(y: np.ndarray, observation_task: np.ndarray, n_tasks: int) -> np.ndarray:
+    """Number of classes that each task has rows of, (n_tasks,)."""
+    return (class_counts(y, observation_task, n_tasks) > 0).sum(axis=1)
 
 
 # -- finite values -------------------------------------------------------------------------------------

@@ -87,8 +87,7 @@ class Trial:
         self.failure = library.declines(problem)
 
     def run(self, tolerance: float) -> Answer:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a tolerance not reached is judged by the objective
+        with warnings.catch_warnings(action="ignore"):  # a tolerance not reached is judged by the objective
             return self.library.solve(self.problem, tolerance)
 
     def reached(self, tolerance: float) -> np.ndarray:
@@ -140,8 +139,7 @@ def reference(problem: AnyProblem) -> tuple[np.ndarray, float, int]:
     worst_gap, kept = np.inf, 0
     mine = next(library for library in LIBRARIES if library.name == "mmtfl" and library.takes(problem))
     for tolerance in _REFERENCE_TOLERANCES:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             found = mine.solve(problem, tolerance)()
         gap = problem.relative_gap(found)
         if gap < worst_gap:

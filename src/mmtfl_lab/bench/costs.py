@@ -78,8 +78,7 @@ def searches(*, n_samples: int, alphas: int) -> Iterator[Cost]:
     def search(model: Any) -> Callable[[], Any]:
         return lambda: model.fit(table.X, table.y, task=table.task)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         one = mmtfl.MMTFLRegressorCV((2, 2), poolings=(0,), alphas=alphas, cv=_FOLDS)
         ways = [Way("mmtfl, (2,2)", _spent(search(one))), _adelie(table, alphas)]
         yield Cost("search (2,2)", f"Search of (2,2); {shape}, {_FOLDS} folds", _SECONDS, ways)
@@ -236,8 +235,7 @@ def search_cost(*, n_samples: int, alphas: int, every: int) -> Cost:
     """
     table = mmtfl.datasets.make_d2(n_samples=n_samples, random_state=0)
     folds = list(mmtfl.model_selection.TaskKFold(_FOLDS, random_state=0).split(table.X, table.y, table.task))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         model = mmtfl.MMTFLRegressorCV(MEMBERS, poolings=(0,), alphas=alphas, cv=folds, search="full")
         search, _ = timed(lambda: model.fit(table.X, table.y, task=table.task))
         grids = {(p, k): _grid(model.cv_results_, p, k) for p, k in MEMBERS}

@@ -86,8 +86,7 @@ def _fit(data: RaggedTasks, share: float, repeats: int) -> tuple[float, int, flo
     """Least seconds of a fit, the rows kept, and the gap."""
     alpha = share * largest_alpha(data)
     model = mmtfl.MMTFLRegressor(2, 2, alpha, fit_intercept=False, tol=TOL)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         spent = min(timed(lambda: model.fit(data.X, data.y, data.task))[0] for _ in range(repeats))
     gap = relative_gap(data, model.coef_.T, model.intercept_, alpha=alpha)
     return spent, int(np.count_nonzero(model.c_)), gap

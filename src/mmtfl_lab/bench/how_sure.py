@@ -69,8 +69,7 @@ def true_words(used: np.ndarray) -> np.ndarray:
 
 def search(X: Any, y: Any, task: Any, **options: Any) -> MMTFLRegressorCV:
     """The search of the study: few strengths, three folds."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return MMTFLRegressorCV(**FEW_MEMBERS, **options).fit(X, y, task=task)
 
 

@@ -6,9 +6,8 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from mmtfl.cli import options
-from mmtfl.cli.fit import exponent
+from mmtfl.cli.fit import exponent, grouped_levels, make_known, model_options, with_numbers_for_losses
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.model_arguments import grouped_levels, make_known, model_options, with_numbers_for_losses
 from mmtfl.cli.training import Training, library_words, train
 
 TWO_STRENGTHS = {"dirty": "Dirty", "robust": "Robust", "lowrank": "LowRank", "capped": "Capped"}

@@ -1,0 +1,66 @@
+"""Least-squares models of blocks of rows, for sweeps over groups of features; docs/model.md section 11."""
+
+import numpy as np
+
+from mmtfl.objective.known_features import blocks_of
+from mmtfl.objective.penalties import RowPenalty
+
+_NOTHING = 1e-13  # eigenvalues below this share of the largest are rounding
+
+
+def block_model(
+    penalty: RowPenalty, rows: np.ndarray, columns: tuple, begin: np.ndarray, curvature: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """The blocks of some rows, the curvature of their entries, and bases in which it is diagonal.
+
+    `columns` are x, start, length, h and means, and `curvature` that of single rows, as in
+    `kernels.sweeps`. The Euclidean norm does not change where a task's entries of a block are turned, so for
+    p = 2 a block is solved exactly in the eigenvectors of its Gram matrices. For other p, with pooling, and
+    where the entries of a block differ in scale or have signs, their curvature is bounded instead.
+    """
+    blocks = blocks_of(penalty, rows)
+    of_entries, bases, basis_at, room = [np.empty(0)], [np.empty(0)], [], 0
+    for b, size in enumerate(blocks.sizes):
+        members = blocks.members[blocks.starts[b] : blocks.starts[b + 1]]
+        own, basis = curvature[members], None
+        if size > 1:
+            grams = _grams(columns, begin, members)
+            own, basis = _turned(grams) if _can_turn(penalty, members) else (_bounds(grams, own), None)
+        of_entries.append(own.ravel())
+        basis_at.append(-1 if basis is None else room)
+        if basis is not None:
+            bases.append(basis.ravel())
+            room += basis.size
+    return (*blocks, np.concatenate(of_entries), np.concatenate(bases), np.array(basis_at, dtype=np.intp))
+
+
+def _grams(columns: tuple, begin: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Gram matrices of some columns, (n_tasks, n, n)."""
+    from mmtfl.kernels.block_rows import block_gram
+
+    out = np.empty((len(begin), len(members), len(members)))
+    block_gram(*columns, begin, members, out)
+    return out
+
+
+def _can_turn(penalty: RowPenalty, members: np.ndarray) -> bool:
+    known = penalty.known
+    assert known is not None
+    scale = known.scale[members]
+    alike = not known.positive[members].any() and bool(np.all(scale == scale[0]))
+    return penalty.p == 2.0 and not penalty.is_centred and alike
+
+
+def _turned(grams: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Curvature of a block's entries, (n, n_tasks), in the eigenvectors of its Gram matrices."""
+    values, vectors = np.linalg.eigh(grams)
+    values[values <= _NOTHING * values[:, -1:]] = 0.0
+    return values.T, vectors
+
+
+def _bounds(grams: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+    """Curvature of single entries, (n, n_tasks), that bounds a block's: the sums of its Gram matrices' rows.
+
+    What is left after subtracting the matrix is diagonally dominant. A constant column has no curvature.
+    """
+    return np.where(curvature > 0.0, np.abs(grams).sum(axis=2).T, 0.0)

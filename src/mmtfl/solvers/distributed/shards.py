@@ -384,8 +384,8 @@ def column_maxima(shard: Shard, spec: Spec) -> np.ndarray:
 
 # -- sums over tasks in an order that does not depend on the shards ------------------------------------------
 # Sums of floats depend on their order. Here the order is one binary tree over the positions of the tasks: a
-# place joins the tasks that it holds as far as the tree allows, sends those few partial norms, and the tree is
-# finished where they meet.
+# place joins the tasks that it holds as far as the tree allows, sends those few partial norms, and the tree
+# is finished where they meet.
 
 
 def join(one: np.ndarray, other: np.ndarray, p: float) -> np.ndarray:

@@ -15,7 +15,7 @@ from mmtfl.cli.training import Training, check_no_offset, library_words, read_tr
 from mmtfl.wording import count
 
 if TYPE_CHECKING:
-    from mmtfl.report.paired import Paired
+    from mmtfl.report.paired_tests import Paired
     from mmtfl_lab.paper.table_comparison import Comparison, Standing
 
 _METRICS = {"r2": "R²", "f1": "F1", "auc": "AUC"}

@@ -379,7 +379,7 @@ def _dask_engine(scale: ScaleOptions, talk: FileOptions) -> Iterator[Any]:
 
 
 def _client(distributed: Any, scale: ScaleOptions) -> Any:
-    from mmtfl.engines.children import deaf_to_ctrl_c
+    from mmtfl.engines.child_processes import deaf_to_ctrl_c
 
     if scale.dask == "local":
         own = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}

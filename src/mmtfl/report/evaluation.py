@@ -25,8 +25,8 @@ from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.model_selection.dealing import group_codes
 from mmtfl.model_selection.metrics import per_task_scores
 from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter, TaskTimeSplit
-from mmtfl.report import paired
-from mmtfl.report.paired import HeldOutErrors, Paired
+from mmtfl.report import paired_tests as paired
+from mmtfl.report.paired_tests import HeldOutErrors, Paired
 from mmtfl.report.pooled import Fold, fit_pooled
 from mmtfl.tasks.checks import check_finite_design, check_length, check_task_labels
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from mmtfl.estimators.intervals import reliability
 from mmtfl.model_selection.metrics import FEW_ROWS
-from mmtfl.report import paired
+from mmtfl.report import paired_tests as paired
 from mmtfl.report.evaluation import ALTERNATIVES, Evaluation
 from mmtfl.report.summary import ModelSummary
 from mmtfl.wording import count

@@ -14,7 +14,7 @@ from joblib import Parallel, delayed, parallel_config
 from sklearn.metrics import f1_score, r2_score, roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from mmtfl.engines.children import deaf_to_ctrl_c, end_with
+from mmtfl.engines.child_processes import deaf_to_ctrl_c, end_with
 from mmtfl.errors import SmallTaskWarning, UnitsWarning
 from mmtfl.model_selection.progress import Progress
 from mmtfl.persistence.files import write_text

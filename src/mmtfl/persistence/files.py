@@ -115,9 +115,7 @@ def _put_in_place(beside: Path, place: Path, *, overwrite: bool) -> None:
             os.link(beside, place)
             return
         except FileExistsError:
-            raise FileExistsError(
-                f"{str(place)!r} exists: choose another name, or pass overwrite=True."
-            ) from None
+            raise _exists(place) from None
         except OSError:
             pass  # a file system without links
     os.replace(beside, place)

@@ -27,9 +27,9 @@ def add_task(
     /,
     *,
     task_name: Annotated[str | None, Parameter(group=TABLE)] = None,
-    text: TextOptions | None = None,
+    text: TextOptions = TextOptions(),
     output: Annotated[Path, TARGET_FILE],
-    talk: FileOptions | None = None,
+    talk: FileOptions = FileOptions(),
 ) -> int:
     """Add a task to a model, without fitting the others again.
 
@@ -54,7 +54,6 @@ def add_task(
     output
         The model with one more task.
     """
-    text, talk = text or TextOptions(), talk or FileOptions()
     check_output(output, force=talk.force, inputs=[model, data])
     learned = load_model(model)
     recipe = _recipe(learned)

@@ -15,9 +15,9 @@ def calibrate(
     data: Path,
     /,
     *,
-    text: TextOptions | None = None,
+    text: TextOptions = TextOptions(),
     output: Annotated[Path, TARGET_FILE],
-    talk: FileOptions | None = None,
+    talk: FileOptions = FileOptions(),
 ) -> int:
     """Learn from rows that were not fitted how far off a model's predictions are.
 
@@ -42,7 +42,6 @@ def calibrate(
     output
         The model with what was learned of its errors.
     """
-    text, talk = text or TextOptions(), talk or FileOptions()
     check_output(output, force=talk.force, inputs=[model, data])
     learned = load_model(model)
     recipe = _recipe(learned)

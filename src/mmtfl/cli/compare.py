@@ -27,8 +27,8 @@ def compare(
     /,
     *,
     table: options.TableOptions,
-    text: options.TextOptions | None = None,
-    talk: options.TalkOptions | None = None,
+    text: options.TextOptions = options.TextOptions(),
+    talk: options.TalkOptions = options.TalkOptions(),
     methods: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.MODEL)] = None,
     standardize: Annotated[bool, Parameter(group=options.MODEL)] = True,
     scale_targets: Annotated[bool, Parameter(group=options.MODEL)] = True,
@@ -97,7 +97,6 @@ def compare(
         Throw away the cells of an earlier run in the folder.
     """
     options.use_one_thread()
-    text, talk = text or options.TextOptions(), talk or options.TalkOptions()
     from mmtfl.persistence.json_values import plain
     from mmtfl_lab.paper.experiments import default_jobs
     from mmtfl_lab.paper.methods import COMPARED, FOR_NEW_TASKS, Grid

@@ -22,15 +22,15 @@ def fit(
     /,
     *,
     table: options.TableOptions,
-    text: options.TextOptions | None = None,
+    text: options.TextOptions = options.TextOptions(),
     p: Annotated[float, Parameter(group=options.MODEL)] = 2.0,
     k: Annotated[str, Parameter(group=options.MODEL)] = "1",
     alpha: Annotated[float | None, Parameter(group=options.MODEL)] = None,
     pooling: Annotated[float, Parameter(group=options.MODEL)] = 0.0,
-    model: options.ModelOptions | None = None,
-    scale: options.ScaleOptions | None = None,
+    model: options.ModelOptions = options.ModelOptions(),
+    scale: options.ScaleOptions = options.ScaleOptions(),
     output: Annotated[Path, options.TARGET_FILE],
-    talk: options.FileOptions | None = None,
+    talk: options.FileOptions = options.FileOptions(),
 ) -> int:
     """Fit one model to a table, at one strength of the penalty.
 
@@ -61,7 +61,6 @@ def fit(
         How strongly the tasks' coefficients are drawn to a common value (for p = 1 and p = 2): 0 is not at
         all; 0.9 or 0.98 suit tasks that are much alike.
     """
-    model, talk = model or options.ModelOptions(), talk or options.FileOptions()
 
     def make(training: Training) -> Any:
         from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
@@ -143,13 +142,13 @@ def make_known(kind: Any, arguments: dict[str, Any], who: str) -> Any:
 
 
 def grouped_levels(
-    model: options.ModelOptions, training: Training, scale: options.ScaleOptions | None, *, quiet: bool
+    model: options.ModelOptions, training: Training, scale: options.ScaleOptions, *, quiet: bool
 ) -> dict[str, Any]:
     """Features of one column as groups, for models of the family; a cluster cannot fit groups."""
     groups = training.recipe.feature_groups if model.group_levels else []
     if not groups or training.file is None:
         return {}
-    if scale and scale.dask:
+    if scale.dask:
         if not quiet:
             note("levels of a column are not kept together: --dask does not go with groups of features")
         return {}

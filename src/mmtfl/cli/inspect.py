@@ -18,7 +18,7 @@ def inspect(
     *,
     top: Annotated[int, Parameter(group=OUTPUT)] = 20,
     task: Annotated[str | None, Parameter(group=OUTPUT)] = None,
-    talk: TalkOptions | None = None,
+    talk: TalkOptions = TalkOptions(),
 ) -> int:
     """Show what a model has learned.
 
@@ -46,7 +46,6 @@ def inspect(
     task
         Show the coefficients of this task.
     """
-    talk = talk or TalkOptions()
     if top < 1:
         raise BadInput(f"--top {top}: use 1 or more.")
     learned = load_model(model)

@@ -24,10 +24,10 @@ def predict(
     unknown_task: Annotated[Literal["error", "mean", "common"], Parameter(group=TABLE)] = "error",
     unknown_level: Annotated[Literal["error", "ignore"], Parameter(group=TABLE)] = "error",
     interval: Annotated[float | None, Parameter(group=OUTPUT)] = None,
-    text: TextOptions | None = None,
+    text: TextOptions = TextOptions(),
     output: Annotated[Path | None, TARGET_FILE] = None,
     prefix: Annotated[str, Parameter(group=OUTPUT, show_default=False)] = "",
-    talk: FileOptions | None = None,
+    talk: FileOptions = FileOptions(),
 ) -> int:
     """Add the predictions of a model to a table.
 
@@ -67,7 +67,6 @@ def predict(
     prefix
         What the names of the new columns begin with.
     """
-    text, talk = text or TextOptions(), talk or FileOptions()
     output = None if str(output) == "-" else output
     if output is not None:
         check_table_output(output, force=talk.force, inputs=[model, data])

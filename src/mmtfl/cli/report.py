@@ -22,9 +22,9 @@ def report(
     time: Annotated[str | None, Parameter(group=TABLE)] = None,
     drop_unlabelled: Annotated[bool, Parameter(negative=(), show_default=False, group=TABLE)] = False,
     title: Annotated[str | None, Parameter(group=OUTPUT)] = None,
-    text: TextOptions | None = None,
+    text: TextOptions = TextOptions(),
     output: Annotated[Path, TARGET_FILE],
-    talk: FileOptions | None = None,
+    talk: FileOptions = FileOptions(),
 ) -> int:
     """Write a model as one HTML page that needs no network.
 
@@ -56,7 +56,6 @@ def report(
     output
         The page, something.html.
     """
-    text, talk = text or TextOptions(), talk or FileOptions()
     check_output(output, force=talk.force, inputs=[path for path in (model, data) if path is not None])
     learned = load_model(model)
     parts, source, structure = None, None, {}

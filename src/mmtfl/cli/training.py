@@ -133,20 +133,19 @@ def train(
     data: Path,
     output: Path,
     table: TableOptions,
-    text: TextOptions | None,
+    text: TextOptions,
     talk: FileOptions,
-    scale: ScaleOptions | None,
+    scale: ScaleOptions,
     make: Callable[[Training], Any],
 ) -> int:
     """Read the table, fit what `make` gives, save it, and say what came out."""
-    scale = scale or ScaleOptions()
     check_output(output, force=talk.force, inputs=[data])
     _check_scale(scale, data, output)
     _say_of_large("reading", data, talk)
     # the engine first: reading may take long
     with nullcontext() if scale.dask is None else _dask_engine(scale, talk) as engine:
         if scale.memory_limit is None:
-            training = read_training(data, table, text or TextOptions(), quiet=talk.quiet)
+            training = read_training(data, table, text, quiet=talk.quiet)
         else:
             training = _open_stored(data, table, scale.memory_limit)
         _say_of_large("fitting", data, talk)

@@ -22,7 +22,7 @@ from sklearn.metrics import log_loss
 
 from mmtfl import MMTFLClassifierCV, Tasks, datasets, stability
 from mmtfl.estimators.stability import HalfSamples, fixed_model
-from mmtfl.model_selection.entry_effects import entry_effects
+from mmtfl.model_selection.evidence import entry_effects
 from mmtfl.model_selection.half_samples import complementary_pairs
 from mmtfl.objective.losses import Squared
 from mmtfl_lab.bench.how_sure import draw, judge, print_words, search, true_words

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from mmtfl import MMTFLRegressorCV
-from mmtfl.tables.splines import FEWEST_VALUES, learn_knots, spline_basis
+from mmtfl.tables.column_encoding import FEWEST_VALUES, learn_knots, spline_basis
 from mmtfl_lab.paper.borrowed_methods import fit_boosting
 from mmtfl_lab.paper.data_sets import PROBLEMS, load_pool, make_split
 from mmtfl_lab.paper.protocol import score_rows

@@ -12,8 +12,8 @@ ORDER = [
     *("persistence", "tasks", "kernels", "objective", "solvers", "model_selection", "estimators"),
     *("datasets", "tables", "plots", "report", "cli"),
 ]
-# modules beside the rooms: errors stands left of all, and the command is what `python -m mmtfl` runs
-MODULES = {"__main__": "cli", "errors": "leftmost"}
+# modules beside the rooms: errors and wording are left of all, and the command is what `python -m mmtfl` runs
+MODULES = {"__main__": "cli", "errors": "leftmost", "wording": "leftmost"}
 # the interface of the engines is a type the solvers name, and Threads is their default
 ENGINE_USERS = ORDER[ORDER.index("solvers") :]
 

@@ -1,7 +1,5 @@
 """Warnings of this package, and errors that tell the reader what to install."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from types import ModuleType
 

@@ -8,7 +8,7 @@ from mmtfl.cli.output import check_table_output, load_model, print_csv, say, wri
 
 
 def coefficients(
-    model: Path, /, *, output: Annotated[Path | None, TARGET_FILE] = None, talk: FileOptions | None = None
+    model: Path, /, *, output: Annotated[Path | None, TARGET_FILE] = None, talk: FileOptions = FileOptions()
 ) -> int:
     """Write the coefficients of a model that are not zero.
 
@@ -23,7 +23,6 @@ def coefficients(
     output
         The table: .csv, .tsv, .parquet or .feather; without it, CSV on stdout.
     """
-    talk = talk or FileOptions()
     if output is not None:
         check_table_output(output, force=talk.force)
     frame = _frame(load_model(model))

@@ -8,7 +8,7 @@ import pytest
 import mmtfl
 from mmtfl.cli.compare import _sentence
 from mmtfl.cli.main import main
-from mmtfl.report.paired import HeldOutErrors
+from mmtfl.report.paired_tests import HeldOutErrors
 from mmtfl_lab.paper.methods import METHODS
 from mmtfl_lab.paper.table_comparison import Comparison, standings
 

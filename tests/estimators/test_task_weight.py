@@ -17,7 +17,7 @@ from mmtfl import (
     TwoStrengthCV,
     path,
 )
-from mmtfl.tasks.weighting import task_factors, task_totals, with_task_factors
+from mmtfl.tasks.scaling import task_factors, task_totals, with_task_factors
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,7 @@ import pytest
 
 from mmtfl.kernels.row_functions import POWER
 from mmtfl.kernels.row_problem import row_solver, solve_rows
-from mmtfl.kernels.shared_sweeps import shared_sweeps
-from mmtfl.kernels.sweeps import sweeps
+from mmtfl.kernels.sweeps import shared_sweeps, sweeps
 
 MEMBER = np.array([2.0, 1.0])
 

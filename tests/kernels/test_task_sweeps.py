@@ -6,11 +6,11 @@ from numpy.testing import assert_allclose
 
 from mmtfl.kernels.task_sweeps import settle_tasks
 from mmtfl.objective.design import Design
-from mmtfl.objective.entries import EntryPenalty
 from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.objective.norms import EntryNorm, RowNorm, SplitRows
 from mmtfl.objective.penalties import RowPower
 from mmtfl.objective.problem import Problem
+from mmtfl.objective.row_sizes import EntryPenalty
 from mmtfl.solvers import working_set
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.tasks import Tasks

@@ -8,8 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from mmtfl.model_selection import evidence as module
-from mmtfl.model_selection.entry_effects import entry_effects, mean_over_tasks
-from mmtfl.model_selection.evidence import KINDS, weigh_evidence
+from mmtfl.model_selection.evidence import KINDS, entry_effects, mean_over_tasks, weigh_evidence
 from mmtfl.objective.losses import Huber, Logistic, Poisson, Squared
 from mmtfl.tasks import Tasks
 

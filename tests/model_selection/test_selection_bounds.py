@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from mmtfl.model_selection.selection_bounds import (
+from mmtfl.model_selection.half_samples import (
     expected_false,
     r_concave_tail,
     smallest_threshold,

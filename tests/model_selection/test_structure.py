@@ -10,7 +10,7 @@ from mmtfl import DirtyRegressor, MMTFLClassifierCV, MMTFLRegressor, MMTFLRegres
 from mmtfl.model_selection import TaskKFold, TaskTimeSplit, tasks_train_test_split
 from mmtfl.model_selection.dealing import with_groups
 from mmtfl.model_selection.half_samples import complementary_pairs
-from mmtfl.model_selection.time_order import time_blocks
+from mmtfl.model_selection.splitting import time_blocks
 from mmtfl.report.evaluation import evaluate
 
 FAST = {"pk": (2, 2), "poolings": (0,), "alphas": 8, "cv": 3}

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from mmtfl import MMTFLRegressor, MMTFLRegressorCV, stability
-from mmtfl.model_selection.entry_effects import mean_over_tasks
+from mmtfl.model_selection.evidence import mean_over_tasks
 from mmtfl.plots import EffectDisplay, IntervalDisplay, SupportDisplay
 
 

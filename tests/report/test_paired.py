@@ -7,7 +7,7 @@ from scipy.stats import norm, wilcoxon
 from sklearn.metrics import f1_score, roc_auc_score
 
 from mmtfl.report.evaluation import Evaluation, TaskScores
-from mmtfl.report.paired import (
+from mmtfl.report.paired_tests import (
     HeldOutErrors,
     class_errors,
     errors_by_task,

@@ -9,9 +9,9 @@ from scipy.interpolate import BSpline
 import mmtfl
 from cli.test_tables import refusal, run
 from mmtfl.report.charts import curved_effects
+from mmtfl.tables.column_encoding import learn_knots, n_functions, spline_basis
 from mmtfl.tables.reading import TableError
 from mmtfl.tables.recipe import TableRecipe
-from mmtfl.tables.splines import learn_knots, n_functions, spline_basis
 
 KNOTS = (0.0, 1.0, 2.5, 4.0, 10.0)
 

@@ -1,7 +1,5 @@
 """`mmtfl add-task`: a model with one more task, from a few rows of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +18,7 @@ from mmtfl.cli.output import (
     say,
 )
 from mmtfl.cli.training import check_no_offset, library_words
+from mmtfl.wording import abbreviate
 
 
 def add_task(
@@ -28,9 +27,9 @@ def add_task(
     /,
     *,
     task_name: Annotated[str | None, Parameter(group=TABLE)] = None,
-    text: TextOptions | None = None,
+    text: TextOptions = TextOptions(),
     output: Annotated[Path, TARGET_FILE],
-    talk: FileOptions | None = None,
+    talk: FileOptions = FileOptions(),
 ) -> int:
     """Add a task to a model, without fitting the others again.
 
@@ -55,7 +54,6 @@ def add_task(
     output
         The model with one more task.
     """
-    text, talk = text or TextOptions(), talk or FileOptions()
     check_output(output, force=talk.force, inputs=[model, data])
     learned = load_model(model)
     recipe = _recipe(learned)
@@ -90,8 +88,6 @@ def _recipe(learned: Any) -> Any:
 
 def _rows_of_task(frame: Any, recipe: Any, task_name: str | None) -> tuple[Any, Any]:
     """The rows of the new task, and its label."""
-    from mmtfl.tasks.wording import abbreviate
-
     if recipe.task_column not in frame.columns:
         if task_name is None:
             raise BadInput(f"The table has no column {recipe.task_column!r}: name the task by --task-name.")

@@ -1,7 +1,5 @@
 """`mmtfl bench`: problems by libraries, as tables, JSON and pictures."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated

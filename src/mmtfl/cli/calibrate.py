@@ -1,7 +1,5 @@
 """`mmtfl calibrate`: a model with intervals, from a table of rows that it was not fitted to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,9 +15,9 @@ def calibrate(
     data: Path,
     /,
     *,
-    text: TextOptions | None = None,
+    text: TextOptions = TextOptions(),
     output: Annotated[Path, TARGET_FILE],
-    talk: FileOptions | None = None,
+    talk: FileOptions = FileOptions(),
 ) -> int:
     """Learn from rows that were not fitted how far off a model's predictions are.
 
@@ -44,7 +42,6 @@ def calibrate(
     output
         The model with what was learned of its errors.
     """
-    text, talk = text or TextOptions(), talk or FileOptions()
     check_output(output, force=talk.force, inputs=[model, data])
     learned = load_model(model)
     recipe = _recipe(learned)

@@ -12,9 +12,10 @@ from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.output import note, number, print_json, print_lines, print_table, say
 from mmtfl.cli.training import Training, check_no_offset, library_words, read_training
+from mmtfl.wording import count
 
 if TYPE_CHECKING:
-    from mmtfl.report.paired import Paired
+    from mmtfl.report.paired_tests import Paired
     from mmtfl_lab.paper.table_comparison import Comparison, Standing
 
 _METRICS = {"r2": "R²", "f1": "F1", "auc": "AUC"}
@@ -26,8 +27,8 @@ def compare(
     /,
     *,
     table: options.TableOptions,
-    text: options.TextOptions | None = None,
-    talk: options.TalkOptions | None = None,
+    text: options.TextOptions = options.TextOptions(),
+    talk: options.TalkOptions = options.TalkOptions(),
     methods: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.MODEL)] = None,
     standardize: Annotated[bool, Parameter(group=options.MODEL)] = True,
     scale_targets: Annotated[bool, Parameter(group=options.MODEL)] = True,
@@ -96,7 +97,6 @@ def compare(
         Throw away the cells of an earlier run in the folder.
     """
     options.use_one_thread()
-    text, talk = text or options.TextOptions(), talk or options.TalkOptions()
     from mmtfl.persistence.json_values import plain
     from mmtfl_lab.paper.experiments import default_jobs
     from mmtfl_lab.paper.methods import COMPARED, FOR_NEW_TASKS, Grid
@@ -230,7 +230,6 @@ def _behind(beside: Paired) -> str:
 
 
 def _title(found: Comparison) -> str:
-    from mmtfl.tasks.wording import count
 
     n_splits = len({row["repeat"] for row in found.splits})
     if found.fraction is None:
@@ -245,7 +244,6 @@ def _title(found: Comparison) -> str:
 
 def _sentence(found: Comparison) -> str:
     """The answer in words."""
-    from mmtfl.tasks.wording import count
     from mmtfl_lab.paper.table_comparison import BEST
 
     titles = _titles(found)

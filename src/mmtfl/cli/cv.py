@@ -1,16 +1,13 @@
 """`mmtfl cv`: a model whose strength and kind of sharing are chosen by cross-validation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from mmtfl.cli import options
-from mmtfl.cli.fit import exponent
+from mmtfl.cli.fit import exponent, grouped_levels, make_known, model_options, with_numbers_for_losses
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.model_arguments import grouped_levels, make_known, model_options, with_numbers_for_losses
 from mmtfl.cli.training import Training, library_words, train
 
 TWO_STRENGTHS = {"dirty": "Dirty", "robust": "Robust", "lowrank": "LowRank", "capped": "Capped"}
@@ -22,7 +19,7 @@ def cv(
     /,
     *,
     table: options.TableOptions,
-    text: options.TextOptions | None = None,
+    text: options.TextOptions = options.TextOptions(),
     method: Annotated[
         Literal["mmtfl", "dirty", "robust", "lowrank", "capped", "single"], Parameter(group=options.MODEL)
     ] = "mmtfl",
@@ -36,10 +33,10 @@ def cv(
     stability: Annotated[int, Parameter(group=options.MODEL)] = 0,
     jobs: Annotated[int, options.JOBS, Parameter(group=options.MODEL)] = 1,
     seed: Annotated[int, Parameter(group=options.MODEL)] = 0,
-    model: options.ModelOptions | None = None,
-    scale: options.ScaleOptions | None = None,
+    model: options.ModelOptions = options.ModelOptions(),
+    scale: options.ScaleOptions = options.ScaleOptions(),
     output: Annotated[Path, options.TARGET_FILE],
-    talk: options.FileOptions | None = None,
+    talk: options.FileOptions = options.FileOptions(),
 ) -> int:
     """Fit a model to a table, tuned by cross-validation.
 
@@ -99,7 +96,6 @@ def cv(
     seed
         Seed of the folds.
     """
-    model, talk = model or options.ModelOptions(), talk or options.FileOptions()
     pairs = _pairs(pk)
     if folds is not None and folds < 2:
         raise BadInput(f"--folds {folds}: at least 2 are needed, one to fit on and one to score.")
@@ -188,13 +184,13 @@ def _check_method(
     given: dict[str, Any],
     alphas: int | list[float] | None,
     one_se: bool,
-    scale: options.ScaleOptions | None,
+    scale: options.ScaleOptions,
 ) -> None:
     """Refuse options that only the method mmtfl has."""
     wrong_here = {
         **{name: bool(value) for name, value in given.items()},
-        "--dask": scale is not None and scale.dask is not None,
-        "--checkpoint": scale is not None and scale.checkpoint is not None,
+        "--dask": scale.dask is not None,
+        "--checkpoint": scale.checkpoint is not None,
         "--one-se": one_se and method in TWO_STRENGTHS,
     }
     if method in TWO_STRENGTHS and isinstance(alphas, list):

@@ -1,7 +1,5 @@
 """`mmtfl datasets`: what data there is, and one dataset as a table."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -32,7 +30,7 @@ def datasets(
     ] = None,
     classify: Annotated[bool, SWITCH, Parameter(group=_MADE)] = False,
     output: Annotated[Path | None, TARGET_FILE] = None,
-    talk: FileOptions | None = None,
+    talk: FileOptions = FileOptions(),
 ) -> int:
     """List datasets, or write one as a table.
 
@@ -66,7 +64,6 @@ def datasets(
     output
         The table: .csv, .tsv, .parquet or .feather; without it, CSV on stdout.
     """
-    talk = talk or FileOptions()
     given: dict[str, Any] = {"seed": seed, "samples": samples, "noise": noise, "tasks": tasks}
     given |= {"features": features, "pattern": pattern, "classification": classify or None}
     options = {option: value for option, value in given.items() if value is not None}

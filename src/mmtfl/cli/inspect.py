@@ -1,7 +1,5 @@
 """`mmtfl inspect`: what a model has learned, as tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +9,7 @@ from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import OUTPUT, TalkOptions
 from mmtfl.cli.output import load_model, number, print_json, print_lines, print_table
 from mmtfl.cli.training import headlines
+from mmtfl.wording import abbreviate, count
 
 
 def inspect(
@@ -19,7 +18,7 @@ def inspect(
     *,
     top: Annotated[int, Parameter(group=OUTPUT)] = 20,
     task: Annotated[str | None, Parameter(group=OUTPUT)] = None,
-    talk: TalkOptions | None = None,
+    talk: TalkOptions = TalkOptions(),
 ) -> int:
     """Show what a model has learned.
 
@@ -47,7 +46,6 @@ def inspect(
     task
         Show the coefficients of this task.
     """
-    talk = talk or TalkOptions()
     if top < 1:
         raise BadInput(f"--top {top}: use 1 or more.")
     learned = load_model(model)
@@ -71,8 +69,6 @@ def inspect(
 def _place(summary: Any, task: str) -> int:
     labels = [str(one.label) for one in summary.tasks]
     if task not in labels:
-        from mmtfl.tasks.wording import abbreviate
-
         raise BadInput(f"The model has no task {task!r}: its tasks are {abbreviate(labels)}.")
     return labels.index(task)
 
@@ -162,7 +158,6 @@ def _coefficients(summary: Any, place: int | None) -> list[dict[str, Any]]:
 
 
 def _closing(summary: Any, *, verbose: bool) -> list[str]:
-    from mmtfl.tasks.wording import abbreviate, count
 
     lines = []
     if summary.spread is not None:

@@ -1,7 +1,5 @@
 """The command `mmtfl`: one module per subcommand, imported when it is called."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Options that several commands have in common, and what the long ones share: checks, threads and Ctrl-C."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Iterable, Iterator

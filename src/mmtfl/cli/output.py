@@ -1,7 +1,5 @@
 """Printing, and files: results on stdout, everything else on stderr, files written whole or not at all."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

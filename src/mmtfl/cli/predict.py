@@ -1,7 +1,5 @@
 """`mmtfl predict`: a table, with the predictions of a model beside it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,6 +10,7 @@ from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_table_output, load_model, note, print_csv, print_json, say, write_table
 from mmtfl.cli.training import library_words
+from mmtfl.wording import abbreviate, count, meant, suggest
 
 WORDS = ("prediction", "probability")  # columns of a target
 
@@ -25,10 +24,10 @@ def predict(
     unknown_task: Annotated[Literal["error", "mean", "common"], Parameter(group=TABLE)] = "error",
     unknown_level: Annotated[Literal["error", "ignore"], Parameter(group=TABLE)] = "error",
     interval: Annotated[float | None, Parameter(group=OUTPUT)] = None,
-    text: TextOptions | None = None,
+    text: TextOptions = TextOptions(),
     output: Annotated[Path | None, TARGET_FILE] = None,
     prefix: Annotated[str, Parameter(group=OUTPUT, show_default=False)] = "",
-    talk: FileOptions | None = None,
+    talk: FileOptions = FileOptions(),
 ) -> int:
     """Add the predictions of a model to a table.
 
@@ -68,7 +67,6 @@ def predict(
     prefix
         What the names of the new columns begin with.
     """
-    text, talk = text or TextOptions(), talk or FileOptions()
     output = None if str(output) == "-" else output
     if output is not None:
         check_table_output(output, force=talk.force, inputs=[model, data])
@@ -76,7 +74,6 @@ def predict(
     recipe = _recipe_for(learned, task)
     fitted = getattr(learned, "best_estimator_", learned)
     _check_interval(fitted, interval)
-    from mmtfl.tasks.wording import abbreviate
 
     file = text.open(data)
     frame = file.frame(text=recipe.text_columns)
@@ -124,8 +121,6 @@ def _best_for_new_tasks(fitted: Any) -> str:
 
 def _of_new_tasks(model: Any, labels: Any, unknown_task: str) -> list[str]:
     """How many rows are of tasks that the model does not know, and of which."""
-    from mmtfl.tasks.wording import count, meant
-
     new = new_tasks(model, labels)
     if not new:
         return []
@@ -170,8 +165,6 @@ def _check_interval(fitted: Any, interval: float | None) -> None:
 
 def borrowing(fitted: Any) -> list[str]:
     """Which tasks are too small for intervals of their own."""
-    from mmtfl.tasks.wording import abbreviate, count
-
     small = [str(label) for label in fitted.borrowing_tasks_]
     if not small:
         return []
@@ -217,8 +210,6 @@ def _beside(columns: dict[str, Any], extra: dict[str, Any], prefix: str) -> dict
 
 def check_known_tasks(model: Any, labels: Any, remedy: str) -> None:
     """Refuse rows of tasks that the model does not know, if the table has labels at all."""
-    from mmtfl.tasks.wording import abbreviate, count, suggest
-
     new = new_tasks(model, labels)
     if new:
         known, first = model.tasks_.tolist(), next(iter(new))

@@ -1,7 +1,5 @@
 """`mmtfl report`: a model as one HTML page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +10,7 @@ from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptio
 from mmtfl.cli.output import check_output, load_model, naming_the_file, note, print_json, say
 from mmtfl.cli.predict import check_known_tasks
 from mmtfl.cli.training import check_no_offset, library_words, sort_by_time
+from mmtfl.wording import count
 
 
 def report(
@@ -23,9 +22,9 @@ def report(
     time: Annotated[str | None, Parameter(group=TABLE)] = None,
     drop_unlabelled: Annotated[bool, Parameter(negative=(), show_default=False, group=TABLE)] = False,
     title: Annotated[str | None, Parameter(group=OUTPUT)] = None,
-    text: TextOptions | None = None,
+    text: TextOptions = TextOptions(),
     output: Annotated[Path, TARGET_FILE],
-    talk: FileOptions | None = None,
+    talk: FileOptions = FileOptions(),
 ) -> int:
     """Write a model as one HTML page that needs no network.
 
@@ -57,7 +56,6 @@ def report(
     output
         The page, something.html.
     """
-    text, talk = text or TextOptions(), talk or FileOptions()
     check_output(output, force=talk.force, inputs=[path for path in (model, data) if path is not None])
     learned = load_model(model)
     parts, source, structure = None, None, {}
@@ -68,7 +66,6 @@ def report(
         from dataclasses import replace
 
         from mmtfl.tables.recipe import drop_unlabelled as without_unlabelled
-        from mmtfl.tasks.wording import count
 
         check_no_offset(recipe, "report with a table does", "leave the table out")
         asked = {"group_column": group, "time_column": time}

@@ -3,8 +3,6 @@
 With `--dask` a cluster is the engine, and with `--memory-limit` the rows stay in parquet files.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import shlex
@@ -135,20 +133,19 @@ def train(
     data: Path,
     output: Path,
     table: TableOptions,
-    text: TextOptions | None,
+    text: TextOptions,
     talk: FileOptions,
-    scale: ScaleOptions | None,
+    scale: ScaleOptions,
     make: Callable[[Training], Any],
 ) -> int:
     """Read the table, fit what `make` gives, save it, and say what came out."""
-    scale = scale or ScaleOptions()
     check_output(output, force=talk.force, inputs=[data])
     _check_scale(scale, data, output)
     _say_of_large("reading", data, talk)
     # the engine first: reading may take long
     with nullcontext() if scale.dask is None else _dask_engine(scale, talk) as engine:
         if scale.memory_limit is None:
-            training = read_training(data, table, text or TextOptions(), quiet=talk.quiet)
+            training = read_training(data, table, text, quiet=talk.quiet)
         else:
             training = _open_stored(data, table, scale.memory_limit)
         _say_of_large("fitting", data, talk)
@@ -229,8 +226,7 @@ def _training_scores(model: Any, training: Training) -> dict[str, Any]:
         scores = per_task_scores(training.y, predicted, training.task, metric)
         return np.where(varies, list(scores.values()), np.nan)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a task with one row has no score, which the table shows
+    with warnings.catch_warnings(action="ignore"):  # a task with one row has no score, which the table shows
         known = {} if training.offset is None else {"offset": training.offset}
         predicted, varies = model.predict(training.X, task=training.task, **known), True
         varies = by_task(predicted, lambda y, _: float(len(np.unique(y)) > 1)) == 1.0
@@ -382,7 +378,7 @@ def _dask_engine(scale: ScaleOptions, talk: FileOptions) -> Iterator[Any]:
 
 
 def _client(distributed: Any, scale: ScaleOptions) -> Any:
-    from mmtfl.engines.children import deaf_to_ctrl_c
+    from mmtfl.engines.child_processes import deaf_to_ctrl_c
 
     if scale.dask == "local":
         own = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}

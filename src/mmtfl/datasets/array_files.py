@@ -1,7 +1,5 @@
 """The files of the real datasets: where they are, how they are read, and where they come from."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """The datasets of the command line: names, titles and sizes, and any of them as one table."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,8 +10,6 @@ from scipy import sparse
 from mmtfl import datasets
 from mmtfl.datasets.array_files import data_path
 from mmtfl.errors import require
-
-__all__ = ["CATALOGUE", "Entry", "as_table"]
 
 SIMULATED = ("seed", "samples", "noise")
 _NAMES = {"seed": "random_state", "samples": "n_samples", "tasks": "n_tasks", "features": "n_features"}

@@ -9,8 +9,6 @@ known) and ``DESCR``, in one of two layouts:
 Both go into ``fit(data.X, data.y, data.task)`` as they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from inspect import cleandoc
 from string import ascii_uppercase

@@ -1,7 +1,5 @@
 """Simulated data with a known truth: the paper's D1 and D2, `make_tasks`, and a table of patients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any

@@ -1,7 +1,5 @@
 """What a search looks back at once it has chosen: errors on held-out rows, and half samples of its choice."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -15,9 +13,7 @@ from mmtfl.estimators.parameters import StabilityParameters
 from mmtfl.estimators.part_fits import plain_copy
 from mmtfl.estimators.regression import MMTFLRegressor
 from mmtfl.estimators.stability import HalfSamples, Stability, judge
-from mmtfl.model_selection.time_order import TaskTimeSplit, time_blocks
-
-__all__ = ["ChoosesMember", "KeepsErrors", "KeepsStability"]
+from mmtfl.model_selection.splitting import TaskTimeSplit, time_blocks
 
 
 class ChoosesMember(TaskModel):

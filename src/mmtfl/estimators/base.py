@@ -1,7 +1,5 @@
 """`TaskModel`, the base class of the estimators: reads the data, learns from a `Solution`, and predicts."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import narwhals as nw
@@ -11,20 +9,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mmtfl.estimators import inputs
 from mmtfl.estimators.feature_use import ShowsSharing
 from mmtfl.estimators.fit_warnings import warn_of_fit
-from mmtfl.estimators.inputs import (
-    check_nothing_else,
-    column_names,
-    load_tasks,
-    locate_tasks,
-    matrix_values,
-    n_dimensions,
-    read_weights,
-    single_column,
-    stack_observed,
-    take_task_column,
-)
 from mmtfl.estimators.parameters import CommonParameters
 from mmtfl.estimators.prepared import BaseRates, Prepared
 from mmtfl.estimators.saving import Savable
@@ -37,11 +24,9 @@ from mmtfl.tasks.checks import check_design, check_finite_design, check_task_lab
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.converters import check_offset, group_checked_rows, observe_checked_rows
 from mmtfl.tasks.frames import frame_backend, is_frame, make_frame
+from mmtfl.tasks.scaling import check_task_weight
 from mmtfl.tasks.stored import StoredTasks
-from mmtfl.tasks.weighting import check_task_weight
-from mmtfl.tasks.wording import abbreviate
-
-__all__ = ["TaskModel"]
+from mmtfl.wording import abbreviate
 
 CHUNK = 1 << 18  # entries predicted at a time: float32 rows are widened by parts, never as a whole
 
@@ -140,7 +125,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
     def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any = None) -> Prepared:
         """Read what was passed to `fit`, and scale it as the parameters ask."""
         if isinstance(X, StoredTasks):
-            check_nothing_else(y, task, sample_weight, offset, self.task_column)
+            inputs.check_nothing_else(y, task, sample_weight, offset, self.task_column)
             self._know_columns_of(X)
             check_task_weight(self.task_weight, X.labels)
             return self._prepare_stored(X)
@@ -154,7 +139,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
     def _prepare_stored(self, stored: StoredTasks) -> Prepared:
         """Load all stored rows into memory; a kind of model may read some tasks at a time instead."""
         stored = self._encode_stored(stored, stays=False)
-        tasks, names = load_tasks(stored, type(self).__name__), None
+        tasks, names = inputs.load_tasks(stored, type(self).__name__), None
         if stored.classes is not None:
             tasks, names = tasks.with_y((tasks.y > 0).astype(float)), np.array(stored.classes)
         return Prepared.of(self, *self._encode_targets(tasks, names))
@@ -169,17 +154,17 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         self, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any
     ) -> tuple[Tasks, BaseRates | None]:
         """Return the tasks to fit, and the base rates of tasks that cannot be fitted."""
-        X, labels, name = take_task_column(X, task, self.task_column)
+        X, labels, name = inputs.take_task_column(X, task, self.task_column)
         X, feature_names = self._read_design(X, reset=True)
         n_rows = X.shape[0]
         if sample_weight is not None:
-            sample_weight = read_weights(sample_weight, n_rows)
-        is_matrix = n_dimensions(y) == 2
+            sample_weight = inputs.read_weights(sample_weight, n_rows)
+        is_matrix = inputs.n_dimensions(y) == 2
         if labels is not None:
             labels = check_task_labels(labels, n_rows, name=name)
             if is_matrix:
-                y, is_matrix = single_column(y), False
-        columns = column_names(y) if is_matrix else None
+                y, is_matrix = inputs.single_column(y), False
+        columns = inputs.column_names(y) if is_matrix else None
         y, names = self._read_targets(y, labels, n_rows)
         if is_matrix:
             read = X, y, sample_weight, columns, feature_names, self.absent_features, offset
@@ -303,12 +288,12 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         """Return the rows as an array, the position of each row's task (None: all tasks), and its label."""
         check_is_fitted(self)
         X, task = self._encoded(X, task)
-        X, labels, name = take_task_column(X, task, self.task_column)
+        X, labels, name = inputs.take_task_column(X, task, self.task_column)
         X = self._read_design(X, reset=False)[0]
         observation_task = None
         if labels is not None:
             labels = check_task_labels(labels, X.shape[0], name=name, remedy=self._of_missing_labels())
-            observation_task = locate_tasks(labels, self.tasks_, unknown=self.unknown_task)
+            observation_task = inputs.locate_tasks(labels, self.tasks_, unknown=self.unknown_task)
         elif not self._predicts_matrix:
             observation_task = self._only_task(X.shape[0])
         absent = vars(self).get("absent_")
@@ -390,11 +375,11 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         return self.common_, self.common_intercept_
 
     def _mean_score(self, y: Any, y_pred: np.ndarray, labels: np.ndarray | None, weights: Any) -> float:
-        if n_dimensions(y) == 2:
-            y = matrix_values(y) if labels is None else single_column(y)
+        if inputs.n_dimensions(y) == 2:
+            y = inputs.matrix_values(y) if labels is None else inputs.single_column(y)
         if weights is None:
             return mean_task_score(y, y_pred, labels, self._metric)
-        y, y_pred, labels, weights = stack_observed(y, y_pred, labels, weights)
+        y, y_pred, labels, weights = inputs.stack_observed(y, y_pred, labels, weights)
         score = as_metric(self._metric).function
 
         def weighted(_: np.ndarray, rows: np.ndarray) -> float:

@@ -1,7 +1,5 @@
 """Classification: the logistic loss of every task plus a penalty on features."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,9 +18,7 @@ from mmtfl.objective.losses import Logistic, Loss
 from mmtfl.tasks.checks import check_finite_target, check_length, check_two_classes, missing_labels
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.stored import StoredTasks
-from mmtfl.tasks.wording import abbreviate
-
-__all__ = ["MMTFLClassifier", "TaskClassifier"]
+from mmtfl.wording import abbreviate
 
 
 class TaskClassifier(ClassifierMixin, DegenerateTasks, PredictsSets):

@@ -1,7 +1,5 @@
 """`path`: the coefficients along a grid of strengths."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from inspect import signature
@@ -18,8 +16,6 @@ from mmtfl.model_selection.cross_validation import MemberPath, member_paths
 from mmtfl.objective.losses import make_loss
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.path import Path, Paths, solve_path
-
-__all__ = ["path"]
 
 
 def path(

@@ -11,8 +11,6 @@ parameters and attributes. A signature holds the parameters in the order of thei
 be given by position first.
 """
 
-from __future__ import annotations
-
 import inspect
 import itertools
 import re
@@ -22,8 +20,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
 from sklearn.utils._param_validation import InvalidParameterError, StrOptions, validate_parameter_constraints
-
-__all__ = ["Declared", "Valid", "choice", "parameter", "restated"]
 
 REQUIRED = inspect.Parameter.empty
 _WIDTH = 105  # characters of a line of a description

@@ -1,7 +1,5 @@
 """The family of the paper: coefficients A = diag(c) B, with a penalty on each of the two parts."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np
@@ -22,10 +20,8 @@ from mmtfl.solvers.checkpoint import Book, Checkpoint
 from mmtfl.solvers.distributed.placed import OpenTasks
 from mmtfl.solvers.solve import Reporter
 from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.scaling import task_factors, with_task_factors
 from mmtfl.tasks.stored import StoredTasks
-from mmtfl.tasks.weighting import task_factors, with_task_factors
-
-__all__ = ["FamilyMember", "ProductForm"]
 
 
 class ProductForm(TaskModel):

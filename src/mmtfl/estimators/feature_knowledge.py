@@ -1,7 +1,5 @@
 """What users say of the features: weights in the penalty, signs, groups, absence; docs/features.md."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +10,7 @@ from sklearn.base import clone
 
 from mmtfl.estimators.declaration import Declared, Valid, choice, parameter
 from mmtfl.objective.known_features import KnownFeatures
-from mmtfl.tasks.wording import show, suggest
-
-__all__ = ["for_some_tasks", "read_known", "says_of_features"]
+from mmtfl.wording import show, suggest
 
 Names = Sequence[str]
 

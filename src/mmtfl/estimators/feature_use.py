@@ -10,9 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.tasks.frames import make_frame
-from mmtfl.tasks.wording import count
-
-__all__ = ["FeatureUse", "Range", "ShowsSharing", "feature_use", "usage_notes", "use_counts", "used_by"]
+from mmtfl.wording import count
 
 KINDS = ("shared", "partial", "single", "none")
 MEANINGS = {  # what a kind is called where people read it

@@ -1,7 +1,5 @@
 """Warnings of a fit: no convergence, tasks that are too small, features kept or dropped by their units."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from typing import Any
@@ -10,9 +8,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from mmtfl.errors import SmallTaskWarning, UnitsWarning
-from mmtfl.tasks.wording import count, show
-
-__all__ = ["warn_of_fit"]
+from mmtfl.wording import count, show
 
 HANDFUL = 5  # rows; with fewer, a task says little of its own
 FEW = 10  # rows; with fewer, a task without coefficients has too few rows to earn any

@@ -1,7 +1,5 @@
 """What users pass to `fit`, `predict` and `score`: rows, targets, task labels, weights and stored tasks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +12,7 @@ from mmtfl.tasks.checks import NEXT_TO_NOTHING, check_design, check_length, chec
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.frames import check_not_lazy, is_frame
 from mmtfl.tasks.stored import StoredTasks
-from mmtfl.tasks.wording import abbreviate, count, meant, show, suggest
+from mmtfl.wording import abbreviate, count, meant, show, suggest
 
 # -- task labels -----------------------------------------------------------------------------------------
 

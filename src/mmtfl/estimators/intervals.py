@@ -3,8 +3,6 @@
 Regressors get prediction intervals, classifiers prediction sets and calibrated probabilities.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any
@@ -23,17 +21,7 @@ from mmtfl.model_selection.folds import Fold, observations, take
 from mmtfl.solvers.path import Start
 from mmtfl.tasks.checks import check_length
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.wording import abbreviate
-
-__all__ = [
-    "KeepsHeldoutErrors",
-    "PredictsIntervals",
-    "PredictsSets",
-    "calibration_lines",
-    "half_widths",
-    "heldout_errors",
-    "reliability",
-]
+from mmtfl.wording import abbreviate
 
 ENOUGH_ROWS = 40  # of a task that has an interval of its own
 _BORROWED = 20.0  # rows for which the errors of all tasks stand in a task with fewer

@@ -1,7 +1,5 @@
 """What a fitted model has learned: type and shape of every attribute, checked when a file is loaded."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -36,9 +36,7 @@ from mmtfl.tasks.checks import check_finite_design, check_task_labels
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.converters import group_checked_rows
 from mmtfl.tasks.scaling import could_use, target_spread
-from mmtfl.tasks.wording import abbreviate, show
-
-__all__ = ["with_new_task"]
+from mmtfl.wording import abbreviate, show
 
 _POLISH = 20  # passes; the answer is then that of the problem, not of where it started
 _FEWEST = 3  # tasks; more are needed to tell how intercepts scatter

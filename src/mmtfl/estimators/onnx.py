@@ -1,7 +1,5 @@
 """A fitted model as an ONNX graph: the linear predictor of each row's task, built by hand."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -10,8 +8,6 @@ from sklearn.base import is_classifier
 
 from mmtfl.errors import require
 from mmtfl.objective.losses import Loss
-
-__all__ = ["onnx_bytes"]
 
 # old enough for every runtime of the last years, new enough for float64 throughout
 OPSET, ML_OPSET, IR_VERSION = 15, 2, 8

@@ -4,8 +4,6 @@ An estimator has the parameters of the groups among its bases. To add one to all
 group of `CommonParameters`, at the place where signatures are to show it.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """A chosen model fitted to parts of its rows, many times: to half samples, and without each fold."""
 
-from __future__ import annotations
-
 import numpy as np
 from sklearn.base import clone
 
@@ -12,8 +10,6 @@ from mmtfl.objective.penalties import make_penalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.path import Paths, Start
 from mmtfl.tasks.container import Tasks
-
-__all__ = ["fit_part", "plain_copy"]
 
 _TOL = 1e-4  # whether a row is zero is known long before its last digits
 _STRONGER = np.geomspace(50.0, 1.0, 20)  # where a path stops at a number of features

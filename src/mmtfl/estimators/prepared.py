@@ -13,11 +13,17 @@ from mmtfl.objective.design import Design
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.losses.by_rows import LossPerTask, TaskLoss, have_unit
 from mmtfl.objective.problem import Problem
-from mmtfl.tasks.checks import class_counts, with_weight
+from mmtfl.tasks.checks import n_classes, with_weight
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.scaling import column_spread, could_use, target_spread
-from mmtfl.tasks.weighting import task_factors, task_totals, with_task_factors
-from mmtfl.tasks.wording import count, show
+from mmtfl.tasks.scaling import (
+    column_spread,
+    could_use,
+    target_spread,
+    task_factors,
+    task_totals,
+    with_task_factors,
+)
+from mmtfl.wording import count, show
 
 # what a fitted model has for each task, along the first axis
 PER_TASK = (
@@ -271,8 +277,7 @@ def leave_out_one_class(tasks: Tasks, classes: np.ndarray) -> tuple[Tasks, BaseR
     weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
     observation_task, positive = tasks.observation_task, tasks.y > 0
     counting = with_weight(positive, observation_task, tasks.labels, tasks.weights)
-    counts = class_counts(positive[counting], observation_task[counting], tasks.n_tasks)
-    left_out = (counts > 0).sum(axis=1) < 2
+    left_out = n_classes(positive[counting], observation_task[counting], tasks.n_tasks) < 2
     if not left_out.any():
         return tasks, None
     if left_out.all():

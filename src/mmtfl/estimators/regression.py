@@ -1,7 +1,5 @@
 """Regression: half the squared error of every task plus a penalty on features."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -21,9 +19,7 @@ from mmtfl.objective.losses.by_rows import LossPerTask, TaskLoss
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.converters import check_offset
 from mmtfl.tasks.stored import StoredTasks
-from mmtfl.tasks.wording import abbreviate, meant
-
-__all__ = ["MMTFLRegressor", "TaskRegressor"]
+from mmtfl.wording import abbreviate, meant
 
 
 def _has_probabilities(model: Any) -> bool:

@@ -5,8 +5,6 @@ as in ``{"tuple": [1, 2]}`` or ``{"array": 3}``. A name from a file is looked up
 imported.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 import os
@@ -24,8 +22,6 @@ from mmtfl.estimators.learned_attributes import Unsound, check_learned
 from mmtfl.persistence.archive import can_store, write_archive
 from mmtfl.persistence.files import check_target, write_whole
 from mmtfl.persistence.json_values import plain
-
-__all__ = ["Savable", "model_from_state"]
 
 STRENGTHS = ("p", "k", "alpha", "pooling", "cap", "alpha_shared", "alpha_specific", "alpha_outlier")
 TRAINING = ("objective_", "violation_", "dual_gap_", "n_iter_", "converged_", "best_score_")

@@ -28,8 +28,6 @@ from mmtfl.solvers.solution import Solution
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import column_spread
 
-__all__ = ["SingleTaskClassifierCV", "SingleTaskRegressorCV", "better_of_ridge_and_lasso"]
-
 Fitted = TypeVar("Fitted")
 
 

@@ -18,11 +18,15 @@ from mmtfl.estimators.inputs import check_nothing_else, take_task_column
 from mmtfl.estimators.part_fits import fit_part, plain_copy
 from mmtfl.estimators.supported_features import MAJORITY, SOMEWHERE, Stability, check_share
 from mmtfl.model_selection.dealing import with_groups
-from mmtfl.model_selection.entry_effects import EntryEffects, entry_effects
-from mmtfl.model_selection.evidence import Evidence, weigh_evidence
-from mmtfl.model_selection.half_samples import complementary_pairs, too_small_to_halve
+from mmtfl.model_selection.evidence import EntryEffects, Evidence, entry_effects, weigh_evidence
+from mmtfl.model_selection.half_samples import (
+    ASSUMPTIONS,
+    complementary_pairs,
+    expected_false,
+    smallest_threshold,
+    too_small_to_halve,
+)
 from mmtfl.model_selection.progress import Progress
-from mmtfl.model_selection.selection_bounds import ASSUMPTIONS, expected_false, smallest_threshold
 from mmtfl.objective.losses.by_rows import LossPerTask, target_units
 from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers.checkpoint import Checkpoint, finite
@@ -30,8 +34,6 @@ from mmtfl.tasks.checks import check_task_labels
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import column_spread, could_use
 from mmtfl.tasks.stored import StoredTasks
-
-__all__ = ["Stability", "stability"]
 
 _NOWHERE = 0.01  # probability that a feature matters nowhere, of those that are said to matter somewhere
 

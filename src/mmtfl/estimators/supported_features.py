@@ -7,22 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.model_selection.entry_effects import mean_over_tasks, t_reach
-from mmtfl.model_selection.evidence import KINDS
+from mmtfl.model_selection.evidence import KINDS, mean_over_tasks, t_reach
 from mmtfl.tasks.frames import make_frame
-from mmtfl.tasks.wording import abbreviate, count
-
-__all__ = [
-    "MAJORITY",
-    "SOMEWHERE",
-    "SUPPORTED",
-    "Stability",
-    "check_share",
-    "features_with",
-    "in_which_tasks",
-    "promise",
-    "support_sentences",
-]
+from mmtfl.wording import abbreviate, count
 
 SUPPORTED = ("all", "some", "several", "one", "undecided", "none")  # in the order of tables
 SOMEWHERE = ("all", "some", "several", "one")

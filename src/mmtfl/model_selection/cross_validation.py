@@ -29,8 +29,7 @@ from mmtfl.solvers.checkpoint import Checkpoint, Expected, below, finite, number
 from mmtfl.solvers.distributed.shards import as_is, in_order
 from mmtfl.solvers.path import Paths, Start, alpha_grid
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.scaling import column_spread, target_spread
-from mmtfl.tasks.weighting import task_factors, with_task_factors
+from mmtfl.tasks.scaling import column_spread, target_spread, task_factors, with_task_factors
 
 # Of a list of candidates on one fold: scores, sums by_task, and the models if later ones start from them
 ListScores = dict[str, np.ndarray]

@@ -11,8 +11,6 @@ from sklearn.utils.multiclass import type_of_target
 from mmtfl.tasks.checks import check_length, check_task_labels
 from mmtfl.tasks.container import Tasks
 
-__all__ = ["NEVER", "Cells", "deal_groups", "group_codes", "keep_in_training", "with_groups"]
-
 NEVER = -1  # fold of a row that is always trained on
 
 

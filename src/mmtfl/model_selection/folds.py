@@ -1,7 +1,5 @@
 """The folds of a search, as positions in `Tasks`: made, translated from rows as given, and checked."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +7,7 @@ import numpy as np
 from sklearn.model_selection._split import GroupsConsumerMixin
 
 from mmtfl.model_selection.splitting import TaskSplitter
+from mmtfl.tasks.checks import n_classes
 from mmtfl.tasks.container import Tasks
 
 Fold = tuple[np.ndarray, np.ndarray]
@@ -134,9 +133,8 @@ def _check_observations(fold: int, tasks: Tasks, train: np.ndarray, test: np.nda
 def _check_classes(fold: int, tasks: Tasks, train: np.ndarray) -> None:
     if by_rows(tasks):
         train = np.flatnonzero(np.isin(np.asarray(tasks.rows), train))
-    classes = np.zeros((tasks.n_tasks, 2), dtype=bool)
-    classes[tasks.observation_task[train], (tasks.y[train] > 0).astype(int)] = True
-    alone = np.flatnonzero(classes[:, 0] != classes[:, 1])
+    found = n_classes(tasks.y[train] > 0, tasks.observation_task[train], tasks.n_tasks)
+    alone = np.flatnonzero(found == 1)
     if alone.size:
         raise ValueError(
             f"Fold {fold} of cv has one class only of task {tasks.labels[alone[0]].item()!r} in its "

@@ -4,8 +4,6 @@ The sums of a fold are a few numbers per task, so that they are kept for every c
 scores of the chosen one need no further fit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +12,6 @@ import numpy as np
 from mmtfl.objective.losses import Loss, best_constant
 from mmtfl.objective.losses.by_rows import TaskLoss, on_rows
 from mmtfl.tasks.container import Tasks
-
-__all__ = ["class_sums", "deviance_explained", "deviances", "heldout_scores", "squared_errors"]
 
 _ROUNDING = 64 * np.finfo(float).eps  # a target that varies less than this, relative to its size, is constant
 

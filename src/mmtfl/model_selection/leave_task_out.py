@@ -1,7 +1,5 @@
 """Validation on tasks that the fit has not seen, which says what to expect at the next hospital."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from numbers import Integral
 from typing import Any
@@ -12,10 +10,8 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples
 
-from mmtfl.model_selection.scoring import per_task_scores
+from mmtfl.model_selection.metrics import per_task_scores
 from mmtfl.tasks.checks import check_task_labels
-
-__all__ = ["LeaveTaskOut", "leave_task_out_scores"]
 
 
 class LeaveTaskOut(BaseCrossValidator):

@@ -17,9 +17,7 @@ import narwhals as nw
 import numpy as np
 from sklearn import metrics as skm
 
-from mmtfl.tasks.checks import check_length, check_task_labels
-
-__all__ = ["FEW_ROWS", "Metric", "as_metric", "mean_task_score", "per_task_scores", "pooled_score"]
+from mmtfl.tasks.checks import check_length, check_task_labels, n_classes
 
 FEW_ROWS = 5  # tasks with fewer held-out rows have scores that say little: they stay out of headlines
 ALIASES = {"auc": "roc_auc"}
@@ -338,10 +336,7 @@ def _one_by_one(groups: _Groups, metric: Metric, scored: np.ndarray) -> np.ndarr
 
 
 def _one_class(groups: _Groups) -> np.ndarray:
-    classes, y = np.unique(groups.y_true, return_inverse=True)
-    seen = np.zeros((len(groups.labels), len(classes)), dtype=bool)
-    seen[groups.observation_task, y] = True
-    return seen.sum(axis=1) < 2
+    return n_classes(groups.y_true, groups.observation_task, len(groups.labels)) < 2
 
 
 def _warn_left_out(labels: list[Any], few: np.ndarray, alone: np.ndarray, name: str) -> None:

@@ -11,9 +11,7 @@ import narwhals as nw
 import numpy as np
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
-from mmtfl.model_selection.metrics import Metric, as_metric, mean_task_score, per_task_scores, pooled_score
-
-__all__ = ["per_task_scores", "task_scorer"]
+from mmtfl.model_selection.metrics import Metric, as_metric, mean_task_score, pooled_score
 
 AVERAGES = ("macro", "pooled")
 

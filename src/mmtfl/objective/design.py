@@ -106,15 +106,15 @@ class Design:
 
     def _sparse_products(self, data: np.ndarray, v: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """X_t.T @ v_t * scale for every task of stacked rows; `data` are the entries of a sparse X."""
-        from mmtfl.kernels import sparse_columns
+        from mmtfl.kernels import columns
 
         X, out = self.tasks.X, np.empty((self.n_features, self.n_tasks))
         matrix = data, X.indices, X.indptr
         if X.format == "csr":
             own = np.empty(self.n_features)
-            sparse_columns.products_by_row(*matrix, self.offsets, v, scale, own, out)
+            columns.products_by_row(*matrix, self.offsets, v, scale, own, out)
         else:
-            sparse_columns.products_by_column(*matrix, self.tasks.observation_task, v, scale, out)
+            columns.products_by_column(*matrix, self.tasks.observation_task, v, scale, out)
         return out
 
     def _by_row_and_task(self, v: np.ndarray) -> np.ndarray:
@@ -179,7 +179,7 @@ class Design:
             columns.gather(X, rows, index, self.inverse_scale, out)
 
     def _gather_sparse(self, index: np.ndarray, rows: np.ndarray, out: np.ndarray) -> None:
-        from mmtfl.kernels import sparse_columns
+        from mmtfl.kernels import columns
 
         X, block = self.tasks.X, out
         if rows.size > 0:
@@ -190,9 +190,9 @@ class Design:
         if X.format == "csr":
             place = np.full(self.n_features, -1, dtype=np.intp)
             place[index] = np.arange(len(index))
-            sparse_columns.gather_by_row(*matrix, place, self.inverse_scale, block)
+            columns.gather_by_row(*matrix, place, self.inverse_scale, block)
         else:
-            sparse_columns.gather_by_column(*matrix, index, self.inverse_scale, block)
+            columns.gather_by_column(*matrix, index, self.inverse_scale, block)
         if rows.size > 0:
             np.take(block, rows, axis=1, out=out, mode="clip")
 

@@ -11,10 +11,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from mmtfl.objective.entries import EntryPenalty
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPower, row_norms
 from mmtfl.objective.problem import Problem
+from mmtfl.objective.row_sizes import EntryPenalty
 
 _RANGE = 1e140  # entries up to this size can be squared and summed
 _SQUARABLE = 1e3  # largest singular value over the threshold that squares still resolve

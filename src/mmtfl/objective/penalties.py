@@ -18,9 +18,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mmtfl.objective import product
-from mmtfl.objective.entries import EntryPenalty
-from mmtfl.objective.known_features import KnownFeatures
-from mmtfl.objective.row_sizes import centred_norms, common_part, common_weight, row_norms
+from mmtfl.objective.known_features import KnownFeatures, block_solutions, block_violation, check_pooling
+from mmtfl.objective.row_sizes import EntryPenalty, centred_norms, common_part, common_weight, row_norms
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +204,7 @@ class RowPenalty(ABC):
         strengths[:, 0], strengths[:, 1] = self.alpha, self.eps
         if self.known is None or not self._shapes_entries:
             return strengths
-        from mmtfl.kernels.known_rows import GONE
+        from mmtfl.kernels.row_problem import GONE
 
         known = self.known
         strengths[known.free_rows, 0] = np.minimum(strengths[known.free_rows, 0], GONE)
@@ -229,9 +228,9 @@ class RowPenalty(ABC):
     def row_solver(self) -> Any:
         """Compiled solver of this member's row problem."""
         if self._shapes_entries:
-            from mmtfl.kernels import known_rows
+            from mmtfl.kernels.row_problem import known_row_solver
 
-            return known_rows.row_solver()
+            return known_row_solver()
         return self._own_solver()
 
     def _own_solver(self) -> Any:
@@ -244,12 +243,10 @@ class RowPenalty(ABC):
 
     def solve_rows(self, slope: np.ndarray, curvature: np.ndarray) -> np.ndarray:
         """Minimiser of each row's problem ``L/2 a^2 - g a + phi``; see `mmtfl.kernels.row_problem`."""
+        if self.has_groups:
+            return block_solutions(self, slope, curvature)
         from mmtfl.kernels import row_problem
 
-        if self.has_groups:
-            from mmtfl.objective.row_blocks import block_solutions
-
-            return block_solutions(self, slope, curvature)
         out = np.empty(slope.shape)
         slope = np.array(slope, dtype=float, order="C")  # the row solver may change it
         row_problem.solve_rows(
@@ -272,24 +269,11 @@ class RowPenalty(ABC):
         from mmtfl.kernels import row_problem
 
         if self.has_groups:
-            from mmtfl.objective.row_blocks import block_violation
-
             return block_violation(self, A, gradient, curvature)
         arrays = (np.ascontiguousarray(part) for part in (A, gradient, curvature))
         return row_problem.row_violations(
             self.row_solver(), *arrays, self.member_numbers, self.row_numbers(len(A))
         )
-
-    def _check_pooling(self) -> None:
-        if not 0.0 <= self.pooling < 1.0:
-            raise ValueError(f"pooling must be at least 0 and below 1, got {self.pooling!r}. Try 0.5 or 0.9.")
-        if self.pooling > 0.0 and self.p not in (1.0, 2.0):
-            raise ValueError(f"pooling needs p = 1 or p = 2, got p={self.p:g}: for other p use pooling=0.")
-        if self.pooling > 0.0 and self.known is not None and not self.known.goes_with_pooling:
-            raise ValueError(
-                "pooling goes with groups and weights of whole features only, not with weights of single "
-                "tasks or signs. Use pooling=0."
-            )
 
     def of_rows(self, index: np.ndarray) -> Self:
         """The penalty of some of the rows."""
@@ -343,7 +327,7 @@ class RowPower(RowPenalty):
 
     def __post_init__(self) -> None:
         product.check_exponents(self.p, self.k)
-        self._check_pooling()
+        check_pooling(self.p, self.pooling, self.known)
 
     @cached_property
     def power(self) -> float:  # type: ignore[override]
@@ -448,7 +432,7 @@ class LogRows(RowPenalty):
         product.check_exponents(self.p, 1.0)
         if math.isinf(self.p):
             raise ValueError("k='log' needs a finite p: the sum S_j has no limit at p = inf. Try p = 1 or 2.")
-        self._check_pooling()
+        check_pooling(self.p, self.pooling, self.known)
 
     @property
     def power_near_zero(self) -> float:

@@ -10,8 +10,6 @@ A file is, with all numbers little-endian:
 Nothing is compressed, so the arrays are never larger than the file, and its size is known before it is read.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -26,8 +24,6 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from mmtfl.persistence.files import write_whole
-
-__all__ = ["FORMAT_VERSION", "ModelFileError", "can_store", "read_archive", "write_archive"]
 
 FORMAT_VERSION = 1
 MAGIC = b"\x89MMTFL\r\n"  # it reveals a transfer that changed line ends or dropped the eighth bit

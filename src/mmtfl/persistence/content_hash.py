@@ -1,7 +1,5 @@
 """Content hash of the inputs of a fit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from hashlib import blake2b
@@ -10,8 +8,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-
-__all__ = ["fingerprint"]
 
 _ROWS = 1 << 12  # rows of a non-contiguous array that are copied at a time
 _open: set[int] = set()  # functions whose parts are being hashed

@@ -15,8 +15,6 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["check_target", "write_text", "write_whole"]
-
 
 def check_target(path: str | os.PathLike[str], *, overwrite: bool = True) -> Path:
     """Check that a file can be written to a path, and return the path with all links followed.
@@ -117,9 +115,7 @@ def _put_in_place(beside: Path, place: Path, *, overwrite: bool) -> None:
             os.link(beside, place)
             return
         except FileExistsError:
-            raise FileExistsError(
-                f"{str(place)!r} exists: choose another name, or pass overwrite=True."
-            ) from None
+            raise _exists(place) from None
         except OSError:
             pass  # a file system without links
     os.replace(beside, place)

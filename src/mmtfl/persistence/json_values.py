@@ -1,7 +1,5 @@
 """Values on their way into JSON and back."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, is_dataclass
 from typing import Any

@@ -1,10 +1,8 @@
 """Pictures of fitted models, as scikit-learn's Display objects."""
 
-from mmtfl.plots.history_display import HistoryDisplay
-from mmtfl.plots.interval_display import IntervalDisplay
 from mmtfl.plots.path_display import PathDisplay
-from mmtfl.plots.prediction_display import PredictionDisplay
-from mmtfl.plots.search_display import SearchDisplay
+from mmtfl.plots.prediction_display import IntervalDisplay, PredictionDisplay
+from mmtfl.plots.search_display import HistoryDisplay, SearchDisplay
 from mmtfl.plots.shared_part_display import SharedPartDisplay
 from mmtfl.plots.sharing_map import SharingMapDisplay
 from mmtfl.plots.support_display import EffectDisplay, SupportDisplay

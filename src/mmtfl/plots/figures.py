@@ -4,8 +4,6 @@ Colour-blind readers tell the colours apart. Labels are plain text of bounded le
 fonts that have it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache

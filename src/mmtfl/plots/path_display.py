@@ -8,26 +8,11 @@ from typing import Any
 import numpy as np
 
 from mmtfl.errors import require
-from mmtfl.plots.figures import (
-    BLUE,
-    GREY,
-    Display,
-    fitted,
-    ink,
-    legend,
-    line_style,
-    name_width,
-    note,
-    panels_for,
-    shown,
-    whole_numbers,
-)
-
-__all__ = ["PathDisplay"]
+from mmtfl.plots import figures
 
 
 @dataclass(eq=False, repr=False)
-class PathDisplay(Display):
+class PathDisplay(figures.Display):
     """Sizes of the features' coefficients, and the number of features kept, against alpha.
 
     The size of a feature is the Euclidean norm of its coefficients over tasks, on the scale that the penalty
@@ -94,7 +79,7 @@ class PathDisplay(Display):
         display : PathDisplay
             Drawn.
         """
-        model = fitted(model)
+        model = figures.fitted(model)
         found = getattr(model, "path_", None)
         if found is None:
             raise TypeError(
@@ -164,37 +149,37 @@ class PathDisplay(Display):
         self : PathDisplay
             Drawn.
         """
-        self.axes_ = panels_for(ax, (2, 1), (6.5, 5.0), heights=[3.0, 1.0])[:, 0]
+        self.axes_ = figures.panels_for(ax, (2, 1), (6.5, 5.0), heights=[3.0, 1.0])[:, 0]
         upper, lower = self.axes_
         self.ax_, self.figure_ = upper, upper.figure
         named = self._largest(n_labels)
         others = np.setdiff1d(np.flatnonzero(self.sizes.any(axis=0)), named)
         curves = [np.column_stack([self.alphas, self.sizes[:, j]]) for j in others]
-        look = {"colors": GREY, "linewidths": 0.6, "alpha": 0.7, "rasterized": len(others) > 500}
+        look = {"colors": figures.GREY, "linewidths": 0.6, "alpha": 0.7, "rasterized": len(others) > 500}
         upper.add_collection(require("matplotlib.collections", "plots").LineCollection(curves, **look))
         self.lines_ = [
-            upper.plot(self.alphas, self.sizes[:, j], **line_style(i), linewidth=1.6)[0]
+            upper.plot(self.alphas, self.sizes[:, j], **figures.line_style(i), linewidth=1.6)[0]
             for i, j in enumerate(named)
         ]
-        lower.step(self.alphas, np.count_nonzero(self.sizes, axis=1), where="mid", color=BLUE)
+        lower.step(self.alphas, np.count_nonzero(self.sizes, axis=1), where="mid", color=figures.BLUE)
         for one in self.axes_:
             one.set_xscale("log")
             one.grid(alpha=0.3)
             one.set_ylim(bottom=0.0)
             if self.alpha is not None:
-                one.axvline(self.alpha, color=ink(), linestyle=(0, (1, 2)), linewidth=1.2)
+                one.axvline(self.alpha, color=figures.ink(), linestyle=(0, (1, 2)), linewidth=1.2)
         upper.sharex(lower)
         upper.tick_params(labelbottom=False)
         scaled = f"\n{self.scaled}" if self.scaled else ""
         upper.set_ylabel(f"size of a feature's coefficients\n(norm over tasks){scaled}")
         lower.set(xlabel="alpha, the strength of the penalty", ylabel="features\nkept")
-        lower.yaxis.set_major_locator(whole_numbers(4))
+        lower.yaxis.set_major_locator(figures.whole_numbers(4))
         self.figure_.align_ylabels(self.axes_)
         if self.alpha is not None:
-            note(upper, [f"dotted line: the chosen alpha, {self.alpha:.3g}"])
+            figures.note(upper, [f"dotted line: the chosen alpha, {self.alpha:.3g}"])
         if self.lines_:
-            names = [shown(self.features[j], name_width(upper)) for j in named]
-            legend(upper, list(zip(self.lines_, names, strict=True)), title="largest features")
+            names = [figures.shown(self.features[j], figures.name_width(upper)) for j in named]
+            figures.legend(upper, list(zip(self.lines_, names, strict=True)), title="largest features")
         return self
 
     def _largest(self, most: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Cross-validation as curves of held-out scores, with error bands and what was chosen."""
+"""How a fit came about: held-out scores of a search and its choice, and the objective after each pass."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.search import TaskSearch
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
-from mmtfl.plots.figures import GREY, Display, ink, legend, line_style, name_width, note, shown
-
-__all__ = ["SearchDisplay"]
+from mmtfl.estimators.two_strengths import CappedModel
+from mmtfl.plots import figures
 
 _NAMED = 8  # curves in colour; more cannot be told apart
 
@@ -51,7 +50,7 @@ class Curve:
 
 
 @dataclass(eq=False, repr=False)
-class SearchDisplay(Display):
+class SearchDisplay(figures.Display):
     """Held-out score against the strength, with a band of one standard error over folds.
 
     One curve per (p, k); per second strength for `TwoStrengthCV`; per task where every task has its own
@@ -136,12 +135,12 @@ class SearchDisplay(Display):
         ranked = sorted(self.curves, key=lambda curve: (curve.chosen is None, -curve.mean[curve.best]))
         named = ranked[:_NAMED]
         for curve in ranked[_NAMED:]:
-            ax.plot(self._x(curve), curve.mean, color=GREY, linewidth=0.6, zorder=1)
+            ax.plot(self._x(curve), curve.mean, color=figures.GREY, linewidth=0.6, zorder=1)
         self.lines_: list[Any] = []
         self.bands_: list[Any] = []
         self.marks_: dict[str, Any] = {}
         for i, curve in enumerate(named):
-            self._draw_curve(curve, line_style(i), depth=2.0 + 0.1 * (len(named) - i))
+            self._draw_curve(curve, figures.line_style(i), depth=2.0 + 0.1 * (len(named) - i))
         ax.set_xscale("log")
         of = f"as a share of the largest for each {self.told_apart_by}" if self.relative else "the strength"
         ax.set(xlabel=f"{self.strength}, {of}", ylabel=f"held-out score: {self.score}")
@@ -150,10 +149,10 @@ class SearchDisplay(Display):
         lines = ["band: one standard error over folds"]
         if len(ranked) > _NAMED:
             lines.append(f"in grey: {len(ranked) - _NAMED} more, by {self.told_apart_by}")
-        note(ax, lines)
-        names = [shown(curve.name, name_width(ax)) for curve in named]
+        figures.note(ax, lines)
+        names = [figures.shown(curve.name, figures.name_width(ax)) for curve in named]
         marks = [(mark, name) for name, mark in self.marks_.items()]
-        legend(ax, [*zip(self.lines_, names, strict=True), *marks], title=self.told_apart_by)
+        figures.legend(ax, [*zip(self.lines_, names, strict=True), *marks], title=self.told_apart_by)
 
     def _x(self, curve: Curve) -> np.ndarray:
         return curve.strength / curve.strength.max() if self.relative else curve.strength
@@ -172,7 +171,8 @@ class SearchDisplay(Display):
             if name != "chosen" and at == curve.chosen:
                 continue
             face = colour if name == "chosen" else "white"
-            look = {"marker": marker, "markersize": 7, "markerfacecolor": face, "markeredgecolor": ink()}
+            edge = figures.ink()
+            look = {"marker": marker, "markersize": 7, "markerfacecolor": face, "markeredgecolor": edge}
             (self.marks_[name],) = self.ax_.plot(x[at], curve.mean[at], linestyle="none", zorder=4, **look)
 
     def _limits(self, named: list[Curve]) -> tuple[float, float]:
@@ -255,3 +255,111 @@ def _curves(
         place = int(at[0]) if at.size else None
         curves.append(Curve(str(names[rows[0]]), strength, mean[rows], error[rows], place))
     return curves
+
+
+# -- the solver's history ------------------------------------------------------------------------------------
+
+
+_MANY = 60  # passes; beyond, a marker on each hides the line
+
+_ROUNDING = 1e-12  # of the objective: smaller steps are not steps
+
+
+def above_last(history: np.ndarray) -> np.ndarray:
+    """How far an objective was above its last value after each pass; zero where that is rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.plots.search_display import above_last
+    >>> above_last(np.array([3.0, 2.0, 2.0 + 4e-16, 2.0])).tolist()
+    [1.0, 0.0, 0.0, 0.0]
+    """
+    distance = history - history[-1] if len(history) else history
+    return np.where(distance > _ROUNDING * np.abs(history), distance, 0.0)
+
+
+@dataclass(eq=False, repr=False)
+class HistoryDisplay(figures.Display):
+    """Distance of the objective to the value reached, after each pass, on a log scale.
+
+    A straight line down is convergence at a steady rate. The last pass has distance zero and is not drawn,
+    nor are passes that had reached its value already, but for rounding. The last fit of a search starts close
+    to its end.
+
+    Parameters
+    ----------
+    history : ndarray of shape (n_passes,)
+        Objective after each pass.
+    step : str, default="pass"
+        What one entry is: a pass over the data, or a stage.
+    violation : float, optional
+        Distance to stationarity at the end.
+
+    Attributes
+    ----------
+    line_ : matplotlib line
+        The distances.
+    ax_, figure_ : matplotlib axes and figure
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> from mmtfl import MMTFLRegressor
+    >>> from mmtfl.datasets import make_tasks
+    >>> from mmtfl.plots import HistoryDisplay
+    >>> data = make_tasks(n_tasks=4, n_features=20, n_informative=4, random_state=0)
+    >>> model = MMTFLRegressor(p=2, k=2, alpha=0.1).fit(data.X, data.y, task=data.task)
+    >>> HistoryDisplay.from_estimator(model).ax_.get_yscale()
+    'log'
+    """
+
+    _size = 6.0, 3.5
+
+    history: np.ndarray
+    _: KW_ONLY
+    step: str = "pass"
+    violation: float | None = None
+
+    @classmethod
+    def from_estimator(cls, model: Any, *, ax: Any = None) -> HistoryDisplay:
+        """Draw the history of a fitted model.
+
+        Parameters
+        ----------
+        model : fitted estimator of mmtfl
+            Any of them; of a search, the last fit on all rows.
+        ax : matplotlib axes, optional
+            Where to draw; None makes a figure.
+
+        Returns
+        -------
+        display : HistoryDisplay
+            Drawn.
+        """
+        model = figures.fitted(model)
+        step = "stage" if isinstance(model, CappedModel) else "pass"
+        return cls(model.history_, step=step, violation=model.violation_).plot(ax)
+
+    def _draw(self) -> None:
+        ax = self.ax_
+        history = np.asarray(self.history, dtype=float)
+        distance = above_last(history)
+        ahead = np.flatnonzero(distance)
+        marker = "o" if len(ahead) <= _MANY else None
+        (self.line_,) = ax.plot(ahead + 1, distance[ahead], color=figures.BLUE, marker=marker, markersize=4)
+        if len(ahead):
+            ax.set_yscale("log")
+        n = len(history)
+        ax.set(
+            xlabel="pass over the data" if self.step == "pass" else self.step,
+            ylabel="objective above its last value",
+            xlim=(0.5, n + 0.5),
+        )
+        ax.xaxis.set_major_locator(figures.whole_numbers())
+        ax.grid(alpha=0.3)
+        spent = f"{n} {self.step}" + ("" if n == 1 else "es" if self.step.endswith("s") else "s")
+        lines = [f"objective {history[-1]:.6g} after {spent}"]
+        lines += [] if self.violation is None else [f"violation {self.violation:.1e}"]
+        lines += [] if ahead.size else [f"flat: the first {self.step} reached it, but for rounding"]
+        figures.note(ax, lines)

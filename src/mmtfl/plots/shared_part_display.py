@@ -8,30 +8,17 @@ from typing import Any
 import numpy as np
 
 from mmtfl.estimators.feature_use import KINDS, MEANINGS
-from mmtfl.plots.figures import (
-    BLUE,
-    GREEN,
-    VERMILLION,
-    Display,
-    label_points,
-    learned,
-    legend,
-    name_width,
-    note,
-    whole_numbers,
-)
-from mmtfl.tasks.wording import count
+from mmtfl.plots import figures
+from mmtfl.wording import count
 
-__all__ = ["SharedPartDisplay"]
-
-_LOOKS = {"shared": (BLUE, "o"), "partial": (VERMILLION, "^"), "single": (GREEN, "s")}
+_LOOKS = {"shared": (figures.BLUE, "o"), "partial": (figures.VERMILLION, "^"), "single": (figures.GREEN, "s")}
 _GOLDEN = (5**0.5 - 1) / 2
 _CROWDED = 500  # points; beyond, smaller ones that let others shine through
 _WIDTH = 0.3  # of the jitter, to each side of a number of tasks
 
 
 @dataclass(eq=False, repr=False)
-class SharedPartDisplay(Display):
+class SharedPartDisplay(figures.Display):
     """The shared part c of each feature against the number of tasks that use it.
 
     Points of one number of tasks are moved aside by up to a third of a step, always in the same way, so
@@ -107,7 +94,7 @@ class SharedPartDisplay(Display):
         display : SharedPartDisplay
             Drawn.
         """
-        read = learned(model)
+        read = figures.learned(model)
         display = cls(
             read.size,
             read.n_using,
@@ -151,20 +138,20 @@ class SharedPartDisplay(Display):
             ylabel=self.size_label,
             xlim=(1.0 - margin, max(self.n_tasks, 1) + margin),
         )
-        ax.xaxis.set_major_locator(whole_numbers())
+        ax.xaxis.set_major_locator(figures.whole_numbers())
         ax.set_ylim(0.0, 1.12 * float(self.size.max(initial=0.0)) or 1.0)
         ax.grid(axis="y", alpha=0.3)
         ax.set_axisbelow(True)
         none = int(np.count_nonzero(self.n_using == 0))
-        note(ax, [f"not shown: {count(none, 'feature')} that no task uses"] if none else [])
+        figures.note(ax, [f"not shown: {count(none, 'feature')} that no task uses"] if none else [])
         if self.points_:
             could = " that could" if np.any(self.n_using[kinds["shared"]] < self.n_tasks) else ""
             words = {**MEANINGS, "shared": f"{MEANINGS['shared']}{could}"}
             named = [(drawn, f"{words[kind]} ({kinds[kind].sum()})") for kind, drawn in self.points_.items()]
-            legend(ax, named, title="features")
+            figures.legend(ax, named, title="features")
         top = self._by_size(np.flatnonzero(self.n_using))[:n_labels].tolist()
         places, names = np.column_stack([x, self.size]), self.features.tolist()
-        self.labels_ = label_points(ax, places, names, top, width=name_width(ax))
+        self.labels_ = figures.label_points(ax, places, names, top, width=figures.name_width(ax))
         return self
 
     def _by_size(self, chosen: np.ndarray) -> np.ndarray:

@@ -11,9 +11,7 @@ from sklearn.base import is_classifier
 
 from mmtfl.estimators.feature_use import KINDS
 from mmtfl.plots import figures
-from mmtfl.tasks.wording import count
-
-__all__ = ["SharingMapDisplay"]
+from mmtfl.wording import count
 
 _ROBUST = 0.98  # share of coefficients within the limits of the colours
 _CELL = 11.0  # points: cells as large as this have room for a sign

@@ -8,21 +8,8 @@ from typing import Any
 import numpy as np
 
 from mmtfl.estimators.supported_features import Stability
-from mmtfl.model_selection.entry_effects import mean_over_tasks, t_reach
-from mmtfl.plots.figures import (
-    BLUE,
-    GREY,
-    SMALL,
-    VERMILLION,
-    Display,
-    axes_points,
-    fitted,
-    name_columns,
-    name_rows,
-    note,
-)
-
-__all__ = ["EffectDisplay", "SupportDisplay"]
+from mmtfl.model_selection.evidence import mean_over_tasks, t_reach
+from mmtfl.plots import figures
 
 _MOST_ROWS = 40
 
@@ -31,7 +18,7 @@ def found_by(model: Any) -> Stability:
     """What half samples found: of a search with ``stability``, or given as it is."""
     if isinstance(model, Stability):
         return model
-    found = getattr(fitted(model), "stability_", None)
+    found = getattr(figures.fitted(model), "stability_", None)
     if found is None:
         raise ValueError(
             f"{type(model).__name__} was fitted without half samples: use stability=50, or draw what "
@@ -41,7 +28,7 @@ def found_by(model: Any) -> Stability:
 
 
 @dataclass(eq=False, repr=False)
-class SupportDisplay(Display):
+class SupportDisplay(figures.Display):
     """Share of the half samples in which a task uses a feature, features by tasks, with what is supported.
 
     Features supported in most tasks come first. A cross marks an entry in which the rows support an effect.
@@ -115,17 +102,19 @@ class SupportDisplay(Display):
         rows = [np.isin(found.tasks_, found.supporting_tasks(j)) for j in order]
         self.supported_ = np.array(rows).reshape(shares.shape)
         row, column = np.nonzero(self.supported_)
-        ax.plot(column, row, "x", color=VERMILLION, markersize=5, linestyle="none")
-        width, height = axes_points(ax)
+        ax.plot(column, row, "x", color=figures.VERMILLION, markersize=5, linestyle="none")
+        width, height = figures.axes_points(ax)
         names = np.array([f"{found.feature_names_[j]}: {found.supported_[j]}" for j in order], dtype=object)
-        name_rows(ax, names, height, width=32)
-        name_columns(ax, found.tasks_, width)
+        figures.name_rows(ax, names, height, width=32)
+        figures.name_columns(ax, found.tasks_, width)
         ax.figure.colorbar(self.image_, ax=ax, label="share of half samples that use it")
-        note(ax, [f"{found.n_pairs_} pairs of half samples", "cross: the rows support an effect in the task"])
+        figures.note(
+            ax, [f"{found.n_pairs_} pairs of half samples", "cross: the rows support an effect in the task"]
+        )
 
 
 @dataclass(eq=False, repr=False)
-class EffectDisplay(Display):
+class EffectDisplay(figures.Display):
     """The effect of one feature in every task, and its mean over the tasks, each with its interval.
 
     Effects are estimated without shrinkage beside the supported features, on the rows on which these were
@@ -213,16 +202,19 @@ class EffectDisplay(Display):
         tested = np.isfinite(self.effect) & np.isfinite(self.error) & (self.error > 0.0)
         at, effect = np.flatnonzero(tested), self.effect[tested]
         reach = t_reach(self.error, self.spare, self.coverage)[tested]
-        self.intervals_ = ax.errorbar(effect, at, xerr=reach, fmt="o", color=BLUE, markersize=4, capsize=2)
+        self.intervals_ = ax.errorbar(
+            effect, at, xerr=reach, fmt="o", color=figures.BLUE, markersize=4, capsize=2
+        )
         spare = np.broadcast_to(self.spare, self.effect.shape)
         self.mean_, self.mean_reach_ = mean_over_tasks(self.effect, self.error, spare, self.coverage)
         if np.isfinite(self.mean_reach_):
-            ax.axvspan(
-                self.mean_ - self.mean_reach_, self.mean_ + self.mean_reach_, color=BLUE, alpha=0.15, lw=0
-            )
-        ax.axvline(0.0, color=GREY, linewidth=1.0)
-        ax.axvline(self.mean_, color=BLUE, linewidth=1.0, linestyle=":")
+            ends = self.mean_ - self.mean_reach_, self.mean_ + self.mean_reach_
+            ax.axvspan(*ends, color=figures.BLUE, alpha=0.15, lw=0)
+        ax.axvline(0.0, color=figures.GREY, linewidth=1.0)
+        ax.axvline(self.mean_, color=figures.BLUE, linewidth=1.0, linestyle=":")
         ax.set_ylim(len(self.tasks) - 0.5, -0.5)
-        name_rows(ax, self.tasks, axes_points(ax)[1])
-        ax.set_xlabel(f"effect of {self.feature}, with {self.coverage:.0%} intervals", fontsize=SMALL + 1)
-        note(ax, ["dotted: mean of these tasks; band: its interval"])
+        figures.name_rows(ax, self.tasks, figures.axes_points(ax)[1])
+        ax.set_xlabel(
+            f"effect of {self.feature}, with {self.coverage:.0%} intervals", fontsize=figures.SMALL + 1
+        )
+        figures.note(ax, ["dotted: mean of these tasks; band: its interval"])

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.plots.history_display import above_last
+from mmtfl.plots.search_display import above_last
 from mmtfl.report.sentences import number
 from mmtfl.report.summary import SearchGrid, SearchSummary
-from mmtfl.tables.splines import spline_basis
-
-__all__ = ["CurvedEffect", "curved_effects"]
+from mmtfl.tables.column_encoding import spline_basis
 
 WIDTH, HEIGHT = 520.0, 270.0
 LEFT, RIGHT, TOP, BOTTOM = 76.0, 14.0, 14.0, 46.0

@@ -24,14 +24,11 @@ from mmtfl.estimators.search import Search, TaskSearch
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.model_selection.dealing import group_codes
 from mmtfl.model_selection.metrics import per_task_scores
-from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter
-from mmtfl.model_selection.time_order import TaskTimeSplit
-from mmtfl.report import paired
-from mmtfl.report.paired import HeldOutErrors, Paired
+from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter, TaskTimeSplit
+from mmtfl.report import paired_tests as paired
+from mmtfl.report.paired_tests import HeldOutErrors, Paired
 from mmtfl.report.pooled import Fold, fit_pooled
 from mmtfl.tasks.checks import check_finite_design, check_length, check_task_labels
-
-__all__ = ["Evaluation", "TaskScores", "evaluate"]
 
 N_FOLDS = 3
 MOST_ENTRIES = 1_000_000  # of X that the models are refitted on: about half a minute
@@ -237,8 +234,7 @@ def evaluate(
 
 def _without_others(model: Any, rows: _Rows, seen: bool | None) -> Evaluation:
     """Scores of a model whose targets are counts or of several kinds, which is not compared with others."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a task with one row has no score, which the table shows
+    with warnings.catch_warnings(action="ignore"):  # a task with one row has no score, which the table shows
         scores = model._scores_by_task(_respond(model, rows.X, rows.labels), rows.y, rows.labels)
     sizes = Counter(rows.labels.tolist())
     tasks = [
@@ -343,8 +339,8 @@ class _Rows:
     def scores(self, response: np.ndarray, metric: str) -> dict[Any, float]:
         """Score of each task over the rows that have a response; none where the target is constant."""
         known = ~np.isnan(response)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # tasks without a score are told in the report
+        # tasks without a score are told in the report
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
             scores = per_task_scores(self.y[known], response[known], self.labels[known], metric)
         values = set(zip(self.labels.tolist(), self.y.tolist(), strict=True))
         varied = {label for label, n in Counter(label for label, _ in values).items() if n > 1}
@@ -407,9 +403,8 @@ def _held_out(model: Any, rows: _Rows, strength: str) -> dict[str, np.ndarray]:
         kept = np.flatnonzero(np.isin(rows.labels, several))
     rows = rows.select(kept)
     unfitted = _searched_again(model) if strength == "tuned" else _with_settings_of(inner)
-    with warnings.catch_warnings():
-        # a held-out score does not see the last digits, and what is told of the data was told by the fit
-        warnings.simplefilter("ignore", UserWarning)
+    # a held-out score does not see the last digits, and what is told of the data was told by the fit
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         for train, test in rows.folds(classify):
             part, asked = rows.select(train), rows.select(test)
             folds = part.folds(classify)  # the same for all, inside the training part

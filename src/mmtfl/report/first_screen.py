@@ -1,7 +1,5 @@
 """The first screen of the report: how well, how sure, what everywhere, what somewhere, what is undecided."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -9,9 +7,7 @@ import numpy as np
 from mmtfl.estimators.intervals import half_widths, row_weights
 from mmtfl.estimators.supported_features import SOMEWHERE, features_with, in_which_tasks, promise
 from mmtfl.report.sentences import number
-from mmtfl.tasks.wording import count
-
-__all__ = ["first_answers"]
+from mmtfl.wording import count
 
 COVERAGE = 0.9
 _MOST_NAMED = 6  # features that matter somewhere, each with its tasks

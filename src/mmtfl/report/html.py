@@ -3,8 +3,6 @@
 `make_page` gathers what the template and the script read.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -20,21 +18,11 @@ from mmtfl.estimators.feature_use import KINDS, MEANINGS
 from mmtfl.persistence.files import check_target, write_text
 from mmtfl.plots.figures import learned
 from mmtfl.plots.sharing_map import order_features, order_tasks
-from mmtfl.report import sentences
-from mmtfl.report.charts import (
-    curved_effects,
-    effect_chart,
-    grid_chart,
-    history_chart,
-    reliability_chart,
-    search_chart,
-)
+from mmtfl.report import charts, sentences
 from mmtfl.report.evaluation import Evaluation, evaluate
 from mmtfl.report.first_screen import first_answers
 from mmtfl.report.sentences import PLAIN_SCORES, number, score
 from mmtfl.report.summary import FeatureSummary, ModelSummary, describe
-
-__all__ = ["render_report", "write_report"]
 
 MOST_FEATURES = 2000  # rows of the table and of the map: the page stays small and quick
 STRIP = 150.0  # width of the picture of a task's scores
@@ -199,7 +187,7 @@ def make_page(
         "answers": first_answers(inner, verdict or ([headline] if headline else [])),
         "verdict": verdict,
         "calibration": calibration,
-        "reliability": reliability_chart(calibration.curve) if calibration else None,
+        "reliability": charts.reliability_chart(calibration.curve) if calibration else None,
         "caution": sentences.caution(evaluation) if evaluation else [],
         "tiles": _tiles(evaluation, compared),
         "score_name": metric if summary.n_tasks == 1 else f"Median {metric} over tasks",
@@ -211,15 +199,17 @@ def make_page(
         "task_rows": _task_rows(summary, evaluation, fitted, compared, low),
         "has_common": any(feature.common is not None for feature in summary.features),
         "feature_rows": [_feature_row(feature, effects) for feature in summary.features[:MOST_FEATURES]],
-        "curves": [effect_chart(effect) for effect in curved_effects(inner)[:MOST_CURVES]],
+        "curves": [charts.effect_chart(effect) for effect in charts.curved_effects(inner)[:MOST_CURVES]],
         "n_left_out": max(0, summary.n_features - MOST_FEATURES),
         "kinds": [(kind, summary.counts[kind], meanings[kind]) for kind in KINDS],
         "choice_title": sentences.choice_title(summary),
         "how_chosen": sentences.how_chosen(summary),
         "search_scores": headline and f"{headline} {FAVOURS}" if evaluation else None,
-        "search_chart": search_chart(summary.search) if summary.search else None,
-        "search_grid": grid_chart(summary.search.grid) if summary.search and summary.search.grid else None,
-        "history_chart": history_chart(summary.convergence.history),
+        "search_chart": charts.search_chart(summary.search) if summary.search else None,
+        "search_grid": charts.grid_chart(summary.search.grid)
+        if summary.search and summary.search.grid
+        else None,
+        "history_chart": charts.history_chart(summary.convergence.history),
         "model_facts": _model_facts(summary),
         "run_facts": _run_facts(summary, source),
         "data": _embedded(model, summary),

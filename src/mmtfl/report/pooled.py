@@ -6,8 +6,6 @@ which are scaled up so far that the penalty on them is next to nothing. The same
 because subtracting means would make it dense.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,8 +22,6 @@ from mmtfl.objective.penalties import make_penalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.path import alpha_grid
 from mmtfl.tasks.container import Tasks
-
-__all__ = ["Pooled", "fit_pooled"]
 
 Fold = tuple[np.ndarray, np.ndarray]
 LENGTH = 1e4  # of an indicator column: the penalty on an intercept is that much smaller

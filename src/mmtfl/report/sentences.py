@@ -1,7 +1,5 @@
 """The sentences of the report, each by a rule on the numbers, whether good news or bad."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,10 +9,10 @@ import numpy as np
 
 from mmtfl.estimators.intervals import reliability
 from mmtfl.model_selection.metrics import FEW_ROWS
-from mmtfl.report import paired
+from mmtfl.report import paired_tests as paired
 from mmtfl.report.evaluation import ALTERNATIVES, Evaluation
 from mmtfl.report.summary import ModelSummary
-from mmtfl.tasks.wording import count
+from mmtfl.wording import count
 
 ALTERNATIVE_NAMES = {"pooled": "one pooled model", "separate": "separate models"}
 MISSING = "–"

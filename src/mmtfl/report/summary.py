@@ -1,7 +1,5 @@
 """The plain numbers of a fitted model, computed once: what the command line and the report show."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, fields
 from typing import Any

@@ -1,7 +1,5 @@
 """Checkpoints of long fits, in a file that is written as a whole or not at all."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from mmtfl.objective.design import CONSTANT
+from mmtfl.objective.known_features import blocks_of
 from mmtfl.objective.losses import Logistic
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
-from mmtfl.objective.row_blocks import blocks_of
 from mmtfl.solvers.group_sweeps import block_model
 from mmtfl.solvers.working_set import WorkingSet
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from mmtfl.objective.known_features import blocks_of
 from mmtfl.objective.penalties import RowPenalty
-from mmtfl.objective.row_blocks import blocks_of
 
 _NOTHING = 1e-13  # eigenvalues below this share of the largest are rounding
 

@@ -120,7 +120,7 @@ class WorkingSet:
 
         Returns how much the first sweep moved a slope at most.
         """
-        from mmtfl.kernels import block_rows, shared_sweeps, sweeps
+        from mmtfl.kernels import block_rows, sweeps
 
         begin, state, h = self.begin, -slope_z, _NOTHING
         # a row update costs m T with Gram matrices and 2 N with residuals, which need no preparation
@@ -150,7 +150,7 @@ class WorkingSet:
             if use_gram:
                 kernel, given = sweeps.gram_sweeps, (self.gram, curvature, track.state, begin)
             elif self.shared and self.prepared:
-                kernel, given = shared_sweeps.shared_sweeps, (self.x, curvature, track.state)
+                kernel, given = sweeps.shared_sweeps, (self.x, curvature, track.state)
             else:
                 kernel, given = sweeps.sweeps, (*columns, curvature, track.state, begin)
             numbers = own.member_numbers, own.row_numbers(self.size)

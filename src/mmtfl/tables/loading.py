@@ -1,10 +1,9 @@
 """Load a saved model: the only module that knows every class a file may name."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 
+from mmtfl.estimators import two_strengths as two
 from mmtfl.estimators.classification import MMTFLClassifier
 from mmtfl.estimators.learned_attributes import Unsound
 from mmtfl.estimators.regression import MMTFLRegressor
@@ -13,18 +12,7 @@ from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
 from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
 from mmtfl.estimators.supported_features import Stability
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
-from mmtfl.estimators.two_strengths import (
-    CappedClassifier,
-    CappedRegressor,
-    DirtyClassifier,
-    DirtyRegressor,
-    LowRankClassifier,
-    LowRankRegressor,
-    RobustClassifier,
-    RobustRegressor,
-)
-from mmtfl.model_selection.splitting import TaskKFold
-from mmtfl.model_selection.time_order import TaskTimeSplit
+from mmtfl.model_selection.splitting import TaskKFold, TaskTimeSplit
 from mmtfl.persistence.archive import ModelFileError, read_archive
 from mmtfl.solvers.path import Path
 from mmtfl.tables.recipe import TableRecipe
@@ -41,9 +29,11 @@ ESTIMATORS: dict[type, tuple[str, ...]] = {
     **dict.fromkeys((MMTFLRegressor, MMTFLClassifier), _PRODUCT),
     **dict.fromkeys((MMTFLRegressorCV, MMTFLClassifierCV), _PRODUCT + _SEARCHED),
     **dict.fromkeys((SingleTaskRegressorCV, SingleTaskClassifierCV), _PRODUCT + _SEARCHED),
-    **dict.fromkeys((DirtyRegressor, DirtyClassifier), ("shared_", "specific_")),
-    **dict.fromkeys((RobustRegressor, RobustClassifier, LowRankRegressor, LowRankClassifier), _OUTLIERS),
-    **dict.fromkeys((CappedRegressor, CappedClassifier), ("capped_",)),
+    **dict.fromkeys((two.DirtyRegressor, two.DirtyClassifier), ("shared_", "specific_")),
+    **dict.fromkeys(
+        (two.RobustRegressor, two.RobustClassifier, two.LowRankRegressor, two.LowRankClassifier), _OUTLIERS
+    ),
+    **dict.fromkeys((two.CappedRegressor, two.CappedClassifier), ("capped_",)),
     TwoStrengthCV: _PAIRS,
 }
 _NEEDED = {cls.__name__: needed for cls, needed in ESTIMATORS.items()}

@@ -1,7 +1,5 @@
 """What is refused in a table: missing values, and all problems told in one message."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,9 +8,7 @@ import numpy as np
 
 from mmtfl.tables.column_encoding import MISSING
 from mmtfl.tables.reading import TableError
-from mmtfl.tasks.wording import abbreviate, count
-
-__all__ = ["check_missing", "check_none_missing"]
+from mmtfl.wording import abbreviate, count
 
 MOST_SHOWN = 9  # nobody reads a message that fills the screen
 

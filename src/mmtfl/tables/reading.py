@@ -126,7 +126,7 @@ class TableFile:
     def frame(self, text: Iterable[str] = ()) -> Any:
         """Give the values: numbers, booleans and text; columns named in `text` stay text."""
         # imported late: the command line needs TableError before it loads numpy
-        from mmtfl.tasks.wording import count
+        from mmtfl.wording import count
 
         frame, padded = without_spaces(self._values(text), text)
         self.notes = []
@@ -312,7 +312,7 @@ def _suffix(path: Path) -> str:
 def _check_distinct(names: list[str], where: str) -> None:
     repeated = [name for name, uses in Counter(names).items() if uses > 1]
     if repeated:
-        from mmtfl.tasks.wording import abbreviate
+        from mmtfl.wording import abbreviate
 
         raise TableError(
             f"{where} has more than one column {abbreviate(repeated)}: rename or remove the others."

@@ -24,7 +24,7 @@ from mmtfl.tables.column_encoding import (
 from mmtfl.tables.problems import Problems, check_missing, check_none_missing
 from mmtfl.tables.reading import TableError, unnamed, without_spaces
 from mmtfl.tasks.frames import feature_columns
-from mmtfl.tasks.wording import abbreviate, count, suggest
+from mmtfl.wording import abbreviate, count, suggest
 
 IMPUTE = ("mean", "median", "most_frequent")
 _MANY_LEVELS = 30  # more levels make a note, in case the column was not meant to be a feature
@@ -192,14 +192,9 @@ class TableRecipe:
                 notes += [note] if note else []
                 recipe = replace(recipe, classes=classes)
                 recipe.targets(frame)
-            with problems.of():
-                recipe.weights(frame)
-            with problems.of():
-                recipe.groups(frame)
-            with problems.of():
-                recipe.time(frame)
-            with problems.of():
-                recipe.offset(frame)
+            for read in (recipe.weights, recipe.groups, recipe.time, recipe.offset):
+                with problems.of():
+                    read(frame)
         problems.check()
         recipe._check_names()
         return replace(recipe, notes=(*notes, *_remarks(frame, chosen, targets, learned)))
@@ -287,10 +282,8 @@ class TableRecipe:
 
     def labels(self, frame: Any) -> np.ndarray | None:
         """Read the task label of each row; None where no column holds them."""
-        if self.task_column is None:
-            return None
-        self._check_present(frame, [self.task_column])
-        return read_labels(frame[self.task_column], self.task_kind or "str")
+        column = self._column(frame, self.task_column)
+        return None if column is None else read_labels(column, self.task_kind or "str")
 
     def targets(self, frame: Any) -> Any:
         """Read the targets: one per row, or a frame of several columns, NaN where one was not observed.
@@ -309,50 +302,55 @@ class TableRecipe:
 
     def weights(self, frame: Any) -> np.ndarray | None:
         """Read the weight of each row; None where no column holds them."""
-        if self.weight_column is None:
+        column = self._column(frame, self.weight_column)
+        if column is None:
             return None
-        self._check_present(frame, [self.weight_column])
-        weights = finite_numbers(frame[self.weight_column], "Weight")
-        check_none_missing(weights, "Weight", self.weight_column)
+        weights = finite_numbers(column, "Weight")
+        check_none_missing(weights, "Weight", column.name)
         if (weights < 0).any():
             row = int((weights < 0).argmax())
             raise TableError(
-                f"Weight {self.weight_column!r} is {weights[row]:g} in data row {row + 1}: it must be 0 "
+                f"Weight {column.name!r} is {weights[row]:g} in data row {row + 1}: it must be 0 "
                 "(the row is left out) or more."
             )
         return weights
 
     def groups(self, frame: Any) -> np.ndarray | None:
         """Read the group of each row; None where no column holds them."""
-        if self.group_column is None:
-            return None
-        self._check_present(frame, [self.group_column])
-        return read_labels(frame[self.group_column], "str", what="Group column")
+        column = self._column(frame, self.group_column)
+        return None if column is None else read_labels(column, "str", what="Group column")
 
     def time(self, frame: Any) -> np.ndarray | None:
         """Read the time of each row as numbers to sort by; None where no column holds it."""
-        if self.time_column is None:
-            return None
-        self._check_present(frame, [self.time_column])
-        return read_times(frame[self.time_column])
+        column = self._column(frame, self.time_column)
+        return None if column is None else read_times(column)
 
     def offset(self, frame: Any) -> np.ndarray | None:
         """Read the known part of each row's linear predictor; None where no column holds it."""
         columns = {"Offset": self.offset_column, "Exposure": self.exposure_column}
-        given = {what: name for what, name in columns.items() if name is not None}
-        self._check_present(frame, list(given.values()))
-        total = np.zeros(len(frame))
-        for what, name in given.items():
-            numbers = finite_numbers(frame[name], what)
-            check_none_missing(numbers, what, name)
+        total = None
+        for what, name in columns.items():
+            column = self._column(frame, name)
+            if column is None:
+                continue
+            numbers = finite_numbers(column, what)
+            check_none_missing(numbers, what, column.name)
             if what == "Exposure" and (numbers <= 0).any():
                 row = int((numbers <= 0).argmax())
                 raise TableError(
                     f"Exposure {name!r} is {numbers[row]:g} in data row {row + 1}: its logarithm is needed, "
                     "so it must be above 0. Leave such rows out."
                 )
-            total += np.log(numbers) if what == "Exposure" else numbers
-        return total if given else None
+            known = np.log(numbers) if what == "Exposure" else numbers
+            total = known if total is None else total + known
+        return total
+
+    def _column(self, frame: Any, name: str | None) -> Any:
+        """A column that the table must have; None where no column was named."""
+        if name is None:
+            return None
+        self._check_present(frame, [name])
+        return frame[name]
 
     # -- plain values ----------------------------------------------------------------------------------------
 

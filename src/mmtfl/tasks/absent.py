@@ -1,13 +1,11 @@
 """Features that some tasks do not have: columns that are missing in all rows of a task."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from mmtfl.tasks.wording import abbreviate
+from mmtfl.wording import abbreviate
 
 ABSENT_REMEDY = (
     " Where a task has no value of a feature at all, absent_features='allow' leaves the feature out for it."

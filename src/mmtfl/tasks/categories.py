@@ -1,7 +1,5 @@
 """Columns of categories as indicators of their levels, for frames of pandas, polars and pyarrow."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,9 +7,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from mmtfl.tasks.wording import abbreviate, count
-
-__all__ = ["Levels", "encode_categories", "learn_categories"]
+from mmtfl.wording import abbreviate, count
 
 
 @dataclass(frozen=True)

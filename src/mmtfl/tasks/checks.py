@@ -4,8 +4,6 @@ Functions that can name a task take ``observation_task`` (the task of each row, 
 and ``labels``; `name` and `of` are what the argument and the rows are called in error messages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl.tasks.frames import FLOATS, as_float, check_not_lazy, frame_design, is_missing, open_frame
-from mmtfl.tasks.wording import count, not_finite_kind, show
+from mmtfl.wording import count, not_finite_kind, show
 
 _LARGEST_WEIGHT = 1e100  # weights within this size and its inverse are taken as they are
 NEXT_TO_NOTHING = 1e-12  # share of a task's weight at which a class counts as absent
@@ -383,9 +381,13 @@ def class_counts(y: np.ndarray, observation_task: np.ndarray, n_tasks: int) -> n
     [[1, 1], [1, 0]]
     """
     classes, codes = np.unique(y, return_inverse=True)
-    n_classes = max(len(classes), 1)
-    counts = np.bincount(observation_task * n_classes + codes, minlength=n_tasks * n_classes)
-    return counts.reshape(n_tasks, n_classes)
+    n = max(len(classes), 1)
+    return np.bincount(observation_task * n + codes, minlength=n_tasks * n).reshape(n_tasks, n)
+
+
+def n_classes(y: np.ndarray, observation_task: np.ndarray, n_tasks: int) -> np.ndarray:
+    """Number of classes that each task has rows of, (n_tasks,)."""
+    return (class_counts(y, observation_task, n_tasks) > 0).sum(axis=1)
 
 
 # -- finite values -------------------------------------------------------------------------------------

@@ -16,8 +16,6 @@ from mmtfl.tasks.grouping import check_index, group_rows, observation_task_of, s
 if TYPE_CHECKING:
     from mmtfl.tasks.stored import StoredTasks
 
-__all__ = ["TaskView", "Tasks"]
-
 Columns = Sequence[str] | None
 
 

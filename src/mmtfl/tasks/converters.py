@@ -4,8 +4,6 @@ Each function that reads a layout returns the arguments of ``Tasks(...)``. Those
 take a design and labels that `check_design` and `check_task_labels` have returned, and check the rest.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -29,7 +27,7 @@ from mmtfl.tasks.checks import (
 )
 from mmtfl.tasks.frames import FRAME_MAKERS, as_float, feature_columns, open_frame, pick_columns
 from mmtfl.tasks.grouping import group_rows, observation_task_of, offsets_of, take_rows
-from mmtfl.tasks.wording import abbreviate, show
+from mmtfl.wording import abbreviate, show
 
 Names = tuple[str, ...] | None
 Maybe = np.ndarray | None

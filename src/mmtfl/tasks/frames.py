@@ -1,7 +1,5 @@
 """Read numbers from arrays and frames of any kind; frames are read through narwhals."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +8,7 @@ import narwhals as nw
 import numpy as np
 
 from mmtfl.errors import install_hint, require
-from mmtfl.tasks.wording import abbreviate, suggest
+from mmtfl.wording import abbreviate, suggest
 
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 

@@ -1,8 +1,7 @@
 """Group rows by task, and take rows of a dense or sparse design."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -104,3 +103,17 @@ def check_index(index: Any, n_samples: int) -> np.ndarray:
             f"index reaches from {index.min()} to {index.max()}, but there are {n_samples} observations."
         )
     return np.where(index < 0, index + n_samples, index).astype(np.intp, copy=False)
+
+
+def some_tasks(tasks: Any, lo: int, hi: int, X: Any = None) -> Any:
+    """The tasks from position lo up to hi, as views where storage allows it; X if it is at hand already."""
+    own = slice(int(tasks.offsets[lo]), int(tasks.offsets[hi]))
+    by_row = {name: getattr(tasks, name) for name in ("y", "weights", "rows", "known", "groups")}
+    return replace(
+        tasks,
+        X=X if X is not None else tasks.X if tasks.rows is not None else tasks.X[own],
+        offsets=tasks.offsets[lo : hi + 1] - tasks.offsets[lo],
+        labels=tasks.labels[lo:hi],
+        absent=None if tasks.absent is None else tasks.absent[lo:hi],
+        **{name: None if values is None else values[own] for name, values in by_row.items()},
+    )

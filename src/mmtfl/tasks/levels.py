@@ -4,8 +4,6 @@ A column near 1e7 with a spread of 1 loses seven digits whenever it is summed, a
 task's intercept takes up any constant, so a level may be taken off before a solver sees the data.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

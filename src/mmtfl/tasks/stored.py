@@ -29,7 +29,7 @@ from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.frames import as_float, feature_columns
 from mmtfl.tasks.grouping import offsets_of
 from mmtfl.tasks.moments import block_length, by_task, gather_rows, is_compressible
-from mmtfl.tasks.wording import count
+from mmtfl.wording import count
 
 _BATCH = 1 << 19  # numbers that are read at a time
 Columns = Sequence[str] | None

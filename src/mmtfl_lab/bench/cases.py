@@ -1,13 +1,12 @@
 """The problems of the comparison, by name and by size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from mmtfl_lab.bench.costs import MODELS
 from mmtfl_lab.bench.judged_problems import (
     PAIRS,
     AdditiveProblem,
@@ -20,7 +19,6 @@ from mmtfl_lab.bench.judged_problems import (
     make_shared,
     make_sparse,
 )
-from mmtfl_lab.bench.own_costs import MODELS
 
 COMPARED = ("ragged", "wide", "tall", "shared", "path", "logistic", "sparse", "concave", "additive")
 EXPERIMENTS = ("cv", "searches", "predict", "memory", "growth", "cold")
@@ -42,12 +40,12 @@ class Sizes:
     search : dict
         ``n_samples`` per task, number of ``alphas``, and ``every`` how many of them a cold fit is timed.
     searches, predict, memory : dict
-        Arguments of the functions of these names in `mmtfl_lab.bench.everyday_costs`.
+        Arguments of the functions of these names in `mmtfl_lab.bench.costs`.
     growth : dict
         For each of n, d and T the values tried, ``base`` for the other two, the ``shares`` of alpha_max that
         make more and more rows active, and the ``tasks`` of the last comparison.
     cold : tuple of str
-        Models whose first fit is timed, among those of `mmtfl_lab.bench.own_costs.MODELS`.
+        Models whose first fit is timed, among those of `mmtfl_lab.bench.costs.MODELS`.
     """
 
     ragged: dict[str, Any]
@@ -57,12 +55,12 @@ class Sizes:
     sparse: dict[str, Any]
     additive: dict[str, Any]
     path: int
-    search: dict[str, int]
-    searches: dict[str, Any]
-    predict: dict[str, int]
-    memory: dict[str, int]
-    growth: dict[str, Any]
-    cold: tuple[str, ...]
+    search: dict[str, Any] = field(default_factory=dict)
+    searches: dict[str, Any] = field(default_factory=dict)
+    predict: dict[str, Any] = field(default_factory=dict)
+    memory: dict[str, Any] = field(default_factory=dict)
+    growth: dict[str, Any] = field(default_factory=dict)
+    cold: tuple[str, ...] = ()
 
 
 FULL = Sizes(

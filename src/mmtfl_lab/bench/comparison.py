@@ -1,7 +1,5 @@
 """One case solved by all libraries: a certified reference, tolerances that reach it, and times."""
 
-from __future__ import annotations
-
 import math
 import time
 import warnings
@@ -89,8 +87,7 @@ class Trial:
         self.failure = library.declines(problem)
 
     def run(self, tolerance: float) -> Answer:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a tolerance not reached is judged by the objective
+        with warnings.catch_warnings(action="ignore"):  # a tolerance not reached is judged by the objective
             return self.library.solve(self.problem, tolerance)
 
     def reached(self, tolerance: float) -> np.ndarray:
@@ -142,8 +139,7 @@ def reference(problem: AnyProblem) -> tuple[np.ndarray, float, int]:
     worst_gap, kept = np.inf, 0
     mine = next(library for library in LIBRARIES if library.name == "mmtfl" and library.takes(problem))
     for tolerance in _REFERENCE_TOLERANCES:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             found = mine.solve(problem, tolerance)()
         gap = problem.relative_gap(found)
         if gap < worst_gap:

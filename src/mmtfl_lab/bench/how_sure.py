@@ -5,8 +5,6 @@ half to five times the noise; features are used by all tasks, by some (in every 
 one), by one or by none, with effects of three laws.
 """
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections import Counter
@@ -15,8 +13,6 @@ from typing import Any
 import numpy as np
 
 from mmtfl import MMTFLRegressorCV, stability
-
-__all__ = ["draw", "judge", "print_words", "search", "true_words"]
 
 TRUTHS = ("all", "some", "one", "none")
 MEANT = {word: (word,) for word in TRUTHS} | {
@@ -73,8 +69,7 @@ def true_words(used: np.ndarray) -> np.ndarray:
 
 def search(X: Any, y: Any, task: Any, **options: Any) -> MMTFLRegressorCV:
     """The search of the study: few strengths, three folds."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return MMTFLRegressorCV(**FEW_MEMBERS, **options).fit(X, y, task=task)
 
 

@@ -5,8 +5,6 @@ calls a library to judge, ours included. Equation numbers are those of docs/mode
 for the additive models.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial

@@ -4,8 +4,6 @@ A `Library` turns data, member and strengths into an `Answer`: a function that r
 timed is the call, data preparation included; reading the coefficients is not.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

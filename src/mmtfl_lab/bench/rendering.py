@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmtfl.errors import require
 from mmtfl_lab.bench.comparison import CaseResult, Row
-from mmtfl_lab.bench.everyday_costs import Cost
+from mmtfl_lab.bench.costs import Cost
 from mmtfl_lab.bench.speed_targets import Verdict, verdicts
 
 if TYPE_CHECKING:
@@ -51,17 +51,10 @@ def make_tables(results: Results) -> Iterator[Table]:
         yield Table("Targets", columns, [_verdict_cells(verdict) for verdict in judged])
     for case in results.cases:
         yield _case_table(case)
-    if results.search is not None:
-        yield _search_table(results)
     for cost in results.costs:
         yield _cost_table(cost)
     if results.growth:
         yield _growth_table(results)
-    if results.cold_starts:
-        yield _cold_table(results)
-    if results.imports:
-        seconds = [(entry.module, f"{entry.seconds:.2f}") for entry in results.imports]
-        yield Table("Import in a fresh process", ("module", "s"), seconds)
     if results.failed:
         yield Table("Failed", ("problem", "error"), sorted(results.failed.items()))
     if results.skipped:
@@ -134,25 +127,13 @@ def _excess_text(value: float) -> str:
     return f"{100.0 * value:+.4f} %"
 
 
-def _search_table(results: Results) -> Table:
-    cost = results.search
-    assert cost is not None
-    rows = [
-        ("MMTFLRegressorCV, everything included", f"{cost.search:.2f}", "1.00"),
-        ("20 separate paths (mmtfl.path)", f"{cost.separate:.2f}", f"{cost.separate / cost.search:.2f}"),
-        ("20 cold paths (every alpha from zero)", f"{cost.cold:.2f}", f"{cost.cold / cost.search:.2f}"),
-    ]
-    below = f"Cold paths: {100 * cost.timed_share:.0f} % of the alphas timed, evenly spaced; scaled up."
-    return Table(f"Search; {cost.title}", ("way", "s", "x ours"), rows, below)
-
-
 def _cost_table(cost: Cost) -> Table:
     rows = []
     for way in cost.ways:
         ratio = cost.ratio(way.name)
         value = way.note if way.value is None else f"{way.value:.3g}"
         rows.append((way.name, value, "-" if ratio is None else f"{ratio:.2f}"))
-    return Table(cost.title, ("way", cost.unit, "x the first"), rows)
+    return Table(cost.title, ("way", cost.unit, "x the first"), rows, cost.below)
 
 
 def _growth_table(results: Results) -> Table:
@@ -169,15 +150,6 @@ def _growth_table(results: Results) -> Table:
     ]
     header = ("size", "at", "values", "ms", "exponent", "largest relative gap")
     return Table("Growth of a (2,2) fit, ragged, tol = 1e-6", header, rows)
-
-
-def _cold_table(results: Results) -> Table:
-    rows = [
-        (start.model, *(f"{value:.3f}" for value in (start.ever, start.later, start.steady)))
-        for start in results.cold_starts
-    ]
-    header = ("model", "first fit ever, s", "first fit of a later process, s", "steady state, s")
-    return Table("Cold start", header, rows)
 
 
 # -- pictures ------------------------------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """The whole benchmark: the named problems by the named libraries, on one thread."""
 
-from __future__ import annotations
-
 import platform
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,18 +14,9 @@ from threadpoolctl import threadpool_limits
 import mmtfl
 from mmtfl_lab.bench.cases import EXPERIMENTS, FULL, PROBLEMS, QUICK, Sizes, make_cases
 from mmtfl_lab.bench.comparison import CaseResult, Say, Trial, compare
-from mmtfl_lab.bench.everyday_costs import Cost, memory, predict, searches
+from mmtfl_lab.bench.costs import Cost, cold_starts, import_times, memory, predict, search_cost, searches
+from mmtfl_lab.bench.growth import Curve, growth_curves
 from mmtfl_lab.bench.libraries import LIBRARIES, NOT_RUN, Library
-from mmtfl_lab.bench.own_costs import (
-    ColdStart,
-    Curve,
-    ImportTime,
-    SearchCost,
-    cold_starts,
-    growth_curves,
-    import_times,
-    search_cost,
-)
 from mmtfl_lab.bench.speed_targets import verdicts
 
 _PATIENCE = 20.0  # seconds that the tolerances tried of one library on one case may take together
@@ -39,12 +28,6 @@ _WARM_UP = Sizes(
     sparse={"n_tasks": 3, "n_rows": 20, "n_features": 40, "n_true": 2, "density": 0.1},
     additive={"n_tasks": 3, "least": 10, "most": 10, "n_features": 8, "n_true": 2},
     path=2,
-    search={},
-    searches={},
-    predict={},
-    memory={},
-    growth={},
-    cold=(),
 )
 
 
@@ -88,18 +71,15 @@ class Results:
     skipped: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     cases: list[CaseResult] = field(default_factory=list)
-    search: SearchCost | None = None
     costs: list[Cost] = field(default_factory=list)
     growth: list[Curve] = field(default_factory=list)
-    cold_starts: list[ColdStart] = field(default_factory=list)
-    imports: list[ImportTime] = field(default_factory=list)
 
     def case(self, key: str) -> CaseResult | None:
         """The case with a key, if it was run."""
         return next((case for case in self.cases if case.key == key), None)
 
     def cost(self, key: str) -> Cost | None:
-        """The piece of everyday work with a key, if it was measured."""
+        """The piece of work with a key, if it was measured."""
         return next((cost for cost in self.costs if cost.key == key), None)
 
     def as_dict(self) -> dict[str, Any]:
@@ -158,28 +138,22 @@ def run(
                 say(case.title)
                 with _recorded(results, case.key, say):
                     results.cases.append(compare(case, present, repeats=repeats, patience=_PATIENCE, say=say))
-        if "cv" in problems:
-            say("search over folds, alphas and members")
-            with _recorded(results, "cv", say):
-                results.search = search_cost(**sizes.search)
-        _everyday(problems, sizes, results, say)
+        _measure_costs(problems, sizes, results, say)
         if "growth" in problems:
             with _recorded(results, "growth", say):
                 for curve in growth_curves(sizes.growth, min(repeats, 3)):
                     say(f"growth in {curve.size}: exponent {curve.exponent:.2f}")
                     results.growth.append(curve)
-    if "cold" in problems:
-        say("cold starts and imports")
-        with _recorded(results, "cold", say):
-            results.cold_starts, results.imports = cold_starts(sizes.cold), import_times(max(repeats, 3))
     return results
 
 
-def _everyday(problems: Sequence[str], sizes: Sizes, results: Results, say: Say) -> None:
+def _measure_costs(problems: Sequence[str], sizes: Sizes, results: Results, say: Say) -> None:
     work: dict[str, Callable[[], Iterable[Cost]]] = {
+        "cv": lambda: [search_cost(**sizes.search)],
         "searches": lambda: searches(**sizes.searches),
         "predict": lambda: [predict(**sizes.predict)],
         "memory": lambda: [memory(**sizes.memory)],
+        "cold": lambda: [*cold_starts(sizes.cold), import_times(max(results.repeats, 3))],
     }
     for name, measure in work.items():
         if name in problems:

@@ -1,7 +1,5 @@
 """Methods of other packages: boosted trees of scikit-learn, and the pretrained lasso of `ptlasso`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any

@@ -4,8 +4,6 @@ Splits are made of *units*: a row of a task, or an animal or image that several 
 unit are in training, or all in test; inside training they are in the same fold.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,8 +16,7 @@ from mmtfl.datasets import loaders
 from mmtfl.datasets.loaders import load_landmine, load_liver_toxicity, load_sarcos, load_school, load_usps
 from mmtfl.datasets.simulate import make_d1, make_d2
 from mmtfl.model_selection.leave_task_out import LeaveTaskOut
-from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter, tasks_train_test_split
-from mmtfl.model_selection.time_order import TaskTimeSplit
+from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter, TaskTimeSplit, tasks_train_test_split
 
 USPS_DIMENSIONS = 87
 Fold = tuple[np.ndarray, np.ndarray]
@@ -348,16 +345,6 @@ def _principal_components(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarr
     return (train - centre) @ directions.T, (test - centre) @ directions.T
 
 
-def _school(seed: int) -> Pool:
-    data = load_school()
-    return pool_of_rows(data.X, data.y, data.task)
-
-
-def _landmine(seed: int) -> Pool:
-    data = load_landmine()
-    return pool_of_rows(data.X, data.y, data.task, by_class=True)
-
-
 def _liver(seed: int) -> Pool:
     data = load_liver_toxicity()
     Y = np.array(data.y)
@@ -367,12 +354,12 @@ def _liver(seed: int) -> Pool:
     return pool_of_targets(data.X, Y)
 
 
-def _own_rows(load: Callable[[], Any]) -> Callable[[int], Pool]:
-    """Tasks with rows of their own, whose targets are in one unit."""
+def _own_rows(load: Callable[[], Any], **known: Any) -> Callable[[int], Pool]:
+    """Tasks with rows of their own."""
 
     def pool(seed: int) -> Pool:
         data = load()
-        return pool_of_rows(data.X, data.y, data.task, one_unit=True)
+        return pool_of_rows(data.X, data.y, data.task, **known)
 
     return pool
 
@@ -392,6 +379,9 @@ def _targets(name: str, title: str) -> Problem:
     return Problem(name, title, _same_rows(load), "r2", "mean", _ONE_SCALE, f"mtr_{name}.npz")
 
 
+_one_unit = partial(_own_rows, one_unit=True)  # targets of all tasks in one unit
+_landmine = _own_rows(load_landmine, by_class=True)
+_FEATURES = {"standardize": True}
 _ONE_SCALE = {"standardize": True, "scale_targets": True}
 _NO_CONSTANT = {"fit_intercept": False}  # neither the paper's model nor the law of the rows has one
 _ALL = [
@@ -401,21 +391,20 @@ _ALL = [
     Problem(
         "usps", "USPS", _usps, "f1", "mean", {}, "usps.npz", None, _one_against_some, _principal_components
     ),
-    Problem("school", "School", _school, "r2", "pooled", {"standardize": True}, "school.npz"),
-    Problem("landmine", "Landmine", _landmine, "auc", "mean", {"standardize": True}, "landmine.npz", 3e-2),
+    Problem("school", "School", _own_rows(load_school), "r2", "pooled", _FEATURES, "school.npz"),
+    Problem("landmine", "Landmine", _landmine, "auc", "mean", _FEATURES, "landmine.npz", 3e-2),
     Problem("liver", "Liver toxicity", _liver, "r2", "mean", _ONE_SCALE, "liver_toxicity.npz"),
 ]
-_FEATURES = {"standardize": True}
 _MORE = [
     Problem(
-        "survey", "Computer survey", _own_rows(loaders.load_computer_survey), "r2", "pooled", _FEATURES,
+        "survey", "Computer survey", _one_unit(loaders.load_computer_survey), "r2", "pooled", _FEATURES,
         "computer_survey.npz",
     ),
     Problem(
-        "isolet", "Isolet", _own_rows(loaders.load_isolet), "r2", "pooled", _FEATURES, "isolet.npz", 3e-2
+        "isolet", "Isolet", _one_unit(loaders.load_isolet), "r2", "pooled", _FEATURES, "isolet.npz", 3e-2
     ),
     Problem(
-        "parkinsons", "Parkinsons", _own_rows(loaders.load_parkinsons), "r2", "pooled", _FEATURES,
+        "parkinsons", "Parkinsons", _one_unit(loaders.load_parkinsons), "r2", "pooled", _FEATURES,
         "parkinsons_telemonitoring.npz",
     ),
     Problem("wheat", "Wheat", _same_rows(loaders.load_wheat), "r2", "mean", _ONE_SCALE, "wheat.npz"),

@@ -1,7 +1,5 @@
 """All experiments of the paper in one folder: the cells, then the tables and the figure made of them."""
 
-from __future__ import annotations
-
 import io
 import os
 from dataclasses import replace

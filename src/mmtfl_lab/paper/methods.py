@@ -1,7 +1,5 @@
 """The methods of the experiments: each takes training rows with folds, tunes itself, and predicts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The protocol of the experiments: random splits, every method on each, cell by cell, kept in a folder."""
 
-from __future__ import annotations
-
 import json
 import os
 import time
@@ -16,7 +14,7 @@ from joblib import Parallel, delayed, parallel_config
 from sklearn.metrics import f1_score, r2_score, roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from mmtfl.engines.children import deaf_to_ctrl_c, end_with
+from mmtfl.engines.child_processes import deaf_to_ctrl_c, end_with
 from mmtfl.errors import SmallTaskWarning, UnitsWarning
 from mmtfl.model_selection.progress import Progress
 from mmtfl.persistence.files import write_text

@@ -1,7 +1,5 @@
 """Table 1: c in closed form, checked against a minimiser that knows no formula."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Table 2 in Markdown and LaTeX: our figures, the paper's beside them, and the difference."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from mmtfl_lab.paper.data_sets import PROBLEMS, Problem

@@ -1,7 +1,5 @@
 """The methods compared on a user's table: which predicts best, and which cannot be told apart from it."""
 
-from __future__ import annotations
-
 import math
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -11,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mmtfl.report.paired import (
+from mmtfl.report.paired_tests import (
     BETTER,
     EQUAL,
     SLIGHTLY_BETTER,
@@ -23,7 +21,7 @@ from mmtfl.report.paired import (
     relative_errors,
     task_spread,
 )
-from mmtfl.report.paired import SAME as THE_SAME
+from mmtfl.report.paired_tests import SAME as THE_SAME
 from mmtfl_lab.paper.data_sets import (
     Part,
     Pool,
@@ -136,7 +134,7 @@ def standings(
     --------
     >>> import numpy as np
     >>> from mmtfl_lab.paper.table_comparison import standings
-    >>> from mmtfl.report.paired import HeldOutErrors
+    >>> from mmtfl.report.paired_tests import HeldOutErrors
     >>> errors = {"a": np.linspace(0.5, 0.9, 8), "b": np.linspace(0.2, 0.3, 8)}
     >>> found = standings(HeldOutErrors("r2", errors, np.full(8, 20)), {"a": np.ones(2), "b": np.ones(2)})
     >>> [(standing.method, standing.verdict) for standing in found]

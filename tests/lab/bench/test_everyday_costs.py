@@ -2,8 +2,8 @@
 
 import pytest
 
-import mmtfl_lab.bench.everyday_costs as everyday
-from mmtfl_lab.bench.everyday_costs import Cost, Way, memory, predict, searches
+import mmtfl_lab.bench.costs as everyday
+from mmtfl_lab.bench.costs import Cost, Way, memory, predict, searches
 
 
 def test_ratios_are_to_the_first_way():

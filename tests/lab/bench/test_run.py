@@ -14,14 +14,16 @@ import mmtfl_lab.bench.libraries as libraries
 import mmtfl_lab.bench.run as bench_run
 from mmtfl_lab.bench.cases import COMPARED, EXPERIMENTS, FULL, PROBLEMS, QUICK, make_cases
 from mmtfl_lab.bench.comparison import CaseResult, Row
-from mmtfl_lab.bench.everyday_costs import Cost, Way
+from mmtfl_lab.bench.costs import Cost, Way, search_cost
+from mmtfl_lab.bench.growth import Curve, growth_curves
 from mmtfl_lab.bench.judged_problems import PAIRS, make_ragged, make_shared
 from mmtfl_lab.bench.libraries import NOT_RUN, Library
-from mmtfl_lab.bench.own_costs import ColdStart, Curve, ImportTime, SearchCost, growth_curves, search_cost
 from mmtfl_lab.bench.rendering import draw, make_tables, print_tables, to_markdown
 from mmtfl_lab.bench.run import _WARM_UP, Results, run
 from mmtfl_lab.bench.speed_targets import TARGETS, verdicts
 
+SEARCH = Cost("cv", "D2", "s", [Way("search", 2.0), Way("20 cold paths (every alpha from zero)", 12.0)])
+FIRST_FITS = (Way("first fit ever", 3.0), Way("first fit of a later process", 0.4))
 OTHERS = ("scikit-learn, LassoCV per task", "R's glmnet, cv.glmnet per task")
 GROWTH = {
     "base": {"n": 10, "d": 12, "T": 3},
@@ -37,8 +39,8 @@ GROWTH = {
 @pytest.fixture(scope="module")
 def results():
     found = run(COMPARED, ["scikit-learn", "textbook"], repeats=1, sizes=_WARM_UP)
-    found.search = SearchCost("D2", 2.0, 4.0, 12.0, 0.1)
     found.costs = [
+        SEARCH,
         Cost("search (2,2)", "one member", "s", [Way("ours", 1.0), Way("adelie, cv_grpnet", 2.0)]),
         Cost(
             "single tasks", "a lasso per task", "s", [Way("ours", 1.0), *(Way(name, 2.0) for name in OTHERS)]
@@ -46,13 +48,13 @@ def results():
         Cost("default search", "threads", "s", [Way("one thread", 3.0), Way("two threads", 2.0)]),
         Cost("predict", "rows", "s", [Way("ours", 1.0), Way("scikit-learn, LinearRegression", 1.5)]),
         Cost("memory", "megabytes", "MB", [Way("(2,2)", 100.0), Way("(2,1)", None, "skipped: a reason")]),
+        Cost("cold squared (2,2)", "cold start", "s", [Way("steady state", 0.01), *FIRST_FITS]),
+        Cost("import", "imports", "s", [Way("mmtfl", 1.2), Way("sklearn.linear_model", 1.0)]),
     ]
     found.growth = [
         Curve("n", "d = 3", [1.0, 2.0], [0.1, 0.2], 1e-9),
         Curve("many T", "", [2, 20], [1, 11], 0.0),
     ]
-    found.cold_starts = [ColdStart("squared (2,2)", 3.0, 0.4, 0.01)]
-    found.imports = [ImportTime("mmtfl", 1.2), ImportTime("sklearn.linear_model", 1.0)]
     return found
 
 
@@ -83,11 +85,11 @@ def test_tables_say_what_was_measured(results):
     assert text.startswith("`mmtfl bench`\n\nProcessor: ")
     titles = [table.title for table in make_tables(results)]
     assert titles[0] == "Targets"
-    assert len(titles) == len(set(titles)) == 1 + 25 + 4 + 5
+    assert len(titles) == len(set(titles)) == 1 + 25 + 8 + 1
     for table in make_tables(results):
         assert all(len(row) == len(table.header) for row in table.rows)
         assert table.title in text
-    assert "| 20 cold paths (every alpha from zero) | 12.00 | 6.00 |" in text
+    assert "| 20 cold paths (every alpha from zero) | 12 | 6.00 |" in text
     assert "| adelie, cv_grpnet | 2 | 2.00 |" in text
     assert "| (2,1) | skipped: a reason | - |" in text
 
@@ -104,7 +106,7 @@ def test_verdicts_follow_from_the_numbers():
     case = CaseResult("ragged 0.1", "title", 0.001, 1e-10, 3)
     case.rows = [Row("mmtfl", "a", 1e-4, 0.010, 10.0, 0.0), Row("adelie", "b", 1e-8, 0.029, 29.0, 0.0)]
     results.cases = [case]
-    results.search = SearchCost("D2", 2.0, 4.0, 12.0, 0.1)
+    results.costs = [SEARCH]
     found = {(verdict.problem, verdict.against): verdict for verdict in verdicts(results)}
     assert found["ragged 0.1", "adelie"].measured == pytest.approx(2.9)
     assert found["ragged 0.1", "adelie"].met is False
@@ -179,8 +181,8 @@ def test_growth_has_a_curve_for_every_size():
 
 def test_search_cost_times_the_three_ways():
     cost = search_cost(n_samples=6, alphas=2, every=2)
-    assert cost.timed_share == 0.5
-    assert min(cost.search, cost.separate, cost.cold) > 0
+    assert "50 % of the alphas timed" in cost.below
+    assert min(way.value for way in cost.ways) > 0
     assert "5 folds x 2 alphas x 4 (p,k)" in cost.title
 
 

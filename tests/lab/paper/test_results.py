@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from mmtfl.report.paired import HeldOutErrors
+from mmtfl.report.paired_tests import HeldOutErrors
 from mmtfl_lab.paper import table1, table2
 from mmtfl_lab.paper.data_sets import load_pool
 from mmtfl_lab.paper.experiments import draw_figure1, figure_cells

@@ -4,6 +4,7 @@ A shard is a run of tasks in one memory. Its functions change nothing that count
 an engine may run them in this process or in another one, and again elsewhere if a machine is lost.
 """
 
+import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
@@ -15,10 +16,9 @@ from mmtfl.engines.threads import one_blas_thread
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses.by_rows import TaskLoss, check_targets
 from mmtfl.solvers.distributed.small_tasks import SmallTasks
-from mmtfl.solvers.distributed.tree_sums import partial_norms
 from mmtfl.solvers.task_step import TaskAnswer, TaskStep
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.grouping import split_rows
+from mmtfl.tasks.grouping import some_tasks, split_rows
 from mmtfl.tasks.levels import column_levels, target_levels, without_levels
 from mmtfl.tasks.scaling import could_use
 
@@ -47,23 +47,9 @@ class InMemory:
     @classmethod
     def cut(cls, tasks: Tasks, cuts: np.ndarray) -> list["InMemory"]:
         """Runs of tasks between the cuts."""
-        return [cls(_run(tasks, lo, hi), int(lo)) for lo, hi in pairwise(cuts)]
-
-
-def _run(tasks: Tasks, lo: int, hi: int) -> Tasks:
-    part = slice(int(tasks.offsets[lo]), int(tasks.offsets[hi]))
-    if part == slice(0, tasks.n_samples):
-        return tasks
-    return replace(
-        tasks,
-        X=tasks.X[part] if tasks.rows is None else tasks.X,
-        y=tasks.y[part],
-        offsets=tasks.offsets[lo : hi + 1] - tasks.offsets[lo],
-        labels=tasks.labels[lo:hi],
-        weights=None if tasks.weights is None else tasks.weights[part],
-        rows=None if tasks.rows is None else tasks.rows[part],
-        known=None if tasks.known is None else tasks.known[part],
-    )
+        if len(cuts) == 2:
+            return [cls(tasks, 0)]
+        return [cls(some_tasks(tasks, lo, hi), int(lo)) for lo, hi in pairwise(cuts)]
 
 
 @dataclass(frozen=True)
@@ -77,6 +63,12 @@ class Spec:
     target_scale: np.ndarray | None  # of all tasks; None: targets are in the units wanted
     name: str  # of these settings, for those who keep what they made of them
     is_levelled: bool = False  # whether far levels are taken off, where they are read
+
+    @property
+    def design_options(self) -> dict[str, Any]:
+        """The options of a `Design`."""
+        names = ("column_scale", "fit_intercept", "mean_size")
+        return {name: getattr(self, name) for name in names}
 
 
 class Shard:
@@ -101,15 +93,7 @@ class Shard:
             if spec.target_scale is not None:
                 own = spec.target_scale[self.first : self.first + tasks.n_tasks]
                 tasks = replace(tasks, y=tasks.y / np.repeat(own, tasks.sizes))
-            self._small = (
-                spec.name,
-                SmallTasks(
-                    tasks,
-                    mean_size=spec.mean_size,
-                    column_scale=spec.column_scale,
-                    fit_intercept=spec.fit_intercept,
-                ),
-            )
+            self._small = spec.name, SmallTasks(tasks, **spec.design_options)
         return self._small[1]
 
     def levels(self, spec: Spec) -> tuple[np.ndarray, np.ndarray]:
@@ -132,28 +116,11 @@ class Shard:
         tasks = without_levels(self.tasks, *self._levels(spec))
         shared = tasks.rows is not None
         parts = [tasks.X] * tasks.n_tasks if shared else split_rows(tasks.X, tasks.offsets)
-        out = []
-        for t, X in enumerate(parts):
-            part = slice(tasks.offsets[t], tasks.offsets[t + 1])
-            y = tasks.y[part]
-            alone = Tasks(
-                X=X,
-                y=y if spec.target_scale is None else y / spec.target_scale[self.first + t],
-                offsets=np.array([0, part.stop - part.start]),
-                labels=tasks.labels[t : t + 1],
-                weights=None if tasks.weights is None else tasks.weights[part],
-                rows=None if tasks.rows is None else tasks.rows[part],
-                known=None if tasks.known is None else tasks.known[part],
-            )
-            out.append(
-                Design(
-                    alone,
-                    column_scale=spec.column_scale,
-                    fit_intercept=spec.fit_intercept,
-                    mean_size=spec.mean_size,
-                )
-            )
-        return out
+        alone = [some_tasks(tasks, t, t + 1, X) for t, X in enumerate(parts)]
+        if spec.target_scale is not None:
+            own = spec.target_scale[self.first :]
+            alone = [replace(task, y=task.y / own[t]) for t, task in enumerate(alone)]
+        return [Design(task, **spec.design_options) for task in alone]
 
     def __getstate__(self) -> dict[str, Any]:
         # moved to another machine: what was made of the data is cheaper to make again
@@ -413,3 +380,92 @@ def levels(shard: Shard, spec: Spec) -> tuple[np.ndarray, np.ndarray]:
 def column_maxima(shard: Shard, spec: Spec) -> np.ndarray:
     """The largest entry of every column, in the units of the files."""
     return np.abs(shard.tasks.X).max(axis=0, initial=0.0)
+
+
+# -- sums over tasks in an order that does not depend on the shards ------------------------------------------
+# Sums of floats depend on their order. Here the order is one binary tree over the positions of the tasks: a
+# place joins the tasks that it holds as far as the tree allows, sends those few partial norms, and the tree
+# is finished where they meet.
+
+
+def join(one: np.ndarray, other: np.ndarray, p: float) -> np.ndarray:
+    """p-norms of rows from the p-norms of their two parts, without overflow."""
+    if p == 1.0:
+        return one + other
+    if p == 2.0:
+        return np.hypot(one, other)
+    large, small = np.maximum(one, other), np.minimum(one, other)
+    if math.isinf(p):
+        return large
+    share = np.divide(small, large, out=np.zeros_like(large), where=large > 0.0)
+    return large * (1.0 + share**p) ** (1.0 / p)
+
+
+def partial_norms(sizes: np.ndarray, first: int, p: float) -> tuple[list[int], np.ndarray]:
+    """Norms over the largest subtrees of a run of tasks.
+
+    Parameters
+    ----------
+    sizes : ndarray (n_tasks, n_rows)
+        Absolute values of the tasks' coefficients.
+    first : int
+        Position of the first of them among all tasks.
+    p : float
+        The norm.
+
+    Returns
+    -------
+    lengths, norms : list of int, ndarray (n_subtrees, n_rows)
+        How many tasks each subtree has, and its norms.
+    """
+    lengths, norms, place, last = [], [], first, first + len(sizes)
+    while place < last:
+        length = place & -place or 1 << (last - place).bit_length()  # the subtrees that begin here
+        while place + length > last:
+            length //= 2
+        part = sizes[place - first : place - first + length]
+        while len(part) > 1:
+            part = join(part[0::2], part[1::2], p)
+        lengths.append(length)
+        norms.append(part[0])
+        place += length
+    return lengths, np.array(norms)
+
+
+def total_norms(parts: list[tuple[list[int], np.ndarray]], p: float) -> np.ndarray:
+    """Norms over all tasks from the partial ones of every place, in the order of the tasks."""
+    waiting: list[tuple[int, int, np.ndarray]] = []  # subtrees not joined yet: where, length, norms
+    place = 0
+    for lengths, norms in parts:
+        for length, norm in zip(lengths, norms, strict=True):
+            begin, place = place, place + length
+            while waiting and waiting[-1][1] == length and begin % (2 * length) == length:
+                begin, _, left = waiting.pop()
+                norm, length = join(left, norm, p), 2 * length
+            waiting.append((begin, length, norm))
+    total = waiting.pop()[2]
+    while waiting:
+        total = join(waiting.pop()[2], total, p)
+    return total
+
+
+def split_evenly(costs: np.ndarray, n_parts: int) -> np.ndarray:
+    """Where to cut a run of tasks into parts of about equal cost, at borders of subtrees if tasks are many.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> split_evenly(np.ones(10), 3).tolist()
+    [0, 3, 7, 10]
+    """
+    n_tasks = len(costs)
+    n_parts = min(n_parts, n_tasks)
+    grain = 1 << max(0, (n_tasks // (16 * n_parts)).bit_length() - 1)
+    reached = np.concatenate([[0.0], np.cumsum(costs, dtype=float)])
+    goals = reached[-1] * np.arange(1, n_parts) / n_parts
+    after = np.searchsorted(reached, goals)
+    nearest = after - (goals - reached[after - 1] < reached[after] - goals)
+    cuts = grain * np.round(nearest / grain).astype(int)
+    # every part has a task, however uneven the costs
+    cuts = np.maximum.accumulate(np.maximum(cuts, 1))
+    return np.unique(np.concatenate([[0], np.minimum(cuts, n_tasks), [n_tasks]]))

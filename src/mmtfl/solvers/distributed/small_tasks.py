@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl.objective.design import CONSTANT
-from mmtfl.objective.entries import EntryPenalty
+from mmtfl.objective.row_sizes import EntryPenalty
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.grouping import offsets_of
 
@@ -54,7 +54,7 @@ class SmallTasks:
         if column_scale is not None:
             self._x *= 1.0 / column_scale
         self._means, self.spread = np.empty((2, len(self.members), tasks.n_features))
-        from mmtfl.kernels.small_ridges import centre_tasks
+        from mmtfl.kernels.task_sweeps import centre_tasks
 
         centre_tasks(self._x, self.offsets, weight, fit_intercept, CONSTANT, self._means, self.spread)
         y, starts = tasks.y[rows], self.offsets[:-1]
@@ -72,7 +72,7 @@ class SmallTasks:
         return SmallAnswers(A, self._centre - np.einsum("tj,tj->t", self._means, A), losses, is_exact)
 
     def _ridges(self, weights: np.ndarray, common: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, bool]:
-        from mmtfl.kernels.small_ridges import solve_tasks
+        from mmtfl.kernels.task_sweeps import solve_tasks
 
         inverse = 1.0 / np.maximum(weights, _LEAST_WEIGHT)
         kept = np.flatnonzero(inverse > 0.0)

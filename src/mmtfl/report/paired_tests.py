@@ -8,8 +8,6 @@ can reach 5 %. With fewer the rows are judged: a signed-rank test of absolute er
 spread for R², DeLong's test for the area under the curve.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -89,7 +87,7 @@ class HeldOutErrors:
     Examples
     --------
     >>> import numpy as np
-    >>> from mmtfl.report.paired import HeldOutErrors
+    >>> from mmtfl.report.paired_tests import HeldOutErrors
     >>> errors = {"own": np.full(7, 0.3), "pooled": np.array([0.5, 0.6, 0.4, 0.5, 0.7, 0.9, 160.0])}
     >>> found = HeldOutErrors("r2", errors, np.full(7, 20)).beside("own", "pooled")
     >>> found.outcome, found.n_better, round(found.change, 2)
@@ -262,7 +260,7 @@ def class_errors(y: np.ndarray, z: np.ndarray, observation_task: np.ndarray) -> 
     Examples
     --------
     >>> import numpy as np
-    >>> from mmtfl.report.paired import class_errors
+    >>> from mmtfl.report.paired_tests import class_errors
     >>> y, z = np.array([True, True, False, False]), np.array([0.1, 2.0, 1.0, -1.0])
     >>> class_errors(y, z, np.zeros(4, dtype=int)).tolist()
     [0.5, 0.0, 0.5, 0.0]

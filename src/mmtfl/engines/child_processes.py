@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 
-__all__ = ["deaf_to_ctrl_c", "end_with"]
-
 _SECONDS = 0.5  # between two looks at the parent
 _watched: set[int] = set()
 

@@ -1,12 +1,9 @@
 """Wording that error messages, reports and plots share."""
 
-from __future__ import annotations
-
+import math
 from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
-
-import numpy as np
 
 MOST_NAMED = 6  # names that a sentence lists
 
@@ -18,7 +15,7 @@ def count(number: int, what: str) -> str:
 
 def not_finite_kind(value: float) -> str:
     """Name of a value that is not finite: NaN or infinity."""
-    return "NaN" if np.isnan(value) else "infinity"
+    return "NaN" if math.isnan(value) else "infinity"
 
 
 def show(names: Any, index: Any) -> str:
@@ -27,22 +24,22 @@ def show(names: Any, index: Any) -> str:
     Examples
     --------
     >>> import numpy as np
-    >>> from mmtfl.tasks.wording import show
+    >>> from mmtfl.wording import show
     >>> show(np.array([7, 8]), 1), show(["age"], 0), show(None, 3)
     ('8', "'age'", '3')
     """
     if names is None:
         return str(index)
     name = names[index]
-    return repr(name.item() if isinstance(name, np.generic) else name)
+    return repr(name.item() if hasattr(name, "item") else name)
 
 
-def abbreviate(names: Sequence[Any] | np.ndarray) -> str:
+def abbreviate(names: Any) -> str:
     """List the first names or labels, and the number of all if there are more.
 
     Examples
     --------
-    >>> from mmtfl.tasks.wording import abbreviate
+    >>> from mmtfl.wording import abbreviate
     >>> abbreviate(["age", "dose"]), abbreviate(range(20))
     ("'age', 'dose'", '0, 1, 2, 3, 4, 5, ... (20 in all)')
     """
@@ -56,7 +53,7 @@ def suggest(name: Any, known: Sequence[Any], what: str = "columns") -> str:
     return f": did you mean {close[0]!r}?" if close else f"; its {what} are {abbreviate(known)}."
 
 
-def meant(labels: Sequence[Any], tasks: np.ndarray) -> str:
+def meant(labels: Sequence[Any], tasks: Any) -> str:
     """Ask whether an unknown label is a misspelt known one; empty if none looks like one."""
     for label in labels if tasks.dtype.kind == "U" else ():
         close = get_close_matches(str(label).strip(), tasks.tolist(), n=1)

@@ -1,13 +1,14 @@
-"""What people do all day: searches, predictions, and wide tables in little memory; each in several ways."""
+"""What work costs, done in several ways: searches, predictions, wide tables, first fits and imports."""
 
-from __future__ import annotations
-
+import json
+import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -17,9 +18,9 @@ import numpy as np
 
 import mmtfl
 from mmtfl.errors import install_hint
+from mmtfl_lab.bench.comparison import timed
 from mmtfl_lab.bench.judged_problems import RaggedTasks
 from mmtfl_lab.bench.libraries import block_columns
-from mmtfl_lab.bench.own_costs import run_apart
 
 Clock = Callable[[], float]
 _FOLDS = 5
@@ -43,11 +44,16 @@ class Cost:
     title: str
     unit: str
     ways: list[Way]
+    below: str = ""
+
+    def value(self, name: str) -> float | None:
+        """The cost of a way, if it was measured."""
+        return next((way.value for way in self.ways if way.name == name), None)
 
     def ratio(self, name: str) -> float | None:
         """The cost of a way over that of the first."""
-        found = next((way.value for way in self.ways if way.name == name), None)
-        return None if found is None or not self.ways[0].value else found / self.ways[0].value
+        first, found = self.ways[0].value, self.value(name)
+        return found / first if first and found is not None else None
 
 
 def _spent(call: Callable[[], Any], clock: Clock = time.process_time, repeats: int = 2) -> float:
@@ -72,8 +78,7 @@ def searches(*, n_samples: int, alphas: int) -> Iterator[Cost]:
     def search(model: Any) -> Callable[[], Any]:
         return lambda: model.fit(table.X, table.y, task=table.task)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         one = mmtfl.MMTFLRegressorCV((2, 2), poolings=(0,), alphas=alphas, cv=_FOLDS)
         ways = [Way("mmtfl, (2,2)", _spent(search(one))), _adelie(table, alphas)]
         yield Cost("search (2,2)", f"Search of (2,2); {shape}, {_FOLDS} folds", _SECONDS, ways)
@@ -214,3 +219,111 @@ def memory(*, n_rows: int, n_features: int, n_tasks: int, n_entries: int) -> Cos
         ways = [Way(name, None, f"skipped: this system has no {_STATUS}") for name in codes]
     title = f"Memory of a sparse fit: {n_features:,} features, {n_entries:,} entries, {n_tasks} tasks"
     return Cost("memory", title, "MB above a small fit", ways)
+
+
+# -- a search over folds, strengths and members --------------------------------------------------------------
+
+MEMBERS = ((2, 2), (1, 1), (2, 1), (1, 2))
+_PATH_TOL = 1e-4  # the tolerance of the search's own paths
+
+
+def search_cost(*, n_samples: int, alphas: int, every: int) -> Cost:
+    """The search on D2, its paths one by one, and cold paths, of which every `every`-th strength is timed.
+
+    The search has everything included: grids, folds, scores, the final path and fit. The paths are those of
+    every fold and member on the grids that the search found; cold ones fit every strength from zero.
+    """
+    table = mmtfl.datasets.make_d2(n_samples=n_samples, random_state=0)
+    folds = list(mmtfl.model_selection.TaskKFold(_FOLDS, random_state=0).split(table.X, table.y, table.task))
+    with warnings.catch_warnings(action="ignore"):
+        model = mmtfl.MMTFLRegressorCV(MEMBERS, poolings=(0,), alphas=alphas, cv=folds, search="full")
+        search, _ = timed(lambda: model.fit(table.X, table.y, task=table.task))
+        grids = {(p, k): _grid(model.cv_results_, p, k) for p, k in MEMBERS}
+        separate, _ = timed(lambda: _each(_path, table, folds, grids))
+        chosen = {pk: grid[every // 2 :: every] for pk, grid in grids.items()}
+        few, _ = timed(lambda: _each(_fits, table, folds, chosen))
+    share = len(chosen[MEMBERS[0]]) / alphas
+    title = f"D2: T = 20, n_t = {n_samples}, d = 100; {_FOLDS} folds x {alphas} alphas x {len(MEMBERS)} (p,k)"
+    ways = [
+        Way("MMTFLRegressorCV, everything included", search),
+        Way("20 separate paths (mmtfl.path)", separate),
+        Way("20 cold paths (every alpha from zero)", few / share),
+    ]
+    below = f"Cold paths: {100 * share:.0f} % of the alphas timed, evenly spaced; scaled up."
+    return Cost("cv", f"Search; {title}", "s", ways, below)
+
+
+def _grid(results: dict, p: float, k: float) -> np.ndarray:
+    return np.asarray(results["alpha"])[(results["p"] == p) & (results["k"] == k)]
+
+
+def _each(work, table, folds, grids: dict) -> None:
+    for train, _ in folds:
+        for (p, k), alphas in grids.items():
+            work(table.X[train], table.y[train], table.task[train], p=p, k=k, alphas=alphas)
+
+
+def _path(X, y, task, *, p: float, k: float, alphas: np.ndarray) -> None:
+    mmtfl.path(X, y, task, p=p, k=k, alphas=alphas, tol=_PATH_TOL)
+
+
+def _fits(X, y, task, *, p: float, k: float, alphas: np.ndarray) -> None:
+    for alpha in alphas:
+        mmtfl.MMTFLRegressor(p, k, alpha=float(alpha), tol=_PATH_TOL).fit(X, y, task)
+
+
+# -- the first fit, in processes of their own ----------------------------------------------------------------
+
+_FITS = """
+import json, time, warnings
+import numpy as np
+from mmtfl import MMTFLClassifier, MMTFLRegressor
+warnings.simplefilter("ignore")
+rng = np.random.default_rng(0)
+X, task = rng.normal(size=(200, 30)), np.repeat(np.arange(4), 50)
+y = X[:, 0] + rng.normal(size=200)
+def seconds(model, y):
+    begin = time.perf_counter()
+    model.fit(X, y, task)
+    return time.perf_counter() - begin
+model = {model}
+print(json.dumps([seconds(model, {target}) for _ in range(5)]))
+"""
+MODELS = {
+    "squared (2,2)": ("MMTFLRegressor(2, 2, alpha=0.1)", "y"),
+    "squared (2,1)": ("MMTFLRegressor(2, 1, alpha=0.1)", "y"),
+    "squared (1,2)": ("MMTFLRegressor(1, 2, alpha=0.1)", "y"),
+    "logistic (2,2)": ("MMTFLClassifier(2, 2, alpha=0.01)", "y > 0"),
+}
+_IMPORT = (
+    "import time; start = time.perf_counter(); from {module} import *; print(time.perf_counter() - start)"
+)
+
+
+def cold_starts(names: Iterable[str]) -> Iterator[Cost]:
+    """The first fit ever and that of a later process; each model has a compiler cache of its own."""
+    for name in names:
+        model, target = MODELS[name]
+        code = _FITS.format(model=model, target=target)
+        with tempfile.TemporaryDirectory() as cache:
+            first, again = (json.loads(run_apart(code, NUMBA_CACHE_DIR=cache)) for _ in range(2))
+        ways = [Way("steady state", min(first[1:] + again[1:])), Way("first fit ever", first[0])]
+        ways.append(Way("first fit of a later process", again[0]))
+        yield Cost(f"cold {name}", f"Cold start of {name}", "s", ways)
+
+
+def import_times(repeats: int) -> Cost:
+    """All names of mmtfl beside those of scikit-learn's linear models, alternated."""
+    modules = ("mmtfl", "sklearn.linear_model")
+    rounds = [[float(run_apart(_IMPORT.format(module=module))) for module in modules] for _ in range(repeats)]
+    ways = [Way(module, min(seconds)) for module, *seconds in zip(modules, *rounds, strict=True)]
+    return Cost("import", "Import in a fresh process", "s", ways)
+
+
+def run_apart(code: str, **environment: str) -> str:
+    """What a Python program prints in a process of its own."""
+    command, env = [sys.executable, "-c", code], {**os.environ, **environment}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    if done.returncode:
+        raise RuntimeError(f"A process of its own failed: {done.stderr.strip().splitlines()[-1]}")
+    return done.stdout

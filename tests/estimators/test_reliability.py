@@ -249,6 +249,9 @@ def test_a_row_with_all_of_the_weight_is_a_point_that_the_model_goes_through(mem
     assert model.converged_
     assert_allclose(model.coef_, through.coef_, atol=1e-5)
     assert_allclose(model.predict(X[7:8]), y[7], atol=1e-12)
+    # a second fit computes the slopes anew, from the coefficients alone
+    again = model.set_params(warm_start=True, max_iter=1).fit(X, y, sample_weight=weight)
+    assert again.violation_ <= again.tol
 
 
 @pytest.mark.parametrize("weight", [0.0, 1e-300, 1e-17])

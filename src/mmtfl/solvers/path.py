@@ -357,7 +357,7 @@ def alpha_max(
     spare making what they are made of.
     """
     member = Member(problem, penalty)
-    if not problem.null_gradient.any() or not member.at(1.0).dual_norm(member.null.gradient).any():
+    if not member.problem.null_gradient.any() or not member.at(1.0).dual_norm(member.null.gradient).any():
         return 1.0
     paths = Paths(problem) if paths is None else paths
     top = _alpha_max(member, max_iter, lambda first: paths.last_before_zero(penalty, first))

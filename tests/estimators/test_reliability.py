@@ -235,6 +235,25 @@ def test_wild_weights_give_finite_answers(member, seed):
         assert np.isfinite(getattr(model, name)).all(), name
 
 
+@pytest.mark.parametrize("member", MEMBERS)
+def test_a_row_with_all_of_the_weight_is_a_point_that_the_model_goes_through(member):
+    X, y, _ = data(n_tasks=1)
+    weight = np.ones(30)
+    weight[7] = 1e18
+    share = 29 / weight.sum()  # of the other rows, which decide the coefficients
+    through = MMTFLRegressor(*member, alpha=0.05, fit_intercept=False).fit(
+        np.delete(X - X[7], 7, axis=0), np.delete(y - y[7], 7)
+    )
+    model = MMTFLRegressor(*member, alpha=0.05 * share).fit(X, y, sample_weight=weight)
+    assert through.coef_.any()
+    assert model.converged_
+    assert_allclose(model.coef_, through.coef_, atol=1e-5)
+    assert_allclose(model.predict(X[7:8]), y[7], atol=1e-12)
+    # a second fit computes the slopes anew, from the coefficients alone
+    again = model.set_params(warm_start=True, max_iter=1).fit(X, y, sample_weight=weight)
+    assert again.violation_ <= again.tol
+
+
 @pytest.mark.parametrize("weight", [0.0, 1e-300, 1e-17])
 def test_a_class_without_weight_is_no_class(weight):
     X, y, labels = data()

@@ -13,6 +13,7 @@ from mmtfl.objective.problem import Problem
 from mmtfl.objective.row_sizes import EntryPenalty
 from mmtfl.solvers import working_set
 from mmtfl.solvers.row_descent import RowDescent
+from mmtfl.solvers.starts import best_of_starts
 from mmtfl.tasks import Tasks
 
 LENGTH = np.array([3, 5, 4, 40], dtype=np.intp)
@@ -85,3 +86,19 @@ def test_rows_reach_the_same_minimum_with_tasks_settled_one_by_one(name, loss, m
         found[many] = RowDescent(problem).solve(penalty, max_iter=1000, tol=1e-9)
     assert found[29].converged and np.count_nonzero(found[29].A) > 0
     assert_allclose(found[29].objective, found[1000].objective, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("p", "k", "alpha"), [(2, 1, 3.0), (1, 1, 1.5)])
+def test_starts_that_are_settled_roughly_lead_as_low(p, k, alpha, monkeypatch):
+    rng = np.random.default_rng(4)
+    labels = np.repeat(np.arange(300), 5)
+    X = rng.normal(size=(len(labels), 12))
+    z = np.einsum("ij,ij->i", X[:, :4], rng.normal(size=(300, 4))[labels]) + rng.normal(size=len(labels))
+    y = np.where(z > 0, 1.0, -1.0)
+    y[::5], y[4::5] = -1.0, 1.0  # both classes in every task
+    problem, found = Problem(Design(Tasks.from_rows(X, y, labels)), Logistic()), {}
+    for many in (299, 1000):
+        monkeypatch.setattr(working_set, "MANY_TASKS", many)
+        found[many] = best_of_starts(problem, RowPower(p, alpha, k), max_iter=1000, tol=1e-7)
+    assert found[299].converged and 0 < np.count_nonzero(found[299].A.any(axis=1)) < 12
+    assert found[299].objective <= 1.003 * found[1000].objective

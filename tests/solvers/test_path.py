@@ -1,5 +1,8 @@
 """Paths: at every alpha as good as a fit of its own, on a grid that begins where the model is empty."""
 
+import importlib
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +16,7 @@ from mmtfl.objective.penalties import make_penalty, row_norms
 from mmtfl.solvers.algorithm1 import run_passes
 from mmtfl.solvers.path import Path, alpha_grid, alpha_max, from_dense_start, solve_path
 from mmtfl.solvers.row_descent import RowDescent
+from mmtfl.solvers.starts import best_of_starts
 from mmtfl.solvers.working_set import WorkingSet
 from oracles import (
     INF,
@@ -213,6 +217,26 @@ def test_grid_of_the_log_edge_goes_from_next_to_nothing_to_a_useful_fit(p):
     loss = [joint_objective(problem, found.coef(i).T, found.intercepts[i], 2, 2, 0.0) for i in range(8)]
     assert loss[0] > 0.9 * null
     assert loss[-1] < 0.5 * null
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_grid_of_the_log_edge_begins_after_few_fits_however_far_that_is(loss, monkeypatch):
+    module = importlib.import_module("mmtfl.solvers.path")
+    strengths = []
+
+    def counted(problem, penalty, **options):
+        strengths.append(penalty.alpha)
+        return best_of_starts(problem, penalty, **options)
+
+    monkeypatch.setattr(module, "best_of_starts", counted)
+    problem, penalty = member_of(make_problem(8, loss=loss), 2, "log")
+    for eps in (1e-2, 1e-30):  # the logarithm is flat before a row is a thousandth of its size
+        strengths.clear()
+        top = alpha_max(problem, replace(penalty, eps=eps))
+        assert len(strengths) <= 6
+        assert top == strengths[-1]
+    # all doublings in between were left out
+    assert strengths[1] > 1e6 * strengths[0]
 
 
 @pytest.mark.parametrize(("p", "k"), [(2, 2), (2, 1), (2, INF)])

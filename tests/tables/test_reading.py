@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
+from mmtfl.tables import reading
 from mmtfl.tables.reading import TableError, TableFile, read_table
 
 FRAME = pd.DataFrame(
@@ -183,3 +184,29 @@ def test_another_separator_is_guessed_as_it_is_typed(tmp_path):
     path.write_text("a;b\n1;2\n")
     with pytest.raises(TableError, match="Use --separator ';'"):
         read_table(path)
+
+
+@pytest.mark.parametrize("index", ["none", "named", "numbers"])
+def test_a_wide_parquet_file_is_the_same_frame_as_in_one_piece(tmp_path, monkeypatch, index):
+    monkeypatch.setattr(reading, "_WIDE", 3)
+    frame = pd.DataFrame({f"x{j}": np.arange(4.0) + j for j in range(7)})
+    frame["x"] = [1, 2, 3, 4]
+    frame["x.y"] = ["a", None, "b", "c"]  # not a part of column x
+    frame["site"] = pd.Categorical(["n", "s", "n", "s"])
+    frame["is"] = [True, False, True, False]
+    if index == "named":
+        frame = frame.set_index("x3")
+    if index == "numbers":
+        frame.index = [5, 5, 7, 9]
+    frame.to_parquet(tmp_path / "wide.parquet")
+    expected = frame.reset_index() if index == "named" else frame
+    pd.testing.assert_frame_equal(read_table(tmp_path / "wide.parquet"), expected)
+
+
+def test_a_binary_file_that_changes_between_hash_and_values_is_refused(tmp_path):
+    path = tmp_path / "table.parquet"
+    pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}).to_parquet(path)
+    file = TableFile(path)
+    pd.DataFrame({"a": [1.0, 2.0, 5.0], "b": [3.0, 4.0, 6.0]}).to_parquet(path)
+    with pytest.raises(TableError, match="has changed since it was opened"):
+        file.frame()

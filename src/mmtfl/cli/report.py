@@ -65,6 +65,7 @@ def report(
             raise BadInput("The model was fitted in Python and does not know its target: give no table.")
         from dataclasses import replace
 
+        from mmtfl.tables.reading import release_unused
         from mmtfl.tables.recipe import drop_unlabelled as without_unlabelled
 
         check_no_offset(recipe, "report with a table does", "leave the table out")
@@ -84,6 +85,8 @@ def report(
         structure = {"groups": groups, "in_time": recipe.time_column is not None}
         parts = recipe.matrix(frame), recipe.targets(frame), recipe.labels(frame)
         check_known_tasks(learned, parts[2], "Leave these rows out.")
+        del frame  # of a wide table it is as large as the features
+        release_unused()
     from mmtfl.report.html import write_report
 
     with library_words(), naming_the_file(output):

@@ -139,6 +139,8 @@ def train(
     make: Callable[[Training], Any],
 ) -> int:
     """Read the table, fit what `make` gives, save it, and say what came out."""
+    from mmtfl.tables.reading import release_unused
+
     check_output(output, force=talk.force, inputs=[data])
     _check_scale(scale, data, output)
     _say_of_large("reading", data, talk)
@@ -146,6 +148,7 @@ def train(
     with nullcontext() if scale.dask is None else _dask_engine(scale, talk) as engine:
         if scale.memory_limit is None:
             training = read_training(data, table, text, quiet=talk.quiet)
+            release_unused()  # the frame is gone, and a fit of a wide table needs the room
         else:
             training = _open_stored(data, table, scale.memory_limit)
         _say_of_large("fitting", data, talk)

@@ -23,3 +23,15 @@ def adjoint(x, offsets, v, out):
         for i in range(offsets[t], offsets[t + 1]):
             for j in range(x.shape[1]):
                 out[t, j] += x[i, j] * v[i]
+
+
+@entry
+def forward_by_columns(x, offsets, A, out):
+    """The same as `forward` for columns that are rows of x, with A (n_columns, n_tasks)."""
+    for i in range(out.size):
+        out[i] = 0.0
+    for j in range(x.shape[0]):
+        for t in range(offsets.size - 1):
+            if A[j, t] != 0.0:
+                for i in range(offsets[t], offsets[t + 1]):
+                    out[i] += x[j, i] * A[j, t]

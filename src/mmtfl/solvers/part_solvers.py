@@ -25,6 +25,7 @@ from mmtfl.tasks.grouping import offsets_of
 _MOST_STEPS = 5000
 _GROWTH = 1.5  # of the curvature, when a step went further than its bound
 _FORGET = 0.5  # of the curvature from one model to the next, which may be flatter
+_FLATTEST = 1e-10  # of curvatures to begin with, as a share of the mean
 _INEXACT = 0.1  # a Newton model is minimised until steps are this share of the first
 _LEAST_ADDED = 20
 _MANY_TASKS = 1000  # above, their rows are stacked and multiplied together
@@ -55,6 +56,7 @@ class PartSolver(ABC):
 
     curvature = 0.0  # of the last step; 0 before the first
     steps_left = 0  # that all models together may still take
+    _mean = 1.0  # curvature that the first model began with
 
     def __init__(self, problem: Problem):
         self.problem = problem
@@ -94,9 +96,11 @@ class PartSolver(ABC):
 
     def _first_curvature(self, n_parts: int) -> float:
         """A guess of the curvature that the steps begin with; parts that move together count each."""
-        if self.curvature:
-            return _FORGET * self.curvature
-        return n_parts * max(operator.mean_curvature for operator in self._operators) or 1.0
+        if not self.curvature:
+            self._mean = n_parts * max(operator.mean_curvature for operator in self._operators) or 1.0
+            return self._mean
+        # models in which nothing moves tell nothing, and each would halve it
+        return max(_FORGET * self.curvature, _FLATTEST * self._mean)
 
 
 class BothParts(PartSolver):

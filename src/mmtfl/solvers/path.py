@@ -357,7 +357,7 @@ def alpha_max(
     spare making what they are made of.
     """
     member = Member(problem, penalty)
-    if not problem.null_gradient.any() or not member.at(1.0).dual_norm(member.null.gradient).any():
+    if not member.problem.null_gradient.any() or not member.at(1.0).dual_norm(member.null.gradient).any():
         return 1.0
     paths = Paths(problem) if paths is None else paths
     top = _alpha_max(member, max_iter, lambda first: paths.last_before_zero(penalty, first))
@@ -384,13 +384,17 @@ def _alpha_max(member: Member, max_iter: int, guess: Callable[[float], float | N
 
 def _next_to_nothing(member: Member, alpha: float, max_iter: int) -> float:
     """The logarithm flattens, so a large row outlasts what holds small ones: double alpha until it falls."""
-    problem = member.problem
+    fallen = 0.95 * member.null.value
     while 0.0 < alpha < 1e300:
         penalty = member.at(alpha)
-        found = best_of_starts(problem, penalty, max_iter=max_iter, tol=1e-4)
-        if found.objective - penalty.value(found.A) > 0.95 * member.null.value:
+        found = best_of_starts(member.problem, penalty, max_iter=max_iter, tol=1e-4)
+        price = penalty.value(found.A)
+        loss = found.objective - price
+        if loss > fallen:
             break
-        alpha *= 2.0
+        # as long as this A itself costs less than a fallen model, the best one has not fallen
+        steps = math.log2(fallen - loss) - math.log2(price) if 0.0 < price < fallen - loss else 1.0
+        alpha *= 2.0 ** min(math.ceil(steps), 1000)
     return alpha
 
 

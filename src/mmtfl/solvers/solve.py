@@ -97,7 +97,7 @@ def solve(
             passes={"report": report, "book": book},
         )  # fmt: skip
         if polish and solution.converged:
-            solution = _polished(problem, penalty, solution, polish)
+            solution = _polished(problem, penalty, solution, polish, tol)
         if units is not None:
             solution = units.solution(solution)
     if book is not None:
@@ -105,13 +105,19 @@ def solve(
     return solution
 
 
-def _polished(problem: Problem, penalty: RowPenalty, solution: Solution, max_iter: int) -> Solution:
-    """The solution after a few more passes of row descent; the objective does not rise."""
+def _polished(
+    problem: Problem, penalty: RowPenalty, solution: Solution, max_iter: int, tol: float
+) -> Solution:
+    """The solution after a few more passes of row descent; the objective does not rise.
+
+    They compute the slopes anew, and may so tell that it was not within the tolerance.
+    """
     found = RowDescent(problem).solve(
         penalty, solution.A, solution.intercept, max_iter=max_iter, tol=_POLISH_TOL
     )
     history = np.concatenate([solution.history, found.history])
-    return replace(found, history=history, n_iter=len(history), converged=True, solver=solution.solver)
+    converged = found.violation <= tol
+    return replace(found, history=history, n_iter=len(history), converged=converged, solver=solution.solver)
 
 
 def _dispatch(problem, penalty, solver, engine, *, start, passes, **options) -> Solution:

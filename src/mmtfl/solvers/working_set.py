@@ -14,6 +14,7 @@ from mmtfl.solvers.group_sweeps import block_model, grams_of_columns
 
 MANY_TASKS, _FEW_ROWS = 1000, 16  # more tasks of less rows in the mean are settled one by one, without Gram
 _TASK_SWEEPS = 1000  # of one task on its own
+_TASK_SHARE = 0.03  # accuracy of a task on its own, as a share of what the last sweep over rows moved
 _ROOM = 4  # growth of the arrays: room that is never written to costs no memory
 _NOTHING = np.empty(0)
 
@@ -62,7 +63,7 @@ class WorkingSet:
         self.start = np.zeros(n_tasks, dtype=np.intp) if self.shared else self.begin
         self.root = np.sqrt(design.row_weight)
         many = n_tasks > MANY_TASKS and len(self.root) < _FEW_ROWS * n_tasks
-        self._has_small_tasks = many and not self.shared
+        self.has_small_tasks = many and not self.shared
         self.x = np.empty((0, int(self.length[0] if self.shared else design.offsets[-1])))
         self.gram, self._gram_size = np.empty((1 if self.shared else n_tasks, 0, 0)), 0
         task_weight = design.task_sums(design.row_weight)
@@ -125,7 +126,7 @@ class WorkingSet:
         begin, state, h = self.begin, -slope_z, _NOTHING
         # a row update costs m T with Gram matrices and 2 N with residuals, which need no preparation
         few = self.size <= 0.75 * self.x.shape[1] / len(self.gram)
-        use_gram = self.prepared and few and not self._has_small_tasks
+        use_gram = self.prepared and few and not self.has_small_tasks
         if use_gram:
             state = self._slopes(state / self.root)
             begin = np.arange(len(state), dtype=np.intp) * state.shape[1]
@@ -155,7 +156,7 @@ class WorkingSet:
                 kernel, given = sweeps.sweeps, (*columns, curvature, track.state, begin)
             numbers = own.member_numbers, own.row_numbers(self.size)
             sweep = partial(kernel, solve, *given, rows, A, *numbers)
-        by_tasks = self._has_small_tasks and penalty.has_entries
+        by_tasks = self.has_small_tasks and penalty.has_entries
         batch = 1 if by_tasks else MEMORY
         done, first, thorough, stored = 0, 0.0, True, 0
         while done < max_sweeps:
@@ -173,7 +174,7 @@ class WorkingSet:
                 continue
             thorough = False
             if by_tasks:
-                self._settle_tasks(own, columns, curvature, track, tolerance)
+                self._settle_tasks(own, columns, curvature, track, _TASK_SHARE * float(moves[n - 1]))
             if stored == MEMORY:
                 track.extrapolate()
                 stored = 0
@@ -186,7 +187,8 @@ class WorkingSet:
         """Descend in every task on its own, on entries that lie above the penalty and touch it at A.
 
         So the model falls. A sweep over rows takes as long for tasks that stand still as for those that are
-        slow; here only the slow ones take long.
+        slow; here only the slow ones take long. Their tolerance must be well below what a sweep moves: else
+        they drift by as much in every sweep, which an extrapolation of all tasks at once cannot shorten.
         """
         from mmtfl.kernels.task_sweeps import settle_tasks
 
@@ -206,6 +208,11 @@ class WorkingSet:
             x, change = x[rows], change[rows]
         if self.shared:
             out = (change.T @ x).ravel()
+        elif self.has_small_tasks:
+            from mmtfl.kernels import stacked_tasks
+
+            out = np.empty(x.shape[1])
+            stacked_tasks.forward_by_columns(x, self.design.offsets, np.ascontiguousarray(change), out)
         else:
             change = np.ascontiguousarray(change.T)
             out = np.concatenate([change[t] @ x[:, part] for t, part in self.design.segments()])

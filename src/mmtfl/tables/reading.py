@@ -6,7 +6,9 @@ import csv
 import gzip
 import hashlib
 import io
+import os
 import re
+import sys
 import warnings
 import zlib
 from collections import Counter
@@ -20,6 +22,7 @@ from mmtfl.errors import require
 TEXT = {".csv": ",", ".tsv": "\t", ".txt": None}  # suffix: separator, None to find it in the header
 BINARY = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather"}
 _SEPARATORS = {"\t": "tab", ";": "';'", ",": "','", "|": "'|'"}
+_WIDE = 1000  # columns of a parquet file that are read together
 _UNNAMED = re.compile(r"Unnamed: \d+")  # what pandas calls a column whose header is empty
 
 
@@ -113,15 +116,23 @@ class TableFile:
         if self.path.exists() and not (self.path.is_file() or self.path.is_dir()):
             # a pipe without a writer would be waited for
             raise TableError(f"{self._name} is not an ordinary file: write the table to one first.")
+        self._stored = b""
+        self._names: list[str] = []  # of the columns of a binary file, once it is read
         try:
-            self._stored = self.path.read_bytes()
+            if self.is_text:
+                self._stored = self.path.read_bytes()
+                self.sha256 = hashlib.sha256(self._stored).hexdigest()
+            else:
+                with self.path.open("rb") as file:
+                    self._state = _state(file)
+                    self.sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            is_empty = not (self._stored if self.is_text else self._state[0])
         except FileNotFoundError:
             raise TableError(f"There is no file {self._name}: check the name and the folder.") from None
         except OSError as error:
             raise TableError(f"{self._name} cannot be read: {error.strerror}.") from None
-        if not self._stored:
+        if is_empty:
             raise TableError(f"{self._name} is empty: it must have a header and at least one row.")
-        self.sha256 = hashlib.sha256(self._stored).hexdigest()
 
     def frame(self, text: Iterable[str] = ()) -> Any:
         """Give the values: numbers, booleans and text; columns named in `text` stay text."""
@@ -143,7 +154,7 @@ class TableFile:
 
     def _values(self, text: Iterable[str]) -> Any:
         if not self.is_text:
-            return self._binary_frame
+            return self._read_binary()
         frame = self._parse(dtype=dict.fromkeys(set(text) & set(self.header), str))
         kinds = require("pandas.api.types", "frames")
         whole = [name for name in frame if kinds.is_integer_dtype(frame[name].dtype)]
@@ -162,14 +173,16 @@ class TableFile:
     def verbatim(self) -> Any:
         """Give the cells of a text file as strings, unchanged; of a binary file, the values."""
         if not self.is_text:
-            return self._binary_frame
+            return self._read_binary()
         cells = self._parse(dtype=str, keep_default_na=False, na_filter=False)
         return cells if self._is_empty is None else cells[~self._is_empty].reset_index(drop=True)
 
     @property
     def columns(self) -> list[str]:
         """Names of the columns."""
-        return self.header if self.is_text else list(self._binary_frame.columns)
+        if not self.is_text and not self._names:
+            self._read_binary()
+        return self.header if self.is_text else self._names
 
     @cached_property
     def header(self) -> list[str]:
@@ -252,22 +265,51 @@ class TableFile:
                 ) from None
         return _check_rows(frame, self._name)
 
-    @cached_property
-    def _binary_frame(self) -> Any:
-        pandas = require("pandas", "frames")
-        require("pyarrow", "cli")
-        read = getattr(pandas, f"read_{BINARY[self.suffix]}")
+    def _read_binary(self) -> Any:
+        """The values of a binary file; they are not kept, because a wide table may be most of the memory."""
+        pandas, _ = require("pandas", "frames"), require("pyarrow", "cli")
+        read = _read_parquet if BINARY[self.suffix] == "parquet" else pandas.read_feather
         try:
-            frame = read(io.BytesIO(self._stored))
+            with self.path.open("rb") as file:
+                frame = read(file)
+                if _state(file) != self._state:
+                    raise TableError(f"{self._name} has changed since it was opened: read it again.")
+        except TableError:
+            raise
         except (ValueError, OSError, KeyError) as error:
             raise TableError(f"{self._name} is not a whole {self.suffix} file: {_plain(error)}") from None
-        self._stored = b""  # the frame is kept instead
-        require("pyarrow", "cli").default_memory_pool().release_unused()
+        release_unused()
         if any(name is not None for name in frame.index.names):
             frame = frame.reset_index()  # a named index is a column of the file
         frame.columns = [str(name) for name in frame.columns]
-        _check_distinct(list(frame.columns), self._name)
+        self._names = list(frame.columns)
+        _check_distinct(self._names, self._name)
         return _check_rows(frame, self._name)
+
+
+def _state(file: Any) -> tuple[int, int]:
+    """Size and time of an open file, which tell whether it is still the one that was hashed."""
+    found = os.fstat(file.fileno())
+    return found.st_size, found.st_mtime_ns
+
+
+def _read_parquet(file: Any) -> Any:
+    """A parquet file as a frame, some columns at a time: pyarrow takes several times the memory for all."""
+    pandas = require("pandas", "frames")
+    names = require("pyarrow.parquet", "cli").read_schema(file).names
+    if len(names) <= _WIDE or len(set(names)) < len(names):
+        return pandas.read_parquet(file)
+    parts = []
+    for first in range(0, len(names), _WIDE):
+        parts.append(pandas.read_parquet(file, columns=names[first : first + _WIDE], use_threads=False))
+        release_unused()
+    return pandas.concat(parts, axis=1)
+
+
+def release_unused() -> None:
+    """Give back to the system what pyarrow keeps for later: the values of a frame that is gone."""
+    if "pyarrow" in sys.modules:
+        sys.modules["pyarrow"].default_memory_pool().release_unused()
 
 
 def without_spaces(frame: Any, text: Iterable[str] = ()) -> tuple[Any, dict[str, int]]:

@@ -246,7 +246,7 @@ class TableRecipe:
                 part = column.encode(frame[column.name], unknown_level=unknown_level)
                 out[:, done : done + n_features] = part
             done += n_features
-        return require("pandas", "frames").DataFrame(out, columns=names, index=frame.index)
+        return require("pandas", "frames").DataFrame(out, columns=names, index=frame.index, copy=False)
 
     def _needed(self, used: Collection[str] | None) -> list[str]:
         """Columns that become one of these features (None: any feature)."""

@@ -17,6 +17,7 @@ _FAR_COLUMN = 30.0  # a level is worth taking off when it is this many times the
 _FAR_TARGET = 1e3
 _ROUNDING = 1e-13  # share of its level below which the spread of a task's targets is rounding
 _CONSTANT = 1e-14  # share of its level below which the spread of a column is rounding
+_BESIDE = 1e-6  # share of a task's weight that all rows but one have, below which that row is the level
 _CHUNK = 1 << 20  # entries looked at together
 
 
@@ -56,7 +57,28 @@ def column_levels(tasks: Tasks) -> np.ndarray | None:
                 if levels.any():
                     out = np.zeros((len(levels), X.shape[1])) if out is None else out
                     out[:, start + some] = levels
-    return out if out is None or tasks.rows is None else np.repeat(out, tasks.n_tasks, axis=0)
+    if tasks.rows is not None:
+        return None if out is None else np.repeat(out, tasks.n_tasks, axis=0)
+    return _with_heavy_rows(tasks, out)
+
+
+def _with_heavy_rows(tasks: Tasks, levels: np.ndarray | None) -> np.ndarray | None:
+    """The levels, where tasks in which one row has nearly all of the weight have that row.
+
+    By weight they hardly vary about it: what it adds to a slope is rounding, and may be all that is seen.
+    """
+    if tasks.weights is None or sparse.issparse(tasks.X):
+        return levels
+    starts, sizes = tasks.offsets[:-1], tasks.sizes
+    largest = np.repeat(np.maximum.reduceat(tasks.weights, starts), sizes)
+    share = np.divide(tasks.weights, largest, out=np.zeros(len(largest)), where=largest > 0.0)
+    rest = np.add.reduceat(share, starts) - 1.0
+    heavy = np.flatnonzero((share == 1.0) & np.repeat((rest < _BESIDE) & (sizes > 1), sizes))
+    if heavy.size == 0:
+        return levels
+    levels = np.zeros((tasks.n_tasks, tasks.n_features)) if levels is None else levels
+    levels[observation_task_of(tasks.offsets)[heavy]] = tasks.X[heavy]
+    return levels
 
 
 def _widened(levels: np.ndarray, columns: np.ndarray, n_columns: int) -> np.ndarray:

@@ -125,10 +125,7 @@ class SearchCurve:
 
 @dataclass(frozen=True)
 class SearchGrid:
-    """Mean held-out scores of pairs of strengths: ``mean[i][j]`` at the i-th first and the j-th second.
-
-    NaN where a search in stages has not tried the pair.
-    """
+    """Mean held-out scores of pairs of strengths: ``mean[i][j]`` at first[i], second[j]; NaN if not tried."""
 
     names: tuple[str, str]
     first: list[float]
@@ -463,23 +460,20 @@ def _search(model: Any) -> SearchSummary | None:
         # the strongest penalty keeps no feature
         without = next((curve.mean[0] for curve in curves if curve.chosen is not None), None)
     held_out = getattr(model, "heldout_scores_", None)  # older files have none
+    tried = table.get(
+        "split0_test_score", table["mean_test_score"]
+    )  # all that were tried have the first fold
     return SearchSummary(
         score_name=_score_name(model),
         best_score=float(model.best_score_),
         score_without_features=without,
         n_folds=n_folds,
-        n_candidates=_n_tried(table),
+        n_candidates=int(np.count_nonzero(~np.isnan(tried))),
         selection=getattr(model, "selection", "best"),
         curves=curves,
         grid=grid,
         held_out=held_out and {name: np.asarray(column).tolist() for name, column in held_out.items()},
     )
-
-
-def _n_tried(table: dict[str, Any]) -> int:
-    """Rows of ``cv_results_`` with a score on some fold."""
-    folds = [column for name, column in table.items() if name.startswith("split")]
-    return int(np.count_nonzero(~np.isnan(folds).all(axis=0)))
 
 
 def _grid(model: Any, table: dict[str, Any]) -> SearchGrid:

@@ -460,9 +460,7 @@ def _search(model: Any) -> SearchSummary | None:
         # the strongest penalty keeps no feature
         without = next((curve.mean[0] for curve in curves if curve.chosen is not None), None)
     held_out = getattr(model, "heldout_scores_", None)  # older files have none
-    tried = table.get(
-        "split0_test_score", table["mean_test_score"]
-    )  # all that were tried have the first fold
+    tried = table.get("split0_test_score", table["mean_test_score"])  # the first fold is tried for all
     return SearchSummary(
         score_name=_score_name(model),
         best_score=float(model.best_score_),

@@ -154,7 +154,7 @@ def restore(A, slopes, m, stored):
 
 
 @exact
-def _product_of_steps(before, after, other_before, other_after):
+def product_of_steps(before, after, other_before, other_after):
     total = 0.0
     for i in range(before.size):
         total += (after[i] - before[i]) * (other_after[i] - other_before[i])
@@ -196,7 +196,7 @@ def extrapolate(A, slopes, m, memory):
     products, weights = np.empty((MEMORY, MEMORY)), np.empty(MEMORY)
     for i in range(MEMORY):
         for k in range(i + 1):
-            products[i, k] = products[k, i] = _product_of_steps(
+            products[i, k] = products[k, i] = product_of_steps(
                 memory[i, :size], memory[i + 1, :size], memory[k, :size], memory[k + 1, :size]
             )
     found = mixing_weights(products, weights)

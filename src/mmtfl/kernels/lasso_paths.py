@@ -9,7 +9,7 @@ of its own, and a move of an entry is one line of their Gram matrix.
 
 import numpy as np
 
-from mmtfl.kernels.gram_descent import MEMORY, mixing_weights
+from mmtfl.kernels.gram_descent import MEMORY, mixing_weights, product_of_steps
 from mmtfl.kernels.row_functions import copy, exact, exact_entry, fused
 
 _MOSTLY = 0.7  # active features are forgotten when a smaller share of them is kept
@@ -107,20 +107,12 @@ def _sweep(gram, curvature, slopes, a, alpha):
 
 
 @exact
-def _product_of_steps(before, after, other_before, other_after):
-    total = 0.0
-    for i in range(before.size):
-        total += (after[i] - before[i]) * (other_after[i] - other_before[i])
-    return total
-
-
-@exact
 def _extrapolate(points, products, weights, a, slopes):
     """Go to where the stored sweeps lead, and store their end as the first; whether there was a way."""
     m = a.size
     for i in range(MEMORY):
         for k in range(i + 1):
-            products[i, k] = products[k, i] = _product_of_steps(
+            products[i, k] = products[k, i] = product_of_steps(
                 points[i, 0, :m], points[i + 1, 0, :m], points[k, 0, :m], points[k + 1, 0, :m]
             )
     found = mixing_weights(products, weights)

@@ -60,6 +60,26 @@ def test_every_task_ends_where_no_entry_can_do_better(p, eps, weighted):
             assert min(value(A[:, t] + step * move) for step in (0.01, 0.1)) >= least - 1e-6
 
 
+def test_a_lasso_of_nearly_equal_columns_takes_few_sweeps():
+    rng = np.random.default_rng(1)
+    n_rows, m, n_tasks, weight = 4, 12, 50, 0.05
+    x = rng.normal(size=(m, n_rows * n_tasks))
+    x[1] = x[0] + 1e-5 * rng.normal(size=n_rows * n_tasks)
+    begin = np.arange(n_tasks, dtype=np.intp) * n_rows
+    target = rng.normal(size=n_rows * n_tasks)
+    A, state, n_sweeps = np.zeros((m, n_tasks)), target.copy(), np.empty(n_tasks, dtype=np.intp)
+    lengths, entries = np.full(n_tasks, n_rows), EntryPenalty(1.0, np.full(m, weight), np.full(m, np.inf))
+    settle_tasks(
+        x, begin, lengths, np.empty(0), np.empty((0, 0)), np.add.reduceat(x**2, begin, axis=1), state, begin,
+        np.arange(m), A, *entries, entries.limit, np.full(n_tasks, 1e-9), n_sweeps, 5_000,
+    )  # fmt: skip
+    assert n_sweeps.max() < 100
+    slopes = np.add.reduceat(x * state, begin, axis=1)
+    assert_allclose(np.where(A != 0.0, slopes, weight * np.sign(slopes)), weight * np.sign(slopes), atol=1e-7)
+    assert np.all(np.abs(slopes) <= weight + 1e-7)
+    assert_allclose(np.where(A != 0.0, np.sign(A), np.sign(slopes)), np.sign(slopes))
+
+
 PENALTIES = {
     "lasso": RowPower(1, 0.3, np.inf),
     "rows": RowPower(2, 1.5, 2),

@@ -16,6 +16,7 @@ from mmtfl.kernels.row_functions import copy, entry, exact, exact_entry, power_r
 
 _FEW_ROWS = 32  # of a task whose ridge is solved at once
 _LARGEST = 1e200  # inverse of a weight that is next to none
+_NOT_SINGULAR = 1.0 + 1e-11  # factor of the diagonal of a Gram matrix of more columns than rows
 
 
 @exact
@@ -104,8 +105,52 @@ def _mix(memory, m, size, products, mixing):
 
 
 @exact
+def _keep_signs(x, h, n, a, r, weight, eps, H, v, kept):
+    """At p = 1: go to the least model of the entries kept, at their signs, dropping those that vanish first.
+
+    Each step ends at that minimum or where an entry is zero, so that the model falls in all of them. False
+    if more entries are kept than there is room for, or if rounding prevents a step.
+    """
+    for _ in range(a.size):
+        m = 0
+        for j in range(a.size):
+            if a[j] != 0.0:
+                if m == kept.size:
+                    return False
+                kept[m] = j
+                m += 1
+        for i in range(m):
+            j = kept[i]
+            v[i] = -math.copysign(min(weight[j], eps[j]), a[j])
+            for q in range(n):
+                v[i] += x[j, q] * r[q]
+            for k in range(i + 1):
+                H[i, k] = 0.0
+                for q in range(n):
+                    H[i, k] += x[j, q] * h[q] * x[kept[k], q]
+            H[i, i] *= _NOT_SINGULAR
+        if m == 0 or not solve_definite(H, v, m):
+            return False
+        step, first = 1.0, -1
+        for i in range(m):
+            if not abs(v[i]) < _LARGEST:
+                return False
+            if a[kept[i]] * (a[kept[i]] + step * v[i]) <= 0.0:
+                step, first = -a[kept[i]] / v[i], i
+        for i in range(m):
+            j = kept[i]
+            change = -a[j] if i == first else step * v[i]
+            a[j] = 0.0 if i == first else a[j] + change
+            for q in range(n):
+                r[q] -= change * h[q] * x[j, q]
+        if first < 0:
+            break
+    return True
+
+
+@exact
 def _settle(
-    x, h, n, L, a, r, p, weight, eps, limit, tolerance, max_sweeps, memory, products, mixing
+    x, h, n, L, a, r, p, weight, eps, limit, tolerance, max_sweeps, memory, products, mixing, H, v, kept
 ):  # fmt: skip
     """Sweep over one task until no slope moves by more than the tolerance; the number of sweeps.
 
@@ -123,10 +168,13 @@ def _settle(
         if n_stored == MEMORY:
             n_stored = 0
             value = _value(h, n, a, r, p, weight, eps, limit)
-            if _mix(memory, a.size, a.size + n, products, mixing):
+            if p == 1.0 and _keep_signs(x, h, n, a, r, weight, eps, H, v, kept):
+                copy(memory[MEMORY], memory[0])
+                only_kept = False
+            elif _mix(memory, a.size, a.size + n, products, mixing):
                 _restore(a, r, n, memory[1])
-                if not _value(h, n, a, r, p, weight, eps, limit) < value:
-                    _restore(a, r, n, memory[0])
+            if not _value(h, n, a, r, p, weight, eps, limit) < value:
+                _restore(a, r, n, memory[0])
             _store(a, r, n, memory[0])
     return max_sweeps
 
@@ -177,6 +225,7 @@ def settle_tasks(
     L, a, memory = np.empty(m), np.empty(m), np.empty((MEMORY + 1, m + most))
     products, mixing = np.empty((MEMORY, MEMORY)), np.empty(MEMORY)
     H, v, D, is_ridge = np.empty((_FEW_ROWS, _FEW_ROWS)), np.empty(_FEW_ROWS), np.empty(m), p == 2.0
+    kept = np.empty(min(m, _FEW_ROWS), dtype=np.intp)
     for index in range(m):
         is_ridge = is_ridge and eps[index] == np.inf
     for t in range(length.size):
@@ -195,22 +244,9 @@ def settle_tasks(
             n_sweeps[t] = 0
         else:
             n_sweeps[t] = _settle(
-                own,
-                own_h,
-                n,
-                L,
-                a,
-                r,
-                p,
-                weight,
-                eps,
-                limit,
-                tolerance[t],
-                max_sweeps,
-                memory,
-                products,
-                mixing,
-            )
+                own, own_h, n, L, a, r, p, weight, eps, limit, tolerance[t], max_sweeps, memory, products,
+                mixing, H, v, kept,
+            )  # fmt: skip
         for index in range(m):
             A[rows[index], t] = a[index]
         copy(r[:n], state[first : first + n])

@@ -16,6 +16,7 @@ from mmtfl.kernels.row_functions import copy, entry, exact, exact_entry, power_r
 
 _FEW_ROWS = 32  # of a task whose ridge is solved at once
 _LARGEST = 1e200  # inverse of a weight that is next to none
+_ROUNDING = 1e-15  # an entry that changes by no more than this share of it stands still
 _NOT_SINGULAR = 1.0 + 1e-11  # factor of the diagonal of a Gram matrix of more columns than rows
 
 
@@ -65,7 +66,8 @@ def _sweep(x, h, n, L, a, r, p, weight, eps, only_kept):
             a[j] += change
             for i in range(n):
                 r[i] -= change * h[i] * x[j, i]
-            largest = max(largest, L[j] * abs(change))
+            if abs(change) > _ROUNDING * abs(a[j]):
+                largest = max(largest, L[j] * abs(change))
     return largest
 
 

@@ -24,6 +24,7 @@ _MOST_SWEEPS, _SWEEPS_A_PASS = (
 )  # of a descent; where more passes are allowed, this for each of them
 _MOST_TO_SETTLE = 2_000  # sweeps of a descent over the gathered features alone
 _LEAST_ADDED, _GROWTH = 128, 2.0  # columns gathered at a time: at least, and in units of the rows kept
+_FINEST = 1e-14  # accuracy of rows in units of the scale: what moves less is rounding
 _UNSETTLED = 0.1  # accuracy, as a share of the violation, while rows are still to be found
 _NEWTON_STEPS = 8
 _INEXACT = 0.1  # a Newton step stops its sweeps when they move this share of what the first one did
@@ -117,7 +118,7 @@ class RowDescent:
                 if n_added and not only_gap
                 else min(0.3 * tol * scale, 0.1 * violation)
             )
-            if not self._descend(penalty, state, rows, goal):
+            if not self._descend(penalty, state, rows, max(goal, _FINEST * scale)):
                 break  # at the limit of floating point
         return Solution(
             A=state.A,

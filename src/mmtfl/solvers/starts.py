@@ -28,7 +28,7 @@ _ROUNDING = 1e-12  # an objective that is lower by this share is lower
 _FEWEST = 64  # features that are tried at least
 MANY_TASKS = 1000  # above, a row sums so many that the dearer starts were not seen to change which are kept
 _MOSTLY = 0.9  # share of the tasks that are small
-_MOST_PASSES, _PASSES_TOL = 200, 1e-5  # of Algorithm 1 as a start
+_MOST_PASSES, _PASSES_TOL = 20, 1e-5  # of Algorithm 1 as a start
 _MOST = 0.5  # share of the features above which leaving the others out saves nothing
 
 Place = tuple[Any, Any]  # A and intercepts, either of which may be None

@@ -14,9 +14,9 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 
 from mmtfl.estimators.base import TaskModel, predict_rows
+from mmtfl.estimators.family import fit_part
 from mmtfl.estimators.feature_knowledge import for_some_tasks
 from mmtfl.estimators.inputs import matrix_values, n_dimensions, single_column
-from mmtfl.estimators.part_fits import fit_part
 from mmtfl.model_selection.folds import Fold, observations, take
 from mmtfl.solvers.path import Start
 from mmtfl.tasks.checks import check_length

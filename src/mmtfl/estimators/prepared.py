@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from mmtfl.estimators.feature_knowledge import for_some_tasks, read_known
+from mmtfl.model_selection.folds import Fold
 from mmtfl.objective.design import Design
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.losses.by_rows import LossPerTask, TaskLoss, have_unit
@@ -164,6 +165,19 @@ class StoredPrepared(Prepared):
 
     def _target_spread(self) -> np.ndarray:
         return self.tasks.spreads()[1]
+
+
+@dataclass(frozen=True)
+class SearchPrepared(Prepared):
+    """Prepared data, and the folds as rows of its tasks (of X, where the tasks share it)."""
+
+    folds: list[Fold] = field(default_factory=list)
+    row_counts: np.ndarray | None = None  # where few rows stand for many
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of rows of each task."""
+        return super().sizes if self.row_counts is None else self.row_counts
 
 
 def _scaled_start(

@@ -13,9 +13,9 @@ from sklearn.utils import check_random_state
 
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.base import TaskModel
+from mmtfl.estimators.family import fit_part, plain_copy
 from mmtfl.estimators.feature_knowledge import for_some_tasks
 from mmtfl.estimators.inputs import check_nothing_else, take_task_column
-from mmtfl.estimators.part_fits import fit_part, plain_copy
 from mmtfl.estimators.supported_features import MAJORITY, SOMEWHERE, Stability, check_share
 from mmtfl.model_selection.dealing import with_groups
 from mmtfl.model_selection.evidence import EntryEffects, Evidence, entry_effects, weigh_evidence

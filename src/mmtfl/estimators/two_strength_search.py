@@ -65,7 +65,7 @@ def _of_best(method: Any) -> Any:
     def call(self: TwoStrengthCV, *rows: Any, **options: Any) -> Any:
         return getattr(self._fitted(), method.__name__)(*rows, **options)
 
-    call.__doc__ = _DELEGATED.format(", ".join(inspect.signature(method).parameters))
+    call.__doc__ = _DELEGATED.format(", ".join(list(inspect.signature(method).parameters)[1:]))
     return available_if(lambda self: hasattr(self.estimator, method.__name__))(call)
 
 
@@ -237,7 +237,16 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
     calibrated_proba = _of_best(TaskClassifier.calibrated_proba)
     decision_function = _of_best(TaskClassifier.decision_function)
     score = _of_best(TaskRegressor.score)
-    summary = _of_best(TaskRegressor.summary)
+
+    def summary(self) -> Any:
+        """Tell which features are used by all tasks, by some, by one or by none, and which way.
+
+        Returns
+        -------
+        frame : frame
+            As in the model's own method.
+        """
+        return self._fitted().summary()
 
     def calibrate(self, X: Any, y: Any, task: Any = None, offset: Any = None) -> Any:
         """Learn from rows that were not fitted how far off the best model's predictions are.

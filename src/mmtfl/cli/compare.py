@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.output import note, number, print_json, print_lines, print_table, say
+from mmtfl.cli.output import number, print_json, print_lines, print_table
 from mmtfl.cli.training import Training, check_no_offset, library_words, read_training
 from mmtfl.wording import count
 
@@ -112,7 +112,7 @@ def compare(
         raise BadInput("compare does not use row weights: leave --weights out, or put the column in --drop.")
     if table.task is None and len(table.target) == 1:
         raise BadInput("compare needs tasks: name their column with --task, or give several --target.")
-    training = read_training(data, table, text, quiet=talk.quiet)
+    training = read_training(data, table, text, talk)
     check_no_offset(training.recipe, "compare does", "leave --offset and --exposure out")
     if leave_task_out and training.task is None:
         raise BadInput("--leave-task-out needs tasks with rows of their own: name their column with --task.")
@@ -145,14 +145,10 @@ def compare(
         )
     if output is not None:
         _write(found, output)
-    if not talk.quiet:
-        if output is not None:
-            say(f"Written: {', '.join(str(output / name) for name in _FILES)}")
-        for method, reason in why_not.items():
-            note(f"{method} is left out: {reason}")
-        met = {(row["method"], words) for row in found.splits for words in row["warnings"]}
-        for method, words in sorted(met):
-            note(f"{method}: {words}")
+        talk.say(f"Written: {', '.join(str(output / name) for name in _FILES)}")
+    met = {(row["method"], words) for row in found.splits for words in row["warnings"]}
+    talk.note(*(f"{method} is left out: {reason}" for method, reason in why_not.items()))
+    talk.note(*(f"{method}: {words}" for method, words in sorted(met)))
     if talk.json:
         print_json(found.as_dict())
     else:

@@ -15,7 +15,8 @@ from mmtfl.estimators.fit_warnings import warn_of_fit
 from mmtfl.estimators.parameters import CommonParameters
 from mmtfl.estimators.prepared import BaseRates, Prepared
 from mmtfl.estimators.saving import Savable
-from mmtfl.model_selection.metrics import Metric, as_metric, mean_task_score
+from mmtfl.model_selection.metrics import as_metric, mean_task_score
+from mmtfl.model_selection.scoring import score_predictions
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.losses.by_rows import TaskLoss, check_targets, with_known_in_targets
 from mmtfl.tasks.absent import fill_absent
@@ -378,14 +379,8 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             y = inputs.matrix_values(y) if labels is None else inputs.single_column(y)
         if weights is None:
             return mean_task_score(y, y_pred, labels, self._metric)
-        y, y_pred, labels, weights = inputs.stack_observed(y, y_pred, labels, weights)
-        score = as_metric(self._metric).function
-
-        def weighted(_: np.ndarray, rows: np.ndarray) -> float:
-            return score(y[rows], y_pred[rows], sample_weight=weights[rows])
-
-        # the rows of a task stand for its predictions, so that their weights come along
-        return mean_task_score(y, np.arange(len(y)), labels, Metric(self._metric, weighted))
+        observed = inputs.stack_observed(y, y_pred, labels, weights)
+        return score_predictions(*observed, metric=as_metric(self._metric))
 
     # -- a look at it ----------------------------------------------------------------------------------------
 

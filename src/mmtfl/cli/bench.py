@@ -41,9 +41,8 @@ def bench(
         Write over the results of an earlier run in the folder.
     """
     use_one_thread()
-    from mmtfl_lab.bench.cases import PROBLEMS
     from mmtfl_lab.bench.libraries import NAMES
-    from mmtfl_lab.bench.run import run
+    from mmtfl_lab.bench.run import PROBLEMS, run
 
     _check_known("problem", problems, PROBLEMS)
     _check_known("library", libraries, NAMES)

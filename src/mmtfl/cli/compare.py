@@ -12,7 +12,7 @@ from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.output import number, print_json, print_lines, print_table
 from mmtfl.cli.training import Training, check_no_offset, library_words, read_training
-from mmtfl.wording import count
+from mmtfl.wording import count, markdown_table
 
 if TYPE_CHECKING:
     from mmtfl.report.paired_tests import Paired
@@ -287,11 +287,8 @@ def _write(found: Comparison, folder: Path) -> None:
     from mmtfl.persistence.json_values import plain
     from mmtfl_lab.paper.results import csv_of_cells
 
-    lines = [f"# {_title(found)}", "", _sentence(found), ""]
-    columns = _columns(found)
-    rows = [columns, ["---"] * len(columns), *_rows(found)]
-    lines += ["| " + " | ".join(row) + " |" for row in rows]
-    write_text(folder / "comparison.md", "\n".join(lines) + "\n")
+    table = markdown_table(_columns(found), _rows(found))
+    write_text(folder / "comparison.md", f"# {_title(found)}\n\n{_sentence(found)}\n\n{table}\n")
     fields = ("repeat", "method", "pooled", "mean", "seconds", "chosen", "warnings")
     write_text(folder / "results.csv", csv_of_cells(found.splits, fields))
     write_text(folder / "results.json", jsons.dumps(plain(found.as_dict()), indent=1, allow_nan=False))

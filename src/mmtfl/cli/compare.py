@@ -218,7 +218,7 @@ def _score(value: float) -> str:
 
 
 def _behind(beside: Paired) -> str:
-    """How a method stands to the best in the typical task."""
+    """The median change of the error, or of the score, from the best method to this one."""
     if beside.change is None:
         return f"{-beside.gain:+.4f}"
     ratio = 1.0 / (1.0 + beside.change)

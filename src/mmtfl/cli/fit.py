@@ -232,7 +232,7 @@ def _task_weight(words: list[str] | None, recipe: Any) -> Any:
 
 
 def _by_label(option: str, words: list[str], recipe: Any, kind: Any, expected: str) -> dict[Any, Any]:
-    """Words LABEL=VALUE as a dict."""
+    """Parse words LABEL=VALUE into a dict."""
     found: dict[Any, Any] = {}
     for word in words:
         label, sign, value = word.rpartition("=")

@@ -165,7 +165,7 @@ def train(
 
 
 def _say_of_large(what: str, data: Path, talk: FileOptions) -> None:
-    """Name what is at work on a file that takes seconds."""
+    """Print the present step where the file is large enough to take seconds."""
     size = data.stat().st_size if data.is_file() else 0
     if size > _LARGE_FILE:
         talk.say(f"[{what}] {data.name}, {size / 1e6:.0f} MB")

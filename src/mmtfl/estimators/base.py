@@ -241,7 +241,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             prepared.left_out.add_to(self)
 
     def _keep_absent(self, absent: np.ndarray | None) -> None:
-        """Keep which features tasks do not have; X is zero there, so any coefficient may be."""
+        """Record the features that tasks lack, with zero coefficients: the fit leaves them undetermined."""
         self.__dict__.pop("absent_", None)  # of an earlier fit
         if absent is None:
             return
@@ -316,7 +316,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         return {names[j] for j in np.flatnonzero(self.coef_.any(axis=0))}
 
     def _of_missing_labels(self) -> str:
-        """Say what to do about a row to predict that has no label."""
+        """The remedy for rows to predict that have no label."""
         if self.unknown_task == "error":
             return "Drop these rows or fill in a label."
         return (
@@ -385,7 +385,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
     # -- a look at it ----------------------------------------------------------------------------------------
 
     def _sizes(self) -> dict[str, np.ndarray]:
-        """Return the columns of the summary that say how large a feature is; the first one orders it."""
+        """Return the measures of a feature's size that the summary shows; it is sorted by the first one."""
         raise TypeError("a kind of model says how large a feature is")
 
     def _common_columns(self) -> dict[str, np.ndarray]:
@@ -393,7 +393,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         return {}
 
     def _counted(self) -> np.ndarray:
-        """Return which tasks count in the number of tasks that use a feature, (n_tasks,)."""
+        """Return a mask of the tasks that count when the users of a feature are counted, (n_tasks,)."""
         return self._has_part()
 
     def _has_part(self) -> np.ndarray:

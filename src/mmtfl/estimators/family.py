@@ -216,7 +216,7 @@ _STRONGER = np.geomspace(50.0, 1.0, 20)  # where a path stops at a number of fea
 
 
 def plain_copy(estimator: TaskModel) -> TaskModel:
-    """An unfitted copy of a model for many fits to parts of the rows: here, silent, and not too exact."""
+    """An unfitted copy of a model for many fits to parts of its rows: local, silent, of loose tolerance."""
     model = clone(estimator)
     here = {"tol": max(model.tol, _TOL), "verbose": 0, "n_jobs": None, "engine": None, "checkpoint": None}
     known = model.get_params(deep=False)

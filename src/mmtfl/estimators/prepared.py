@@ -169,7 +169,7 @@ class StoredPrepared(Prepared):
 
 @dataclass(frozen=True)
 class SearchPrepared(Prepared):
-    """Prepared data, and the folds as rows of its tasks (of X, where the tasks share it)."""
+    """Prepared data with the folds of a search, as positions of observations (or of rows of a shared X)."""
 
     folds: list[Fold] = field(default_factory=list)
     row_counts: np.ndarray | None = None  # where few rows stand for many
@@ -223,7 +223,7 @@ class BaseRates:
         model.base_rate_tasks_ = self.labels[self.left_out]
 
     def widen(self, model: Any) -> None:
-        """Make room for these tasks in all that a model has learned of each task."""
+        """Insert these tasks into every learned attribute that has one entry per task."""
         for name in PER_TASK:
             if vars(model).get(name) is not None:
                 setattr(model, name, self._widen(getattr(model, name), 0))

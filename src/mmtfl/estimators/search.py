@@ -100,7 +100,7 @@ class Search(CrossValidationParameters, ThreadParameters):
         return SearchPrepared(**{**vars(prepared), "tasks": tasks}, folds=folds)
 
     def _splitter(self, tasks: Tasks | StoredTasks, *, stratify: bool) -> Any:
-        """What cv stands for: a splitter, or a list of folds."""
+        """Resolve the parameter cv to a splitter or a list of folds."""
         if isinstance(self.cv, str):
             raise InvalidParameterError(f"cv={self.cv!r} is a string: give a number of folds, or a splitter.")
         cv = usual_number(tasks.sizes.mean(), tasks.n_features) if self.cv is None else self.cv
@@ -112,7 +112,7 @@ class Search(CrossValidationParameters, ThreadParameters):
     def _choose(
         self, prepared: SearchPrepared, candidates: Sequence[Candidates], settings: Settings, **options: Any
     ) -> tuple[Candidates, int]:
-        """Score the candidates on every fold, and choose: a list of those tried, and the place in it."""
+        """Score the candidates on every fold; return the list of the best one, and its position there."""
         tasks, folds = prepared.original_tasks(), prepared.folds
 
         def score(lists: Sequence[Candidates], **stage: Any) -> FoldScores:
@@ -272,7 +272,7 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         return self._with_folds(self, prepared, X, y, task, groups)
 
     def _prepare_few_rows(self, stored: StoredTasks) -> SearchPrepared:
-        """Rows of files as few rows of every fold, on which the search is the same."""
+        """Compress stored rows, fold by fold, to a few with the same moments: the search is the same."""
         n_folds, seed = self._plain_folds(stored)
         remedy = "Raise memory_limit, use fewer folds, or search on a sample of the rows."
         check_room(stored, bytes_folded(stored, n_folds), f"A search with {n_folds} folds", remedy)
@@ -400,7 +400,7 @@ class TaskSearch(Search, ProductForm, SearchParameters):
 
 
 def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
-    """What a search over a model asks of every fold."""
+    """The settings that all folds of a search over a model share."""
     classes = getattr(model, "classes_", None)
     scorer = scoring if scoring is None or isinstance(scoring, TaskScorer) else task_scorer(scoring)
     metric = None if scorer is None else scorer.metric

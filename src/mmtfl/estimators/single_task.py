@@ -126,7 +126,7 @@ def better_of_ridge_and_lasso(search: Callable[[int], tuple[float, Fitted]]) -> 
 
 
 def _each_task(prepared: SearchPrepared, standardize: bool) -> Iterator[tuple[SearchPrepared, float]]:
-    """Every task alone with its folds and its own spread, and its share n_t / n of the loss of all."""
+    """Yield every task alone, with its folds and its own scaling, and its share n_t / n of the loss."""
     tasks = prepared.tasks
     sizes = prepared.task_weights
     for t in range(tasks.n_tasks):

@@ -204,7 +204,7 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         return candidates, grown_scores(score, pairs, n_folds)
 
     def _wanted(self) -> list[Any]:
-        """Number of values, or the values, of each strength."""
+        """Check ``strengths``; return the number of values of each strength, or the values."""
         wanted = [self.strengths] * 2 if isinstance(self.strengths, Integral) else list(self.strengths)
         if len(wanted) == 2 and all(_is_grid(part) for part in wanted):
             return wanted
@@ -335,11 +335,11 @@ class StrengthPairs:
 
     @property
     def effort(self) -> tuple:
-        """What sorts lists by the time that they take."""
+        """Sort key by expected computing time."""
         return (len(self.pairs()),)
 
     def grown(self, size: tuple[int, int]) -> StrengthPairs:
-        """The pairs among the first values of each strength that this list and those before it lack."""
+        """The pairs that a grid of this size adds to the pairs tried so far."""
         return replace(self, size=size, without=(0, 0) if self.size is None else self.size)
 
     def pairs(self) -> np.ndarray:

@@ -63,10 +63,10 @@ class Candidates(Protocol):
 
     @property
     def effort(self) -> tuple:
-        """What sorts lists by the time that they take."""
+        """Sort key by expected computing time."""
 
     def columns(self) -> dict[str, np.ndarray]:
-        """What tells the models apart: the first columns of ``cv_results_``."""
+        """The parameters of the models: the first columns of ``cv_results_``."""
 
     def solve(
         self, paths: Paths, fold: int, *, max_iter: int, tol: float,
@@ -131,13 +131,13 @@ def member_paths(
 
 @dataclass(frozen=True)
 class FoldScores:
-    """What was found on the folds, for each list of candidates; some lists may have the first folds only."""
+    """Results of each list of candidates on the folds; some may have been tried on the first folds only."""
 
     found: list[list[ListScores]]
 
     @property
     def scores(self) -> list[np.ndarray]:
-        """Held-out scores of each list, (n_candidates, n_folds); NaN on folds that it has not."""
+        """Held-out scores of each list, (n_candidates, n_folds); NaN on folds that it was not tried on."""
         n_folds = max(map(len, self.found))
         known = [np.column_stack([fold["scores"] for fold in folds]) for folds in self.found]
         return [
@@ -156,7 +156,7 @@ class FoldScores:
 
 
 def _packed(found: Sequence[Linear], n_features: int) -> ListScores:
-    """Models as a few arrays: the kept rows of all, one below the other."""
+    """Pack models into a few arrays: the nonzero rows of all models, stacked."""
     features, values, intercepts = zip(*found, strict=True)
     return {
         "ends": np.cumsum([len(kept) for kept in features]),
@@ -168,7 +168,7 @@ def _packed(found: Sequence[Linear], n_features: int) -> ListScores:
 
 
 def _expected(n: int, tasks: Tasks, keep_models: bool) -> dict[str, Expected]:
-    """What is kept of a list of n candidates on one fold; scores may be undefined."""
+    """Types and shapes of the checkpointed results of n candidates on one fold; scores may be NaN."""
     T, d = tasks.n_tasks, tasks.n_features
     scores: dict[str, Expected] = {"scores": (numbers, n), "by_task": (numbers, n, None, T)}
     if not keep_models:
@@ -307,7 +307,7 @@ def _timed_scores(
 
 @dataclass(frozen=True)
 class _Fold:
-    """Training rows as a problem in scales of their own, and the rows held out with what judges them."""
+    """One fold: the training rows as a scaled problem, and the held-out rows with the data to score them."""
 
     number: int
     paths: Paths

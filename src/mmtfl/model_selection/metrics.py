@@ -70,7 +70,7 @@ class Metric:
         return replace(self, kwargs={**self.kwargs, "pos_label": label})
 
     def with_classes(self, classes: Any) -> Metric:
-        """The same metric, told all classes: log loss cannot guess them from a task that has one."""
+        """The same metric with all classes named: log loss cannot infer them from a task that has one."""
         if (
             "predict_proba" not in self.responses
             or not _takes(self.function, "labels")

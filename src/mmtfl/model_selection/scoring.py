@@ -70,7 +70,7 @@ def task_scorer(metric: Any = "r2", *, average: str = "macro") -> TaskScorer:
 
 
 def _check_arguments(metric: Any) -> None:
-    """A scorer of an estimator does not say what it would make of predictions."""
+    """Refuse a function of an estimator: a search scores predictions."""
     if not callable(metric) or hasattr(metric, "_score_func"):
         return
     parameters = _parameters(metric)
@@ -97,7 +97,7 @@ def _n_required(parameters: dict[str, inspect.Parameter]) -> int:
 
 
 def _check_direction(metric: Any, resolved: Metric) -> None:
-    """A scikit-learn loss given as a function would make a search choose the worst model."""
+    """Refuse a bare loss function of scikit-learn, whose maximum is the worst model."""
     bare = inspect.isfunction(metric) and metric.__module__.startswith("sklearn.metrics")
     if bare and resolved.name.endswith(("_error", "_loss", "_deviance")):
         raise ValueError(
@@ -157,7 +157,7 @@ def score_predictions(
 
 @dataclass(frozen=True)
 class _WeightedMetric(Metric):
-    """A metric that is fed with row numbers in place of predictions, so that their weights come along."""
+    """A metric with sample weights: it takes row numbers in place of predictions, and looks up both."""
 
     y_pred: np.ndarray = field(kw_only=True)
     weights: np.ndarray = field(kw_only=True)

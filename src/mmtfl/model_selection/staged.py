@@ -137,7 +137,7 @@ def _heats(paths: Sequence[MemberPath], found: Sequence[list[ListScores]]) -> It
 
 
 def _sign_of_agreement(paths: Sequence[MemberPath], m: int) -> tuple[int, int] | None:
-    """The convex member with pooling, and without, that tell whether a member with pooling is worth trying.
+    """Positions of the convex member with pooling, and without, whose scores decide whether member m is tried.
 
     A convex one looks at the same with less pooling, another one at the convex one with as much.
     """
@@ -291,7 +291,7 @@ def grown_scores(score: Callable[..., FoldScores], pairs: Any, n_folds: int) -> 
 
 
 def _with(old: ListScores, new: ListScores, part: Any) -> ListScores:
-    """What was found on one fold, for all pairs of the grid, with what was found for some more."""
+    """Results of one fold for all pairs of the grid, with those of further pairs filled in."""
     index, n_pairs = np.ravel_multi_index(part.pairs().T, part.shape), math.prod(part.shape)
     out = {}
     for name, values in new.items():
@@ -302,7 +302,7 @@ def _with(old: ListScores, new: ListScores, part: Any) -> ListScores:
 
 
 def _may_lead_on(scores: np.ndarray, size: tuple[int, int]) -> list[bool]:
-    """Whether smaller values of the first strength, and of the second, may be better than all tried so far.
+    """Whether to try smaller values of the first strength, and of the second.
 
     `scores` are those of the whole grid, (n_first, n_second, n_folds), known of the first values alone.
     """

@@ -80,15 +80,15 @@ class RowPenalty(ABC):
         return self.value_at(self.norms(A))
 
     def feasible(self, A: np.ndarray) -> np.ndarray:
-        """A, or the nearest to it that nothing forbids."""
+        """Project A on what the signs and infinite weights allow."""
         return A if self.known is None else self.known.feasible(A)
 
     def is_null(self, A: np.ndarray) -> bool:
-        """Whether nothing that is penalised is kept."""
+        """Whether all penalised entries of A are zero."""
         return not (A if self.known is None else self.known.measured(A)).any()
 
     def whole(self, chosen: np.ndarray) -> np.ndarray:
-        """A mask of rows, with all rows of their groups."""
+        """A mask of rows, extended to all rows of their groups."""
         return chosen if self.known is None else self.known.whole(chosen)
 
     def whole_rows(self, rows: np.ndarray, n_rows: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Units in which a problem is calm: nothing overflows, vanishes or cancels; and the way back from them."""
+"""Units in which a problem is well scaled: nothing overflows, underflows or cancels; and the way back."""
 
 import math
 from dataclasses import dataclass, replace

@@ -20,7 +20,7 @@ MOST_STYLES = 5  # curves that get a colour and a line style of their own
 
 @dataclass(frozen=True)
 class Tick:
-    """A place on an axis and what stands there."""
+    """A tick of an axis: its position and its label."""
 
     at: float
     label: str
@@ -144,7 +144,7 @@ def search_chart(search: SearchSummary) -> Chart | None:
 
 
 def _without_far_below(values: np.ndarray, means: list[np.ndarray]) -> np.ndarray:
-    """Scores down to a few spreads of the better half below the best: one wild end must not flatten all."""
+    """Scores, clipped far below the best: an overfitted end of a path must not flatten the picture."""
     every = np.concatenate(means)
     best, middle = every.max(), np.median(every)
     floor = best - 4 * (best - middle) if best > middle else values.min()

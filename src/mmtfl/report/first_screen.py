@@ -19,7 +19,7 @@ NOT_ASKED = (
 
 
 def first_answers(model: Any, verdict: list[str]) -> list[tuple[str, list[str]]]:
-    """The questions of the first screen, and what is known.
+    """The questions of the first screen with their answers.
 
     Parameters
     ----------

@@ -188,7 +188,7 @@ def _left_out(evaluation: Evaluation, errors: paired.HeldOutErrors) -> list[str]
 
 
 def _few(names: list[str], most: int = 5) -> str:
-    """Some names, short ones whole."""
+    """List the first names, long ones shortened."""
     shown = [name if len(name) <= 30 else name[:29] + "…" for name in names[:most]]
     return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")
 
@@ -321,7 +321,7 @@ def _in_words(found: OverTasks) -> str:
 
 
 def search_headline(summary: ModelSummary) -> str | None:
-    """What the search says of predictions, for a report without a table."""
+    """The held-out score of the search in one sentence, for a report without a table."""
     search = summary.search
     if search is None:
         return None

@@ -57,7 +57,7 @@ def take_absent_shared(X: Any, observed: np.ndarray) -> tuple[Any, np.ndarray | 
 
 
 def fill_absent(X: Any, absent: np.ndarray, observation_task: np.ndarray | None, names: Any) -> Any:
-    """X to predict, with zeros where a row's task does not have a feature; all tasks where None is said.
+    """X to predict, with zeros where a row's task does not have a feature; None: rows of all tasks.
 
     A position beyond those of `absent` is an unknown task, of which nothing is known.
     """

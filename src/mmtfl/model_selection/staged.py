@@ -137,7 +137,7 @@ def _heats(paths: Sequence[MemberPath], found: Sequence[list[ListScores]]) -> It
 
 
 def _sign_of_agreement(paths: Sequence[MemberPath], m: int) -> tuple[int, int] | None:
-    """Positions of the convex member with pooling, and without, whose scores decide whether member m is tried.
+    """Positions of the convex member with pooling, and without, whose scores decide whether m is tried.
 
     A convex one looks at the same with less pooling, another one at the convex one with as much.
     """

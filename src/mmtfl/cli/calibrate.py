@@ -49,7 +49,7 @@ def calibrate(
     file = text.open(data)
     _check_new(learned, file)
     frame = file.frame(text=recipe.text_columns)
-    fitted = getattr(learned, "best_estimator_", learned)
+    fitted = learned._fitted()
     X, labels = recipe.rows(frame, used=fitted._features_in_use())
     check_known_tasks(learned, labels, "Correct the labels, or leave these rows out.")
     with library_words():

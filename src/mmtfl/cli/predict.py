@@ -72,7 +72,7 @@ def predict(
         check_table_output(output, force=talk.force, inputs=[model, data])
     learned = load_model(model)
     recipe = _recipe_for(learned, task)
-    fitted = getattr(learned, "best_estimator_", learned)
+    fitted = learned._fitted()
     _check_interval(fitted, interval)
 
     file = text.open(data)
@@ -237,7 +237,7 @@ def _recipe_for(model: Any, task: str | None) -> Any:
     known = getattr(model, "recipe_", None)
     if known is not None:
         return known if task is None else replace(known, task_column=task)
-    fitted = getattr(model, "best_estimator_", model)
+    fitted = model._fitted()
     names = getattr(fitted, "feature_names_in_", None)
     if names is None:
         raise BadInput(

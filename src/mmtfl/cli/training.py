@@ -156,7 +156,7 @@ def train(
         _set_known(model, engine=engine, checkpoint=scale.checkpoint)
         converged = _fit(model, training, talk)
     _set_known(model, engine=None, checkpoint=None, verbose=0)  # of this run, not of the model
-    getattr(model, "best_estimator_", model).recipe_ = training.recipe
+    model._fitted().recipe_ = training.recipe
     model.provenance_ = _provenance(model, training, data, output)
     with naming_the_file(output):
         model.save(output, overwrite=talk.force)
@@ -187,7 +187,7 @@ def _fit(model: Any, training: Training, talk: FileOptions) -> bool:
         else:
             talk.note(" ".join(text.split()))
     if not converged:
-        fitted = getattr(model, "best_estimator_", model)
+        fitted = model._fitted()
         say(
             f"mmtfl: the fit stopped after {fitted.n_iter_} passes at a violation of "
             f"{fitted.violation_:.2e}, short of --tol {fitted.tol:g}. The model is saved; raise --max-iter "
@@ -232,7 +232,7 @@ def _training_scores(model: Any, training: Training) -> dict[str, Any]:
         known = {} if training.offset is None else {"offset": training.offset}
         predicted, varies = model.predict(training.X, task=training.task, **known), True
         varies = by_task(predicted, lambda y, _: float(len(np.unique(y)) > 1)) == 1.0
-        inner = getattr(model, "best_estimator_", model)
+        inner = model._fitted()
         if not training.classify and not inner._loss.is_quadratic:
             X, place, labels = inner._locate(training.X, training.task)
             scores = inner._scores_by_task(inner._predict_at(X, place), training.y, labels, training.offset)

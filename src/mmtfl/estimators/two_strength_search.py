@@ -19,7 +19,6 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.declaration import restated
@@ -225,10 +224,6 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
 
     # -- what the fitted model says ------------------------------------------------------------------------
 
-    def _fitted(self) -> Any:
-        check_is_fitted(self)
-        return self.best_estimator_
-
     predict = _of_best(TaskRegressor.predict)
     predict_interval = _of_best(TaskRegressor.predict_interval)
     predict_set = _of_best(TaskClassifier.predict_set)
@@ -237,16 +232,6 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
     calibrated_proba = _of_best(TaskClassifier.calibrated_proba)
     decision_function = _of_best(TaskClassifier.decision_function)
     score = _of_best(TaskRegressor.score)
-
-    def summary(self) -> Any:
-        """Tell which features are used by all tasks, by some, by one or by none, and which way.
-
-        Returns
-        -------
-        frame : frame
-            As in the model's own method.
-        """
-        return self._fitted().summary()
 
     def calibrate(self, X: Any, y: Any, task: Any = None, offset: Any = None) -> Any:
         """Learn from rows that were not fitted how far off the best model's predictions are.

@@ -174,7 +174,7 @@ def make_page(
     if any(f.kind == "shared" and f.n_possible != summary.n_counted for f in summary.features):
         meanings["shared"] += " that could use them"  # not every task could use every such feature
     compared = [who for who in SCORES if evaluation is not None and evaluation.mean(who) is not None]
-    inner = getattr(model, "best_estimator_", model)
+    inner = model._fitted()
     verdict = sentences.verdict(evaluation) if evaluation else [headline] if headline else []
     calibration = sentences.calibration(inner)
     stability = getattr(inner, "stability_", None)

@@ -19,10 +19,9 @@ from mmtfl.model_selection.metrics import as_metric, mean_task_score
 from mmtfl.model_selection.scoring import score_predictions
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.losses.by_rows import TaskLoss, check_targets, with_known_in_targets
-from mmtfl.tasks.absent import fill_absent
 from mmtfl.tasks.checks import check_design, check_finite_design, check_task_labels
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.converters import check_offset, group_checked_rows, observe_checked_rows
+from mmtfl.tasks.converters import check_offset, fill_absent, group_checked_rows, observe_checked_rows
 from mmtfl.tasks.frames import encode_categories, frame_backend, is_frame, learn_categories, make_frame
 from mmtfl.tasks.scaling import check_task_weight
 from mmtfl.tasks.stored import StoredTasks

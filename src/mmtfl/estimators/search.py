@@ -52,7 +52,7 @@ from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book
 from mmtfl.solvers.distributed.placed import check_room
-from mmtfl.solvers.path import Path, Paths
+from mmtfl.solvers.path import Path, Paths, Start
 from mmtfl.tasks.checks import check_task_labels
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.moments import bytes_folded, fold_rows
@@ -72,7 +72,6 @@ class Search(CrossValidationParameters, ThreadParameters):
     """
 
     selection, search = "best", "full"
-    _keeps_errors: ClassVar = False  # of the choice on held-out rows
 
     def _with_folds(
         self, model: Any, prepared: Prepared, X: Any, y: Any, task: Any, groups: Any
@@ -111,8 +110,11 @@ class Search(CrossValidationParameters, ThreadParameters):
 
     def _choose(
         self, prepared: SearchPrepared, candidates: Sequence[Candidates], settings: Settings, **options: Any
-    ) -> tuple[Candidates, int]:
-        """Score the candidates on every fold; return the list of the best one, and its position there."""
+    ) -> tuple[Candidates, int, list[Start] | None]:
+        """Score the candidates on every fold, and choose one.
+
+        Return the list that it is in, its position there, and its models on the folds, if they were kept.
+        """
         tasks, folds = prepared.original_tasks(), prepared.folds
 
         def score(lists: Sequence[Candidates], **stage: Any) -> FoldScores:
@@ -126,9 +128,7 @@ class Search(CrossValidationParameters, ThreadParameters):
             tasks, folds, found.by_task(m, i), settings, row_counts=prepared.row_counts
         )
         self.best_score_ = float(scores[m][i].mean())
-        if self._keeps_errors:
-            self._on_folds = found.models(m, i)  # until its errors are known
-        return candidates[m], i
+        return candidates[m], i, found.models(m, i)
 
     def _scored(
         self, score: Callable[..., FoldScores], candidates: Sequence[Any], n_folds: int
@@ -176,7 +176,6 @@ class TaskSearch(Search, ProductForm, SearchParameters):
 
     poolings: Any = (0.0,)
     stability: int | None = None
-    _keeps_errors: ClassVar = True
 
     __metadata_request__fit: ClassVar = {"task": True, "groups": True}
 
@@ -305,7 +304,7 @@ class TaskSearch(Search, ProductForm, SearchParameters):
             members = self._members(prepared.tasks, prepared.known)
             on_all_rows = Paths(problem)
             paths = member_paths(on_all_rows, members, self._alphas(), self.alpha_ratio)
-            chosen, i = self._choose(
+            chosen, i, self._on_folds = self._choose(
                 prepared, paths, settings, verbose=self.verbose, engine=self.engine, kept=kept
             )
             assert isinstance(chosen, MemberPath)

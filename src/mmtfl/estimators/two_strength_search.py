@@ -157,7 +157,7 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
             problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
             self.strengths_ = self._grid_values(model._grid(problem, prepared.known).largest())
             pairs = StrengthPairs(model, self.strengths_, prepared.known)
-            _, self.best_index_ = self._choose(prepared, [pairs], settings, verbose=model.verbose)
+            _, self.best_index_, _ = self._choose(prepared, [pairs], settings, verbose=model.verbose)
         if prepared.left_out is not None:
             self.heldout_scores_ = prepared.left_out.widen_scores(self.heldout_scores_)
         self.n_splits_ = len(prepared.folds)

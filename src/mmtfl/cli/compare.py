@@ -226,7 +226,6 @@ def _behind(beside: Paired) -> str:
 
 
 def _title(found: Comparison) -> str:
-
     n_splits = len({row["repeat"] for row in found.splits})
     if found.fraction is None:
         return f"{_METRICS[found.metric]} on tasks left out, in {count(n_splits, 'group')}"

@@ -314,6 +314,7 @@ class _Fold:
     column_scale: np.ndarray | None
     target_scale: np.ndarray | None
     rows: Tasks
+    weights: np.ndarray  # of these rows
     trained_task: np.ndarray  # position of each held-out row's task among those trained
     observation_task: np.ndarray  # and among all tasks
     unit: np.ndarray  # of the squared errors of each task
@@ -341,8 +342,9 @@ class _Fold:
             factors = problem.loss.factors
             loss = on_rows(loss, rows, None if factors is None else factors[trained[rows.offsets[:-1]]])
         some = None if fitted.n_tasks == tasks.n_tasks else _places(tasks.labels, fitted.labels)
-        paths = Paths(problem, some)
-        return cls(f, paths, column_scale, target_scale, rows, trained, among_all, unit, settings, loss)
+        weights = np.ones_like(rows.y) if rows.weights is None else rows.weights
+        scales = column_scale, target_scale
+        return cls(f, Paths(problem, some), *scales, rows, weights, trained, among_all, unit, settings, loss)
 
     def scores(self, candidates: Candidates, report: Callable[[float], None] | None = None) -> ListScores:
         """Score of every candidate on the held-out rows, and its sums by task."""
@@ -388,7 +390,7 @@ class _Fold:
         return out
 
     def _sums(self, Z: np.ndarray) -> np.ndarray:
-        y, weights = self.rows.y, self._weights()
+        y, weights = self.rows.y, self.weights
         if self.settings.classes is None and self.settings.loss.is_quadratic:
             return squared_errors(y, Z, weights, self.observation_task, self.unit)
         if self.settings.classes is None:
@@ -399,10 +401,9 @@ class _Fold:
         """Scores of some models, from their linear predictors (models, held-out rows)."""
         if self.settings.metric is not None:
             return [self._measured(self.settings.metric, z) for z in Z]
-        weight = self._weights()
         scale = 1.0 if self.target_scale is None else self.target_scale[self.trained_task]
         # the loss part of the objective, for the same reason that the fit weighs rows and tasks with it
-        y, share = self.rows.y / scale, weight / weight.sum()
+        y, share = self.rows.y / scale, self.weights / self.weights.sum()
         return [-self.loss.value(y, z, share) for z in Z / scale]
 
     def _measured(self, metric: Metric, z: np.ndarray) -> float:
@@ -416,9 +417,6 @@ class _Fold:
             z = self.loss.mean(z)
         labels = rows.labels[rows.observation_task]
         return score_predictions(y, z, labels, rows.weights, metric=metric, pooled=settings.pooled)
-
-    def _weights(self) -> np.ndarray:
-        return np.ones_like(self.rows.y) if self.rows.weights is None else self.rows.weights
 
 
 def _places(labels: np.ndarray, wanted: np.ndarray) -> np.ndarray:

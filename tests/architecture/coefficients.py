@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from mmtfl.cli.options import TARGET_FILE, FileOptions
-from mmtfl.cli.output import check_table_output, load_model, print_csv, say, write_table
+from mmtfl.cli.output import check_table_output, load_model, print_csv, write_table
 
 
 def coefficients(
@@ -30,8 +30,7 @@ def coefficients(
         print_csv(frame)
         return 0
     write_table(frame, output, force=talk.force)
-    if not talk.quiet:
-        say(f"Written: {output} ({len(frame)} coefficients)")
+    talk.written(output, f" ({len(frame)} coefficients)", rows=len(frame))
     return 0
 
 

@@ -16,7 +16,7 @@ def tiny(monkeypatch):
     """Small problems, and the environment as it was."""
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         monkeypatch.setenv(variable, "1")
-    monkeypatch.setattr(bench_run, "QUICK", _WARM_UP)
+    monkeypatch.setattr(bench_run, "QUICK", {**_WARM_UP, "search": {}})
 
 
 ONE = ["bench", "--quick", "--problems", "ragged", "--libraries", "mmtfl", "--repeats", "1"]

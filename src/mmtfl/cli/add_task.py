@@ -11,11 +11,9 @@ from mmtfl.cli.output import (
     check_output,
     load_model,
     naming_the_file,
-    note,
     number,
     print_json,
     print_lines,
-    say,
 )
 from mmtfl.cli.training import check_no_offset, library_words
 from mmtfl.wording import abbreviate
@@ -60,8 +58,7 @@ def add_task(
     check_no_offset(recipe, "add-task does", "fit all rows again with `mmtfl cv`")
     file = text.open(data)
     frame, label = _rows_of_task(file.frame(text=recipe.text_columns), recipe, task_name)
-    for line in file.notes if not talk.quiet else ():
-        note(line)
+    talk.note(*file.notes)
     with library_words():
         targets = recipe.targets(frame)
         wider = learned.set_params(task_column=None).add_task(
@@ -120,5 +117,4 @@ def _show(wider: Any, n_rows: int, output: Path, talk: FileOptions) -> None:
         return
     intercept = number(float(wider.intercept_[-1]))
     print_lines(f"Task {label}: {n_used} of {wider.n_features_in_} features used, intercept {intercept}")
-    if not talk.quiet:
-        say(f"Written: {output} ({len(wider.tasks_)} tasks)")
+    talk.say(f"Written: {output} ({len(wider.tasks_)} tasks)")

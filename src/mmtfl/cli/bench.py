@@ -41,9 +41,8 @@ def bench(
         Write over the results of an earlier run in the folder.
     """
     use_one_thread()
-    from mmtfl_lab.bench.cases import PROBLEMS
     from mmtfl_lab.bench.libraries import NAMES
-    from mmtfl_lab.bench.run import run
+    from mmtfl_lab.bench.run import PROBLEMS, run
 
     _check_known("problem", problems, PROBLEMS)
     _check_known("library", libraries, NAMES)
@@ -64,7 +63,7 @@ def _check_known(kind: str, given: list[str] | None, known: tuple[str, ...]) -> 
 
 
 def _check_folder(out: Path, force: bool) -> None:
-    """Before the run, so that minutes of work are not lost at its end."""
+    """Refuse an output folder that cannot be used, before minutes of work are lost."""
     if out.exists() and not out.is_dir():
         raise BadInput(f"--out {str(out)!r} is a file: name a folder.")
     if (out / "results.json").exists() and not force:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import TARGET_FILE, FileOptions, TextOptions
-from mmtfl.cli.output import check_output, load_model, naming_the_file, note, print_json, say
+from mmtfl.cli.output import check_output, load_model, naming_the_file
 from mmtfl.cli.predict import borrowing, check_known_tasks
 from mmtfl.cli.training import check_no_offset, library_words
 
@@ -49,7 +49,7 @@ def calibrate(
     file = text.open(data)
     _check_new(learned, file)
     frame = file.frame(text=recipe.text_columns)
-    fitted = getattr(learned, "best_estimator_", learned)
+    fitted = learned._fitted()
     X, labels = recipe.rows(frame, used=fitted._features_in_use())
     check_known_tasks(learned, labels, "Correct the labels, or leave these rows out.")
     with library_words():
@@ -59,13 +59,9 @@ def calibrate(
     calibrated.provenance_ = {**record, "calibrated": f"{len(frame)} rows of {data.name}"}
     with naming_the_file(output):
         calibrated.save(output, overwrite=talk.force)
-    if not talk.quiet:
-        for line in (*file.notes, *borrowing(calibrated)):
-            note(line)
-    if talk.json:
-        print_json({"output": str(output), "rows": len(frame)})
-    elif not talk.quiet:
-        say(f"Written: {output} ({len(frame)} rows; next: mmtfl predict {output} TABLE --interval 0.9)")
+    talk.note(*file.notes, *borrowing(calibrated))
+    about = f" ({len(frame)} rows; next: mmtfl predict {output} TABLE --interval 0.9)"
+    talk.written(output, about, rows=len(frame))
     return 0
 
 

@@ -10,9 +10,9 @@ from cyclopts import Parameter
 
 from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.output import note, number, print_json, print_lines, print_table, say
+from mmtfl.cli.output import number, print_json, print_lines, print_table
 from mmtfl.cli.training import Training, check_no_offset, library_words, read_training
-from mmtfl.wording import count
+from mmtfl.wording import count, markdown_table
 
 if TYPE_CHECKING:
     from mmtfl.report.paired_tests import Paired
@@ -112,7 +112,7 @@ def compare(
         raise BadInput("compare does not use row weights: leave --weights out, or put the column in --drop.")
     if table.task is None and len(table.target) == 1:
         raise BadInput("compare needs tasks: name their column with --task, or give several --target.")
-    training = read_training(data, table, text, quiet=talk.quiet)
+    training = read_training(data, table, text, talk)
     check_no_offset(training.recipe, "compare does", "leave --offset and --exposure out")
     if leave_task_out and training.task is None:
         raise BadInput("--leave-task-out needs tasks with rows of their own: name their column with --task.")
@@ -145,14 +145,10 @@ def compare(
         )
     if output is not None:
         _write(found, output)
-    if not talk.quiet:
-        if output is not None:
-            say(f"Written: {', '.join(str(output / name) for name in _FILES)}")
-        for method, reason in why_not.items():
-            note(f"{method} is left out: {reason}")
-        met = {(row["method"], words) for row in found.splits for words in row["warnings"]}
-        for method, words in sorted(met):
-            note(f"{method}: {words}")
+        talk.say(f"Written: {', '.join(str(output / name) for name in _FILES)}")
+    met = {(row["method"], words) for row in found.splits for words in row["warnings"]}
+    talk.note(*(f"{method} is left out: {reason}" for method, reason in why_not.items()))
+    talk.note(*(f"{method}: {words}" for method, words in sorted(met)))
     if talk.json:
         print_json(found.as_dict())
     else:
@@ -222,7 +218,7 @@ def _score(value: float) -> str:
 
 
 def _behind(beside: Paired) -> str:
-    """How a method stands to the best in the typical task."""
+    """The median change of the error, or of the score, from the best method to this one."""
     if beside.change is None:
         return f"{-beside.gain:+.4f}"
     ratio = 1.0 / (1.0 + beside.change)
@@ -230,7 +226,6 @@ def _behind(beside: Paired) -> str:
 
 
 def _title(found: Comparison) -> str:
-
     n_splits = len({row["repeat"] for row in found.splits})
     if found.fraction is None:
         return f"{_METRICS[found.metric]} on tasks left out, in {count(n_splits, 'group')}"
@@ -291,11 +286,8 @@ def _write(found: Comparison, folder: Path) -> None:
     from mmtfl.persistence.json_values import plain
     from mmtfl_lab.paper.results import csv_of_cells
 
-    lines = [f"# {_title(found)}", "", _sentence(found), ""]
-    columns = _columns(found)
-    rows = [columns, ["---"] * len(columns), *_rows(found)]
-    lines += ["| " + " | ".join(row) + " |" for row in rows]
-    write_text(folder / "comparison.md", "\n".join(lines) + "\n")
+    table = markdown_table(_columns(found), _rows(found))
+    write_text(folder / "comparison.md", f"# {_title(found)}\n\n{_sentence(found)}\n\n{table}\n")
     fields = ("repeat", "method", "pooled", "mean", "seconds", "chosen", "warnings")
     write_text(folder / "results.csv", csv_of_cells(found.splits, fields))
     write_text(folder / "results.json", jsons.dumps(plain(found.as_dict()), indent=1, allow_nan=False))

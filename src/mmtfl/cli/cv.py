@@ -127,7 +127,7 @@ def cv(
         from mmtfl.model_selection.folds import usual_number
 
         kind = "Classifier" if training.classify else "Regressor"
-        own = model_options(model, training, quiet=talk.quiet)
+        own = model_options(model, training, talk)
         n_folds = folds or usual_number(training.rows_per_task, training.n_features)
         splitter: Any = mmtfl.model_selection.TaskKFold(
             n_folds, random_state=seed, stratify=training.classify
@@ -143,7 +143,7 @@ def cv(
         tuning |= {"search": search, **{name: value for name, value in asked.items() if value is not None}}
         name, single = ("SingleTask", {"p": 1}) if method == "single" else ("MMTFL", {})
         if method == "mmtfl":
-            own |= grouped_levels(model, training, scale, quiet=talk.quiet)
+            own |= grouped_levels(model, training, scale, talk)
         return make_known(
             getattr(mmtfl, f"{name}{kind}CV"), {**single, **tuning, **own}, f"--method {method}"
         )

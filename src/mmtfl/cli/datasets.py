@@ -8,7 +8,7 @@ from cyclopts import Group, Parameter
 
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import SWITCH, TARGET_FILE, FileOptions
-from mmtfl.cli.output import check_table_output, print_csv, print_json, print_table, say, write_table
+from mmtfl.cli.output import check_table_output, print_csv, print_json, print_table, write_table
 
 _MADE = Group("Simulated datasets", sort_key=1)
 
@@ -82,14 +82,13 @@ def datasets(
             print_csv(frame)
         return 0
     write_table(frame, output, force=talk.force)
-    if talk.json:
-        found = {"output": str(output), "rows": len(frame), "columns": frame.shape[1]}
-        print_json({**found, "task": task, "targets": targets})
-    elif not talk.quiet:
-        say(f"Written: {output} ({len(frame)} rows, {frame.shape[1]} columns)")
+    n_rows, n_columns = frame.shape
+    about = f" ({n_rows} rows, {n_columns} columns)"
+    talk.written(output, about, rows=n_rows, columns=n_columns, task=task, targets=targets)
+    if not talk.json:
         words = ["mmtfl", "cv", str(output), *(["--task", task] if task else [])]
         words += [word for target in targets for word in ("--target", target)] + NEEDED.get(name, [])
-        say(f"Next: {shlex.join([*words, '-o', str(output.with_suffix('.mmtfl'))])}")
+        talk.say(f"Next: {shlex.join([*words, '-o', str(output.with_suffix('.mmtfl'))])}")
     return 0
 
 

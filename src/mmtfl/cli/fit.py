@@ -9,7 +9,6 @@ from cyclopts import Parameter
 
 from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.output import note
 from mmtfl.cli.training import Training, train
 from mmtfl.wording import abbreviate, suggest
 
@@ -66,8 +65,8 @@ def fit(
         from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
 
         chosen: dict[str, Any] = {"p": p, "k": exponent(k), "pooling": pooling}
-        chosen |= model_options(model, training, quiet=talk.quiet)
-        chosen |= grouped_levels(model, training, scale, quiet=talk.quiet)
+        chosen |= model_options(model, training, talk)
+        chosen |= grouped_levels(model, training, scale, talk)
         kind = MMTFLClassifier if training.classify else MMTFLRegressor
         found = kind(alpha=1.0 if alpha is None else alpha, verbose=int(talk.verbose), **chosen)
         found._check_parameters()  # before the work of a default strength
@@ -101,16 +100,17 @@ def _default_alpha(training: Training, chosen: dict[str, Any], talk: options.Fil
         loss |= {} if training.offset is None else {"offset": training.offset}
         alphas = path_strengths(training.X, training.y, training.task, **{**chosen, **grid, **loss})
     alpha = float(f"{alphas[-1]:.3g}")
-    if not talk.quiet:
-        what = "a tenth of what drops every feature" if drops else "small: no strength drops a feature here"
-        note(f"--alpha {alpha:g}, {what}; `mmtfl cv` tunes it")
+    what = "a tenth of what drops every feature" if drops else "small: no strength drops a feature here"
+    talk.note(f"--alpha {alpha:g}, {what}; `mmtfl cv` tunes it")
     return alpha
 
 
 # -- options of the command line as arguments of an estimator, for fit and cv --------------------------------
 
 
-def model_options(model: options.ModelOptions, training: Training, *, quiet: bool = False) -> dict[str, Any]:
+def model_options(
+    model: options.ModelOptions, training: Training, talk: options.TalkOptions
+) -> dict[str, Any]:
     """Arguments of the estimator; targets are put on one scale where they are numbers."""
     arguments: dict[str, Any] = {name: getattr(model, name) for name in ("standardize", "max_iter", "tol")}
     recipe = training.recipe
@@ -127,7 +127,7 @@ def model_options(model: options.ModelOptions, training: Training, *, quiet: boo
         return arguments if model.drop_tasks is None else {**arguments, "on_degenerate_task": "base_rate"}
     if model.drop_tasks is not None:
         raise BadInput("--drop-tasks one-class is for classes, and the targets are numbers: leave it out.")
-    loss = _loss(model.loss, training.recipe) if model.loss else _loss_by_target(training, quiet)
+    loss = _loss(model.loss, training.recipe) if model.loss else _loss_by_target(training, talk)
     # targets without a unit, such as counts, are not put on one scale unless that is asked for
     scaled = model.scale_targets if has_no_unit(loss) else model.scale_targets is not False
     return {**arguments, "loss": loss, "delta": model.delta, "scale_targets": bool(scaled)}
@@ -142,15 +142,14 @@ def make_known(kind: Any, arguments: dict[str, Any], who: str) -> Any:
 
 
 def grouped_levels(
-    model: options.ModelOptions, training: Training, scale: options.ScaleOptions, *, quiet: bool
+    model: options.ModelOptions, training: Training, scale: options.ScaleOptions, talk: options.TalkOptions
 ) -> dict[str, Any]:
     """Features of one column as groups, for models of the family; a cluster cannot fit groups."""
     groups = training.recipe.feature_groups if model.group_levels else []
     if not groups or training.file is None:
         return {}
     if scale.dask:
-        if not quiet:
-            note("levels of a column are not kept together: --dask does not go with groups of features")
+        talk.note("levels of a column are not kept together: --dask does not go with groups of features")
         return {}
     return {"feature_groups": groups}
 
@@ -192,7 +191,7 @@ def has_no_unit(loss: Any) -> bool:
     return loss in KINDS and not KINDS[loss].on_residuals if isinstance(loss, str) else False
 
 
-def _loss_by_target(training: Training, quiet: bool) -> Any:
+def _loss_by_target(training: Training, talk: options.TalkOptions) -> Any:
     """The squared loss; of several targets, the logistic loss of those that are 0 and 1."""
     names = training.recipe.target_columns
     if len(names) < 2 or training.kinds_are_given:
@@ -200,11 +199,10 @@ def _loss_by_target(training: Training, quiet: bool) -> Any:
     two = [name for name in names if set(training.y[name].dropna().unique()) == {0.0, 1.0}]
     if not two:
         return "squared"
-    if not quiet:
-        note(
-            f"{abbreviate(two)} {'has' if len(two) == 1 else 'have'} the values 0 and 1 only: fitted with "
-            "the logistic loss beside the other targets (--regress for numbers, --loss NAME=LOSS for another)"
-        )
+    talk.note(
+        f"{abbreviate(two)} {'has' if len(two) == 1 else 'have'} the values 0 and 1 only: fitted with "
+        "the logistic loss beside the other targets (--regress for numbers, --loss NAME=LOSS for another)"
+    )
     return {name: "logistic" if name in two else "squared" for name in names}
 
 
@@ -234,7 +232,7 @@ def _task_weight(words: list[str] | None, recipe: Any) -> Any:
 
 
 def _by_label(option: str, words: list[str], recipe: Any, kind: Any, expected: str) -> dict[Any, Any]:
-    """Words LABEL=VALUE as a dict."""
+    """Parse words LABEL=VALUE into a dict."""
     found: dict[Any, Any] = {}
     for word in words:
         label, sign, value = word.rpartition("=")

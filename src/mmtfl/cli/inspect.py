@@ -158,7 +158,6 @@ def _coefficients(summary: Any, place: int | None) -> list[dict[str, Any]]:
 
 
 def _closing(summary: Any, *, verbose: bool) -> list[str]:
-
     lines = []
     if summary.spread is not None:
         lines.append("Per s.d.: per standard deviation of the feature over all rows.")

@@ -163,7 +163,7 @@ def visible(text: str) -> str:
 
 
 def _missing(error: Any, words: Sequence[str]) -> Exception:
-    """What is missing, and where one reads about it."""
+    """The error for a missing argument, with the command that shows its help."""
     if error.argument is None:
         return BadInput(str(error))
     typed = [name for name in error.argument.names if name in words]

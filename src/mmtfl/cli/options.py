@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
+from mmtfl.cli import output as out
 from mmtfl.cli.main import BadInput, command_words
 
 TABLE = Group("The table", sort_key=1)
@@ -167,6 +168,16 @@ class TalkOptions:
     verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], negative=(), show_default=False)] = False
     "Show more on stderr."
 
+    def say(self, line: str) -> None:
+        """Print a line on stderr, unless quiet."""
+        if not self.quiet:
+            out.say(line)
+
+    def note(self, *lines: str) -> None:
+        """Print lines on stderr about what the user may want to know, unless quiet."""
+        for line in lines:
+            self.say(f"note: {line}")
+
 
 @Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True)
@@ -175,6 +186,13 @@ class FileOptions(TalkOptions):
 
     force: Annotated[bool, SWITCH] = False
     "Overwrite an existing file."
+
+    def written(self, path: Path, about: str = "", **found: Any) -> None:
+        """Tell of the result, in words on stderr or as JSON."""
+        if self.json:
+            out.print_json({"output": str(path), **found})
+        else:
+            self.say(f"Written: {path}{about}")
 
 
 DataFile = Annotated[Path, Parameter(group=TABLE)]

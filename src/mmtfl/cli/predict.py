@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
-from mmtfl.cli.output import check_table_output, load_model, note, print_csv, print_json, say, write_table
+from mmtfl.cli.output import check_table_output, load_model, print_csv, print_json, write_table
 from mmtfl.cli.training import library_words
 from mmtfl.wording import abbreviate, count, meant, suggest
 
@@ -72,7 +72,7 @@ def predict(
         check_table_output(output, force=talk.force, inputs=[model, data])
     learned = load_model(model)
     recipe = _recipe_for(learned, task)
-    fitted = getattr(learned, "best_estimator_", learned)
+    fitted = learned._fitted()
     _check_interval(fitted, interval)
 
     file = text.open(data)
@@ -85,16 +85,12 @@ def predict(
             labels,
             f"Correct the labels, leave these rows out, or use --unknown-task {_best_for_new_tasks(fitted)}.",
         )
-    if not talk.quiet:
-        notes, absent = list(file.notes), recipe.absent_unused(frame, used)
-        if absent:
-            them = "it" if len(absent) == 1 else "them"
-            notes.append(
-                f"the table lacks {abbreviate(absent)}: not needed, as no task of the model uses {them}"
-            )
-        new = _of_new_tasks(learned, labels, unknown_task)
-        for line in (*notes, *new, *([] if interval is None else borrowing(fitted))):
-            note(line)
+    talk.note(*file.notes)
+    absent = recipe.absent_unused(frame, used)
+    if absent:
+        them = "it" if len(absent) == 1 else "them"
+        talk.note(f"the table lacks {abbreviate(absent)}: not needed, as no task of the model uses {them}")
+    talk.note(*_of_new_tasks(learned, labels, unknown_task), *([] if interval is None else borrowing(fitted)))
     # labels come by the recipe, whichever door they took in the fit
     fitted.set_params(unknown_task=unknown_task, task_column=None)
     with library_words():
@@ -109,8 +105,8 @@ def predict(
         raise BadInput(
             f"The table has a column {both[0]!r} already: name the new ones apart, as by --prefix new_."
         )
-    if hasattr(fitted, "classes_") and not talk.quiet:
-        note(f"probability is that of {(recipe.classes or fitted.classes_.tolist())[1]!r}")
+    if hasattr(fitted, "classes_"):
+        talk.note(f"probability is that of {(recipe.classes or fitted.classes_.tolist())[1]!r}")
     _write(file, frame, columns, output, talk)
     return 0
 
@@ -241,7 +237,7 @@ def _recipe_for(model: Any, task: str | None) -> Any:
     known = getattr(model, "recipe_", None)
     if known is not None:
         return known if task is None else replace(known, task_column=task)
-    fitted = getattr(model, "best_estimator_", model)
+    fitted = model._fitted()
     names = getattr(fitted, "feature_names_in_", None)
     if names is None:
         raise BadInput(
@@ -271,7 +267,5 @@ def _write(file: Any, frame: Any, columns: dict[str, Any], output: Path | None, 
         print_csv(out)
         return
     write_table(out, output, force=talk.force)
-    if talk.json:
-        print_json({"output": str(output), "rows": len(frame), "columns": list(columns)})
-    elif not talk.quiet:
-        say(f"Written: {output} ({len(frame)} rows, {', '.join(columns)})")
+    about = f" ({len(frame)} rows, {', '.join(columns)})"
+    talk.written(output, about, rows=len(frame), columns=list(columns))

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
-from mmtfl.cli.output import check_output, load_model, naming_the_file, note, print_json, say
+from mmtfl.cli.output import check_output, load_model, naming_the_file
 from mmtfl.cli.predict import check_known_tasks
 from mmtfl.cli.training import check_no_offset, library_words, sort_by_time
 from mmtfl.wording import count
@@ -78,8 +78,8 @@ def report(
             needed = [recipe.task_column, *(() if several else recipe.target_columns)]
             needed += [recipe.group_column, recipe.time_column]
             frame, n_dropped = without_unlabelled(frame, needed)
-            if n_dropped and not talk.quiet:
-                note(f"{count(n_dropped, 'row')} without a target, task label, group or time left out")
+            if n_dropped:
+                talk.note(f"{count(n_dropped, 'row')} without a target, task label, group or time left out")
         source = {"data": data.name, "sha256": file.sha256}
         frame, groups = sort_by_time(recipe, frame)
         structure = {"groups": groups, "in_time": recipe.time_column is not None}
@@ -91,8 +91,5 @@ def report(
 
     with library_words(), naming_the_file(output):
         write_report(learned, output, data=parts, source=source, title=title, **structure)
-    if talk.json:
-        print_json({"output": str(output), "bytes": output.stat().st_size})
-    elif not talk.quiet:
-        say(f"Written: {output}")
+    talk.written(output, bytes=output.stat().st_size)
     return 0

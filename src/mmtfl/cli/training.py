@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
-from mmtfl.cli.options import FileOptions, ScaleOptions, TableOptions, TextOptions
-from mmtfl.cli.output import check_output, naming_the_file, note, number, print_json, print_lines, say
+from mmtfl.cli.options import FileOptions, ScaleOptions, TableOptions, TalkOptions, TextOptions
+from mmtfl.cli.output import check_output, naming_the_file, number, print_json, print_lines, say
 
 _LARGE_FILE = 5_000_000  # bytes
 _SAMPLE = 1000  # rows of stored files from which the kinds of the columns are learned
@@ -78,7 +78,7 @@ class Training:
         return self.X.shape[0] / (1 if self.task is None else len(set(self.task.tolist())))
 
 
-def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: bool) -> Training:
+def read_training(data: Path, table: TableOptions, text: TextOptions, talk: TalkOptions) -> Training:
     """Read a table and learn how its columns are used."""
     from mmtfl.tables.recipe import TableRecipe, drop_unlabelled
 
@@ -89,8 +89,8 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
         needed = [table.task, *targets, table.weights, table.group, table.time]
         needed += [table.offset, table.exposure]
         frame, n_dropped = drop_unlabelled(frame, needed)
-        if n_dropped and not quiet:
-            note(f"{n_dropped} rows without a target, task label, weight, group or time are left out")
+        if n_dropped:
+            talk.note(f"{n_dropped} rows without a target, task label, weight, group or time are left out")
     given = {name: value for name, value in vars(table).items() if value is not None}
     given.pop("drop_unlabelled")  # which is done already
     recipe = TableRecipe.learn(frame, **{"task": None, **given})
@@ -100,8 +100,7 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, *, quiet: 
     notes = [*file.notes, *recipe.notes]
     if labels is not None and n_tasks > len(labels) / 3:
         notes.append(f"{table.task!r} has {n_tasks} labels in {len(labels)} rows: is it the task column?")
-    for line in notes if not quiet else ():
-        note(line)
+    talk.note(*notes)
     rows = recipe.matrix(frame), recipe.targets(frame), labels, recipe.weights(frame)
     return Training(recipe, *rows, file, groups, recipe.offset(frame), table.classify is not None)
 
@@ -147,7 +146,7 @@ def train(
     # the engine first: reading may take long
     with nullcontext() if scale.dask is None else _dask_engine(scale, talk) as engine:
         if scale.memory_limit is None:
-            training = read_training(data, table, text, quiet=talk.quiet)
+            training = read_training(data, table, text, talk)
             release_unused()  # the frame is gone, and a fit of a wide table needs the room
         else:
             training = _open_stored(data, table, scale.memory_limit)
@@ -157,7 +156,7 @@ def train(
         _set_known(model, engine=engine, checkpoint=scale.checkpoint)
         converged = _fit(model, training, talk)
     _set_known(model, engine=None, checkpoint=None, verbose=0)  # of this run, not of the model
-    getattr(model, "best_estimator_", model).recipe_ = training.recipe
+    model._fitted().recipe_ = training.recipe
     model.provenance_ = _provenance(model, training, data, output)
     with naming_the_file(output):
         model.save(output, overwrite=talk.force)
@@ -166,10 +165,10 @@ def train(
 
 
 def _say_of_large(what: str, data: Path, talk: FileOptions) -> None:
-    """Name what is at work on a file that takes seconds."""
+    """Print the present step where the file is large enough to take seconds."""
     size = data.stat().st_size if data.is_file() else 0
-    if size > _LARGE_FILE and not talk.quiet:
-        say(f"[{what}] {data.name}, {size / 1e6:.0f} MB")
+    if size > _LARGE_FILE:
+        talk.say(f"[{what}] {data.name}, {size / 1e6:.0f} MB")
 
 
 def _fit(model: Any, training: Training, talk: FileOptions) -> bool:
@@ -185,10 +184,10 @@ def _fit(model: Any, training: Training, talk: FileOptions) -> bool:
     for text, category in dict.fromkeys((str(w.message), w.category) for w in caught):
         if issubclass(category, ConvergenceWarning):
             converged = False
-        elif not talk.quiet:
-            note(" ".join(text.split()))
+        else:
+            talk.note(" ".join(text.split()))
     if not converged:
-        fitted = getattr(model, "best_estimator_", model)
+        fitted = model._fitted()
         say(
             f"mmtfl: the fit stopped after {fitted.n_iter_} passes at a violation of "
             f"{fitted.violation_:.2e}, short of --tol {fitted.tol:g}. The model is saved; raise --max-iter "
@@ -233,7 +232,7 @@ def _training_scores(model: Any, training: Training) -> dict[str, Any]:
         known = {} if training.offset is None else {"offset": training.offset}
         predicted, varies = model.predict(training.X, task=training.task, **known), True
         varies = by_task(predicted, lambda y, _: float(len(np.unique(y)) > 1)) == 1.0
-        inner = getattr(model, "best_estimator_", model)
+        inner = model._fitted()
         if not training.classify and not inner._loss.is_quadratic:
             X, place, labels = inner._locate(training.X, training.task)
             scores = inner._scores_by_task(inner._predict_at(X, place), training.y, labels, training.offset)
@@ -287,10 +286,9 @@ def _show(model: Any, output: Path, talk: FileOptions) -> None:
         print_json({"output": str(output), **summary.as_dict()})
         return
     print_lines(*headlines(summary))
-    if not talk.quiet and not summary.coef.any():
-        note("no feature is kept: the strength is too large, or the features tell nothing")
-    if not talk.quiet:
-        say(f"Written: {output} (next: mmtfl inspect {shlex.quote(str(output))})")
+    if not summary.coef.any():
+        talk.note("no feature is kept: the strength is too large, or the features tell nothing")
+    talk.say(f"Written: {output} (next: mmtfl inspect {shlex.quote(str(output))})")
 
 
 def headlines(summary: Any) -> list[str]:
@@ -368,8 +366,7 @@ def _dask_engine(scale: ScaleOptions, talk: FileOptions) -> Iterator[Any]:
     with _client(distributed, scale) as client:
         if not client.nthreads():
             raise BadInput(f"--dask {scale.dask!r} has no workers: start some with `dask worker` first.")
-        if not talk.quiet:
-            note(f"Dask: {len(client.nthreads())} workers, dashboard at {client.dashboard_link}")
+        talk.note(f"Dask: {len(client.nthreads())} workers, dashboard at {client.dashboard_link}")
         try:
             yield DaskEngine(client)
         except EngineLostError as error:

@@ -1,4 +1,4 @@
-"""Processes that this one starts: they leave Ctrl-C to it, and end when it does."""
+"""Child processes that leave Ctrl-C to their parent, and end when it does."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ _watched: set[int] = set()
 
 @contextmanager
 def deaf_to_ctrl_c() -> Iterator[None]:
-    """Let processes and threads that are started inside leave Ctrl-C to the process that started them.
+    """Context in which started processes and threads ignore Ctrl-C, and leave it to this process.
 
     They inherit a mask of signals. A Ctrl-C that comes meanwhile is answered at the end.
     """

@@ -131,7 +131,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _begin_anew() -> None:
-    """In a forked child none of the other threads goes on, so none would lift the limit or free the lock."""
+    """Reset the state in a forked child: no other thread runs there to lift the limit or free the lock."""
     global _lock, _at_work
     if _at_work:
         _limit.restore_original_limits()

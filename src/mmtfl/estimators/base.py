@@ -15,15 +15,14 @@ from mmtfl.estimators.fit_warnings import warn_of_fit
 from mmtfl.estimators.parameters import CommonParameters
 from mmtfl.estimators.prepared import BaseRates, Prepared
 from mmtfl.estimators.saving import Savable
-from mmtfl.model_selection.metrics import Metric, as_metric, mean_task_score
+from mmtfl.model_selection.metrics import as_metric, mean_task_score
+from mmtfl.model_selection.scoring import score_predictions
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.losses.by_rows import TaskLoss, check_targets, with_known_in_targets
-from mmtfl.tasks.absent import fill_absent
-from mmtfl.tasks.categories import encode_categories, learn_categories
 from mmtfl.tasks.checks import check_design, check_finite_design, check_task_labels
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.converters import check_offset, group_checked_rows, observe_checked_rows
-from mmtfl.tasks.frames import frame_backend, is_frame, make_frame
+from mmtfl.tasks.converters import check_offset, fill_absent, group_checked_rows, observe_checked_rows
+from mmtfl.tasks.frames import encode_categories, frame_backend, is_frame, learn_categories, make_frame
 from mmtfl.tasks.scaling import check_task_weight
 from mmtfl.tasks.stored import StoredTasks
 from mmtfl.wording import abbreviate
@@ -241,7 +240,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             prepared.left_out.add_to(self)
 
     def _keep_absent(self, absent: np.ndarray | None) -> None:
-        """Keep which features tasks do not have; X is zero there, so any coefficient may be."""
+        """Record the features that tasks lack, with zero coefficients: the fit leaves them undetermined."""
         self.__dict__.pop("absent_", None)  # of an earlier fit
         if absent is None:
             return
@@ -316,7 +315,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         return {names[j] for j in np.flatnonzero(self.coef_.any(axis=0))}
 
     def _of_missing_labels(self) -> str:
-        """Say what to do about a row to predict that has no label."""
+        """The remedy for rows to predict that have no label."""
         if self.unknown_task == "error":
             return "Drop these rows or fill in a label."
         return (
@@ -379,19 +378,13 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             y = inputs.matrix_values(y) if labels is None else inputs.single_column(y)
         if weights is None:
             return mean_task_score(y, y_pred, labels, self._metric)
-        y, y_pred, labels, weights = inputs.stack_observed(y, y_pred, labels, weights)
-        score = as_metric(self._metric).function
-
-        def weighted(_: np.ndarray, rows: np.ndarray) -> float:
-            return score(y[rows], y_pred[rows], sample_weight=weights[rows])
-
-        # the rows of a task stand for its predictions, so that their weights come along
-        return mean_task_score(y, np.arange(len(y)), labels, Metric(self._metric, weighted))
+        observed = inputs.stack_observed(y, y_pred, labels, weights)
+        return score_predictions(*observed, metric=as_metric(self._metric))
 
     # -- a look at it ----------------------------------------------------------------------------------------
 
     def _sizes(self) -> dict[str, np.ndarray]:
-        """Return the columns of the summary that say how large a feature is; the first one orders it."""
+        """Return the measures of a feature's size that the summary shows; it is sorted by the first one."""
         raise TypeError("a kind of model says how large a feature is")
 
     def _common_columns(self) -> dict[str, np.ndarray]:
@@ -399,7 +392,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         return {}
 
     def _counted(self) -> np.ndarray:
-        """Return which tasks count in the number of tasks that use a feature, (n_tasks,)."""
+        """Return a mask of the tasks that count when the users of a feature are counted, (n_tasks,)."""
         return self._has_part()
 
     def _has_part(self) -> np.ndarray:

@@ -3,6 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted
 
@@ -13,11 +14,13 @@ from mmtfl.estimators.parameters import FamilyParameters, MemberParameters, Warm
 from mmtfl.estimators.prepared import Prepared, StoredPrepared
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
+from mmtfl.objective.problem import Problem
 from mmtfl.objective.product import task_part
 from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book, Checkpoint
 from mmtfl.solvers.distributed.placed import OpenTasks
+from mmtfl.solvers.path import Paths, Start
 from mmtfl.solvers.solve import Reporter
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import task_factors, with_task_factors
@@ -203,3 +206,61 @@ class FamilyMember(WarmStart, ProductForm, FamilyParameters, MemberParameters):
         book = None if kept is None else Book(kept)
         problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
         return solve(problem, penalty, start=prepared.start, book=book, **self._solver_options()), penalty
+
+
+# -- a chosen model fitted to parts of its rows, many times: to half samples, and without each fold ----------
+
+
+_TOL = 1e-4  # whether a row is zero is known long before its last digits
+_STRONGER = np.geomspace(50.0, 1.0, 20)  # where a path stops at a number of features
+
+
+def plain_copy(estimator: TaskModel) -> TaskModel:
+    """An unfitted copy of a model for many fits to parts of its rows: local, silent, of loose tolerance."""
+    model = clone(estimator)
+    here = {"tol": max(model.tol, _TOL), "verbose": 0, "n_jobs": None, "engine": None, "checkpoint": None}
+    known = model.get_params(deep=False)
+    model.set_params(**{name: value for name, value in here.items() if name in known})
+    model._check_parameters()
+    return model
+
+
+def fit_part(
+    model: TaskModel, part: Tasks, max_features: int | None = None, known: Start | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients (n_tasks, n_features) and intercepts of a model on some rows, in the units of the data.
+
+    With `max_features` a path from strong to weak penalties stops before it keeps more features. Where the
+    solution is known, in the units of the model's problem, only the units change.
+    """
+    prepared = Prepared.of(model, part)
+    if known is not None:
+        A, intercept = known
+    elif isinstance(model, FamilyMember):
+        problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
+        A, intercept = _member_on(problem, prepared, model, max_features)
+    elif max_features is None:
+        solution, _ = model._solve(prepared)
+        A, intercept = solution.A, solution.intercept
+    else:
+        raise TypeError(f"max_features needs a model of the (p, k) family, got {type(model).__name__}.")
+    if part.absent is not None:
+        A = np.where(part.absent.T, 0.0, A)
+    scale = 1.0 if prepared.target_scale is None else prepared.target_scale
+    return prepared.to_original(A).T, intercept * scale
+
+
+def _member_on(
+    problem: Problem, prepared: Prepared, model: FamilyMember, max_features: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    numbers = {"pooling": model.pooling, "known": prepared.known, **model._penalty_numbers()}
+    penalty = make_penalty(model.p, model.k, model.alpha, **numbers)
+    alphas = model.alpha * (_STRONGER[-1:] if max_features is None else _STRONGER)
+    path = Paths(problem).solve(penalty, alphas, max_iter=model.max_iter, tol=model.tol)
+    last = 0
+    if max_features is not None:
+        few = np.maximum.accumulate(path.n_kept) <= max_features
+        if not few[0]:
+            return np.zeros((path.n_features, problem.design.n_tasks)), path.intercepts[0]
+        last = int(np.flatnonzero(few)[-1])
+    return path.coef(last).T, path.intercepts[last]

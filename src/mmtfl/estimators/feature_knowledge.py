@@ -49,7 +49,7 @@ class WeightsByTask:
     labels: np.ndarray
 
     def of(self, labels: np.ndarray) -> np.ndarray:
-        """Those of some tasks."""
+        """The weights of some tasks."""
         place = {label: t for t, label in enumerate(self.labels.tolist())}
         return self.weight[[place[label] for label in labels.tolist()]]
 
@@ -140,7 +140,7 @@ def _of_frame(weight: Any, names: Names, labels: np.ndarray) -> np.ndarray:
 
 
 def position(name: Any, names: Names, what: str) -> int:
-    """The position of a feature given by name or position."""
+    """The column number of a feature that is given by its name or its number."""
     if isinstance(name, str):
         if name not in names:
             raise ValueError(

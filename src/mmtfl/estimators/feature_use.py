@@ -205,8 +205,7 @@ class ShowsSharing:
             - supported, frequency: with ``stability``, in which tasks the rows support the feature ("all",
               "some", "one", "none" or "undecided"), and the share of the half samples that keep it.
         """
-        check_is_fitted(self)
-        model: Any = vars(self).get("best_estimator_", self)
+        model = self._fitted()
         sizes, names, use = model._sizes(), model._feature_names(), feature_use(model)
         order = np.argsort(-next(iter(sizes.values())), kind="stable")
         per_sd = np.full(len(order), np.nan) if use.per_sd is None else use.per_sd.mean
@@ -226,6 +225,11 @@ class ShowsSharing:
             columns["supported"] = found.words()[order].tolist()
             columns["frequency"] = found.feature_frequency_[order]
         return make_frame(columns, model._backend)
+
+    def _fitted(self) -> Any:
+        """The fitted model: of a search around a model, the model that was chosen."""
+        check_is_fitted(self)
+        return vars(self).get("best_estimator_", self)
 
     def _html_repr(self) -> str:
         fitted = vars(self).get("best_estimator_", self)

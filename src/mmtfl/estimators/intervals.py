@@ -14,9 +14,9 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 
 from mmtfl.estimators.base import TaskModel, predict_rows
+from mmtfl.estimators.family import fit_part
 from mmtfl.estimators.feature_knowledge import for_some_tasks
 from mmtfl.estimators.inputs import matrix_values, n_dimensions, single_column
-from mmtfl.estimators.part_fits import fit_part
 from mmtfl.model_selection.folds import Fold, observations, take
 from mmtfl.solvers.path import Start
 from mmtfl.tasks.checks import check_length
@@ -100,14 +100,14 @@ def sorted_errors(
 
 
 def _evenly(n: int) -> np.ndarray:
-    """Positions of the errors that are kept, out of n sorted ones."""
+    """Positions of evenly spaced errors to keep, out of n sorted ones."""
     if n <= _MOST_KEPT:
         return np.arange(n)
     return ((np.arange(_MOST_KEPT) + 0.5) * n / _MOST_KEPT).astype(np.intp)
 
 
 def row_weights(errors: dict[str, np.ndarray]) -> np.ndarray:
-    """Number of rows for which each error that is kept stands."""
+    """Number of rows that each kept error represents."""
     n_rows, n_kept = errors["n_rows"], errors["n_kept"]
     return np.repeat(n_rows / np.maximum(n_kept, 1), n_kept)
 
@@ -231,7 +231,7 @@ class KeepsHeldoutErrors(TaskModel):
 
     @property
     def _errors_tell(self) -> bool:
-        """Whether errors of some rows say how far off others may be."""
+        """Whether held-out errors give intervals: for classes, and for losses of y - z alone."""
         return is_classifier(self) or self._loss.on_residuals
 
     def _check_errors_tell(self) -> None:
@@ -404,13 +404,13 @@ def _share_of_rarer(is_second: np.ndarray, weight: np.ndarray) -> float:
 
 
 def _information(rows: np.ndarray, curvature: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Information of one row, on average; a little more, so that it can be inverted."""
+    """Mean Fisher information of a row, with a small multiple of the identity so that it can be inverted."""
     mean = (rows.T * curvature) @ rows / max(float(weight.sum()), 1.0)
     return mean + 1e-8 * np.eye(2)
 
 
 def _line(rows: np.ndarray, y: np.ndarray, weight: np.ndarray, centre: np.ndarray, prior: Any) -> np.ndarray:
-    """The most probable slope and shift, by Newton's method; a slope below zero becomes zero."""
+    """Posterior mode of slope and shift, by Newton's method; a negative slope becomes zero."""
     line = centre.copy()
     for _ in range(100):
         wrong = expit(-y * (rows @ line))

@@ -9,7 +9,7 @@ from sklearn.base import is_classifier
 
 
 class Unsound(ValueError):
-    """Packed values that no model has written."""
+    """A file's content is not that of a saved model."""
 
 
 def check_learned(model: Any, needed: tuple[str, ...]) -> None:
@@ -149,7 +149,7 @@ def _is_path(value: Any, sizes: Mapping[str, int]) -> bool:
 
 
 def _is_provenance(value: Any, sizes: Mapping[str, int]) -> bool:
-    """What was run: anything by its name, but versions, added tasks and scores are read further on."""
+    """Whether a record of what was run has versions, added tasks and scores of the right types."""
     if not isinstance(value, dict):
         return False
     kinds = {"versions": dict, "added": list, "training": dict}

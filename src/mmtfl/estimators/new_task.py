@@ -31,10 +31,9 @@ from mmtfl.objective.penalties import RowPenalty, RowPower
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
 from mmtfl.solvers.solution import Solution
-from mmtfl.tasks.absent import take_absent
 from mmtfl.tasks.checks import check_finite_design, check_task_labels
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.converters import group_checked_rows
+from mmtfl.tasks.converters import group_checked_rows, take_absent
 from mmtfl.tasks.scaling import could_use, target_spread
 from mmtfl.wording import abbreviate, show
 

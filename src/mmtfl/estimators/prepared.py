@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from mmtfl.estimators.feature_knowledge import for_some_tasks, read_known
+from mmtfl.model_selection.folds import Fold
 from mmtfl.objective.design import Design
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.losses.by_rows import LossPerTask, TaskLoss, have_unit
@@ -166,6 +167,19 @@ class StoredPrepared(Prepared):
         return self.tasks.spreads()[1]
 
 
+@dataclass(frozen=True)
+class SearchPrepared(Prepared):
+    """Prepared data with the folds of a search, as positions of observations (or of rows of a shared X)."""
+
+    folds: list[Fold] = field(default_factory=list)
+    row_counts: np.ndarray | None = None  # where few rows stand for many
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of rows of each task."""
+        return super().sizes if self.row_counts is None else self.row_counts
+
+
 def _scaled_start(
     model: Any, tasks: Any, column_scale: np.ndarray | None, target_scale: np.ndarray | None
 ) -> np.ndarray | None:
@@ -209,7 +223,7 @@ class BaseRates:
         model.base_rate_tasks_ = self.labels[self.left_out]
 
     def widen(self, model: Any) -> None:
-        """Make room for these tasks in all that a model has learned of each task."""
+        """Insert these tasks into every learned attribute that has one entry per task."""
         for name in PER_TASK:
             if vars(model).get(name) is not None:
                 setattr(model, name, self._widen(getattr(model, name), 0))

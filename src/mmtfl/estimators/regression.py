@@ -38,15 +38,13 @@ class TaskRegressor(RegressorMixin, RegressionParameters, PredictsIntervals):
 
     @property
     def _loss(self) -> TaskLoss:
+        numbers = {"delta": self.delta, "from_zero": True}
         if isinstance(self.loss, str):
-            return self._named_loss(self.loss)
-        losses = {label: self._named_loss(name) for label, name in self.loss.items()}
+            return make_loss(self.loss, numbers)
+        losses = {label: make_loss(name, numbers) for label, name in self.loss.items()}
         alike = len(set(losses.values())) == 1
         balanced = not isinstance(getattr(self, "task_weight", None), Mapping)
         return next(iter(losses.values())) if alike else LossPerTask(losses, balanced)
-
-    def _named_loss(self, name: str) -> Loss:
-        return make_loss(name, {"delta": self.delta, "from_zero": True})
 
     def _check_parameters(self) -> Any:
         checked = super()._check_parameters()

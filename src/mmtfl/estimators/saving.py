@@ -90,15 +90,14 @@ class Savable:
         """
         from mmtfl.estimators.onnx import onnx_bytes
 
-        check_is_fitted(self)
+        fitted = self._fitted()  # type: ignore[attr-defined]
         check_target(path, overwrite=overwrite)
-        fitted = vars(self).get("best_estimator_", self)
         write_whole(path, [onnx_bytes(fitted, dtype)], overwrite=overwrite)
 
 
 def about(model: Any) -> dict[str, Any]:
     """Describe a model for people who open the file, in plain JSON; `load` does not read it."""
-    fitted = vars(model).get("best_estimator_", model)
+    fitted = model._fitted()
     params = fitted.get_params(deep=False)
     strengths = {name: params[name] for name in STRENGTHS if name in params}
     chosen = {"p": "best_p_", "k": "best_k_", "pooling": "best_pooling_", "alpha": "alpha_"}

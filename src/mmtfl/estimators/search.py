@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -14,20 +14,22 @@ from sklearn.base import is_classifier
 from sklearn.utils._param_validation import InvalidParameterError
 
 from mmtfl.engines.threads import one_blas_thread
-from mmtfl.estimators.after_search import ChoosesMember, KeepsErrors, KeepsStability
-from mmtfl.estimators.classification import TaskClassifier
-from mmtfl.estimators.family import ProductForm
+from mmtfl.estimators.classification import MMTFLClassifier, TaskClassifier
+from mmtfl.estimators.family import FamilyMember, ProductForm, plain_copy
 from mmtfl.estimators.inputs import check_nothing_else, take_task_column
+from mmtfl.estimators.intervals import heldout_errors
 from mmtfl.estimators.parameters import (
     USUAL_PAIRS,
     CandidateParameters,
     CrossValidationParameters,
     FamilyParameters,
     SearchParameters,
+    StabilityParameters,
     ThreadParameters,
 )
-from mmtfl.estimators.prepared import Prepared
-from mmtfl.estimators.regression import TaskRegressor
+from mmtfl.estimators.prepared import Prepared, SearchPrepared
+from mmtfl.estimators.regression import MMTFLRegressor, TaskRegressor
+from mmtfl.estimators.stability import HalfSamples, Stability, judge
 from mmtfl.model_selection.cross_validation import (
     Candidates,
     FoldScores,
@@ -40,18 +42,17 @@ from mmtfl.model_selection.cross_validation import (
     scores_by_task,
 )
 from mmtfl.model_selection.dealing import with_groups
-from mmtfl.model_selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks, usual_number
-from mmtfl.model_selection.metrics import Metric
+from mmtfl.model_selection.folds import check_folds, folds_of_rows, folds_of_tasks, usual_number
 from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.scoring import TaskScorer, task_scorer
-from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter
+from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter, TaskTimeSplit, time_blocks
 from mmtfl.model_selection.staged import full_scores, staged_scores
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Book
 from mmtfl.solvers.distributed.placed import check_room
-from mmtfl.solvers.path import Path, Paths
+from mmtfl.solvers.path import Path, Paths, Start
 from mmtfl.tasks.checks import check_task_labels
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.moments import bytes_folded, fold_rows
@@ -64,19 +65,6 @@ _POLISH = 20  # passes: the path is rough, and the last fit must forget where on
 _PATH_TOL = 1e-4  # held-out scores do not see more; the final fit uses tol
 
 
-@dataclass(frozen=True)
-class SearchPrepared(Prepared):
-    """Prepared data, and the folds as rows of its tasks (of X, where the tasks share it)."""
-
-    folds: list[Fold] = field(default_factory=list)
-    row_counts: np.ndarray | None = None  # where few rows stand for many
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """Number of rows of each task."""
-        return super().sizes if self.row_counts is None else self.row_counts
-
-
 class Search(CrossValidationParameters, ThreadParameters):
     """What every search does: split the rows, score all candidates on every fold, and choose one.
 
@@ -84,7 +72,6 @@ class Search(CrossValidationParameters, ThreadParameters):
     """
 
     selection, search = "best", "full"
-    _keeps_errors: ClassVar = False  # of the choice on held-out rows
 
     def _with_folds(
         self, model: Any, prepared: Prepared, X: Any, y: Any, task: Any, groups: Any
@@ -112,7 +99,7 @@ class Search(CrossValidationParameters, ThreadParameters):
         return SearchPrepared(**{**vars(prepared), "tasks": tasks}, folds=folds)
 
     def _splitter(self, tasks: Tasks | StoredTasks, *, stratify: bool) -> Any:
-        """What cv stands for: a splitter, or a list of folds."""
+        """Resolve the parameter cv to a splitter or a list of folds."""
         if isinstance(self.cv, str):
             raise InvalidParameterError(f"cv={self.cv!r} is a string: give a number of folds, or a splitter.")
         cv = usual_number(tasks.sizes.mean(), tasks.n_features) if self.cv is None else self.cv
@@ -123,8 +110,11 @@ class Search(CrossValidationParameters, ThreadParameters):
 
     def _choose(
         self, prepared: SearchPrepared, candidates: Sequence[Candidates], settings: Settings, **options: Any
-    ) -> tuple[Candidates, int]:
-        """Score the candidates on every fold, and choose: a list of those tried, and the place in it."""
+    ) -> tuple[Candidates, int, list[Start] | None]:
+        """Score the candidates on every fold, and choose one.
+
+        Return the list that it is in, its position there, and its models on the folds, if they were kept.
+        """
         tasks, folds = prepared.original_tasks(), prepared.folds
 
         def score(lists: Sequence[Candidates], **stage: Any) -> FoldScores:
@@ -138,9 +128,7 @@ class Search(CrossValidationParameters, ThreadParameters):
             tasks, folds, found.by_task(m, i), settings, row_counts=prepared.row_counts
         )
         self.best_score_ = float(scores[m][i].mean())
-        if self._keeps_errors:
-            self._on_folds = found.models(m, i)  # until its errors are known
-        return candidates[m], i
+        return candidates[m], i, found.models(m, i)
 
     def _scored(
         self, score: Callable[..., FoldScores], candidates: Sequence[Any], n_folds: int
@@ -149,7 +137,7 @@ class Search(CrossValidationParameters, ThreadParameters):
         return candidates, score(candidates)
 
 
-class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
+class TaskSearch(Search, ProductForm, SearchParameters):
     """A model that gets its solution from a search over members and strengths.
 
     Attributes
@@ -181,9 +169,13 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
         little.
     path_ : Path
         Coefficients of the chosen member at ``alphas_``, on all rows.
+    stability_ : Stability or None
+        What half samples say about the features of the choice, if ``stability`` asks for them; see
+        `mmtfl.stability`.
     """
 
     poolings: Any = (0.0,)
+    stability: int | None = None
 
     __metadata_request__fit: ClassVar = {"task": True, "groups": True}
 
@@ -273,14 +265,13 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
     ) -> SearchPrepared:
         if isinstance(X, StoredTasks):
             check_nothing_else(y, task, sample_weight, offset, self.task_column, groups)
-            params = self.get_params(deep=False)
-            if self._loss.is_quadratic and "pk" in params and not params.get("stability"):
+            if self._loss.is_quadratic and "pk" in self._parameters and not self.stability:
                 return self._prepare_few_rows(X)
         prepared = super()._prepare(X, y, task, sample_weight, offset)
         return self._with_folds(self, prepared, X, y, task, groups)
 
     def _prepare_few_rows(self, stored: StoredTasks) -> SearchPrepared:
-        """Rows of files as few rows of every fold, on which the search is the same."""
+        """Compress stored rows, fold by fold, to a few with the same moments: the search is the same."""
         n_folds, seed = self._plain_folds(stored)
         remedy = "Raise memory_limit, use fewer folds, or search on a sample of the rows."
         check_room(stored, bytes_folded(stored, n_folds), f"A search with {n_folds} folds", remedy)
@@ -313,7 +304,7 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
             members = self._members(prepared.tasks, prepared.known)
             on_all_rows = Paths(problem)
             paths = member_paths(on_all_rows, members, self._alphas(), self.alpha_ratio)
-            chosen, i = self._choose(
+            chosen, i, self._on_folds = self._choose(
                 prepared, paths, settings, verbose=self.verbose, engine=self.engine, kept=kept
             )
             assert isinstance(chosen, MemberPath)
@@ -351,6 +342,48 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
             progress.finish("path")
         return path
 
+    # -- what a search looks back at once it has chosen ------------------------------------------------------
+
+    def _learn(self, prepared: Any, solution: Any, penalty: Any) -> None:
+        super()._learn(prepared, solution, penalty)
+        if "stability" in self._parameters:
+            self.stability_ = self._judge(prepared) if self.stability else None
+        # few rows that stand for many have no errors
+        if prepared.row_counts is None and self._errors_tell:
+            errors = self._heldout_errors(prepared)
+            left_out = prepared.left_out
+            self.heldout_errors_ = errors if left_out is None else left_out.widen_errors(errors)
+        self.__dict__.pop("_on_folds", None)
+
+    def _heldout_errors(self, prepared: Any) -> dict[str, np.ndarray]:
+        model = plain_copy(self._chosen_model())
+        return heldout_errors(model, prepared.original_tasks(), prepared.folds, self._on_folds)
+
+    def _judge(self, prepared: Any) -> Stability:
+        halves = HalfSamples(plain_copy(self._chosen_model()), None, self.n_jobs, self.verbose)
+        tasks, names = prepared.original_tasks(), tuple(self._feature_names())
+        if tasks.groups is None and isinstance(self.cv, TaskTimeSplit):
+            tasks = replace(tasks, groups=time_blocks(tasks.observation_task))
+        return judge(
+            halves, tasks, names, n_pairs=int(self.stability or 0), random_state=0,
+            checkpoint=self._search_checkpoint(prepared), backend=self._backend,
+        )  # fmt: skip
+
+    def _chosen_model(self) -> FamilyMember:
+        """The model that was chosen, not fitted."""
+        if np.ndim(self.alpha_):
+            raise TypeError(f"{type(self).__name__} with per_task=True has a strength for every task.")
+        return self._member_at(self.alpha_)
+
+    def _member_at(self, alpha: float) -> FamilyMember:
+        """The member that was chosen, at some strength."""
+        chosen = {"p": self.best_p_, "k": self.best_k_, "alpha": alpha, "pooling": self.best_pooling_}
+        model: Any = MMTFLClassifier() if is_classifier(self) else MMTFLRegressor()
+        given = {**self.get_params(deep=False), **chosen}
+        return model.set_params(
+            **{name: given[name] for name in model.get_params(deep=False) if name in given}
+        )
+
     def _alphas(self) -> int | np.ndarray:
         if isinstance(self.alphas, Integral):
             return int(self.alphas)
@@ -366,9 +399,12 @@ class TaskSearch(Search, ChoosesMember, ProductForm, SearchParameters):
 
 
 def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
-    """What a search over a model asks of every fold."""
+    """The settings that all folds of a search over a model share."""
     classes = getattr(model, "classes_", None)
     scorer = scoring if scoring is None or isinstance(scoring, TaskScorer) else task_scorer(scoring)
+    metric = None if scorer is None else scorer.metric
+    if metric is not None and classes is not None:
+        metric = metric.about(classes[1])
     return Settings(
         loss=model._loss,
         fit_intercept=model.fit_intercept,
@@ -376,21 +412,14 @@ def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
         scale_targets=prepared.target_scale is not None,
         max_iter=model.max_iter,
         tol=max(model.tol, _PATH_TOL),
-        metric=None if scorer is None else _metric_of(scorer, classes),
+        metric=metric,
         pooled=scorer is not None and scorer.average == "pooled",
         classes=classes,
         task_weight=model.task_weight,
     )
 
 
-def _metric_of(scorer: TaskScorer, classes: np.ndarray | None) -> Metric:
-    """The metric of a search: of the second class, where it is of one."""
-    return scorer.metric if classes is None else scorer.metric.about(classes[1])
-
-
-class MMTFLRegressorCV(
-    KeepsErrors, KeepsStability, TaskSearch, TaskRegressor, FamilyParameters, CandidateParameters
-):
+class MMTFLRegressorCV(TaskSearch, TaskRegressor, FamilyParameters, CandidateParameters, StabilityParameters):
     """Multitask regression that chooses its strength and its member of the family by cross-validation.
 
     For every (p, k) and pooling a path of alphas is fitted on each fold's training part and scored on its
@@ -411,7 +440,7 @@ class MMTFLRegressorCV(
 
 
 class MMTFLClassifierCV(
-    KeepsErrors, KeepsStability, TaskSearch, TaskClassifier, FamilyParameters, CandidateParameters
+    TaskSearch, TaskClassifier, FamilyParameters, CandidateParameters, StabilityParameters
 ):
     """Multitask classification that chooses its strength and its member of the family by cross-validation.
 

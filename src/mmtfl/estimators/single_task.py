@@ -14,14 +14,13 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.base import clone, is_classifier
 
-from mmtfl.estimators.after_search import KeepsErrors
 from mmtfl.estimators.classification import TaskClassifier
+from mmtfl.estimators.family import plain_copy
 from mmtfl.estimators.intervals import heldout_errors
 from mmtfl.estimators.parameters import SingleTaskParameters
-from mmtfl.estimators.part_fits import plain_copy
-from mmtfl.estimators.prepared import Prepared
+from mmtfl.estimators.prepared import Prepared, SearchPrepared
 from mmtfl.estimators.regression import TaskRegressor
-from mmtfl.estimators.search import SearchPrepared, TaskSearch
+from mmtfl.estimators.search import TaskSearch
 from mmtfl.model_selection.folds import by_rows
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers.solution import Solution
@@ -31,7 +30,7 @@ from mmtfl.tasks.scaling import column_spread
 Fitted = TypeVar("Fitted")
 
 
-class SingleTaskSearch(KeepsErrors, TaskSearch, SingleTaskParameters):
+class SingleTaskSearch(TaskSearch, SingleTaskParameters):
     """The search over strengths on the edge k = inf.
 
     Attributes
@@ -127,7 +126,7 @@ def better_of_ridge_and_lasso(search: Callable[[int], tuple[float, Fitted]]) -> 
 
 
 def _each_task(prepared: SearchPrepared, standardize: bool) -> Iterator[tuple[SearchPrepared, float]]:
-    """Every task alone with its folds and its own spread, and its share n_t / n of the loss of all."""
+    """Yield every task alone, with its folds and its own scaling, and its share n_t / n of the loss."""
     tasks = prepared.tasks
     sizes = prepared.task_weights
     for t in range(tasks.n_tasks):

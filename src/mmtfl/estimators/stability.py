@@ -13,9 +13,9 @@ from sklearn.utils import check_random_state
 
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.base import TaskModel
+from mmtfl.estimators.family import fit_part, plain_copy
 from mmtfl.estimators.feature_knowledge import for_some_tasks
 from mmtfl.estimators.inputs import check_nothing_else, take_task_column
-from mmtfl.estimators.part_fits import fit_part, plain_copy
 from mmtfl.estimators.supported_features import MAJORITY, SOMEWHERE, Stability, check_share
 from mmtfl.model_selection.dealing import with_groups
 from mmtfl.model_selection.evidence import EntryEffects, Evidence, entry_effects, weigh_evidence
@@ -298,7 +298,7 @@ def _evidence(model: TaskModel, tasks: Tasks, effects: EntryEffects) -> Evidence
 
 
 def supported(evidence: Evidence, untested: np.ndarray, selected: np.ndarray, level: float) -> np.ndarray:
-    """The words: a kind with a probability of at least 1 - level that does not contradict the selection.
+    """The verdict on each feature: a kind of probability 1 - level or more that agrees with the selection.
 
     That a feature matters at all has to be all but sure. Half samples weigh all tasks together, and seldom
     keep what a single task uses: "one" is said of any feature. "All" is not said of a feature that some task
@@ -321,7 +321,7 @@ def _sign_agreement(signs: np.ndarray) -> np.ndarray:
 
 
 def _spread_out(values: np.ndarray, labels: np.ndarray, every: np.ndarray) -> np.ndarray:
-    """Rows of some tasks among those of all; NaN for the others."""
+    """Expand an array of some tasks to all tasks, with NaN for the others."""
     out = np.full((len(every), values.shape[1]), np.nan)
     out[np.isin(every, labels)] = values
     return out

@@ -148,7 +148,7 @@ class Stability:
         return make_frame(columns, self.backend_)
 
     def words(self) -> np.ndarray:
-        """The words of tables: "several" is undecided between "some" and "all"."""
+        """The verdicts as tables show them: "several" is undecided between "some" and "all"."""
         return np.where(self.supported_ == "several", "undecided", self.supported_)
 
     def order(self) -> np.ndarray:
@@ -270,7 +270,7 @@ def support_sentences(found: Any) -> list[str]:
 
 
 def features_with(found: Any, word: str) -> list[str]:
-    """The features of which this is said, most frequent first."""
+    """The features with this verdict, most frequent first."""
     order = (-found.feature_frequency_).argsort(kind="stable").tolist()
     return [found.feature_names_[j] for j in order if found.supported_[j] == word]
 

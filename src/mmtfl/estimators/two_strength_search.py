@@ -7,8 +7,10 @@ told to the model, once, and a new pair of norms is searched without a class of 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import wraps
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -17,38 +19,53 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
+from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.declaration import restated
+from mmtfl.estimators.family import plain_copy
 from mmtfl.estimators.feature_use import ShowsSharing
 from mmtfl.estimators.inputs import check_nothing_else
 from mmtfl.estimators.intervals import heldout_errors
 from mmtfl.estimators.parameters import TwoStrengthParameters
-from mmtfl.estimators.part_fits import plain_copy
 from mmtfl.estimators.prepared import Prepared
+from mmtfl.estimators.regression import TaskRegressor
 from mmtfl.estimators.saving import Savable
 from mmtfl.estimators.search import Search, search_settings
-from mmtfl.estimators.strength_pairs import StrengthPairs
 from mmtfl.estimators.two_strengths import AdditiveModel, CappedModel
-from mmtfl.model_selection.cross_validation import FoldScores
-from mmtfl.model_selection.grown_grid import grown_scores
+from mmtfl.model_selection.cross_validation import FoldScores, Linear
+from mmtfl.model_selection.staged import grown_scores
+from mmtfl.objective.known_features import KnownFeatures
+from mmtfl.solvers.path import Paths
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.solve import one_blas_thread
 from mmtfl.tasks.stored import StoredTasks
 
-__all__ = ["TwoStrengthCV"]
-
 _REFIT = 1e-5  # the last fit goes further than asked, so that equal problems have equal predictions
 
 
-def _has(name: str) -> Any:
-    """For `available_if`: the wrapped model has this method."""
+_DELEGATED = """Call the method of this name of the best model.
 
-    def check(self: TwoStrengthCV) -> bool:
-        getattr(self.estimator, name)
-        return True
+Parameters
+----------
+{}
+    As in the model's own method.
 
-    return check
+Returns
+-------
+found
+    What that method returns.
+"""
+
+
+def _of_best(method: Any) -> Any:
+    """The best model's method of that name, with the same signature; only where the model has it."""
+
+    @wraps(method)
+    def call(self: TwoStrengthCV, *rows: Any, **options: Any) -> Any:
+        return getattr(self._fitted(), method.__name__)(*rows, **options)
+
+    call.__doc__ = _DELEGATED.format(", ".join(list(inspect.signature(method).parameters)[1:]))
+    return available_if(lambda self: hasattr(self.estimator, method.__name__))(call)
 
 
 class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
@@ -140,7 +157,7 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
             problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
             self.strengths_ = self._grid_values(model._grid(problem, prepared.known).largest())
             pairs = StrengthPairs(model, self.strengths_, prepared.known)
-            _, self.best_index_ = self._choose(prepared, [pairs], settings, verbose=model.verbose)
+            _, self.best_index_, _ = self._choose(prepared, [pairs], settings, verbose=model.verbose)
         if prepared.left_out is not None:
             self.heldout_scores_ = prepared.left_out.widen_scores(self.heldout_scores_)
         self.n_splits_ = len(prepared.folds)
@@ -186,7 +203,7 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         return candidates, grown_scores(score, pairs, n_folds)
 
     def _wanted(self) -> list[Any]:
-        """Number of values, or the values, of each strength."""
+        """Check ``strengths``; return the number of values of each strength, or the values."""
         wanted = [self.strengths] * 2 if isinstance(self.strengths, Integral) else list(self.strengths)
         if len(wanted) == 2 and all(_is_grid(part) for part in wanted):
             return wanted
@@ -207,74 +224,14 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
 
     # -- what the fitted model says ------------------------------------------------------------------------
 
-    def _fitted(self) -> Any:
-        check_is_fitted(self)
-        return self.best_estimator_
-
-    def predict(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
-        """Predict with the best model.
-
-        Parameters
-        ----------
-        X, task, offset
-            As in the model's own method.
-
-        Returns
-        -------
-        y : ndarray
-            Predictions.
-        """
-        return self._fitted().predict(X, task=task, offset=offset)
-
-    @available_if(_has("predict_interval"))
-    def predict_interval(
-        self, X: Any, task: Any = None, coverage: float = 0.9, offset: Any = None
-    ) -> np.ndarray:
-        """Predict an interval for each row with the best model.
-
-        Parameters
-        ----------
-        X, task, coverage, offset
-            As in the model's own method.
-
-        Returns
-        -------
-        interval : ndarray of shape (n_rows, 2)
-            Lower and upper end.
-        """
-        return self._fitted().predict_interval(X, task=task, coverage=coverage, offset=offset)
-
-    @available_if(_has("predict_set"))
-    def predict_set(self, X: Any, task: Any = None, coverage: float = 0.9, offset: Any = None) -> np.ndarray:
-        """Predict a set of classes for each row with the best model.
-
-        Parameters
-        ----------
-        X, task, coverage, offset
-            As in the model's own method.
-
-        Returns
-        -------
-        is_in : ndarray of bool, shape (n_rows, 2)
-            Whether each class is in the set.
-        """
-        return self._fitted().predict_set(X, task=task, coverage=coverage, offset=offset)
-
-    @available_if(_has("calibrated_proba"))
-    def calibrated_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
-        """Predict the calibrated probability of each class with the best model.
-
-        Parameters
-        ----------
-        X, task, offset
-            As in the model's own method.
-
-        Returns
-        -------
-        probability : ndarray
-            As in the model's own method.
-        """
-        return self._fitted().calibrated_proba(X, task=task, offset=offset)
+    predict = _of_best(TaskRegressor.predict)
+    predict_interval = _of_best(TaskRegressor.predict_interval)
+    predict_set = _of_best(TaskClassifier.predict_set)
+    predict_proba = _of_best(TaskClassifier.predict_proba)
+    predict_log_proba = _of_best(TaskClassifier.predict_log_proba)
+    calibrated_proba = _of_best(TaskClassifier.calibrated_proba)
+    decision_function = _of_best(TaskClassifier.decision_function)
+    score = _of_best(TaskRegressor.score)
 
     def calibrate(self, X: Any, y: Any, task: Any = None, offset: Any = None) -> Any:
         """Learn from rows that were not fitted how far off the best model's predictions are.
@@ -292,79 +249,6 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         calibrated = copy.copy(self)
         calibrated.best_estimator_ = self._fitted().calibrate(X, y, task=task, offset=offset)
         return calibrated
-
-    @available_if(_has("predict_proba"))
-    def predict_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
-        """Predict the probability of each class with the best model.
-
-        Parameters
-        ----------
-        X, task, offset
-            As in the model's own method.
-
-        Returns
-        -------
-        probability : ndarray
-            In the order of ``classes_``.
-        """
-        return self._fitted().predict_proba(X, task=task, offset=offset)
-
-    @available_if(_has("predict_log_proba"))
-    def predict_log_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
-        """Predict the logarithm of `predict_proba` with the best model.
-
-        Parameters
-        ----------
-        X, task, offset
-            As in the model's own method.
-
-        Returns
-        -------
-        log_probability : ndarray
-            Logarithms.
-        """
-        return self._fitted().predict_log_proba(X, task=task, offset=offset)
-
-    @available_if(_has("decision_function"))
-    def decision_function(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
-        """Log odds of the second class with the best model.
-
-        Parameters
-        ----------
-        X, task, offset
-            As in the model's own method.
-
-        Returns
-        -------
-        z : ndarray
-            Positive for ``classes_[1]``.
-        """
-        return self._fitted().decision_function(X, task=task, offset=offset)
-
-    def score(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
-        """Score of the best model: the mean over tasks of each task's R^2, deviance explained, or accuracy.
-
-        Parameters
-        ----------
-        X, y, task, sample_weight, offset
-            As in the model's own method.
-
-        Returns
-        -------
-        score : float
-            Larger is better.
-        """
-        return self._fitted().score(X, y, task=task, sample_weight=sample_weight, offset=offset)
-
-    def summary(self) -> Any:
-        """Tell which features are used by all tasks, by some, by one or by none, and which way.
-
-        Returns
-        -------
-        frame : frame
-            As in the model's own method.
-        """
-        return self._fitted().summary()
 
     def __getattr__(self, name: str) -> Any:
         # what the fitted model has learned: coef_, intercept_, tasks_, shared_, classes_, ...
@@ -397,3 +281,77 @@ def _is_grid(part: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return values.ndim == 1 and values.size > 0 and bool(np.all((values > 0.0) & (values < np.inf)))
+
+
+# -- a model at pairs of strengths, which are solved one after the other on the same rows --------------------
+
+
+@dataclass(frozen=True)
+class StrengthPairs:
+    """A model at the pairs of a grid of strengths, the largest first.
+
+    Attributes
+    ----------
+    model : TaskModel
+        With two strengths.
+    strengths : tuple of two ndarrays
+        Their values, the largest first.
+    known : KnownFeatures or None
+        What is known of the features.
+    size : tuple of two int, or None
+        How many values of each strength are tried; None: all of them.
+    without : tuple of two int
+        As many of each were tried before.
+    borders : dict
+        For each fold the solutions from which weaker pairs start.
+    """
+
+    model: Any
+    strengths: tuple[np.ndarray, np.ndarray]
+    known: KnownFeatures | None = None
+    size: tuple[int, int] | None = None
+    without: tuple[int, int] = (0, 0)
+    borders: dict[int, dict[tuple[int, int], Solution]] = field(default_factory=dict)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of values of each strength."""
+        return self.strengths[0].size, self.strengths[1].size
+
+    @property
+    def effort(self) -> tuple:
+        """Sort key by expected computing time."""
+        return (len(self.pairs()),)
+
+    def grown(self, size: tuple[int, int]) -> StrengthPairs:
+        """The pairs that a grid of this size adds to the pairs tried so far."""
+        return replace(self, size=size, without=(0, 0) if self.size is None else self.size)
+
+    def pairs(self) -> np.ndarray:
+        """Positions of the pairs in the grid, (n_pairs, 2), row by row."""
+        i, j = np.indices(self.size or self.shape)
+        return np.argwhere((i >= self.without[0]) | (j >= self.without[1]))
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """The two strengths by name."""
+        values = (part[at] for part, at in zip(self.strengths, self.pairs().T, strict=True))
+        return dict(zip(self.model.strength_names, values, strict=True))
+
+    def solve(
+        self, paths: Paths, fold: int, *, report: Callable[[float], None] | None = None, **options: Any
+    ) -> Iterator[Linear]:
+        """Coefficients and intercepts at all pairs, each solved from its neighbours in both strengths."""
+        grid, (first, second) = self.model._grid(paths.problem, paths.known_here(self.known)), self.strengths
+        (n, m), goes_on = self.size or self.shape, (self.size or self.shape)[1] < self.shape[1]
+        found, pairs = self.borders.pop(fold, {}), self.pairs().tolist()
+        for done, (i, j) in enumerate(pairs, start=1):
+            starts = [found[at] for at in ((i, j - 1), (i - 1, j)) if at in found]
+            found[i, j] = solution = grid.solve(float(first[i]), float(second[j]), starts, **options)
+            if not (goes_on and j == m - 1):
+                found.pop((i - 1, j), None)  # both pairs that start from it are solved
+            kept = np.flatnonzero(solution.A.any(axis=1))
+            yield kept, solution.A[kept], solution.intercept
+            if report is not None:
+                report(done / len(pairs))
+        if (n, m) != self.shape:
+            self.borders[fold] = {at: found[at] for at in found if at[0] == n - 1 or at[1] == m - 1}

@@ -63,10 +63,10 @@ class Candidates(Protocol):
 
     @property
     def effort(self) -> tuple:
-        """What sorts lists by the time that they take."""
+        """Sort key by expected computing time."""
 
     def columns(self) -> dict[str, np.ndarray]:
-        """What tells the models apart: the first columns of ``cv_results_``."""
+        """The parameters of the models: the first columns of ``cv_results_``."""
 
     def solve(
         self, paths: Paths, fold: int, *, max_iter: int, tol: float,
@@ -131,13 +131,13 @@ def member_paths(
 
 @dataclass(frozen=True)
 class FoldScores:
-    """What was found on the folds, for each list of candidates; some lists may have the first folds only."""
+    """Results of each list of candidates on the folds; some may have been tried on the first folds only."""
 
     found: list[list[ListScores]]
 
     @property
     def scores(self) -> list[np.ndarray]:
-        """Held-out scores of each list, (n_candidates, n_folds); NaN on folds that it has not."""
+        """Held-out scores of each list, (n_candidates, n_folds); NaN on folds that it was not tried on."""
         n_folds = max(map(len, self.found))
         known = [np.column_stack([fold["scores"] for fold in folds]) for folds in self.found]
         return [
@@ -156,7 +156,7 @@ class FoldScores:
 
 
 def _packed(found: Sequence[Linear], n_features: int) -> ListScores:
-    """Models as a few arrays: the kept rows of all, one below the other."""
+    """Pack models into a few arrays: the nonzero rows of all models, stacked."""
     features, values, intercepts = zip(*found, strict=True)
     return {
         "ends": np.cumsum([len(kept) for kept in features]),
@@ -168,7 +168,7 @@ def _packed(found: Sequence[Linear], n_features: int) -> ListScores:
 
 
 def _expected(n: int, tasks: Tasks, keep_models: bool) -> dict[str, Expected]:
-    """What is kept of a list of n candidates on one fold; scores may be undefined."""
+    """Types and shapes of the checkpointed results of n candidates on one fold; scores may be NaN."""
     T, d = tasks.n_tasks, tasks.n_features
     scores: dict[str, Expected] = {"scores": (numbers, n), "by_task": (numbers, n, None, T)}
     if not keep_models:
@@ -307,13 +307,14 @@ def _timed_scores(
 
 @dataclass(frozen=True)
 class _Fold:
-    """Training rows as a problem in scales of their own, and the rows held out with what judges them."""
+    """One fold: the training rows as a scaled problem, and the held-out rows with the data to score them."""
 
     number: int
     paths: Paths
     column_scale: np.ndarray | None
     target_scale: np.ndarray | None
     rows: Tasks
+    weights: np.ndarray  # of these rows
     trained_task: np.ndarray  # position of each held-out row's task among those trained
     observation_task: np.ndarray  # and among all tasks
     unit: np.ndarray  # of the squared errors of each task
@@ -341,8 +342,9 @@ class _Fold:
             factors = problem.loss.factors
             loss = on_rows(loss, rows, None if factors is None else factors[trained[rows.offsets[:-1]]])
         some = None if fitted.n_tasks == tasks.n_tasks else _places(tasks.labels, fitted.labels)
-        paths = Paths(problem, some)
-        return cls(f, paths, column_scale, target_scale, rows, trained, among_all, unit, settings, loss)
+        weights = np.ones_like(rows.y) if rows.weights is None else rows.weights
+        scales = column_scale, target_scale
+        return cls(f, Paths(problem, some), *scales, rows, weights, trained, among_all, unit, settings, loss)
 
     def scores(self, candidates: Candidates, report: Callable[[float], None] | None = None) -> ListScores:
         """Score of every candidate on the held-out rows, and its sums by task."""
@@ -388,7 +390,7 @@ class _Fold:
         return out
 
     def _sums(self, Z: np.ndarray) -> np.ndarray:
-        y, weights = self.rows.y, self._weights()
+        y, weights = self.rows.y, self.weights
         if self.settings.classes is None and self.settings.loss.is_quadratic:
             return squared_errors(y, Z, weights, self.observation_task, self.unit)
         if self.settings.classes is None:
@@ -399,10 +401,9 @@ class _Fold:
         """Scores of some models, from their linear predictors (models, held-out rows)."""
         if self.settings.metric is not None:
             return [self._measured(self.settings.metric, z) for z in Z]
-        weight = self._weights()
         scale = 1.0 if self.target_scale is None else self.target_scale[self.trained_task]
         # the loss part of the objective, for the same reason that the fit weighs rows and tasks with it
-        y, share = self.rows.y / scale, weight / weight.sum()
+        y, share = self.rows.y / scale, self.weights / self.weights.sum()
         return [-self.loss.value(y, z, share) for z in Z / scale]
 
     def _measured(self, metric: Metric, z: np.ndarray) -> float:
@@ -416,9 +417,6 @@ class _Fold:
             z = self.loss.mean(z)
         labels = rows.labels[rows.observation_task]
         return score_predictions(y, z, labels, rows.weights, metric=metric, pooled=settings.pooled)
-
-    def _weights(self) -> np.ndarray:
-        return np.ones_like(self.rows.y) if self.rows.weights is None else self.rows.weights
 
 
 def _places(labels: np.ndarray, wanted: np.ndarray) -> np.ndarray:

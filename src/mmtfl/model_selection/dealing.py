@@ -66,7 +66,7 @@ def group_codes(groups: Any, n_rows: int | None) -> np.ndarray:
 
 
 def with_groups(tasks: Tasks, groups: Any, labels: np.ndarray | None = None) -> Tasks:
-    """The tasks, told which rows belong together.
+    """The tasks with the groups of their rows.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def with_groups(tasks: Tasks, groups: Any, labels: np.ndarray | None = None) -> 
 def deal_groups(
     group: np.ndarray, cells: Cells, shares: np.ndarray, rng: Any, *, largest_first: bool
 ) -> np.ndarray:
-    """Part of each row: every group goes whole to the part that has least of what it brings.
+    """Assign rows to parts greedily: each group goes whole to the part that lacks its cells most.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def deal_groups(
 
 
 def keep_in_training(fold: np.ndarray, group: np.ndarray, cells: Cells) -> None:
-    """Train always on one group of every cell whose rows would be tested all at once, in place."""
+    """Move one group to training, in place, of every cell that would otherwise be tested as a whole."""
     for rows in cells.lists():
         first = fold[rows[0]]
         if first != NEVER and np.all(fold[rows] == first):

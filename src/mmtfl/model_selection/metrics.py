@@ -51,11 +51,6 @@ class Metric:
         return self.sign * float(self.function(y_true, y_pred, **self.kwargs))
 
     @property
-    def needs_both_classes(self) -> bool:
-        """Whether the score means nothing where the truth has one class."""
-        return any(self.function is function for function in _NEED_BOTH_CLASSES)
-
-    @property
     def kind(self) -> str | None:
         """What scikit-learn's own metrics are for, "numbers" or "classes"; None for others."""
         module = str(getattr(self.function, "__module__", ""))
@@ -70,7 +65,7 @@ class Metric:
         return replace(self, kwargs={**self.kwargs, "pos_label": label})
 
     def with_classes(self, classes: Any) -> Metric:
-        """The same metric, told all classes: log loss cannot guess them from a task that has one."""
+        """The same metric with all classes named: log loss cannot infer them from a task that has one."""
         if (
             "predict_proba" not in self.responses
             or not _takes(self.function, "labels")
@@ -306,7 +301,9 @@ def _column_names(y: Any) -> list[Any] | None:
 def _scores(groups: _Groups, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
     """Score of each task, NaN where it has none, and whether it has one."""
     few = groups.sizes < 2
-    alone = _one_class(groups) & ~few if metric.needs_both_classes else np.zeros_like(few)
+    alone = np.zeros_like(few)
+    if metric.function in _NEED_BOTH_CLASSES:
+        alone = ~few & (n_classes(groups.y_true, groups.observation_task, len(groups.labels)) < 2)
     _warn_left_out(groups.labels, few, alone, metric.name)
     scored = ~(few | alone)
     at_once = next((formula for function, formula in _AT_ONCE if function is metric.function), None)
@@ -333,10 +330,6 @@ def _one_by_one(groups: _Groups, metric: Metric, scored: np.ndarray) -> np.ndarr
             message = f"metric {metric.name!r} failed on task {groups.labels[t]!r}: {error}"
             raise ValueError(message) from error
     return scores
-
-
-def _one_class(groups: _Groups) -> np.ndarray:
-    return n_classes(groups.y_true, groups.observation_task, len(groups.labels)) < 2
 
 
 def _warn_left_out(labels: list[Any], few: np.ndarray, alone: np.ndarray, name: str) -> None:

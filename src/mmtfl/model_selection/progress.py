@@ -34,7 +34,7 @@ class _Step:
 
 @dataclass
 class _Known:
-    """What finished steps of a kind took, and how the last one's time was spent along its way."""
+    """Durations of finished steps of a kind, and the last one's share done as a function of time."""
 
     n_steps: int = 0
     seconds: float = 0.0
@@ -118,12 +118,12 @@ class Progress(AbstractContextManager):
         self._stack.close()
 
     def begin(self, key: Any) -> None:
-        """A step is taken up."""
+        """Record that a step has begun."""
         with self._lock:
             self._open[key].began = time.monotonic()
 
     def reach(self, key: Any, share: float) -> None:
-        """A step that was taken up has come to this share of its way."""
+        """Record the share of a running step that is done."""
         with self._lock:
             step, now = self._open[key], time.monotonic()
             assert step.began is not None
@@ -131,7 +131,7 @@ class Progress(AbstractContextManager):
             self._tell(now)
 
     def finish(self, key: Any, seconds: float | None = None) -> None:
-        """A step is done, in the time since it was taken up or in the seconds given."""
+        """Record that a step is done, with its seconds if it ran elsewhere."""
         with self._lock:
             step, now = self._open.pop(key), time.monotonic()
             self.n_done += 1
@@ -142,7 +142,7 @@ class Progress(AbstractContextManager):
             self._tell(now)
 
     def _tick(self) -> None:
-        """Say something even where no step gets on."""
+        """Print progress at intervals, even while no step ends."""
         while not self._over.wait(_SECONDS_BETWEEN_LINES):
             with self._lock:
                 try:
@@ -184,7 +184,7 @@ class Progress(AbstractContextManager):
         return f"at least {_duration(at_least)} left" if at_least else "time left not known yet"
 
     def _left(self, step: _Step, now: float) -> float:
-        """Seconds that a step still needs; of a kind not known yet, the least that others of it tell."""
+        """Seconds that a step still needs; without finished steps of its kind, a bound from running ones."""
         known = self._known.get(step.kind)
         if known is not None:
             return known.left(step, now)

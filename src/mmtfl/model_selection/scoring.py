@@ -70,7 +70,7 @@ def task_scorer(metric: Any = "r2", *, average: str = "macro") -> TaskScorer:
 
 
 def _check_arguments(metric: Any) -> None:
-    """A scorer of an estimator does not say what it would make of predictions."""
+    """Refuse a function of an estimator: a search scores predictions."""
     if not callable(metric) or hasattr(metric, "_score_func"):
         return
     parameters = _parameters(metric)
@@ -97,7 +97,7 @@ def _n_required(parameters: dict[str, inspect.Parameter]) -> int:
 
 
 def _check_direction(metric: Any, resolved: Metric) -> None:
-    """A scikit-learn loss given as a function would make a search choose the worst model."""
+    """Refuse a bare loss function of scikit-learn, whose maximum is the worst model."""
     bare = inspect.isfunction(metric) and metric.__module__.startswith("sklearn.metrics")
     if bare and resolved.name.endswith(("_error", "_loss", "_deviance")):
         raise ValueError(
@@ -138,41 +138,29 @@ class TaskScorer:
 def score_predictions(
     y: np.ndarray,
     y_pred: np.ndarray,
-    task: np.ndarray,
+    task: np.ndarray | None,
     weights: np.ndarray | None,
     *,
     metric: Metric,
-    pooled: bool,
+    pooled: bool = False,
 ) -> float:
     """Mean over tasks (or the score of all rows at once) in which rows count by their weights.
 
     A metric that takes no ``sample_weight`` sees all rows alike.
     """
     if weights is not None and "sample_weight" in (_parameters(metric.function) or {}):
-        metric, y_pred = _WeightedMetric.of(metric, y_pred, weights), np.arange(len(y))
+        # naming weights among the options keeps the metric from the unweighted formulas
+        known = {**vars(metric), "kwargs": {**metric.kwargs, "sample_weight": None}}
+        metric, y_pred = _WeightedMetric(**known, y_pred=y_pred, weights=weights), np.arange(len(y))
     return pooled_score(y, y_pred, metric) if pooled else mean_task_score(y, y_pred, task, metric)
 
 
 @dataclass(frozen=True)
 class _WeightedMetric(Metric):
-    """A metric that is fed with row numbers in place of predictions, so that their weights come along."""
+    """A metric with sample weights: it takes row numbers in place of predictions, and looks up both."""
 
     y_pred: np.ndarray = field(kw_only=True)
     weights: np.ndarray = field(kw_only=True)
-
-    @classmethod
-    def of(cls, metric: Metric, y_pred: np.ndarray, weights: np.ndarray) -> _WeightedMetric:
-        """The metric with weights; naming them among its options keeps it from the unweighted formulas."""
-        options = {**metric.kwargs, "sample_weight": None}
-        return cls(
-            metric.name,
-            metric.function,
-            metric.sign,
-            options,
-            metric.responses,
-            y_pred=y_pred,
-            weights=weights,
-        )
 
     def value(self, y_true: np.ndarray, y_pred: np.ndarray) -> float:
         """Score of one task, whose rows stand in place of its predictions."""

@@ -1,12 +1,17 @@
-"""A search in stages: a coarse grid of strengths for all members, then a fine one where the best may be.
+"""Searches in stages.
 
-The coarse grid is scored on a few folds at a time, and members that have lost are not tried on the others.
+Members: a coarse grid of strengths for all of them, then a fine one where the best may be. The coarse grid is
+scored on a few folds at a time, and members that have lost are not tried on the others.
+
+Two strengths: from the largest to smaller ones, as long as these may be better. Small strengths take the most
+time, and where a model has begun to follow the noise they only add to it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -29,6 +34,13 @@ _FIRST_FOLDS, _MORE_FOLDS = 3, 2  # on which members are tried before those that
 _SURE = 2.0  # standard errors over folds that a member must be behind by to have lost
 _VERY_SURE = 5.0  # the same for pooling of a convex member, which stands for other members with it
 _LEAST_ERROR = 0.5  # of a difference of scores, in units of the leader's own: few folds may agree by chance
+_FIRST_SHARE, _MORE_SHARE = (
+    0.4,
+    0.1,
+)  # shares of the values of a strength in the first stage, and in every other
+_FALLS = 2  # of the best score of a value that is tried, one after the other
+_BEHIND = 0.25  # standard errors of the best score that the last of them must be behind by
+_LEAST_FOLDS = 3  # of fewer, scores are rough
 
 
 def staged_scores(
@@ -125,7 +137,7 @@ def _heats(paths: Sequence[MemberPath], found: Sequence[list[ListScores]]) -> It
 
 
 def _sign_of_agreement(paths: Sequence[MemberPath], m: int) -> tuple[int, int] | None:
-    """The convex member with pooling, and without, that tell whether a member with pooling is worth trying.
+    """Positions of the convex member with pooling, and without, whose scores decide whether m is tried.
 
     A convex one looks at the same with less pooling, another one at the convex one with as much.
     """
@@ -241,3 +253,67 @@ def _highest_between(mean: np.ndarray) -> np.ndarray:
         bend = np.abs(np.diff(mean, 2))
         bend = np.concatenate([bend[:1], bend, bend[-1:]])
         return ends + _CURVED * np.nan_to_num(np.fmax(bend[:-1], bend[1:]), nan=np.inf, posinf=np.inf)
+
+
+# -- two strengths -------------------------------------------------------------------------------------------
+
+
+def grown_scores(score: Callable[..., FoldScores], pairs: Any, n_folds: int) -> FoldScores:
+    """Scores of all pairs of strengths, NaN for those that were not tried.
+
+    A rectangle of the largest strengths is tried first. It grows by smaller values of a strength until these
+    may not be better: what is best at a value has then fallen twice, and is behind the best of all by a
+    quarter of its standard error over folds.
+
+    Parameters
+    ----------
+    score : callable
+        Scores lists of candidates on folds; see `fold_scores`.
+    pairs : StrengthPairs
+        The whole grid.
+    n_folds : int
+        Number of folds.
+    """
+    shape = np.array(pairs.shape)
+    first = np.minimum(shape, np.maximum(_FALLS + 1, np.ceil(_FIRST_SHARE * shape)))
+    size, part = first if n_folds >= _LEAST_FOLDS else shape, pairs
+    found: list[ListScores] = [{} for _ in range(n_folds)]
+    for n_stages in count(1):
+        part = part.grown((int(size[0]), int(size[1])))
+        new = score([part], stage=f"stage {n_stages}: " if n_stages > 1 else "").found[0]
+        found = [_with(old, one, part) for old, one in zip(found, new, strict=True)]
+        scores = np.stack([fold["scores"] for fold in found], axis=-1).reshape(*shape, n_folds)
+        before, grows = size, np.any(size < shape) and _may_lead_on(scores, part.size)
+        size = np.minimum(shape, size + np.where(grows, np.ceil(_MORE_SHARE * shape), 0))
+        if np.array_equal(size, before):
+            break
+    return FoldScores([found])
+
+
+def _with(old: ListScores, new: ListScores, part: Any) -> ListScores:
+    """Results of one fold for all pairs of the grid, with those of further pairs filled in."""
+    index, n_pairs = np.ravel_multi_index(part.pairs().T, part.shape), math.prod(part.shape)
+    out = {}
+    for name, values in new.items():
+        nothing = np.full((n_pairs, *values.shape[1:]), np.nan)
+        out[name] = old.get(name, nothing)
+        out[name][index] = values
+    return out
+
+
+def _may_lead_on(scores: np.ndarray, size: tuple[int, int]) -> list[bool]:
+    """Whether to try smaller values of the first strength, and of the second.
+
+    `scores` are those of the whole grid, (n_first, n_second, n_folds), known of the first values alone.
+    """
+    known = scores[: size[0], : size[1]]
+    mean = np.nan_to_num(known.mean(axis=-1), nan=-np.inf)
+    best = known[np.unravel_index(np.argmax(mean), mean.shape)]
+    enough = best.mean() - _BEHIND * deviation(best, ddof=1) / np.sqrt(len(best))
+    return [not _has_fallen(mean.max(axis=other), enough) for other in (1, 0)]
+
+
+def _has_fallen(top: np.ndarray, enough: float) -> bool:
+    """Whether the best score at each value has fallen with the last ones, below what is good enough."""
+    with np.errstate(invalid="ignore"):  # a score that is not defined is minus infinity: nothing is sure
+        return bool(np.all(np.diff(top[-_FALLS - 1 :]) < 0.0) and top[-1] < enough)

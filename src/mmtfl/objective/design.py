@@ -14,9 +14,8 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg.blas import dgemm
 
-from mmtfl.objective.units import Units
+from mmtfl.objective.units import Units, column_levels, target_levels, without_levels
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.levels import column_levels, target_levels, without_levels
 
 _SMALL, _MANY = 16, 1000  # tasks of less rows, if they are more than these, are not worth a call each
 _CHUNK = 1 << 21  # elements converted at once when X is not float64

@@ -74,7 +74,7 @@ class KnownFeatures:
         return replace(self, scale=self.scale * factor[:, None])
 
     def without_groups(self) -> "KnownFeatures | None":
-        """What is known of the entries alone; None if nothing is."""
+        """The same without groups; None if nothing is left."""
         return replace(self, groups=None, sizes=None) if self.shapes_entries else None
 
     def only_free(self) -> "KnownFeatures":
@@ -107,7 +107,7 @@ class KnownFeatures:
         return A * self._measure
 
     def slopes(self, G: np.ndarray) -> np.ndarray:
-        """The part of a gradient that pulls at penalised entries, in their units."""
+        """The gradient at penalised entries, in their units, without what a sign constraint blocks."""
         G = np.where(self.positive[:, None], np.minimum(G, 0.0), G)
         return np.divide(G, self._measure, out=np.zeros_like(G), where=self._measure > 0.0)
 
@@ -116,7 +116,7 @@ class KnownFeatures:
         return not (A[np.isinf(self.scale)].any() or (A[self.positive] < 0.0).any())
 
     def feasible(self, A: np.ndarray) -> np.ndarray:
-        """The nearest A that is allowed."""
+        """Project A on what the signs and infinite weights allow."""
         A = np.where(np.isinf(self.scale), 0.0, A)
         return np.where(self.positive[:, None], np.maximum(A, 0.0), A)
 
@@ -151,7 +151,7 @@ class KnownFeatures:
         return largest[index] * mean ** (1.0 / p)
 
     def whole(self, chosen: np.ndarray) -> np.ndarray:
-        """Rows of which some row of their group is chosen; both are masks."""
+        """A mask of rows, extended to all rows of their groups."""
         if self.groups is None:
             return chosen
         hit = np.bincount(self.group_index, chosen) > 0
@@ -175,7 +175,7 @@ def check_pooling(p: float, pooling: float, known: KnownFeatures | None) -> None
 
 
 class Blocks(NamedTuple):
-    """Runs of rows, and the record of each run for the compiled row solver.
+    """Groups of rows, and the parameters of each group for the compiled row solver.
 
     Attributes
     ----------

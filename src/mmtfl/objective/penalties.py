@@ -80,15 +80,15 @@ class RowPenalty(ABC):
         return self.value_at(self.norms(A))
 
     def feasible(self, A: np.ndarray) -> np.ndarray:
-        """A, or the nearest to it that nothing forbids."""
+        """Project A on what the signs and infinite weights allow."""
         return A if self.known is None else self.known.feasible(A)
 
     def is_null(self, A: np.ndarray) -> bool:
-        """Whether nothing that is penalised is kept."""
+        """Whether all penalised entries of A are zero."""
         return not (A if self.known is None else self.known.measured(A)).any()
 
     def whole(self, chosen: np.ndarray) -> np.ndarray:
-        """A mask of rows, with all rows of their groups."""
+        """A mask of rows, extended to all rows of their groups."""
         return chosen if self.known is None else self.known.whole(chosen)
 
     def whole_rows(self, rows: np.ndarray, n_rows: int) -> np.ndarray:
@@ -127,12 +127,6 @@ class RowPenalty(ABC):
     def rescaled(self, factor: np.ndarray) -> Self:
         """The same penalty for rows measured in other units: A = factor * A_new."""
 
-    def _of_groups_rescaled(self, factor: np.ndarray) -> Self | None:
-        """The same where groups have rows in several units; None without groups."""
-        if self.known is None or self.known.groups is None:
-            return None
-        return replace(self, known=self.known.rescaled(factor))
-
     def weights(self, A: np.ndarray) -> np.ndarray:
         """The weights at A."""
         return self.weights_at(self.norms(A))
@@ -158,14 +152,9 @@ class RowPenalty(ABC):
             weight = common_weight(self.pooling, U.shape[1]) ** (1.0 / self.p)
             # the tasks' own slopes, and that of the common part
             U = np.column_stack([U, U.sum(axis=1) / weight])
-        norms = row_norms(U, self._dual_exponent)
-        return norms if self.known is None else self.known.over_groups(norms, self._dual_exponent)
-
-    @property
-    def _dual_exponent(self) -> float:
-        if self.p == 1.0:
-            return math.inf
-        return 1.0 if math.isinf(self.p) else self.p / (self.p - 1.0)
+        q = 1.0 if math.isinf(self.p) else math.inf if self.p == 1.0 else self.p / (self.p - 1.0)
+        norms = row_norms(U, q)
+        return norms if self.known is None else self.known.over_groups(norms, q)
 
     def dual_gap(
         self, primal: float, gradient: np.ndarray, dual_loss: Callable[[float], float]
@@ -376,9 +365,10 @@ class RowPower(RowPenalty):
 
     def rescaled(self, factor: np.ndarray) -> "RowPower":
         """The same penalty for rows measured in other units: A = factor * A_new."""
+        if self.known is not None and self.has_groups:
+            return replace(self, known=self.known.rescaled(factor))
         with np.errstate(over="ignore", under="ignore"):
-            plain = replace(self, alpha=self.alpha * factor**self.power)
-            return self._of_groups_rescaled(factor) or plain
+            return replace(self, alpha=self.alpha * factor**self.power)
 
     def dual_gap(self, primal, gradient, dual_loss):
         """Duality gap, eq. (9); None for the concave members, and where an entry is free of penalty."""
@@ -457,8 +447,10 @@ class LogRows(RowPenalty):
 
     def rescaled(self, factor: np.ndarray) -> "LogRows":
         """The same penalty for rows measured in other units: A = factor * A_new."""
+        if self.known is not None and self.has_groups:
+            return replace(self, known=self.known.rescaled(factor))
         with np.errstate(over="ignore", under="ignore", divide="ignore"):
-            return self._of_groups_rescaled(factor) or replace(self, eps=self.eps / factor**self.p)
+            return replace(self, eps=self.eps / factor**self.p)
 
     def group_strengths(self, strengths: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         """(alpha, eps) of groups of these sizes, from those of their rows; eq. (15)."""

@@ -150,7 +150,7 @@ class Problem:
         return hessian ** (1.0 - share) * self.loss.majorant(*at) ** share if share else hessian
 
     def moderated(self, *, one_unit: bool = False) -> "tuple[Problem, Units | None]":
-        """This problem, or the same in calm units: without far levels, and with moderate columns and targets.
+        """This problem, or the same in well-scaled units: without large offsets, and with moderate sizes.
 
         Also the units, or None where this problem is the answer. With `one_unit` all columns share theirs.
         """

@@ -1,4 +1,4 @@
-"""Values on their way into JSON and back."""
+"""Conversion of values to strict JSON types, and checks of values that were read."""
 
 import math
 from dataclasses import asdict, is_dataclass

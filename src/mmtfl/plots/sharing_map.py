@@ -263,7 +263,7 @@ class SharingMapDisplay(figures.Display):
 
 
 def largest_in_blocks(values: np.ndarray, n_rows: int, n_columns: int) -> tuple[np.ndarray, tuple[int, int]]:
-    """Of each block the value largest in size, with its sign, and the size of a block."""
+    """The value largest in size of each block of cells, with its sign, and the size of a block."""
     limits = zip(values.shape, (n_rows, n_columns), strict=True)
     steps = [max(-(-length // max(most, 1)), 1) for length, most in limits]
     for axis, step in enumerate(steps):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ MOST_STYLES = 5  # curves that get a colour and a line style of their own
 
 @dataclass(frozen=True)
 class Tick:
-    """A place on an axis and what stands there."""
+    """A tick of an axis: its position and its label."""
 
     at: float
     label: str
@@ -103,48 +103,65 @@ class _Axis:
         return [round(i * step, 12) for i in range(first, last + 1)]
 
 
+@dataclass(frozen=True)
+class _Plane:
+    """The two axes of a chart."""
+
+    x: _Axis
+    y: _Axis
+
+    @classmethod
+    def around(
+        cls, across: np.ndarray, up: np.ndarray, *, log_x: bool = False, log_y: bool = False
+    ) -> _Plane:
+        x = _Axis.around(across, LEFT, WIDTH - RIGHT, is_log=log_x)
+        return cls(x, _Axis.around(up, HEIGHT - BOTTOM, TOP, is_log=log_y))
+
+    def places(self, across: Any, up: Any) -> list[tuple[float, float]]:
+        return [(self.x.at(a), self.y.at(b)) for a, b in zip(across, up, strict=True)]
+
+    def chart(self, lines: list[Line], **words: Any) -> Chart:
+        return Chart(x_ticks=self.x.ticks(), y_ticks=self.y.ticks(), lines=lines, **words)
+
+
 def search_chart(search: SearchSummary) -> Chart | None:
     """Held-out score against strength, with its error band; None with nothing to draw."""
     curves = [curve for curve in search.curves if len(curve.alphas) > 1 and np.isfinite(curve.mean).all()]
     if not curves:
         return None
     alphas = np.concatenate([curve.alphas for curve in curves])
-    x = _Axis.around(alphas, LEFT, WIDTH - RIGHT, is_log=True)
     errors = [np.nan_to_num(curve.error, posinf=0.0) for curve in curves]
     means = [np.asarray(curve.mean) for curve in curves]
     spans = [part for mean, error in zip(means, errors, strict=True) for part in (mean - error, mean + error)]
-    y = _Axis.around(_without_far_below(np.concatenate(spans), means), HEIGHT - BOTTOM, TOP)
+    plane = _Plane.around(alphas, _without_far_below(np.concatenate(spans), means), log_x=True)
     styled = len(curves) <= MOST_STYLES
 
     def places(alphas: list[float], scores: np.ndarray) -> list[tuple[float, float]]:
-        inside = np.clip(scores, y.low, None)
-        return [(x.at(alpha), y.at(score)) for alpha, score in zip(alphas, inside, strict=True)]
+        return plane.places(alphas, np.clip(scores, plane.y.low, None))
 
     lines = []
     for i, (curve, mean, error) in enumerate(zip(curves, means, errors, strict=True)):
         line, band = places(curve.alphas, mean), ""
         points = [] if curve.chosen is None else [line[curve.chosen]]
         if points and styled:
-            above = places(curve.alphas, np.minimum(mean + error, y.high))
+            above = places(curve.alphas, np.minimum(mean + error, plane.y.high))
             band = _path([*above, *places(curve.alphas, mean - error)[::-1]]) + "Z"
         lines.append(Line(f"s{i}" if styled else "many", _path(line), band, points))
     lines.sort(key=lambda one: bool(one.points))  # what was chosen is drawn on top
     chosen = next((curve for curve in curves if curve.chosen is not None), curves[0])
     at = "" if chosen.chosen is None else f" Chosen: alpha = {number(chosen.alphas[chosen.chosen])}."
     who = f"{len(curves)} tasks" if not styled else ", ".join(curve.label for curve in curves)
-    return Chart(
+    return plane.chart(
+        lines,
         alt=f"Held-out score against the strength alpha, for {who}.{at}",
         x_label="strength alpha (logarithmic)",
         y_label="held-out score",
-        x_ticks=x.ticks(),
-        y_ticks=y.ticks(),
-        lines=lines,
         legend=[(f"s{i}", curve.label) for i, curve in enumerate(curves)] if styled else [],
     )
 
 
 def _without_far_below(values: np.ndarray, means: list[np.ndarray]) -> np.ndarray:
-    """Scores down to a few spreads of the better half below the best: one wild end must not flatten all."""
+    """Scores, clipped far below the best: an overfitted end of a path must not flatten the picture."""
     every = np.concatenate(means)
     best, middle = every.max(), np.median(every)
     floor = best - 4 * (best - middle) if best > middle else values.min()
@@ -161,60 +178,52 @@ def history_chart(history: list[float]) -> Chart | None:
     if np.count_nonzero(kept) < 2 or not np.isfinite(history).all():
         return None
     passes = np.arange(1, len(left) + 1)[kept]
-    x = _Axis.around(passes.astype(float), LEFT, WIDTH - RIGHT)
-    y = _Axis.around(left[kept], HEIGHT - BOTTOM, TOP, is_log=True)
-    places = [(x.at(i), y.at(value)) for i, value in zip(passes, left[kept], strict=True)]
-    return Chart(
+    plane = _Plane.around(passes.astype(float), left[kept], log_y=True)
+    places = plane.places(passes, left[kept])
+    chart = plane.chart(
+        [Line("s0", _path(places), points=places if len(places) <= 40 else [])],
         alt=f"Objective above its last value after each of {len(left)} passes: from {number(left[0])} down "
         f"to {number(left[kept][-1])}.",
         x_label="pass over the data",
         y_label="objective above its last value",
-        x_ticks=[tick for tick in x.ticks() if "." not in tick.label],
-        y_ticks=y.ticks(),
-        lines=[Line("s0", _path(places), points=places if len(places) <= 40 else [])],
     )
+    return replace(chart, x_ticks=[tick for tick in chart.x_ticks if "." not in tick.label])
 
 
 def reliability_chart(curve: dict[str, np.ndarray]) -> Chart:
     """How often held-out rows are of the second class, by the probability they were given."""
-    x = _Axis(0.0, 1.0, LEFT, WIDTH - RIGHT)
-    y = _Axis(0.0, 1.0, HEIGHT - BOTTOM, TOP)
-    lines = [Line("s4", _path([(x.at(0.0), y.at(0.0)), (x.at(1.0), y.at(1.0))]))]
+    ends = np.array([0.0, 1.0])
+    plane = _Plane.around(ends, ends)
+    lines = [Line("s4", _path(plane.places(ends, ends)))]
     for style, name in (("s1", "calibrated"), ("s0", "probability")):
-        pairs = zip(curve[name].tolist(), curve["share"].tolist(), strict=True)
-        places = [(x.at(p), y.at(share)) for p, share in pairs]
+        places = plane.places(curve[name].tolist(), curve["share"].tolist())
         lines.append(Line(style, _path(places), points=places))
-    return Chart(
+    return plane.chart(
+        lines,
         alt=f"Share of the second class by its probability, in {len(curve['share'])} bins of held-out rows.",
         x_label="probability of the second class",
         y_label="share of the second class",
-        x_ticks=x.ticks(),
-        y_ticks=y.ticks(),
-        lines=lines,
         legend=[("s0", "as predicted"), ("s1", "calibrated"), ("s4", "exactly right")],
     )
 
 
 def effect_chart(effect: CurvedEffect) -> Chart:
     """A curve for each task, and the one that they have in common."""
-    x = _Axis.around(effect.at, LEFT, WIDTH - RIGHT)
-    y = _Axis.around(np.append(effect.by_task, effect.common), HEIGHT - BOTTOM, TOP)
+    plane = _Plane.around(effect.at, np.append(effect.by_task, effect.common))
     n_tasks = len(effect.by_task)
     styled = 1 < n_tasks < MOST_STYLES
 
     def line(style: str, values: np.ndarray) -> Line:
-        return Line(style, _path([(x.at(a), y.at(b)) for a, b in zip(effect.at, values, strict=True)]))
+        return Line(style, _path(plane.places(effect.at, values)))
 
     styles = [f"s{t + 1}" if styled else "many" for t in range(n_tasks)]
     lines = [line(style, values) for style, values in zip(styles, effect.by_task, strict=True)]
     legend = list(zip(styles, effect.tasks, strict=True)) if styled else [("many", "one task each")]
-    return Chart(
+    return plane.chart(
+        [*lines, line("s0", effect.common)],
         alt=f"Effect of {effect.name} in {n_tasks} tasks, against its values.",
         x_label=effect.name,
         y_label="effect beside the median",
-        x_ticks=x.ticks(),
-        y_ticks=y.ticks(),
-        lines=[*lines, line("s0", effect.common)],
         legend=[("s0", effect.common_name), *(legend if n_tasks > 1 else [])],
     )
 

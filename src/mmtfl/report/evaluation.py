@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone, is_classifier
-from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators import inputs, single_task
 from mmtfl.estimators.search import Search, TaskSearch
@@ -191,8 +190,7 @@ def evaluate(
     >>> found.against("pooled").unit  # four tasks are too few to be judged by
     'row'
     """
-    check_is_fitted(model)
-    inner = getattr(model, "best_estimator_", model)
+    inner = model._fitted()
     rows = _Rows.read(inner, X, y, task, groups, in_time)
     classify = is_classifier(inner)
     if not classify and not inner._loss.on_residuals:
@@ -395,7 +393,7 @@ def _respond(model: Any, X: Any, labels: np.ndarray) -> np.ndarray:
 def _held_out(model: Any, rows: _Rows, strength: str) -> dict[str, np.ndarray]:
     """Responses of the three models to rows they were not fitted on; NaN for rows that are never held out."""
     out = {who: np.full(len(rows.y), np.nan) for who in ("own", *ALTERNATIVES)}
-    inner = getattr(model, "best_estimator_", model)
+    inner = model._fitted()
     classify = is_classifier(inner)
     kept = np.arange(len(rows.y))
     if classify:  # rows of tasks in which a model of classes can be fitted
@@ -410,8 +408,7 @@ def _held_out(model: Any, rows: _Rows, strength: str) -> dict[str, np.ndarray]:
             folds = part.folds(classify)  # the same for all, inside the training part
             tuning = {"cv": folds} if strength == "tuned" else {}
             own = clone(unfitted).set_params(**tuning).fit(part.X, part.y, task=part.labels)
-            own = getattr(own, "best_estimator_", own)
-            out["own"][kept[test]] = _respond(own, asked.X, asked.labels)
+            out["own"][kept[test]] = _respond(own._fitted(), asked.X, asked.labels)
             out["separate"][kept[test]] = _respond(_best_single(inner, part, folds), asked.X, asked.labels)
             out["pooled"][kept[test]] = _pooled_response(inner, part, folds, asked)
     return out

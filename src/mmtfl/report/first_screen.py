@@ -19,7 +19,7 @@ NOT_ASKED = (
 
 
 def first_answers(model: Any, verdict: list[str]) -> list[tuple[str, list[str]]]:
-    """The questions of the first screen, and what is known.
+    """The questions of the first screen with their answers.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def first_answers(model: Any, verdict: list[str]) -> list[tuple[str, list[str]]]
 
 def _errors(model: Any) -> str:
     errors = getattr(model, "heldout_errors_", None)
-    if errors is None and not getattr(getattr(model, "best_estimator_", model), "_errors_tell", True):
+    if errors is None and not getattr(model, "_errors_tell", True):
         return "Not known: there are intervals for the squared and the huber loss, and sets of classes."
     if errors is None:
         return (

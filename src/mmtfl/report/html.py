@@ -15,6 +15,7 @@ import numpy as np
 import mmtfl
 from mmtfl.errors import require
 from mmtfl.estimators.feature_use import KINDS, MEANINGS
+from mmtfl.estimators.intervals import reliability
 from mmtfl.persistence.files import check_target, write_text
 from mmtfl.plots.figures import learned
 from mmtfl.plots.sharing_map import order_features, order_tasks
@@ -174,9 +175,10 @@ def make_page(
     if any(f.kind == "shared" and f.n_possible != summary.n_counted for f in summary.features):
         meanings["shared"] += " that could use them"  # not every task could use every such feature
     compared = [who for who in SCORES if evaluation is not None and evaluation.mean(who) is not None]
-    inner = getattr(model, "best_estimator_", model)
+    inner = model._fitted()
     verdict = sentences.verdict(evaluation) if evaluation else [headline] if headline else []
-    calibration = sentences.calibration(inner)
+    has_classes = "is_second" in (getattr(inner, "heldout_errors_", None) or {})
+    curve = reliability(inner) if has_classes else None
     stability = getattr(inner, "stability_", None)
     effects = None if stability is None else stability.mean_effects()
     return {
@@ -186,8 +188,8 @@ def make_page(
         "headline": summary.usage,
         "answers": first_answers(inner, verdict or ([headline] if headline else [])),
         "verdict": verdict,
-        "calibration": calibration,
-        "reliability": charts.reliability_chart(calibration.curve) if calibration else None,
+        "calibration": curve and sentences.calibration(curve),
+        "reliability": curve and charts.reliability_chart(curve),
         "caution": sentences.caution(evaluation) if evaluation else [],
         "tiles": _tiles(evaluation, compared),
         "score_name": metric if summary.n_tasks == 1 else f"Median {metric} over tasks",

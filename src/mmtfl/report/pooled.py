@@ -156,7 +156,7 @@ class _Part:
         self.has_indicators = fit_intercept and (classify or is_sparse)
 
     def strengths(self, p: int, n_strengths: int, ratio: float | None) -> np.ndarray:
-        """From a strength that gives next to nothing down: by the gradient of the model without features."""
+        """A grid of strengths, from one at which the coefficients nearly vanish; by the gradient at zero."""
         design = Design(Tasks.from_rows(self.X, self.residual), fit_intercept=False)
         penalty = make_penalty(float(p), np.inf, 1.0)
         return alpha_grid(Problem(design, Squared()), penalty, n_strengths, ratio)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.intervals import reliability
 from mmtfl.model_selection.metrics import FEW_ROWS
 from mmtfl.report import paired_tests as paired
 from mmtfl.report.evaluation import ALTERNATIVES, Evaluation
@@ -188,7 +187,7 @@ def _left_out(evaluation: Evaluation, errors: paired.HeldOutErrors) -> list[str]
 
 
 def _few(names: list[str], most: int = 5) -> str:
-    """Some names, short ones whole."""
+    """List the first names, long ones shortened."""
     shown = [name if len(name) <= 30 else name[:29] + "…" for name in names[:most]]
     return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")
 
@@ -321,7 +320,7 @@ def _in_words(found: OverTasks) -> str:
 
 
 def search_headline(summary: ModelSummary) -> str | None:
-    """What the search says of predictions, for a report without a table."""
+    """The held-out score of the search in one sentence, for a report without a table."""
     search = summary.search
     if search is None:
         return None
@@ -336,28 +335,16 @@ def search_headline(summary: ModelSummary) -> str | None:
     return line + "."
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """Probabilities beside the share of the second class, in bins of held-out rows, and a sentence on it."""
-
-    curve: dict[str, np.ndarray]
-    line: str
-
-
-def calibration(model: Any) -> Calibration | None:
-    """Whether a classifier's probabilities are right on held-out rows; None where these are not known."""
-    if "is_second" not in (getattr(model, "heldout_errors_", None) or {}):
-        return None
-    curve = reliability(model)
+def calibration(curve: dict[str, np.ndarray]) -> str:
+    """How far off a classifier's probabilities are on held-out rows, from its reliability curve."""
     off, then = (
         float(np.average(np.abs(curve[name] - curve["share"]), weights=curve["n_rows"]))
         for name in ("probability", "calibrated")
     )
     n_bins = count(len(curve["share"]), "bin")
-    return Calibration(
-        curve,
+    return (
         f"On held-out rows the probability is off by {off:.3f} on average over {n_bins}; once calibrated, by "
-        f"{then:.3f} (calibrated_proba, or the column calibrated of mmtfl predict --interval).",
+        f"{then:.3f} (calibrated_proba, or the column calibrated of mmtfl predict --interval)."
     )
 
 

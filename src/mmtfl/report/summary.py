@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.feature_use import KINDS, FeatureUse, feature_use, usage_notes, use_counts, used_by
 from mmtfl.estimators.supported_features import in_which_tasks, support_sentences
@@ -299,8 +298,7 @@ def describe(model: Any) -> ModelSummary:
     >>> summary.features[0].used_by
     'all 3 tasks'
     """
-    check_is_fitted(model)
-    fitted = getattr(model, "best_estimator_", model)  # a search around a model has the model inside
+    fitted = model._fitted()
     use, spread, member = feature_use(fitted), fitted._feature_spread(), _member(fitted)
     columns, targets = (getattr(fitted, name, None) for name in ("column_scale_", "target_scale_"))
     in_fit = tuple(
@@ -488,7 +486,7 @@ def _score_name(model: Any) -> str:
     if scoring is not None:
         metric = getattr(scoring, "metric", None)
         return str(getattr(metric, "name", scoring if isinstance(scoring, str) else "a score of its own"))
-    inner = getattr(model, "best_estimator_", model)
+    inner = model._fitted()
     if inner._metric == "accuracy":
         return "minus the logistic loss per row"
     if not isinstance(inner._loss, Loss):

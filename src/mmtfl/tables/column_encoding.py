@@ -12,7 +12,7 @@ import numpy as np
 from mmtfl.errors import require
 from mmtfl.persistence.json_values import expect
 from mmtfl.tables.reading import TableError
-from mmtfl.tasks.categories import Levels
+from mmtfl.tasks.frames import Levels
 from mmtfl.wording import abbreviate, count
 
 MISSING = "Empty cells, NA, NaN, null and None count as missing"

@@ -11,7 +11,14 @@ import numpy as np
 
 from mmtfl.tasks.checks import check_finite_target, check_target, check_task_weights, check_weights
 from mmtfl.tasks.converters import read_frame, read_list, read_rows, read_shared, write_frame
-from mmtfl.tasks.grouping import check_index, group_rows, observation_task_of, split_rows, take_rows
+from mmtfl.tasks.grouping import (
+    by_observation,
+    check_index,
+    group_rows,
+    observation_task_of,
+    split_rows,
+    take_rows,
+)
 
 if TYPE_CHECKING:
     from mmtfl.tasks.stored import StoredTasks
@@ -391,14 +398,10 @@ class Tasks:
         return replace(
             self,
             X=take_rows(self.X, index) if self.rows is None else self.X,
-            y=self.y[index],
             offsets=groups.offsets,
             labels=self.labels[groups.labels],
-            weights=None if self.weights is None else self.weights[index],
-            rows=None if self.rows is None else self.rows[index],
             absent=None if self.absent is None else self.absent[groups.labels],
-            known=None if self.known is None else self.known[index],
-            groups=None if self.groups is None else self.groups[index],
+            **by_observation(self, index),
         )
 
     def with_y(self, y: Any) -> Tasks:

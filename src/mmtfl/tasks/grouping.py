@@ -108,12 +108,17 @@ def check_index(index: Any, n_samples: int) -> np.ndarray:
 def some_tasks(tasks: Any, lo: int, hi: int, X: Any = None) -> Any:
     """The tasks from position lo up to hi, as views where storage allows it; X if it is at hand already."""
     own = slice(int(tasks.offsets[lo]), int(tasks.offsets[hi]))
-    by_row = {name: getattr(tasks, name) for name in ("y", "weights", "rows", "known", "groups")}
     return replace(
         tasks,
         X=X if X is not None else tasks.X if tasks.rows is not None else tasks.X[own],
         offsets=tasks.offsets[lo : hi + 1] - tasks.offsets[lo],
         labels=tasks.labels[lo:hi],
         absent=None if tasks.absent is None else tasks.absent[lo:hi],
-        **{name: None if values is None else values[own] for name, values in by_row.items()},
+        **by_observation(tasks, own),
     )
+
+
+def by_observation(tasks: Any, index: Any) -> dict[str, Any]:
+    """Those fields of tasks that have an entry per observation, at some observations."""
+    fields = {name: getattr(tasks, name) for name in ("y", "weights", "rows", "known", "groups")}
+    return {name: None if values is None else values[index] for name, values in fields.items()}

@@ -155,7 +155,7 @@ def _certified(problem: AnyProblem, trials: list[Trial]):
 
 
 def _by_own_end(problem: AnyProblem, trials: list[Trial]):
-    """Concave members have many minima: every library runs until it stops, and the ends are compared."""
+    """Goals for concave members, which have many minima: every library's own objective when it stops."""
     ends = {id(trial): trial.reached(trial.library.ladder[-1]) for trial in trials}
     textbook = [ends[id(trial)] for trial in trials if trial.library.name == "textbook"]
     base = textbook[0] if textbook and np.all(np.isfinite(textbook[0])) else None

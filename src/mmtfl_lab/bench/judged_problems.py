@@ -203,6 +203,53 @@ def _targets(rng: np.random.Generator, z: np.ndarray, loss: str) -> np.ndarray:
     return z + _NOISE * z.std() * rng.normal(size=z.shape)
 
 
+# -- norms ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PartNorm:
+    """A norm of a part (d, T).
+
+    Attributes
+    ----------
+    value, dual : function
+        The norm and its dual norm, written out.
+    conic : function
+        ``conic(cvxpy, part)``: the norm as an expression of cvxpy.
+    """
+
+    value: Callable[[np.ndarray], float]
+    dual: Callable[[np.ndarray], float]
+    conic: Callable[[Any, Any], Any]
+
+
+ROWS = PartNorm(
+    lambda part: np.linalg.norm(part, axis=1).sum(),
+    lambda part: np.linalg.norm(part, axis=1).max(),
+    lambda cp, part: cp.sum(cp.norm(part, 2, axis=1)),
+)
+PEAKS = PartNorm(
+    lambda part: np.abs(part).max(axis=1).sum(),
+    lambda part: np.abs(part).sum(axis=1).max(),
+    lambda cp, part: cp.sum(cp.max(cp.abs(part), axis=1)),
+)
+ENTRIES = PartNorm(
+    lambda part: np.abs(part).sum(),
+    lambda part: np.abs(part).max(),
+    lambda cp, part: cp.sum(cp.abs(part)),
+)
+COLUMNS = PartNorm(
+    lambda part: np.linalg.norm(part, axis=0).sum(),
+    lambda part: np.linalg.norm(part, axis=0).max(),
+    lambda cp, part: cp.sum(cp.norm(part, 2, axis=0)),
+)
+TRACE = PartNorm(
+    lambda part: float(np.linalg.norm(part, "nuc")),
+    lambda part: float(np.linalg.norm(part, 2)),
+    lambda cp, part: cp.normNuc(part),
+)
+
+
 # -- members of the family -----------------------------------------------------------------------------------
 
 
@@ -278,12 +325,17 @@ def relative_gap(data: Data, A: np.ndarray, b: np.ndarray, *, alpha: float) -> f
     """
     if data.fit_intercept and data.loss == "logistic":
         raise ValueError("No certificate is written for logistic tasks with intercepts.")
-    z = data.predict(A, b)
+    return _relative_gap(
+        data, data.predict(A, b), {ROWS: alpha}, objective(data, A, b, p=2, k=2, alpha=alpha)
+    )
+
+
+def _relative_gap(data: Data, z: np.ndarray, strengths: dict[PartNorm, float], value: float) -> float:
+    """Duality gap of norms with their strengths at a predictor z, relative to the objective there."""
     slope = _null_centred(data, data.y - z if data.loss == "squared" else data.y - expit(z))
-    norms = np.linalg.norm(data.correlate(slope) / data.mean_size, axis=1)
-    theta = slope * min(1.0, alpha / max(float(norms.max()), _TINY))
-    value = objective(data, A, b, p=2, k=2, alpha=alpha)
-    return (value - _dual(data, theta) / data.mean_size) / value
+    gradient = data.correlate(slope) / data.mean_size
+    limits = (alpha / max(norm.dual(gradient), _TINY) for norm, alpha in strengths.items())
+    return (value - _dual(data, slope * min(1.0, *limits)) / data.mean_size) / value
 
 
 def largest_alpha(data: Data) -> float:
@@ -313,50 +365,6 @@ def _dual(data: Data, theta: np.ndarray) -> float:
 
 
 # -- additive models A = P + Q -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class PartNorm:
-    """A norm of a part (d, T).
-
-    Attributes
-    ----------
-    value, dual : function
-        The norm and its dual norm, written out.
-    conic : function
-        ``conic(cvxpy, part)``: the norm as an expression of cvxpy.
-    """
-
-    value: Callable[[np.ndarray], float]
-    dual: Callable[[np.ndarray], float]
-    conic: Callable[[Any, Any], Any]
-
-
-ROWS = PartNorm(
-    lambda part: np.linalg.norm(part, axis=1).sum(),
-    lambda part: np.linalg.norm(part, axis=1).max(),
-    lambda cp, part: cp.sum(cp.norm(part, 2, axis=1)),
-)
-PEAKS = PartNorm(
-    lambda part: np.abs(part).max(axis=1).sum(),
-    lambda part: np.abs(part).sum(axis=1).max(),
-    lambda cp, part: cp.sum(cp.max(cp.abs(part), axis=1)),
-)
-ENTRIES = PartNorm(
-    lambda part: np.abs(part).sum(),
-    lambda part: np.abs(part).max(),
-    lambda cp, part: cp.sum(cp.abs(part)),
-)
-COLUMNS = PartNorm(
-    lambda part: np.linalg.norm(part, axis=0).sum(),
-    lambda part: np.linalg.norm(part, axis=0).max(),
-    lambda cp, part: cp.sum(cp.norm(part, 2, axis=0)),
-)
-TRACE = PartNorm(
-    lambda part: float(np.linalg.norm(part, "nuc")),
-    lambda part: float(np.linalg.norm(part, 2)),
-    lambda cp, part: cp.normNuc(part),
-)
 
 
 @dataclass(frozen=True)
@@ -434,13 +442,10 @@ class AdditiveProblem:
     def relative_gap(self, found: Sequence[Coefficients]) -> float:
         """Duality gap (3), relative to the objective: the minimum is below it by at most this share."""
         ((parts, b),) = found
-        data = self.data
-        slope = _null_centred(data, data.y - data.predict(parts.sum(axis=0), b))
-        gradient = data.correlate(slope) / data.mean_size
-        norms = zip(self._norms, self.alphas[0], strict=True)
-        limits = (alpha / max(norm.dual(gradient), _TINY) for norm, alpha in norms)
-        value = self._objective(parts, b)
-        return (value - _dual(data, slope * min(1.0, *limits)) / data.mean_size) / value
+        strengths = dict(zip(self._norms, self.alphas[0], strict=True))
+        return _relative_gap(
+            self.data, self.data.predict(parts.sum(axis=0), b), strengths, self._objective(parts, b)
+        )
 
     def rows_kept(self, found: Sequence[Coefficients]) -> int:
         """Rows of P that are not zero."""

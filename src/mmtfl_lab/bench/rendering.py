@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mmtfl.errors import require
+from mmtfl.wording import markdown_table
 from mmtfl_lab.bench.comparison import CaseResult, Row
 from mmtfl_lab.bench.costs import Cost
 from mmtfl_lab.bench.speed_targets import Verdict, verdicts
@@ -38,8 +39,7 @@ class Table:
         | --- | --- |
         | mmtfl | 3 |
         """
-        lines = [self.header, ("---",) * len(self.header), *self.rows]
-        text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        text = markdown_table(self.header, self.rows)
         return f"### {self.title}\n\n{text}" + (f"\n\n{self.below}" if self.below else "")
 
 

@@ -35,7 +35,7 @@ def _held_out_loss(split: Split, classify: bool, options: Mapping[str, Any]) -> 
 def centre_and_unit(split: Split, options: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and spread of each task's targets; 0 and 1 where they are not to be scaled."""
     labels, code = np.unique(split.train.task, return_inverse=True)
-    if not options.get("scale_targets") or split.one_unit:
+    if not options.get("scale_targets") or split.pool.one_unit:
         return np.zeros(len(labels)), np.ones(len(labels))
     own = [split.train.y[code == t] for t in range(len(labels))]
     return np.array([y.mean() for y in own]), np.array([y.std() or 1.0 for y in own])

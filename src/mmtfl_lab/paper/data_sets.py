@@ -6,7 +6,7 @@ unit are in training, or all in test; inside training they are in the same fold.
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -61,6 +61,10 @@ class Part:
     task: np.ndarray
     unit: np.ndarray  # which unit each row belongs to, as a position in the pool
 
+    def select(self, rows: np.ndarray) -> "Part":
+        """Some of the rows."""
+        return Part(self.X[rows], self.y[rows], self.task[rows], self.unit[rows])
+
 
 @dataclass(frozen=True)
 class Pool:
@@ -81,11 +85,8 @@ class Split:
 
     train: Part
     test: Part
-    group: np.ndarray  # of every unit of the pool
+    pool: Pool
     fold_seed: int
-    one_unit: bool = False  # as in the pool
-    together: np.ndarray | None = None
-    in_time: bool = False
 
     def folds(self, n_folds: int) -> list[Fold]:
         """Folds of the training rows that keep units, and groups of them, together.
@@ -93,13 +94,14 @@ class Split:
         Every task is in every training part.
         """
         units, unit = np.unique(self.train.unit, return_inverse=True)
-        group = None if self.together is None else np.unique(self.together[units], return_inverse=True)[1]
+        together = self.pool.together
+        group = None if together is None else np.unique(together[units], return_inverse=True)[1]
         splitter: TaskSplitter = TaskKFold(n_folds, random_state=self.fold_seed)
         y = None
-        if self.in_time:
+        if self.pool.in_time:
             y = _classes_of_units(self.train)
             splitter = TaskTimeSplit(n_folds, stratify=y is not None)
-        parts = splitter.parts(len(units), y, self.group[units], group)
+        parts = splitter.parts(len(units), y, self.pool.group[units], group)
         return [
             (np.flatnonzero(np.isin(unit, train)), np.flatnonzero(np.isin(unit, test)))
             for train, test in parts
@@ -117,9 +119,7 @@ Features = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 def _rows_of_units(pool: Pool, units: np.ndarray, rng: np.random.Generator) -> Part:
-    rows = np.flatnonzero(np.isin(pool.rows.unit, units))
-    part = pool.rows
-    return Part(part.X[rows], part.y[rows], part.task[rows], part.unit[rows])
+    return pool.rows.select(np.flatnonzero(np.isin(pool.rows.unit, units)))
 
 
 def _as_they_are(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -220,15 +220,8 @@ def _split_of(
     rng = generator("assemble", *purpose)
     fitted, held_out = problem.assemble(pool, train, rng), problem.assemble(pool, test, rng)
     X_train, X_test = problem.features(fitted.X, held_out.X)
-    return Split(
-        Part(X_train, fitted.y, fitted.task, fitted.unit),
-        Part(X_test, held_out.y, held_out.task, held_out.unit),
-        pool.group,
-        seed_for("folds", *purpose),
-        pool.one_unit,
-        pool.together,
-        pool.in_time,
-    )
+    seed = seed_for("folds", *purpose)
+    return Split(replace(fitted, X=X_train), replace(held_out, X=X_test), pool, seed)
 
 
 def leave_tasks_out(pool: Pool, n_groups: int, group: int, *purpose: int | float | str) -> Split:
@@ -263,12 +256,8 @@ def leave_tasks_out(pool: Pool, n_groups: int, group: int, *purpose: int | float
     if pool.together is not None:  # what is known of a group in one task would tell of it in another
         own = pool.together[pool.rows.unit]
         of_train = of_train[~np.isin(own[of_train], own[of_test])]
-    train, test = (
-        Part(pool.rows.X[rows], pool.rows.y[rows], pool.rows.task[rows], pool.rows.unit[rows])
-        for rows in (of_train, of_test)
-    )
-    known = pool.one_unit, pool.together, pool.in_time
-    return Split(train, test, pool.group, seed_for("folds", *purpose, group), *known)
+    train, test = pool.rows.select(of_train), pool.rows.select(of_test)
+    return Split(train, test, pool, seed_for("folds", *purpose, group))
 
 
 @lru_cache(maxsize=8)

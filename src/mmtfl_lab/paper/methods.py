@@ -159,7 +159,7 @@ def _pooled_with_intercepts(split: Split, classify: bool, options: Mapping, grid
     train = split.train
     labels, code = np.unique(train.task, return_inverse=True)
     known = {"classify": classify, "n_strengths": grid.single, **_scaling(options)}
-    scaled = bool(options.get("scale_targets")) and not split.one_unit
+    scaled = bool(options.get("scale_targets")) and not split.pool.one_unit
     model = fit_pooled(train.X, train.y, code, split.folds(grid.folds), scale_tasks=scaled, **known)
 
     def predict(X: np.ndarray, task: np.ndarray) -> np.ndarray:

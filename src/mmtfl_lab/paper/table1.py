@@ -6,6 +6,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from mmtfl.objective.product import alpha_from_gammas
+from mmtfl.wording import markdown_table
 from mmtfl_lab.paper.data_sets import generator
 
 _N_ROWS = 200  # random rows per pair
@@ -107,23 +108,24 @@ def _minimum(S: float, p: int, k: int, gamma1: float, gamma2: float) -> tuple[fl
 
 def to_markdown(forms: list[ClosedForm]) -> str:
     """The table, with what is off."""
-    lines = [
-        "## Table 1",
-        "",
+    about = (
         f"c of a feature in terms of the tasks' parts b, against a numerical minimum over {_N_ROWS} random "
-        "rows for each pair: the largest relative error.",
-        "",
-        "| (p, k) | c as printed | exact: times | error, exact | error, printed | lambda, exact | "
-        "lambda, printed |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    lines += [
-        f"| ({form.p}, {form.k}) | {form.printed} | {form.factor:.4g} | {form.exact_error:.0e} | "
-        f"{_share(form.printed_error)} | {form.exact_lambda_error:.0e} | "
-        f"{_share(form.printed_lambda_error)} |"
+        "rows for each pair: the largest relative error."
+    )
+    errors = ("error, exact", "error, printed", "lambda, exact", "lambda, printed")
+    rows = [
+        (
+            *(f"({form.p}, {form.k})", form.printed, f"{form.factor:.4g}", f"{form.exact_error:.0e}"),
+            *(
+                _share(form.printed_error),
+                f"{form.exact_lambda_error:.0e}",
+                _share(form.printed_lambda_error),
+            ),
+        )
         for form in forms
     ]
-    return "\n".join(lines) + "\n"
+    table = markdown_table(("(p, k)", "c as printed", "exact: times", *errors), rows)
+    return f"## Table 1\n\n{about}\n\n{table}\n"
 
 
 def _share(error: float) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from mmtfl.wording import markdown_table
 from mmtfl_lab.paper.data_sets import PROBLEMS, Problem
 from mmtfl_lab.paper.methods import METHODS
 from mmtfl_lab.paper.results import Results, Summary
@@ -86,12 +87,12 @@ def to_markdown(results: Results) -> str:
 def _table(results: Results, cells: Callable[[str, float], list[str]]) -> str:
     """A table of methods by rows of data set and fraction; rows without cells are left out."""
     titles = [METHODS[name].title for name in _methods(results)]
-    rows = [["data", "training", *titles], ["---"] * (2 + len(titles))]
+    rows = []
     for dataset, fraction in results.rows:
         title, *others = cells(dataset, fraction)
         if others:
             rows.append([title, f"{100 * fraction:g} %", *others])
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    return markdown_table(["data", "training", *titles], rows)
 
 
 def _scores(results: Results, *, headline: bool) -> str:

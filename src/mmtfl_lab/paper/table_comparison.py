@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -280,10 +280,10 @@ def compare(
     problem = Problem("table", "table", lambda seed: pool, metric, average, options or {})
     settings = {"format": FORMAT, "seed": seed, "grid": asdict(grid), "metric": metric}
     settings |= {"options": dict(problem.options), **(identity or {})}
-    compute: _TableCell = _TableCell(problem, seed, grid, repeats)
     if on_new_tasks:
         repeats, fraction = min(repeats, len(np.unique(pool.rows.task))), 0.0
-        compute, settings = _NewTasksCell(problem, seed, grid, repeats), {**settings, "groups": repeats}
+        settings["groups"] = repeats
+    compute = _TableCell(problem, seed, grid, repeats, on_new_tasks)
     cells = [Cell("table", fraction, repeat, method) for repeat in range(repeats) for method in methods]
     with tempfile.TemporaryDirectory() as temporary:
         store = Store(folder or Path(temporary) / "run", settings)
@@ -379,11 +379,12 @@ class _TableCell:
     seed: int
     grid: Grid
     n_parts: int  # windows in time, or groups of tasks left out
-
-    methods: ClassVar = COMPARED
+    on_new_tasks: bool
 
     def split(self, pool: Pool, cell: Cell) -> Split:
-        """Part of the rows of every task to train on."""
+        """Some tasks to train on, or part of the rows of every task."""
+        if self.on_new_tasks:
+            return leave_tasks_out(pool, self.n_parts, cell.repeat, self.seed, "table")
         if pool.in_time:
             purpose = self.seed, "table", cell.fraction, cell.repeat
             return window_in_time(self.problem, pool, cell.fraction, self.n_parts, cell.repeat, *purpose)
@@ -393,20 +394,10 @@ class _TableCell:
         pool = self.problem.load(self.seed)
         split = self.split(pool, cell)
         _check_scored(split.test)
-        result, z = measure(self.problem, pool, split, self.methods[cell.method], self.grid)
+        method = (FOR_NEW_TASKS if self.on_new_tasks else COMPARED)[cell.method]
+        result, z = measure(self.problem, pool, split, method, self.grid)
         rows = _positions(pool.rows, split.test)
         return {**result, "rows": rows.tolist(), "predictions": [float(f"{value:.9g}") for value in z]}
-
-
-@dataclass(frozen=True)
-class _NewTasksCell(_TableCell):
-    """Computes the cells of one table in which whole tasks are left out."""
-
-    methods: ClassVar = FOR_NEW_TASKS
-
-    def split(self, pool: Pool, cell: Cell) -> Split:
-        """Some tasks to train on."""
-        return leave_tasks_out(pool, self.n_parts, cell.repeat, self.seed, "table")
 
 
 def _positions(rows: Part, some: Part) -> np.ndarray:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import mmtfl
-from mmtfl_lab.bench.cases import FULL, make_cases
 from mmtfl_lab.bench.comparison import CERTIFIED, GOAL, CaseResult, Row, compare, reference
 from mmtfl_lab.bench.judged_problems import (
     COLUMNS,
@@ -23,7 +22,7 @@ from mmtfl_lab.bench.judged_problems import (
 )
 from mmtfl_lab.bench.libraries import LIBRARIES, conic, ours_additive
 from mmtfl_lab.bench.rendering import make_tables
-from mmtfl_lab.bench.run import _WARM_UP, Results
+from mmtfl_lab.bench.run import _WARM_UP, FULL, Results, make_cases
 from mmtfl_lab.bench.speed_targets import verdicts
 
 DATA = replace(make_ragged(n_tasks=3, least=9, most=14, n_features=6, n_true=3), fit_intercept=True)
@@ -137,7 +136,7 @@ def test_a_cone_that_does_not_fit_is_a_line_and_not_a_run():
     small = AdditiveProblem(DATA, PAIRS[3], 0.3)
     assert CVXPY.declines(small) == ""
     # what the full size would need: a semidefinite cone of 510 x 510
-    wide = make_ragged(**{**FULL.additive, "least": 3, "most": 3})
+    wide = make_ragged(**{**FULL["additive"], "least": 3, "most": 3})
     problems = {pair.name: AdditiveProblem(wide, pair, 0.3) for pair in PAIRS}
     declined = {name: CVXPY.declines(problem) for name, problem in problems.items()}
     reason = "skipped: the semidefinite form needs 136 GB of memory"

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from mmtfl_lab.bench import judged_problems
-from mmtfl_lab.bench.cases import make_cases
 from mmtfl_lab.bench.comparison import CERTIFIED, GOAL, CaseResult, Row, Trial, compare, reference
 from mmtfl_lab.bench.judged_problems import Case, Problem, make_ragged
 from mmtfl_lab.bench.libraries import LIBRARIES, Library, ours
-from mmtfl_lab.bench.run import _WARM_UP
+from mmtfl_lab.bench.run import _WARM_UP, make_cases
 
 DATA = make_ragged(n_tasks=3, least=10, most=14, n_features=8, n_true=2)
 PROBLEM = Problem(DATA, 2, 2, np.array([0.2]), judged_problems.largest_alpha(DATA))

@@ -9,18 +9,16 @@ import mmtfl_lab.bench.libraries as libraries
 from mmtfl import MMTFLRegressor
 from mmtfl.errors import install_hint
 from mmtfl_lab.bench import judged_problems
-from mmtfl_lab.bench.cases import COMPARED, make_cases
 from mmtfl_lab.bench.judged_problems import Problem, RaggedTasks, make_ragged, make_sparse
 from mmtfl_lab.bench.libraries import LIBRARIES, NAMES, Library, block_columns, textbook
-from mmtfl_lab.bench.run import _WARM_UP
+from mmtfl_lab.bench.run import _WARM_UP, COMPARED, make_cases
 from oracles import Problem as ListedTasks
 from oracles import algorithm1 as slow_algorithm1
 
-SIZES = replace(
-    _WARM_UP,
-    ragged={"n_tasks": 4, "least": 12, "most": 20, "n_features": 15, "n_true": 3},
-    shared={"n_rows": 20, "n_features": 15, "n_tasks": 4, "n_true": 3},
-)
+SIZES = _WARM_UP | {
+    "ragged": {"n_tasks": 4, "least": 12, "most": 20, "n_features": 15, "n_true": 3},
+    "shared": {"n_rows": 20, "n_features": 15, "n_tasks": 4, "n_true": 3},
+}
 CONVEX = [case for case in make_cases(COMPARED, SIZES) if case.problem.is_convex]
 
 

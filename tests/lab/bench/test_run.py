@@ -12,14 +12,22 @@ from rich.console import Console
 import mmtfl
 import mmtfl_lab.bench.libraries as libraries
 import mmtfl_lab.bench.run as bench_run
-from mmtfl_lab.bench.cases import COMPARED, EXPERIMENTS, FULL, PROBLEMS, QUICK, make_cases
 from mmtfl_lab.bench.comparison import CaseResult, Row
-from mmtfl_lab.bench.costs import Cost, Way, search_cost
-from mmtfl_lab.bench.growth import Curve, growth_curves
+from mmtfl_lab.bench.costs import Cost, Curve, Way, growth_curves, search_cost
 from mmtfl_lab.bench.judged_problems import PAIRS, make_ragged, make_shared
 from mmtfl_lab.bench.libraries import NOT_RUN, Library
 from mmtfl_lab.bench.rendering import draw, make_tables, print_tables, to_markdown
-from mmtfl_lab.bench.run import _WARM_UP, Results, run
+from mmtfl_lab.bench.run import (
+    _WARM_UP,
+    COMPARED,
+    EXPERIMENTS,
+    FULL,
+    PROBLEMS,
+    QUICK,
+    Results,
+    make_cases,
+    run,
+)
 from mmtfl_lab.bench.speed_targets import TARGETS, verdicts
 
 SEARCH = Cost("cv", "D2", "s", [Way("search", 2.0), Way("20 cold paths (every alpha from zero)", 12.0)])
@@ -157,7 +165,7 @@ def test_a_problem_that_fails_does_not_lose_the_others(monkeypatch):
 
     monkeypatch.setattr(bench_run, "search_cost", fail)
     said = []
-    results = run(["ragged", "cv"], ["mmtfl"], repeats=1, sizes=_WARM_UP, say=said.append)
+    results = run(["ragged", "cv"], ["mmtfl"], repeats=1, sizes={**_WARM_UP, "search": {}}, say=said.append)
     assert results.failed == {"cv": "RuntimeError: out of luck"}
     assert len(results.cases) == 3
     assert said[-1] == "cv failed: RuntimeError: out of luck"
@@ -203,7 +211,7 @@ def test_made_data_is_the_same_every_time_and_has_the_law_stated():
 
 def test_names_of_problems_and_sizes_agree():
     assert (*COMPARED, *EXPERIMENTS) == PROBLEMS
-    assert FULL.ragged["n_features"] > QUICK.ragged["n_features"]
+    assert FULL["ragged"]["n_features"] > QUICK["ragged"]["n_features"]
     for name in COMPARED:
         assert list(make_cases([name], _WARM_UP))
 

@@ -85,7 +85,7 @@ class LossOnRows(Loss):
 
     @property
     def curvature(self) -> float | None:  # type: ignore[override]
-        """That of the only loss, if there is one and it has no factor."""
+        """The curvature bound of the only loss, if there is just one and it has no factor."""
         return self._kinds[0][0].curvature if len(self._kinds) == 1 and self.factors is None else None
 
     @property
@@ -182,7 +182,7 @@ def on_rows(loss: TaskLoss, rows: Any, factors: np.ndarray | None = None) -> Los
 
 
 def bound(loss: TaskLoss, rows: Any) -> Loss:
-    """A loss as the solvers ask it about the rows of a design, with the factors that balance the tasks."""
+    """The loss on the rows of a design as the solvers use it, with the factors that balance the tasks."""
     if isinstance(loss, Loss):
         return loss if rows.known is None else on_rows(loss, rows)
     plain = on_rows(loss, rows)
@@ -209,7 +209,7 @@ def target_units(tasks: Any, loss: TaskLoss, *, otherwise: float = 1.0) -> np.nd
 
 
 def with_known_in_targets(loss: TaskLoss, tasks: Any) -> Any:
-    """The tasks with the known part taken off the targets, where the loss sees their difference alone."""
+    """The tasks with the offset subtracted from the targets, where the loss depends on y - z alone."""
     if tasks.known is None:
         return tasks
     taken = have_unit(loss, tasks.labels)[tasks.observation_task]

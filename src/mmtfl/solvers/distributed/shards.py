@@ -15,11 +15,11 @@ from scipy import sparse
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses.by_rows import TaskLoss, check_targets
+from mmtfl.objective.units import column_levels, target_levels, without_levels
 from mmtfl.solvers.distributed.small_tasks import SmallTasks
 from mmtfl.solvers.task_step import TaskAnswer, TaskStep
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.grouping import some_tasks, split_rows
-from mmtfl.tasks.levels import column_levels, target_levels, without_levels
 from mmtfl.tasks.scaling import could_use
 
 

@@ -13,9 +13,9 @@ from mmtfl import (
     TwoStrengthCV,
 )
 from mmtfl.datasets import make_tasks
-from mmtfl.estimators.strength_pairs import StrengthPairs
+from mmtfl.estimators.two_strength_search import StrengthPairs
 from mmtfl.model_selection.cross_validation import FoldScores
-from mmtfl.model_selection.grown_grid import grown_scores
+from mmtfl.model_selection.staged import grown_scores
 from mmtfl.plots.search_display import search_curves
 from mmtfl.report.charts import grid_chart
 from mmtfl.report.summary import describe

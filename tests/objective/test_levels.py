@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+from mmtfl.objective.units import column_levels, target_levels, without_levels
 from mmtfl.tasks import Tasks
-from mmtfl.tasks.levels import column_levels, target_levels, without_levels
 
 STORAGES = {
     "C": np.ascontiguousarray,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import ctypes
 import gzip
 import hashlib
 import io
@@ -307,9 +308,11 @@ def _read_parquet(file: Any) -> Any:
 
 
 def release_unused() -> None:
-    """Give back to the system what pyarrow keeps for later: the values of a frame that is gone."""
+    """Give back to the system what pyarrow and the C library keep for later, after a frame is gone."""
     if "pyarrow" in sys.modules:
         sys.modules["pyarrow"].default_memory_pool().release_unused()
+    if sys.platform == "linux":
+        getattr(ctypes.CDLL(None), "malloc_trim", int)(0)  # of glibc alone; not every C library has it
 
 
 def without_spaces(frame: Any, text: Iterable[str] = ()) -> tuple[Any, dict[str, int]]:

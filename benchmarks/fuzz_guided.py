@@ -1,11 +1,11 @@
-"""Files that grow by what they reach: atheris changes bytes, and keeps those that run new lines of the readers.
+"""Spoilt files that follow the code: atheris changes bytes, and keeps what runs new lines of the readers.
 
     pip install atheris
     python benchmarks/fuzz_guided.py TARGET [FOLDER] [-max_total_time=300] [other options of libFuzzer]
 
-TARGET is `csv` (text of a table), `archive` (bytes of a model file), or `content` (the JSON of a model, under a
-right checksum). The first files are made here; FOLDER keeps those found, for the next run. What a reader may
-do with a file, and what is a failure, is said in benchmarks/fuzz_files.py. A failure is written to a file
+TARGET is `csv` (text of a table), `archive` (bytes of a model file), or `content` (the JSON of a model, under
+a right checksum). The first files are made here; FOLDER keeps those found, for the next run. What a reader
+may do with a file, and what is a failure, is said in benchmarks/fuzz_files.py. A failure is written to a file
 `crash-...`, whose name in place of FOLDER runs it again.
 """
 
@@ -20,6 +20,7 @@ import numpy as np
 
 with atheris.instrument_imports(include=["mmtfl"]):
     import fuzz_files
+
     from mmtfl.persistence.archive import ModelFileError, read_archive, write_archive
     from mmtfl.tables.reading import TableError
 

@@ -190,7 +190,8 @@ class TableFile:
         """Names of the columns of a text file, unchanged; at least two, and those given differ."""
         try:
             lines = io.TextIOWrapper(io.BytesIO(self._utf8), encoding="utf-8", newline="")
-            header = next(csv.reader(lines, delimiter=self.separator))
+            # the first line that is not empty, as for pandas
+            header = next(filter(None, csv.reader(lines, delimiter=self.separator)))
         except (StopIteration, csv.Error):
             raise TableError(f"{self._name} has no header: its first line must name the columns.") from None
         _check_distinct([name for name in header if name], self._name)

@@ -3,7 +3,8 @@
 #   make test        set up, then lint, types, tests and doctests
 #   make test-all    the same with the slow tests: scikit-learn's checks of the searches with their default grids
 #   make processors  the numerical tests under the arithmetic of other processors
-#   make fuzz        set up, then fit hostile problems and read spoilt files by the seed (some minutes; docs/reliability.md)
+#   make fuzz        set up, then fit hostile problems and read spoilt files by the seed (some minutes; docs/reliability.md;
+#                    benchmarks/fuzz_guided.py follows the code, with atheris)
 #   make kills       set up, then kill commands at random moments, go on and compare bits (some minutes)
 #   make docs        set up, then build the site in docs/_build/html (some minutes; every example is run)
 #   make bench       set up an environment with the other libraries, then time all of them (about ten minutes)

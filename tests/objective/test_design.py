@@ -1,10 +1,14 @@
 """The design: every storage answers the same questions with the same numbers, and leaves the data alone."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+from mmtfl.objective import design
 from mmtfl.objective.design import CONSTANT, Design
 from mmtfl.objective.losses import Squared
 from mmtfl.objective.problem import Problem
@@ -193,3 +197,32 @@ def test_centring_gives_weighted_means_and_kills_constant_columns():
     assert_allclose(x @ np.sqrt(weight), 0.0, atol=1e-12)
     assert_allclose(curvature[:, 0], np.sum(x**2, axis=1), rtol=1e-12)
     assert_array_equal(x[1], 0.0)
+
+
+def test_a_problem_is_gone_with_its_last_name():
+    """Problems of wide data are large: none may hold itself, and so wait for the garbage collector."""
+    rng = np.random.default_rng(0)
+    problem = Problem(Design(Tasks.from_rows(rng.normal(size=(12, 3)), rng.normal(size=12))), Squared())
+    assert problem.moderated() == (problem, None)
+    gone = weakref.ref(problem)
+    gc.disable()
+    try:
+        del problem
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_many_columns_and_tasks_are_taken_in_parts_with_the_same_bits(monkeypatch):
+    rng = np.random.default_rng(1)
+    tasks = Tasks.from_rows(
+        np.asfortranarray(rng.normal(size=(60, 7))), rng.normal(size=60), np.arange(60) // 3
+    )
+    whole, v = Design(tasks), rng.normal(size=60)
+    curvature, slopes = whole.curvature, whole.correlate(v)
+    monkeypatch.setattr(design, "_CHUNK", 8 * 20 * 2)  # two columns at a time
+    monkeypatch.setattr(design, "_TURNED", 3)
+    parts = Design(tasks)
+    assert_array_equal(parts.curvature, curvature)
+    assert_array_equal(parts.correlate(v), slopes)
+    assert_allclose(slopes[:, 4], tasks.X[12:15].T @ v[12:15], **CLOSE)

@@ -210,3 +210,13 @@ def test_a_binary_file_that_changes_between_hash_and_values_is_refused(tmp_path)
     pd.DataFrame({"a": [1.0, 2.0, 5.0], "b": [3.0, 4.0, 6.0]}).to_parquet(path)
     with pytest.raises(TableError, match="has changed since it was opened"):
         file.frame()
+
+
+@pytest.mark.parametrize("empty", ["\n", "\r\n", "\n\n"])
+def test_empty_lines_before_the_header_are_left_out(tmp_path, empty):
+    path = tmp_path / "table.csv"
+    path.write_bytes(f"{empty}school,score{empty}A,1.5\nB,2.5\n".encode())
+    table = TableFile(path)
+    assert table.header == ["school", "score"]
+    assert table.frame().to_dict("list") == {"school": ["A", "B"], "score": [1.5, 2.5]}
+    assert table.verbatim().to_numpy().tolist() == [["A", "1.5"], ["B", "2.5"]]

@@ -478,3 +478,11 @@ def test_all_columns_that_are_needed_and_absent_are_named(pupils):
         recipe.rows(pupils.drop(columns=["school", "age", "sex"]))
     with pytest.raises(TableError, match="no column 'age', which the model needs: did you mean 'Age'"):
         recipe.rows(pupils.rename(columns={"age": "Age"}))
+
+
+def test_columns_taken_from_a_table_are_the_matrix_in_the_order_asked_for(pupils):
+    recipe, order = learn(pupils), np.argsort(pupils["school"], kind="stable").to_numpy()
+    columns = dict(pupils.items())
+    X = recipe.take_matrix(columns, len(pupils), rows=order)
+    assert set(columns) == {"school", "score"}
+    pd.testing.assert_frame_equal(X, recipe.matrix(pupils).iloc[order].reset_index(drop=True))

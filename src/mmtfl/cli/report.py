@@ -83,9 +83,12 @@ def report(
         source = {"data": data.name, "sha256": file.sha256}
         frame, groups = sort_by_time(recipe, frame)
         structure = {"groups": groups, "in_time": recipe.time_column is not None}
-        parts = recipe.matrix(frame), recipe.targets(frame), recipe.labels(frame)
-        check_known_tasks(learned, parts[2], "Leave these rows out.")
-        del frame  # of a wide table it is as large as the features
+        targets, labels = recipe.targets(frame), recipe.labels(frame)
+        check_known_tasks(learned, labels, "Leave these rows out.")
+        recipe.check_features(frame)
+        columns, n_rows = dict(frame.items()), len(frame)
+        del frame
+        parts = recipe.take_matrix(columns, n_rows), targets, labels
         release_unused()
     from mmtfl.report.html import write_report
 

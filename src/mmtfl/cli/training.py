@@ -81,6 +81,7 @@ class Training:
 def read_training(data: Path, table: TableOptions, text: TextOptions, talk: TalkOptions) -> Training:
     """Read a table and learn how its columns are used."""
     from mmtfl.tables.recipe import TableRecipe, drop_unlabelled
+    from mmtfl.tasks.grouping import group_rows
 
     file = text.open(data)
     frame = file.frame(text=[*(table.categories or ()), *([table.task] if table.task else [])])
@@ -101,8 +102,16 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, talk: Talk
     if labels is not None and n_tasks > len(labels) / 3:
         notes.append(f"{table.task!r} has {n_tasks} labels in {len(labels)} rows: is it the task column?")
     talk.note(*notes)
-    rows = recipe.matrix(frame), recipe.targets(frame), labels, recipe.weights(frame)
-    return Training(recipe, *rows, file, groups, recipe.offset(frame), table.classify is not None)
+    # rows in the order in which a fit has them, which is so spared a copy of its own
+    order = None if labels is None else group_rows(labels).order
+    rest = recipe.targets(frame), labels, recipe.weights(frame), groups, recipe.offset(frame)
+    y, labels, weights, groups, offset = (
+        part if part is None or order is None else part[order] for part in rest
+    )
+    columns, n_rows = dict(frame.items()), len(frame)
+    del frame
+    X = recipe.take_matrix(columns, n_rows, rows=order)
+    return Training(recipe, X, y, labels, weights, file, groups, offset, table.classify is not None)
 
 
 def check_no_offset(recipe: Any, who: str, remedy: str) -> None:
@@ -147,17 +156,19 @@ def train(
     with nullcontext() if scale.dask is None else _dask_engine(scale, talk) as engine:
         if scale.memory_limit is None:
             training = read_training(data, table, text, talk)
-            release_unused()  # the frame is gone, and a fit of a wide table needs the room
+            release_unused()  # the frame is gone, and a wide table needs the room
         else:
             training = _open_stored(data, table, scale.memory_limit)
         _say_of_large("fitting", data, talk)
         with library_words():
             model = make(training)
+        release_unused()  # what finding a strength took
         _set_known(model, engine=engine, checkpoint=scale.checkpoint)
         converged = _fit(model, training, talk)
     _set_known(model, engine=None, checkpoint=None, verbose=0)  # of this run, not of the model
     model._fitted().recipe_ = training.recipe
     model.provenance_ = _provenance(model, training, data, output)
+    del training  # of a wide table what follows needs the room
     with naming_the_file(output):
         model.save(output, overwrite=talk.force)
     _show(model, output, talk)

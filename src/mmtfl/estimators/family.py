@@ -141,19 +141,18 @@ class ProductForm(TaskModel):
         return Checkpoint(self.checkpoint, fingerprint(type(self).__name__, params, *data, *others))
 
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
-        A = prepared.to_original(solution.A)
         used = np.flatnonzero(penalty.whole(solution.A.any(axis=1)))
-        rows, common = penalty.of_rows(used), np.zeros(len(A))
+        rows, common = penalty.of_rows(used), np.zeros(len(solution.A))
         common[used] = rows.common_part(solution.A[used])
         self.common_ = prepared.common_to_original(common)
         c = rows.shared_part(solution.A[used])
-        self.c_ = np.zeros(len(A))
+        self.c_ = np.zeros(len(solution.A))
         self.c_[used] = np.where(c == 0.0, 1.0, c)  # what is free of penalty has no c
         self._keep_known(prepared.known)
         self.mean_size_ = float(prepared.task_weights.mean())
         self.__dict__.pop("common_intercept_", None)  # of an earlier fit
         if penalty.is_centred:
-            beyond = prepared.task_means(A - self.common_[:, None]) + self.intercept_
+            beyond = prepared.task_means(self.coef_.T - self.common_[:, None]) + self.intercept_
             self.common_intercept_ = float(np.average(beyond, weights=prepared.task_weights))
 
     def _keep_known(self, known: KnownFeatures | None) -> None:

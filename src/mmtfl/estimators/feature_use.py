@@ -72,8 +72,9 @@ class FeatureUse:
 def feature_use(model: Any) -> FeatureUse:
     """Summarise how the tasks of a fitted model use each feature."""
     counted = model._counted()
-    coef = model.coef_[counted]
-    possible = _possible(model)[counted]
+    coef, possible = model.coef_, _possible(model)
+    if not counted.all():
+        coef, possible = coef[counted], possible[counted]
     used = (coef != 0.0) & possible  # with pooling, a task that could not use a feature has the common part
     n_tasks, n_possible = np.count_nonzero(used, axis=0), np.count_nonzero(possible, axis=0)
     conditions = [n_tasks == 0, n_tasks == 1, n_tasks == n_possible]
@@ -108,9 +109,9 @@ def _possible(model: Any) -> np.ndarray:
 
 def _range(coef: np.ndarray, possible: np.ndarray) -> Range:
     n = np.count_nonzero(possible, axis=0)
-    mean = np.where(possible, coef, 0.0).sum(axis=0) / np.maximum(n, 1)
-    low = np.where(possible, coef, np.inf).min(axis=0, initial=np.inf)
-    high = np.where(possible, coef, -np.inf).max(axis=0, initial=-np.inf)
+    mean = coef.sum(axis=0, where=possible) / np.maximum(n, 1)
+    low = coef.min(axis=0, initial=np.inf, where=possible)
+    high = coef.max(axis=0, initial=-np.inf, where=possible)
     return Range(mean, np.where(n > 0, low, 0.0), np.where(n > 0, high, 0.0))
 
 

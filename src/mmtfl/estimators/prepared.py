@@ -127,8 +127,10 @@ class Prepared:
 
     def to_original(self, A: np.ndarray) -> np.ndarray:
         """Convert coefficients to the units of X and y as they were given."""
-        A = A if self.column_scale is None else A / self.column_scale[:, None]
-        return A if self.target_scale is None else A * self.target_scale
+        if self.column_scale is None:
+            return A if self.target_scale is None else A * self.target_scale
+        A = A / self.column_scale[:, None]
+        return A if self.target_scale is None else np.multiply(A, self.target_scale, out=A)
 
     def common_to_original(self, common: np.ndarray) -> np.ndarray:
         """A common part (n_features,) on the original scale, in the mean of the tasks' units."""

@@ -18,6 +18,7 @@ from mmtfl.objective.units import Units, column_levels, target_levels, without_l
 from mmtfl.tasks.container import Tasks
 
 _SMALL, _MANY = 16, 1000  # tasks of less rows, if they are more than these, are not worth a call each
+_TURNED = 16  # tasks whose products are turned together
 _CHUNK = 1 << 21  # elements converted at once when X is not float64
 _LEAST_TASK, _LEAST_ROW = 1e-60, 1e-40  # weights: of a task, and of a row against the largest of its task
 _WIDE = 10_000  # features from which on empty columns are left out, if they are more than the others
@@ -97,11 +98,19 @@ class Design:
         elif self._has_small_tasks:
             out = _sums_by_task(X, v, self.offsets).T
         else:
-            out = np.empty((self.n_tasks, self.n_features)).T
-            for t, rows in self.segments():
-                out[:, t] = _transpose_times(X[rows], v[rows])
+            return self._dense_products(v)
         out *= self.inverse_scale[:, None]
         return np.ascontiguousarray(out)
+
+    def _dense_products(self, v: np.ndarray) -> np.ndarray:
+        """X_t.T @ v_t for every task of stacked rows; some tasks are turned at a time, to spare memory."""
+        out, own = np.empty((self.n_features, self.n_tasks)), np.empty((_TURNED, self.n_features))
+        for t, rows in self.segments():
+            own[t % _TURNED] = _transpose_times(self.tasks.X[rows], v[rows])
+            if t % _TURNED == _TURNED - 1 or t == self.n_tasks - 1:
+                first = t - t % _TURNED
+                np.multiply(own[: t + 1 - first].T, self.inverse_scale[:, None], out=out[:, first : t + 1])
+        return out
 
     def _sparse_products(self, data: np.ndarray, v: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """X_t.T @ v_t * scale for every task of stacked rows; `data` are the entries of a sparse X."""
@@ -136,23 +145,36 @@ class Design:
             squares = self._sparse_products(_squared_entries(X, scale), weight, np.ones_like(scale))
             sums = self._sparse_products(X.data, weight, scale)
         else:
-            from mmtfl.kernels import columns
+            return self._dense_curvature()
+        return np.ascontiguousarray(self._centred(squares, sums))
 
-            by_task = np.empty((2, self.n_tasks, self.n_features))
-            by_column = X.flags.f_contiguous and not X.flags.c_contiguous
-            moments = columns.moments_by_column if by_column else columns.moments_by_row
-            moments(X, self.offsets, weight, scale, *by_task)
-            squares, sums = by_task.transpose(0, 2, 1)
-        squares = np.ascontiguousarray(squares)
+    def _dense_curvature(self) -> np.ndarray:
+        """The curvature of stacked rows; where X is stored by columns, of some at a time, to spare memory."""
+        from mmtfl.kernels import columns
+
+        X, out = self.tasks.X, np.empty((self.n_features, self.n_tasks))
+        by_column = X.flags.f_contiguous and not X.flags.c_contiguous
+        moments = columns.moments_by_column if by_column else columns.moments_by_row
+        step = max(1, _CHUNK // (8 * self.n_tasks)) if by_column else self.n_features
+        for first in range(0, self.n_features, step):
+            part = slice(first, first + step)
+            scale = self.inverse_scale[part]
+            by_task = np.empty((2, self.n_tasks, len(scale)))
+            moments(X[:, part], self.offsets, self.row_weight, scale, *by_task)
+            out[part] = self._centred(*by_task.transpose(0, 2, 1))
+        return out
+
+    def _centred(self, squares: np.ndarray, sums: np.ndarray) -> np.ndarray:
+        """Square sums about the means; both arrays are written to."""
         if not self.fit_intercept:
             return squares
         sums = np.square(sums, out=sums)
-        sums /= self.task_sums(weight)
+        sums /= self.task_sums(self.row_weight)
         centred = np.subtract(squares, sums, out=sums)
         # cancellation leaves noise of either sign in a constant column; 1e-12 is what float64 sums resolve
         squares *= 1e-12
-        centred[~(centred > squares)] = 0.0  # NaN where squares have left the floats, too
-        return np.ascontiguousarray(centred)
+        np.copyto(centred, 0.0, where=~(centred > squares))  # NaN where squares have left the floats, too
+        return centred
 
     def columns(self, index: np.ndarray, *, expand: bool) -> np.ndarray:
         """Some columns as a dense float64 Fortran block in the design's units.

@@ -10,6 +10,7 @@ from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.losses.by_rows import TaskLoss, bound
 from mmtfl.objective.penalties import RowPenalty
+from mmtfl.objective.row_sizes import largest_entry
 from mmtfl.objective.units import Units
 
 if TYPE_CHECKING:
@@ -84,14 +85,14 @@ class Problem:
         if design.fit_intercept:
             # a constant column has its size in the first row of the task, and no slope but rounding
             rounding = _ROUNDING * design.first_rows_maximum() * design.task_sums(np.abs(slope_z)).max()
-            if np.abs(slopes).max(initial=0.0) <= rounding:
+            if largest_entry(slopes) <= rounding:
                 return np.zeros_like(slopes)
         return slopes
 
     @cached_property
     def steepest(self) -> float:
         """The largest gradient entry at A = 0."""
-        return float(np.abs(self.null_gradient).max(initial=0.0))
+        return largest_entry(self.null_gradient)
 
     @cached_property
     def scale(self) -> float:
@@ -154,7 +155,7 @@ class Problem:
 
         Also the units, or None where this problem is the answer. With `one_unit` all columns share theirs.
         """
-        calm, units = self._levelled
+        calm, units = self._levelled or (self, None)
         if calm.steepest == 0.0 or 1.0 / _MODERATE < calm.steepest < _MODERATE:
             return calm, units
         largest = calm.design.column_maxima()
@@ -166,6 +167,7 @@ class Problem:
         return type(self)(calm.design.rescaled(factor), self.given_loss), replace(units, column=factor)
 
     @cached_property
-    def _levelled(self) -> "tuple[Problem, Units | None]":
+    def _levelled(self) -> "tuple[Problem, Units] | None":
+        """The same in calm units; None where this problem is calm, because one that holds itself stays."""
         design, units = self.design.levelled(scale_targets=self.given_loss.is_quadratic)
-        return (self, None) if units is None else (type(self)(design, self.given_loss), units)
+        return None if units is None else (type(self)(design, self.given_loss), units)

@@ -8,13 +8,18 @@ import numpy as np
 _SAFE = 1e140  # entries up to this size can be squared and summed
 
 
+def largest_entry(A: np.ndarray) -> float:
+    """The largest absolute entry of A, which may be too large for a second array of its size."""
+    return float(max(A.max(initial=0.0), -A.min(initial=0.0)))
+
+
 def row_norms(A: np.ndarray, p: float) -> np.ndarray:
     """p-norm of each row, scaled where a power could overflow."""
+    if p == 2.0 and 1.0 / _SAFE < largest_entry(A) < _SAFE:
+        return np.sqrt(np.einsum("ij,ij->i", A, A))
     size = np.abs(A)
     if p == 1.0:
         return size.sum(axis=1)
-    if p == 2.0 and 1.0 / _SAFE < size.max(initial=0.0) < _SAFE:
-        return np.sqrt(np.einsum("ij,ij->i", A, A))
     largest = size.max(axis=1, initial=0.0)
     if math.isinf(p):
         return largest

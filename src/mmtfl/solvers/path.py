@@ -401,18 +401,21 @@ def _next_to_nothing(member: Member, alpha: float, max_iter: int) -> float:
 def _zero_is_left_below(member: Member) -> float:
     """The alpha below which some row leaves zero by itself, to 0.1 %."""
     gradient, curvature = member.null.gradient, member.problem.curvature
-    zero = np.zeros_like(gradient)
     rows = np.arange(len(gradient))
 
     def leaving(alpha: float) -> np.ndarray:
         penalty = member.at(alpha).of_rows(rows)
-        return rows[penalty.row_violation(zero[rows], gradient[rows], curvature[rows]) > 0.0]
+        return rows[penalty.row_violation(np.zeros(gradient.shape), gradient, curvature) > 0.0]
 
     high = float(np.max(np.abs(gradient).max(axis=1) / member.at(1.0).alpha))
-    while leaving(high).size == 0 and high > 1e-300:
+    while (left := leaving(high)).size == 0 and high > 1e-300:
         high /= 2.0
-    while high < 1e300 and (left := leaving(high)).size:
-        rows, high = left, 2.0 * high  # only rows that leave at the largest alpha so far can decide
+    while high < 1e300 and left.size:
+        if 2 * left.size < rows.size:  # only rows that leave at the largest alpha so far can decide
+            here = np.searchsorted(rows, left)
+            rows, gradient, curvature = left, gradient[here], curvature[here]
+        high *= 2.0
+        left = leaving(high)
     low = high / 2.0
     while high > 1.001 * low:
         middle = math.sqrt(low) * math.sqrt(high)  # their product may overflow

@@ -61,6 +61,13 @@ class Settled(NamedTuple):
     converged: bool
 
 
+def _with_rows(shape: tuple[int, int], index: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """A matrix with some rows; the others are zero, and take no memory until they are written to."""
+    out, kept = np.zeros(shape), np.any(rows != 0.0, axis=1)
+    out[index[kept]] = rows[kept]
+    return out
+
+
 def _stands_still(history: list[float], unit: float) -> bool:
     return len(history) > _STILL and history[-1 - _STILL] - history[-1] <= _PACE * unit
 
@@ -100,6 +107,7 @@ class RowDescent:
                 violation = max(violation, slope * scale)
             history.append(state.value)
             gap = problem.dual_gap(penalty, state.value, state.z, gradient) if certifiable else None
+            del gradient  # of wide data it is large, and the next pass makes another
             converged = violation <= tol * scale and (gap is None or gap <= tol * problem.null_value)
             # a start may bring rows that are all but zero: they must meet a sweep, which drops them
             unswept = len(history) == 1 and state.A.any()
@@ -157,7 +165,9 @@ class RowDescent:
             self._improve(penalty, state, kept, goal, **limits)
             if value - state.value < least * value:
                 break
-        return Settled(state.A, state.intercept, state.value, before, moved <= goal)
+        features = self.working_set.features
+        A = _with_rows(state.A.shape, features, state.A[features])  # several of these are kept
+        return Settled(A, state.intercept, state.value, before, moved <= goal)
 
     def rough_passes(
         self, penalty: RowPenalty, n_passes: int, *, follow: bool = False
@@ -188,9 +198,8 @@ class RowDescent:
             weights[features] = np.where(kept, gathered.weights(A), np.inf)
             if np.abs(norms - before).max(initial=0.0) <= _STEADY * largest:
                 break
-        A = np.zeros_like(state.A)
-        A[features[kept]] = state.A[features[kept]]
-        return A, state.intercept
+        state.A[features[~kept]] = 0.0
+        return state.A, state.intercept
 
     @cached_property
     def _intercept_scale(self) -> float:
@@ -205,7 +214,8 @@ class RowDescent:
             intercept = problem.null_intercept.copy()
             z = design.spread(intercept)
         else:
-            A = penalty.feasible(np.array(A, dtype=float))
+            rows = np.flatnonzero(np.any(A != 0.0, axis=1))
+            A = penalty.feasible(_with_rows(A.shape, rows, A[rows]))
             self.gather(penalty, np.flatnonzero(np.any(A != 0.0, axis=1)))
             kept = A[working_set.features]
             z = working_set.image(kept)
@@ -255,12 +265,14 @@ class RowDescent:
 
     def _descend(self, penalty: RowPenalty, state: _State, violations: np.ndarray, tolerance: float) -> bool:
         """Minimise over the gathered rows that are kept or violated; False if nothing moved."""
-        features, before, intercept = self.working_set.features, state.A, state.intercept
-        open_rows = np.any(before[features] != 0.0, axis=1) | (violations[features] > 0.0)
+        features, intercept = self.working_set.features, state.intercept
+        before = state.A[features]
+        open_rows = np.any(before != 0.0, axis=1) | (violations[features] > 0.0)
         rows = self._open_rows(penalty, open_rows)
         self._damping = max(self._damping - 1, 0)
         self._follow(penalty, state, rows, tolerance, _NEWTON_STEPS)
-        return not (np.array_equal(before, state.A) and np.array_equal(intercept, state.intercept))
+        stayed = np.array_equal(before, state.A[features])
+        return not (stayed and np.array_equal(intercept, state.intercept))
 
     def _follow(
         self, penalty: RowPenalty, state: _State, rows: np.ndarray, tolerance: float, steps: int, **limits
@@ -273,9 +285,12 @@ class RowDescent:
 
     def _penalty(self, penalty: RowPenalty, A: np.ndarray) -> float:
         """Penalty of A, whose rows outside the working set are zero."""
-        features = self.working_set.features
+        return self._penalty_of(penalty, A[self.working_set.features])
+
+    def _penalty_of(self, penalty: RowPenalty, rows: np.ndarray) -> float:
+        """Penalty of the rows in the working set."""
         with np.errstate(over="ignore", invalid="ignore"):
-            value = penalty.of_rows(features).value(A[features])
+            value = penalty.of_rows(self.working_set.features).value(rows)
         return math.inf if math.isnan(value) else value  # 0 * inf: a row too small for its weight
 
     def _improve(
@@ -317,12 +332,12 @@ class RowDescent:
             change_intercept = shift - np.sum(model.means[: len(change)] * change, axis=0)
             change_z += design.spread(shift if working_set.prepared else change_intercept)
         for step in (1.0, 0.5, 0.25):
-            trial = state.A.copy()
-            trial[features] = goal if step == 1.0 else A + step * change
+            rows_there = goal if step == 1.0 else A + step * change
             z = state.z + step * change_z
-            value = problem.loss_value(z) + self._penalty(penalty, trial)
+            value = problem.loss_value(z) + self._penalty_of(penalty, rows_there)
             if value <= state.value + _ROUNDING * abs(state.value):
-                state.A, state.z, state.value = trial, z, value
+                moving = np.any(rows_there != A, axis=1)  # rows that stay zero take no memory
+                state.A[features[moving]], state.z, state.value = rows_there[moving], z, value
                 state.intercept = state.intercept + step * change_intercept
                 return moved
         return None

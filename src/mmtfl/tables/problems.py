@@ -75,7 +75,7 @@ def check_missing(
     frame: Any, names: Sequence[str], task: str | None = None, *, absent: str = "error"
 ) -> None:
     """Refuse missing values; where tasks may lack columns, those of tasks that have some of the values."""
-    missing, lacking = frame[list(names)].isna(), ""
+    missing, lacking = frame.isna()[list(names)], ""  # in this order: picking columns copies them
     if task is not None and task in frame.columns and missing.any(axis=None):
         whole = missing.groupby(frame[task].to_numpy()).transform("all")
         if absent == "allow":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import ctypes
 import gzip
 import hashlib
 import io
@@ -189,7 +190,8 @@ class TableFile:
         """Names of the columns of a text file, unchanged; at least two, and those given differ."""
         try:
             lines = io.TextIOWrapper(io.BytesIO(self._utf8), encoding="utf-8", newline="")
-            header = next(csv.reader(lines, delimiter=self.separator))
+            # the first line that is not empty, as for pandas
+            header = next(filter(None, csv.reader(lines, delimiter=self.separator)))
         except (StopIteration, csv.Error):
             raise TableError(f"{self._name} has no header: its first line must name the columns.") from None
         _check_distinct([name for name in header if name], self._name)
@@ -307,9 +309,11 @@ def _read_parquet(file: Any) -> Any:
 
 
 def release_unused() -> None:
-    """Give back to the system what pyarrow keeps for later: the values of a frame that is gone."""
+    """Give back to the system what pyarrow and the C library keep for later, after a frame is gone."""
     if "pyarrow" in sys.modules:
         sys.modules["pyarrow"].default_memory_pool().release_unused()
+    if sys.platform == "linux":
+        getattr(ctypes.CDLL(None), "malloc_trim", int)(0)  # of glibc alone; not every C library has it
 
 
 def without_spaces(frame: Any, text: Iterable[str] = ()) -> tuple[Any, dict[str, int]]:

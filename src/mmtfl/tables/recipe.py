@@ -22,11 +22,12 @@ from mmtfl.tables.column_encoding import (
     read_times,
 )
 from mmtfl.tables.problems import Problems, check_missing, check_none_missing
-from mmtfl.tables.reading import TableError, unnamed, without_spaces
+from mmtfl.tables.reading import TableError, release_unused, unnamed, without_spaces
 from mmtfl.tasks.frames import feature_columns
 from mmtfl.wording import abbreviate, count, suggest
 
 IMPUTE = ("mean", "median", "most_frequent")
+_TAKEN = 1000  # columns after which the memory of those encoded is given back
 _MANY_LEVELS = 30  # more levels make a note, in case the column was not meant to be a feature
 
 
@@ -234,19 +235,42 @@ class TableRecipe:
         X : pandas.DataFrame
             One column per feature.
         """
-        names, needed = self.feature_names, self._needed(used)
+        needed = self.check_features(frame, used)
+        columns = {name: frame[name] for name in needed}
+        X = self.take_matrix(columns, len(frame), unknown_level=unknown_level)
+        X.index = frame.index
+        return X
+
+    def check_features(self, frame: Any, used: Collection[str] | None = None) -> list[str]:
+        """Refuse a table without the columns that are needed, or with missing values; their names."""
+        needed = self._needed(used)
         self._check_present(frame, needed)
         if self.impute is None and self.absent_features == "error":
             check_missing(frame, needed)
-        out = np.zeros((len(frame), len(names)), order="F")
-        done = 0
-        for column in self.features:
+        return needed
+
+    def take_matrix(
+        self,
+        columns: dict[str, Any],
+        n_rows: int,
+        *,
+        rows: np.ndarray | None = None,
+        unknown_level: str = "error",
+    ) -> Any:
+        """Encode columns that were checked, as `matrix` does, and take each out of the dict.
+
+        So a wide table whose frame is gone is not in memory twice. With ``rows``, rows come in this order.
+        """
+        out, done = np.zeros((n_rows, len(self.feature_names)), order="F"), 0
+        for i, column in enumerate(self.features):
             n_features = len(column.features)
-            if column.name in needed:
-                part = column.encode(frame[column.name], unknown_level=unknown_level)
-                out[:, done : done + n_features] = part
+            if column.name in columns:
+                part = column.encode(columns.pop(column.name), unknown_level=unknown_level)
+                out[:, done : done + n_features] = part if rows is None else part[rows]
             done += n_features
-        return require("pandas", "frames").DataFrame(out, columns=names, index=frame.index, copy=False)
+            if i % _TAKEN == _TAKEN - 1:
+                release_unused()
+        return require("pandas", "frames").DataFrame(out, columns=self.feature_names, copy=False)
 
     def _needed(self, used: Collection[str] | None) -> list[str]:
         """Columns that become one of these features (None: any feature)."""

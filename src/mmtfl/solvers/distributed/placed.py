@@ -257,10 +257,10 @@ class PlacedProblem(Problem):
         return shards.Null(*self.design.placed.ask_tasks(shards.null, name="null"))
 
     @cached_property
-    def _levelled(self) -> "tuple[Problem, Units | None]":
+    def _levelled(self) -> "tuple[Problem, Units] | None":
         unit = target_unit(float(self._null.largest_y.max())) if self.given_loss.is_quadratic else 1.0
         if unit == 1.0 and not self._null.is_far.any():
-            return self, None
+            return None
         levels = self.design.levels() if self._null.is_far.any() else (None, None)
         calm = self if unit == 1.0 else PlacedProblem(self.design.with_target_unit(unit), self.given_loss)
         return calm, Units(np.ones(self.design.n_features), unit, *levels)

@@ -17,7 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mmtfl.model_selection import TaskKFold, per_task_scores, task_scorer
-from mmtfl.model_selection.metrics import mean_task_score, pooled_score
+from mmtfl.model_selection.metrics import as_metric, mean_task_score, pooled_score
+from mmtfl.model_selection.scoring import score_predictions
 
 TASKS = np.array(["a", "b", "c"])
 
@@ -470,3 +471,14 @@ def test_of_thousands_of_small_tasks_each_counts_once():
 def test_predictions_beyond_all_measure_score_minus_infinity():
     y, task = np.tile([0.0, 1e-3], 2), [0, 0, 1, 1]
     assert per_task_scores(y, [1e200, 0.0, 0.0, 1e-3], task) == {0: -np.inf, 1: 1.0}
+
+
+@pytest.mark.parametrize("unit", [1e250, 1e-250])
+def test_only_the_ratios_of_weights_matter_to_a_score(unit):
+    rng = np.random.default_rng(0)
+    y, weights = 1e60 * rng.normal(size=12), rng.uniform(0.5, 2.0, 12)
+    y_pred, task = y + 1e59 * rng.normal(size=12), np.repeat(["a", "b"], 6)
+    found = score_predictions(y, y_pred, task, unit * weights, metric=as_metric("r2"))
+    assert found == pytest.approx(
+        score_predictions(y, y_pred, task, weights, metric=as_metric("r2")), rel=1e-9
+    )

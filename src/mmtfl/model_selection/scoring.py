@@ -13,6 +13,8 @@ from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_obje
 
 from mmtfl.model_selection.metrics import Metric, as_metric, mean_task_score, pooled_score
 
+_MODERATE = 1e100  # weights up to this can be multiplied by squares of targets
+
 AVERAGES = ("macro", "pooled")
 
 
@@ -164,7 +166,10 @@ class _WeightedMetric(Metric):
 
     def value(self, y_true: np.ndarray, y_pred: np.ndarray) -> float:
         """Score of one task, whose rows stand in place of its predictions."""
-        options = {**self.kwargs, "sample_weight": self.weights[y_pred]}
+        weights = self.weights[y_pred]
+        if not 1.0 / _MODERATE < (largest := weights.max(initial=0.0)) < _MODERATE and largest > 0.0:
+            weights = weights / largest  # only their ratios matter, and products with squares stay finite
+        options = {**self.kwargs, "sample_weight": weights}
         return self.sign * float(self.function(y_true, self.y_pred[y_pred], **options))
 
 

@@ -347,7 +347,7 @@ def describe(model: Any) -> ModelSummary:
         tasks=_tasks(fitted),
         coef=fitted.coef_,
         spread=spread,
-        scaled_coef=None if spread is None else _scaled(fitted.coef_, spread, unit),
+        scaled_coef=None if spread is None else fitted.coef_ * spread / unit,
         scaled=() if spread is None else tuple(dict.fromkeys(("features", *in_fit))),
         scaled_in_fit=in_fit,
         convergence=_convergence(fitted),
@@ -358,12 +358,6 @@ def describe(model: Any) -> ModelSummary:
 
 
 # -- the parts -----------------------------------------------------------------------------------------------
-
-
-def _scaled(coef: np.ndarray, spread: np.ndarray, unit: Any) -> np.ndarray:
-    """Coefficients of features in units of their spread, and of targets in theirs."""
-    scaled = coef * spread
-    return np.divide(scaled, unit, out=scaled)
 
 
 def _features(model: Any, use: FeatureUse, size: np.ndarray) -> list[FeatureSummary]:

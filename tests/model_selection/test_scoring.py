@@ -474,11 +474,12 @@ def test_predictions_beyond_all_measure_score_minus_infinity():
 
 
 @pytest.mark.parametrize("unit", [1e250, 1e-250])
-def test_only_the_ratios_of_weights_matter_to_a_score(unit):
+def test_scores_depend_on_no_unit_of_weights_or_targets(unit):
     rng = np.random.default_rng(0)
     y, weights = 1e60 * rng.normal(size=12), rng.uniform(0.5, 2.0, 12)
     y_pred, task = y + 1e59 * rng.normal(size=12), np.repeat(["a", "b"], 6)
+    expected = score_predictions(y, y_pred, task, weights, metric=as_metric("r2"))
+    large = score_predictions(1e100 * y, 1e100 * y_pred, task, weights, metric=as_metric("r2"))
+    assert large == pytest.approx(expected, rel=1e-9)
     found = score_predictions(y, y_pred, task, unit * weights, metric=as_metric("r2"))
-    assert found == pytest.approx(
-        score_predictions(y, y_pred, task, weights, metric=as_metric("r2")), rel=1e-9
-    )
+    assert found == pytest.approx(expected, rel=1e-9)

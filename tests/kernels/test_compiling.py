@@ -4,6 +4,7 @@ import errno
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from mmtfl.kernels import compiling
@@ -54,6 +55,27 @@ def test_without_a_folder_functions_are_compiled_all_the_same(monkeypatch):
     with pytest.warns(UserWarning, match="Set NUMBA_CACHE_DIR"):
         double = compiled()(lambda x: 2.0 * x)
     assert double(4.0) == 8.0
+
+
+def test_the_arithmetic_of_a_function_is_its_own_whoever_calls_it_first():
+    x = np.random.default_rng(0).normal(size=10_000)
+    expected = 0.0
+    for number in x.tolist():
+        expected += number
+
+    @compiled()
+    def in_order(x):
+        total = 0.0
+        for i in range(x.size):
+            total += x[i]
+        return total
+
+    @compiled(fastmath={"reassoc"})
+    def fast_caller(x):
+        return in_order(x)
+
+    assert fast_caller(x) == expected
+    assert in_order(x) == expected
 
 
 def test_a_kernel_is_compiled_again_when_one_that_it_calls_has_changed(tmp_path):

@@ -93,11 +93,15 @@ def _kept(function: Callable) -> KeptOnDisk | None:
     return KeptOnDisk(found)
 
 
-def compiled(**options: Any) -> Callable[[Callable], Any]:
-    """Numba's njit with a cache on disk that may fail."""
+def compiled(*, fastmath: Any = False, **options: Any) -> Callable[[Callable], Any]:
+    """Numba's njit with a cache on disk that may fail.
+
+    The arithmetic is always given: a function that says nothing of it is compiled with that of whichever
+    function calls it first, and kept like that, so that its last bits would hang on the order of calls.
+    """
 
     def decorate(function: Callable) -> Any:
-        out: Any = njit(**options)(function)
+        out: Any = njit(fastmath=fastmath, **options)(function)
         out._cache = _kept(function) or out._cache
         return out
 
@@ -106,6 +110,7 @@ def compiled(**options: Any) -> Callable[[Callable], Any]:
 
 def compiled_callback(signature: Any, function: Callable, **options: Any) -> Any:
     """Numba's cfunc with a cache on disk that may fail."""
+    options["fastmath"] = False
     out: Any = CFunc(function, normalize_signature(signature), locals={}, options=options)
     out._cache = _kept(function) or out._cache
     out.compile()

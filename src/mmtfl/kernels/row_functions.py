@@ -19,8 +19,7 @@ _FAST = {**_OPTIONS, "fastmath": {"reassoc", "contract", "nsz"}}
 # Functions that only compiled code calls need no Python wrapper; it would take longer to compile than they.
 entry = compiled(**_FAST)
 inner = compiled(**_FAST, no_cpython_wrapper=True)
-# Scalar pieces and sorted row problems keep the arithmetic as written. Else a process that compiles them and
-# one that loads them from the cache differ in the last bit: the compiler rearranges a function by its caller.
+# Scalar pieces and sorted row problems keep the arithmetic as written.
 exact = compiled(**_OPTIONS, no_cpython_wrapper=True)
 exact_entry = compiled(**_OPTIONS)
 # The same for loops without sums, where a product and the sum it goes into may be one instruction.

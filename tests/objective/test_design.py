@@ -226,3 +226,9 @@ def test_many_columns_and_tasks_are_taken_in_parts_with_the_same_bits(monkeypatc
     assert_array_equal(parts.curvature, curvature)
     assert_array_equal(parts.correlate(v), slopes)
     assert_allclose(slopes[:, 4], tasks.X[12:15].T @ v[12:15], **CLOSE)
+
+
+def test_columns_whose_squares_leave_the_floats_have_no_curvature_and_no_warning():
+    X = np.random.default_rng(0).normal(size=(6, 2)) * [1.0, 1e170]
+    design = Design(Tasks.from_rows(X, np.arange(6.0), np.repeat(["a", "b"], 3)))
+    assert np.all(design.curvature[0] > 0.0) and not design.curvature[1].any()

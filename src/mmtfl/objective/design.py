@@ -168,9 +168,10 @@ class Design:
         """Square sums about the means; both arrays are written to."""
         if not self.fit_intercept:
             return squares
-        sums = np.square(sums, out=sums)
-        sums /= self.task_sums(self.row_weight)
-        centred = np.subtract(squares, sums, out=sums)
+        with np.errstate(over="ignore", invalid="ignore"):  # see below
+            sums = np.square(sums, out=sums)
+            sums /= self.task_sums(self.row_weight)
+            centred = np.subtract(squares, sums, out=sums)
         # cancellation leaves noise of either sign in a constant column; 1e-12 is what float64 sums resolve
         squares *= 1e-12
         np.copyto(centred, 0.0, where=~(centred > squares))  # NaN where squares have left the floats, too

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mmtfl.objective import product
+from mmtfl.objective import product, row_sizes
 from mmtfl.objective.known_features import KnownFeatures, block_solutions, block_violation, check_pooling
 from mmtfl.objective.row_sizes import EntryPenalty, centred_norms, common_part, common_weight, row_norms
 
@@ -141,6 +141,17 @@ class RowPenalty(ABC):
         """Whether no row is ever dropped and each task, given the weights, has a ridge problem of its own."""
         plain = self.known is None and not self.is_centred
         return self.is_convex and self.p == 2.0 and self.power > 1.0 and plain
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether the penalty is convex, and smooth but at zero rows."""
+        return self.is_convex and 1.0 < self.p < math.inf and self.known is None and not self.is_centred
+
+    def bends(self, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """First and second derivatives of every row's penalty, where it is smooth; no row may be zero."""
+        first, second = row_sizes.power_derivatives(A, self.p, self.power)
+        alpha = np.reshape(self.alpha, (-1, 1))
+        return alpha * first, alpha[:, :, None] * second
 
     def dual_norm(self, U: np.ndarray) -> np.ndarray:
         """Dual of each row's norm: the smallest alpha at which a norm makes the row zero; eq. (13).

@@ -14,6 +14,7 @@ import numpy as np
 
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import DAMPING, Problem
+from mmtfl.solvers.newton import newton_step
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.working_set import Model, WorkingSet
 
@@ -38,6 +39,10 @@ _SETTLING_ROUNDS = 50
 _FEW_SWEEPS, _LEAST_GAIN = 10, 1e-4
 _ALPHA_RESOLVED = 1e-10
 _STILL, _PACE = 10, 1e-11  # where so many passes gain no more than this share, a gap takes too many to close
+# Newton steps follow where the tolerance, a share of the objective at zero, is more than this many times
+# that of the objective here, and where sweeps have been many; for so many unknowns at most
+_LOOSE, _SLOW, _FEW_UNKNOWNS = 10.0, 1_000, 500
+_MOST_LEAPS, _LEAP_STEPS, _LEAST_FALL = 3, 50, 0.1
 _ROUNDING = 1e-14  # an objective that rises by less has not risen
 
 
@@ -96,6 +101,7 @@ class RowDescent:
         history: list[float] = []
         last_sweep = self.working_set.n_sweeps + max(_MOST_SWEEPS, _SWEEPS_A_PASS * max_iter)
         violation, gap, converged = np.inf, None, False
+        n_leaps, next_leap = 0, self.working_set.n_sweeps + _SLOW
         for _ in range(max_iter):
             slope_z = problem.loss_gradient(state.z)
             gradient = self._gradient(state, slope_z)
@@ -111,7 +117,18 @@ class RowDescent:
             converged = violation <= tol * scale and (gap is None or gap <= tol * problem.null_value)
             # a start may bring rows that are all but zero: they must meet a sweep, which drops them
             unswept = len(history) == 1 and state.A.any()
-            if (converged and not unswept) or len(history) == max_iter:
+            if len(history) == max_iter:
+                break
+            if converged and not unswept:
+                slack = max(violation / scale * problem.null_value, gap or 0.0)
+                due = slack > _LOOSE * tol * state.value
+            else:
+                due = self.working_set.n_sweeps >= next_leap
+            if due and n_leaps < _MOST_LEAPS:
+                n_leaps, next_leap = n_leaps + 1, self.working_set.n_sweeps + _SLOW
+                if self._leap(penalty, state, tol):
+                    continue
+            if converged and not unswept:
                 break
             if self.working_set.n_sweeps >= last_sweep:
                 break  # nearly equal columns or separable classes: this may go on for ever
@@ -274,6 +291,20 @@ class RowDescent:
         stayed = np.array_equal(before, state.A[features])
         return not (stayed and np.array_equal(intercept, state.intercept))
 
+    def _leap(self, penalty: RowPenalty, state: _State, tol: float) -> bool:
+        """Newton steps over all kept rows at once, where these are few and smooth; False if nothing fell."""
+        kept = np.flatnonzero(np.any(state.A[self.working_set.features] != 0.0, axis=1))
+        if not penalty.is_smooth or kept.size * state.A.shape[1] > _FEW_UNKNOWNS:
+            return False
+        before = state.value
+        for _ in range(_LEAP_STEPS):
+            value = state.value
+            self._damping = max(self._damping - 1, 0)
+            self._improve(penalty, state, kept, 0.0, leap=True)
+            if value - state.value <= _LEAST_FALL * tol * value:
+                break
+        return state.value < before
+
     def _follow(
         self, penalty: RowPenalty, state: _State, rows: np.ndarray, tolerance: float, steps: int, **limits
     ) -> None:
@@ -294,17 +325,17 @@ class RowDescent:
         return math.inf if math.isnan(value) else value  # 0 * inf: a row too small for its weight
 
     def _improve(
-        self, penalty: RowPenalty, state: _State, rows: np.ndarray, tolerance: float, **limits
+        self, penalty: RowPenalty, state: _State, rows: np.ndarray, tolerance: float, **how
     ) -> float:
         """Minimise the least-squares model at the state over `rows`; how much a slope moved at most."""
         problem = self.problem
         if problem.loss.is_quadratic:
-            return self._step(penalty, state, self.working_set.base, rows, tolerance, **limits) or 0.0
+            return self._step(penalty, state, self.working_set.base, rows, tolerance, **how) or 0.0
         # a model that is too flat leads too far: the next one is closer to a majorant of the loss
         for damping in range(self._damping, len(DAMPING)):
-            weight = problem.newton_weights(state.z, DAMPING[damping])
+            weight = problem.newton_weights(state.z, DAMPING[damping], bounded="leap" not in how)
             model = self.working_set.reweighted(weight, rows)
-            moved = self._step(penalty, state, model, rows, 0.1 * tolerance, relative=_INEXACT, **limits)
+            moved = self._step(penalty, state, model, rows, 0.1 * tolerance, relative=_INEXACT, **how)
             if moved is not None:
                 self._damping = damping
                 return moved
@@ -312,7 +343,7 @@ class RowDescent:
 
     def _step(
         self, penalty: RowPenalty, state: _State, model: Model, rows: np.ndarray, tolerance: float, *,
-        relative: float = 0.0, max_sweeps: int = MAX_SWEEPS,
+        relative: float = 0.0, max_sweeps: int = MAX_SWEEPS, leap: bool = False,
     ) -> float | None:  # fmt: skip
         """Minimise the model over `rows`, go there as far as the objective falls; None if it does not."""
         problem, design, working_set = self.problem, self.problem.design, self.working_set
@@ -320,10 +351,13 @@ class RowDescent:
         slope_z = problem.loss_gradient(state.z)
         A = state.A[features]
         goal = A.copy()
-        moved = working_set.minimise(
-            model, slope_z, goal, rows, penalty,
-            max_sweeps=max_sweeps, tolerance=tolerance, relative=relative,
-        )  # fmt: skip
+        if leap:
+            moved = newton_step(working_set, model, slope_z, goal, rows, penalty)
+        else:
+            moved = working_set.minimise(
+                model, slope_z, goal, rows, penalty,
+                max_sweeps=max_sweeps, tolerance=tolerance, relative=relative,
+            )  # fmt: skip
         change = goal - A
         change_z = working_set.image(change)
         change_intercept = np.zeros(design.n_tasks)

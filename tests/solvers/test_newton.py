@@ -1,0 +1,71 @@
+"""Newton steps over all kept rows: fits at strengths next to nothing are exact in units of their objective."""
+
+import numpy as np
+import pytest
+
+import mmtfl
+from mmtfl.objective.row_sizes import power_derivatives
+
+MEMBERS = [(2, 4), (3, 2), (1.5, 4), (2, np.inf), (3, np.inf)]
+
+
+def hard_data(seed: int, *, classes: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Tasks that can be fitted all but exactly, with two columns that are nearly equal."""
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(4), 14)
+    X = rng.normal(size=(56, 8))
+    X[:, 1] = X[:, 0] + 1e-3 * X[:, 2]
+    y = X[:, 0] - X[:, 3] + 1e-4 * rng.normal(size=56)
+    if classes:
+        y = np.where(y > np.median(y), "yes", "no")
+    return X, y, task
+
+
+@pytest.mark.parametrize("p, r", [(2.0, 1.0), (3.0, 1.2), (1.5, 1.0), (1.5, 1.5), (4.0, 2.5)])
+def test_derivatives_of_a_power_of_a_norm_are_its_differences(p, r):
+    rng, h = np.random.default_rng(3), 1e-6
+    A = rng.normal(size=(5, 4))
+    first, second = power_derivatives(A, p, r)
+    for t in range(4):
+        shift = h * np.eye(4)[t]
+        value = [np.sum(np.abs(A + sign * shift) ** p, axis=1) ** (r / p) for sign in (1, -1)]
+        np.testing.assert_allclose(first[:, t], (value[0] - value[1]) / (2 * h), rtol=1e-7, atol=1e-8)
+        slope = [power_derivatives(A + sign * shift, p, r)[0] for sign in (1, -1)]
+        np.testing.assert_allclose(second[:, t], (slope[0] - slope[1]) / (2 * h), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("p, k", MEMBERS)
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_slopes_balance_the_penalty_at_strengths_next_to_nothing(p, k, loss):
+    X, y, task = hard_data(5, classes=loss == "logistic")
+    kind = mmtfl.MMTFLClassifier if loss == "logistic" else mmtfl.MMTFLRegressor
+    alpha = 1e-8 * mmtfl.path(X, y, task, p=p, k=k, alphas=1, loss=loss).alphas[0]
+    model = kind(p=p, k=k, alpha=alpha, solver="block").fit(X, y, task=task)
+    assert model.converged_
+    z = np.einsum("ij,ij->i", X, model.coef_[task]) + model.intercept_[task]
+    if loss == "logistic":
+        slope_z = 1.0 / (1.0 + np.exp(-z)) - (y == "yes")
+    else:
+        slope_z = z - y
+    weight = 1.0 / np.bincount(task)[task]  # every task has the weight one
+    G = np.array([X[task == t].T @ (weight * slope_z)[task == t] for t in range(4)]).T
+    A, r = model.coef_.T, p if np.isinf(k) else p * k / (p + k)
+    rho = np.sum(np.abs(A) ** p, axis=1)[:, None] ** (1 / p)
+    kept = rho[:, 0] > 1e-6 * rho.max()
+    wanted = -alpha * r * rho ** (r - 1) * (np.abs(A) / rho) ** (p - 1) * np.sign(A)
+    assert kept.sum() >= 3
+    np.testing.assert_allclose(G[kept], wanted[kept], atol=1e-3 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("p, k", MEMBERS)
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_two_solvers_agree_in_units_of_a_small_objective(p, k, loss):
+    X, y, task = hard_data(7, classes=loss == "logistic")
+    kind = mmtfl.MMTFLClassifier if loss == "logistic" else mmtfl.MMTFLRegressor
+    alpha = 1e-9 * mmtfl.path(X, y, task, p=p, k=k, alphas=1, loss=loss).alphas[0]
+    found = [
+        kind(p=p, k=k, alpha=alpha, solver=solver).fit(X, y, task=task) for solver in ("block", "alternating")
+    ]
+    first, second = (model.objective_ for model in found)
+    assert found[0].history_[0] > 10.0 * first  # small against that at zero
+    assert first == pytest.approx(second, rel=1e-6)

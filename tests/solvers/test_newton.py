@@ -1,4 +1,4 @@
-"""Newton steps over all kept rows: fits at strengths next to nothing are exact in units of their objective."""
+"""Newton steps over all kept rows: fits at strengths next to nothing are exact in units of the objective."""
 
 import numpy as np
 import pytest

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from mmtfl import Tasks
 from mmtfl.tasks import scaling
@@ -40,6 +41,15 @@ def test_spread_is_that_of_exact_sums_whatever_the_columns(monkeypatch, order, c
     expected[6] = 1.0  # a constant column has the unit one
     np.testing.assert_allclose(found, expected, rtol=1e-11)
     np.testing.assert_allclose(column_spread(tasks, np.array([4, 0])), found[[4, 0]], rtol=1e-11)
+
+
+@pytest.mark.parametrize("layout", [sparse.csr_array, sparse.csc_array])
+def test_sparse_columns_far_from_zero_have_their_own_spread(layout):
+    rng = np.random.default_rng(1)
+    X, weights = 5e10 + rng.normal(size=(91, 4)), rng.uniform(0.1, 3.0, size=91)
+    X[7, 2], weights[7] = 0.0, 0.0  # a zero that does not count
+    tasks = Tasks.from_rows(layout(X), np.zeros(91), np.repeat([0, 1], [50, 41]), sample_weight=weights)
+    np.testing.assert_allclose(column_spread(tasks), exact_spread(X, weights), rtol=1e-6)
 
 
 def test_a_column_of_zeros_is_of_no_use_and_one_with_a_single_entry_is():

@@ -220,7 +220,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
     def _learn(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
         """Set the learned attributes, and warn of what the user should look at."""
         scale = 1.0 if prepared.target_scale is None else prepared.target_scale
-        self.coef_ = np.ascontiguousarray(prepared.to_original(solution.A).T)
+        self.coef_ = prepared.to_original(solution.A)
         self.intercept_ = solution.intercept * scale
         self.tasks_, self.task_sizes_ = prepared.tasks.labels, prepared.sizes
         self.column_scale_, self.target_scale_ = prepared.column_scale, prepared.target_scale

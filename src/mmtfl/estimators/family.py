@@ -246,7 +246,7 @@ def fit_part(
     if part.absent is not None:
         A = np.where(part.absent.T, 0.0, A)
     scale = 1.0 if prepared.target_scale is None else prepared.target_scale
-    return prepared.to_original(A).T, intercept * scale
+    return prepared.to_original(A), intercept * scale
 
 
 def _member_on(

@@ -126,11 +126,18 @@ class Prepared:
         return column_spread(self.weighted, columns)
 
     def to_original(self, A: np.ndarray) -> np.ndarray:
-        """Convert coefficients to the units of X and y as they were given."""
-        if self.column_scale is None:
-            return A if self.target_scale is None else A * self.target_scale
-        A = A / self.column_scale[:, None]
-        return A if self.target_scale is None else np.multiply(A, self.target_scale, out=A)
+        """Coefficients (n_tasks, n_features) in the units of X and y as they were given.
+
+        Features that are not used take no memory: A may be the largest array beside the data.
+        """
+        used = np.flatnonzero(A.any(axis=1))
+        rows, out = A[used], np.zeros(A.shape[::-1])
+        if self.column_scale is not None:
+            rows /= self.column_scale[used, None]
+        if self.target_scale is not None:
+            rows *= self.target_scale
+        out[:, used] = rows.T
+        return out
 
     def common_to_original(self, common: np.ndarray) -> np.ndarray:
         """A common part (n_features,) on the original scale, in the mean of the tasks' units."""

@@ -59,8 +59,7 @@ class AdditiveModel(WarmStart, TaskModel):
     def _name_parts(self, prepared: Prepared, solution: Any, penalty: Any) -> None:
         # adding zero turns -0 into 0
         self.shared_, second = (
-            np.ascontiguousarray(prepared.to_original(part).T) + 0.0
-            for part in (solution.shared, solution.specific)
+            prepared.to_original(part) + 0.0 for part in (solution.shared, solution.specific)
         )
         setattr(self, self._second_part, second)
         # the sum of the parts to the last bit, whatever scaling back has rounded

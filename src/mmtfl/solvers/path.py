@@ -407,7 +407,7 @@ def _zero_is_left_below(member: Member) -> float:
         penalty = member.at(alpha).of_rows(rows)
         return rows[penalty.row_violation(np.zeros(gradient.shape), gradient, curvature) > 0.0]
 
-    high = float(np.max(np.abs(gradient).max(axis=1) / member.at(1.0).alpha))
+    high = float(np.max(np.maximum(gradient.max(axis=1), -gradient.min(axis=1)) / member.at(1.0).alpha))
     while (left := leaving(high)).size == 0 and high > 1e-300:
         high /= 2.0
     while high < 1e300 and left.size:

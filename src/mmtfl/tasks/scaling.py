@@ -38,9 +38,11 @@ def column_spread(tasks: Tasks, columns: np.ndarray | None = None) -> np.ndarray
     if not X.has_canonical_format:  # duplicates would be squared one by one
         X = X.copy()
         X.sum_duplicates()
-    entries = X.tocoo()
+    entries, n_counted = X.tocoo(), np.count_nonzero(share)
     share = share[entries.row]
     absent = np.maximum(1.0 - _sum_by(entries.col, share, X.shape[1]), 0.0)
+    # a column without zeros has none of their weight, not even its rounding
+    absent[np.bincount(entries.col, share > 0.0, minlength=X.shape[1]) == n_counted] = 0.0
     return np.nan_to_num(_spread_by(entries.col, entries.data, share, absent), nan=1.0)
 
 

@@ -29,8 +29,8 @@ def _shrink_features(Z, threshold, out):
         for t in range(Z.shape[0]):
             largest = max(largest, abs(Z[t, j]))
         for t in range(Z.shape[0]):
-            if largest > 0.0:
-                total += (Z[t, j] / largest) ** 2
+            share = Z[t, j] / largest if largest > 0.0 else 0.0
+            total += share * share
         size = largest * math.sqrt(total)
         left = (size - threshold) / size if size > threshold else 0.0
         for t in range(Z.shape[0]):

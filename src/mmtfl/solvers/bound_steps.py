@@ -10,6 +10,7 @@ import numpy as np
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.solvers.extrapolation import Track
 
+MOST_BOUNDS = 2000  # above, their linear system takes longer than it saves
 _RIDGE = 1e-10  # added to the curvatures, as a share of their mean
 _LEAST_LEFT = 0.05  # of a bound by one step: a row that vanishes does so in a sweep
 _STEPS = (1.0, 0.25)

@@ -183,6 +183,7 @@ class EliminatedColumns(PartSolver):
             target.append(e)
             eigenvalues.append(values)
         model = _SharedPart(alpha, columns, target, eigenvalues, row_norms(Q.T, 2.0))
+        del columns  # the model has a copy of them
         goal, image = self._steps(1, self._shared_steps(norms.shared, model, P[self._features]), tolerance)
         P[self._features], Q[:], new = goal, 0.0, without_q.copy()
         kept = model.residual(image)

@@ -322,3 +322,14 @@ def test_running_out_of_passes_is_told():
     problem = make_problem(7)
     found = fit(problem, *strengths(problem, PAIRS["robust"], (0.1, 0.1)), max_iter=1)
     assert not found.converged and found.n_iter == 1
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("pair", ["robust", "low_rank"])
+def test_passes_end_where_rounding_holds_them(pair, loss):
+    """A tolerance below rounding cannot be met: the fit says so, is as exact as numbers allow, and ends."""
+    problem = make_problem(0, loss=loss, sizes=(25, 30, 18), d=15)
+    shared, specific = strengths(problem, PAIRS[pair], (0.01, 0.01))
+    found = fit(problem, shared, specific, tol=1e-17, max_iter=1000)
+    assert not found.converged and found.violation < 1e-13
+    assert found.n_iter < 100

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numba import carray
 
-from mmtfl.kernels.row_functions import entry, exact
+from mmtfl.kernels.row_functions import exact
 from mmtfl.kernels.row_problem import compiled_row_solver
 
 
@@ -142,13 +142,3 @@ def _largest_row(g, L, n, member, row, present, thorough, out):
 def row_solver(p):
     """Address of the solver for p = 2 or p = inf; see `mmtfl.kernels.row_problem.row_solver`."""
     return compiled_row_solver(_largest_row if p == np.inf else _euclidean_row).address
-
-
-@entry
-def column_lengths(e, eigenvalues, offsets, alpha, lengths):
-    """Length rho of each task's q: the root of sum_i s_i e_i^2 / (alpha + s_i rho)^2 = 1, or 0."""
-    g = np.empty(e.size)
-    for i in range(e.size):
-        g[i] = math.sqrt(eigenvalues[i]) * e[i]
-    for t in range(lengths.size):
-        lengths[t] = euclidean_size(g, eigenvalues, offsets[t], offsets[t + 1], alpha, np.inf, lengths[t])

@@ -308,6 +308,11 @@ class SplitRows(RowPower):
         """Whether `entries` is there: where nothing else is known of the rows."""
         return self.known is None
 
+    @property
+    def has_bounds(self) -> bool:
+        """Whether entries cost nothing up to bounds of their rows, `entries(A).weight`, which cost alpha."""
+        return math.isinf(self.p)
+
     def entries(self, A: np.ndarray) -> EntryPenalty:
         """A penalty on entries that lies above this one and touches it at A, up to a constant."""
         norms = row_norms(self.shared_of(A), self.p)

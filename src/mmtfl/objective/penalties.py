@@ -298,6 +298,11 @@ class RowPenalty(ABC):
         """Whether `entries` leads on: not with a common part, nor at p = inf, where the largest is held."""
         return not (self.is_centred or self.known is not None or math.isinf(self.p))
 
+    @property
+    def has_bounds(self) -> bool:
+        """Whether entries cost nothing up to bounds of their rows."""
+        return False
+
     def entries(self, A: np.ndarray) -> EntryPenalty:
         """A penalty on entries that lies above this one and touches it at A, up to a constant."""
         return EntryPenalty(float(self.p), self.weights(A), np.full(len(A), np.inf))

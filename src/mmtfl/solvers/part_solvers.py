@@ -9,7 +9,7 @@ What is left is a smooth function of P, much flatter where X_t is large.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl.objective.design import Design
-from mmtfl.objective.norms import ColumnNorm, RowNorm, TwoNorms
+from mmtfl.objective.norms import ColumnNorm, Norm, RowNorm, TraceNorm, TwoNorms
 from mmtfl.objective.penalties import row_norms
 from mmtfl.objective.problem import Problem
 from mmtfl.tasks.grouping import offsets_of
@@ -28,7 +28,7 @@ _FORGET = 0.5  # of the curvature from one model to the next, which may be flatt
 _FLATTEST = 1e-10  # of curvatures to begin with, as a share of the mean
 _INEXACT = 0.1  # a Newton model is minimised until steps are this share of the first
 _LEAST_ADDED = 20
-_MANY_TASKS = 1000  # above, their rows are stacked and multiplied together
+_MOST_ROTATED = 100_000  # products of a round of plain rotations; with more, a library is as quick
 _NOTHING = 1e-13  # eigenvalues below this share of the largest are rounding
 
 
@@ -83,13 +83,11 @@ class PartSolver(ABC):
         ]
         return True
 
-    def _accelerate(
-        self, x: np.ndarray, n_parts: int, forward, residual_at, gradient_at, prox, tolerance: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Steps of `accelerate` from x, as many as are left: where they end, and the image of the change."""
-        x, image, self.curvature, n_steps = accelerate(
-            x, self._first_curvature(n_parts), forward, residual_at, gradient_at, prox,
-            tolerance=tolerance, relative=self._relative, most_steps=min(_MOST_STEPS, self.steps_left),
+    def _steps(self, n_parts: int, steps: Callable, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
+        """Accelerated steps, as many as are left: where they end, and the image of the change."""
+        x, image, self.curvature, n_steps = steps(
+            curvature=self._first_curvature(n_parts), tolerance=tolerance, relative=self._relative,
+            most_steps=min(_MOST_STEPS, self.steps_left),
         )  # fmt: skip
         self.steps_left -= n_steps
         return x, image
@@ -127,9 +125,8 @@ class BothParts(PartSolver):
         def prox(x: np.ndarray, step: float) -> np.ndarray:
             return np.stack([norms.shared.prox(x[0], step), norms.specific.prox(x[1], step)])
 
-        x, image = self._accelerate(
-            state.parts, 2, forward, lambda image: target - image, gradient, prox, tolerance
-        )
+        steps = partial(accelerate, state.parts, forward, lambda image: target - image, gradient, prox)
+        x, image = self._steps(2, steps, tolerance)
         return Move(x, image / root)
 
 
@@ -186,9 +183,8 @@ class EliminatedColumns(PartSolver):
             target.append(e)
             eigenvalues.append(values)
         model = _SharedPart(alpha, columns, target, eigenvalues, row_norms(Q.T, 2.0))
-        goal, image = self._accelerate(
-            P[self._features], 1, model.forward, model.residual, model.gradient, norms.shared.prox, tolerance
-        )
+        del columns  # the model has a copy of them
+        goal, image = self._steps(1, self._shared_steps(norms.shared, model, P[self._features]), tolerance)
         P[self._features], Q[:], new = goal, 0.0, without_q.copy()
         kept = model.residual(image)
         for (t, rows), e, change in zip(
@@ -202,6 +198,13 @@ class EliminatedColumns(PartSolver):
                 Q[:, t] = operators[t].adjoint(vectors @ (e * (length / (alpha + values * length))))
         return Move(np.stack([P, Q]), (residual - new) / root)
 
+    def _shared_steps(self, norm: Norm, model: "_SharedPart", P: np.ndarray) -> Callable:
+        """The steps from P, compiled where its norm allows."""
+        kind = _compiled_kind(norm, P.shape)
+        if kind is not None:
+            return partial(model.compiled_steps, kind, norm.alpha, P)
+        return partial(accelerate, P, model.forward, model.residual, model.gradient, norm.prox)
+
 
 class _SharedPart:
     """The model over the rows of P that are worked on, after Q is gone; images live in the tasks' bases.
@@ -211,53 +214,69 @@ class _SharedPart:
     """
 
     def __init__(self, alpha: float, x: list, target: list, eigenvalues: list, lengths: np.ndarray):
-        self._alpha, self._x, self.lengths = alpha, x, lengths
-        self.target, self._eigenvalues = np.concatenate(target), np.concatenate(eigenvalues)
-        self._offsets = offsets_of([len(part) for part in target])
-        self._stacked = np.concatenate(x) if len(x) > _MANY_TASKS else None
+        self.alpha, self.lengths = alpha, lengths
+        self.x, self.target, self.eigenvalues = (np.concatenate(part) for part in (x, target, eigenvalues))
+        self.offsets = offsets_of([len(part) for part in target])
 
     def split(self, v: np.ndarray) -> list[np.ndarray]:
         """The parts of the tasks."""
-        return [v[lo:hi] for lo, hi in pairwise(self._offsets)]
+        return [v[lo:hi] for lo, hi in pairwise(self.offsets)]
 
     def forward(self, change: np.ndarray) -> np.ndarray:
         """Image of a change of P."""
-        if self._stacked is not None:
-            from mmtfl.kernels import stacked_tasks
+        from mmtfl.kernels import stacked_tasks
 
-            out = np.empty(len(self._stacked))
-            stacked_tasks.forward(self._stacked, self._offsets, np.ascontiguousarray(change.T), out)
-            return out
-        return np.concatenate([x @ change[:, t] for t, x in enumerate(self._x)])
+        out = np.empty(len(self.x))
+        stacked_tasks.forward(self.x, self.offsets, np.ascontiguousarray(change.T), out)
+        return out
 
     def residual(self, image: np.ndarray) -> np.ndarray:
         """Residual at an image with the best Q, whose lengths are kept."""
-        from mmtfl.kernels.split_rows_problem import column_lengths
+        from mmtfl.kernels.accelerated_steps import shrink_residual
 
-        e = self.target - image
-        column_lengths(e, self._eigenvalues, self._offsets, self._alpha, self.lengths)
-        return e / (1.0 + self._eigenvalues * np.repeat(self.lengths, np.diff(self._offsets)) / self._alpha)
+        out = np.empty(len(image))
+        shrink_residual(self.target, image, self.eigenvalues, self.offsets, self.alpha, self.lengths, out)
+        return out
 
     def gradient(self, residual: np.ndarray) -> np.ndarray:
         """Gradient in P at a residual."""
-        if self._stacked is not None:
-            from mmtfl.kernels import stacked_tasks
+        from mmtfl.kernels import stacked_tasks
 
-            out = np.empty((len(self._x), self._stacked.shape[1]))
-            stacked_tasks.adjoint(self._stacked, self._offsets, residual, out)
-            return -np.ascontiguousarray(out.T)
-        parts = zip(self.split(residual), self._x, strict=True)
-        return -np.stack([part @ x for part, x in parts], axis=1)
+        out = np.empty((len(self.lengths), self.x.shape[1]))
+        stacked_tasks.adjoint(self.x, self.offsets, residual, out)
+        return -np.ascontiguousarray(out.T)
+
+    def compiled_steps(
+        self, kind: int, strength: float, P: np.ndarray, curvature: float, **limits
+    ) -> tuple[np.ndarray, np.ndarray, float, int]:
+        """What `accelerate` returns, in one compiled call for the norms that it knows."""
+        from mmtfl.kernels.accelerated_steps import accelerated_steps
+
+        x, image = np.ascontiguousarray(P.T), np.zeros(len(self.target))
+        curvature, n_steps = accelerated_steps(
+            kind, strength, self.x, self.offsets, self.eigenvalues, self.target, self.alpha, self.lengths,
+            x, image, curvature, limits["tolerance"], limits["relative"], limits["most_steps"],
+        )  # fmt: skip
+        return np.ascontiguousarray(x.T), image, curvature, n_steps
+
+
+def _compiled_kind(norm: Norm, shape: tuple[int, int]) -> int | None:
+    """The number by which compiled steps know a norm, or None."""
+    from mmtfl.kernels.accelerated_steps import BY_ROWS, BY_SINGULAR_VALUES
+
+    if isinstance(norm, TraceNorm):
+        return BY_SINGULAR_VALUES if min(shape) ** 2 * max(shape) <= _MOST_ROTATED else None
+    return BY_ROWS if isinstance(norm, RowNorm) and norm.p == 2.0 else None
 
 
 def accelerate(
     x: np.ndarray,
-    curvature: float,
     forward: Callable[[np.ndarray], np.ndarray],
     residual_at: Callable[[np.ndarray], np.ndarray],
     gradient_at: Callable[[np.ndarray], np.ndarray],
     prox: Callable[[np.ndarray, float], np.ndarray],
     *,
+    curvature: float,
     tolerance: float,
     relative: float,
     most_steps: int,

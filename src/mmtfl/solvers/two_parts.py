@@ -27,6 +27,8 @@ _ROUNDING = 1e-14  # an objective that rises by less has not risen
 _STEPS_PER_PASS = 10  # steps inside the models that a pass may take in the mean
 _ROUNDED = 1e-9  # share of the predictor by which two ways to compute it may differ
 _ALPHA_RESOLVED = 1e-10
+# passes stand still where so many gain no more than this share, and the violation falls to no less than this
+_STILL, _PACE, _SLOWLY = 20, 1e-13, 0.9
 
 
 class SplitDescent:
@@ -104,12 +106,14 @@ class PassDescent:
         state = self._start(norms, start)
         self.parts.steps_left = _STEPS_PER_PASS * max_iter
         history: list[float] = []
+        violations: list[float] = []
         violation, gap, converged = np.inf, None, False
         for _ in range(max_iter):
             moved = state.parts.any()
             gradient = design.correlate(problem.loss_gradient(state.z)) if moved else problem.null_gradient
             violation = norms.violation(state.parts, gradient, self.parts.curvature or 1.0)
             history.append(state.value)
+            violations.append(violation)
             gap = problem.dual_gap(norms, state.value, state.z, gradient) if certifiable else None
             close = violation <= tol * scale
             converged = close and (gap is None or gap <= tol * problem.null_value)
@@ -117,6 +121,8 @@ class PassDescent:
             unswept = len(history) == 1 and moved
             if (converged and not unswept) or len(history) == max_iter or self.parts.steps_left <= 0:
                 break
+            if _stand_still(history, violations, problem.null_value):
+                break  # more passes would not end elsewhere
             n_new = self.parts.grow(norms, state, gradient, 0.0 if close else tol * scale)
             # what is gathered need not be exact while more is still to come in
             goal = max(0.01 * violation, 0.3 * tol * scale) if n_new and not close else 0.3 * tol * scale
@@ -182,6 +188,13 @@ class PassDescent:
             P + Q, intercept, state.value, violation, gap, len(history), np.array(history), converged,
             type(self.parts).__name__, shared=P, specific=Q, loss=state.value - norms.value(P, Q),
         )  # fmt: skip
+
+
+def _stand_still(history: list[float], violations: list[float], unit: float) -> bool:
+    """Whether the last passes gained next to nothing, neither in the objective nor in the violation."""
+    if len(history) <= _STILL or history[-1 - _STILL] - history[-1] > _PACE * unit:
+        return False
+    return min(violations[-_STILL:]) > _SLOWLY * min(violations[:-_STILL])
 
 
 def with_best_intercepts(problem: Problem, z: np.ndarray) -> np.ndarray:

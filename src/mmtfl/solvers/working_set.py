@@ -9,6 +9,7 @@ import numpy as np
 from mmtfl.objective.design import CONSTANT, Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import RowPenalty
+from mmtfl.solvers.bound_steps import MOST_BOUNDS, move_bounds
 from mmtfl.solvers.extrapolation import MEMORY, Track
 from mmtfl.solvers.group_sweeps import block_model, grams_of_columns
 
@@ -189,15 +190,20 @@ class WorkingSet:
         So the model falls. A sweep over rows takes as long for tasks that stand still as for those that are
         slow; here only the slow ones take long. Their tolerance must be well below what a sweep moves: else
         they drift by as much in every sweep, which an extrapolation of all tasks at once cannot shorten.
+        Bounds of rows, where the penalty has such, move with the tasks.
         """
         from mmtfl.kernels.task_sweeps import settle_tasks
 
         A, rows = track.A, track.rows[np.any(track.A[track.rows] != 0.0, axis=1)]
-        entries = penalty.of_rows(rows).entries(A[rows])
-        settle_tasks(
-            *columns, curvature, track.state, self.begin, rows, A, *entries, entries.limit,
-            np.full(len(self.length), tolerance), np.empty(len(self.length), dtype=np.intp), _TASK_SWEEPS,
-        )  # fmt: skip
+        own, data = penalty.of_rows(rows), (*columns, curvature, track.state, self.begin, rows, A)
+        if penalty.has_bounds and len(rows) <= MOST_BOUNDS:
+            move_bounds(own, rows, track, data, tolerance)
+        else:
+            entries = own.entries(A[rows])
+            settle_tasks(
+                *data, *entries, entries.limit, np.full(len(self.length), tolerance),
+                np.empty(len(self.length), dtype=np.intp), _TASK_SWEEPS,
+            )  # fmt: skip
         track.keep()
 
     def image(self, change: np.ndarray) -> np.ndarray:

@@ -309,7 +309,7 @@ class SplitRows(RowPower):
         return self.known is None
 
     @property
-    def has_bounds(self) -> bool:
+    def has_bounds(self) -> bool:  # type: ignore[override]
         """Whether entries cost nothing up to bounds of their rows, `entries(A).weight`, which cost alpha."""
         return math.isinf(self.p)
 

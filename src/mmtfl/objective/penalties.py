@@ -38,6 +38,7 @@ class RowPenalty(ABC):
     eps: ClassVar[Any] = 1.0
     is_convex: ClassVar = False
     is_norm: ClassVar = False  # of each row: the dual norm then tells whether a row is zero
+    has_bounds: ClassVar = False  # of its rows, up to which entries cost nothing
     is_separable: ClassVar = False  # every entry for itself, so the weights of Algorithm 1 never change
 
     @property
@@ -297,11 +298,6 @@ class RowPenalty(ABC):
     def has_entries(self) -> bool:
         """Whether `entries` leads on: not with a common part, nor at p = inf, where the largest is held."""
         return not (self.is_centred or self.known is not None or math.isinf(self.p))
-
-    @property
-    def has_bounds(self) -> bool:
-        """Whether entries cost nothing up to bounds of their rows."""
-        return False
 
     def entries(self, A: np.ndarray) -> EntryPenalty:
         """A penalty on entries that lies above this one and touches it at A, up to a constant."""

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
+from scipy import sparse, special
 
-from mmtfl import MMTFLClassifier, MMTFLRegressor
+from mmtfl import MMTFLClassifier, MMTFLRegressor, Tasks
 from mmtfl.objective.design import Design
 from mmtfl.solvers.task_step import TaskStep
 from oracles import LOSSES, make_problem
@@ -35,6 +35,18 @@ def test_what_was_asked_before_does_not_matter(p, loss, shape):
         assert_array_equal(fresh.a, answer.a)
         assert (fresh.intercept, fresh.loss) == (answer.intercept, answer.loss)
     assert answers[0][1].a.any()
+
+
+def test_slopes_balance_the_ridge_where_the_classes_are_all_but_certain():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(30, 4))
+    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)  # a plane parts them
+    step = TaskStep(Design(Tasks.from_rows(X, y, ["one"] * 30)), LOSSES["logistic"])
+    weights = np.full(4, 1e-13)
+    answer = step.minimise(weights, 2.0, 1e-13)
+    slope_z = -y * special.expit(-y * (X @ answer.a + answer.intercept))
+    wanted = -2.0 * weights * answer.a
+    assert_allclose(X.T @ (slope_z / 30), wanted, atol=1e-2 * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize("pooled", [False, True])

@@ -25,6 +25,7 @@ _NEWTON_STEPS = 50
 _DESCENT_STEPS = 50
 _LEAST_SLOPE = 1e-6  # of a start, in units of the steepest at zero: an accuracy beyond it needs no more
 _LEAST_WEIGHT = 1e-200  # next to none, and its inverse can be multiplied
+_LEAST_BEND = 1e-14  # of a row, in units of the bound on it: more shortens steps where classes are certain
 _FEW = 256  # features that are all worked on; of more, those that matter are looked for
 
 
@@ -186,7 +187,8 @@ class TaskStep:
             goal = tol * max(size, _LEAST_SLOPE * self.problem.scale) if goal is None else goal
             if size <= goal:
                 break
-            h = np.maximum(loss.hessian(y, z, row_weight), 1e-8 * self.problem.loss_curvature[0] * row_weight)
+            least = _LEAST_BEND * self.problem.loss_curvature[0] * row_weight
+            h = np.maximum(loss.hessian(y, z, row_weight), least)
             response = z - slope_z / h
             centre = float(h @ response / h.sum()) if design.fit_intercept else 0.0
             new_a, means = gathered.ridge(

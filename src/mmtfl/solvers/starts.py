@@ -15,7 +15,7 @@ from mmtfl.engines.threads import Threads
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import run_passes
-from mmtfl.solvers.distributed.small_tasks import are_small
+from mmtfl.solvers.distributed.small_tasks import are_small, are_solved_together
 from mmtfl.solvers.row_descent import RowDescent, Settled
 from mmtfl.solvers.solution import Solution
 
@@ -128,7 +128,7 @@ def _starts(descent: RowDescent, penalty: RowPenalty, convex: Place, start) -> I
 def has_many_small_tasks(problem: Problem) -> bool:
     """Whether a pass of Algorithm 1, which solves every task, costs no more than a sweep of rows."""
     design = problem.design
-    if design.n_tasks <= MANY_TASKS or not problem.loss.is_quadratic:
+    if design.n_tasks <= MANY_TASKS or not are_solved_together(problem.loss):
         return False
     return bool(np.mean(are_small(design.tasks, design.mean_size)) > _MOSTLY)
 

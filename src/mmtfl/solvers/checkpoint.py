@@ -160,7 +160,7 @@ class Book:
         rows = {"weights": (known, d), "norms": (finite, d), "effect": (finite, d)}
         tasks = {"A": (finite, T, d), "intercept": (finite, T)}
         others = {"history": (finite, None), "numbers": (known, 5)}
-        matrices = {"common": (finite, None, d), "logs": (known, None, d)}
+        matrices = {"common": (finite, None, d), "places": (known, None, d)}
         return self._checkpoint.read(f"{self._name}-passes", {**rows, **tasks, **others, **matrices})
 
     def keep_passes(self, arrays: Mapping[str, np.ndarray]) -> None:

@@ -1,4 +1,4 @@
-"""Extrapolation: where sweeps of row descent lead (Anderson), and passes of Algorithm 1 (SQUAREM)."""
+"""Extrapolation: where sweeps of row descent lead (Anderson), and passes of Algorithm 1 (L-BFGS)."""
 
 import numpy as np
 
@@ -7,7 +7,10 @@ from mmtfl.objective.penalties import RowPenalty
 MEMORY = 5  # sweeps behind one extrapolation
 _RIDGE = 1e-12
 _FARTHEST = 1e7
-_LONGEST_LEAP = 16.0
+_PAIRS = 8  # passes behind one leap of the weights
+_LONGEST_LEAP = 4.0  # of the logarithm of a weight
+_LONGEST_SCALE = 16.0  # of a leap before its pairs correct it, in units of a pass
+_LEAST_BEND = 1e-8  # of a pair that counts, as a share of what its lengths allow
 _SQUARABLE = 1e70  # steps and places up to this size can be squared, weighted and summed
 _LARGEST_LOG = 500.0  # whose exponential is still a float
 
@@ -111,32 +114,53 @@ class Track:
         return fit + self.penalty.value(place.reshape(len(self.rows), -1))
 
 
-class Squarem:
-    """Squared extrapolation (SQUAREM) of every two passes, in the logarithm of the weights, so of c.
+class WeightSteps:
+    """Quasi-Newton steps (L-BFGS) of the passes, in the logarithm of the weights, so of c.
 
-    The passes crawl where a row is slow to vanish or to appear. A leap in the direction of the last two, as
-    long as their change of pace allows, crosses that; Anderson mixing, which looks for a fixed point, does
-    not: it turns back to the one that the passes are about to leave.
+    With the best A for given weights w, the objective is a function of log w. To first order its gradient is
+    w_j S_j, the size of a row's penalty, times the step that a pass makes: a pass is steepest descent in
+    units of these sizes. Steps that point uphill to the memory of the last ones are left out of it, so that
+    no leap turns back to the plateau that the passes are about to leave.
     """
 
-    def __init__(self, logs: list[np.ndarray] | None = None) -> None:
-        self.logs: list[np.ndarray] = logs or []
+    def __init__(self, places: list[np.ndarray] | None = None) -> None:
+        self.places: list[np.ndarray] = places or []  # log weights given and the step of the pass; inf: gone
 
-    def next(self, given: np.ndarray, got: np.ndarray) -> tuple[np.ndarray, bool]:
+    def next(self, given: np.ndarray, got: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, bool]:
         """Weights for the next pass from the last one's and what it made of them; whether that is a leap."""
-        with np.errstate(divide="ignore"):
-            self.logs = [*(self.logs or [np.log(given)]), np.log(got)]
-        if len(self.logs) < 3:
+        kept = np.isfinite(given) & np.isfinite(got)
+        place = np.full((2, len(given)), np.inf)
+        place[:, kept] = np.log(given[kept]), np.log(got[kept]) - np.log(given[kept])
+        self.places = [*self.places, place][-1 - _PAIRS :]
+        with np.errstate(invalid="ignore"):
+            moves = np.diff(self.places, axis=0)[:, :, kept]
+        moves[~np.isfinite(moves)] = 0.0  # of a row that was gone
+        step = _two_loops(moves[:, 0], -moves[:, 1], place[1, kept], size[kept])
+        if step is None:
             return got, False
-        kept = np.all(np.isfinite(self.logs), axis=0)
-        first, second, third = (logs[kept] for logs in self.logs)
-        self.logs = []
-        step = second - first
-        bend = (third - second) - step
-        length = min(float(np.sqrt(step @ step)) / max(float(np.sqrt(bend @ bend)), 1e-300), _LONGEST_LEAP)
-        if length <= 1.0:  # no farther than the two passes went
-            return got, False
+        step *= min(1.0, _LONGEST_LEAP / float(np.abs(step).max(initial=_LONGEST_LEAP)))
         out = got.copy()
-        log = first + 2.0 * length * step + length**2 * bend
-        out[kept] = np.exp(np.clip(log, -_LARGEST_LOG, _LARGEST_LOG))
+        out[kept] = np.exp(np.clip(place[0, kept] + step, -_LARGEST_LOG, _LARGEST_LOG))
         return out, True
+
+
+def _two_loops(moves: np.ndarray, bends: np.ndarray, step: np.ndarray, size: np.ndarray) -> np.ndarray | None:
+    """The L-BFGS step from past moves and the changes of slope along them; None if it is the plain one.
+
+    All products are in units of `size`, and `step` is minus the slope in those units.
+    """
+    pairs, shares = [], []
+    for move, bend in zip(moves, bends, strict=True):
+        product, length = float(size @ (move * bend)), float(size @ move**2) * float(size @ bend**2)
+        if product > _LEAST_BEND * np.sqrt(length):
+            pairs.append((move, bend, product))
+    if not pairs:
+        return None
+    out = step
+    for move, bend, product in reversed(pairs):
+        shares.append(float(size @ (move * out)) / product)
+        out = out - shares[-1] * bend
+    out = out * min(max(1.0, pairs[-1][2] / float(size @ pairs[-1][1] ** 2)), _LONGEST_SCALE)
+    for move, bend, product in pairs:
+        out = out + (shares.pop() - float(size @ (bend * out)) / product) * move
+    return out if float(size @ (out * step)) > 0.0 else None

@@ -14,7 +14,8 @@ import numpy as np
 from mmtfl.engines.threads import Threads
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers.algorithm1 import run_passes
+from mmtfl.solvers.algorithm1 import Passes
+from mmtfl.solvers.distributed.placed import Placed
 from mmtfl.solvers.distributed.small_tasks import are_small, are_solved_together
 from mmtfl.solvers.row_descent import RowDescent, Settled
 from mmtfl.solvers.solution import Solution
@@ -28,7 +29,8 @@ _ROUNDING = 1e-12  # an objective that is lower by this share is lower
 _FEWEST = 64  # features that are tried at least
 MANY_TASKS = 1000  # above, a row sums so many that the dearer starts were not seen to change which are kept
 _MOSTLY = 0.9  # share of the tasks that are small
-_MOST_PASSES, _PASSES_TOL = 20, 1e-5  # of Algorithm 1 as a start
+_MOST_PASSES, _PASSES_TOL, _STEADY = 40, 1e-5, 1e-3  # of Algorithm 1 between two sweeps over rows
+_TURNS, _LEAST_GAIN = 10, 1e-4  # of passes and sweeps, and the share of the objective that a sweep has to gain
 _MOST = 0.5  # share of the features above which leaving the others out saves nothing
 
 Place = tuple[Any, Any]  # A and intercepts, either of which may be None
@@ -66,8 +68,13 @@ def best_of_starts(
     """
     descent = RowDescent(problem)
     best = min(_settled(descent, penalty, start), key=lambda at: at.objective)
-    solution = descent.solve(penalty, best.A, best.intercept, max_iter=max_iter, tol=tol)
-    history = np.concatenate([[best.objective_before], solution.history])
+    A, intercept, history = best.A, best.intercept, [best.objective_before]
+    if _goes_by_passes(problem, penalty) and A.any():
+        passes = Passes(problem, penalty, Threads(), start=A, intercept=intercept, tol=tol)
+        passes.run(max_iter, tol)
+        (A, intercept), history = passes.bring_home(), history + passes.history
+    solution = descent.solve(penalty, A, intercept, max_iter=max_iter, tol=tol)
+    history = np.concatenate([history, solution.history])
     return replace(solution, history=history, n_iter=len(history))
 
 
@@ -95,6 +102,9 @@ def _settled(descent: RowDescent, penalty: RowPenalty, start) -> Iterator[Settle
         if start is not None:
             promising = np.union1d(promising, np.flatnonzero(np.any(start != 0.0, axis=1)))
     descent.gather(penalty, promising)
+    if _goes_by_passes(problem, penalty):
+        yield from _in_turn(descent, penalty, convex, start)
+        return
     for place in _starts(descent, penalty, convex, start):
         yield descent.settle(penalty, *place, tol=_ROUGH)
 
@@ -107,15 +117,8 @@ def _starts(descent: RowDescent, penalty: RowPenalty, convex: Place, start) -> I
         # Algorithm 1 says nothing here: given c it asks for |a| <= c, and that a gives the same c back
         yield None, None
         return
-    design = descent.problem.design
-    if has_many_small_tasks(descent.problem) and penalty.known is None and not penalty.is_centred:
-        # Algorithm 1 itself: tasks that are solved together cost no more than rough passes of rows
-        A, intercept, _ = run_passes(
-            descent.problem, penalty, Threads(), max_iter=_MOST_PASSES, tol=_PASSES_TOL
-        )
-        yield A, intercept
-        return
     yield descent.rough_passes(penalty, _FEW_PASSES)
+    design = descent.problem.design
     if design.n_tasks > MANY_TASKS:
         return
     if not descent.problem.loss.is_quadratic:
@@ -123,6 +126,37 @@ def _starts(descent: RowDescent, penalty: RowPenalty, convex: Place, start) -> I
     # rising is the dearest of all: not where features are many, nor where there is a better guess
     if start is None and descent.working_set.size == design.n_features:
         yield rising_start(descent, penalty)
+
+
+def _in_turn(descent: RowDescent, penalty: RowPenalty, convex: Place, start) -> Iterator[Settled]:
+    """Where passes of Algorithm 1 and sweeps over rows lead, in turn, from c = 1 and from other places.
+
+    A pass brings every task to its minimum at the price of a sweep, but no row that is zero comes back in it.
+    """
+    problem = descent.problem
+    placed = Placed.of(problem, Threads())
+
+    def follow(A, intercept):
+        passes = Passes(
+            problem, penalty, Threads(), start=A, intercept=intercept, tol=_PASSES_TOL, placed=placed
+        )
+        passes.run(_MOST_PASSES, _STEADY)
+        return *passes.bring_home(), passes.history[-1]
+
+    for place in (follow(None, None), (*convex, math.inf), *([] if start is None else [(start, None, math.inf)])):
+        A, intercept, value = place
+        for _ in range(_TURNS):
+            at = descent.settle(penalty, A, intercept, tol=_ROUGH, rounds=1)
+            if not at.A.any() or value - at.objective < _LEAST_GAIN * at.objective:
+                break
+            A, intercept, value = follow(at.A, at.intercept)
+        yield at
+
+
+def _goes_by_passes(problem: Problem, penalty: RowPenalty) -> bool:
+    """Whether passes of Algorithm 1 and rows take turns."""
+    by_tasks = penalty.known is None and not penalty.is_centred and not math.isinf(penalty.p)
+    return by_tasks and has_many_small_tasks(problem)
 
 
 def has_many_small_tasks(problem: Problem) -> bool:

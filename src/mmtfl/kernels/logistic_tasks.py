@@ -11,12 +11,13 @@ import math
 import numpy as np
 
 from mmtfl.kernels.gram_descent import MEMORY
-from mmtfl.kernels.row_functions import exact, exact_entry
-from mmtfl.kernels.task_sweeps import FEW_ROWS, ridge, settle, take_up
+from mmtfl.kernels.row_functions import copy, exact, exact_entry
+from mmtfl.kernels.task_sweeps import FEW_ROWS, ridge, settle
 
 _LEAST_BEND = 0.25e-8  # of a row: second derivatives vanish where a class is certain
 _MODEL = 0.03  # accuracy of a model, as a share of the largest slope before it
 _FINER = 0.3  # and of what is asked of the task
+_FALL = 0.1  # of the largest slope, at least, in every call
 _SHORTEST = 1e-9  # step, as a share of Newton's
 _ROUNDING = 1e-15  # of the objective: what rises by less has not risen
 
@@ -82,15 +83,16 @@ def _centre(x, h, n, is_centred, constant, own, means, L):
 
 
 @exact
-def _steepest(own, n, L, a, r, p, weight):
-    """The largest distance of a slope to what the penalty allows."""
+def _steepest(x, n, a, r, p, weight):
+    """The largest distance of a slope to what the penalty allows.
+
+    The state sums to zero if there is a constant, so that the columns need not be centred.
+    """
     largest = 0.0
     for j in range(a.size):
-        if L[j] <= 0.0:
-            continue
         slope = 0.0
         for i in range(n):
-            slope += own[j, i] * r[i]
+            slope += x[j, i] * r[i]
         if a[j] == 0.0:
             excess = abs(slope) - (weight[j] if p == 1.0 else 0.0)
         else:
@@ -101,88 +103,108 @@ def _steepest(own, n, L, a, r, p, weight):
     return largest
 
 
+@exact
+def _minimise_model(own, h, n, L, a, r, p, weight, tolerance, max_sweeps, room):
+    """The least of a model of one task, from a and its state r, in place."""
+    unlimited, D, H, u, support, memory, products, mixing = room
+    if p == 2.0 and ridge(own, h, n, a, r, weight, H, u, D):
+        return
+    settle(
+        own, h, n, L, a, r, p, weight, unlimited, unlimited, tolerance, max_sweeps, memory, products, mixing,
+        H, u, support,
+    )  # fmt: skip
+
+
+@exact
+def _shorten(x, y, v, n, a, change_b, p, weight, value, z, goal_a, goal_z):
+    """Halve the step from a to goal_a, in place, until the objective falls; its share and the objective."""
+    share = 1.0
+    while share > _SHORTEST:
+        for i in range(n):
+            goal_z[i] = z[i] + share * change_b
+        for j in range(a.size):
+            if share < 1.0:
+                goal_a[j] = 0.5 * (a[j] + goal_a[j])
+            if goal_a[j] != a[j]:
+                for i in range(n):
+                    goal_z[i] += x[j, i] * (goal_a[j] - a[j])
+        trial = _loss(y, goal_z, v, n) + _penalty(goal_a, weight, p)
+        if trial <= value + _ROUNDING * abs(value):
+            return share, trial
+        share *= 0.5
+    return 0.0, value
+
+
+@exact
+def _solve_task(
+    x, y, v, n, is_centred, constant, p, weight, a, b, z, goal, finest, max_steps, max_sweeps, own, vectors,
+    rows, room,
+):  # fmt: skip
+    """Newton steps on one task from (a, b) with the predictor z; the constant, and if the goal was reached."""
+    (means, L, goal_a), (h, r, goal_z) = vectors, rows
+    value, enough = _loss(y, z, v, n) + _penalty(a, weight, p), -1.0
+    for _ in range(max_steps):
+        shift, slope = _bend(y, z, v, n, is_centred, h, r)
+        size = max(_steepest(x, n, a, r, p, weight), slope)
+        if enough < 0.0:  # at least one step, unless the task stands still
+            enough = min(goal, max(_FALL * size, finest))
+        if size <= enough:
+            return b, True
+        _centre(x, h, n, is_centred, constant, own, means, L)
+        copy(a, goal_a)
+        _minimise_model(
+            own, h, n, L, goal_a, r, p, weight, max(_FINER * enough, _MODEL * size), max_sweeps, room
+        )
+        change_b = shift
+        for j in range(a.size if is_centred else 0):
+            change_b -= means[j] * (goal_a[j] - a[j])
+        share, value = _shorten(x, y, v, n, a, change_b, p, weight, value, z, goal_a, goal_z)
+        if share == 0.0:
+            break
+        b += share * change_b
+        copy(goal_a, a)
+        copy(goal_z[:n], z[:n])
+    return b, False
+
+
 @exact_entry
 def solve_logistic_tasks(
-    x, offsets, y, v, is_centred, constant, kept, p, weight, common, goal, scale, max_steps, max_sweeps, A, intercept, losses
+    x, offsets, y, v, is_centred, constant, kept, p, weight, common, goal, finest, max_steps, max_sweeps, A,
+    intercept, losses,
 ):  # fmt: skip
     """Minimise in every task over the `kept` features to a largest slope of goal[t], from A and intercept.
 
     x (rows, features), y and v are the tasks' rows, `weight` and `common` (zero but at p = 2) are of the kept
-    features, and A (n_tasks, n_features), intercept and losses receive the answers. Returns whether all tasks
-    were solved as well as asked; a loss of nan tells that the floats did not suffice.
+    features, slopes below finest[t] are rounding, and A (n_tasks, n_features), intercept and losses receive
+    the answers. Returns whether all tasks were solved as well as asked.
     """
     m, most, all_solved = kept.size, 0, True
     for t in range(offsets.size - 1):
         most = max(most, offsets[t + 1] - offsets[t])
-    columns, own, means, L = np.empty((m, most)), np.empty((m, most)), np.empty(m), np.empty(m)
-    a, goal_a, z, trial_z = np.empty(m), np.empty(m), np.empty(most), np.empty(most)
-    h, r, memory = np.empty(most), np.empty(most), np.empty((MEMORY + 1, m + most))
-    products, mixing = np.empty((MEMORY, MEMORY)), np.empty(MEMORY)
-    H, u, D = np.empty((FEW_ROWS, FEW_ROWS)), np.empty(FEW_ROWS), np.empty(m)
-    support = np.empty(min(m, FEW_ROWS), dtype=np.intp)
-    eps, limit = np.full(m, np.inf), np.full(m, np.inf)
+    columns, own, vectors = np.empty((m, most)), np.empty((m, most)), np.empty((4, m))
+    rows, memory = np.empty((4, most)), np.empty((MEMORY + 1, m + most))
+    a, z = vectors[3], rows[3]
+    room = (
+        np.full(m, np.inf), np.empty(m), np.empty((FEW_ROWS, FEW_ROWS)), np.empty(FEW_ROWS),
+        np.empty(min(m, FEW_ROWS), dtype=np.intp), memory, np.empty((MEMORY, MEMORY)), np.empty(MEMORY),
+    )  # fmt: skip
     for t in range(offsets.size - 1):
         first, n = offsets[t], offsets[t + 1] - offsets[t]
-        own_y, own_v, b = y[first : first + n], v[first : first + n], intercept[t]
+        own_y, own_v = y[first : first + n], v[first : first + n]
         for i in range(n):
-            z[i] = b
+            z[i] = intercept[t]
         for index in range(m):
             j = kept[index]
             a[index] = A[t, j] - common[index]
             for i in range(n):
                 columns[index, i] = x[first + i, j]
                 z[i] += x[first + i, j] * A[t, j]
-        value = _loss(own_y, z, own_v, n) + _penalty(a, weight, p)
-        enough = -1.0
-        solved = False
-        for _ in range(max_steps):
-            shift, slope = _bend(own_y, z, own_v, n, is_centred, h, r)
-            _centre(columns, h, n, is_centred, constant, own, means, L)
-            size = max(_steepest(own, n, L, a, r, p, weight), slope)
-            if enough < 0.0:
-                enough = min(goal[t], max(0.1 * size, 1e-10 * scale[t]))
-            if size <= enough:
-                solved = True
-                break
-            for index in range(m):
-                goal_a[index] = a[index]
-            if not (p == 2.0 and ridge(own, h, n, goal_a, r, weight, H, u, D)):
-                tolerance = max(_FINER * enough, _MODEL * size)
-                if p == 1.0:
-                    take_up(own, h, n, L, goal_a, r, weight, eps, tolerance, H, u, support)
-                settle(
-                    own, h, n, L, goal_a, r, p, weight, eps, limit, tolerance, max_sweeps, memory, products,
-                    mixing, H, u, support,
-                )  # fmt: skip
-            change_b = shift
-            for index in range(m):
-                change_b -= means[index] * (goal_a[index] - a[index])
-            if not is_centred:
-                change_b = 0.0
-            step = 1.0
-            while step > _SHORTEST:
-                for i in range(n):
-                    trial_z[i] = z[i] + step * change_b
-                for index in range(m):
-                    D[index] = a[index] + step * (goal_a[index] - a[index]) if step < 1.0 else goal_a[index]
-                    move = D[index] - a[index]
-                    if move != 0.0:
-                        for i in range(n):
-                            trial_z[i] += columns[index, i] * move
-                trial = _loss(own_y, trial_z, own_v, n) + _penalty(D, weight, p)
-                if trial <= value + _ROUNDING * abs(value):
-                    break
-                step *= 0.5
-            else:
-                break
-            b += step * change_b
-            value = trial
-            for index in range(m):
-                a[index] = D[index]
-            for i in range(n):
-                z[i] = trial_z[i]
+        intercept[t], solved = _solve_task(
+            columns, own_y, own_v, n, is_centred, constant, p, weight, a, intercept[t], z, goal[t], finest[t],
+            max_steps, max_sweeps, own, (vectors[0], vectors[1], vectors[2]), (rows[0], rows[1], rows[2]), room,
+        )  # fmt: skip
         all_solved = all_solved and solved
         for index in range(m):
             A[t, kept[index]] = a[index] + common[index]
-        intercept[t], losses[t] = b, _loss(own_y, z, own_v, n)
+        losses[t] = _loss(own_y, z, own_v, n)
     return all_solved

@@ -151,31 +151,39 @@ def keep_signs(x, h, n, a, r, weight, eps, H, v, kept):
 
 
 @exact
-def take_up(x, h, n, L, a, r, weight, eps, tolerance, H, v, kept):
-    """At p = 1: take up the entry that asks for it most, go to the least model of those kept, and again.
+def _wanted(x, n, L, a, r, weight, eps, tolerance):
+    """At p = 1: which of the entries that are zero asks most to be taken up, or -1; and its slope."""
+    best, steepest, most = -1, 0.0, tolerance
+    for j in range(a.size):
+        if a[j] == 0.0 and L[j] > 0.0:
+            slope = 0.0
+            for i in range(n):
+                slope += x[j, i] * r[i]
+            if abs(slope) - min(weight[j], eps[j]) > most:
+                best, steepest, most = j, slope, abs(slope) - min(weight[j], eps[j])
+    return best, steepest
 
-    Ends when no entry asks by more than the tolerance, or where rounding prevents a step.
+
+@exact
+def take_up(x, h, n, L, a, r, weight, eps, tolerance, H, v, kept):
+    """At p = 1: go to the least model of the entries kept, take up the one that asks for it most, and again.
+
+    True if in the end none asks for more than the tolerance; False if rounding prevents a step.
     """
+    is_empty = True
+    for j in range(a.size):
+        is_empty = is_empty and a[j] == 0.0
     for _ in range(2 * a.size):
-        if not keep_signs(x, h, n, a, r, weight, eps, H, v, kept):
-            empty = True
-            for j in range(a.size):
-                empty = empty and a[j] == 0.0
-            if not empty:
-                return
-        largest, best = tolerance, -1
-        for j in range(a.size):
-            if a[j] == 0.0 and L[j] > 0.0:
-                slope = 0.0
-                for i in range(n):
-                    slope += x[j, i] * r[i]
-                if abs(slope) - min(weight[j], eps[j]) > largest:
-                    largest, best, steepest = abs(slope) - min(weight[j], eps[j]), j, slope
+        if not is_empty and not keep_signs(x, h, n, a, r, weight, eps, H, v, kept):
+            return False
+        is_empty = False
+        best, slope = _wanted(x, n, L, a, r, weight, eps, tolerance)
         if best < 0:
-            return
-        a[best] = best_entry(steepest, L[best], 1.0, weight[best], eps[best])
+            return True
+        a[best] = best_entry(slope, L[best], 1.0, weight[best], eps[best])
         for i in range(n):
             r[i] -= a[best] * h[i] * x[best, i]
+    return False
 
 
 @exact
@@ -184,9 +192,12 @@ def settle(
 ):  # fmt: skip
     """Sweep over one task until no slope moves by more than the tolerance; the number of sweeps.
 
-    After every few sweeps the task goes where they lead, if its model is lower there.
+    After every few sweeps the task goes where they lead, if its model is lower there. At p = 1 there are
+    sweeps only where rounding prevents the steps between signs.
     """
     only_kept, n_stored = False, 0
+    if p == 1.0 and take_up(x, h, n, L, a, r, weight, eps, 0.01 * tolerance, H, v, kept):
+        return 0
     _store(a, r, n, memory[0])
     for done in range(max_sweeps):
         largest = sweep(x, h, n, L, a, r, p, weight, eps, only_kept)

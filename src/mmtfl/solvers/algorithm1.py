@@ -204,6 +204,8 @@ class Passes:
         if self.leapt and value > self.history[-1]:
             self.history.append(self.history[-1])  # the pass is spent, and A stays where it was
             self.weights, self.leapt = self._next_weights(), False
+            if self.steps is not None:
+                self.steps.failed()
             if self.common is not None:
                 self.common.step_back()
             self._tell(kept)

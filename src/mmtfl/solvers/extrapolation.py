@@ -9,6 +9,7 @@ _RIDGE = 1e-12
 _FARTHEST = 1e7
 _PAIRS = 8  # passes behind one leap of the weights
 _LONGEST_LEAP = 4.0  # of the logarithm of a weight
+_SHORTER, _LONGER = 0.5, 2.0  # a leap after one that failed, and after others
 _LONGEST_SCALE = 16.0  # of a leap before its pairs correct it, in units of a pass
 _LEAST_BEND = 1e-8  # of a pair that counts, as a share of what its lengths allow
 _SQUARABLE = 1e70  # steps and places up to this size can be squared, weighted and summed
@@ -123,8 +124,13 @@ class WeightSteps:
     no leap turns back to the plateau that the passes are about to leave.
     """
 
-    def __init__(self, places: list[np.ndarray] | None = None) -> None:
+    def __init__(self, places: list[np.ndarray] | None = None, reach: float = _LONGEST_LEAP) -> None:
         self.places: list[np.ndarray] = places or []  # log weights given and the step of the pass; inf: gone
+        self.reach = self.last = reach  # of the next leap, and length of the last one
+
+    def failed(self) -> None:
+        """The last leap led uphill: the next one is shorter."""
+        self.reach = _SHORTER * self.last
 
     def next(self, given: np.ndarray, got: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, bool]:
         """Weights for the next pass from the last one's and what it made of them; whether that is a leap."""
@@ -138,7 +144,9 @@ class WeightSteps:
         step = _two_loops(moves[:, 0], -moves[:, 1], place[1, kept], size[kept])
         if step is None:
             return got, False
-        step *= min(1.0, _LONGEST_LEAP / float(np.abs(step).max(initial=_LONGEST_LEAP)))
+        length = float(np.abs(step).max(initial=0.0))
+        step *= min(1.0, self.reach / length) if length > 0.0 else 1.0
+        self.last, self.reach = min(length, self.reach), min(_LONGER * self.reach, _LONGEST_LEAP)
         out = got.copy()
         out[kept] = np.exp(np.clip(place[0, kept] + step, -_LARGEST_LOG, _LARGEST_LOG))
         return out, True

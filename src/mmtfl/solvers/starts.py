@@ -11,14 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mmtfl.engines.threads import Threads
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers.algorithm1 import Passes
-from mmtfl.solvers.distributed.placed import Placed
-from mmtfl.solvers.distributed.small_tasks import are_small, are_solved_together
 from mmtfl.solvers.row_descent import RowDescent, Settled
 from mmtfl.solvers.solution import Solution
+from mmtfl.solvers.turns import MANY_TASKS, Turns, take_turns
 
 _FEW_PASSES, _FEW_NEWTON_PASSES = 20, 40  # on one least-squares model, and where a pass is a few of them
 _RISING = tuple(2.0**-i for i in (3, 2.5, 2, 1.5, 1, 0.6, 0.3, 0.1))  # shares of alpha on the way up
@@ -27,10 +24,6 @@ _CONVEX_STEPS = 3  # outer steps towards the convex solution: it is only a start
 _NULL_STEPS, _NULL_TOL = 1000, 1e-9  # of a model of the entries that are free of penalty
 _ROUNDING = 1e-12  # an objective that is lower by this share is lower
 _FEWEST = 64  # features that are tried at least
-MANY_TASKS = 1000  # above, a row sums so many that the dearer starts were not seen to change which are kept
-_MOSTLY = 0.9  # share of the tasks that are small
-_MOST_PASSES, _PASSES_TOL, _STEADY = 40, 1e-5, 1e-3  # of Algorithm 1 between two sweeps over rows
-_TURNS, _LEAST_GAIN = 10, 1e-4  # of passes and sweeps, and the share of the objective that a sweep has to gain
 _MOST = 0.5  # share of the features above which leaving the others out saves nothing
 
 Place = tuple[Any, Any]  # A and intercepts, either of which may be None
@@ -68,13 +61,10 @@ def best_of_starts(
     """
     descent = RowDescent(problem)
     best = min(_settled(descent, penalty, start), key=lambda at: at.objective)
-    A, intercept, history = best.A, best.intercept, [best.objective_before]
-    if _goes_by_passes(problem, penalty) and A.any():
-        passes = Passes(problem, penalty, Threads(), start=A, intercept=intercept, tol=tol)
-        passes.run(max_iter, tol)
-        (A, intercept), history = passes.bring_home(), history + passes.history
-    solution = descent.solve(penalty, A, intercept, max_iter=max_iter, tol=tol)
-    history = np.concatenate([history, solution.history])
+    if take_turns(problem, penalty):
+        return Turns(descent, penalty).finish(best, max_iter=max_iter, tol=tol)
+    solution = descent.solve(penalty, best.A, best.intercept, max_iter=max_iter, tol=tol)
+    history = np.concatenate([[best.objective_before], solution.history])
     return replace(solution, history=history, n_iter=len(history))
 
 
@@ -91,19 +81,19 @@ def is_zero_best(problem: Problem, penalty: RowPenalty, *, max_iter: int, tol: f
 
 def _settled(descent: RowDescent, penalty: RowPenalty, start) -> Iterator[Settled]:
     """Where descents over the promising features end, one after the other."""
-    problem = descent.problem
+    problem, turns = descent.problem, take_turns(descent.problem, penalty)
     n_features = problem.design.n_features
-    convex = convex_start(descent, penalty)
+    convex = (None, None) if turns else convex_start(descent, penalty)
     promising, n_gathered = np.arange(n_features), descent.working_set.size
-    if n_features > _FEWEST and n_gathered <= _MOST * n_features:
+    if turns or (n_features > _FEWEST and n_gathered <= _MOST * n_features):
         # the steepest at zero, if few were gathered so far, and those of `start`
-        steepness = penalty.dual_norm(problem.null_gradient)
+        steepness = (penalty.convex() if turns else penalty).dual_norm(problem.null_gradient)
         promising = np.argsort(-steepness, kind="stable")[: max(0, _FEWEST - n_gathered)]
         if start is not None:
             promising = np.union1d(promising, np.flatnonzero(np.any(start != 0.0, axis=1)))
     descent.gather(penalty, promising)
-    if _goes_by_passes(problem, penalty):
-        yield from _in_turn(descent, penalty, convex, start)
+    if turns:
+        yield from Turns(descent, penalty).settled(start)
         return
     for place in _starts(descent, penalty, convex, start):
         yield descent.settle(penalty, *place, tol=_ROUGH)
@@ -119,52 +109,13 @@ def _starts(descent: RowDescent, penalty: RowPenalty, convex: Place, start) -> I
         return
     yield descent.rough_passes(penalty, _FEW_PASSES)
     design = descent.problem.design
-    if design.n_tasks > MANY_TASKS:
+    if design.n_tasks > MANY_TASKS:  # a row sums so many that dearer starts were not seen to change which are kept
         return
     if not descent.problem.loss.is_quadratic:
         yield descent.rough_passes(penalty, _FEW_NEWTON_PASSES, follow=True)
     # rising is the dearest of all: not where features are many, nor where there is a better guess
     if start is None and descent.working_set.size == design.n_features:
         yield rising_start(descent, penalty)
-
-
-def _in_turn(descent: RowDescent, penalty: RowPenalty, convex: Place, start) -> Iterator[Settled]:
-    """Where passes of Algorithm 1 and sweeps over rows lead, in turn, from c = 1 and from other places.
-
-    A pass brings every task to its minimum at the price of a sweep, but no row that is zero comes back in it.
-    """
-    problem = descent.problem
-    placed = Placed.of(problem, Threads())
-
-    def follow(A, intercept):
-        passes = Passes(
-            problem, penalty, Threads(), start=A, intercept=intercept, tol=_PASSES_TOL, placed=placed
-        )
-        passes.run(_MOST_PASSES, _STEADY)
-        return *passes.bring_home(), passes.history[-1]
-
-    for place in (follow(None, None), (*convex, math.inf), *([] if start is None else [(start, None, math.inf)])):
-        A, intercept, value = place
-        for _ in range(_TURNS):
-            at = descent.settle(penalty, A, intercept, tol=_ROUGH, rounds=1)
-            if not at.A.any() or value - at.objective < _LEAST_GAIN * at.objective:
-                break
-            A, intercept, value = follow(at.A, at.intercept)
-        yield at
-
-
-def _goes_by_passes(problem: Problem, penalty: RowPenalty) -> bool:
-    """Whether passes of Algorithm 1 and rows take turns."""
-    by_tasks = penalty.known is None and not penalty.is_centred and not math.isinf(penalty.p)
-    return by_tasks and has_many_small_tasks(problem)
-
-
-def has_many_small_tasks(problem: Problem) -> bool:
-    """Whether a pass of Algorithm 1, which solves every task, costs no more than a sweep of rows."""
-    design = problem.design
-    if design.n_tasks <= MANY_TASKS or not are_solved_together(problem.loss):
-        return False
-    return bool(np.mean(are_small(design.tasks, design.mean_size)) > _MOSTLY)
 
 
 def convex_start(descent: RowDescent, penalty: RowPenalty) -> Place:

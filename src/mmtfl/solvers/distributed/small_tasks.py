@@ -19,6 +19,7 @@ from mmtfl.tasks.grouping import offsets_of
 _FEW_ROWS = 16
 _LEAST_ENTRY = 1e-60  # weights below this, in units of their mean, are left to `Design`
 _TASK_SWEEPS = 2_000  # of one task at p other than 2
+_FINEST = 1e-10  # slope of such a task, in units of the steepest at zero, below which it stands still
 _NEWTON_STEPS = 50  # of one task with the logistic loss
 _LEAST_WEIGHT = 1e-200  # next to none, and its inverse can be multiplied
 
@@ -166,8 +167,8 @@ class SmallLogistic(SmallTasks):
         common = np.zeros(len(weights)) if common is None else common
         is_exact = solve_logistic_tasks(
             self._x, self.offsets, self._y, self._weight, self._fit_intercept, CONSTANT, kept, p,
-            np.maximum(weights[kept], _LEAST_WEIGHT), common[kept], tol * self._steepest, self._steepest, _NEWTON_STEPS,
-            _TASK_SWEEPS, A, intercept, losses,
+            np.maximum(weights[kept], _LEAST_WEIGHT), common[kept], tol * self._steepest, _FINEST * self._steepest,
+            _NEWTON_STEPS, _TASK_SWEEPS, A, intercept, losses,
         )  # fmt: skip
         return SmallAnswers(A, intercept, losses, is_exact)
 

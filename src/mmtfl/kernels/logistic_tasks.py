@@ -1,9 +1,9 @@
 """Compiled Newton steps on one task after the other: step 1 of Algorithm 1 with the logistic loss.
 
-    minimise over a_t (m), b_t   sum_i v_i log(1 + exp(-y_i z_i)) + sum_j w_j |a_jt - c_j|^p,   z = X_t a_t + b_t
+    minimise over a_t (m), b_t   sum_i v_i log(1 + exp(-y_i z_i)) + sum_j w_j |a_jt - c_j|^p
 
-Each step is a least-squares model with the second derivatives of the loss as weights, solved as in
-`kernels.task_sweeps`, and is halved until the objective of the task falls.
+with z = X_t a_t + b_t. Each step is a least-squares model with the second derivatives of the loss as weights,
+solved as in `kernels.task_sweeps`, and is halved until the objective of the task falls.
 """
 
 import math
@@ -140,7 +140,7 @@ def _solve_task(
     x, y, v, n, is_centred, constant, p, weight, a, b, z, goal, finest, max_steps, max_sweeps, own, vectors,
     rows, room,
 ):  # fmt: skip
-    """Newton steps on one task from (a, b) with the predictor z; the constant, and if the goal was reached."""
+    """Newton steps on one task from (a, b) and its z, in place; the constant, and if the goal was met."""
     (means, L, goal_a), (h, r, goal_z) = vectors, rows
     value, enough = _loss(y, z, v, n) + _penalty(a, weight, p), -1.0
     for _ in range(max_steps):
@@ -201,7 +201,8 @@ def solve_logistic_tasks(
                 z[i] += x[first + i, j] * A[t, j]
         intercept[t], solved = _solve_task(
             columns, own_y, own_v, n, is_centred, constant, p, weight, a, intercept[t], z, goal[t], finest[t],
-            max_steps, max_sweeps, own, (vectors[0], vectors[1], vectors[2]), (rows[0], rows[1], rows[2]), room,
+            max_steps, max_sweeps, own, (vectors[0], vectors[1], vectors[2]), (rows[0], rows[1], rows[2]),
+            room,
         )  # fmt: skip
         all_solved = all_solved and solved
         for index in range(m):

@@ -263,8 +263,9 @@ class Passes:
 
     def _state(self, held: Held) -> dict[str, np.ndarray]:
         assert held.intercept is not None
-        numbers = [self.size, self.change, self.leapt, self.unrest, self.n_inexact]
-        places = [] if self.steps is None else self.steps.places
+        steps = self.steps or WeightSteps()
+        numbers = [self.size, self.change, self.leapt, self.unrest, self.n_inexact, steps.reach, steps.last]
+        places = steps.places
         common = [] if self.common is None else [self.common.given, self.common.found]
         return {
             "A": held.A,
@@ -282,10 +283,10 @@ class Passes:
         self.held = self.placed.hold(known["A"], known["intercept"])
         self.weights, self.norms, self.effect = known["weights"], known["norms"], known["effect"]
         self.history = known["history"].tolist()
-        self.size, self.change, leapt, self.unrest, n_inexact = known["numbers"].tolist()
+        self.size, self.change, leapt, self.unrest, n_inexact, reach, last = known["numbers"].tolist()
         self.leapt, self.n_inexact = bool(leapt), int(n_inexact)
         if self.steps is not None:
-            self.steps = WeightSteps(list(known["places"].reshape(-1, 2, len(self.weights))))
+            self.steps = WeightSteps(list(known["places"].reshape(-1, 2, len(self.weights))), reach, last)
         if self.common is not None:
             self.common.given, self.common.found = known["common"]
         self._kept_at = len(self.history), monotonic()

@@ -159,7 +159,7 @@ class Book:
         """State of the passes of Algorithm 1 with d features and T tasks (None: any), if it was kept."""
         rows = {"weights": (known, d), "norms": (finite, d), "effect": (finite, d)}
         tasks = {"A": (finite, T, d), "intercept": (finite, T)}
-        others = {"history": (finite, None), "numbers": (known, 5)}
+        others = {"history": (finite, None), "numbers": (known, 7)}
         matrices = {"common": (finite, None, d), "places": (known, None, d)}
         return self._checkpoint.read(f"{self._name}-passes", {**rows, **tasks, **others, **matrices})
 

@@ -1,5 +1,7 @@
 """Extrapolation: where sweeps of row descent lead (Anderson), and passes of Algorithm 1 (L-BFGS)."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from mmtfl.objective.penalties import RowPenalty
@@ -124,9 +126,11 @@ class WeightSteps:
     no leap turns back to the plateau that the passes are about to leave.
     """
 
-    def __init__(self, places: list[np.ndarray] | None = None, reach: float = _LONGEST_LEAP) -> None:
+    def __init__(
+        self, places: list[np.ndarray] | None = None, reach: float = _LONGEST_LEAP, last: float = 0.0
+    ) -> None:
         self.places: list[np.ndarray] = places or []  # log weights given and the step of the pass; inf: gone
-        self.reach = self.last = reach  # of the next leap, and length of the last one
+        self.reach, self.last = reach, last  # of the next leap, and length of the last one
 
     def failed(self) -> None:
         """The last leap led uphill: the next one is shorter."""
@@ -138,10 +142,8 @@ class WeightSteps:
         place = np.full((2, len(given)), np.inf)
         place[:, kept] = np.log(given[kept]), np.log(got[kept]) - np.log(given[kept])
         self.places = [*self.places, place][-1 - _PAIRS :]
-        with np.errstate(invalid="ignore"):
-            moves = np.diff(self.places, axis=0)[:, :, kept]
-        moves[~np.isfinite(moves)] = 0.0  # of a row that was gone
-        step = _two_loops(moves[:, 0], -moves[:, 1], place[1, kept], size[kept])
+        moves = [_move(*places, kept) for places in pairwise(self.places)]
+        step = _two_loops(moves, place[1, kept], size[kept])
         if step is None:
             return got, False
         length = float(np.abs(step).max(initial=0.0))
@@ -152,13 +154,22 @@ class WeightSteps:
         return out, True
 
 
-def _two_loops(moves: np.ndarray, bends: np.ndarray, step: np.ndarray, size: np.ndarray) -> np.ndarray | None:
-    """The L-BFGS step from past moves and the changes of slope along them; None if it is the plain one.
+def _move(one: np.ndarray, other: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """From one place to another: the move, and how the step of the pass changed; 0 for a row that was gone."""
+    with np.errstate(invalid="ignore"):
+        out = other[:, kept] - one[:, kept]
+    out[~np.isfinite(out)] = 0.0
+    return out
+
+
+def _two_loops(moves: list[np.ndarray], step: np.ndarray, size: np.ndarray) -> np.ndarray | None:
+    """The L-BFGS step from past moves and the changes of the step along them; None if it is the plain one.
 
     All products are in units of `size`, and `step` is minus the slope in those units.
     """
     pairs, shares = [], []
-    for move, bend in zip(moves, bends, strict=True):
+    for move, change in moves:
+        bend = -change
         product, length = float(size @ (move * bend)), float(size @ move**2) * float(size @ bend**2)
         if product > _LEAST_BEND * np.sqrt(length):
             pairs.append((move, bend, product))

@@ -16,6 +16,7 @@ from mmtfl.solvers.checkpoint import Book
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.starts import best_of_starts
+from mmtfl.solvers.turns import has_many_small_tasks
 
 SOLVERS = ("auto", "alternating", "block")
 _POLISH_TOL = 1e-13  # next to the rounding of a gradient
@@ -128,6 +129,8 @@ def _dispatch(problem, penalty, solver, engine, *, start, passes, **options) -> 
     passes_move = not math.isinf(penalty.p)
     # what runs elsewhere is Algorithm 1; the others need all rows in one place
     by_tasks = is_elsewhere or not engine.is_here or penalty.is_ridge_like
+    if penalty.p == 2.0 and penalty.known is None and not penalty.is_convex:
+        by_tasks = by_tasks or has_many_small_tasks(problem)
     if passes_move and (solver == "alternating" or (solver == "auto" and by_tasks)):
         return run_algorithm1(problem, penalty, engine, start=start, **options, **passes)
     if not penalty.is_convex:

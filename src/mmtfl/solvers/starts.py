@@ -109,7 +109,7 @@ def _starts(descent: RowDescent, penalty: RowPenalty, convex: Place, start) -> I
         return
     yield descent.rough_passes(penalty, _FEW_PASSES)
     design = descent.problem.design
-    if design.n_tasks > MANY_TASKS:  # a row sums so many that dearer starts were not seen to change which are kept
+    if design.n_tasks > MANY_TASKS:  # dearer starts were not seen to change which rows are kept
         return
     if not descent.problem.loss.is_quadratic:
         yield descent.rough_passes(penalty, _FEW_NEWTON_PASSES, follow=True)

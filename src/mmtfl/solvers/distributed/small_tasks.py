@@ -167,8 +167,8 @@ class SmallLogistic(SmallTasks):
         common = np.zeros(len(weights)) if common is None else common
         is_exact = solve_logistic_tasks(
             self._x, self.offsets, self._y, self._weight, self._fit_intercept, CONSTANT, kept, p,
-            np.maximum(weights[kept], _LEAST_WEIGHT), common[kept], tol * self._steepest, _FINEST * self._steepest,
-            _NEWTON_STEPS, _TASK_SWEEPS, A, intercept, losses,
+            np.maximum(weights[kept], _LEAST_WEIGHT), common[kept], tol * self._steepest,
+            _FINEST * self._steepest, _NEWTON_STEPS, _TASK_SWEEPS, A, intercept, losses,
         )  # fmt: skip
         return SmallAnswers(A, intercept, losses, is_exact)
 

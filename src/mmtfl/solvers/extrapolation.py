@@ -155,7 +155,7 @@ class WeightSteps:
 
 
 def _move(one: np.ndarray, other: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """From one place to another: the move, and how the step of the pass changed; 0 for a row that was gone."""
+    """From one place to another: the move, and the change of the pass; 0 for a row that was gone."""
     with np.errstate(invalid="ignore"):
         out = other[:, kept] - one[:, kept]
     out[~np.isfinite(out)] = 0.0

@@ -15,7 +15,6 @@ from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
 from mmtfl.solvers.algorithm1 import run_passes
 from mmtfl.solvers.distributed import small_tasks
-from mmtfl.solvers.turns import MANY_TASKS
 from mmtfl.tasks import Tasks
 
 
@@ -95,9 +94,11 @@ def test_rows_that_weigh_next_to_nothing_are_left_to_the_general_step():
 @pytest.mark.parametrize("alpha", [1.0, 5.0])
 def test_very_many_small_tasks_are_solved_as_low_as_from_several_starts(alpha):
     rng = np.random.default_rng(1)
-    labels = np.repeat(np.arange(MANY_TASKS + 1), 4)
+    labels = np.repeat(np.arange(small_tasks.MANY_TASKS + 1), 4)
     X, share = rng.normal(size=(len(labels), 6)), rng.random((6, 1))
-    A = rng.normal(size=(6, MANY_TASKS + 1)) * (rng.random((6, MANY_TASKS + 1)) < share)
+    A = rng.normal(size=(6, small_tasks.MANY_TASKS + 1)) * (
+        rng.random((6, small_tasks.MANY_TASKS + 1)) < share
+    )
     y = np.einsum("ij,ji->i", X, A[:, labels]) + rng.normal(size=len(labels))
     problem = Problem(Design(Tasks.from_rows(X, y, labels)), Squared())
     penalty = make_penalty(2, 1, alpha)

@@ -23,7 +23,8 @@ from mmtfl.objective.row_sizes import euclidean_parts
 from mmtfl.solvers.checkpoint import Book
 from mmtfl.solvers.distributed.placed import PassResult, Placed
 from mmtfl.solvers.distributed.shards import Held, Update
-from mmtfl.solvers.extrapolation import WeightSteps
+from mmtfl.solvers.distributed.small_tasks import has_many_small_tasks
+from mmtfl.solvers.extrapolation import Squarem, WeightSteps
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
 
@@ -131,7 +132,9 @@ class Passes:
         by_rows = (penalty.is_centred and penalty.p == 1.0) or penalty.known is not None
         self.placed: Any = PlacedTogether(problem, penalty) if by_rows else placed
         self.placed = self.placed or Placed.of(problem, engine)
-        self.steps = WeightSteps() if accelerate and not penalty.is_separable else None
+        self.steps: Squarem | WeightSteps | None = None
+        if accelerate and not penalty.is_separable:
+            self.steps = WeightSteps() if has_many_small_tasks(problem) else Squarem()
         self.common: CommonPart | None = None
         if penalty.is_centred and not by_rows:
             self.common = CommonPart(problem.design, penalty.pooling, accelerate=accelerate)
@@ -263,9 +266,8 @@ class Passes:
 
     def _state(self, held: Held) -> dict[str, np.ndarray]:
         assert held.intercept is not None
-        steps = self.steps or WeightSteps()
-        numbers = [self.size, self.change, self.leapt, self.unrest, self.n_inexact, steps.reach, steps.last]
-        places = steps.places
+        places, *lengths = ([], 0.0, 0.0) if self.steps is None else self.steps.state
+        numbers = [self.size, self.change, self.leapt, self.unrest, self.n_inexact, *lengths]
         common = [] if self.common is None else [self.common.given, self.common.found]
         return {
             "A": held.A,
@@ -276,7 +278,7 @@ class Passes:
             "effect": self.effect,
             "history": np.array(self.history),
             "numbers": np.array(numbers, dtype=float),
-            "places": np.array(places).reshape(2 * len(places), len(self.weights)),
+            "places": np.array(places).reshape(len(places), len(self.weights)),
         }
 
     def _take_up(self, known: dict[str, np.ndarray]) -> None:
@@ -286,7 +288,7 @@ class Passes:
         self.size, self.change, leapt, self.unrest, n_inexact, reach, last = known["numbers"].tolist()
         self.leapt, self.n_inexact = bool(leapt), int(n_inexact)
         if self.steps is not None:
-            self.steps = WeightSteps(list(known["places"].reshape(-1, 2, len(self.weights))), reach, last)
+            self.steps.state = list(known["places"]), reach, last
         if self.common is not None:
             self.common.given, self.common.found = known["common"]
         self._kept_at = len(self.history), monotonic()

@@ -1,4 +1,4 @@
-"""Extrapolation: where sweeps of row descent lead (Anderson), and passes of Algorithm 1 (L-BFGS)."""
+"""Extrapolation: where sweeps of row descent lead (Anderson), and passes of Algorithm 1."""
 
 from itertools import pairwise
 
@@ -117,6 +117,49 @@ class Track:
         return fit + self.penalty.value(place.reshape(len(self.rows), -1))
 
 
+class Squarem:
+    """Squared extrapolation (SQUAREM) of every two passes, in the logarithm of the weights, so of c.
+
+    The passes crawl where a row is slow to vanish or to appear. A leap in the direction of the last two, as
+    long as their change of pace allows, crosses that; Anderson mixing, which looks for a fixed point, does
+    not: it turns back to the one that the passes are about to leave.
+    """
+
+    def __init__(self) -> None:
+        self.logs: list[np.ndarray] = []
+
+    def failed(self) -> None:
+        """The last leap led uphill: nothing is known of the next."""
+
+    @property
+    def state(self) -> tuple[list[np.ndarray], float, float]:
+        """What a checkpoint keeps."""
+        return self.logs, 0.0, 0.0
+
+    @state.setter
+    def state(self, known: tuple[list[np.ndarray], float, float]) -> None:
+        self.logs = known[0]
+
+    def next(self, given: np.ndarray, got: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Weights for the next pass from the last one's and what it made of them; whether that is a leap."""
+        with np.errstate(divide="ignore"):
+            self.logs = [*(self.logs or [np.log(given)]), np.log(got)]
+        if len(self.logs) < 3:
+            return got, False
+        kept = np.all(np.isfinite(self.logs), axis=0)
+        first, second, third = (logs[kept] for logs in self.logs)
+        self.logs = []
+        step = second - first
+        bend = (third - second) - step
+        length = min(float(np.sqrt(step @ step)) / max(float(np.sqrt(bend @ bend)), 1e-300), _LONGEST_SCALE)
+        if length <= 1.0:  # no farther than the two passes went
+            return got, False
+        out = got.copy()
+        log = first + 2.0 * length * step + length**2 * bend
+        out[kept] = np.exp(np.clip(log, -_LARGEST_LOG, _LARGEST_LOG))
+        return out, True
+
+
 class WeightSteps:
     """Quasi-Newton steps (L-BFGS) of the passes, in the logarithm of the weights, so of c.
 
@@ -126,11 +169,19 @@ class WeightSteps:
     no leap turns back to the plateau that the passes are about to leave.
     """
 
-    def __init__(
-        self, places: list[np.ndarray] | None = None, reach: float = _LONGEST_LEAP, last: float = 0.0
-    ) -> None:
-        self.places: list[np.ndarray] = places or []  # log weights given and the step of the pass; inf: gone
-        self.reach, self.last = reach, last  # of the next leap, and length of the last one
+    def __init__(self) -> None:
+        self.places: list[np.ndarray] = []  # log weights given and the step of the pass; inf: gone
+        self.reach, self.last = _LONGEST_LEAP, 0.0  # of the next leap, and length of the last one
+
+    @property
+    def state(self) -> tuple[list[np.ndarray], float, float]:
+        """What a checkpoint keeps."""
+        return [row for place in self.places for row in place], self.reach, self.last
+
+    @state.setter
+    def state(self, known: tuple[list[np.ndarray], float, float]) -> None:
+        rows, self.reach, self.last = known
+        self.places = [np.array(pair) for pair in zip(rows[::2], rows[1::2], strict=True)]
 
     def failed(self) -> None:
         """The last leap led uphill: the next one is shorter."""

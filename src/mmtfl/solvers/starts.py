@@ -13,9 +13,10 @@ import numpy as np
 
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
+from mmtfl.solvers.distributed.small_tasks import MANY_TASKS
 from mmtfl.solvers.row_descent import RowDescent, Settled
 from mmtfl.solvers.solution import Solution
-from mmtfl.solvers.turns import MANY_TASKS, Turns, take_turns
+from mmtfl.solvers.turns import Turns, take_turns
 
 _FEW_PASSES, _FEW_NEWTON_PASSES = 20, 40  # on one least-squares model, and where a pass is a few of them
 _RISING = tuple(2.0**-i for i in (3, 2.5, 2, 1.5, 1, 0.6, 0.3, 0.1))  # shares of alpha on the way up

@@ -15,24 +15,14 @@ from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import Passes
 from mmtfl.solvers.distributed.placed import Placed
-from mmtfl.solvers.distributed.small_tasks import are_small, are_solved_together
+from mmtfl.solvers.distributed.small_tasks import has_many_small_tasks
 from mmtfl.solvers.row_descent import RowDescent, Settled
 from mmtfl.solvers.solution import Solution
 
-MANY_TASKS = 1000
-_MOSTLY = 0.9  # share of the tasks that are small
 _ROUGH = 1e-4  # accuracy of rows between passes
 _MOST_PASSES, _STEADY = 40, 1e-3  # of one turn: their number, and the change of A at which it ends
 _TURNS, _LEAST_GAIN = 10, 1e-4  # and the share of the objective that a turn of rows has to gain
 _FIRST_STEPS = 2  # of a descent from zero
-
-
-def has_many_small_tasks(problem: Problem) -> bool:
-    """Whether a pass of Algorithm 1, which solves every task, costs no more than a sweep of rows."""
-    design = problem.design
-    if design.n_tasks <= MANY_TASKS or not are_solved_together(problem.loss):
-        return False
-    return bool(np.mean(are_small(design.tasks, design.mean_size)) > _MOSTLY)
 
 
 def take_turns(problem: Problem, penalty: RowPenalty) -> bool:

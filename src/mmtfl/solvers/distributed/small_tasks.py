@@ -12,10 +12,13 @@ from scipy import sparse
 from mmtfl.objective.design import CONSTANT
 from mmtfl.objective.losses import Logistic
 from mmtfl.objective.losses.by_rows import TaskLoss
+from mmtfl.objective.problem import Problem
 from mmtfl.objective.row_sizes import EntryPenalty
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.grouping import offsets_of
 
+MANY_TASKS = 1000  # above, passes and rows take turns
+_MOSTLY = 0.9  # share of the tasks that are small
 _FEW_ROWS = 16
 _LEAST_ENTRY = 1e-60  # weights below this, in units of their mean, are left to `Design`
 _TASK_SWEEPS = 2_000  # of one task at p other than 2
@@ -198,3 +201,11 @@ def are_small(tasks: Tasks, mean_size: float) -> np.ndarray:
     if tasks.weights is not None:
         is_small &= np.minimum.reduceat(tasks.weights, tasks.offsets[:-1]) > _LEAST_ENTRY * mean_size
     return is_small
+
+
+def has_many_small_tasks(problem: Problem) -> bool:
+    """Whether a pass of Algorithm 1, which solves every task, costs no more than a sweep of rows."""
+    design = problem.design
+    if design.placed is not None or design.n_tasks <= MANY_TASKS or not are_solved_together(problem.loss):
+        return False
+    return bool(np.mean(are_small(design.tasks, design.mean_size)) > _MOSTLY)

@@ -9,13 +9,12 @@ from scipy.sparse import csr_array
 
 from mmtfl.engines.threads import Threads
 from mmtfl.objective.design import Design
-from mmtfl.objective.losses import Squared
+from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
 from mmtfl.solvers.algorithm1 import run_passes
 from mmtfl.solvers.distributed import small_tasks
-from mmtfl.solvers.starts import MANY_TASKS
 from mmtfl.tasks import Tasks
 
 
@@ -60,9 +59,29 @@ def test_passes_at_other_p_are_those_of_every_task_alone(weighted, p, monkeypatc
         assert_allclose(together, alone, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(("p", "pooling"), [(1.0, 0.0), (1.5, 0.0), (2.0, 0.0), (2.0, 0.9)])
+def test_passes_of_the_logistic_loss_are_those_of_every_task_alone(p, pooling, fit_intercept, monkeypatch):
+    tasks, scale = ragged(weighted=True)
+    y = np.where(tasks.y > np.repeat([np.median(view.y) for view in tasks], tasks.sizes), 1.0, -1.0)
+    first = tasks.offsets[:-1][tasks.sizes > 1]
+    y[first], y[first + 1] = 1.0, -1.0  # both classes in every task, but for those of one row
+    many = np.flatnonzero(np.repeat(tasks.sizes > 1, tasks.sizes))
+    labels = np.repeat(np.arange(tasks.n_tasks), tasks.sizes)[many]
+    tasks = Tasks.from_rows(tasks.X[many], y[many], labels, tasks.weights[many])
+    problem, found = Problem(Design(tasks, column_scale=scale, fit_intercept=fit_intercept), Logistic()), {}
+    for few in (0, 16):
+        monkeypatch.setattr(small_tasks, "_FEW_ROWS", few)
+        options = {"max_iter": 6, "tol": 1e-10, "accelerate": False}
+        found[few] = run_passes(problem, make_penalty(p, 1, 0.1, pooling=pooling), Threads(2), **options)
+    assert np.count_nonzero(found[0][0]) > 0
+    for together, alone in zip(found[16], found[0], strict=True):
+        assert_allclose(together, alone, rtol=1e-6, atol=1e-7)
+
+
 def test_a_task_whose_matrix_is_not_definite_is_left_to_the_general_step():
     tasks = Tasks.from_rows(np.array([[1.0], [1.0], [1.0]]), [1.0, 2.0, 3.0], [0, 0, 0])
-    small = small_tasks.SmallTasks(tasks, mean_size=1.0, column_scale=None, fit_intercept=False)
+    small = small_tasks.SmallSquared(tasks, mean_size=1.0, column_scale=None, fit_intercept=False)
     assert np.isnan(small.solve(np.array([1e-150]), 2.0, 1e-7, None, None).losses).all()
     assert np.isfinite(small.solve(np.array([1.0]), 2.0, 1e-7, None, None).losses).all()
 
@@ -75,9 +94,11 @@ def test_rows_that_weigh_next_to_nothing_are_left_to_the_general_step():
 @pytest.mark.parametrize("alpha", [1.0, 5.0])
 def test_very_many_small_tasks_are_solved_as_low_as_from_several_starts(alpha):
     rng = np.random.default_rng(1)
-    labels = np.repeat(np.arange(MANY_TASKS + 1), 4)
+    labels = np.repeat(np.arange(small_tasks.MANY_TASKS + 1), 4)
     X, share = rng.normal(size=(len(labels), 6)), rng.random((6, 1))
-    A = rng.normal(size=(6, MANY_TASKS + 1)) * (rng.random((6, MANY_TASKS + 1)) < share)
+    A = rng.normal(size=(6, small_tasks.MANY_TASKS + 1)) * (
+        rng.random((6, small_tasks.MANY_TASKS + 1)) < share
+    )
     y = np.einsum("ij,ji->i", X, A[:, labels]) + rng.normal(size=len(labels))
     problem = Problem(Design(Tasks.from_rows(X, y, labels)), Squared())
     penalty = make_penalty(2, 1, alpha)

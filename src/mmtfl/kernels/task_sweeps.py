@@ -14,7 +14,7 @@ import numpy as np
 from mmtfl.kernels.gram_descent import MEMORY, mixing_weights
 from mmtfl.kernels.row_functions import copy, entry, exact, exact_entry, power_root
 
-_FEW_ROWS = 32  # of a task whose ridge is solved at once
+FEW_ROWS = 32  # of a task whose ridge is solved at once
 _LARGEST = 1e200  # inverse of a weight that is next to none
 _ROUNDING = 1e-15  # an entry that changes by no more than this share of it stands still
 _NOT_SINGULAR = 1.0 + 1e-11  # factor of the diagonal of a Gram matrix of more columns than rows
@@ -52,7 +52,7 @@ def _value(h, n, a, r, p, weight, eps, limit):
 
 
 @exact
-def _sweep(x, h, n, L, a, r, p, weight, eps, only_kept):
+def sweep(x, h, n, L, a, r, p, weight, eps, only_kept):
     """One sweep over a task's entries, or those that are not zero; the largest move of a slope."""
     largest = 0.0
     for j in range(a.size):
@@ -107,7 +107,7 @@ def _mix(memory, m, size, products, mixing):
 
 
 @exact
-def _keep_signs(x, h, n, a, r, weight, eps, H, v, kept):
+def keep_signs(x, h, n, a, r, weight, eps, H, v, kept):
     """At p = 1: go to the least model of the entries kept, at their signs, dropping those that vanish first.
 
     Each step ends at that minimum or where an entry is zero, so that the model falls in all of them. False
@@ -151,17 +151,56 @@ def _keep_signs(x, h, n, a, r, weight, eps, H, v, kept):
 
 
 @exact
-def _settle(
+def _wanted(x, n, L, a, r, weight, eps, tolerance):
+    """At p = 1: which of the entries that are zero asks most to be taken up, or -1; and its slope."""
+    best, steepest, most = -1, 0.0, tolerance
+    for j in range(a.size):
+        if a[j] == 0.0 and L[j] > 0.0:
+            slope = 0.0
+            for i in range(n):
+                slope += x[j, i] * r[i]
+            if abs(slope) - min(weight[j], eps[j]) > most:
+                best, steepest, most = j, slope, abs(slope) - min(weight[j], eps[j])
+    return best, steepest
+
+
+@exact
+def take_up(x, h, n, L, a, r, weight, eps, tolerance, H, v, kept):
+    """At p = 1: go to the least model of the entries kept, take up the one that asks for it most, and again.
+
+    True if in the end none asks for more than the tolerance; False if rounding prevents a step.
+    """
+    is_empty = True
+    for j in range(a.size):
+        is_empty = is_empty and a[j] == 0.0
+    for _ in range(2 * a.size):
+        if not is_empty and not keep_signs(x, h, n, a, r, weight, eps, H, v, kept):
+            return False
+        is_empty = False
+        best, slope = _wanted(x, n, L, a, r, weight, eps, tolerance)
+        if best < 0:
+            return True
+        a[best] = best_entry(slope, L[best], 1.0, weight[best], eps[best])
+        for i in range(n):
+            r[i] -= a[best] * h[i] * x[best, i]
+    return False
+
+
+@exact
+def settle(
     x, h, n, L, a, r, p, weight, eps, limit, tolerance, max_sweeps, memory, products, mixing, H, v, kept
 ):  # fmt: skip
     """Sweep over one task until no slope moves by more than the tolerance; the number of sweeps.
 
-    After every few sweeps the task goes where they lead, if its model is lower there.
+    After every few sweeps the task goes where they lead, if its model is lower there. At p = 1 there are
+    sweeps only where rounding prevents the steps between signs.
     """
     only_kept, n_stored = False, 0
+    if p == 1.0 and take_up(x, h, n, L, a, r, weight, eps, 0.01 * tolerance, H, v, kept):
+        return 0
     _store(a, r, n, memory[0])
     for done in range(max_sweeps):
-        largest = _sweep(x, h, n, L, a, r, p, weight, eps, only_kept)
+        largest = sweep(x, h, n, L, a, r, p, weight, eps, only_kept)
         if largest <= tolerance and not only_kept:
             return done + 1
         only_kept = largest > tolerance
@@ -170,7 +209,7 @@ def _settle(
         if n_stored == MEMORY:
             n_stored = 0
             value = _value(h, n, a, r, p, weight, eps, limit)
-            if p == 1.0 and _keep_signs(x, h, n, a, r, weight, eps, H, v, kept):
+            if p == 1.0 and keep_signs(x, h, n, a, r, weight, eps, H, v, kept):
                 copy(memory[MEMORY], memory[0])
                 only_kept = False
             elif _mix(memory, a.size, a.size + n, products, mixing):
@@ -182,7 +221,7 @@ def _settle(
 
 
 @exact
-def _ridge(x, h, n, a, r, weight, H, v, D):
+def ridge(x, h, n, a, r, weight, H, v, D):
     """The least model of one task at p = 2, in the space of its rows; False if rounding prevents it.
 
     With D = 1 / (2 w): a = D X' v where (1/h + X D X') v = r/h + X a, and v is the new state h r.
@@ -226,8 +265,8 @@ def settle_tasks(
     own, own_h, r = np.empty((m, most)), np.ones(most), np.empty(most)
     L, a, memory = np.empty(m), np.empty(m), np.empty((MEMORY + 1, m + most))
     products, mixing = np.empty((MEMORY, MEMORY)), np.empty(MEMORY)
-    H, v, D, is_ridge = np.empty((_FEW_ROWS, _FEW_ROWS)), np.empty(_FEW_ROWS), np.empty(m), p == 2.0
-    kept = np.empty(min(m, _FEW_ROWS), dtype=np.intp)
+    H, v, D, is_ridge = np.empty((FEW_ROWS, FEW_ROWS)), np.empty(FEW_ROWS), np.empty(m), p == 2.0
+    kept = np.empty(min(m, FEW_ROWS), dtype=np.intp)
     for index in range(m):
         is_ridge = is_ridge and eps[index] == np.inf
     for t in range(length.size):
@@ -242,10 +281,10 @@ def settle_tasks(
             mean = means[j, t] if h.size > 0 else 0.0
             for i in range(n):
                 own[index, i] = x[j, start[t] + i] - mean
-        if is_ridge and n <= _FEW_ROWS and _ridge(own, own_h, n, a, r, weight, H, v, D):
+        if is_ridge and n <= FEW_ROWS and ridge(own, own_h, n, a, r, weight, H, v, D):
             n_sweeps[t] = 0
         else:
-            n_sweeps[t] = _settle(
+            n_sweeps[t] = settle(
                 own, own_h, n, L, a, r, p, weight, eps, limit, tolerance[t], max_sweeps, memory, products,
                 mixing, H, v, kept,
             )  # fmt: skip

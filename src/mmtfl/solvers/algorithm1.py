@@ -23,7 +23,8 @@ from mmtfl.objective.row_sizes import euclidean_parts
 from mmtfl.solvers.checkpoint import Book
 from mmtfl.solvers.distributed.placed import PassResult, Placed
 from mmtfl.solvers.distributed.shards import Held, Update
-from mmtfl.solvers.extrapolation import Squarem
+from mmtfl.solvers.distributed.small_tasks import has_many_small_tasks
+from mmtfl.solvers.extrapolation import Squarem, WeightSteps
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
 
@@ -116,20 +117,24 @@ class CommonPart:
 class Passes:
     """The passes of Algorithm 1, to be run until A moves no more than asked.
 
-    With `accelerate`, early passes are inexact, rows that vanish are left out, and c leaps ahead after every
-    two passes. A pass from a leap counts only if the objective does not rise; else the next one is plain.
+    With `accelerate`, early passes are inexact, rows that vanish are left out, and c leaps ahead of the
+    passes. A pass from a leap counts only if the objective does not rise; else the next one is plain.
     Without, this is the algorithm as printed.
     """
 
     def __init__(
         self, problem: Problem, penalty: RowPenalty, engine: Engine, *, tol: float, start=None,
-        accelerate: bool = True, report: Report | None = None, book: Book | None = None,
+        intercept=None, accelerate: bool = True, report: Report | None = None, book: Book | None = None,
+        placed: Placed | None = None,
     ):  # fmt: skip
         self.problem, self.penalty = problem, penalty
         self.tol, self.report, self.book = tol, report, book
         by_rows = (penalty.is_centred and penalty.p == 1.0) or penalty.known is not None
-        self.placed: Any = PlacedTogether(problem, penalty) if by_rows else Placed.of(problem, engine)
-        self.squarem = Squarem() if accelerate and not penalty.is_separable else None
+        self.placed: Any = PlacedTogether(problem, penalty) if by_rows else placed
+        self.placed = self.placed or Placed.of(problem, engine)
+        self.steps: Squarem | WeightSteps | None = None
+        if accelerate and not penalty.is_separable:
+            self.steps = WeightSteps() if has_many_small_tasks(problem) else Squarem()
         self.common: CommonPart | None = None
         if penalty.is_centred and not by_rows:
             self.common = CommonPart(problem.design, penalty.pooling, accelerate=accelerate)
@@ -146,7 +151,7 @@ class Passes:
         else:
             A = np.asarray(start, dtype=float)
             self.weights = penalty.weights(A)
-            self.held = self.placed.hold(np.ascontiguousarray(A.T), None)
+            self.held = self.placed.hold(np.ascontiguousarray(A.T), intercept)
             if self.common is not None:
                 self.common.found = self.common.given = penalty.common_part(A)
         known = None if book is None else book.passes(n_features, problem.design.n_tasks)
@@ -191,7 +196,7 @@ class Passes:
 
     def _pass(self) -> None:
         exact = _INNER * self.tol
-        inner = exact if self.squarem is None else max(exact, min(1e-3, _INEXACT * self.change))
+        inner = exact if self.steps is None else max(exact, min(1e-3, _INEXACT * self.change))
         kept = np.flatnonzero(np.isfinite(self.weights)).astype(np.int32)
         common = None if self.common is None else self.common.given[kept]
         update = Update(kept, self.weights[kept], float(self.penalty.p), inner, common)
@@ -202,6 +207,8 @@ class Passes:
         if self.leapt and value > self.history[-1]:
             self.history.append(self.history[-1])  # the pass is spent, and A stays where it was
             self.weights, self.leapt = self._next_weights(), False
+            if self.steps is not None:
+                self.steps.failed()
             if self.common is not None:
                 self.common.step_back()
             self._tell(kept)
@@ -219,10 +226,11 @@ class Passes:
         self.change = result.moved / self.size if self.size > 0.0 else 0.0
         stalled = abs(before - value) <= _STALLED * self.problem.null_value and inner <= exact
         self.unrest = 0.0 if self.penalty.is_separable or stalled else self.change
-        if self.squarem is None:
+        if self.steps is None:
             self.weights = self.penalty.weights_at(norms)
         else:
-            self.weights, self.leapt = self.squarem.next(self.weights, self._next_weights())
+            got = self._next_weights()
+            self.weights, self.leapt = self.steps.next(self.weights, got, self._sizes(got))
         if self.common is not None:
             self.leapt = self.common.move(result) or self.leapt
         self._tell(kept)
@@ -233,6 +241,12 @@ class Passes:
         with np.errstate(divide="ignore"):
             weights = self.penalty.weights_at(self.norms)
         return np.where(effect > _GONE * effect.max(initial=0.0), weights, np.inf)
+
+    def _sizes(self, weights: np.ndarray) -> np.ndarray:
+        """Penalty of every row under these weights, as shares of the largest."""
+        with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
+            log = np.log(weights) + self.penalty.p * np.log(self.norms)
+            return np.exp(log - log[np.isfinite(log)].max(initial=-np.inf))
 
     def _keep(self, *, is_last: bool) -> None:
         """Bring the coefficients home from time to time: for the book, and so that no lineage grows long."""
@@ -252,8 +266,8 @@ class Passes:
 
     def _state(self, held: Held) -> dict[str, np.ndarray]:
         assert held.intercept is not None
-        numbers = [self.size, self.change, self.leapt, self.unrest, self.n_inexact]
-        logs = [] if self.squarem is None else self.squarem.logs
+        places, *lengths = ([], 0.0, 0.0) if self.steps is None else self.steps.state
+        numbers = [self.size, self.change, self.leapt, self.unrest, self.n_inexact, *lengths]
         common = [] if self.common is None else [self.common.given, self.common.found]
         return {
             "A": held.A,
@@ -264,17 +278,17 @@ class Passes:
             "effect": self.effect,
             "history": np.array(self.history),
             "numbers": np.array(numbers, dtype=float),
-            "logs": np.array(logs).reshape(len(logs), len(self.weights)),
+            "places": np.array(places).reshape(len(places), len(self.weights)),
         }
 
     def _take_up(self, known: dict[str, np.ndarray]) -> None:
         self.held = self.placed.hold(known["A"], known["intercept"])
         self.weights, self.norms, self.effect = known["weights"], known["norms"], known["effect"]
         self.history = known["history"].tolist()
-        self.size, self.change, leapt, self.unrest, n_inexact = known["numbers"].tolist()
+        self.size, self.change, leapt, self.unrest, n_inexact, reach, last = known["numbers"].tolist()
         self.leapt, self.n_inexact = bool(leapt), int(n_inexact)
-        if self.squarem is not None:
-            self.squarem = Squarem(list(known["logs"]))
+        if self.steps is not None:
+            self.steps.state = list(known["places"]), reach, last
         if self.common is not None:
             self.common.given, self.common.found = known["common"]
         self._kept_at = len(self.history), monotonic()

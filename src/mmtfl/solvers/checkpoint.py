@@ -159,8 +159,8 @@ class Book:
         """State of the passes of Algorithm 1 with d features and T tasks (None: any), if it was kept."""
         rows = {"weights": (known, d), "norms": (finite, d), "effect": (finite, d)}
         tasks = {"A": (finite, T, d), "intercept": (finite, T)}
-        others = {"history": (finite, None), "numbers": (known, 5)}
-        matrices = {"common": (finite, None, d), "logs": (known, None, d)}
+        others = {"history": (finite, None), "numbers": (known, 7)}
+        matrices = {"common": (finite, None, d), "places": (known, None, d)}
         return self._checkpoint.read(f"{self._name}-passes", {**rows, **tasks, **others, **matrices})
 
     def keep_passes(self, arrays: Mapping[str, np.ndarray]) -> None:

@@ -157,7 +157,9 @@ class RowDescent:
             solver="block",
         )
 
-    def settle(self, penalty: RowPenalty, A=None, intercept=None, *, tol: float) -> Settled:
+    def settle(
+        self, penalty: RowPenalty, A=None, intercept=None, *, tol: float, rounds: int = _SETTLING_ROUNDS
+    ) -> Settled:
         """Descend over the gathered features alone: one sweep over all of them, many over those kept, again.
 
         There is no look at the other features, and so no pass over the data. Where small tasks are many, a
@@ -170,7 +172,7 @@ class RowDescent:
         last_sweep, moved = self.working_set.n_sweeps + _MOST_TO_SETTLE, math.inf
         many = self.working_set.has_small_tasks
         least, limits = (_LEAST_GAIN, {"max_sweeps": _FEW_SWEEPS}) if many else (-math.inf, {})
-        for _ in range(_SETTLING_ROUNDS):
+        for _ in range(rounds):
             if self.working_set.n_sweeps >= last_sweep:
                 break
             value = state.value

@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mmtfl.engines.threads import Threads
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers.algorithm1 import run_passes
-from mmtfl.solvers.distributed.small_tasks import are_small
+from mmtfl.solvers.distributed.small_tasks import MANY_TASKS
 from mmtfl.solvers.row_descent import RowDescent, Settled
 from mmtfl.solvers.solution import Solution
+from mmtfl.solvers.turns import Turns, take_turns
 
 _FEW_PASSES, _FEW_NEWTON_PASSES = 20, 40  # on one least-squares model, and where a pass is a few of them
 _RISING = tuple(2.0**-i for i in (3, 2.5, 2, 1.5, 1, 0.6, 0.3, 0.1))  # shares of alpha on the way up
@@ -26,9 +25,6 @@ _CONVEX_STEPS = 3  # outer steps towards the convex solution: it is only a start
 _NULL_STEPS, _NULL_TOL = 1000, 1e-9  # of a model of the entries that are free of penalty
 _ROUNDING = 1e-12  # an objective that is lower by this share is lower
 _FEWEST = 64  # features that are tried at least
-MANY_TASKS = 1000  # above, a row sums so many that the dearer starts were not seen to change which are kept
-_MOSTLY = 0.9  # share of the tasks that are small
-_MOST_PASSES, _PASSES_TOL = 20, 1e-5  # of Algorithm 1 as a start
 _MOST = 0.5  # share of the features above which leaving the others out saves nothing
 
 Place = tuple[Any, Any]  # A and intercepts, either of which may be None
@@ -66,6 +62,8 @@ def best_of_starts(
     """
     descent = RowDescent(problem)
     best = min(_settled(descent, penalty, start), key=lambda at: at.objective)
+    if take_turns(problem, penalty):
+        return Turns(descent, penalty).finish(best, max_iter=max_iter, tol=tol)
     solution = descent.solve(penalty, best.A, best.intercept, max_iter=max_iter, tol=tol)
     history = np.concatenate([[best.objective_before], solution.history])
     return replace(solution, history=history, n_iter=len(history))
@@ -84,17 +82,20 @@ def is_zero_best(problem: Problem, penalty: RowPenalty, *, max_iter: int, tol: f
 
 def _settled(descent: RowDescent, penalty: RowPenalty, start) -> Iterator[Settled]:
     """Where descents over the promising features end, one after the other."""
-    problem = descent.problem
+    problem, turns = descent.problem, take_turns(descent.problem, penalty)
     n_features = problem.design.n_features
-    convex = convex_start(descent, penalty)
+    convex = (None, None) if turns else convex_start(descent, penalty)
     promising, n_gathered = np.arange(n_features), descent.working_set.size
-    if n_features > _FEWEST and n_gathered <= _MOST * n_features:
+    if turns or (n_features > _FEWEST and n_gathered <= _MOST * n_features):
         # the steepest at zero, if few were gathered so far, and those of `start`
-        steepness = penalty.dual_norm(problem.null_gradient)
+        steepness = (penalty.convex() if turns else penalty).dual_norm(problem.null_gradient)
         promising = np.argsort(-steepness, kind="stable")[: max(0, _FEWEST - n_gathered)]
         if start is not None:
             promising = np.union1d(promising, np.flatnonzero(np.any(start != 0.0, axis=1)))
     descent.gather(penalty, promising)
+    if turns:
+        yield from Turns(descent, penalty).settled(start)
+        return
     for place in _starts(descent, penalty, convex, start):
         yield descent.settle(penalty, *place, tol=_ROUGH)
 
@@ -107,30 +108,15 @@ def _starts(descent: RowDescent, penalty: RowPenalty, convex: Place, start) -> I
         # Algorithm 1 says nothing here: given c it asks for |a| <= c, and that a gives the same c back
         yield None, None
         return
-    design = descent.problem.design
-    if has_many_small_tasks(descent.problem) and penalty.known is None and not penalty.is_centred:
-        # Algorithm 1 itself: tasks that are solved together cost no more than rough passes of rows
-        A, intercept, _ = run_passes(
-            descent.problem, penalty, Threads(), max_iter=_MOST_PASSES, tol=_PASSES_TOL
-        )
-        yield A, intercept
-        return
     yield descent.rough_passes(penalty, _FEW_PASSES)
-    if design.n_tasks > MANY_TASKS:
+    design = descent.problem.design
+    if design.n_tasks > MANY_TASKS:  # dearer starts were not seen to change which rows are kept
         return
     if not descent.problem.loss.is_quadratic:
         yield descent.rough_passes(penalty, _FEW_NEWTON_PASSES, follow=True)
     # rising is the dearest of all: not where features are many, nor where there is a better guess
     if start is None and descent.working_set.size == design.n_features:
         yield rising_start(descent, penalty)
-
-
-def has_many_small_tasks(problem: Problem) -> bool:
-    """Whether a pass of Algorithm 1, which solves every task, costs no more than a sweep of rows."""
-    design = problem.design
-    if design.n_tasks <= MANY_TASKS or not problem.loss.is_quadratic:
-        return False
-    return bool(np.mean(are_small(design.tasks, design.mean_size)) > _MOSTLY)
 
 
 def convex_start(descent: RowDescent, penalty: RowPenalty) -> Place:

@@ -219,8 +219,11 @@ def with_known_in_targets(loss: TaskLoss, tasks: Any) -> Any:
 
 def check_targets(loss: TaskLoss, tasks: Any, *, fit_intercept: bool) -> None:
     """Refuse targets that a task's loss is not defined for, and tasks without the best constant they need."""
-    if isinstance(loss, Loss) and loss.on_residuals and loss.is_valid(tasks.y).all():
-        return
+    if isinstance(loss, Loss) and loss.is_valid(tasks.y).all():
+        starts = tasks.offsets[:-1]
+        vary = np.maximum.reduceat(tasks.y, starts) > np.minimum.reduceat(tasks.y, starts)
+        if loss.on_residuals or vary.all():
+            return
     needs_constant = fit_intercept or not isinstance(loss, Loss)  # losses of several kinds are balanced at it
     for label, (lo, hi) in zip(tasks.labels.tolist(), pairwise(tasks.offsets), strict=True):
         own, y = loss.for_task(label), tasks.y[lo:hi]

@@ -16,7 +16,7 @@ from mmtfl.engines.threads import one_blas_thread
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses.by_rows import TaskLoss, check_targets
 from mmtfl.objective.units import column_levels, target_levels, without_levels
-from mmtfl.solvers.distributed.small_tasks import SmallTasks
+from mmtfl.solvers.distributed.small_tasks import SmallTasks, small_tasks
 from mmtfl.solvers.task_step import TaskAnswer, TaskStep
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.grouping import some_tasks, split_rows
@@ -77,7 +77,7 @@ class Shard:
     def __init__(self, tasks: Tasks, first: int):
         self.tasks, self.first = tasks, first
         self._made: tuple[str, list[TaskStep]] | None = None
-        self._small: tuple[str, SmallTasks] | None = None
+        self._small: tuple[str, SmallTasks | None] | None = None
 
     def steps(self, spec: Spec) -> list[TaskStep]:
         """Every task as step 1 of Algorithm 1 sees it."""
@@ -86,14 +86,15 @@ class Shard:
             self._made = spec.name, [TaskStep(d, spec.loss) for d in self._designs(spec)]
         return self._made[1]
 
-    def small_tasks(self, spec: Spec) -> SmallTasks:
+    def small_tasks(self, spec: Spec) -> SmallTasks | None:
         """The tasks of few rows, as step 1 of Algorithm 1 sees them."""
         if self._small is None or self._small[0] != spec.name:
+            check_targets(spec.loss, self.tasks, fit_intercept=spec.fit_intercept)
             tasks = without_levels(self.tasks, *self._levels(spec))
             if spec.target_scale is not None:
                 own = spec.target_scale[self.first : self.first + tasks.n_tasks]
                 tasks = replace(tasks, y=tasks.y / np.repeat(own, tasks.sizes))
-            self._small = spec.name, SmallTasks(tasks, **spec.design_options)
+            self._small = spec.name, small_tasks(tasks, spec.loss, **spec.design_options)
         return self._small[1]
 
     def levels(self, spec: Spec) -> tuple[np.ndarray, np.ndarray]:
@@ -200,9 +201,9 @@ def run_pass(shard: Shard, spec: Spec, before: tuple[Held, Any] | None, update: 
     A, intercept, losses = np.zeros((n_tasks, n_features)), np.zeros(n_tasks), np.full(n_tasks, np.nan)
     effect, is_exact = np.zeros(len(update.kept)), True
     with one_blas_thread():
-        if spec.loss.is_quadratic:
-            small = shard.small_tasks(spec)
-            last = None if before is None else before[0].A[small.members]
+        small = shard.small_tasks(spec)
+        if small is not None:
+            last = None if before is None else _some(before[0], small.members)
             answers = small.solve(weights, update.p, update.tol, last, common)
             A[small.members], intercept[small.members], losses[small.members], is_exact = answers
             effect = np.abs(A[small.members] * small.spread)[:, update.kept].max(axis=0, initial=0.0)
@@ -227,6 +228,10 @@ def _last(before: tuple[Held, Any] | None, t: int) -> TaskAnswer | None:
         return None
     held = before[0]
     return TaskAnswer(held.A[t], None if held.intercept is None else float(held.intercept[t]), np.nan)
+
+
+def _some(held: Held, tasks: np.ndarray) -> Held:
+    return Held(held.A[tasks], None if held.intercept is None else held.intercept[tasks])
 
 
 def reply_of(pair: tuple[Held, Reply]) -> Reply:

@@ -138,7 +138,7 @@ class Squarem:
 
     @state.setter
     def state(self, known: tuple[list[np.ndarray], float, float]) -> None:
-        self.logs = known[0]
+        self.logs = known[0][:2]
 
     def next(self, given: np.ndarray, got: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, bool]:
         """Weights for the next pass from the last one's and what it made of them; whether that is a leap."""
@@ -181,7 +181,7 @@ class WeightSteps:
     @state.setter
     def state(self, known: tuple[list[np.ndarray], float, float]) -> None:
         rows, self.reach, self.last = known
-        self.places = [np.array(pair) for pair in zip(rows[::2], rows[1::2], strict=True)]
+        self.places = [np.array(pair) for pair in zip(rows[::2], rows[1::2], strict=False)]
 
     def failed(self) -> None:
         """The last leap led uphill: the next one is shorter."""

@@ -14,7 +14,7 @@ from mmtfl.kernels.gram_descent import MEMORY
 from mmtfl.kernels.row_functions import copy, exact, exact_entry
 from mmtfl.kernels.task_sweeps import FEW_ROWS, ridge, settle
 
-_LEAST_BEND = 0.25e-8  # of a row: second derivatives vanish where a class is certain
+_LEAST_BEND = 0.25e-14  # of a row: second derivatives vanish where a class is certain
 _MODEL = 0.03  # accuracy of a model, as a share of the largest slope before it
 _FINER = 0.3  # and of what is asked of the task
 _FALL = 0.1  # of the largest slope, at least, in every call

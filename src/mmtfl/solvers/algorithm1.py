@@ -132,9 +132,10 @@ class Passes:
         by_rows = (penalty.is_centred and penalty.p == 1.0) or penalty.known is not None
         self.placed: Any = PlacedTogether(problem, penalty) if by_rows else placed
         self.placed = self.placed or Placed.of(problem, engine)
+        self._are_many = has_many_small_tasks(problem)
         self.steps: Squarem | WeightSteps | None = None
         if accelerate and not penalty.is_separable:
-            self.steps = WeightSteps() if has_many_small_tasks(problem) else Squarem()
+            self.steps = WeightSteps() if self._are_many else Squarem()
         self.common: CommonPart | None = None
         if penalty.is_centred and not by_rows:
             self.common = CommonPart(problem.design, penalty.pooling, accelerate=accelerate)
@@ -199,7 +200,7 @@ class Passes:
         inner = exact if self.steps is None else max(exact, min(1e-3, _INEXACT * self.change))
         kept = np.flatnonzero(np.isfinite(self.weights)).astype(np.int32)
         common = None if self.common is None else self.common.given[kept]
-        update = Update(kept, self.weights[kept], float(self.penalty.p), inner, common)
+        update = Update(kept, self.weights[kept], float(self.penalty.p), inner, common, self._are_many)
         held, result = self.placed.pass_over(self.held, update, len(self.history) + 1)
         self.n_inexact += not result.is_exact
         norms = result.norms if self.common is None else self.common.norms(result)

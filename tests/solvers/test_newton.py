@@ -21,6 +21,13 @@ def hard_data(seed: int, *, classes: bool) -> tuple[np.ndarray, np.ndarray, np.n
     return X, y, task
 
 
+def fitted(X, y, task, p, k, loss, *, share: float, solver: str):
+    """A fit at a share of the largest strength."""
+    kind = mmtfl.MMTFLClassifier if loss == "logistic" else mmtfl.MMTFLRegressor
+    alpha = share * mmtfl.path(X, y, task, p=p, k=k, alphas=1, loss=loss).alphas[0]
+    return kind(p=p, k=k, alpha=alpha, solver=solver).fit(X, y, task=task)
+
+
 @pytest.mark.parametrize("p, r", [(2.0, 1.0), (3.0, 1.2), (1.5, 1.0), (1.5, 1.5), (4.0, 2.5)])
 def test_derivatives_of_a_power_of_a_norm_are_its_differences(p, r):
     rng, h = np.random.default_rng(3), 1e-6
@@ -38,9 +45,8 @@ def test_derivatives_of_a_power_of_a_norm_are_its_differences(p, r):
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_slopes_balance_the_penalty_at_strengths_next_to_nothing(p, k, loss):
     X, y, task = hard_data(5, classes=loss == "logistic")
-    kind = mmtfl.MMTFLClassifier if loss == "logistic" else mmtfl.MMTFLRegressor
-    alpha = 1e-8 * mmtfl.path(X, y, task, p=p, k=k, alphas=1, loss=loss).alphas[0]
-    model = kind(p=p, k=k, alpha=alpha, solver="block").fit(X, y, task=task)
+    model = fitted(X, y, task, p, k, loss, share=1e-8, solver="block")
+    alpha = model.alpha
     assert model.converged_
     z = np.einsum("ij,ij->i", X, model.coef_[task]) + model.intercept_[task]
     if loss == "logistic":
@@ -60,12 +66,9 @@ def test_slopes_balance_the_penalty_at_strengths_next_to_nothing(p, k, loss):
 @pytest.mark.parametrize("p, k", MEMBERS)
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_two_solvers_agree_in_units_of_a_small_objective(p, k, loss):
-    X, y, task = hard_data(7, classes=loss == "logistic")
-    kind = mmtfl.MMTFLClassifier if loss == "logistic" else mmtfl.MMTFLRegressor
-    alpha = 1e-9 * mmtfl.path(X, y, task, p=p, k=k, alphas=1, loss=loss).alphas[0]
-    found = [
-        kind(p=p, k=k, alpha=alpha, solver=solver).fit(X, y, task=task) for solver in ("block", "alternating")
-    ]
+    data = hard_data(7, classes=loss == "logistic")
+    solvers = ("block", "alternating")
+    found = [fitted(*data, p, k, loss, share=1e-9, solver=solver) for solver in solvers]
     first, second = (model.objective_ for model in found)
     assert found[0].history_[0] > 10.0 * first  # small against that at zero
     assert first == pytest.approx(second, rel=1e-6)

@@ -3,6 +3,7 @@
 Which tasks these are, and their answers, depend on each task alone: not on the others of its shard.
 """
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import NamedTuple
 
@@ -39,7 +40,7 @@ class SmallAnswers(NamedTuple):
     is_exact: bool
 
 
-class SmallTasks:
+class SmallTasks(ABC):
     """The tasks of a shard that have few rows, ready to be solved for any weights of the features.
 
     Parameters
@@ -65,11 +66,11 @@ class SmallTasks:
         if column_scale is not None:
             self._x *= 1.0 / column_scale
 
+    @abstractmethod
     def solve(
         self, weights: np.ndarray, p: float, tol: float, last: Last, common: np.ndarray | None
     ) -> SmallAnswers:
         """The least loss plus sum_j w_j |a_j|^p of every task; see `TaskStep.minimise`."""
-        raise NotImplementedError
 
     def _centre(self, x: np.ndarray) -> np.ndarray:
         """Centre the columns in place, and scale rows by the roots of their weights; their means."""

@@ -191,9 +191,9 @@ def test_a_wide_parquet_file_is_the_same_frame_as_in_one_piece(tmp_path, monkeyp
     monkeypatch.setattr(reading, "_WIDE", 3)
     frame = pd.DataFrame({f"x{j}": np.arange(4.0) + j for j in range(7)})
     frame["x"] = [1, 2, 3, 4]
-    frame["x.y"] = ["a", None, "b", "c"]  # not a part of column x
-    frame["site"] = pd.Categorical(["n", "s", "n", "s"])
     frame["is"] = [True, False, True, False]
+    frame["x.y"] = ["a", None, "b", "c"]  # not a part of column x, which is in another piece
+    frame["site"] = pd.Categorical(["n", "s", "n", "s"])
     if index == "named":
         frame = frame.set_index("x3")
     if index == "numbers":

@@ -20,6 +20,7 @@ from mmtfl.tasks.container import Tasks
 _SMALL, _MANY = 16, 1000  # tasks of less rows, if they are more than these, are not worth a call each
 _TURNED = 16  # tasks whose products are turned together
 _CHUNK = 1 << 21  # elements converted at once when X is not float64
+_COPIED = 1 << 18  # elements of some rows that are copied at once
 _LEAST_TASK, _LEAST_ROW = 1e-60, 1e-40  # weights: of a task, and of a row against the largest of its task
 _WIDE = 10_000  # features from which on empty columns are left out, if they are more than the others
 _SIZE = 1e20  # targets within this size and its inverse keep their units
@@ -248,7 +249,7 @@ class Design:
         """The largest absolute entry in the first rows of the tasks."""
         tasks, first = self.tasks, self.offsets[:-1]
         rows = first if tasks.rows is None else tasks.rows[first]
-        return float((_column_maxima(tasks.X[rows]) * self.inverse_scale).max(initial=0.0))
+        return float((_column_maxima(tasks.X, rows) * self.inverse_scale).max(initial=0.0))
 
     def rescaled(self, factor: np.ndarray) -> "Design":
         """The same rows, with columns divided by the factors."""
@@ -292,10 +293,18 @@ def target_unit(largest: float) -> float:
     return 1.0 if largest == 0.0 or 1.0 / _SIZE < largest < _SIZE else 4.0 ** round(np.log2(largest) / 2.0)
 
 
-def _column_maxima(X) -> np.ndarray:
+def _column_maxima(X, rows: np.ndarray | None = None) -> np.ndarray:
+    """The largest absolute entry of every column, in some rows or in all."""
     if sparse.issparse(X):
+        X = X if rows is None else X[rows]
         return np.asarray(abs(X).max(axis=0).toarray(), dtype=float).ravel()
-    return np.maximum(X.max(axis=0), -X.min(axis=0)).astype(float)
+    if rows is None:
+        return np.maximum(X.max(axis=0), -X.min(axis=0)).astype(float)
+    out = np.empty(X.shape[1])
+    step = max(1, _COPIED // max(1, len(rows)))
+    for start in range(0, len(out), step):
+        out[start : start + step] = _column_maxima(X[rows, start : start + step])
+    return out
 
 
 def _many_empty(X: Any) -> np.ndarray | None:

@@ -129,7 +129,7 @@ _FAR_TARGET = 1e3
 _ROUNDING = 1e-13  # share of its level below which the spread of a task's targets is rounding
 _CONSTANT = 1e-14  # share of its level below which the spread of a column is rounding
 _BESIDE = 1e-6  # share of a task's weight that all rows but one have, below which that row is the level
-_CHUNK = 1 << 20  # entries looked at together
+_CHUNK = 1 << 18  # entries looked at together
 
 
 def column_levels(tasks: Tasks) -> np.ndarray | None:
@@ -268,7 +268,7 @@ def _look_far(X: Any, offsets: np.ndarray, columns: slice) -> np.ndarray:
         part = X[rows][:, columns].toarray()
     else:
         part = X[rows, columns]
-    three = part.astype(float).reshape(3, len(begin), -1)
+    three = part.astype(float, copy=False).reshape(3, len(begin), -1)
     low, high = three.min(axis=0), three.max(axis=0)
     far = (high / 2 - low / 2) * _FAR_COLUMN < np.abs(high) / 2
     return far & (begin < last)[:, None]  # a single row has no spread

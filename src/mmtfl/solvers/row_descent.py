@@ -14,6 +14,7 @@ import numpy as np
 
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import DAMPING, Problem
+from mmtfl.objective.zero_rows import zero_rows
 from mmtfl.solvers.newton import newton_step
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.working_set import Model, WorkingSet
@@ -68,7 +69,7 @@ class Settled(NamedTuple):
 
 def _with_rows(shape: tuple[int, int], index: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """A matrix with some rows; the others are zero, and take no memory until they are written to."""
-    out, kept = np.zeros(shape), np.any(rows != 0.0, axis=1)
+    out, kept = zero_rows(*shape), np.any(rows != 0.0, axis=1)
     out[index[kept]] = rows[kept]
     return out
 
@@ -229,7 +230,7 @@ class RowDescent:
     def _start(self, penalty: RowPenalty, A, intercept) -> _State:
         problem, design, working_set = self.problem, self.problem.design, self.working_set
         if A is None or not np.any(A):
-            A = np.zeros((design.n_features, design.n_tasks))
+            A = zero_rows(design.n_features, design.n_tasks)
             intercept = problem.null_intercept.copy()
             z = design.spread(intercept)
         else:

@@ -64,6 +64,7 @@ def best_of_starts(
     best = min(_settled(descent, penalty, start), key=lambda at: at.objective)
     if take_turns(problem, penalty):
         return Turns(descent, penalty).finish(best, max_iter=max_iter, tol=tol)
+    problem.forget_null_gradient()  # of no use to a descent from elsewhere
     solution = descent.solve(penalty, best.A, best.intercept, max_iter=max_iter, tol=tol)
     history = np.concatenate([[best.objective_before], solution.history])
     return replace(solution, history=history, n_iter=len(history))

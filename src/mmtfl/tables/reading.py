@@ -297,13 +297,15 @@ def _state(file: Any) -> tuple[int, int]:
 
 def _read_parquet(file: Any) -> Any:
     """A parquet file as a frame, some columns at a time: pyarrow takes several times the memory for all."""
-    pandas = require("pandas", "frames")
-    names = require("pyarrow.parquet", "cli").read_schema(file).names
+    pandas, parquet = require("pandas", "frames"), require("pyarrow.parquet", "cli")
+    names = parquet.read_schema(file).names
     if len(names) <= _WIDE or len(set(names)) < len(names):
         return pandas.read_parquet(file)
-    parts = []
+    # the layout of a wide file is large, and is read once
+    whole, parts = parquet.ParquetDataset(file), []
     for first in range(0, len(names), _WIDE):
-        parts.append(pandas.read_parquet(file, columns=names[first : first + _WIDE], use_threads=False))
+        part = names[first : first + _WIDE]
+        parts.append(whole.read(columns=part, use_threads=False, use_pandas_metadata=True).to_pandas())
         release_unused()
     return pandas.concat(parts, axis=1)
 

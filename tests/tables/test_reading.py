@@ -203,13 +203,78 @@ def test_a_wide_parquet_file_is_the_same_frame_as_in_one_piece(tmp_path, monkeyp
     pd.testing.assert_frame_equal(read_table(tmp_path / "wide.parquet"), expected)
 
 
-def test_a_binary_file_that_changes_between_hash_and_values_is_refused(tmp_path):
-    path = tmp_path / "table.parquet"
-    pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}).to_parquet(path)
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "csv.gz"])
+def test_a_file_that_changes_between_hash_and_values_is_refused(tmp_path, suffix):
+    path = tmp_path / f"table.{suffix}"
+
+    def write_rows(n_rows):
+        frame = pd.DataFrame({"a": np.arange(n_rows), "b": 0.5})
+        frame.to_parquet(path) if suffix == "parquet" else frame.to_csv(path, index=False)
+
+    write_rows(2)
     file = TableFile(path)
-    pd.DataFrame({"a": [1.0, 2.0, 5.0], "b": [3.0, 4.0, 6.0]}).to_parquet(path)
+    write_rows(30)
     with pytest.raises(TableError, match="has changed since it was opened"):
         file.frame()
+    path.unlink()
+    with pytest.raises(TableError, match="has gone since it was opened"):
+        file.frame()
+
+
+CELLS = [
+    "1",
+    "2",
+    "-3",
+    "0.5",
+    "1e300",
+    "007",
+    "12345678901234567890",
+    "",
+    "NA",
+    " ",
+    "x",
+    " y ",
+    "True",
+    "false",
+]
+CELLS += ['"a,b"', '"two\nlines"', '"say ""no"""', "é"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz"])
+@pytest.mark.parametrize("seed", range(30))
+def test_a_text_file_is_the_same_frame_by_pieces_as_in_one(tmp_path, monkeypatch, seed, suffix):
+    rng = np.random.default_rng(seed)
+    # the first rows of a column draw from few kinds of cells, the others from more
+    few, more = rng.choice(CELLS, (5, 2)), rng.choice(CELLS, (5, int(rng.integers(2, 5))))
+    rows = [[rng.choice((few if i < 5 else more)[j]) for j in range(5)] for i in range(12)]
+    text = "\n".join(["a,b,c,d,", *(",".join([*row, "1"][:5]) for row in rows)]) + "\n"
+    path = tmp_path / f"table.{suffix}"
+    path.write_bytes(text.encode() if suffix == "csv" else gzip.compress(text.encode()))
+    whole = _all_that_is_read(path)
+    monkeypatch.setattr(reading, "_CELLS", 15)
+    monkeypatch.setattr(reading, "_BLOCK", 7)
+    monkeypatch.setattr(reading, "_WIDE", 2)
+    for one, by_pieces in zip(whole, _all_that_is_read(path), strict=True):
+        assert_frame_equal(by_pieces, one)
+
+
+def _all_that_is_read(path):
+    file = TableFile(path)
+    return file.frame(), file.verbatim(), TableFile(path).frame(text=["b"])
+
+
+def test_an_error_in_a_later_piece_names_its_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_CELLS", 6)
+    path = write(tmp_path, "a.csv", "x,y\n" + "1,2\n" * 20 + "1,2,3\n")
+    with pytest.raises(TableError, match="Expected 2 fields in line 22, saw 3"):
+        read_table(path)
+
+
+def test_an_encoding_error_far_into_a_file_names_its_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_BLOCK", 5)
+    path = write(tmp_path, "a.csv", "é,y\n".encode() * 20 + b"caf\xe9,2\n")
+    with pytest.raises(TableError, match=r"is not UTF-8 text \(line 21\)"):
+        read_table(path)
 
 
 @pytest.mark.parametrize("empty", ["\n", "\r\n", "\n\n"])

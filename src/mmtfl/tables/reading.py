@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import ctypes
 import gzip
@@ -13,7 +14,8 @@ import sys
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,9 @@ from mmtfl.errors import require
 TEXT = {".csv": ",", ".tsv": "\t", ".txt": None}  # suffix: separator, None to find it in the header
 BINARY = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather"}
 _SEPARATORS = {"\t": "tab", ";": "';'", ",": "','", "|": "'|'"}
-_WIDE = 1000  # columns of a parquet file that are read together
+_WIDE = 1000  # columns that are read, or put together, at a time
+_CELLS = 6_000_000  # of a text file that are read at a time: each takes some 40 bytes meanwhile
+_BLOCK = 1 << 20  # bytes or characters of a text file that are looked at together
 _UNNAMED = re.compile(r"Unnamed: \d+")  # what pandas calls a column whose header is empty
 
 
@@ -78,7 +82,10 @@ def unnamed(column: str) -> bool:
 
 
 class TableFile:
-    """A table on disk, read once; it gives the values, the original text of the cells, and a hash.
+    """A table on disk; it gives the values, the original text of the cells, and a hash.
+
+    Nothing of the file is kept, because a wide table may be most of the memory. A file that has changed since
+    it was opened is refused.
 
     Parameters
     ----------
@@ -117,23 +124,31 @@ class TableFile:
         if self.path.exists() and not (self.path.is_file() or self.path.is_dir()):
             # a pipe without a writer would be waited for
             raise TableError(f"{self._name} is not an ordinary file: write the table to one first.")
-        self._stored = b""
         self._names: list[str] = []  # of the columns of a binary file, once it is read
         try:
-            if self.is_text:
-                self._stored = self.path.read_bytes()
-                self.sha256 = hashlib.sha256(self._stored).hexdigest()
-            else:
-                with self.path.open("rb") as file:
-                    self._state = _state(file)
-                    self.sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-            is_empty = not (self._stored if self.is_text else self._state[0])
+            with self.path.open("rb") as file:
+                self._state = _state(file)
+                self.sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         except FileNotFoundError:
             raise TableError(f"There is no file {self._name}: check the name and the folder.") from None
         except OSError as error:
             raise TableError(f"{self._name} cannot be read: {error.strerror}.") from None
-        if is_empty:
-            raise TableError(f"{self._name} is empty: it must have a header and at least one row.")
+        if self._state[0] == 0:
+            raise self._empty()
+
+    def _empty(self) -> TableError:
+        return TableError(f"{self._name} is empty: it must have a header and at least one row.")
+
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        """The file; once it is read, it must still be the one that was hashed."""
+        try:
+            with self.path.open("rb") as file:
+                yield file
+                if _state(file) != self._state:
+                    raise TableError(f"{self._name} has changed since it was opened: read it again.")
+        except FileNotFoundError:
+            raise TableError(f"{self._name} has gone since it was opened: read it again.") from None
 
     def frame(self, text: Iterable[str] = ()) -> Any:
         """Give the values: numbers, booleans and text; columns named in `text` stay text."""
@@ -168,8 +183,13 @@ class TableFile:
 
     def _has_leading_zeros(self) -> bool:
         """Whether some cell may be a number such as 001; a quick test, because most tables have none."""
-        before = (self.separator.encode(), b"\n", b'"')
-        return any(re.search(re.escape(mark) + rb"0\d", self._utf8) for mark in before)
+        zeros, before = re.compile(rf'[{re.escape(self.separator)}\n"]0[0-9]'), ""
+        with self._text() as text:
+            for block in iter(lambda: text.read(_BLOCK), ""):
+                if zeros.search(before + block):
+                    return True
+                before = block[-2:]
+        return False
 
     def verbatim(self) -> Any:
         """Give the cells of a text file as strings, unchanged; of a binary file, the values."""
@@ -188,10 +208,11 @@ class TableFile:
     @cached_property
     def header(self) -> list[str]:
         """Names of the columns of a text file, unchanged; at least two, and those given differ."""
+        separator = self.separator
         try:
-            lines = io.TextIOWrapper(io.BytesIO(self._utf8), encoding="utf-8", newline="")
-            # the first line that is not empty, as for pandas
-            header = next(filter(None, csv.reader(lines, delimiter=self.separator)))
+            with self._text() as text:
+                # the first line that is not empty, as for pandas
+                header = next(filter(None, csv.reader(text, delimiter=separator)))
         except (StopIteration, csv.Error):
             raise TableError(f"{self._name} has no header: its first line must name the columns.") from None
         _check_distinct([name for name in header if name], self._name)
@@ -211,71 +232,97 @@ class TableFile:
         known = self._separator or TEXT[self.suffix]
         if known is not None:
             return known
-        first = self._utf8[: self._utf8.find(b"\n") + 1].decode()
+        with self._text() as text:
+            first = text.readline()
         return next((mark for mark in _SEPARATORS if mark in first), "\t")
 
+    @contextmanager
+    def _text(self) -> Iterator[io.TextIOWrapper]:
+        """The text of the file, from its beginning and without a byte order mark."""
+        encoding = self._encoding
+        with self._opened() as file:
+            yield io.TextIOWrapper(self._unpacked(file), encoding=encoding, newline="")
+
+    def _unpacked(self, file: Any) -> Any:
+        return gzip.GzipFile(fileobj=file) if self.path.suffix.lower() == ".gz" else file
+
     @cached_property
-    def _utf8(self) -> bytes:
-        """The text in UTF-8, without a byte order mark."""
-        stored = self._stored
-        if self.path.suffix.lower() == ".gz":
-            try:
-                stored = gzip.decompress(stored)
-            except (OSError, EOFError, zlib.error) as error:
-                raise TableError(f"{self._name} is not a whole gzip file ({error}): get it again.") from None
-        wide = stored[:2] in (b"\xff\xfe", b"\xfe\xff")
-        if not wide and b"\0" in stored:
-            raise TableError(
-                f"{self._name} is not text: save it as CSV, or give it the suffix it should have."
-            )
-        stored = stored.removeprefix(b"\xef\xbb\xbf")
+    def _encoding(self) -> str:
+        """The encoding of the text, all of which is looked at once."""
         try:
-            text = stored.decode("utf-16" if wide else "utf-8")
-        except UnicodeDecodeError as error:
-            line = stored.count(b"\n", 0, error.start) + 1
-            raise TableError(
-                f"{self._name} is not UTF-8 text (line {line}): save it as UTF-8, for example by "
-                "iconv -f latin1 -t utf-8."
-            ) from None
-        if not text or text.isspace():
-            raise TableError(f"{self._name} is empty: it must have a header and at least one row.")
-        return text.encode() if wide else stored
+            with self._opened() as file:
+                return self._check_text(self._unpacked(file))
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise TableError(f"{self._name} is not a whole gzip file ({error}): get it again.") from None
+
+    def _check_text(self, file: Any) -> str:
+        """Refuse what is not text, or nothing but spaces; its encoding."""
+        block, line, is_blank = file.read(_BLOCK), 1, True
+        wide = block[:2] in (b"\xff\xfe", b"\xfe\xff")
+        encoding = "utf-16" if wide else "utf-8-sig"
+        decoder = codecs.getincrementaldecoder(encoding)()
+        while True:
+            if not wide and b"\0" in block:
+                raise TableError(
+                    f"{self._name} is not text: save it as CSV, or give it the suffix it should have."
+                )
+            try:
+                text = decoder.decode(block, final=not block)
+            except UnicodeDecodeError as error:
+                line += error.object.count(b"\n", 0, error.start)
+                raise TableError(
+                    f"{self._name} is not UTF-8 text (line {line}): save it as UTF-8, for example by "
+                    "iconv -f latin1 -t utf-8."
+                ) from None
+            line, is_blank = line + text.count("\n"), is_blank and (not text or text.isspace())
+            if not block:
+                break
+            block = file.read(_BLOCK)
+        if is_blank:
+            raise self._empty()
+        return encoding
 
     def _parse(self, **options: Any) -> Any:
+        """The table, read by pieces: while pandas reads cells, they take several times their memory."""
+        with self._text() as text:
+            pieces = self._pieces(text, max(1, _CELLS // len(self.header)), **options)
+        release_unused()
+        given = options.get("dtype", {})
+        frame, unsure = _joined(pieces, given)
+        if unsure:  # what such a column holds is told by all of its cells together
+            cells = self._parse(dtype=str, usecols=unsure, keep_default_na=False, na_filter=False)
+            again = io.StringIO(cells.to_csv(index=False, sep=self.separator, quoting=csv.QUOTE_ALL))
+            whole, _ = _joined(self._pieces(again, len(cells), **options), given)
+            for name in unsure:
+                frame[name] = whole[name]
+        return _check_rows(frame, self._name)
+
+    def _pieces(self, text: Any, n_rows: int, **options: Any) -> list[list[Any]]:
+        """A text as pieces of so many rows, each of them as frames of some columns."""
         pandas = require("pandas", "frames")
-        n_columns = len(self.header)
         # pandas reads numbers exactly to the last bit by default from 3.1 on
         if tuple(int(part) for part in pandas.__version__.split(".")[:2]) < (3, 1):
             options["float_precision"] = "round_trip"
+        options |= {"sep": self.separator, "decimal": self.decimal, "chunksize": n_rows}
         with warnings.catch_warnings():
             # pandas warns if cells would be lost, because rows are longer than the header
             warnings.simplefilter("error", pandas.errors.ParserWarning)
             try:
-                frame = pandas.read_csv(
-                    io.BytesIO(self._utf8),
-                    encoding="utf-8",
-                    sep=self.separator,
-                    decimal=self.decimal,
-                    index_col=False,
-                    low_memory=False,
-                    **options,
-                )
+                found = pandas.read_csv(text, index_col=False, low_memory=False, **options)
+                return [_split(piece) for piece in found]
             except (ValueError, OverflowError, pandas.errors.ParserWarning) as error:
                 raise TableError(
                     f"{self._name} cannot be read as a table: {_plain(error)} Every row must have as many "
-                    f"cells as the header ({n_columns}); quote cells that hold the separator."
+                    f"cells as the header ({len(self.header)}); quote cells that hold the separator."
                 ) from None
-        return _check_rows(frame, self._name)
 
     def _read_binary(self) -> Any:
         """The values of a binary file; they are not kept, because a wide table may be most of the memory."""
         pandas, _ = require("pandas", "frames"), require("pyarrow", "cli")
         read = _read_parquet if BINARY[self.suffix] == "parquet" else pandas.read_feather
         try:
-            with self.path.open("rb") as file:
+            with self._opened() as file:
                 frame = read(file)
-                if _state(file) != self._state:
-                    raise TableError(f"{self._name} has changed since it was opened: read it again.")
         except TableError:
             raise
         except (ValueError, OSError, KeyError) as error:
@@ -293,6 +340,33 @@ def _state(file: Any) -> tuple[int, int]:
     """Size and time of an open file, which tell whether it is still the one that was hashed."""
     found = os.fstat(file.fileno())
     return found.st_size, found.st_mtime_ns
+
+
+def _split(frame: Any) -> list[Any]:
+    """Some columns each; in a copy, numbers are in one array, and not in one for each column."""
+    return [frame.iloc[:, first : first + _WIDE].copy() for first in range(0, frame.shape[1], _WIDE)]
+
+
+def _joined(pieces: list[list[Any]], given: Any) -> tuple[Any, list[str]]:
+    """One frame of pieces, which are used up, and its columns that may not be of one kind.
+
+    Such a column is numbers in one piece, and text in another. `given` are the kinds of some, or of all.
+    """
+    pandas, parts, unsure = require("pandas", "frames"), [], []
+    while pieces[0]:
+        own = [piece.pop(0) for piece in pieces]
+        if len(own) > 1:
+            kinds = zip(own[0], *(part.dtypes.astype(str) for part in own), strict=True)
+            for name, *kind in kinds:
+                if not _is_one_kind(set(kind), is_given=given is str or name in given):
+                    unsure.append(name)
+        parts.append(pandas.concat(own, ignore_index=True))
+    return pandas.concat(parts, axis=1), unsure
+
+
+def _is_one_kind(kinds: set[str], *, is_given: bool) -> bool:
+    # what became text in a piece, such as numbers that are too large, may be something else beside the others
+    return kinds <= {"int64", "float64"} or kinds == {"bool"} or (is_given and len(kinds) == 1)
 
 
 def _read_parquet(file: Any) -> Any:

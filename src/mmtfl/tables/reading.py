@@ -375,8 +375,8 @@ def _read_parquet(file: Any) -> Any:
     names = parquet.read_schema(file).names
     if len(names) <= _WIDE or len(set(names)) < len(names):
         return pandas.read_parquet(file)
-    # the layout of a wide file is large, and is read once
-    whole, parts = parquet.ParquetDataset(file), []
+    # the layout of a wide file is large, and is read once; what is buffered would be kept by pyarrow
+    whole, parts = parquet.ParquetDataset(file, pre_buffer=False), []
     for first in range(0, len(names), _WIDE):
         part = names[first : first + _WIDE]
         parts.append(whole.read(columns=part, use_threads=False, use_pandas_metadata=True).to_pandas())

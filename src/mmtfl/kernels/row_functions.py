@@ -40,6 +40,15 @@ def copy(source, out):
         out[t] = source[t]
 
 
+@inner
+def product(a, b):
+    """Inner product of two vectors."""
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
 @exact
 def phi(rho, kind, p, r, alpha, eps):
     """Penalty of a row whose p-norm is rho."""

@@ -72,3 +72,17 @@ def test_two_solvers_agree_in_units_of_a_small_objective(p, k, loss):
     first, second = (model.objective_ for model in found)
     assert found[0].history_[0] > 10.0 * first  # small against that at zero
     assert first == pytest.approx(second, rel=1e-6)
+
+
+@pytest.mark.parametrize("p, k", [(1.5, 4), (1.5, np.inf), (3, 2)])
+@pytest.mark.parametrize("seed", range(3))
+def test_two_solvers_agree_where_tasks_have_more_features_than_rows(p, k, seed):
+    rng, task = np.random.default_rng(seed), np.repeat(np.arange(6), 7)
+    X = rng.normal(size=(42, 12)) * (rng.random((42, 12)) < 0.4)
+    y = rng.random(42) < 0.5
+    y[::7], y[6::7] = True, False
+    first, second = (
+        fitted(X, y, task, p, k, "logistic", share=1e-11, solver=solver).objective_
+        for solver in ("block", "alternating")
+    )
+    assert first == pytest.approx(second, rel=1e-6)

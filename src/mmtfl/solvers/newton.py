@@ -38,7 +38,14 @@ def newton_step(
             H[np.ix_(unknowns[:, t], unknowns[:, t])] += (x * weight) @ x.T
             share = slope_z[part].sum() / weight.sum() if design.fit_intercept else 0.0
             slope[:, t] += x @ (slope_z[part] - share * weight)
-    A[rows] -= _solve(H, slope.ravel()).reshape(n_rows, n_tasks)
+    here, change = A[rows], _solve(H, slope.ravel())
+    crossing = here.ravel() * (here.ravel() - change) < 0.0
+    if penalty.p < 2.0 and crossing.any():
+        # near zero |a|^p is so round that a step from a leads to -a: its slope over a is the bend that leads to 0
+        own = np.diagonal(bend, axis1=1, axis2=2).ravel()
+        H[np.diag_indices_from(H)] += np.where(crossing, own * (2.0 - penalty.p) / (penalty.p - 1.0), 0.0)
+        change = _solve(H, slope.ravel())
+    A[rows] = here - change.reshape(n_rows, n_tasks)
     return float(np.abs(slope).max())
 
 

@@ -43,6 +43,7 @@ _STILL, _PACE = 10, 1e-11  # where so many passes gain no more than this share, 
 # that of the objective here, and where sweeps have been many; for so many unknowns at most
 _LOOSE, _SLOW, _FEW_UNKNOWNS = 10.0, 1_000, 500
 _MOST_LEAPS, _LEAP_STEPS, _LEAST_FALL = 3, 50, 0.1
+_HALVINGS, _LEAP_HALVINGS = 3, 15
 _ROUNDING = 1e-14  # an objective that rises by less has not risen
 
 
@@ -367,7 +368,7 @@ class RowDescent:
             shift = -design.task_sums(slope_z) / model.task_weight
             change_intercept = shift - np.sum(model.means[: len(change)] * change, axis=0)
             change_z += design.spread(shift if working_set.prepared else change_intercept)
-        for step in (1.0, 0.5, 0.25):
+        for step in 0.5 ** np.arange(_LEAP_HALVINGS if leap else _HALVINGS):
             rows_there = goal if step == 1.0 else A + step * change
             z = state.z + step * change_z
             value = problem.loss_value(z) + self._penalty_of(penalty, rows_there)

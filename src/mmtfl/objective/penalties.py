@@ -145,13 +145,14 @@ class RowPenalty(ABC):
 
     @property
     def is_smooth(self) -> bool:
-        """Whether the penalty is convex, and smooth but at zero rows."""
-        return self.is_convex and 1.0 < self.p < math.inf and self.known is None and not self.is_centred
+        """Whether the penalty is smooth but where rows, or at p = 1 entries, are zero."""
+        return self.p < math.inf and self.known is None and not self.is_centred
 
     def bends(self, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """First and second derivatives of every row's penalty, where it is smooth; no row may be zero."""
-        first, second = row_sizes.power_derivatives(A, self.p, self.power)
-        alpha = np.reshape(self.alpha, (-1, 1))
+        """First and second derivatives of every row, none of them zero; a concave one has its majoriser's."""
+        r, alpha = (self.power, self.alpha) if self.is_convex else (self.p, self.weights(A))
+        first, second = row_sizes.power_derivatives(A, self.p, r)
+        alpha = np.reshape(alpha, (-1, 1))
         return alpha * first, alpha[:, :, None] * second
 
     def dual_norm(self, U: np.ndarray) -> np.ndarray:

@@ -116,7 +116,8 @@ def test_weights_are_gamma1_over_c_to_the_p(p, k, alpha=0.8):
 
 def test_a_dropped_row_has_infinite_weight_except_where_c_never_moves():
     A = draw()
-    assert np.isinf(make_penalty(2, 1, 1.0).weights(A)[1])
+    for alpha in (1.0, np.zeros(len(A))):  # a strength may be zero in the units of its row
+        assert np.isinf(make_penalty(2, 1, 1.0).at(alpha).weights(A)[1])
     assert np.isfinite(make_penalty(2, INF, 1.0).weights(A)).all()
     assert np.isfinite(make_penalty(2, "log", 1.0).weights(A)).all()
 

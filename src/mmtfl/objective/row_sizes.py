@@ -25,7 +25,7 @@ def row_norms(A: np.ndarray, p: float) -> np.ndarray:
     if math.isinf(p):
         return largest
     unit = np.divide(size, largest[:, None], out=np.zeros_like(size), where=largest[:, None] > 0.0)
-    return largest * np.sum(unit**p, axis=1) ** (1.0 / p)
+    return largest * (unit**p).sum(axis=1) ** (1.0 / p)
 
 
 def power_derivatives(A: np.ndarray, p: float, r: float) -> tuple[np.ndarray, np.ndarray]:

@@ -60,7 +60,7 @@ def _least(grams: np.ndarray, slope: np.ndarray, bend: np.ndarray, A: np.ndarray
     least = A - _solve(H, slope.ravel()).reshape(A.shape)
     crossing = (A * least < 0.0).ravel()
     if p < 2.0 and crossing.any():
-        # near zero a step from a may lead to -a, so round is |a|^p; the slope over a is a bend that leads to 0
+        # |a|^p is so round near zero that a step from a leads to -a; its slope over a is a bend to zero
         own = np.diagonal(bend, axis1=1, axis2=2).ravel()
         H[np.diag_indices_from(H)] += np.where(crossing, own * (2.0 - p) / (p - 1.0), 0.0)
         least = A - _solve(H, slope.ravel()).reshape(A.shape)

@@ -71,6 +71,13 @@ def test_log_is_the_edge_of_small_k(p):
     assert_allclose(log, np.sum(np.log(row_sums(A, p))), atol=1e-6)
 
 
+@pytest.mark.parametrize("p, k", LOGS)
+def test_the_logarithm_has_values_where_its_ratio_has_none(p, k):
+    penalty, A = make_penalty(p, k, 2.0, eps=1e-300), np.array([[3e20, -4e20], [1.0, 2.0]])
+    expected = 2.0 * np.sum(np.log(row_sums(A / 1e20, p)) + p * np.log(1e20) - np.log(1e-300))
+    assert_allclose(penalty.value(A), expected, rtol=1e-12)
+
+
 def test_the_well_posed_log_is_bounded_below_where_the_plain_one_is_not():
     shrinking = [np.array([[10.0**-n]]) for n in (10, 100, 300)]
     plain = [float(np.log(row_sums(A, 1)).sum()) for A in shrinking]

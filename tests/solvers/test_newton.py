@@ -123,3 +123,27 @@ def test_slopes_of_concave_fits_balance_the_penalty_at_strengths_next_to_nothing
     kept = np.abs(A) > 1e-3 * np.abs(A).max()
     assert kept.sum() >= 3
     np.testing.assert_allclose(G[kept], wanted[kept], rtol=1e-3)
+
+
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_slopes_of_largest_entries_balance_the_penalty_at_strengths_next_to_nothing(k, loss):
+    rng, task = np.random.default_rng(k), np.repeat(np.arange(5), 7)
+    X = rng.normal(size=(35, 11))
+    y = X @ rng.normal(size=11) + 1e-3 * rng.normal(size=35)
+    if loss == "logistic":
+        y = y > 0.0
+        y[::7], y[6::7] = True, False
+    model = fitted(X, y, task, np.inf, k, loss, share=1e-9, solver="block")
+    z = np.einsum("ij,ij->i", X, model.coef_[task]) + model.intercept_[task]
+    slope_z = (1.0 / (1.0 + np.exp(-z)) if loss == "logistic" else z) - y
+    G = np.array([X[task == t].T @ slope_z[task == t] / 7.0 for t in range(5)]).T
+    A = model.coef_.T
+    size = np.abs(A).max(axis=1)
+    wanted = model.alpha * k * size ** (k - 1.0)  # of the sum of the slopes of a row
+    kept = size > 1e-3 * size.max()
+    within = np.abs(A) < 0.999 * size[:, None]
+    assert model.converged_ and kept.sum() >= 3
+    np.testing.assert_allclose(np.abs(G).sum(axis=1)[kept], wanted[kept], rtol=1e-3)
+    assert np.abs(G[kept] * within[kept]).max() < 1e-3 * wanted.max()
+    assert (G[kept] * A[kept] <= 1e-3 * wanted.max() * size.max()).all()

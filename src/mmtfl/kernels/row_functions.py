@@ -56,7 +56,8 @@ def phi(rho, kind, p, r, alpha, eps):
         return 0.0
     if kind == POWER:
         return alpha * rho**r
-    return alpha * math.log1p(rho**p / eps)
+    ratio = rho**p / eps
+    return alpha * (math.log1p(ratio) if ratio < np.inf else p * math.log(rho) - math.log(eps))
 
 
 @exact

@@ -141,12 +141,12 @@ class RowPenalty(ABC):
     @property
     def is_ridge_like(self) -> bool:
         """Whether no row is ever dropped and each task, given the weights, has a ridge problem of its own."""
-        return self.is_convex and self.is_smooth and self.p == 2.0 and self.power > 1.0
+        return self.is_convex and self.is_plain and self.p == 2.0 and self.power > 1.0
 
     @property
-    def is_smooth(self) -> bool:
-        """Whether the penalty is smooth but where rows, or at p = 1 entries, are zero."""
-        return self.p < math.inf and self.known is None and not self.is_centred
+    def is_plain(self) -> bool:
+        """Whether rows are measured by their norms alone: nothing is known of them, nor is a part common."""
+        return self.known is None and not self.is_centred
 
     def bends(self, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """First and second derivatives of every row, none of them zero; a concave one has its majoriser's."""
@@ -444,7 +444,7 @@ class LogRows(RowPenalty):
 
     def shape(self, norms, kept):
         """phi / alpha on the kept rows."""
-        return np.log1p(norms[kept] ** self.p / np.broadcast_to(self.eps, norms.shape)[kept])
+        return row_sizes.log_powers(norms[kept], self.p, np.broadcast_to(self.eps, norms.shape)[kept])
 
     def weights_at(self, norms: np.ndarray) -> np.ndarray:
         """alpha / (eps + S_j)."""

@@ -28,6 +28,13 @@ def row_norms(A: np.ndarray, p: float) -> np.ndarray:
     return largest * (unit**p).sum(axis=1) ** (1.0 / p)
 
 
+def log_powers(norms: np.ndarray, p: float, eps: np.ndarray) -> np.ndarray:
+    """log(1 + norms^p / eps), also where that ratio is beyond the range of floats."""
+    with np.errstate(over="ignore"):
+        ratio = norms**p / eps
+    return np.where(ratio < np.inf, np.log1p(ratio), p * np.log(norms) - np.log(eps))
+
+
 def power_derivatives(A: np.ndarray, p: float, r: float) -> tuple[np.ndarray, np.ndarray]:
     """First (n_rows, n) and second (n_rows, n, n) derivatives of ||a||_p^r for rows that are not zero, p > 1.
 

@@ -297,13 +297,13 @@ class RowDescent:
     def _leap(self, penalty: RowPenalty, state: _State, tol: float) -> bool:
         """Newton steps over all kept rows at once, where these are few and smooth; False if nothing fell."""
         features, before = self.working_set.features, state.value
-        for _ in range(_LEAP_STEPS if penalty.is_smooth else 0):
+        for _ in range(_LEAP_STEPS if penalty.is_plain else 0):
             value, kept = state.value, np.flatnonzero(np.any(state.A[features] != 0.0, axis=1))
             if not 0 < kept.size * state.A.shape[1] <= _FEW_UNKNOWNS:
                 break
             self._damping = max(self._damping - 1, 0)
             self._improve(penalty, state, kept, 0.0, leap=True)
-            if penalty.p == 1.0:  # entries that are zero may join
+            if penalty.p in (1.0, math.inf):  # what is zero, or at the bound of its row, may leave it
                 self._improve(penalty, state, np.arange(features.size), 0.0, max_sweeps=1)
             if value - state.value <= _LEAST_FALL * tol * value:
                 break

@@ -39,8 +39,8 @@ _SETTLING_ROUNDS = 50
 _FEW_SWEEPS, _LEAST_GAIN = 10, 1e-4
 _ALPHA_RESOLVED = 1e-10
 _STILL, _PACE = 10, 1e-11  # where so many passes gain no more than this share, a gap takes too many to close
-# Newton steps follow where the tolerance, a share of the objective at zero, is more than this many times
-# that of the objective here, and where sweeps have been many; for so many unknowns at most (p = inf: the last)
+# Newton steps follow where the tolerance, a share of the objective at zero, is more than this many times that
+# of the objective here, and where sweeps have been many; for so many unknowns at most (at p = inf the last)
 _LOOSE, _SLOW, _FEW_UNKNOWNS, _FEW_BOUNDED = 10.0, 1_000, 500, 150
 _MOST_LEAPS, _LEAP_STEPS, _LEAST_FALL = 3, 50, 0.1
 _HALVINGS, _LEAP_HALVINGS = 3, 15

@@ -47,6 +47,12 @@ def test_a_full_disk_is_told_once():
     cache.save_overload("signature", "code")  # a second warning would be an error here
 
 
+def test_code_that_a_signal_kept_from_the_cache_is_used_all_the_same():
+    cache = Broken(RuntimeError("no compiled object yet for <Library 'sweeps'>"))
+    KeptOnDisk(cache).save_overload("signature", "code")  # no error, and
+    assert cache.n_flushed == 0  # what is there is not wrong
+
+
 def test_without_a_folder_functions_are_compiled_all_the_same(monkeypatch):
     def no_folder(function):
         raise RuntimeError("cannot cache function: no locator available")

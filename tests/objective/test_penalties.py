@@ -71,6 +71,13 @@ def test_log_is_the_edge_of_small_k(p):
     assert_allclose(log, np.sum(np.log(row_sums(A, p))), atol=1e-6)
 
 
+@pytest.mark.parametrize("p, k", LOGS)
+def test_the_logarithm_has_values_where_its_ratio_has_none(p, k):
+    penalty, A = make_penalty(p, k, 2.0, eps=1e-300), np.array([[3e20, -4e20], [1.0, 2.0]])
+    expected = 2.0 * np.sum(np.log(row_sums(A / 1e20, p)) + p * np.log(1e20) - np.log(1e-300))
+    assert_allclose(penalty.value(A), expected, rtol=1e-12)
+
+
 def test_the_well_posed_log_is_bounded_below_where_the_plain_one_is_not():
     shrinking = [np.array([[10.0**-n]]) for n in (10, 100, 300)]
     plain = [float(np.log(row_sums(A, 1)).sum()) for A in shrinking]
@@ -116,7 +123,8 @@ def test_weights_are_gamma1_over_c_to_the_p(p, k, alpha=0.8):
 
 def test_a_dropped_row_has_infinite_weight_except_where_c_never_moves():
     A = draw()
-    assert np.isinf(make_penalty(2, 1, 1.0).weights(A)[1])
+    for alpha in (1.0, np.zeros(len(A))):  # a strength may be zero in the units of its row
+        assert np.isinf(make_penalty(2, 1, 1.0).at(alpha).weights(A)[1])
     assert np.isfinite(make_penalty(2, INF, 1.0).weights(A)).all()
     assert np.isfinite(make_penalty(2, "log", 1.0).weights(A)).all()
 

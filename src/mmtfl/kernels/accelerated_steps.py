@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from mmtfl.kernels.row_functions import copy, entry, exact, exact_entry, inner
+from mmtfl.kernels.row_functions import copy, entry, exact, exact_entry, inner, product
 from mmtfl.kernels.split_rows_problem import euclidean_size
 from mmtfl.kernels.stacked_tasks import adjoint, forward
 
@@ -38,14 +38,6 @@ def _shrink_features(Z, threshold, out):
 
 
 @inner
-def _product(a, b):
-    total = 0.0
-    for i in range(a.size):
-        total += a[i] * b[i]
-    return total
-
-
-@inner
 def _rotate(a, b, cosine, sine):
     for i in range(a.size):
         first, second = a[i], b[i]
@@ -60,7 +52,7 @@ def _orthogonalise(W, R):
         rotated = False
         for i in range(W.shape[0] - 1):
             for k in range(i + 1, W.shape[0]):
-                a, b, c = _product(W[i], W[i]), _product(W[k], W[k]), _product(W[i], W[k])
+                a, b, c = product(W[i], W[i]), product(W[k], W[k]), product(W[i], W[k])
                 if abs(c) <= _ORTHOGONAL * math.sqrt(a) * math.sqrt(b):
                     continue
                 rotated = True
@@ -91,7 +83,7 @@ def _shrink_singular_values(Z, threshold, out):
             W[i, k] = (Z[i, k] if is_wide else Z[k, i]) / largest
     _orthogonalise(W, R)
     for i in range(short):
-        size = largest * math.sqrt(_product(W[i], W[i]))
+        size = largest * math.sqrt(product(W[i], W[i]))
         if size <= threshold:
             continue
         left = largest * (1.0 - threshold / size)
@@ -180,7 +172,7 @@ def accelerated_steps(
             forward(x, offsets, change, change_image)
             _add(y_image, 1.0, change_image, new_image)
             shrink_residual(target, new_image, eigenvalues, offsets, alpha, lengths, new_residual)
-            length = _product(flat_change, flat_change)
+            length = product(flat_change, flat_change)
             bend = _bend(residual, new_residual, change_image)
             if length == 0.0 or not bend > curvature * length * (1.0 + 1e-12):
                 break
@@ -194,5 +186,5 @@ def accelerated_steps(
         if curvature * largest <= tolerance:
             return curvature, n_steps + 1
         # adaptive restart: the last step went against the momentum
-        momentum = 1.0 if _product(flat_change, last) < 0.0 else faster
+        momentum = 1.0 if product(flat_change, last) < 0.0 else faster
     return curvature, most_steps

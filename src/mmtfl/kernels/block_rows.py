@@ -6,9 +6,9 @@ record records[places[b]:places[b + 1]].
 
 import numpy as np
 
-from mmtfl.kernels.row_functions import copy, entry, exact, fill, inner
+from mmtfl.kernels.row_functions import copy, entry, exact, fill, inner, product
 from mmtfl.kernels.row_problem import call
-from mmtfl.kernels.sweeps import _keep, _product, _subtract
+from mmtfl.kernels.sweeps import keep, subtract
 
 
 @entry
@@ -53,7 +53,7 @@ def block_gram(x, start, length, h, means, begin, rows, out):
                     for s in range(weight.size):
                         total += weight[s] * (left[s] - left_mean) * (right[s] - right_mean)
                 else:
-                    total = _product(left, right)
+                    total = product(left, right)
                 out[t, i, k] = out[t, k, i] = total
 
 
@@ -76,7 +76,7 @@ def turn(bases, begin, transposed, v, size, n_tasks, out):
 def _take_off(own, column, change, h, mean):
     """Change of the residuals where a coefficient changes; h as in `sweeps`."""
     if h.size == 0:
-        _subtract(own, column, change)
+        subtract(own, column, change)
         return
     for i in range(own.size):
         own[i] -= change * h[i] * (column[i] - mean)
@@ -94,7 +94,7 @@ def _slopes_of(members, first, size, use_gram, x, start, length, state, begin, A
                 slopes[i * n_tasks + t] = state[begin[t] + j]
             else:
                 own = state[begin[t] : begin[t] + length[t]]
-                slopes[i * n_tasks + t] = _product(x[j, start[t] : start[t] + length[t]], own)
+                slopes[i * n_tasks + t] = product(x[j, start[t] : start[t] + length[t]], own)
 
 
 @inner
@@ -111,7 +111,7 @@ def _move(
             if change == 0.0:
                 continue
             if use_gram:
-                _subtract(state[begin[t] : begin[t] + m], gram[t if gram.shape[0] > 1 else 0, j], change)
+                subtract(state[begin[t] : begin[t] + m], gram[t if gram.shape[0] > 1 else 0, j], change)
                 continue
             own = state[begin[t] : begin[t] + length[t]]
             column = x[j, start[t] : start[t] + length[t]]
@@ -135,7 +135,7 @@ def block_sweeps(
         room = max(room, (starts[b + 1] - starts[b]) * n_tasks)
     g, old, turned, new = np.empty(room), np.empty(room), np.empty(room), np.empty(room)
     for sweep in range(moves.size):
-        _keep(A, rows, iterates[sweep])
+        keep(A, rows, iterates[sweep])
         copy(state, states[sweep])
         largest = 0.0
         for b in range(starts.size - 1):
@@ -162,6 +162,6 @@ def block_sweeps(
         moves[sweep] = largest
         if moves[sweep] <= tolerance:
             return sweep + 1
-    _keep(A, rows, iterates[-1])
+    keep(A, rows, iterates[-1])
     copy(state, states[-1])
     return moves.size

@@ -58,6 +58,8 @@ class KeptOnDisk:
             self._cache.save_overload(*what)
         except _DAMAGED:
             self._begin_anew()
+        except RuntimeError:
+            pass  # a signal came as the compiler handed its code over: this process has it all the same
         except OSError as error:
             _tell_once(
                 f"Compiled code cannot be kept ({error.strerror or error}): every process compiles it."

@@ -40,6 +40,15 @@ def copy(source, out):
         out[t] = source[t]
 
 
+@inner
+def product(a, b):
+    """Inner product of two vectors."""
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
 @exact
 def phi(rho, kind, p, r, alpha, eps):
     """Penalty of a row whose p-norm is rho."""
@@ -47,7 +56,8 @@ def phi(rho, kind, p, r, alpha, eps):
         return 0.0
     if kind == POWER:
         return alpha * rho**r
-    return alpha * math.log1p(rho**p / eps)
+    ratio = rho**p / eps
+    return alpha * (math.log1p(ratio) if ratio < np.inf else p * math.log(rho) - math.log(eps))
 
 
 @exact

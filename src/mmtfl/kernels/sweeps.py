@@ -12,22 +12,14 @@ The code has plain loops and no array expressions, because a first fit waits for
 
 import numpy as np
 
-from mmtfl.kernels.row_functions import copy, entry, exact, fused, inner
+from mmtfl.kernels.row_functions import copy, entry, exact, fused, inner, product
 from mmtfl.kernels.row_problem import call
 
 # The functions take slices: the compiler vectorises `column[i]`, but not `x[j, start + i]`.
 
 
 @inner
-def _product(column, state):
-    total = 0.0
-    for i in range(state.size):
-        total += column[i] * state[i]
-    return total
-
-
-@inner
-def _subtract(state, column, change):
+def subtract(state, column, change):
     for i in range(state.size):
         state[i] -= change * column[i]
 
@@ -55,7 +47,7 @@ def _subtract_weighted(state, column, change, following, h, mean):
 
 
 @inner
-def _keep(A, rows, iterate):
+def keep(A, rows, iterate):
     """Store these rows of A, one after the other."""
     n_tasks = A.shape[1]
     for index in range(rows.size):
@@ -94,13 +86,13 @@ def sweeps(
     n_tasks = A.shape[1]
     g, move = np.empty(n_tasks), np.empty(n_tasks)
     for sweep in range(moves.size):
-        _keep(A, rows, iterates[sweep])
+        keep(A, rows, iterates[sweep])
         copy(state, states[sweep])
         largest = 0.0
         if rows.size > 0:
             for t in range(n_tasks):
                 own = state[begin[t] : begin[t] + length[t]]
-                g[t] = _product(x[rows[0], start[t] : start[t] + length[t]], own)
+                g[t] = product(x[rows[0], start[t] : start[t] + length[t]], own)
         for index in range(rows.size):
             j = rows[index]
             following = rows[index + 1] if index + 1 < rows.size else rows[0]
@@ -114,7 +106,7 @@ def sweeps(
                 column = x[j, start[t] : start[t] + length[t]]
                 next_column = x[following, start[t] : start[t] + length[t]]
                 if move[t] == 0.0:
-                    g[t] = _product(next_column, own)
+                    g[t] = product(next_column, own)
                 elif h.size > 0:
                     weight = h[begin[t] : begin[t] + length[t]]
                     g[t] = _subtract_weighted(own, column, move[t], next_column, weight, means[j, t])
@@ -123,7 +115,7 @@ def sweeps(
         moves[sweep] = largest
         if moves[sweep] <= tolerance:
             return sweep + 1
-    _keep(A, rows, iterates[-1])
+    keep(A, rows, iterates[-1])
     copy(state, states[-1])
     return moves.size
 
@@ -140,7 +132,7 @@ def gram_sweeps(
     m, n_tasks = A.shape
     g, move = np.empty(n_tasks), np.empty(n_tasks)
     for sweep in range(moves.size):
-        _keep(A, rows, iterates[sweep])
+        keep(A, rows, iterates[sweep])
         copy(state, states[sweep])
         largest = 0.0
         for index in range(rows.size):
@@ -153,11 +145,11 @@ def gram_sweeps(
             for t in range(n_tasks):
                 if move[t] != 0.0:
                     own = gram[t if gram.shape[0] > 1 else 0, j]
-                    _subtract(state[begin[t] : begin[t] + m], own, move[t])
+                    subtract(state[begin[t] : begin[t] + m], own, move[t])
         moves[sweep] = largest
         if moves[sweep] <= tolerance:
             return sweep + 1
-    _keep(A, rows, iterates[-1])
+    keep(A, rows, iterates[-1])
     copy(state, states[-1])
     return moves.size
 
@@ -238,9 +230,7 @@ def _block_products(x, rows, cross):
     for k in range(cross.shape[0]):
         for b in range(1, BLOCK):
             for c in range(b):
-                cross[k, b, c] = _product(
-                    x[rows[min(BLOCK * k + b, last)]], x[rows[min(BLOCK * k + c, last)]]
-                )
+                cross[k, b, c] = product(x[rows[min(BLOCK * k + b, last)]], x[rows[min(BLOCK * k + c, last)]])
 
 
 @exact
@@ -299,7 +289,7 @@ def shared_sweeps(
     _block_products(x, rows, cross)
     slopes, changes = np.empty((n_tasks, BLOCK)), np.empty((n_tasks, BLOCK))
     for sweep in range(moves.size):
-        _keep(A, rows, iterates[sweep])
+        keep(A, rows, iterates[sweep])
         copy(state, states[sweep])
         largest = 0.0
         for k in range(n_blocks):
@@ -314,6 +304,6 @@ def shared_sweeps(
         moves[sweep] = largest
         if largest <= tolerance:
             return sweep + 1
-    _keep(A, rows, iterates[-1])
+    keep(A, rows, iterates[-1])
     copy(state, states[-1])
     return moves.size

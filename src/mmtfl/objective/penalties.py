@@ -103,7 +103,8 @@ class RowPenalty(ABC):
     def value_at(self, norms: np.ndarray) -> float:
         """The penalty of rows of given p-norms."""
         kept = norms > 0.0  # 0 * inf: a dropped row costs nothing
-        return float(np.sum(np.broadcast_to(self.alpha, norms.shape)[kept] * self.shape(norms, kept)))
+        alpha = self.alpha[kept] if isinstance(self.alpha, np.ndarray) and self.alpha.ndim else self.alpha
+        return float((alpha * self.shape(norms, kept)).sum())
 
     @abstractmethod
     def shape(self, norms: np.ndarray, kept: np.ndarray) -> np.ndarray:
@@ -140,18 +141,17 @@ class RowPenalty(ABC):
     @property
     def is_ridge_like(self) -> bool:
         """Whether no row is ever dropped and each task, given the weights, has a ridge problem of its own."""
-        plain = self.known is None and not self.is_centred
-        return self.is_convex and self.p == 2.0 and self.power > 1.0 and plain
+        return self.is_convex and self.is_plain and self.p == 2.0 and self.power > 1.0
 
     @property
-    def is_smooth(self) -> bool:
-        """Whether the penalty is convex, and smooth but at zero rows."""
-        return self.is_convex and 1.0 < self.p < math.inf and self.known is None and not self.is_centred
+    def is_plain(self) -> bool:
+        """Whether rows are measured by their norms alone: nothing is known of them, nor is a part common."""
+        return self.known is None and not self.is_centred
 
     def bends(self, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """First and second derivatives of every row's penalty, where it is smooth; no row may be zero."""
-        first, second = row_sizes.power_derivatives(A, self.p, self.power)
-        alpha = np.reshape(self.alpha, (-1, 1))
+        """First and second derivatives of every row, none of them zero; a concave one has its majoriser's."""
+        r, alpha = (self.power, self.alpha) if self.is_convex else (self.p, self.weights(A))
+        (first, second), alpha = row_sizes.power_derivatives(A, self.p, r), np.reshape(alpha, (-1, 1))
         return alpha * first, alpha[:, :, None] * second
 
     def dual_norm(self, U: np.ndarray) -> np.ndarray:
@@ -364,8 +364,9 @@ class RowPower(RowPenalty):
         """alpha e S_j^(e-1)."""
         if self.power == self.p:
             return np.broadcast_to(np.asarray(self.alpha, dtype=float), norms.shape).copy()
-        with np.errstate(divide="ignore", over="ignore"):
-            return self.alpha * (self.power / self.p) * norms ** (self.power - self.p)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            weights = self.alpha * (self.power / self.p) * norms ** (self.power - self.p)
+        return np.where(np.isnan(weights), np.inf, weights)  # 0 * inf: a zero row, whatever its strength
 
     def start_weight(self) -> float | np.ndarray:
         """The weight at c = 1 and gamma1 = gamma2, where Algorithm 1 starts."""
@@ -443,7 +444,7 @@ class LogRows(RowPenalty):
 
     def shape(self, norms, kept):
         """phi / alpha on the kept rows."""
-        return np.log1p(norms[kept] ** self.p / np.broadcast_to(self.eps, norms.shape)[kept])
+        return row_sizes.log_powers(norms[kept], self.p, np.broadcast_to(self.eps, norms.shape)[kept])
 
     def weights_at(self, norms: np.ndarray) -> np.ndarray:
         """alpha / (eps + S_j)."""

@@ -25,7 +25,14 @@ def row_norms(A: np.ndarray, p: float) -> np.ndarray:
     if math.isinf(p):
         return largest
     unit = np.divide(size, largest[:, None], out=np.zeros_like(size), where=largest[:, None] > 0.0)
-    return largest * np.sum(unit**p, axis=1) ** (1.0 / p)
+    return largest * (unit**p).sum(axis=1) ** (1.0 / p)
+
+
+def log_powers(norms: np.ndarray, p: float, eps: np.ndarray) -> np.ndarray:
+    """log(1 + norms^p / eps), also where that ratio is beyond the range of floats."""
+    with np.errstate(over="ignore"):
+        ratio = norms**p / eps
+    return np.where(ratio < np.inf, np.log1p(ratio), p * np.log(norms) - np.log(eps))
 
 
 def power_derivatives(A: np.ndarray, p: float, r: float) -> tuple[np.ndarray, np.ndarray]:

@@ -27,7 +27,7 @@ def mixing_weights(steps: np.ndarray) -> np.ndarray | None:
     array([-1.,  2.])
     """
     products = steps @ steps.T
-    products.flat[:: len(products) + 1] += _RIDGE * np.trace(products)
+    products.flat[:: len(products) + 1] += _RIDGE * products.trace()
     try:
         weights = np.linalg.solve(products, np.ones(len(products)))
     except np.linalg.LinAlgError:
@@ -77,7 +77,7 @@ class Track:
 
     def extrapolate(self) -> None:
         """Move A and state to where the last sweeps lead, if the model is lower there."""
-        steps = np.diff(self.iterates, axis=0)
+        steps = self.iterates[1:] - self.iterates[:-1]
         if not 1.0 / _SQUARABLE < float(np.abs(steps).max(initial=0.0)) < _SQUARABLE:
             return
         value = self._value(self.iterates[-1], self.state)

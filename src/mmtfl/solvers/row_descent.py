@@ -40,10 +40,11 @@ _SETTLING_ROUNDS = 50
 _FEW_SWEEPS, _LEAST_GAIN = 10, 1e-4
 _ALPHA_RESOLVED = 1e-10
 _STILL, _PACE = 10, 1e-11  # where so many passes gain no more than this share, a gap takes too many to close
-# Newton steps follow where the tolerance, a share of the objective at zero, is more than this many times
-# that of the objective here, and where sweeps have been many; for so many unknowns at most
-_LOOSE, _SLOW, _FEW_UNKNOWNS = 10.0, 1_000, 500
+# Newton steps follow where the tolerance, a share of the objective at zero, is more than this many times that
+# of the objective here, and where sweeps have been many; for so many unknowns at most (at p = inf the last)
+_LOOSE, _SLOW, _FEW_UNKNOWNS, _FEW_BOUNDED = 10.0, 1_000, 500, 150
 _MOST_LEAPS, _LEAP_STEPS, _LEAST_FALL = 3, 50, 0.1
+_HALVINGS, _LEAP_HALVINGS = 3, 15
 _ROUNDING = 1e-14  # an objective that rises by less has not risen
 
 
@@ -296,14 +297,16 @@ class RowDescent:
 
     def _leap(self, penalty: RowPenalty, state: _State, tol: float) -> bool:
         """Newton steps over all kept rows at once, where these are few and smooth; False if nothing fell."""
-        kept = np.flatnonzero(np.any(state.A[self.working_set.features] != 0.0, axis=1))
-        if not penalty.is_smooth or kept.size * state.A.shape[1] > _FEW_UNKNOWNS:
-            return False
-        before = state.value
-        for _ in range(_LEAP_STEPS):
-            value = state.value
+        features, before = self.working_set.features, state.value
+        most = _FEW_BOUNDED if math.isinf(penalty.p) else _FEW_UNKNOWNS
+        for _ in range(_LEAP_STEPS if penalty.is_plain else 0):
+            value, kept = state.value, np.flatnonzero(np.any(state.A[features] != 0.0, axis=1))
+            if not 0 < kept.size * state.A.shape[1] <= most:
+                break
             self._damping = max(self._damping - 1, 0)
             self._improve(penalty, state, kept, 0.0, leap=True)
+            if penalty.p in (1.0, math.inf):  # what is zero, or at the bound of its row, may leave it
+                self._improve(penalty, state, np.arange(features.size), 0.0, max_sweeps=1)
             if value - state.value <= _LEAST_FALL * tol * value:
                 break
         return state.value < before
@@ -368,7 +371,7 @@ class RowDescent:
             shift = -design.task_sums(slope_z) / model.task_weight
             change_intercept = shift - np.sum(model.means[: len(change)] * change, axis=0)
             change_z += design.spread(shift if working_set.prepared else change_intercept)
-        for step in (1.0, 0.5, 0.25):
+        for step in 0.5 ** np.arange(_LEAP_HALVINGS if leap else _HALVINGS):
             rows_there = goal if step == 1.0 else A + step * change
             z = state.z + step * change_z
             value = problem.loss_value(z) + self._penalty_of(penalty, rows_there)

@@ -132,9 +132,14 @@ def _spread_by(index: np.ndarray, values: np.ndarray, share: np.ndarray, absent:
     np.maximum.at(size, index, np.abs(values))
     size[size == 0] = 1.0
     values /= size[index]  # so that no square overflows
+    # about one of the values, unless zeros are among them: else the rounding of many shares would be a spread
+    centre = np.zeros(len(absent))
+    centre[index[share > 0]] = values[share > 0]
+    centre[absent > 0.0] = 0.0
+    values -= centre[index]
     mean = _sum_by(index, share * values, len(absent))
     variance = _sum_by(index, share * (values - mean[index]) ** 2, len(absent)) + absent * mean**2
-    return _in_units(np.sqrt(variance), mean, size)
+    return _in_units(np.sqrt(variance), centre + mean, size)
 
 
 def _sum_by(index: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:

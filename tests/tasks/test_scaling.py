@@ -46,10 +46,11 @@ def test_spread_is_that_of_exact_sums_whatever_the_columns(monkeypatch, order, c
 @pytest.mark.parametrize("n", [241, 100_003])
 def test_many_rows_do_not_make_a_constant_vary(n):
     values = np.column_stack([np.arange(n) % 3, np.ones(n), np.full(n, 0.1)])
-    tasks = Tasks.from_rows(sparse.csr_array(values), np.full(n, 0.3), np.zeros(n, dtype=int))
-    assert column_spread(tasks)[1:].tolist() == [1.0, 1.0]  # those of constants
-    assert column_spread(tasks)[0] == pytest.approx(np.std(np.arange(n) % 3))
-    assert target_spread(tasks, otherwise=7.0).tolist() == [7.0]
+    for X in (values, np.asfortranarray(values), sparse.csr_array(values)):
+        tasks = Tasks.from_rows(X, np.full(n, 0.3), np.zeros(n, dtype=int))
+        assert column_spread(tasks)[1:].tolist() == [1.0, 1.0]  # those of constants
+        assert column_spread(tasks)[0] == pytest.approx(np.std(np.arange(n) % 3))
+        assert target_spread(tasks, otherwise=7.0).tolist() == [7.0]
 
 
 @pytest.mark.parametrize("layout", [sparse.csr_array, sparse.csc_array])

@@ -117,12 +117,12 @@ def _careful_spread(X: np.ndarray, share: np.ndarray) -> np.ndarray:
     parts = [slice(start, start + step) for start in range(0, X.shape[0], step)]
     size = np.abs(X).max(axis=0).astype(np.float64)
     size[size == 0] = 1.0
-    mean, variance = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    mean, variance, centre = np.zeros(X.shape[1]), np.zeros(X.shape[1]), X[0] / size
     for moment in (mean, variance):
         for part in parts:
-            scaled = X[part] / size
+            scaled = X[part] / size - centre  # of a constant column zeros, whatever shares round to
             moment += share[part] @ (scaled if moment is mean else (scaled - mean) ** 2)
-    return _in_units(np.sqrt(variance), mean, size)
+    return _in_units(np.sqrt(variance), centre + mean, size)
 
 
 def _spread_by(index: np.ndarray, values: np.ndarray, share: np.ndarray, absent: np.ndarray) -> np.ndarray:

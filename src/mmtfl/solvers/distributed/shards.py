@@ -372,8 +372,9 @@ def column_moments(shard: Shard, spec: Spec) -> ColumnMoments:
     for view in shard.tasks:
         Z = np.column_stack([view.X, view.y])
         w = np.ones(len(view.y)) if view.weights is None else view.weights
-        mean = w @ Z / w.sum()
-        found.append((w.sum(), mean, w @ (Z - mean) ** 2))
+        centre = Z[np.argmax(w > 0.0)]  # the sums of a constant column are zeros then
+        rest = w @ (Z - centre) / w.sum()
+        found.append((w.sum(), centre + rest, w @ (Z - centre - rest) ** 2))
     weight, mean, squares = (np.array(column) for column in zip(*found, strict=True))
     possible = could_use(shard.tasks, fit_intercept=spec.fit_intercept)
     return ColumnMoments(weight, mean, squares, possible)

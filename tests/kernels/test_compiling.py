@@ -1,8 +1,10 @@
 """The cache of compiled code: damaged it is written anew, and where it cannot be written there is none."""
 
+import ast
 import errno
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -82,6 +84,20 @@ def test_the_arithmetic_of_a_function_is_its_own_whoever_calls_it_first():
 
     assert fast_caller(x) == expected
     assert in_order(x) == expected
+
+
+@pytest.mark.parametrize("path", sorted(Path(compiling.__file__).parent.glob("*.py")), ids=lambda p: p.stem)
+def test_kernels_have_products_and_no_whole_powers(path):
+    # a constant power is compiled once in a process, with the arithmetic of the first function that has one
+    powers = [
+        node.lineno
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Pow)
+        and isinstance(node.right, ast.Constant)
+        and isinstance(node.right.value, int)
+    ]
+    assert powers == []
 
 
 def test_a_kernel_is_compiled_again_when_one_that_it_calls_has_changed(tmp_path):

@@ -139,7 +139,7 @@ def _size(a, p, w):
         m = total / (n_tasks + w)
         total = w * m * m
         for t in range(n_tasks):
-            total += (a[t] - m) ** 2
+            total += (a[t] - m) * (a[t] - m)
         return total
     order = np.empty(n_tasks, np.intp)
     for t in range(n_tasks):

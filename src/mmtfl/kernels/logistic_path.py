@@ -217,7 +217,8 @@ def logistic_path(
             for a in range(m):
                 j, moved = active[a], 0.0
                 for t in range(n_tasks):
-                    moved += curvature[j, t] * (own_A[a, t] - A[j, t]) ** 2
+                    change = own_A[a, t] - A[j, t]
+                    moved += curvature[j, t] * change * change
                     A[j, t] = own_A[a, t]
                 largest = max(largest, moved)
             for t in range(n_tasks):

@@ -100,7 +100,7 @@ def norm_p(a, p):
         return total
     if p == 2.0:
         for t in range(a.size):
-            total += (a[t] / largest) ** 2
+            total += (a[t] / largest) * (a[t] / largest)
         return largest * math.sqrt(total)
     for t in range(a.size):
         total += (abs(a[t]) / largest) ** p

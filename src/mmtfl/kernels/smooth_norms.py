@@ -83,7 +83,7 @@ def solve_concave_euclidean(g, L, r, alpha, out):
     top = 0.0
     for t in range(g.size):
         if L[t] > 0.0:
-            top += (g[t] / L[t]) ** 2
+            top += (g[t] / L[t]) * (g[t] / L[t])
         else:
             g[t] = 0.0  # the feature is constant in this task
     rho = _largest_euclidean_root(g, L, r, alpha, math.sqrt(top)) if top > 0.0 else 0.0
@@ -155,7 +155,7 @@ def solve_euclidean(g, L, kind, r, alpha, eps, start, out):
     for t in range(n_tasks):
         equal = equal and L[t] == L[0]
         if L[t] > 0.0:
-            top += (g[t] / L[t]) ** 2
+            top += (g[t] / L[t]) * (g[t] / L[t])
             norm_g += g[t] * g[t]
         else:
             g[t] = 0.0  # the feature is constant in this task

@@ -26,7 +26,7 @@ def euclidean_size(g, L, first, last, alpha, eps, start):
         if L[t] > 0.0:
             clipped = min(abs(g[t]), eps)
             held += clipped * clipped
-            top += (g[t] / L[t]) ** 2
+            top += (g[t] / L[t]) * (g[t] / L[t])
     if held <= alpha * alpha:
         return 0.0
     most = eps / alpha

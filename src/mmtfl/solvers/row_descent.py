@@ -296,10 +296,12 @@ class RowDescent:
         return not (stayed and np.array_equal(intercept, state.intercept))
 
     def _leap(self, penalty: RowPenalty, state: _State, tol: float) -> bool:
-        """Newton steps over all kept rows at once, where these are few and smooth; False if nothing fell."""
+        """Newton steps over all kept rows at once, where these are few; False if nothing fell."""
         features, before = self.working_set.features, state.value
         most = _FEW_BOUNDED if math.isinf(penalty.p) else _FEW_UNKNOWNS
-        for _ in range(_LEAP_STEPS if penalty.is_plain else 0):
+        # where nothing holds a row, a minimum may be at infinity, and where a leap ends is chance
+        is_held = penalty.is_plain and np.min(penalty.alpha) > 0.0
+        for _ in range(_LEAP_STEPS if is_held else 0):
             value, kept = state.value, np.flatnonzero(np.any(state.A[features] != 0.0, axis=1))
             if not 0 < kept.size * state.A.shape[1] <= most:
                 break

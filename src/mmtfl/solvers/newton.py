@@ -66,7 +66,7 @@ def _of_loss(
 
 
 def _of_sizes(penalty: RowPenalty, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """First and second derivatives of a power of the largest entry of each row; no concave ones."""
+    """First and second derivatives of a power of each row's largest entry; zero bends where it is concave."""
     size, r = np.abs(A).max(axis=1), penalty.power
     slope = penalty.alpha * r * size ** (r - 1.0)
     return slope, np.maximum(r - 1.0, 0.0) * slope / size

@@ -134,8 +134,8 @@ def write_table(frame: Any, path: Path, *, force: bool) -> None:
         frame.to_feather(stored)
     else:
         frame.to_parquet(stored, index=False)
-    with naming_the_file(path):
-        write_whole(path, [stored.getbuffer()], overwrite=force)
+    with naming_the_file(path), stored.getbuffer() as view:  # released before `stored`, also by an error
+        write_whole(path, [view], overwrite=force)
 
 
 def print_csv(frame: Any) -> None:

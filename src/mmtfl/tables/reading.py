@@ -28,6 +28,8 @@ _SEPARATORS = {"\t": "tab", ";": "';'", ",": "','", "|": "'|'"}
 _WIDE = 1000  # columns that are read, or put together, at a time
 _CELLS = 6_000_000  # of a text file that are read at a time: each takes some 40 bytes meanwhile
 _BLOCK = 1 << 20  # bytes or characters of a text file that are looked at together
+# a thread of pyarrow that still reads a spoilt file when it has been closed ends the process
+_IN_THIS_THREAD = {"use_threads": False, "pre_buffer": False}
 _UNNAMED = re.compile(r"Unnamed: \d+")  # what pandas calls a column whose header is empty
 
 
@@ -318,8 +320,7 @@ class TableFile:
 
     def _read_binary(self) -> Any:
         """The values of a binary file; they are not kept, because a wide table may be most of the memory."""
-        pandas, _ = require("pandas", "frames"), require("pyarrow", "cli")
-        read = _read_parquet if BINARY[self.suffix] == "parquet" else pandas.read_feather
+        read = _read_parquet if BINARY[self.suffix] == "parquet" else _read_feather
         try:
             with self._opened() as file:
                 frame = read(file)
@@ -374,7 +375,7 @@ def _read_parquet(file: Any) -> Any:
     pandas, parquet = require("pandas", "frames"), require("pyarrow.parquet", "cli")
     names = parquet.read_schema(file).names
     if len(names) <= _WIDE or len(set(names)) < len(names):
-        return pandas.read_parquet(file)
+        return pandas.read_parquet(file, **_IN_THIS_THREAD)
     # the layout of a wide file is large, and is read once; what is buffered would be kept by pyarrow
     whole, parts = parquet.ParquetDataset(file, pre_buffer=False), []
     for first in range(0, len(names), _WIDE):
@@ -382,6 +383,14 @@ def _read_parquet(file: Any) -> Any:
         parts.append(whole.read(columns=part, use_threads=False, use_pandas_metadata=True).to_pandas())
         release_unused()
     return pandas.concat(parts, axis=1)
+
+
+def _read_feather(file: Any) -> Any:
+    """A feather file as a frame, whose buffers are checked first: pyarrow would follow them anywhere."""
+    pandas, pyarrow = require("pandas", "frames"), require("pyarrow", "cli")
+    stored = pyarrow.py_buffer(file.read())
+    require("pyarrow.feather", "cli").read_table(pyarrow.BufferReader(stored)).validate(full=True)
+    return pandas.read_feather(pyarrow.BufferReader(stored), use_threads=False)
 
 
 def release_unused() -> None:

@@ -28,8 +28,6 @@ _SEPARATORS = {"\t": "tab", ";": "';'", ",": "','", "|": "'|'"}
 _WIDE = 1000  # columns that are read, or put together, at a time
 _CELLS = 6_000_000  # of a text file that are read at a time: each takes some 40 bytes meanwhile
 _BLOCK = 1 << 20  # bytes or characters of a text file that are looked at together
-# a thread of pyarrow that still reads a spoilt file when it has been closed ends the process
-_IN_THIS_THREAD = {"use_threads": False, "pre_buffer": False}
 _UNNAMED = re.compile(r"Unnamed: \d+")  # what pandas calls a column whose header is empty
 
 
@@ -147,7 +145,8 @@ class TableFile:
         try:
             with self.path.open("rb") as file:
                 yield file
-                if _state(file) != self._state:
+                there = self.path.stat()  # by its name too, which pyarrow opens
+                if not _state(file) == (there.st_size, there.st_mtime_ns) == self._state:
                     raise TableError(f"{self._name} has changed since it was opened: read it again.")
         except FileNotFoundError:
             raise TableError(f"{self._name} has gone since it was opened: read it again.") from None
@@ -373,9 +372,11 @@ def _is_one_kind(kinds: set[str], *, is_given: bool) -> bool:
 def _read_parquet(file: Any) -> Any:
     """A parquet file as a frame, some columns at a time: pyarrow takes several times the memory for all."""
     pandas, parquet = require("pandas", "frames"), require("pyarrow.parquet", "cli")
+    # a thread of pyarrow may read on when a spoilt file has been refused, and a file of Python would be gone
+    file = require("pyarrow", "cli").OSFile(file.name)
     names = parquet.read_schema(file).names
     if len(names) <= _WIDE or len(set(names)) < len(names):
-        return pandas.read_parquet(file, **_IN_THIS_THREAD)
+        return pandas.read_parquet(file)
     # the layout of a wide file is large, and is read once; what is buffered would be kept by pyarrow
     whole, parts = parquet.ParquetDataset(file, pre_buffer=False), []
     for first in range(0, len(names), _WIDE):
@@ -389,8 +390,9 @@ def _read_feather(file: Any) -> Any:
     """A feather file as a frame, whose buffers are checked first: pyarrow would follow them anywhere."""
     pandas, pyarrow = require("pandas", "frames"), require("pyarrow", "cli")
     stored = pyarrow.py_buffer(file.read())
-    require("pyarrow.feather", "cli").read_table(pyarrow.BufferReader(stored)).validate(full=True)
-    return pandas.read_feather(pyarrow.BufferReader(stored), use_threads=False)
+    feather, one_thread = require("pyarrow.feather", "cli"), {"use_threads": False}
+    feather.read_table(pyarrow.BufferReader(stored), **one_thread).validate(full=True)
+    return pandas.read_feather(pyarrow.BufferReader(stored), **one_thread)
 
 
 def release_unused() -> None:

@@ -1,0 +1,43 @@
+cdef class Buffer:
+    """Room for numbers that grows and is freed with its owner."""
+    cdef double* at
+    cdef Py_ssize_t size
+    cdef bint reserve(self, Py_ssize_t n) noexcept nogil
+
+
+cdef class Storage:
+    """A least-squares model of some columns, and a state that is affine in its coefficients."""
+    cdef readonly Py_ssize_t n_tasks
+    cdef Py_ssize_t n_state
+    cdef double* state
+    cdef void look(self, Py_ssize_t j, double* slopes) noexcept nogil
+    cdef void move(self, Py_ssize_t j, const double* change) noexcept nogil
+    cdef void move_then_look(
+        self, Py_ssize_t j, const double* change, Py_ssize_t following, double* slopes
+    ) noexcept nogil
+    cdef double fit(
+        self, const double* state, const double* change, const Py_ssize_t* rows, Py_ssize_t n
+    ) noexcept nogil
+    cdef void begin(self) noexcept nogil
+
+
+cdef class GramStorage(Storage):
+    """Gram matrices of the tasks; the state are the slopes of all columns, task by task."""
+    cdef const double* gram
+    cdef Py_ssize_t size, room, n_grams
+    cdef Buffer first
+    cdef object _owner
+    cdef void use(self, const double* gram, double* slopes, Py_ssize_t size, Py_ssize_t room) noexcept nogil
+
+
+cdef class ColumnStorage(Storage):
+    """Columns of the tasks; the state are the residuals, times the weights of a weighted model."""
+    cdef const double[:, ::1] x
+    cdef const Py_ssize_t[::1] start, begin_at, length
+    cdef const double[::1] weight
+    cdef const double[:, ::1] means
+    cdef bint is_weighted
+    cdef object _owner
+    cdef double _moved_product(
+        self, Py_ssize_t j, Py_ssize_t t, double change, const double* column, const double* other
+    ) noexcept nogil

@@ -3,6 +3,7 @@
 #   make build       compile src/mmtfl/core again, where a .pyx or .pxd file has changed
 #   make test        set up, then lint, types, tests and doctests
 #   make test-all    the same with the slow tests: scikit-learn's checks of the searches with their default grids
+#   make sanitize    the tests of the core with bounds checks and the sanitizers of gcc (addresses, undefined behaviour)
 #   make processors  the numerical tests under the arithmetic of other processors
 #   make fuzz        set up, then fit hostile problems and read spoilt files by the seed (some minutes; docs/reliability.md;
 #                    benchmarks/fuzz_guided.py follows the code, with atheris)
@@ -18,7 +19,7 @@ INSTALL = -m pip install --quiet --disable-pip-version-check --editable
 CORE := hatch_build.py $(wildcard src/mmtfl/core/*.pyx src/mmtfl/core/*.pxd)
 PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
-.PHONY: build demo test test-all processors fuzz kills docs bench reproduce lint setup clean
+.PHONY: build demo test test-all sanitize processors fuzz kills docs bench reproduce lint setup clean
 
 $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or run make PYTHON=python3"; exit 1; }
@@ -72,6 +73,13 @@ test: lint
 test-all: lint
 	.ci/chromium
 	$(PYTEST) -m ""
+
+# the interpreter itself is not built with the sanitizer, so its library is loaded first; libstdc++ for packages in C++
+sanitize: setup
+	CC=gcc $(BIN)/python hatch_build.py sanitized
+	MMTFL_CORE=sanitized PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
+	$(BIN)/python -m pytest -q --capture=sys tests/core
 
 processors: setup
 	.ci/processors $(BIN)/python

@@ -9,6 +9,7 @@
 #                    benchmarks/fuzz_guided.py follows the code, with atheris)
 #   make kills       set up, then kill commands at random moments, go on and compare bits (some minutes)
 #   make docs        set up, then build the site in docs/_build/html (some minutes; every example is run)
+#   make wheels      wheels for Linux in dist/, for every Python at hand, each tried in a bare environment (a minute)
 #   make bench       set up an environment with the other libraries, then time all of them (about ten minutes)
 #   make reproduce   set up, then rerun the paper's experiments (about forty minutes on two cores; goes on if stopped)
 PYTHON ?= python3.11
@@ -19,7 +20,7 @@ INSTALL = -m pip install --quiet --disable-pip-version-check --editable
 CORE := hatch_build.py $(wildcard src/mmtfl/core/*.pyx src/mmtfl/core/*.pxd)
 PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
-.PHONY: build demo test test-all sanitize processors fuzz kills docs bench reproduce lint setup clean
+.PHONY: build demo test test-all sanitize processors fuzz kills docs wheels bench reproduce lint setup clean
 
 $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or run make PYTHON=python3"; exit 1; }
@@ -101,6 +102,9 @@ docs: $(VENV)/.docs build
 	$(PYTEST) docs README.md
 	$(BIN)/python -m sphinx -b html -W --keep-going docs docs/_build/html
 	@echo "Written: docs/_build/html/index.html"
+
+wheels:
+	.ci/wheels
 
 clean:
 	rm -rf docs/_build docs/generated $(VENV) $(BENCH_VENV) build dist src/mmtfl/core/*/ .mypy_cache .ruff_cache .pytest_cache

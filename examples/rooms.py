@@ -30,6 +30,9 @@ FLOORS = [
         ("tasks", "what a task is: checked rows, labels, weights, stored tasks"),
         ("persistence", "files without pickle, and content hashes"),
     ]),
+    ("Compiled", [
+        ("core", "the innermost loops, in Cython; imports nothing of ours"),
+    ]),
 ]  # fmt: skip
 ENGINE_USERS = "solvers"  # the lowest room that may name an engine
 BLUE, GREY, INK, PAPER = "#dbe9f6", "#eeeeee", "#1b1b1b", "#ffffff"

@@ -1,6 +1,7 @@
 """The rooms: each imports only from rooms on its left, and the engine imports nothing of ours."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import mmtfl
 
 ROOT = Path(mmtfl.__file__).parent
 ORDER = [
-    *("persistence", "tasks", "kernels", "objective", "solvers", "model_selection", "estimators"),
+    *("core", "persistence", "tasks", "kernels", "objective", "solvers", "model_selection", "estimators"),
     *("datasets", "tables", "plots", "report", "cli"),
 ]
 # modules beside the rooms: errors and wording are left of all, and the command is what `python -m mmtfl` runs
@@ -94,6 +95,15 @@ def test_the_engine_imports_nothing_of_ours(path):
     assert all(
         name.startswith("mmtfl.engines") for name in imported_modules(path) if name.startswith("mmtfl")
     )
+
+
+def test_the_core_imports_nothing_of_ours():
+    paths = sorted(path for path in (ROOT / "core").iterdir() if path.suffix in (".py", ".pyx", ".pxd"))
+    assert {path.suffix for path in paths} == {".py", ".pyx", ".pxd"}
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        imported = re.findall(r"^\s*(?:from|import|cimport)\s+(mmtfl[\w.]*)", text, re.MULTILINE)
+        assert all(re.match(r"mmtfl\.core(\.|$)", name) for name in imported), path
 
 
 def test_relative_late_and_dynamic_imports_are_counted(tmp_path, monkeypatch):

@@ -41,7 +41,7 @@ cdef class Descent:
     cdef Py_ssize_t work_done
     cdef object error
     cdef object _owner
-    cdef void use(self, Blocks blocks, double* A) noexcept nogil
+    cdef void use(self, double* A) noexcept nogil
     cdef bint settle(self, Goal goal) noexcept nogil
     cdef bint is_interrupted(self) noexcept nogil
     cdef Moves sweep(self, bint thorough, bint kept_only) noexcept nogil

@@ -68,11 +68,12 @@ cdef class Descent:
     def __init__(self, Storage storage, RowProblem problem, Blocks blocks, double[:, ::1] A):
         self.storage, self.problem, self._owner = storage, problem, A
         self.work = Workspace(max(1, blocks.largest) * storage.n_tasks)
-        self.use(blocks, &A[0, 0] if A.shape[0] > 0 else NULL)
+        self.blocks = blocks
+        self.use(&A[0, 0] if A.shape[0] > 0 else NULL)
 
-    cdef void use(self, Blocks blocks, double* A) noexcept nogil:
-        """Work on other blocks of other rows."""
-        self.blocks, self.A, self.ahead_of = blocks, A, -1
+    cdef void use(self, double* A) noexcept nogil:
+        """Work on other rows; the blocks may have changed too."""
+        self.A, self.ahead_of = A, -1
 
     def run(self, double slope=0.0, double energy=0.0, double relative=0.0, Py_ssize_t max_sweeps=200):
         """Sweep until no slope, or no block's square, moves by more; whether the sweeps were enough.

@@ -18,7 +18,8 @@ from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.objective.penalties import make_penalty, row_norms
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
-from mmtfl.solvers.gram_paths import GramPaths, LogisticPaths, compiled_paths
+from mmtfl.solvers.compiled_paths import CompiledPaths, compiled_paths
+GramPaths = LogisticPaths = CompiledPaths
 from mmtfl.solvers.path import Paths, alpha_grid, solve_path
 
 INF = math.inf

@@ -267,7 +267,8 @@ cdef class Descent:
         for b in range(self.blocks.n):
             row.n = (self.blocks.starts[b + 1] - self.blocks.starts[b]) * T
             row.numbers = self.blocks.numbers + self.blocks.places[b]
-            total += self.problem.cost(row, place + self.blocks.starts[b] * T)
+            if row.numbers[0] < INFINITY:  # else the block is zero
+                total += self.problem.cost(row, place + self.blocks.starts[b] * T)
         return total
 
     cdef bint extrapolate(self) noexcept nogil:

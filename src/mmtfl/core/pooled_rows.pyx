@@ -11,7 +11,7 @@ Rows of a group are one block, row by row: each has a common part of its own, an
 
 from libc.math cimport INFINITY, copysign, fabs, sqrt
 
-from mmtfl.core.row_functions cimport TINY, Phi, fill, least_slope, phi_bend, phi_slope, phi_value
+from mmtfl.core.row_functions cimport TINY, Phi, fill, is_too_small, largest_norm, phi_slope, phi_value
 from mmtfl.core.row_problems cimport Row, RowProblem, smooth_value
 from mmtfl.core.sorting cimport sort_falling
 
@@ -56,11 +56,13 @@ cdef class PooledRow(RowProblem):
         return out
 
     cdef void minimise(self, Row* row) noexcept nogil:
+        cdef double* g = row.slope
+        cdef const double* L = row.curvature
         cdef Pooling pooled = self.pooling_of(row)
         cdef Py_ssize_t t
         cdef double top
         for t in range(row.n):
-            row.slope[t] = row.slope[t] if row.curvature[t] > 0.0 else 0.0
+            g[t] = g[t] if L[t] > 0.0 else 0.0
         if self.r == self.p and not self.logarithm:  # phi is alpha S: nothing to search for
             set_rows(&pooled, row, pooled.phi.alpha * self.p)
             return
@@ -104,30 +106,36 @@ cdef double set_euclidean(Row* row, double w, double ratio) noexcept nogil:
 
     With h = L + ratio: a_t = (g_t + ratio m) / h_t, where m (w + sum_t L_t / h_t) = sum_t g_t / h_t.
     """
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
+    cdef double* out = row.out
     cdef Py_ssize_t t
     cdef double share, apart, m, total, above = 0.0, below = w
     for t in range(row.n):
-        share = 1.0 / (row.curvature[t] + ratio) if row.curvature[t] > 0.0 else 0.0
-        above += row.slope[t] * share
-        below += row.curvature[t] * share
-        row.out[t] = share
+        share = 1.0 / (L[t] + ratio) if L[t] > 0.0 else 0.0
+        above += g[t] * share
+        below += L[t] * share
+        out[t] = share
     m = above / below
     total = w * m * m
     for t in range(row.n):
-        apart = (row.slope[t] - row.curvature[t] * m) * row.out[t]
-        row.out[t] = m + apart
+        apart = (g[t] - L[t] * m) * out[t]
+        out[t] = m + apart
         total += apart * apart
     return total
 
 
 cdef double set_sum(Row* row, double w, double threshold) noexcept nogil:
     """p = 1: set one row with phi'(rho) = threshold; its S."""
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
+    cdef double* out = row.out
     cdef Py_ssize_t t
     cdef double own, apart, m = common_part(row, w, threshold), total = w * fabs(m)
     for t in range(row.n):
-        own = row.slope[t] - row.curvature[t] * m
-        apart = (fabs(own) - threshold) / row.curvature[t] if fabs(own) > threshold else 0.0
-        row.out[t] = m + copysign(apart, own)
+        own = g[t] - L[t] * m
+        apart = (fabs(own) - threshold) / L[t] if fabs(own) > threshold else 0.0
+        out[t] = m + copysign(apart, own)
         total += apart
     return total
 
@@ -160,11 +168,13 @@ cdef double common_part(Row* row, double w, double threshold) noexcept nogil:
 
 cdef (double, double) pull(Row* row, double threshold, double m) noexcept nogil:
     """p = 1: the sum of the tasks' slopes at m, each within the threshold, and its derivative in -m."""
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
     cdef Py_ssize_t t
     cdef double own, total = 0.0, slope = 0.0
     for t in range(row.n):
-        own = row.slope[t] - row.curvature[t] * m
-        slope += row.curvature[t] if fabs(own) <= threshold else 0.0
+        own = g[t] - L[t] * m
+        slope += L[t] if fabs(own) <= threshold else 0.0
         own = own if own > -threshold else -threshold
         total += own if own < threshold else threshold
     return total, slope
@@ -172,11 +182,13 @@ cdef (double, double) pull(Row* row, double threshold, double m) noexcept nogil:
 
 cdef double farthest(Row* row, double direction) noexcept nogil:
     """The g_t / L_t that is farthest from zero in a direction."""
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
     cdef Py_ssize_t t
     cdef double z, out = 0.0
     for t in range(row.n):
-        if row.slope[t] * direction > 0.0:
-            z = fabs(row.slope[t]) / row.curvature[t]
+        if g[t] * direction > 0.0:
+            z = fabs(g[t]) / L[t]
             out = z if z > out else out
     return copysign(out, direction)
 
@@ -226,15 +238,15 @@ cdef double median_of(const double* a, Py_ssize_t* order, Py_ssize_t n, Py_ssize
 
 cdef double dual_norm(const Pooling* pooled, Row* row) noexcept nogil:
     """Dual of the norm of a block's rows at g; eq. (13)."""
+    cdef const double* g = row.slope
     cdef Py_ssize_t i, t
-    cdef double g, common, squares = 0.0, largest = 0.0
+    cdef double common, squares = 0.0, largest = 0.0
     for i in range(row.n // pooled.n_tasks):
         common = 0.0
         for t in range(i * pooled.n_tasks, (i + 1) * pooled.n_tasks):
-            g = row.slope[t]
-            common += g
-            squares += g * g
-            largest = fabs(g) if fabs(g) > largest else largest
+            common += g[t]
+            squares += g[t] * g[t]
+            largest = fabs(g[t]) if fabs(g[t]) > largest else largest
         squares += common * common / pooled.w
         largest = max(largest, fabs(common) / pooled.w)
     return largest if pooled.phi.p == 1.0 else sqrt(squares)
@@ -320,33 +332,26 @@ cdef double nearest_minimum(const Pooling* pooled, Row* row, double start, doubl
     return 0.0
 
 
-cdef double best_minimum(const Pooling* pooled, Row* row, double top) noexcept nogil:
+cdef double best_minimum(const Pooling* pooled, Row* row, double free) noexcept nogil:
     """Set the best of the local minima that a grid of norms brackets, or zero; its norm.
 
     The norm of the rows at phi'(rho) rises with rho, so there is no root between rho and a norm below it. Rows of
-    norm rho have a value of at least -rho times the dual norm of g; and where phi' is convex, that dual norm tells
-    which norms no stationary row can have: docs/model.md section 5.
+    norm rho have a value of at least -rho times the dual norm of g.
     """
     cdef const Phi* phi = &pooled.phi
-    cdef double dual = dual_norm(pooled, row), best = 0.0, best_value = 0.0, rho, value, low, slope
-    cdef double high = top, norm = top  # the norm of the rows at phi'(top) is not above top
-    cdef bint falls = True, has_barrier = not phi.logarithm or phi.p == 1.0
+    cdef double dual = dual_norm(pooled, row), best = 0.0, best_value = 0.0, rho, value, low
+    cdef double ratio = 0.0 if phi.logarithm and phi.p == 2.0 else free / dual
+    cdef double high = largest_norm(phi, free, ratio), norm = high
+    cdef bint falls = True
     cdef int k
-    if has_barrier and dual < least_slope(phi, dual / top):
-        fill(row.out, row.n, 0.0)
-        return 0.0
     for k in range(GRID):
         low = min(GRID_STEP * high, norm) if falls else GRID_STEP * high
         if low <= TINY or best_value <= -dual * low:
             break
-        slope = phi_slope(phi, low)
-        norm = top * (1.0 - slope / dual)
-        if has_barrier and norm < low:
-            if dual / top + phi_bend(phi, low, slope) <= 0.0:
-                high = 0.0  # too small for any stationary row
-                break
-        else:
-            norm = set_at(pooled, row, low)
+        if is_too_small(phi, low, free, ratio):
+            high = 0.0
+            break
+        norm = set_at(pooled, row, low)
         if falls and norm > low:
             rho = find_root(pooled, row, Bracket(low, high, 0.5 * (low + high), -1.0, 0.0))
             value = smooth_value(row, row.out) + phi_value(phi, rho)

@@ -20,7 +20,7 @@ cdef struct Phi:
 
 
 cdef inline double power(double x, double exponent) noexcept nogil:
-    """x^exponent for x > 0: pow is slow, so members with r = 1/2 and r = 2/3 go round it where they can."""
+    """x^exponent for x > 0, without pow where members with p or k of 1/2, 1, 2 and 3 need it: pow is slow."""
     if exponent == 1.0:
         return x
     if exponent == -0.5:
@@ -29,6 +29,10 @@ cdef inline double power(double x, double exponent) noexcept nogil:
         return sqrt(x)
     if exponent == 2.0:
         return x * x
+    if exponent == 1.5:
+        return x * sqrt(x)
+    if exponent == 3.0:
+        return x * x * x
     if exponent == -2.0:
         return 1.0 / (x * x)
     if exponent == 1.0 / (2.0 / 3.0 - 1.0):
@@ -65,14 +69,31 @@ cdef inline double phi_bend(const Phi* phi, double rho, double slope) noexcept n
     return slope * ((phi.p - 1.0) / rho - slope / phi.alpha) if phi.alpha > 0.0 else 0.0
 
 
-cdef inline double least_slope(const Phi* phi, double curvature) noexcept nogil:
-    """The least of L rho + phi'(rho) over rho > 0, for a power with r < 1 or the logarithm of p = 1; docs/model.md section 5."""
-    cdef double rho
-    if phi.logarithm:
-        rho = sqrt(phi.alpha / curvature) - phi.eps
-        return curvature * rho + phi.alpha / (rho + phi.eps) if rho > 0.0 else phi.alpha / phi.eps
-    rho = power(phi.alpha * phi.r * (1.0 - phi.r) / curvature, 1.0 / (2.0 - phi.r))
-    return curvature * rho * (2.0 - phi.r) / (1.0 - phi.r)
+# Stationary rows, a row of zeros apart, have rho + ratio phi'(rho) <= free, docs/model.md section 5: `free` is the norm
+# of the row without penalty, and ratio is `free` over the dual norm of its slopes. The left side is convex where
+# phi' is; elsewhere a ratio of 0 makes the bounds trivial.
+
+
+cdef inline double largest_norm(const Phi* phi, double free, double ratio) noexcept nogil:
+    """A bound of the norms of stationary rows, by Newton from the right; 0 if there are none."""
+    cdef double slope, bend, step, rho = free
+    cdef int k
+    for k in range(20):
+        slope = phi_slope(phi, rho)
+        bend = 1.0 + ratio * phi_bend(phi, rho, slope)
+        step = (rho + ratio * slope - free) / bend
+        if not (bend > 0.0 and rho > step):
+            return 0.0
+        rho -= step
+        if step <= 0.01 * rho:
+            break
+    return rho
+
+
+cdef inline bint is_too_small(const Phi* phi, double rho, double free, double ratio) noexcept nogil:
+    """Whether no stationary row has a norm of rho or less."""
+    cdef double slope = phi_slope(phi, rho)
+    return rho + ratio * slope > free and 1.0 + ratio * phi_bend(phi, rho, slope) <= 0.0
 
 
 # -- rows --------------------------------------------------------------------------------------------------------
@@ -163,7 +184,7 @@ cdef inline double newton_root(double size, double L, double weight, double expo
     cdef double step, slope
     cdef int k
     for k in range(60):
-        slope = weight * pow(x, exponent - 1.0)
+        slope = weight * power(x, exponent - 1.0)
         step = (L * x + slope * x - size) / (L + exponent * slope)
         x -= step
         if step <= 1e-15 * x:

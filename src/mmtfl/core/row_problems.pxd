@@ -36,10 +36,12 @@ cdef class Workspace:
 
 cdef inline double smooth_value(const Row* row, const double* a) noexcept nogil:
     """sum_t L_t/2 a_t^2 - g_t a_t."""
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
     cdef Py_ssize_t t
     cdef double total = 0.0
     for t in range(row.n):
-        total += (0.5 * row.curvature[t] * a[t] - row.slope[t]) * a[t]
+        total += (0.5 * L[t] * a[t] - g[t]) * a[t]
     return total
 
 

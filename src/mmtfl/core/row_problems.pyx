@@ -64,6 +64,9 @@ cdef class ScaledRow(RowProblem):
         self.inner, self.has_short_cut = inner, inner.has_short_cut
 
     cdef void minimise(self, Row* row) noexcept nogil:
+        cdef const double* g = row.slope
+        cdef const double* L = row.curvature
+        cdef double* out = row.out
         cdef Row scaled = part_of(row)
         cdef double* curvature = row.room + row.n
         cdef double* present = row.room + 2 * row.n
@@ -73,13 +76,13 @@ cdef class ScaledRow(RowProblem):
         cdef Py_ssize_t t
         scaled.n = 0
         for t in range(row.n):
-            slope = max(row.slope[t], 0.0) if positive[t] > 0.0 else row.slope[t]
-            row.out[t] = 0.0
+            slope = max(g[t], 0.0) if positive[t] > 0.0 else g[t]
+            out[t] = 0.0
             if scale[t] == 0.0:
-                row.out[t] = slope / row.curvature[t] if row.curvature[t] > 0.0 else 0.0
+                out[t] = slope / L[t] if L[t] > 0.0 else 0.0
             elif scale[t] < INFINITY:
                 scaled.slope[scaled.n] = slope / scale[t]
-                curvature[scaled.n] = row.curvature[t] / scale[t] / scale[t]
+                curvature[scaled.n] = L[t] / scale[t] / scale[t]
                 present[scaled.n] = row.present[t] * scale[t]
                 if positive[t] > 0.0 and row.present[t] < 0.0:
                     present[scaled.n] = 0.0
@@ -91,7 +94,7 @@ cdef class ScaledRow(RowProblem):
         scaled.n = 0
         for t in range(row.n):
             if 0.0 < scale[t] < INFINITY:
-                row.out[t] = scaled.out[scaled.n] / scale[t]
+                out[t] = scaled.out[scaled.n] / scale[t]
                 scaled.n += 1
 
     cdef double cost(self, Row* row, const double* a) noexcept nogil:
@@ -106,7 +109,7 @@ cdef class ScaledRow(RowProblem):
             if 0.0 < scale[t] < INFINITY:
                 scaled.slope[scaled.n] = a[t] * scale[t]
                 scaled.n += 1
-        return self.inner.cost(&scaled, scaled.slope)
+        return self.inner.cost(&scaled, scaled.slope) if scaled.n > 0 and row.numbers[0] < GONE else 0.0
 
 
 cdef Row part_of(Row* row) noexcept nogil:
@@ -152,6 +155,7 @@ cdef class ForeignRow(RowProblem):
         self.user_data, self.has_short_cut = PyCapsule_GetContext(capsule), has_short_cut
 
     cdef void minimise(self, Row* row) noexcept nogil:
+        cdef double* out = row.out
         fill(row.out, row.n, 0.0)
         self.function(
             row.n, row.slope, row.curvature, row.numbers, row.present, row.thorough, row.out, self.user_data

@@ -6,7 +6,7 @@ Once the norm rho of the row is known, every task obeys a scalar equation: the s
 from libc.math cimport INFINITY, copysign, fabs, sqrt
 
 from mmtfl.core.row_functions cimport (
-    SAFE, Phi, copy, fill, largest_size, least_slope, norm_p, phi_bend, phi_slope, phi_value, power_root,
+    SAFE, Phi, copy, fill, is_too_small, largest_norm, largest_size, norm_p, phi_bend, phi_slope, phi_value, power_root,
 )
 from mmtfl.core.row_problems cimport Row, RowProblem, present_is_better, smooth_value
 from mmtfl.core.sum_and_max_rows cimport set_soft, solve_sum
@@ -17,7 +17,7 @@ cdef enum:
 cdef double GRID_STEP = 0.75
 cdef double LEAST_NORM = 3e-8
 cdef double NEAR = 1e-4  # first step from a present row, as a share of its norm
-cdef double HALF_OF_THE_DIGITS = 1e-8
+cdef double MOST_OF_THE_DIGITS = 1e-10  # a step of Newton's method that is smaller leaves rounding errors only
 cdef double NEGLIGIBLE = 1e-14
 
 
@@ -31,11 +31,14 @@ cdef class GroupLassoRow(RowProblem):
     """p = 2, r = 1: alpha ||a||."""
 
     cdef void minimise(self, Row* row) noexcept nogil:
+        cdef const double* g = row.slope
+        cdef const double* L = row.curvature
+        cdef double* out = row.out
         cdef double alpha = max(row.numbers[0], 1e-300)  # at zero, tasks without curvature would divide by it
         cdef double rho = group_lasso_norm(row, alpha)
         cdef Py_ssize_t t
         for t in range(row.n):
-            row.out[t] = row.slope[t] * rho / (row.curvature[t] * rho + alpha)
+            out[t] = g[t] * rho / (L[t] * rho + alpha)
 
     cdef double cost(self, Row* row, const double* a) noexcept nogil:
         cdef double norm = norm_p(a, row.n, 2.0)
@@ -43,18 +46,21 @@ cdef class GroupLassoRow(RowProblem):
 
 
 cdef double group_lasso_norm(Row* row, double alpha) noexcept nogil:
-    """The rho with ||g / (L rho + alpha)|| = 1, or 0: Newton on 1 / ||.||.
+    """The rho with ||g / (L rho + alpha)|| = 1, or 0: Newton on 1 / ||.||, with the second derivative close by.
 
-    As 1 / ||.|| is concave, every step leads to the left of the root, from where no step passes it. The step from
-    rho = 0 ends at `low`: with the mean of the L_t for weights g_t^2, the answer if all L are equal.
+    As 1 / ||.|| is concave, Newton's steps lead to the left of the root, from where they do not pass it. The step
+    from rho = 0 ends at `low`: with the mean of the L_t for weights g_t^2, the answer if all L are equal.
     """
+    cdef double* g = row.slope
+    cdef const double* L = row.curvature
     cdef Py_ssize_t t
-    cdef double squares = 0.0, weighted = 0.0, present = 0.0, size, mean, low, rho, inverse, share, change, step
+    cdef double squares = 0.0, weighted = 0.0, present = 0.0, size, mean, low, rho
+    cdef double inverse, square, first, second, step, turn
     cdef int k
     for t in range(row.n):
-        row.slope[t] = row.slope[t] if row.curvature[t] > 0.0 else 0.0
-        squares += row.slope[t] * row.slope[t]
-        weighted += row.slope[t] * row.slope[t] * row.curvature[t]
+        g[t] = g[t] if L[t] > 0.0 else 0.0
+        squares += g[t] * g[t]
+        weighted += g[t] * g[t] * L[t]
         present += row.present[t] * row.present[t]
     size = sqrt(squares)
     if not size > alpha:
@@ -63,16 +69,19 @@ cdef double group_lasso_norm(Row* row, double alpha) noexcept nogil:
     low, rho = (size - alpha) / mean, sqrt(present)
     rho = rho if rho > low else low
     for k in range(100):
-        squares, change = 0.0, 0.0
+        squares, first, second = 0.0, 0.0, 0.0
         for t in range(row.n):
-            inverse = 1.0 / (row.curvature[t] * rho + alpha)
-            share = row.slope[t] * inverse
-            squares += share * share
-            change += share * share * inverse * row.curvature[t]
-        step = (1.0 - sqrt(squares)) * squares / change
-        if fabs(step) <= HALF_OF_THE_DIGITS * rho:
-            return rho - step  # Newton doubles the digits that are right
+            inverse = 1.0 / (L[t] * rho + alpha)
+            square = g[t] * inverse * (g[t] * inverse)
+            squares += square
+            first += square * (inverse * L[t])
+            second += square * (inverse * L[t]) * (inverse * L[t])
+        step = (1.0 - sqrt(squares)) * squares / first
+        turn = 1.5 * step * (first / squares - second / first)  # half the second derivative over the first, by step
+        step = step * (1.0 + turn) if fabs(turn) < 0.1 else step
         rho = rho - step if rho - step > low else low
+        if fabs(step) * turn * turn <= 1e-16 * rho or fabs(step) <= 1e-15 * rho:
+            break  # the next step would be as small as that
     return rho
 
 
@@ -102,29 +111,35 @@ cdef class EuclideanRow(RowProblem):
 
 cdef void set_euclidean(const Phi* phi, Row* row, double rho) noexcept nogil:
     """The row at which phi' is that of rho."""
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
+    cdef double* out = row.out
     cdef Py_ssize_t t
     cdef double ratio = phi_slope(phi, rho) / rho if rho > 0.0 else INFINITY
     for t in range(row.n):
-        row.out[t] = row.slope[t] / (row.curvature[t] + ratio) if row.curvature[t] > 0.0 else 0.0
+        out[t] = g[t] / (L[t] + ratio) if L[t] > 0.0 else 0.0
 
 
 cdef (double, double) euclidean_sizes(Row* row) noexcept nogil:
     """||g|| and ||g / L||, the norm without penalty; the slopes of tasks without curvature are set to zero."""
+    cdef double* g = row.slope
+    cdef const double* L = row.curvature
     cdef Py_ssize_t t
-    cdef double g, free, slopes = 0.0, frees = 0.0
+    cdef double free, slopes = 0.0, frees = 0.0
     for t in range(row.n):
-        g = row.slope[t] if row.curvature[t] > 0.0 else 0.0
-        free = g / row.curvature[t] if row.curvature[t] > 0.0 else 0.0
-        row.slope[t] = g
-        slopes += g * g
+        g[t] = g[t] if L[t] > 0.0 else 0.0
+        free = g[t] / L[t] if L[t] > 0.0 else 0.0
+        slopes += g[t] * g[t]
         frees += free * free
     return sqrt(slopes), sqrt(frees)
 
 
 cdef double euclidean_norm(const Phi* phi, Row* row) noexcept nogil:
     """A root rho, or 0: Newton on 1 / ||.|| inside a bracket, from the present norm. At r >= 1 it is the only root."""
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
     cdef Py_ssize_t t
-    cdef double size, top, low, high, rho, slope, bend, below, share, squares, change, trial
+    cdef double size, top, low, high, rho, slope, bend, inverse, share, squares, change, trial
     cdef int k
     size, top = euclidean_sizes(row)
     if top == 0.0 or (not phi.logarithm and phi.r == 1.0 and size <= phi.alpha):
@@ -136,10 +151,10 @@ cdef double euclidean_norm(const Phi* phi, Row* row) noexcept nogil:
         bend = phi_bend(phi, rho, slope)
         squares, change = 0.0, 0.0
         for t in range(row.n):
-            below = row.curvature[t] * rho + slope
-            share = row.slope[t] / below if row.curvature[t] > 0.0 else 0.0
+            inverse = 1.0 / (L[t] * rho + slope) if L[t] > 0.0 else 0.0
+            share = g[t] * inverse
             squares += share * share
-            change += share * share * (row.curvature[t] + bend) / below if row.curvature[t] > 0.0 else 0.0
+            change += share * share * inverse * (L[t] + bend)
         size = sqrt(squares)
         if size > 1.0:
             low = rho
@@ -164,22 +179,24 @@ cdef double largest_euclidean_norm(const Phi* phi, Row* row) noexcept nogil:
     below; with the tangent in place of phi', 1 / ||.|| is concave in rho, and a chord of a concave function meets
     zero to the right of its root. With equal curvatures this is Newton's method.
     """
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
     cdef Py_ssize_t t
     cdef double size, top, rho, slope, bend, inverse, share, squares, change, here, there, left, trial
     cdef int k
     size, top = euclidean_sizes(row)
-    if top == 0.0 or size < least_slope(phi, size / top):
+    rho = largest_norm(phi, top, top / size) if top > 0.0 else 0.0
+    if rho == 0.0:
         return 0.0
-    rho = top
     for k in range(500):
         slope = phi_slope(phi, rho)
         bend = phi_bend(phi, rho, slope)
         squares, change = 0.0, 0.0
         for t in range(row.n):
-            inverse = 1.0 / (row.curvature[t] * rho + slope)
-            share = row.slope[t] * inverse
+            inverse = 1.0 / (L[t] * rho + slope)
+            share = g[t] * inverse
             squares += share * share
-            change += share * share * inverse * (row.curvature[t] + bend)
+            change += share * share * inverse * (L[t] + bend)
         if squares < 1e-300:
             return 0.0  # ||a(rho)|| is negligible against rho, here and for every smaller rho
         here = 1.0 / sqrt(squares) - 1.0
@@ -189,8 +206,8 @@ cdef double largest_euclidean_norm(const Phi* phi, Row* row) noexcept nogil:
         left = left if left > 0.0 else 0.0
         there = excess_of_tangent(row, bend, slope - bend * rho, left)
         trial = left if there > 0.0 else rho - here * (rho - left) / (here - there)
-        if trial >= rho * (1.0 - 1e-15):
-            return rho
+        if trial >= rho * (1.0 - MOST_OF_THE_DIGITS):
+            return trial
         rho = trial
         if rho <= NEGLIGIBLE * top:
             return 0.0
@@ -199,10 +216,12 @@ cdef double largest_euclidean_norm(const Phi* phi, Row* row) noexcept nogil:
 
 cdef double excess_of_tangent(Row* row, double bend, double intercept, double rho) noexcept nogil:
     """1 / ||g / ((L + bend) rho + intercept)|| - 1."""
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
     cdef Py_ssize_t t
     cdef double share, squares = 0.0
     for t in range(row.n):
-        share = row.slope[t] / ((row.curvature[t] + bend) * rho + intercept)
+        share = g[t] / ((L[t] + bend) * rho + intercept)
         squares += share * share
     return 1.0 / sqrt(squares) - 1.0
 
@@ -234,39 +253,43 @@ cdef class GeneralRow(RowProblem):
 
 cdef double set_general(const Phi* phi, Row* row, double rho) noexcept nogil:
     """Set a(rho), in units of rho so that no power overflows; rho - ||a(rho)||_p."""
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
+    cdef double* out = row.out
     cdef Py_ssize_t t
     cdef double size, slope = phi_slope(phi, rho)
     for t in range(row.n):
         size = 0.0
-        if row.curvature[t] > 0.0:
-            size = rho * power_root(fabs(row.slope[t]), row.curvature[t] * rho, slope, phi.p - 1.0)
-        row.out[t] = copysign(size, row.slope[t])
+        if L[t] > 0.0:
+            size = rho * power_root(fabs(g[t]), L[t] * rho, slope, phi.p - 1.0)
+        out[t] = copysign(size, g[t])
     return rho - norm_p(row.out, row.n, phi.p)
 
 
 cdef double solve_general(const Phi* phi, Row* row) noexcept nogil:
     """Set the stationary row next to the present one, or if thorough the best; its norm."""
-    cdef double top, start, rho, dual = INFINITY
+    cdef double* g = row.slope
+    cdef const double* L = row.curvature
+    cdef double* out = row.out
+    cdef double free, dual, start, rho
     cdef Py_ssize_t t
     for t in range(row.n):
-        row.slope[t] = row.slope[t] if row.curvature[t] > 0.0 else 0.0
-        row.out[t] = row.slope[t] / row.curvature[t] if row.curvature[t] > 0.0 else 0.0
-    top = norm_p(row.out, row.n, phi.p)
-    if top == 0.0:
+        g[t] = g[t] if L[t] > 0.0 else 0.0
+        out[t] = g[t] / L[t] if L[t] > 0.0 else 0.0
+    free, start = norm_p(row.out, row.n, phi.p), norm_p(row.present, row.n, phi.p)
+    if free == 0.0:
         return 0.0
-    start = norm_p(row.present, row.n, phi.p)
-    if not phi.logarithm:
-        dual = norm_p(row.slope, row.n, phi.p / (phi.p - 1.0))
-        if dual <= phi.alpha if phi.r == 1.0 else phi.r < 1.0 and dual < least_slope(phi, dual / top):
-            fill(row.out, row.n, 0.0)
-            return 0.0
-        if phi.r >= 1.0:
-            return general_root(phi, row, 0.0, top, start if 0.0 < start < top else top)
+    dual = INFINITY if phi.logarithm else norm_p(row.slope, row.n, phi.p / (phi.p - 1.0))
+    if phi.r == 1.0 and dual <= phi.alpha:
+        fill(row.out, row.n, 0.0)
+        return 0.0
+    if phi.r >= 1.0 and not phi.logarithm:
+        return general_root(phi, row, 0.0, free, start if 0.0 < start < free else free)
     if start > 0.0 and not row.thorough:
-        rho = nearest_general(phi, row, start, top)
+        rho = nearest_general(phi, row, start, free)
         if rho > 0.0:
             return rho
-    return best_general(phi, row, top, dual)
+    return best_general(phi, row, free, free / dual)
 
 
 cdef double general_root(const Phi* phi, Row* row, double low, double high, double rho) noexcept nogil:
@@ -302,23 +325,16 @@ cdef double nearest_general(const Phi* phi, Row* row, double start, double top) 
     return 0.0
 
 
-cdef double best_general(const Phi* phi, Row* row, double top, double dual) noexcept nogil:
-    """Set the best of the stationary rows between which steps of 25 % in the norm tell, or zero; its norm.
-
-    With a finite dual norm of the slopes, norms that no stationary row can have cost no evaluation.
-    """
-    cdef double rho, slope, value, low, high = top, best = 0.0, best_value = 0.0
-    cdef double excess, excess_above = 0.0  # not negative at the top, but for rounding
+cdef double best_general(const Phi* phi, Row* row, double free, double ratio) noexcept nogil:
+    """Set the best of the stationary rows between which steps of 25 % in the norm tell, or zero; its norm."""
+    cdef double rho, value, low, high = largest_norm(phi, free, ratio), best = 0.0, best_value = 0.0
+    cdef double excess, excess_above = 0.0  # not negative at first, but for rounding
     cdef int k
-    for k in range(GRID):
+    for k in range(GRID if high > 0.0 else 0):
         low = GRID_STEP * high
-        slope = phi_slope(phi, low)
-        if low <= top * (1.0 - slope / dual):
-            excess = set_general(phi, row, low)
-        elif dual / top + phi_bend(phi, low, slope) > 0.0:
-            excess = low  # too large for any stationary row
-        else:
-            break  # too small for any
+        if is_too_small(phi, low, free, ratio):
+            break
+        excess = set_general(phi, row, low)
         if excess < 0.0 <= excess_above:
             rho = general_root(phi, row, low, high, high)
             value = smooth_value(row, row.out) + phi_value(phi, rho)
@@ -387,15 +403,18 @@ cdef double set_at_norm(const Phi* phi, Row* row, double rho) noexcept nogil:
 
 cdef double set_near_zero(const Phi* phi, Row* row) noexcept nogil:
     """Set the row at the slopes that phi has near zero, where it is alpha / eps sum_t |a_t|^p; its norm."""
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
+    cdef double* out = row.out
     cdef Py_ssize_t t
     cdef double size
     if phi.p == 1.0:
         return set_soft(row, phi.alpha / phi.eps)
     for t in range(row.n):
         size = 0.0
-        if row.curvature[t] > 0.0:
-            size = power_root(fabs(row.slope[t]), row.curvature[t], phi.alpha * phi.p / phi.eps, phi.p - 1.0)
-        row.out[t] = copysign(size, row.slope[t])
+        if L[t] > 0.0:
+            size = power_root(fabs(g[t]), L[t], phi.alpha * phi.p / phi.eps, phi.p - 1.0)
+        out[t] = copysign(size, g[t])
     return norm_p(row.out, row.n, phi.p)
 
 

@@ -20,7 +20,7 @@ cdef class Source:
 
 cdef class GramSource(Source):
     cdef const double[:, :, ::1] gram
-    cdef const double[:, ::1] first_slopes, means
+    cdef const double[:, ::1] first_slopes
     cdef double null_loss
 
 

@@ -53,13 +53,12 @@ cdef class GramSource(Source):
     """The squared loss by Gram matrices (n_tasks or 1, d, d) and slopes (n_tasks, d) at A = 0: moments are enough."""
 
     def __init__(
-        self, const double[:, :, ::1] gram, const double[:, ::1] slopes, curvature, const double[:, ::1] means,
-        null_intercept, double null_loss, start,
+        self, const double[:, :, ::1] gram, const double[:, ::1] slopes, curvature, double null_loss, start
     ):
-        self.gram, self.first_slopes, self.means, self.null_loss = gram, slopes, means, null_loss
+        self.gram, self.first_slopes, self.null_loss = gram, slopes, null_loss
         self.n_tasks, self.n_features, self.n_grams = slopes.shape[0], slopes.shape[1], gram.shape[0]
         self.is_quadratic, self.curvature = True, np.array(curvature, order="C")
-        self.A, self.intercept = np.array(start, order="C"), np.array(null_intercept)
+        self.A, self.intercept = np.array(start, order="C"), np.zeros(self.n_tasks)
         self.slopes = slopes - np.matmul(gram, np.asarray(start).T[:, :, None])[:, :, 0]
 
     cdef void fill_gram(
@@ -84,7 +83,6 @@ cdef class GramSource(Source):
                 change = goal[a * self.n_tasks + t] - self.A[j, t]
                 if change != 0.0:
                     self.A[j, t] = goal[a * self.n_tasks + t]
-                    self.intercept[t] -= self.means[j, t] * change
                     line, own = &self.gram[t if self.n_grams > 1 else 0, j, 0], &self.slopes[t, 0]
                     for i in range(self.n_features):
                         own[i] -= change * line[i]
@@ -114,8 +112,6 @@ cdef class ColumnSource(Source):
         self.is_quadratic, self.is_stale = row_loss.is_quadratic, True
         self.A, self.intercept, self.z = np.array(A, order="C"), np.array(intercept), np.array(z)
         self.n_features, self.n_tasks, n = self.A.shape[0], self.A.shape[1], len(z)
-        is_shared = self.n_tasks > 1 and begin[1] > start[1]
-        # one matrix serves all tasks of a shared X only while their weights are alike: not for Newton models
         self.n_grams = self.n_tasks
         self.trial, self.slope_z, self.weight, self.pull = np.empty((4, n))
         self.shift, self.totals = np.zeros((2, self.n_tasks))

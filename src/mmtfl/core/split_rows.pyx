@@ -21,22 +21,10 @@ cdef class SplitRow(RowProblem):
         self.p = p
 
     cdef void minimise(self, Row* row) noexcept nogil:
-        cdef Py_ssize_t t
-        cdef double alpha = row.numbers[0], eps = row.numbers[1], size, L, shared, rest
         if self.p == 2.0:
-            size = euclidean_size(row, norm_p(row.present, row.n, 2.0))
+            set_euclidean(row, euclidean_size(row, norm_p(row.present, row.n, 2.0)))
         else:
-            size = bound_size(row, largest_size(row.present, row.n))
-        for t in range(row.n):
-            L = row.curvature[t] if row.curvature[t] > 0.0 else INFINITY
-            if size == 0.0:
-                shared = 0.0
-            elif self.p == 2.0:
-                shared = size * min(fabs(row.slope[t]) / (L * size + alpha), eps / alpha)
-            else:
-                shared = min(fabs(row.slope[t]) / L, size)
-            rest = fabs(row.slope[t]) - L * shared - eps  # q is the soft threshold of what p leaves
-            row.out[t] = copysign(shared + (rest / L if rest > 0.0 else 0.0), row.slope[t])
+            set_bounded(row, bound_size(row, largest_size(row.present, row.n)))
 
     cdef double cost(self, Row* row, const double* a) noexcept nogil:
         cdef double alpha = row.numbers[0], eps = row.numbers[1], level, total = 0.0
@@ -52,20 +40,52 @@ cdef class SplitRow(RowProblem):
         return (alpha * norm_p(size, row.n, self.p) if level > 0.0 else 0.0) + (eps * total if total > 0.0 else 0.0)
 
 
+cdef void set_euclidean(Row* row, double size) noexcept nogil:
+    """The row whose shared part has this Euclidean norm."""
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
+    cdef double* out = row.out
+    cdef double alpha = row.numbers[0], eps = row.numbers[1], most = eps / alpha if size > 0.0 else 0.0, shared, rest
+    cdef Py_ssize_t t
+    for t in range(row.n):
+        shared = fabs(g[t]) / (L[t] * size + alpha)
+        shared = size * (shared if shared < most else most)
+        rest = fabs(g[t]) - L[t] * shared - eps  # q is the soft threshold of what p leaves
+        rest = rest / L[t] if rest > 0.0 else 0.0
+        out[t] = copysign(shared + rest, g[t]) if L[t] > 0.0 else 0.0
+
+
+cdef void set_bounded(Row* row, double size) noexcept nogil:
+    """The row whose shared part has this largest entry."""
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
+    cdef double* out = row.out
+    cdef double eps = row.numbers[1], shared, rest
+    cdef Py_ssize_t t
+    for t in range(row.n):
+        shared = fabs(g[t]) / L[t] if L[t] > 0.0 else 0.0
+        shared = shared if shared < size else size
+        rest = fabs(g[t]) - L[t] * shared - eps
+        rest = rest / L[t] if rest > 0.0 else 0.0
+        out[t] = copysign(shared + rest, g[t]) if L[t] > 0.0 else 0.0
+
+
 # -- the size of the shared part ---------------------------------------------------------------------------------
 
 
 cdef double euclidean_size(const Row* row, double start) noexcept nogil:
     """||p||_2: the root of sum_t min(|g_t| / (L_t rho + alpha), eps / alpha)^2 = 1, or 0; `start` is a guess."""
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
     cdef double alpha = row.numbers[0], eps = row.numbers[1], most = eps / alpha
-    cdef double held = 0.0, top = 0.0, low = 0.0, high, rho, size, clipped, below, share, squares, change, trial
+    cdef double held = 0.0, top = 0.0, low = 0.0, high, rho, size, clipped, inverse, share, squares, change, trial
     cdef Py_ssize_t t
     cdef int k
     for t in range(row.n):
-        size = fabs(row.slope[t]) if row.curvature[t] > 0.0 else 0.0
+        size = fabs(g[t]) if L[t] > 0.0 else 0.0
         clipped = size if size < eps else eps
         held += clipped * clipped
-        size = size / row.curvature[t] if row.curvature[t] > 0.0 else 0.0
+        size = size / L[t] if L[t] > 0.0 else 0.0
         top += size * size
     if held <= alpha * alpha:
         return 0.0
@@ -74,9 +94,9 @@ cdef double euclidean_size(const Row* row, double start) noexcept nogil:
     for k in range(100):
         squares, change = 0.0, 0.0
         for t in range(row.n):
-            below = row.curvature[t] * rho + alpha
-            share = fabs(row.slope[t]) / below if row.curvature[t] > 0.0 else 0.0
-            change += share * share * row.curvature[t] / below if share < most else 0.0
+            inverse = 1.0 / (L[t] * rho + alpha) if L[t] > 0.0 else 0.0
+            share = fabs(g[t]) * inverse
+            change += share * share * inverse * L[t] if share < most else 0.0
             share = share if share < most else most
             squares += share * share
         size = sqrt(squares)
@@ -96,24 +116,26 @@ cdef double euclidean_size(const Row* row, double start) noexcept nogil:
 
 cdef double bound_size(const Row* row, double start) noexcept nogil:
     """max |p_t|: the root m of sum_t min((|g_t| - L_t m)+, eps) = alpha, or 0; `start` is a guess."""
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
     cdef double alpha = row.numbers[0], eps = row.numbers[1]
-    cdef double held = 0.0, top = 0.0, low = 0.0, high, m, size, left, excess, change, trial
+    cdef double held = 0.0, slopes = 0.0, curvatures = 0.0, size, left, excess, change, trial, m
+    cdef double low = 0.0, high = INFINITY
     cdef Py_ssize_t t
     cdef int k
     for t in range(row.n):
-        size = fabs(row.slope[t]) if row.curvature[t] > 0.0 else 0.0
+        size = fabs(g[t]) if L[t] > 0.0 else 0.0
         held += size if size < eps else eps
-        size = size / row.curvature[t] if row.curvature[t] > 0.0 else 0.0
-        top = size if size > top else top
+        slopes += size
+        curvatures += L[t]
     if held <= alpha:
         return 0.0
-    high = top
-    m = start if 0.0 < start < high else 0.5 * high
+    m = start if start > 0.0 else slopes / curvatures
     for k in range(200):
         excess, change = -alpha, 0.0
         for t in range(row.n):
-            left = fabs(row.slope[t]) - row.curvature[t] * m if row.curvature[t] > 0.0 else 0.0
-            change += row.curvature[t] if 0.0 < left < eps else 0.0
+            left = fabs(g[t]) - L[t] * m if L[t] > 0.0 else 0.0
+            change += L[t] if left > 0.0 and left < eps else 0.0
             left = left if left > 0.0 else 0.0
             excess += left if left < eps else eps
         if excess > 0.0:
@@ -124,7 +146,7 @@ cdef double bound_size(const Row* row, double start) noexcept nogil:
         if fabs(trial - m) <= 1e-15 * m:
             return trial
         if not low < trial < high:
-            trial = 0.5 * (low + high)
+            trial = 0.5 * (low + high) if high < INFINITY else 2.0 * m
             if trial <= low or trial >= high:
                 return trial
         m = trial

@@ -6,7 +6,7 @@ For concave members the tasks that are kept, or clipped, are the first ones of a
 from libc.math cimport INFINITY, copysign, fabs
 
 from mmtfl.core.row_functions cimport (
-    TINY, Phi, copy, fill, largest_size, least_slope, phi_bend, phi_slope, phi_value, power, power_root, size_sum,
+    TINY, Phi, copy, fill, largest_norm, largest_size, phi_bend, phi_slope, phi_value, power, power_root, size_sum,
 )
 from mmtfl.core.row_problems cimport Row, RowProblem, present_is_better
 from mmtfl.core.sorting cimport sort_falling
@@ -27,17 +27,12 @@ cdef class SeparableRow(RowProblem):
         self.p = p
 
     cdef void minimise(self, Row* row) noexcept nogil:
-        cdef Py_ssize_t t
-        cdef double alpha = row.numbers[0], size, kept
-        for t in range(row.n):
-            size = fabs(row.slope[t]) if row.curvature[t] > 0.0 else 0.0
-            if self.p == 1.0:
-                kept = (size - alpha) / row.curvature[t] if size > alpha else 0.0
-            elif self.p == 2.0:
-                kept = size / (row.curvature[t] + 2.0 * alpha) if size > 0.0 else 0.0
-            else:
-                kept = power_root(size, row.curvature[t], alpha * self.p, self.p - 1.0)
-            row.out[t] = copysign(kept, row.slope[t])
+        if self.p == 1.0:
+            set_lasso(row)
+        elif self.p == 2.0:
+            set_ridge(row)
+        else:
+            set_roots(row, self.p)
 
     cdef double cost(self, Row* row, const double* a) noexcept nogil:
         cdef Py_ssize_t t
@@ -46,6 +41,41 @@ cdef class SeparableRow(RowProblem):
             if a[t] != 0.0:
                 total += power(fabs(a[t]), self.p)
         return row.numbers[0] * total if total > 0.0 else 0.0
+
+
+cdef void set_lasso(Row* row) noexcept nogil:
+    """Soft thresholds."""
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
+    cdef double* out = row.out
+    cdef Py_ssize_t t
+    cdef double kept, alpha = row.numbers[0]
+    for t in range(row.n):
+        kept = fabs(g[t]) - alpha
+        kept = kept / L[t] if kept > 0.0 and L[t] > 0.0 else 0.0
+        out[t] = copysign(kept, g[t])
+
+
+cdef void set_ridge(Row* row) noexcept nogil:
+    """Ridge shrinkage."""
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
+    cdef double* out = row.out
+    cdef Py_ssize_t t
+    for t in range(row.n):
+        out[t] = g[t] / (L[t] + 2.0 * row.numbers[0]) if L[t] > 0.0 else 0.0
+
+
+cdef void set_roots(Row* row, double p) noexcept nogil:
+    """One root for each task."""
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
+    cdef double* out = row.out
+    cdef Py_ssize_t t
+    cdef double size
+    for t in range(row.n):
+        size = fabs(g[t]) if L[t] > 0.0 else 0.0
+        out[t] = copysign(power_root(size, L[t], row.numbers[0] * p, p - 1.0), g[t])
 
 
 # -- p = 1 -------------------------------------------------------------------------------------------------------
@@ -82,21 +112,20 @@ cdef double solve_sum(const Phi* phi, Row* row) noexcept nogil:
         norm = nearest_minimum(phi, row, start)
         if norm > 0.0:
             return norm
-    if not largest >= least_slope(phi, largest / free):
-        fill(row.out, row.n, 0.0)
-        return 0.0
-    return best_minimum(phi, row, free)
+    return best_minimum(phi, row, largest_norm(phi, free, free / largest) if free > 0.0 else 0.0)
 
 
 cdef double measure(Row* row, double* largest) noexcept nogil:
     """Write |g_t| and 1 / L_t to the room; sum_t |g_t| / L_t, the norm without penalty, and the largest |g_t|."""
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
     cdef Py_ssize_t t
     cdef double* size = row.room
     cdef double* inverse = row.room + row.n
     cdef double total = 0.0
     for t in range(row.n):
-        inverse[t] = 1.0 / row.curvature[t] if row.curvature[t] > 0.0 else 0.0
-        size[t] = fabs(row.slope[t]) if row.curvature[t] > 0.0 else 0.0
+        inverse[t] = 1.0 / L[t] if L[t] > 0.0 else 0.0
+        size[t] = fabs(g[t]) if L[t] > 0.0 else 0.0
         total += size[t] * inverse[t]
     largest[0] = largest_size(size, row.n)
     return total
@@ -116,13 +145,15 @@ cdef (double, double) soft_sums(Row* row, double threshold) noexcept nogil:
 
 cdef double set_soft(Row* row, double threshold) noexcept nogil:
     """Set the row at a threshold; its norm."""
+    cdef const double* g = row.slope
+    cdef double* out = row.out
     cdef Py_ssize_t t
     cdef const double* size = row.room
     cdef const double* inverse = row.room + row.n
     cdef double kept, total = 0.0
     for t in range(row.n):
         kept = (size[t] - threshold) * inverse[t] if size[t] > threshold else 0.0
-        row.out[t] = copysign(kept, row.slope[t])
+        out[t] = copysign(kept, g[t])
         total += kept
     return total
 
@@ -146,7 +177,7 @@ cdef double nearest_minimum(const Phi* phi, Row* row, double s) noexcept nogil:
     return 0.0
 
 
-cdef double largest_norm(const Phi* phi, Row* row, double s) noexcept nogil:
+cdef double fall(const Phi* phi, Row* row, double s) noexcept nogil:
     """A bound of the norms of stationary rows, from one of them; 0 if zero is the only one.
 
     The map s -> ||a(s)||_1 rises with s, so its iterates from above pass no stationary row on their way down.
@@ -170,8 +201,8 @@ cdef double norm_at_slope(const Phi* phi, double slope) noexcept nogil:
     return power(slope / (phi.alpha * phi.r), 1.0 / (phi.r - 1.0))
 
 
-cdef double best_minimum(const Phi* phi, Row* row, double free) noexcept nogil:
-    """Set the best local minimum, or zero; its norm.
+cdef double best_minimum(const Phi* phi, Row* row, double bound) noexcept nogil:
+    """Set the best local minimum, or zero; its norm, which is not above the bound.
 
     The kept tasks are those of the largest |g_t|. Each number of them has at most one local minimum: with D the
     sum of their 1 / L_t and Z that of their |g_t| / L_t, it is the larger root of s + D phi'(s) = Z, if there
@@ -180,9 +211,9 @@ cdef double best_minimum(const Phi* phi, Row* row, double free) noexcept nogil:
     cdef const double* size = row.room
     cdef const double* inverse = row.room + row.n
     cdef double s, slope, value, following, low, high, best = 0.0, best_value = 0.0  # zero is always a candidate
-    cdef double D = 0.0, Z = 0.0, squares = 0.0
+    cdef double least, D = 0.0, Z = 0.0, squares = 0.0
     cdef Py_ssize_t t, m, n
-    s = largest_norm(phi, row, free)
+    s = fall(phi, row, bound)
     least = phi_slope(phi, s) * (1.0 - ROUNDING) if s > 0.0 else INFINITY
     n = sort_above(row, least)
     high = norm_at_slope(phi, size[row.order[0]]) if n > 0 else 0.0
@@ -214,9 +245,10 @@ cdef double best_minimum(const Phi* phi, Row* row, double free) noexcept nogil:
 
 cdef Py_ssize_t sort_above(Row* row, double least) noexcept nogil:
     """Sort the tasks whose |g_t| is above the least, by falling |g_t|; their number."""
+    cdef const double* L = row.curvature
     cdef Py_ssize_t t, n = 0
     for t in range(row.n):
-        if row.room[t] > least and row.curvature[t] > 0.0:
+        if row.room[t] > least and L[t] > 0.0:
             row.order[n] = t
             n += 1
     sort_falling(row.room, row.order, n)
@@ -275,25 +307,30 @@ cdef class MaxNormRow(RowProblem):
 
 cdef void set_clip(Row* row, double bound) noexcept nogil:
     """g / L, clipped at the bound."""
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
+    cdef double* out = row.out
     cdef Py_ssize_t t
     cdef double size
     for t in range(row.n):
-        size = fabs(row.slope[t])
-        if row.curvature[t] <= 0.0:
-            row.out[t] = 0.0
+        size = fabs(g[t])
+        if L[t] <= 0.0:
+            out[t] = 0.0
         else:
-            size = size / row.curvature[t] if size < bound * row.curvature[t] else bound
-            row.out[t] = copysign(size, row.slope[t])
+            size = size / L[t] if size < bound * L[t] else bound
+            out[t] = copysign(size, g[t])
 
 
 cdef (double, double) clipped_sums(Row* row, double bound) noexcept nogil:
     """sum_t max(|g_t| - L_t m, 0), and what it loses per unit of m."""
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
     cdef Py_ssize_t t
     cdef double left, total = 0.0, weight = 0.0
     for t in range(row.n):
-        left = fabs(row.slope[t]) - row.curvature[t] * bound if row.curvature[t] > 0.0 else 0.0
+        left = fabs(g[t]) - L[t] * bound if L[t] > 0.0 else 0.0
         total += left if left > 0.0 else 0.0
-        weight += row.curvature[t] if left > 0.0 else 0.0
+        weight += L[t] if left > 0.0 else 0.0
     return total, weight
 
 
@@ -336,28 +373,30 @@ cdef double best_bound(const Phi* phi, Row* row) noexcept nogil:
     The clipped tasks are those of the largest |g_t| / L_t. With G the sum of their |g_t| and D that of their L_t,
     each number of them has at most one local minimum: the larger root of D m + phi'(m) = G, if it is in place.
     """
+    cdef const double* g = row.slope
+    cdef const double* L = row.curvature
     cdef double* limit = row.room
     cdef double G = 0.0, D = 0.0, largest = 0.0, size, low, high, m, value, best = 0.0, best_value = 0.0
     cdef double free = 0.0  # what the tasks that are not clipped add to the value
     cdef Py_ssize_t t, k, n = 0
     for t in range(row.n):
-        if row.curvature[t] > 0.0 and row.slope[t] != 0.0:
-            size = fabs(row.slope[t])
-            limit[t] = size / row.curvature[t]
+        if L[t] > 0.0 and g[t] != 0.0:
+            size = fabs(g[t])
+            limit[t] = size / L[t]
             free -= 0.5 * size * limit[t]
             G += size
             largest = limit[t] if limit[t] > largest else largest
             row.order[n] = t
             n += 1
-    if n == 0 or G < least_slope(phi, G / largest):
+    if n == 0 or largest_norm(phi, largest, largest / G) == 0.0:
         return 0.0
     sort_falling(limit, row.order, n)
     G = 0.0
     for k in range(n):
         t = row.order[k]
-        size = fabs(row.slope[t])
+        size = fabs(g[t])
         G += size
-        D += row.curvature[t]
+        D += L[t]
         free += 0.5 * size * limit[t]
         high, low = limit[t], (limit[row.order[k + 1]] if k + 1 < n else 0.0)
         if D * high + phi_slope(phi, high) < G * (1.0 - ROUNDING):

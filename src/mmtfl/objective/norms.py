@@ -325,6 +325,11 @@ class SplitRows(RowPower):
         entries = row_norms(seen, math.inf) * (self.alpha / self.eps)
         return np.maximum(super().dual_norm(U), entries)
 
+    def _plain_row(self) -> Any:
+        from mmtfl.core.split_rows import SplitRow
+
+        return SplitRow(self.p)
+
     def _own_solver(self) -> Any:
         """Compiled solver of the row problem."""
         from mmtfl.kernels import split_rows_problem

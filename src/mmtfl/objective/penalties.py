@@ -226,6 +226,31 @@ class RowPenalty(ABC):
         """Whether the row solver can look for the nearest local minimum only; see `kernels`."""
         return (self.p not in (2.0, math.inf) or self.is_centred) and not self.is_convex
 
+    def row_problem(self) -> Any:
+        """The problem of one row, or of one block of rows, for the compiled core."""
+        from mmtfl.core.row_problems import ScaledRow
+
+        return ScaledRow(self._plain_row()) if self._shapes_entries else self._plain_row()
+
+    def _plain_row(self) -> Any:
+        from mmtfl.core import pooled_rows, smooth_rows, sum_and_max_rows
+
+        n_tasks = self.known.scale.shape[1] if self.known is not None and self.has_groups else 0
+        is_log = self.kind == 1
+        if self.is_centred:
+            return pooled_rows.PooledRow(self.p, self.power, self.pooling, n_tasks, logarithm=is_log)
+        if is_log:
+            return smooth_rows.LogarithmRow(self.p)
+        if self.power == self.p:
+            return sum_and_max_rows.SeparableRow(self.p)
+        if self.p == 1.0:
+            return sum_and_max_rows.SumNormRow(self.power)
+        if math.isinf(self.p):
+            return sum_and_max_rows.MaxNormRow(self.power)
+        if self.p == 2.0:
+            return smooth_rows.GroupLassoRow() if self.power == 1.0 else smooth_rows.EuclideanRow(self.power)
+        return smooth_rows.GeneralRow(self.p, self.power)
+
     def row_solver(self) -> Any:
         """Compiled solver of this member's row problem."""
         if self._shapes_entries:

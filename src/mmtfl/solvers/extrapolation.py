@@ -1,120 +1,15 @@
-"""Extrapolation: where sweeps of row descent lead (Anderson), and passes of Algorithm 1."""
+"""Extrapolation of the passes of Algorithm 1."""
 
 from itertools import pairwise
 
 import numpy as np
 
-from mmtfl.objective.penalties import RowPenalty
-
-MEMORY = 5  # sweeps behind one extrapolation
-_RIDGE = 1e-12
-_FARTHEST = 1e7
 _PAIRS = 8  # passes behind one leap of the weights
 _LONGEST_LEAP = 4.0  # of the logarithm of a weight
 _SHORTER, _LONGER = 0.5, 2.0  # a leap after one that failed, and after others
 _LONGEST_SCALE = 16.0  # of a leap before its pairs correct it, in units of a pass
 _LEAST_BEND = 1e-8  # of a pair that counts, as a share of what its lengths allow
-_SQUARABLE = 1e70  # steps and places up to this size can be squared, weighted and summed
 _LARGEST_LOG = 500.0  # whose exponential is still a float
-
-
-def mixing_weights(steps: np.ndarray) -> np.ndarray | None:
-    """Weights of sum one that minimise the norm of the mixed steps (one per row); None if there are none.
-
-    Examples
-    --------
-    >>> mixing_weights(np.array([[1.0, 0.0], [0.5, 0.0]])).round(6)      # halving steps end at 2
-    array([-1.,  2.])
-    """
-    products = steps @ steps.T
-    products.flat[:: len(products) + 1] += _RIDGE * products.trace()
-    try:
-        weights = np.linalg.solve(products, np.ones(len(products)))
-    except np.linalg.LinAlgError:
-        return None
-    total = weights.sum()
-    return weights / total if abs(total) > 1e-14 and np.isfinite(total) else None
-
-
-class Track:
-    """The iterates of some sweeps over `rows` of a least-squares model, and the model's state at each.
-
-    The state (residuals or slopes, see `kernels`) is affine in A, so the state of any mix of iterates is the
-    mix of their states, and costs no sweep.
-
-    Parameters
-    ----------
-    A : ndarray (m, n_tasks)
-        The present iterate; changed in place.
-    state : ndarray
-        The model's state at A; changed in place.
-    rows : ndarray
-        The rows that are swept.
-    penalty : RowPenalty
-        Penalty of those rows.
-    h : ndarray
-        Weights of a weighted model, else empty.
-    use_gram : bool
-        Whether the state holds slopes; task t's begin at `begin[t]`.
-    """
-
-    def __init__(
-        self, A: np.ndarray, state: np.ndarray, rows: np.ndarray, penalty: RowPenalty, h: np.ndarray,
-        use_gram: bool, begin: np.ndarray,
-    ):  # fmt: skip
-        self.A, self.state, self.rows, self.penalty = A, state, rows, penalty
-        self.h, self.use_gram = h, use_gram
-        self.iterates = np.empty((MEMORY + 1, len(rows) * A.shape[1]))
-        self.states = np.empty((MEMORY + 1, len(state)))
-        self.moves = np.empty(MEMORY)  # largest move of a slope in each sweep
-        if use_gram:
-            self._place = (begin + rows[:, None]).ravel()
-            self._origin, self._slope = A[rows].ravel(), state[self._place]
-
-    def keep(self) -> None:
-        """Make the present iterate the last one."""
-        self.iterates[-1], self.states[-1] = self.A[self.rows].ravel(), self.state
-
-    def extrapolate(self) -> None:
-        """Move A and state to where the last sweeps lead, if the model is lower there."""
-        steps = self.iterates[1:] - self.iterates[:-1]
-        if not 1.0 / _SQUARABLE < float(np.abs(steps).max(initial=0.0)) < _SQUARABLE:
-            return
-        value = self._value(self.iterates[-1], self.state)
-        weights = mixing_weights(steps)
-        if weights is not None and self._move_if_lower(
-            weights @ self.iterates[1:], weights @ self.states[1:], value
-        ):
-            return
-        # A steady drift has nothing to extrapolate (all its steps are equal): follow it while it goes down.
-        drift, drift_state = self.iterates[-1] - self.iterates[0], self.states[-1] - self.states[0]
-        reach = 10.0
-        while reach < _FARTHEST and (
-            lower := self._move_if_lower(
-                self.iterates[-1] + reach * drift, self.states[-1] + reach * drift_state, value
-            )
-        ):
-            value, reach = lower, 10.0 * reach
-
-    def _move_if_lower(self, place: np.ndarray, state: np.ndarray, value: float) -> float | None:
-        if not max(np.abs(place).max(initial=0.0), np.abs(state).max(initial=0.0)) < _SQUARABLE:
-            return None
-        there = self._value(place, state)
-        if not there < value:
-            return None
-        self.A[self.rows] = place.reshape(len(self.rows), -1)
-        self.state[:] = state
-        return there
-
-    def _value(self, place: np.ndarray, state: np.ndarray) -> float:
-        """The model up to a constant."""
-        if self.use_gram:
-            fit = -0.5 * float((place - self._origin) @ (self._slope + state[self._place]))
-        elif self.h.size:
-            fit = 0.5 * float((state / self.h) @ state)
-        else:
-            fit = 0.5 * float(state @ state)
-        return fit + self.penalty.value(place.reshape(len(self.rows), -1))
 
 
 class Squarem:

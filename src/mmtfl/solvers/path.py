@@ -15,7 +15,7 @@ from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import run_algorithm1
-from mmtfl.solvers.gram_paths import CompiledPaths, compiled_paths
+from mmtfl.solvers.compiled_paths import CompiledPaths
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.starts import NullModel, best_of_starts, dense_start, is_zero_best, null_model
@@ -270,7 +270,7 @@ class Paths:
     def __init__(self, problem: Problem, tasks: np.ndarray | None = None):
         self.problem, self._tasks = problem, tasks
         self._lock = Lock()
-        self._made: dict[type[CompiledPaths], CompiledPaths] = {}
+        self._compiled_paths: CompiledPaths | None = None
 
     def solve(
         self, penalty: RowPenalty, alphas: np.ndarray, *,
@@ -336,13 +336,12 @@ class Paths:
         return alpha
 
     def _compiled(self, penalty: RowPenalty) -> CompiledPaths | None:
-        kind = compiled_paths(self.problem, penalty)
-        if kind is None:
+        if not CompiledPaths.serves(self.problem, penalty):
             return None
         with self._lock:  # the first of several threads makes it
-            if kind not in self._made:
-                self._made[kind] = kind(self.problem)
-            return self._made[kind]
+            if self._compiled_paths is None:
+                self._compiled_paths = CompiledPaths(self.problem)
+            return self._compiled_paths
 
 
 def alpha_max(

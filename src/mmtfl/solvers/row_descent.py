@@ -36,8 +36,6 @@ _ROUGHLY = 1e-3  # its accuracy, in units of the largest slope at zero
 _NOTHING = 1e-4  # a row this small against the largest is dropped on the way to a start
 _STEADY = 1e-3  # passes end when no row changes by more than this share of the largest
 _SETTLING_ROUNDS = 50
-# where small tasks are many: sweeps of a model, and the share of the objective that a round has to gain
-_FEW_SWEEPS, _LEAST_GAIN = 10, 1e-4
 _ALPHA_RESOLVED = 1e-10
 _STILL, _PACE = 10, 1e-11  # where so many passes gain no more than this share, a gap takes too many to close
 # Newton steps follow where the tolerance, a share of the objective at zero, is more than this many times that
@@ -164,28 +162,22 @@ class RowDescent:
     ) -> Settled:
         """Descend over the gathered features alone: one sweep over all of them, many over those kept, again.
 
-        There is no look at the other features, and so no pass over the data. Where small tasks are many, a
-        few of them would keep it going long after the objective tells which features are kept.
+        There is no look at the other features, and so no pass over the data.
         """
         state = self._start(penalty, A, intercept)
         before = state.value
         goal = tol * self.problem.scale
         everything = np.arange(self.working_set.size)
         last_sweep, moved = self.working_set.n_sweeps + _MOST_TO_SETTLE, math.inf
-        many = self.working_set.has_small_tasks
-        least, limits = (_LEAST_GAIN, {"max_sweeps": _FEW_SWEEPS}) if many else (-math.inf, {})
         for _ in range(rounds):
             if self.working_set.n_sweeps >= last_sweep:
                 break
-            value = state.value
             self._damping = max(self._damping - 1, 0)
             moved = self._improve(penalty, state, everything, goal, max_sweeps=1)
             if moved <= goal:
                 break
             kept = self._open_rows(penalty, np.any(state.A[self.working_set.features] != 0.0, axis=1))
-            self._improve(penalty, state, kept, goal, **limits)
-            if value - state.value < least * value:
-                break
+            self._improve(penalty, state, kept, goal)
         features = self.working_set.features
         A = _with_rows(state.A.shape, features, state.A[features])  # several of these are kept
         return Settled(A, state.intercept, state.value, before, moved <= goal)

@@ -15,7 +15,7 @@ from mmtfl.engines.threads import one_blas_thread
 from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, SplitRows, TwoNorms
 from mmtfl.objective.penalties import RowPower
 from mmtfl.objective.problem import DAMPING, Problem
-from mmtfl.solvers.gram_paths import CompiledPaths, compiled_paths
+from mmtfl.solvers.compiled_paths import CompiledPaths, compiled_paths
 from mmtfl.solvers.part_solvers import BothParts, EliminatedColumns, PartSolver, State
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import AdditiveSolution

@@ -9,13 +9,9 @@ import numpy as np
 from mmtfl.objective.design import CONSTANT, Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import RowPenalty
-from mmtfl.solvers.bound_steps import MOST_BOUNDS, move_bounds
-from mmtfl.solvers.extrapolation import MEMORY, Track
-from mmtfl.solvers.group_sweeps import block_model, grams_of_columns
+from mmtfl.solvers.block_models import block_model
 
-MANY_TASKS, _FEW_ROWS = 1000, 16  # more tasks of less rows in the mean are settled one by one, without Gram
-_TASK_SWEEPS = 1000  # of one task on its own
-_TASK_SHARE = 0.03  # accuracy of a task on its own, as a share of what the last sweep over rows moved
+_MANY_TASKS, _FEW_ROWS = 1000, 16  # of more tasks with less rows in the mean a library is not asked for each
 _ROOM = 4  # growth of the arrays: room that is never written to costs no memory
 _NOTHING = np.empty(0)
 
@@ -63,7 +59,7 @@ class WorkingSet:
         self.length = np.diff(design.offsets).astype(np.intp)
         self.start = np.zeros(n_tasks, dtype=np.intp) if self.shared else self.begin
         self.root = np.sqrt(design.row_weight)
-        many = n_tasks > MANY_TASKS and len(self.root) < _FEW_ROWS * n_tasks
+        many = n_tasks > _MANY_TASKS and len(self.root) < _FEW_ROWS * n_tasks
         self.has_small_tasks = many and not self.shared
         self.x = np.empty((0, int(self.length[0] if self.shared else design.offsets[-1])))
         self.gram, self._gram_size = np.empty((1 if self.shared else n_tasks, 0, 0)), 0
@@ -122,89 +118,44 @@ class WorkingSet:
 
         Returns how much the first sweep moved a slope at most.
         """
-        from mmtfl.kernels import block_rows, sweeps
+        from mmtfl.core.descent import Blocks, Descent
+        from mmtfl.core.storage import ColumnStorage, GramStorage
 
-        begin, state, h = self.begin, -slope_z, _NOTHING
+        state, h = -slope_z, _NOTHING
         # a row update costs m T with Gram matrices and 2 N with residuals, which need no preparation
-        few = self.size <= 0.75 * self.x.shape[1] / len(self.gram)
-        use_gram = self.prepared and few and not self.has_small_tasks
-        if use_gram:
-            state = self._slopes(state / self.root)
-            begin = np.arange(len(state), dtype=np.intp) * state.shape[1]
-        elif self.prepared:
+        use_gram = self.prepared and self.size <= 0.75 * self.x.shape[1] / len(self.gram)
+        if self.prepared:
             state = state / self.root
         else:
             h = model.weight
             if self.design.fit_intercept:
                 share = self.design.task_sums(state) / model.task_weight
                 state = state - h * self.design.spread(share)
-        own = penalty.of_rows(self.features)
-        track = Track(A, state.ravel(), rows, penalty.of_rows(self.features[rows]), h, use_gram, begin)
-        columns = self.x, self.start, self.length, h, model.means
-        solve, curvature = own.row_solver(), model.curvature
-        if penalty.has_groups:
-            blocks = block_model(own, rows, partial(grams_of_columns, columns, self.begin), curvature)
-            changing = track.state, begin, rows, A, own.member_numbers, *blocks
-            sweep = partial(block_rows.block_sweeps, solve, use_gram, *columns, self.gram, *changing)
+        if use_gram:
+            slopes = self._slopes(state)
+            storage: Any = GramStorage(self.gram, slopes, self.size)
         else:
-            kernel: Any
-            given: tuple[Any, ...]
-            if use_gram:
-                kernel, given = sweeps.gram_sweeps, (self.gram, curvature, track.state, begin)
-            elif self.shared and self.prepared:
-                kernel, given = sweeps.shared_sweeps, (self.x, curvature, track.state)
-            else:
-                kernel, given = sweeps.sweeps, (*columns, curvature, track.state, begin)
-            numbers = own.member_numbers, own.row_numbers(self.size)
-            sweep = partial(kernel, solve, *given, rows, A, *numbers)
-        by_tasks = self.has_small_tasks and penalty.has_entries
-        batch = 1 if by_tasks else MEMORY
-        done, first, thorough, stored = 0, 0.0, True, 0
-        while done < max_sweeps:
-            moves = track.moves[stored : stored + batch]
-            n = sweep(thorough, tolerance, track.iterates[stored:], track.states[stored:], moves)
-            if done == 0:
-                first = float(moves[0])
-                tolerance = max(tolerance, relative * first)
-            done, stored = done + n, stored + n
-            if moves[n - 1] <= tolerance:
-                # the last sweep of those that took short cuts looks at all that a row could be
-                if (thorough and n == 1) or not penalty.has_short_cut:
-                    break
-                thorough, stored = True, 0
-                continue
-            thorough = False
-            if by_tasks:
-                self._settle_tasks(own, columns, curvature, track, _TASK_SHARE * float(moves[n - 1]))
-            if stored == MEMORY:
-                track.extrapolate()
-                stored = 0
-        self.n_sweeps += done
+            storage = ColumnStorage(self.x, self.start, self.begin, self.length, state, h, model.means)
+        own = penalty.of_rows(self.features)
+        if penalty.has_groups:
+            blocks = Blocks(*block_model(own, rows, partial(self._grams, model), model.curvature))
+        else:
+            blocks = Blocks.of_rows(rows, own.row_numbers(self.size)[rows], model.curvature[rows])
+        descent = Descent(storage, own.row_problem(), blocks, A)
+        _, n_sweeps, first = descent.run(slope=tolerance, relative=relative, max_sweeps=max_sweeps)
+        self.n_sweeps += n_sweeps
         return first
 
-    def _settle_tasks(
-        self, penalty: RowPenalty, columns: tuple, curvature: np.ndarray, track: Track, tolerance: float
-    ) -> None:
-        """Descend in every task on its own, on entries that lie above the penalty and touch it at A.
-
-        So the model falls. A sweep over rows takes as long for tasks that stand still as for those that are
-        slow; here only the slow ones take long. Their tolerance must be well below what a sweep moves: else
-        they drift by as much in every sweep, which an extrapolation of all tasks at once cannot shorten.
-        Bounds of rows, where the penalty has such, move with the tasks.
-        """
-        from mmtfl.kernels.task_sweeps import settle_tasks
-
-        A, rows = track.A, track.rows[np.any(track.A[track.rows] != 0.0, axis=1)]
-        own, data = penalty.of_rows(rows), (*columns, curvature, track.state, self.begin, rows, A)
-        if penalty.has_bounds and len(rows) <= MOST_BOUNDS:
-            move_bounds(own, rows, track, data, tolerance)
-        else:
-            entries = own.entries(A[rows])
-            settle_tasks(
-                *data, *entries, entries.limit, np.full(len(self.length), tolerance),
-                np.empty(len(self.length), dtype=np.intp), _TASK_SWEEPS,
-            )  # fmt: skip
-        track.keep()
+    def _grams(self, model: Model, members: np.ndarray) -> np.ndarray:
+        """Gram matrices of some columns in every task, (n_tasks, n, n)."""
+        out = np.empty((len(self.begin), len(members), len(members)))
+        for t, (a, n) in enumerate(zip(self.start, self.length, strict=True)):
+            x = self.x[members, a : a + n]
+            if not self.prepared:
+                weight = model.weight[self.begin[t] : self.begin[t] + n]
+                x = (x - model.means[members, t][:, None]) * np.sqrt(weight)
+            out[t] = x @ x.T
+        return out
 
     def image(self, change: np.ndarray) -> np.ndarray:
         """Change of the linear predictor (with optimal intercepts where columns are centred)."""
@@ -229,7 +180,7 @@ class WorkingSet:
         return np.sum(self.base.means[: self.size] * A, axis=0)
 
     def _slopes(self, residual: np.ndarray) -> np.ndarray:
-        """x_t @ residual_t for every task; the Gram matrices that go with them are brought up to date."""
+        """x_t @ residual_t for every task, with the room of the Gram matrices; the Gram matrices that go with them are brought up to date."""
         old, new = self._gram_size, self.size
         if new > self.gram.shape[1]:
             self.gram = _with_room(self.gram, (len(self.gram), len(self.x), len(self.x)))
@@ -238,10 +189,13 @@ class WorkingSet:
             cross = part[old:] @ part.T
             self.gram[t, old:new, :new] = cross
             self.gram[t, :old, old:new] = cross[:, :old].T
-        self._gram_size, x = new, self.x[:new]
+        self._gram_size, x, out = new, self.x[:new], np.zeros((self.design.n_tasks, self.gram.shape[1]))
         if self.shared:
-            return residual.reshape(self.design.n_tasks, -1) @ x.T
-        return np.array([x[:, rows] @ residual[rows] for _, rows in self.design.segments()])
+            out[:, :new] = residual.reshape(self.design.n_tasks, -1) @ x.T
+        else:
+            for t, rows in self.design.segments():
+                out[t, :new] = x[:, rows] @ residual[rows]
+        return out
 
 
 def _with_room(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

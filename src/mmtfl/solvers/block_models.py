@@ -27,7 +27,7 @@ def block_model(
         own, basis = curvature[members], None
         if size > 1:
             matrices = grams(members)
-            own, basis = _turned(matrices) if _can_turn(penalty, members) else (_bounds(matrices, own), None)
+            own, basis = _turned(matrices) if can_turn(penalty, members) else (_bounds(matrices, own), None)
         of_entries.append(own.ravel())
         basis_at.append(-1 if basis is None else room)
         if basis is not None:
@@ -36,16 +36,8 @@ def block_model(
     return (*blocks, np.concatenate(of_entries), np.concatenate(bases), np.array(basis_at, dtype=np.intp))
 
 
-def grams_of_columns(columns: tuple, begin: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Gram matrices of some columns, (n_tasks, n, n); `columns` as in `kernels.sweeps`."""
-    from mmtfl.kernels.block_rows import block_gram
-
-    out = np.empty((len(begin), len(members), len(members)))
-    block_gram(*columns, begin, members, out)
-    return out
-
-
-def _can_turn(penalty: RowPenalty, members: np.ndarray) -> bool:
+def can_turn(penalty: RowPenalty, members: np.ndarray) -> bool:
+    """Whether the penalty of a block does not change where its entries are turned within a task."""
     known = penalty.known
     assert known is not None
     scale = known.scale[members]
@@ -61,8 +53,12 @@ def _turned(grams: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _bounds(grams: np.ndarray, curvature: np.ndarray) -> np.ndarray:
-    """Curvature of single entries, (n, n_tasks), that bounds a block's: the sums of its Gram matrices' rows.
+    """Curvature of single entries, (n, n_tasks), that bounds a block's.
 
-    What is left after subtracting the matrix is diagonally dominant. A constant column has no curvature.
+    That is the largest eigenvalue of the Gram matrix with a diagonal of ones, in units of the diagonal. A constant
+    column has no curvature.
     """
-    return np.where(curvature > 0.0, np.abs(grams).sum(axis=2).T, 0.0)
+    diagonal = np.diagonal(grams, axis1=1, axis2=2)
+    unit = np.divide(1.0, np.sqrt(diagonal), out=np.zeros_like(diagonal), where=diagonal > 0.0)
+    largest = np.linalg.eigvalsh(grams * unit[:, :, None] * unit[:, None, :])[:, -1]
+    return np.where(curvature > 0.0, (largest[:, None] * diagonal).T, 0.0)

@@ -1,0 +1,301 @@
+"""Whole paths in the compiled core: each is one call that needs no interpreter; docs/model.md section 6.
+
+Where the columns fit into memory this takes a tenth of the time of `solve_path`, and threads run side by side. It
+is as exact as held-out scores need, and no more.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mmtfl.objective.design import CONSTANT
+from mmtfl.objective.known_features import blocks_of
+from mmtfl.objective.losses import Huber, Logistic, Poisson, Squared
+from mmtfl.objective.penalties import RowPenalty
+from mmtfl.objective.problem import Problem
+from mmtfl.solvers.block_models import can_turn
+from mmtfl.solvers.working_set import WorkingSet
+
+# numbers of all Gram matrices of a problem, and of all its columns: a search holds two or three problems at once
+_MOST_IN_GRAMS, _MOST_IN_COLUMNS = 1 << 24, 1 << 25
+_CONVEX, _CONCAVE = 0.1, 30.0  # largest move of a row, squared, in units of tol^2 and the objective at zero
+_ONE = 0.1  # of tol, where a solution stands alone
+_START = 1e-4  # the same on the way to a dense start
+_START_SWEEPS, _MAX_SWEEPS = 50, 200
+_FINE, _FINE_ROUNDS, _FINE_SWEEPS = 1e-23, 20, 1000  # the same for one solution that is to be exact
+_NOTHING = 1e-4  # a row this small against the largest is dropped from a dense start
+
+
+class PathSolutions(NamedTuple):
+    """Solutions along a path: coefficients (n, d, T), intercepts, losses, and which have settled."""
+
+    A: np.ndarray
+    intercepts: np.ndarray
+    losses: np.ndarray
+    settled: np.ndarray
+
+
+class CompiledPaths:
+    """Solves one problem under many penalties; what they need of the data is made once.
+
+    Parameters
+    ----------
+    problem : Problem
+        With columns that fit into memory; see `serves`.
+    """
+
+    def __init__(self, problem: Problem):
+        self.problem, self._units = problem.moderated()
+
+    @classmethod
+    def serves(cls, problem: Problem, penalty: RowPenalty) -> bool:
+        """Whether paths of a penalty on a problem are best solved this way."""
+        design = problem.design
+        fits = design.placed is None and design.n_features * _n_columns(problem) <= _MOST_IN_COLUMNS
+        # where no row is ever zero, the tasks' own ridge problems are the quicker way
+        quick = penalty.is_separable or not penalty.is_ridge_like
+        return fits and quick and not np.any(penalty.free_rows) and _has_its_units(problem)
+
+    @cached_property
+    def columns(self) -> WorkingSet:
+        """All columns, centred and weighted where the loss is quadratic."""
+        columns = WorkingSet(self.problem.design, self.problem.loss)
+        columns.add(np.arange(self.problem.design.n_features))
+        return columns
+
+    @cached_property
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Gram matrices (n_tasks or 1, d, d) and slopes at zero (n_tasks, d), of the squared loss."""
+        problem, columns, design = self.problem, self.columns, self.problem.design
+        parts = [columns.x[:, a : a + n] for a, n in zip(columns.start, columns.length, strict=True)]
+        residual = columns.root * (design.y - design.spread(problem.null_intercept))
+        gram = np.array([part @ part.T for part in (parts[:1] if columns.shared else parts)])
+        slopes = [part @ residual[rows] for part, (_, rows) in zip(parts, design.segments(), strict=True)]
+        return gram, np.array(slopes)
+
+    @property
+    def _has_grams(self) -> bool:
+        design = self.problem.design
+        n_grams = 1 if self.columns.shared else design.n_tasks
+        return self.problem.loss.is_quadratic and n_grams * design.n_features**2 <= _MOST_IN_GRAMS
+
+    # -- paths ---------------------------------------------------------------------------------------------
+
+    def solve(
+        self, penalty: RowPenalty, alphas: np.ndarray, *, start: np.ndarray | None, max_iter: int, tol: float
+    ) -> PathSolutions:
+        """Solve at every alpha, largest first, from `start` (d, T) or from where `solve_path` begins."""
+        if penalty.is_separable and penalty.p == 2.0 and penalty.known is None and self._has_grams:
+            return self._ridge(alphas)
+        convex = penalty.is_convex
+        if start is None:
+            start = self._zero() if convex else self._dense_start(penalty.at(alphas[-1]))
+        share = (_CONVEX if convex else _CONCAVE) * tol**2
+        order = alphas if convex else alphas[::-1]
+        found = self._descend(penalty, order, start, share, max_iter, _MAX_SWEEPS)
+        if convex:
+            return found
+        return self._zero_where_better(PathSolutions(*(part[::-1] for part in found)), penalty, alphas)
+
+    def solve_one(
+        self, penalty: RowPenalty, start: np.ndarray, *, max_iter: int, tol: float
+    ) -> PathSolutions:
+        """Solve under one convex penalty from `start` (d, T)."""
+        share = _CONVEX * (_ONE * tol) ** 2
+        return self._descend(penalty, [penalty.alpha], start, share, max_iter, _MAX_SWEEPS)
+
+    def refined(self, penalty: RowPenalty, A: np.ndarray) -> np.ndarray:
+        """The solution next to A under one penalty, almost as exact as floats allow."""
+        return self._descend(penalty, [penalty.alpha], A, _FINE, _FINE_ROUNDS, _FINE_SWEEPS).A[0]
+
+    def violations(self, penalty: RowPenalty, alphas: np.ndarray, found: PathSolutions) -> np.ndarray:
+        """Distance to stationarity of each solution, eq. (8), as a share of the largest slope at zero."""
+        problem, out = self.problem, []
+        for alpha, A, intercept in zip(alphas, found.A, found.intercepts, strict=True):
+            gradient = problem.design.correlate(problem.loss_gradient(problem.predict(A, intercept)))
+            out.append(problem.row_violation(penalty.at(alpha), A, gradient).max(initial=0.0))
+        return np.array(out) / problem.scale
+
+    def intercepts(self, found: PathSolutions) -> np.ndarray:
+        """Intercepts of the problem as it was given, (n, T): levels may have been taken off it."""
+        if self._units is None:
+            return found.intercepts
+        pairs = zip(found.intercepts, found.A, strict=True)
+        return np.array([self._units.intercept(intercept, A) for intercept, A in pairs])
+
+    def _zero(self) -> np.ndarray:
+        return np.zeros((self.problem.design.n_features, self.problem.design.n_tasks))
+
+    def _dense_start(self, penalty: RowPenalty) -> np.ndarray:
+        """The first pass of Algorithm 1 without its smallest rows; at p = inf the (2, 2) solution."""
+        if math.isinf(penalty.p):
+            entries = penalty.convex()
+        else:
+            entries = penalty.weighted(penalty.start_weight())
+        # one round finds the rows, the other moves them
+        A = self._descend(entries, [entries.alpha], self._zero(), _START, 3, _START_SWEEPS).A[0]
+        norms = penalty.norms(A)
+        A[norms <= _NOTHING * norms.max(initial=0.0)] = 0.0
+        return A
+
+    def _zero_where_better(self, found: PathSolutions, penalty: RowPenalty, alphas) -> PathSolutions:
+        """Zero at every alpha from the smallest at which it is as good: it is then better at all above."""
+        null = self.problem.null_value
+        for i in reversed(range(len(alphas))):
+            if found.losses[i] + penalty.at(alphas[i]).value(found.A[i]) >= null:
+                found.A[: i + 1], found.intercepts[: i + 1] = 0.0, self.problem.null_intercept
+                found.losses[: i + 1], found.settled[: i + 1] = null, True
+                break
+        return found
+
+    def _ridge(self, alphas: np.ndarray) -> PathSolutions:
+        """Ridge of every task at every alpha, from the eigenvectors of its Gram matrix."""
+        (gram, slopes), means = self._moments, self.columns.base.means
+        A, gains = np.empty((len(alphas), *means.shape)), np.zeros(len(alphas))
+        for t, own in enumerate(slopes):
+            if t < len(gram):
+                values, vectors = np.linalg.eigh(gram[t])
+                values = np.maximum(values, 0.0)  # rounding may leave one below zero
+            turned = vectors.T @ own / (values + 2.0 * alphas[:, None])
+            A[:, :, t] = turned @ vectors.T
+            gains += A[:, :, t] @ own - 0.5 * (turned**2 @ values)
+        settled = np.ones(len(alphas), dtype=bool)
+        return self._with_intercepts(PathSolutions(A, A[:, 0], self.problem.null_value - gains, settled))
+
+    # -- the core ------------------------------------------------------------------------------------------
+
+    def _descend(
+        self, penalty: RowPenalty, alphas, start: np.ndarray, share: float, max_rounds: int, max_sweeps: int
+    ) -> PathSolutions:
+        """Solve at one alpha after the other, from `start`, until no row moves by more than a share."""
+        from mmtfl.core.path import Path
+
+        tolerance, parts = share * self.problem.null_value, []
+        goes_on = penalty.is_convex and (penalty.known is None or not penalty.known.positive.any())
+        strengths = [float(np.max(alpha)) for alpha in alphas]
+        for own, source in self._sources(penalty, start):
+            members, starts, places, numbers = _blocks(own, alphas, source.n_features)
+            path = Path(source, own.row_problem(), members, starts, places, _turns(own, members, starts))
+            parts.append(path.solve(numbers, strengths, goes_on, tolerance, max_rounds, max_sweeps))
+        A, intercepts, losses, settled = zip(*parts, strict=True)
+        found = PathSolutions(
+            np.concatenate(A, axis=2), np.concatenate(intercepts, axis=1), np.sum(losses, axis=0),
+            np.all(settled, axis=0),
+        )  # fmt: skip
+        return self._with_intercepts(found) if self.problem.loss.is_quadratic else found
+
+    def _with_intercepts(self, found: PathSolutions) -> PathSolutions:
+        """With the best intercepts of the squared loss, which its descent does without."""
+        shift = np.einsum("jt,ijt->it", self.columns.base.means, found.A)
+        return found._replace(intercepts=self.problem.null_intercept - shift)
+
+    def _sources(self, penalty: RowPenalty, start: np.ndarray) -> Iterator[tuple[RowPenalty, Any]]:
+        """The data of a path; where tasks do not meet in the penalty every task has a path of its own."""
+        is_compiled = _compiled_loss(self.problem, slice(0)) is not None
+        if not (penalty.is_separable and is_compiled):
+            yield penalty, self._source(start, slice(None))
+            return
+        for t in range(self.problem.design.n_tasks):
+            known = None if penalty.known is None else penalty.known.of_tasks(np.array([t]))
+            yield replace(penalty, known=known), self._source(start, slice(t, t + 1))
+
+    def _source(self, start: np.ndarray, tasks: slice) -> Any:
+        """The data of some tasks (all, or one), where a path begins."""
+        from mmtfl.core import losses
+        from mmtfl.core.sources import ColumnSource, GramSource
+
+        problem, columns, design = self.problem, self.columns, self.problem.design
+        first = np.ascontiguousarray(start[:, tasks])
+        if self._has_grams:
+            gram, slopes = self._moments
+            gram = gram if len(gram) == 1 else gram[tasks]
+            curvature = columns.base.curvature[:, tasks]
+            return GramSource(gram, slopes[tasks], curvature, self._null_losses[tasks].sum(), first)
+        begin, length = columns.begin[tasks], columns.length[tasks]
+        rows = slice(int(begin[0]), int(begin[-1] + length[-1]))
+        if columns.prepared:
+            residual = columns.root * (design.y - design.spread(problem.null_intercept))
+            loss: Any = losses.SquaredLoss(residual[rows], np.ones(len(residual[rows])))
+            z, is_centred = columns.root * columns.image(start), False
+        else:
+            loss = _compiled_loss(problem, rows) or _python_loss(problem)
+            z, is_centred = problem.predict(start, problem.null_intercept), design.fit_intercept
+        return ColumnSource(
+            columns.x, columns.start[tasks], begin - begin[0], length, loss, is_centred, CONSTANT, first,
+            problem.null_intercept[tasks], z[rows],
+        )  # fmt: skip
+
+    @cached_property
+    def _null_losses(self) -> np.ndarray:
+        """The loss of every task at A = 0."""
+        problem, design = self.problem, self.problem.design
+        z = design.spread(problem.null_intercept)
+        rows = (problem.loss.value(design.y[r], z[r], design.row_weight[r]) for _, r in design.segments())
+        return np.array(list(rows))
+
+
+def _blocks(penalty: RowPenalty, alphas, n_features: int) -> tuple[np.ndarray, ...]:
+    """The rows of each block, where they begin, and where the numbers of each begin; and those at every alpha."""
+    every = np.arange(n_features)
+    if penalty.has_groups:
+        members, starts, _, places = blocks_of(penalty, every)
+        records = [blocks_of(penalty.at(alpha), every).records for alpha in alphas]
+        return members, starts, places[:-1], np.array(records)
+    numbers = np.repeat(penalty.at(1.0).row_numbers(n_features)[None], len(alphas), axis=0)
+    numbers[:, :, 0] = np.reshape(alphas, (len(alphas), -1))  # the strength is the first number of a row
+    width = numbers.shape[2]
+    return every, np.arange(n_features + 1), width * every, numbers.reshape(len(alphas), -1)
+
+
+def _turns(penalty: RowPenalty, members: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Which blocks may be turned within a task."""
+    out = np.zeros(len(starts) - 1, dtype=np.uint8)
+    for b in np.flatnonzero(np.diff(starts) > 1):
+        out[b] = can_turn(penalty, members[starts[b] : starts[b + 1]])
+    return out
+
+
+def _compiled_loss(problem: Problem, rows: slice) -> Any:
+    """The loss of some rows, compiled; None where it is written in Python."""
+    from mmtfl.core import losses
+
+    loss, y, weight = problem.loss, problem.design.y[rows], problem.design.row_weight[rows]
+    if isinstance(loss, Logistic):
+        return losses.LogisticLoss(loss._sign(y), weight)
+    if isinstance(loss, Squared):
+        return losses.SquaredLoss(y, weight)
+    if isinstance(loss, Huber):
+        return losses.HuberLoss(y, weight, loss.delta)
+    if isinstance(loss, Poisson):
+        constant = loss.value(y, np.zeros_like(y), weight) - float(weight.sum())
+        return losses.PoissonLoss(y, weight, constant, float(problem.loss_curvature.max()))
+    return None
+
+
+def _python_loss(problem: Problem) -> Any:
+    """A loss that the core calls, on whole vectors."""
+    from mmtfl.core import losses
+
+    functions = problem.loss_value, problem.loss_gradient, problem.newton_weights
+    return losses.PythonLoss(problem.design.y, problem.design.row_weight, functions)
+
+
+def compiled_paths(problem: Problem, penalty: RowPenalty) -> type[CompiledPaths] | None:
+    """`CompiledPaths` where it serves a penalty on a problem, else None."""
+    return CompiledPaths if CompiledPaths.serves(problem, penalty) else None
+
+
+def _n_columns(problem: Problem) -> int:
+    """Numbers of one column."""
+    design = problem.design
+    return design.tasks.X.shape[0] if design.is_complete else len(design.y)
+
+
+def _has_its_units(problem: Problem) -> bool:
+    """Whether a problem's coefficients are those of its calm form, in which at most levels are taken off."""
+    units = problem.moderated()[1]
+    return units is None or (units.target == 1.0 and bool(np.all(units.column == 1.0)))

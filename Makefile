@@ -29,18 +29,24 @@ $(VENV)/bin/python:
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing mmtfl with pandas and matplotlib (the first time takes about half a minute)"
+	@touch $(VENV)/.core.new
 	@$(BIN)/python $(INSTALL) '.[frames,plots]' cython --constraint constraints.txt
-	@touch $@ $(VENV)/.core
+	@mv $(VENV)/.core.new $(VENV)/.core
+	@touch $@
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing mmtfl with its development tools (the first time takes a minute or two)"
+	@touch $(VENV)/.core.new
 	@$(BIN)/python $(INSTALL) '.[dev]' --constraint constraints.txt
-	@touch $@ $(VENV)/.demo $(VENV)/.core
+	@mv $(VENV)/.core.new $(VENV)/.core
+	@touch $@ $(VENV)/.demo
 
-# an install compiles the core too; this does it in seconds
+# an install compiles the core too; this does it in seconds. The time of .core is that of the start: what is edited
+# in between is compiled next time
 $(VENV)/.core: $(CORE) | $(VENV)/.demo
+	@touch $@.new
 	@$(BIN)/python hatch_build.py
-	@touch $@
+	@mv $@.new $@
 
 build: $(VENV)/.core
 

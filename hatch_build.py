@@ -20,6 +20,7 @@ from functools import cache
 from importlib.metadata import version as version_of
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 try:
@@ -155,14 +156,26 @@ def build(place: Path, which: list[str]) -> list[Path]:
     """Compile what is out of date, two modules at a time; the paths of all modules."""
     names = [SHARED, *sorted(path.stem for path in SOURCES.glob("*.pyx"))]
     modules = [Module(name, flavour, place) for name in names for flavour in which]
-    stale = [module for module in modules if not is_current(module)]
+    # before anything is compiled: a source that is edited meanwhile is then out of date
+    hashes = {module: module.hash for module in modules}
+    stale = [module for module in modules if not is_current(module, hashes[module])]
     if stale:
         check_tools()
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(generate, {module.c_file: module for module in stale}.values()))
-            list(pool.map(compile_module, stale))
-        print(f"Compiled {len(stale)} modules of mmtfl.core by {' '.join(find_compiler() or ['MSVC'])}")
-    return [module.target for module in modules]
+            list(pool.map(compile_module, stale, [hashes[module] for module in stale]))
+        compiler = " ".join(find_compiler() or ["MSVC"])
+        print(f"Compiled for mmtfl.core by {compiler}: {', '.join(sorted({m.name for m in stale}))}")
+    targets = [module.target for module in modules]
+    remove_others(targets)
+    return targets
+
+
+def remove_others(targets: list[Path]) -> None:
+    """Remove modules of this Python whose source is gone; names with a dot are those of a build under way."""
+    for folder in {target.parent for target in targets}:
+        for path in set(folder.glob(f"[!.]*{SUFFIX}")) - set(targets):
+            path.unlink()
 
 
 def check_tools() -> None:
@@ -175,31 +188,32 @@ def check_tools() -> None:
         raise RuntimeError("There is no C compiler. Install gcc or clang, or run `pip install ziglang`.")
 
 
-def is_current(module: Module) -> bool:
+def is_current(module: Module, wanted: str) -> bool:
     known = module.stamp.read_text() if module.stamp.exists() else ""
-    return module.target.exists() and known == module.hash
+    return module.target.exists() and known == wanted
 
 
 def generate(module: Module) -> None:
-    """Cython writes the C file."""
-    module.c_file.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "cython"]
-    target = module.c_file.relative_to(ROOT)  # relative names: the C file shows them in tracebacks
+    """Cython writes the C file, in a folder of its own first: another build may be reading it."""
+    with TemporaryDirectory(dir=made_folder(module.c_file)) as folder:
+        made = Path(folder, module.c_file.name)
+        print(run([sys.executable, "-m", "cython", *cython_arguments(module, made)]), end="")
+        os.replace(made, module.c_file)
+
+
+def cython_arguments(module: Module, made: Path) -> list[str]:
     if module.name == SHARED:
-        run([*command, f"--generate-shared={target}"])
-        return
+        return [f"--generate-shared={made}"]
     checks = [f"{name}={module.flavour == 'sanitized'}" for name in CHECKS]
     directives = ",".join([*DIRECTIVES, *SHORT_C, *checks])
-    source = (SOURCES / f"{module.name}.pyx").relative_to(ROOT)
+    source = (SOURCES / f"{module.name}.pyx").relative_to(ROOT)  # relative: tracebacks show this name
     names = [f"--module-name=mmtfl.core.{module.name}", f"--shared=mmtfl.core.{SHARED}"]
-    print(run([*command, "-I", "src", "-X", directives, *names, str(source), "-o", str(target)]), end="")
+    return ["-I", "src", "-X", directives, *names, str(source), "-o", str(made)]
 
 
-def compile_module(module: Module) -> None:
+def compile_module(module: Module, wanted: str) -> None:
     """Compile, then rename: a file that some process has loaded must not be written into."""
-    module.target.parent.mkdir(parents=True, exist_ok=True)
-    module.stamp.parent.mkdir(parents=True, exist_ok=True)
-    made = module.target.with_name(f".{os.getpid()}-{module.target.name}")
+    made = made_folder(module.target) / f".{os.getpid()}-{module.target.name}"
     compiler = find_compiler()
     if compiler:
         macros = [f"-D{macro}" for macro in MACROS]
@@ -208,7 +222,13 @@ def compile_module(module: Module) -> None:
     else:
         compile_with_msvc(module, made)
     os.replace(made, module.target)
-    module.stamp.write_text(module.hash)
+    (made_folder(module.stamp) / module.stamp.name).write_text(wanted)
+
+
+def made_folder(path: Path) -> Path:
+    """The folder of a file, made where it is absent."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.parent
 
 
 def compile_with_msvc(module: Module, made: Path) -> None:

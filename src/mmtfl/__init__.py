@@ -88,6 +88,7 @@ def __getattr__(name: str):
         return import_module(f"mmtfl.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'mmtfl' has no attribute {name!r}")
+    import_module("mmtfl.core")  # where it is not built, say so now and not in the middle of a fit
     value = globals()[name] = getattr(import_module(_HOME[name]), name)
     return value
 

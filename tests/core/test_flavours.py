@@ -33,9 +33,10 @@ def test_without_the_instructions_the_portable_build_is_taken():
 
 
 def test_a_build_that_does_not_exist_is_refused_with_a_remedy():
-    said = run(SHOW, MMTFL_CORE="nowhere").stderr
-    assert "ImportError" in said
-    assert "make build" in said
+    for code in (SHOW, "from mmtfl import MMTFLRegressor"):
+        said = run(code, MMTFL_CORE="nowhere").stderr
+        assert "ImportError" in said
+        assert "make build" in said
 
 
 def test_a_source_that_is_not_compiled_is_named(tmp_path):

@@ -3,13 +3,13 @@
     minimise over a   sum_t L_t/2 a_t^2 - g_t a_t + phi(rho),
     rho^p = S = min over m of   w |m|^p + sum_t |a_t - m|^p,      p = 1 or 2
 
-Once phi'(rho) is known, so are m and the row: a linear system at p = 2, a lasso at p = 1. What remains is one root
-in rho. A task in which the feature is constant (L_t = 0) says nothing, and its coefficient is m.
+Once phi'(rho) is known, so are m and the row: a linear system at p = 2, a lasso at p = 1. What remains is one
+root in rho. A task in which the feature is constant (L_t = 0) says nothing, and its coefficient is m.
 
 Rows of a group are one block, row by row: each has a common part of its own, and S is the sum of theirs.
 """
 
-from libc.math cimport INFINITY, copysign, fabs, sqrt
+from libc.math cimport copysign, fabs, sqrt
 
 from mmtfl.core.row_functions cimport TINY, Phi, fill, is_too_small, largest_norm, phi_slope, phi_value
 from mmtfl.core.row_problems cimport Row, RowProblem, smooth_value
@@ -34,10 +34,12 @@ cdef struct Bracket:
 
 
 cdef class PooledRow(RowProblem):
-    """p = 1 or 2, with rows of `n_tasks` entries (0: one row of any length); alpha rho^r or the logarithm, eq. (6).
+    """alpha rho^r, or the logarithm of eq. (6), for p = 1 or 2.
 
-    The answer is exact for convex members. For concave ones it is the best of zero and the local minima that steps
-    of 25 % in the row's norm tell apart, or if not thorough the one next to the present row.
+    Rows have `n_tasks` entries each; 0: there is one row, of any length.
+
+    The answer is exact for convex members. For concave ones it is the best of zero and the local minima that
+    steps of 25 % in the row's norm tell apart, or if not thorough the one next to the present row.
     """
 
     cdef readonly double p, r, pooling
@@ -79,7 +81,7 @@ cdef class PooledRow(RowProblem):
         return phi_value(&pooled.phi, norm_of(&pooled, row, a))
 
 
-# -- the rows at a given phi'(rho) -------------------------------------------------------------------------------
+# -- the rows at a given phi'(rho) ---------------------------------------------------------------------------
 
 
 cdef double set_rows(const Pooling* pooled, Row* row, double weight) noexcept nogil:
@@ -143,13 +145,13 @@ cdef double set_sum(Row* row, double w, double threshold) noexcept nogil:
 cdef double common_part(Row* row, double w, double threshold) noexcept nogil:
     """p = 1: the m at which the tasks' slopes sum to w thresholds, or 0 if they sum to less there."""
     cdef double total, slope, wanted, m = 0.0, trial, near = 0.0, far
-    cdef int k
+    cdef int _
     total, slope = pull(row, threshold, 0.0)
     wanted = copysign(w * threshold, total)
     if fabs(total) <= fabs(wanted):
         return 0.0
     far = farthest(row, total)  # the sum falls from `total` at m = 0 to no more than 0 there
-    for k in range(200):
+    for _ in range(200):
         trial = m + (total - wanted) / slope if slope > 0.0 else far
         if not min(near, far) < trial < max(near, far):
             trial = 0.5 * (near + far)
@@ -193,7 +195,7 @@ cdef double farthest(Row* row, double direction) noexcept nogil:
     return copysign(out, direction)
 
 
-# -- norms -------------------------------------------------------------------------------------------------------
+# -- norms ---------------------------------------------------------------------------------------------------
 
 
 cdef double norm_of(const Pooling* pooled, Row* row, const double* a) noexcept nogil:
@@ -223,7 +225,7 @@ cdef double size_of(const Pooling* pooled, const double* a, Py_ssize_t* order) n
 
 
 cdef double median_of(const double* a, Py_ssize_t* order, Py_ssize_t n, Py_ssize_t n_beyond) noexcept nogil:
-    """The median of the entries and of a heavy zero: no more than `n_beyond` entries are farther from zero."""
+    """The median of the entries and of a heavy zero: at most `n_beyond` entries are farther from zero."""
     cdef Py_ssize_t t, n_above = 0, n_below = 0
     for t in range(n):
         n_above += a[t] > 0.0
@@ -252,7 +254,7 @@ cdef double dual_norm(const Pooling* pooled, Row* row) noexcept nogil:
     return largest if pooled.phi.p == 1.0 else sqrt(squares)
 
 
-# -- the search for rho ------------------------------------------------------------------------------------------
+# -- the search for rho --------------------------------------------------------------------------------------
 
 
 cdef double find_root(const Pooling* pooled, Row* row, Bracket at) noexcept nogil:
@@ -261,8 +263,8 @@ cdef double find_root(const Pooling* pooled, Row* row, Bracket at) noexcept nogi
     Secant steps on rho / norm - 1, which is nearly linear at p = 2, inside the bracket.
     """
     cdef double norm, excess, trial
-    cdef int k
-    for k in range(200):
+    cdef int _
+    for _ in range(200):
         norm = set_at(pooled, row, at.rho)
         trial = -1.0
         if norm > 0.0:
@@ -299,7 +301,7 @@ cdef void solve_convex(const Pooling* pooled, Row* row, double top) noexcept nog
 
 
 cdef void solve_concave(const Pooling* pooled, Row* row, double top) noexcept nogil:
-    """The best local minimum or, if not thorough, the one next to the present rows; never worse than those."""
+    """The best local minimum or, if not thorough, the one next to the present rows; never worse than they."""
     cdef double rho = 0.0, value = 0.0, current, start = norm_of(pooled, row, row.present)
     if TINY < start < top and not row.thorough:
         rho = nearest_minimum(pooled, row, start, top)
@@ -314,16 +316,17 @@ cdef void solve_concave(const Pooling* pooled, Row* row, double top) noexcept no
         current = smooth_value(row, row.present) + phi_value(&pooled.phi, start)
         # up to rounding: near a minimum both values agree, and the move must still be made
         if value > current + 1e-12 * fabs(current):
-            set_at(pooled, row, start)  # the best rows for the tangent of phi in S are no worse than the present ones
+            # the best rows for the tangent of phi in S are no worse than the present ones
+            set_at(pooled, row, start)
 
 
 cdef double nearest_minimum(const Pooling* pooled, Row* row, double start, double top) noexcept nogil:
     """Set the local minimum next to rows of norm `start`; its norm, 0 if there is none close by."""
     cdef double low, high = start, norm = set_at(pooled, row, start), guess = norm
-    cdef int k
+    cdef int _
     if norm >= start:
         return find_root(pooled, row, Bracket(start, top, min(norm, top), -1.0, 0.0))
-    for k in range(NEAR):
+    for _ in range(NEAR):
         low = GRID_STEP * high
         if set_at(pooled, row, low) >= low:
             guess = guess if low < guess < high else 0.5 * (low + high)
@@ -335,16 +338,16 @@ cdef double nearest_minimum(const Pooling* pooled, Row* row, double start, doubl
 cdef double best_minimum(const Pooling* pooled, Row* row, double free) noexcept nogil:
     """Set the best of the local minima that a grid of norms brackets, or zero; its norm.
 
-    The norm of the rows at phi'(rho) rises with rho, so there is no root between rho and a norm below it. Rows of
-    norm rho have a value of at least -rho times the dual norm of g.
+    The norm of the rows at phi'(rho) rises with rho, so there is no root between rho and a norm below it.
+    Rows of norm rho have a value of at least -rho times the dual norm of g.
     """
     cdef const Phi* phi = &pooled.phi
     cdef double dual = dual_norm(pooled, row), best = 0.0, best_value = 0.0, rho, value, low
     cdef double ratio = 0.0 if phi.logarithm and phi.p == 2.0 else free / dual
     cdef double high = largest_norm(phi, free, ratio), norm = high
     cdef bint falls = True
-    cdef int k
-    for k in range(GRID):
+    cdef int _
+    for _ in range(GRID):
         low = min(GRID_STEP * high, norm) if falls else GRID_STEP * high
         if low <= TINY or best_value <= -dual * low:
             break
@@ -367,11 +370,13 @@ cdef double best_minimum(const Pooling* pooled, Row* row, double free) noexcept 
     return best
 
 
-cdef double smaller_minimum(const Pooling* pooled, Row* row, double rho, double best, double best_value) noexcept nogil:
+cdef double smaller_minimum(
+    const Pooling* pooled, Row* row, double rho, double best, double best_value
+) noexcept nogil:
     """The better of a minimum and the next one below rho: the logarithm has no barrier at zero."""
     cdef double norm = rho
-    cdef int k
-    for k in range(500):
+    cdef int _
+    for _ in range(500):
         norm = set_at(pooled, row, rho)
         if norm < TINY or fabs(norm - rho) <= 1e-14 * rho:
             break

@@ -10,7 +10,7 @@ cdef extern from *:
     static const double TINY = 1e-150;
     static const double SAFE = 1e280;
     """
-    const double TINY  # below this an entry is zero: powers and reciprocals of it would leave the range of floats
+    const double TINY  # below this an entry is zero: its powers and its reciprocal could leave the floats
     const double SAFE  # sums of squares between this and its reciprocal lost nothing
 
 
@@ -69,16 +69,16 @@ cdef inline double phi_bend(const Phi* phi, double rho, double slope) noexcept n
     return slope * ((phi.p - 1.0) / rho - slope / phi.alpha) if phi.alpha > 0.0 else 0.0
 
 
-# Stationary rows, a row of zeros apart, have rho + ratio phi'(rho) <= free, docs/model.md section 5: `free` is the norm
-# of the row without penalty, and ratio is `free` over the dual norm of its slopes. The left side is convex where
-# phi' is; elsewhere a ratio of 0 makes the bounds trivial.
+# Stationary rows, a row of zeros apart, have rho + ratio phi'(rho) <= free, docs/model.md section 5: `free`
+# is the norm of the row without penalty, and ratio is `free` over the dual norm of its slopes. The left side
+# is convex where phi' is; elsewhere a ratio of 0 makes the bounds trivial.
 
 
 cdef inline double largest_norm(const Phi* phi, double free, double ratio) noexcept nogil:
     """A bound of the norms of stationary rows, by Newton from the right; 0 if there are none."""
     cdef double slope, bend, step, rho = free
-    cdef int k
-    for k in range(20):
+    cdef int _
+    for _ in range(20):
         slope = phi_slope(phi, rho)
         bend = 1.0 + ratio * phi_bend(phi, rho, slope)
         step = (rho + ratio * slope - free) / bend
@@ -96,7 +96,7 @@ cdef inline bint is_too_small(const Phi* phi, double rho, double free, double ra
     return rho + ratio * slope > free and 1.0 + ratio * phi_bend(phi, rho, slope) <= 0.0
 
 
-# -- rows --------------------------------------------------------------------------------------------------------
+# -- rows ----------------------------------------------------------------------------------------------------
 
 
 cdef inline void fill(double* out, Py_ssize_t n, double value) noexcept nogil:
@@ -164,10 +164,12 @@ cdef inline double norm_p(const double* a, Py_ssize_t n, double p) noexcept nogi
     return power_norm(a, n, p)
 
 
-# -- roots -------------------------------------------------------------------------------------------------------
+# -- roots ---------------------------------------------------------------------------------------------------
 
 
-cdef inline double quadratic_root(double size, double L, double weight, double exponent, double bound) noexcept nogil:
+cdef inline double quadratic_root(
+    double size, double L, double weight, double exponent, double bound
+) noexcept nogil:
     """The root of L x + weight x^exponent = size for the exponents 2 and 1/2 (p = 3 and p = 1.5).
 
     `bound` is where one of the two terms alone makes up `size`; in units of it all shares are at most one.
@@ -179,11 +181,13 @@ cdef inline double quadratic_root(double size, double L, double weight, double e
     return bound * root * root
 
 
-cdef inline double newton_root(double size, double L, double weight, double exponent, double x) noexcept nogil:
-    """The root of L x + weight x^exponent = size, exponent > 1: Newton from the right, at x; the left side is convex."""
+cdef inline double newton_root(
+    double size, double L, double weight, double exponent, double x
+) noexcept nogil:
+    """The root of L x + weight x^exponent = size, exponent > 1: Newton from x, which is not below it."""
     cdef double step, slope
-    cdef int k
-    for k in range(60):
+    cdef int _
+    for _ in range(60):
         slope = weight * power(x, exponent - 1.0)
         step = (L * x + slope * x - size) / (L + exponent * slope)
         x -= step

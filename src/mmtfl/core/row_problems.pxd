@@ -46,7 +46,7 @@ cdef inline double smooth_value(const Row* row, const double* a) noexcept nogil:
 
 
 cdef inline bint present_is_better(const Phi* phi, Row* row, double norm) noexcept nogil:
-    """Replace the answer, of this norm, by zero if zero is as good; tell whether the present row is better than both."""
+    """Set the answer, of this norm, to zero if that is as good; whether the present row is even better."""
     cdef double current, value = 0.0, size = norm_p(row.present, row.n, phi.p)
     if norm > 0.0:
         value = smooth_value(row, row.out) + phi_value(phi, norm)

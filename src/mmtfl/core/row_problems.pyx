@@ -1,7 +1,8 @@
 """What every row problem is, rows of which more is known, and rows whose solver comes from outside.
 
-The other row problems are in `sum_and_max_rows`, `smooth_rows`, `pooled_rows` and `split_rows`. They hold nothing
-that changes, so several threads may use one of them at once; what changes is in the row, or in a workspace.
+The other row problems are in `sum_and_max_rows`, `smooth_rows`, `pooled_rows` and `split_rows`. They hold
+nothing that changes, so several threads may use one of them at once; what changes is in the row, or in a
+workspace.
 """
 
 from cpython.pycapsule cimport PyCapsule_GetContext, PyCapsule_GetName, PyCapsule_GetPointer
@@ -12,7 +13,7 @@ import numpy as np
 
 from mmtfl.core.row_functions cimport copy, fill
 
-cdef double GONE = 1e300  # the strength of a row without penalised entries, of which those free of penalty are left
+cdef double GONE = 1e300  # from this strength on, only entries free of penalty are left
 
 
 cdef class RowProblem:
@@ -46,16 +47,17 @@ cdef class Workspace:
         self.row.curvature, self.row.present = self.curvature, self.present
 
 
-# -- rows of which more is known: scales, signs, zeros; docs/model.md section 11 ---------------------------------
+# -- rows of which more is known: scales, signs, zeros; docs/model.md section 11 -----------------------------
 
 
 cdef class ScaledRow(RowProblem):
     """Another row problem in the scales of the entries, some of which may have to be positive.
 
-    The problem is diagonal in the entries, so with scales s it is that of g / s and L / s^2, of which the answer is
-    divided by s. What is excluded (s = inf) is zero, what is free of penalty (s = 0) has no part in the norm, and an
-    entry that may not be negative has no use for a negative slope. The numbers of a row are its alpha and eps, the
-    scales of its entries, and which of them are positive. The other problem has half of the room.
+    The problem is diagonal in the entries, so with scales s it is that of g / s and L / s^2, of which the
+    answer is divided by s. What is excluded (s = inf) is zero, what is free of penalty (s = 0) has no part in
+    the norm, and an entry that may not be negative has no use for a negative slope. The numbers of a row are
+    its alpha and eps, the scales of its entries, and which of them are positive. The other problem has half
+    of the room.
     """
 
     cdef readonly RowProblem inner
@@ -109,7 +111,7 @@ cdef class ScaledRow(RowProblem):
             if 0.0 < scale[t] < INFINITY:
                 scaled.slope[scaled.n] = a[t] * scale[t]
                 scaled.n += 1
-        return self.inner.cost(&scaled, scaled.slope) if scaled.n > 0 and row.numbers[0] < GONE else 0.0
+        return self.inner.cost(&scaled, scaled.slope)
 
 
 cdef Row part_of(Row* row) noexcept nogil:
@@ -119,25 +121,25 @@ cdef Row part_of(Row* row) noexcept nogil:
     return part
 
 
-# -- a row solver from outside -----------------------------------------------------------------------------------
+# -- a row solver from outside -------------------------------------------------------------------------------
 
 ctypedef void (*RowSolver)(
-    intptr_t n, double* g, const double* L, const double* numbers, const double* present, int thorough, double* out,
-    void* user_data,
+    intptr_t n, double* g, const double* L, const double* numbers, const double* present, int thorough,
+    double* out, void* user_data,
 ) noexcept nogil
 
 SIGNATURE = (
-    "void f(intptr_t n, double *g, const double *L, const double *numbers, const double *present, int thorough, "
-    "double *out, void *user_data)"
+    "void f(intptr_t n, double *g, const double *L, const double *numbers, const double *present, "
+    "int thorough, double *out, void *user_data)"
 )
 
 
 cdef class ForeignRow(RowProblem):
-    """A row problem that a C function solves: a ctypes function, a capsule, or scipy's LowLevelCallable of either.
+    """A row problem that a C function solves: a ctypes function, a capsule, or scipy's LowLevelCallable.
 
     The function is called without Python's lock, with the signature of `SIGNATURE`. A ctypes callback that is
-    written in Python takes the lock by itself. `out` is zero when it is called, and g may be overwritten. With
-    `has_short_cut`, `thorough` is 0 where the local minimum next to the present row is enough.
+    written in Python takes the lock by itself. `out` is zero when it is called, and g may be overwritten.
+    With `has_short_cut`, `thorough` is 0 where the local minimum next to the present row is enough.
     """
 
     cdef RowSolver function
@@ -155,7 +157,6 @@ cdef class ForeignRow(RowProblem):
         self.user_data, self.has_short_cut = PyCapsule_GetContext(capsule), has_short_cut
 
     cdef void minimise(self, Row* row) noexcept nogil:
-        cdef double* out = row.out
         fill(row.out, row.n, 0.0)
         self.function(
             row.n, row.slope, row.curvature, row.numbers, row.present, row.thorough, row.out, self.user_data
@@ -168,16 +169,16 @@ def check_signature(found):
         raise ValueError(f"A row solver has the signature {SIGNATURE!r}, but this function has {found!r}.")
 
 
-# -- all rows of a matrix ----------------------------------------------------------------------------------------
+# -- all rows of a matrix ------------------------------------------------------------------------------------
 #
-# Block b is members[starts[b]:starts[b + 1]] of the rows. Its entries are one long row, row by row, with the numbers
-# records[places[b]:places[b + 1]].
+# Block b is members[starts[b]:starts[b + 1]] of the rows. Its entries are one long row, row by row, with the
+# numbers records[places[b]:places[b + 1]].
 
 
 def rows_alone(numbers):
     """(members, starts, records, places) of rows that are penalised each for itself."""
     n, n_numbers = numbers.shape
-    starts = np.arange(n + 1)
+    starts = np.arange(n + 1, dtype=np.intp)
     return starts[:n], starts, numbers.ravel(), n_numbers * starts
 
 
@@ -189,6 +190,32 @@ def solve_rows(RowProblem problem, G, L, numbers, out):
 def row_violations(RowProblem problem, A, gradient, L, numbers):
     """Distance of every row from the answer to its own problem, in units of the gradient; eq. (8)."""
     return block_violations(problem, A, gradient, L, *rows_alone(numbers))
+
+
+def row_costs(RowProblem problem, const double[:, ::1] A, const double[:, ::1] numbers):
+    """The penalty of every row; NaN where it is not known."""
+    cdef Py_ssize_t j
+    cdef double[::1] out = np.empty(A.shape[0])
+    cdef Workspace work = Workspace(A.shape[1])
+    with nogil:
+        for j in range(A.shape[0]):
+            work.row.numbers = &numbers[j, 0]
+            out[j] = problem.cost(&work.row, &A[j, 0])
+    return np.asarray(out)
+
+
+def next_row(
+    RowProblem problem, const double[::1] g, const double[::1] L, const double[::1] numbers,
+    const double[::1] present, *, bint thorough,
+):
+    """The row that replaces the present one in a sweep."""
+    cdef double[::1] out = np.empty(g.shape[0])
+    cdef Workspace work = Workspace(g.shape[0])
+    copy(&g[0], g.shape[0], work.row.slope)
+    work.row.curvature, work.row.numbers, work.row.present = &L[0], &numbers[0], &present[0]
+    work.row.out, work.row.thorough = &out[0], thorough
+    problem.solve(&work.row)
+    return np.asarray(out)
 
 
 def solve_blocks(

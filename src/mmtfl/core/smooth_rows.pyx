@@ -6,7 +6,8 @@ Once the norm rho of the row is known, every task obeys a scalar equation: the s
 from libc.math cimport INFINITY, copysign, fabs, sqrt
 
 from mmtfl.core.row_functions cimport (
-    SAFE, Phi, copy, fill, is_too_small, largest_norm, largest_size, norm_p, phi_bend, phi_slope, phi_value, power_root,
+    SAFE, Phi, copy, fill, is_too_small, largest_norm, largest_size, norm_p, phi_bend, phi_slope, phi_value,
+    power_root,
 )
 from mmtfl.core.row_problems cimport Row, RowProblem, present_is_better, smooth_value
 from mmtfl.core.sum_and_max_rows cimport set_soft, solve_sum
@@ -17,14 +18,15 @@ cdef enum:
 cdef double GRID_STEP = 0.75
 cdef double LEAST_NORM = 3e-8
 cdef double NEAR = 1e-4  # first step from a present row, as a share of its norm
-cdef double MOST_OF_THE_DIGITS = 1e-10  # a step of Newton's method that is smaller leaves rounding errors only
+cdef double MOST_OF_THE_DIGITS = 1e-10  # what a step of this size leaves is less than rounding
 cdef double NEGLIGIBLE = 1e-14
 
 
-# -- p = 2 -------------------------------------------------------------------------------------------------------
+# -- p = 2 ---------------------------------------------------------------------------------------------------
 #
-# a_t = g_t / (L_t + phi'(rho) / rho), and rho solves ||g / (L rho + phi'(rho))|| = 1. A task without curvature has
-# its slope set to zero first. 1 / ||.|| is concave in rho, nearly linear, and linear if all L are equal.
+# a_t = g_t / (L_t + phi'(rho) / rho), and rho solves ||g / (L rho + phi'(rho))|| = 1. A task without
+# curvature has its slope set to zero first. 1 / ||.|| is concave in rho, nearly linear, and linear if all L
+# are equal.
 
 
 cdef class GroupLassoRow(RowProblem):
@@ -38,7 +40,7 @@ cdef class GroupLassoRow(RowProblem):
         cdef double rho = group_lasso_norm(row, alpha)
         cdef Py_ssize_t t
         for t in range(row.n):
-            out[t] = g[t] * rho / (L[t] * rho + alpha)
+            out[t] = g[t] * rho / (L[t] * rho + alpha) if rho > 0.0 else 0.0
 
     cdef double cost(self, Row* row, const double* a) noexcept nogil:
         cdef double norm = norm_p(a, row.n, 2.0)
@@ -46,17 +48,18 @@ cdef class GroupLassoRow(RowProblem):
 
 
 cdef double group_lasso_norm(Row* row, double alpha) noexcept nogil:
-    """The rho with ||g / (L rho + alpha)|| = 1, or 0: Newton on 1 / ||.||, with the second derivative close by.
+    """The rho with ||g / (L rho + alpha)|| = 1, or 0: Newton on 1 / ||.||, or close by its Chebyshev form.
 
-    As 1 / ||.|| is concave, Newton's steps lead to the left of the root, from where they do not pass it. The step
-    from rho = 0 ends at `low`: with the mean of the L_t for weights g_t^2, the answer if all L are equal.
+    As 1 / ||.|| is concave, Newton's steps lead to the left of the root, from where they do not pass it. The
+    step from rho = 0 ends at `low`: with the mean of the L_t for weights g_t^2, the answer if all L are
+    equal.
     """
     cdef double* g = row.slope
     cdef const double* L = row.curvature
     cdef Py_ssize_t t
     cdef double squares = 0.0, weighted = 0.0, present = 0.0, size, mean, low, rho
     cdef double inverse, square, first, second, step, turn
-    cdef int k
+    cdef int _
     for t in range(row.n):
         g[t] = g[t] if L[t] > 0.0 else 0.0
         squares += g[t] * g[t]
@@ -68,7 +71,7 @@ cdef double group_lasso_norm(Row* row, double alpha) noexcept nogil:
     mean = weighted / squares if 1.0 / SAFE < weighted < SAFE else largest_size(row.curvature, row.n)
     low, rho = (size - alpha) / mean, sqrt(present)
     rho = rho if rho > low else low
-    for k in range(100):
+    for _ in range(100):
         squares, first, second = 0.0, 0.0, 0.0
         for t in range(row.n):
             inverse = 1.0 / (L[t] * rho + alpha)
@@ -77,7 +80,8 @@ cdef double group_lasso_norm(Row* row, double alpha) noexcept nogil:
             first += square * (inverse * L[t])
             second += square * (inverse * L[t]) * (inverse * L[t])
         step = (1.0 - sqrt(squares)) * squares / first
-        turn = 1.5 * step * (first / squares - second / first)  # half the second derivative over the first, by step
+        # the step times half the second derivative over the first
+        turn = 1.5 * step * (first / squares - second / first)
         step = step * (1.0 + turn) if fabs(turn) < 0.1 else step
         rho = rho - step if rho - step > low else low
         if fabs(step) * turn * turn <= 1e-16 * rho or fabs(step) <= 1e-15 * rho:
@@ -102,7 +106,8 @@ cdef class EuclideanRow(RowProblem):
         rho = largest_euclidean_norm(&phi, row)
         set_euclidean(&phi, row, rho)
         if present_is_better(&phi, row, rho):
-            set_euclidean(&phi, row, norm_p(row.present, row.n, 2.0))  # the quadratic above phi at the present row
+            # for the quadratic that lies above phi and touches it at the present row
+            set_euclidean(&phi, row, norm_p(row.present, row.n, 2.0))
 
     cdef double cost(self, Row* row, const double* a) noexcept nogil:
         cdef Phi phi = Phi(False, 2.0, self.r, row.numbers[0], 1.0)
@@ -117,11 +122,11 @@ cdef void set_euclidean(const Phi* phi, Row* row, double rho) noexcept nogil:
     cdef Py_ssize_t t
     cdef double ratio = phi_slope(phi, rho) / rho if rho > 0.0 else INFINITY
     for t in range(row.n):
-        out[t] = g[t] / (L[t] + ratio) if L[t] > 0.0 else 0.0
+        out[t] = g[t] / (L[t] + ratio) if L[t] > 0.0 and ratio < INFINITY else 0.0
 
 
 cdef (double, double) euclidean_sizes(Row* row) noexcept nogil:
-    """||g|| and ||g / L||, the norm without penalty; the slopes of tasks without curvature are set to zero."""
+    """||g|| and ||g / L||, the norm without penalty; slopes of tasks without curvature become zero."""
     cdef double* g = row.slope
     cdef const double* L = row.curvature
     cdef Py_ssize_t t
@@ -135,18 +140,18 @@ cdef (double, double) euclidean_sizes(Row* row) noexcept nogil:
 
 
 cdef double euclidean_norm(const Phi* phi, Row* row) noexcept nogil:
-    """A root rho, or 0: Newton on 1 / ||.|| inside a bracket, from the present norm. At r >= 1 it is the only root."""
+    """A root rho, at r >= 1 the only one, or 0: bracketed Newton steps on 1 / ||.|| from the present norm."""
     cdef const double* g = row.slope
     cdef const double* L = row.curvature
     cdef Py_ssize_t t
     cdef double size, top, low, high, rho, slope, bend, inverse, share, squares, change, trial
-    cdef int k
+    cdef int _
     size, top = euclidean_sizes(row)
     if top == 0.0 or (not phi.logarithm and phi.r == 1.0 and size <= phi.alpha):
         return 0.0
     low, high, rho = 0.0, top, norm_p(row.present, row.n, 2.0)
     rho = rho if 0.0 < rho < top else top
-    for k in range(200):
+    for _ in range(200):
         slope = phi_slope(phi, rho)
         bend = phi_bend(phi, rho, slope)
         squares, change = 0.0, 0.0
@@ -175,25 +180,25 @@ cdef double euclidean_norm(const Phi* phi, Row* row) noexcept nogil:
 cdef double largest_euclidean_norm(const Phi* phi, Row* row) noexcept nogil:
     """r < 1: the largest rho with ||g / (L rho + phi'(rho))|| = 1, or 0.
 
-    The iterates come from the right and never pass a root. phi' is convex, so its tangent at rho bounds it from
-    below; with the tangent in place of phi', 1 / ||.|| is concave in rho, and a chord of a concave function meets
-    zero to the right of its root. With equal curvatures this is Newton's method.
+    The iterates come from the right and never pass a root. phi' is convex, so its tangent at rho bounds it
+    from below; with the tangent in place of phi', 1 / ||.|| is concave in rho, and a chord of a concave
+    function meets zero to the right of its root. With equal curvatures this is Newton's method.
     """
     cdef const double* g = row.slope
     cdef const double* L = row.curvature
     cdef Py_ssize_t t
     cdef double size, top, rho, slope, bend, inverse, share, squares, change, here, there, left, trial
-    cdef int k
+    cdef int _
     size, top = euclidean_sizes(row)
     rho = largest_norm(phi, top, top / size) if top > 0.0 else 0.0
     if rho == 0.0:
         return 0.0
-    for k in range(500):
+    for _ in range(500):
         slope = phi_slope(phi, rho)
         bend = phi_bend(phi, rho, slope)
         squares, change = 0.0, 0.0
         for t in range(row.n):
-            inverse = 1.0 / (L[t] * rho + slope)
+            inverse = 1.0 / (L[t] * rho + slope) if L[t] > 0.0 else 0.0
             share = g[t] * inverse
             squares += share * share
             change += share * share * inverse * (L[t] + bend)
@@ -221,19 +226,19 @@ cdef double excess_of_tangent(Row* row, double bend, double intercept, double rh
     cdef Py_ssize_t t
     cdef double share, squares = 0.0
     for t in range(row.n):
-        share = g[t] / ((L[t] + bend) * rho + intercept)
+        share = g[t] / ((L[t] + bend) * rho + intercept) if L[t] > 0.0 else 0.0
         squares += share * share
     return 1.0 / sqrt(squares) - 1.0
 
 
-# -- other p -----------------------------------------------------------------------------------------------------
+# -- other p -------------------------------------------------------------------------------------------------
 #
 # |a_t| is the root x of L_t x + phi'(rho) (x / rho)^(p - 1) = |g_t|, and rho is a fixed point of
 # rho -> ||a(rho)||_p. The excess rho - ||a(rho)||_p is negative where a stationary row is larger than rho.
 
 
 cdef class GeneralRow(RowProblem):
-    """1 < p < inf: alpha ||a||_p^r. Concave members (r < 1) take the best stationary row on a grid of norms."""
+    """1 < p < inf: alpha ||a||_p^r. Concave members (r < 1) take the best stationary row of a grid."""
 
     cdef readonly double p, r
 
@@ -244,7 +249,8 @@ cdef class GeneralRow(RowProblem):
         cdef Phi phi = Phi(False, self.p, self.r, row.numbers[0], 1.0)
         cdef double rho = solve_general(&phi, row)
         if self.r < 1.0 and present_is_better(&phi, row, rho):
-            set_general(&phi, row, norm_p(row.present, row.n, self.p))  # for the function above phi at the present row
+            # for the multiple of ||a||_p^p that lies above phi and touches it at the present row
+            set_general(&phi, row, norm_p(row.present, row.n, self.p))
 
     cdef double cost(self, Row* row, const double* a) noexcept nogil:
         cdef Phi phi = Phi(False, self.p, self.r, row.numbers[0], 1.0)
@@ -262,7 +268,7 @@ cdef double set_general(const Phi* phi, Row* row, double rho) noexcept nogil:
         size = 0.0
         if L[t] > 0.0:
             size = rho * power_root(fabs(g[t]), L[t] * rho, slope, phi.p - 1.0)
-        out[t] = copysign(size, g[t])
+        out[t] = copysign(size, g[t]) if size > 0.0 else 0.0
     return rho - norm_p(row.out, row.n, phi.p)
 
 
@@ -293,10 +299,10 @@ cdef double solve_general(const Phi* phi, Row* row) noexcept nogil:
 
 
 cdef double general_root(const Phi* phi, Row* row, double low, double high, double rho) noexcept nogil:
-    """Set the row of the rho in (low, high] where the excess turns positive: secant steps inside a bracket."""
+    """Set the row of the rho in (low, high] where the excess turns positive, by bracketed secant steps."""
     cdef double trial, excess, last_rho = -1.0, last_excess = 0.0
-    cdef int k
-    for k in range(200):
+    cdef int _
+    for _ in range(200):
         excess = set_general(phi, row, rho)
         if fabs(excess) <= 1e-14 * rho or high - low <= 1e-15 * high:
             break
@@ -329,8 +335,8 @@ cdef double best_general(const Phi* phi, Row* row, double free, double ratio) no
     """Set the best of the stationary rows between which steps of 25 % in the norm tell, or zero; its norm."""
     cdef double rho, value, low, high = largest_norm(phi, free, ratio), best = 0.0, best_value = 0.0
     cdef double excess, excess_above = 0.0  # not negative at first, but for rounding
-    cdef int k
-    for k in range(GRID if high > 0.0 else 0):
+    cdef int _
+    for _ in range(GRID if high > 0.0 else 0):
         low = GRID_STEP * high
         if is_too_small(phi, low, free, ratio):
             break
@@ -348,7 +354,7 @@ cdef double best_general(const Phi* phi, Row* row, double free, double ratio) no
     return best
 
 
-# -- the logarithm -----------------------------------------------------------------------------------------------
+# -- the logarithm -------------------------------------------------------------------------------------------
 
 
 cdef class LogarithmRow(RowProblem):
@@ -414,15 +420,15 @@ cdef double set_near_zero(const Phi* phi, Row* row) noexcept nogil:
         size = 0.0
         if L[t] > 0.0:
             size = power_root(fabs(g[t]), L[t], phi.alpha * phi.p / phi.eps, phi.p - 1.0)
-        out[t] = copysign(size, g[t])
+        out[t] = copysign(size, g[t]) if size > 0.0 else 0.0
     return norm_p(row.out, row.n, phi.p)
 
 
 cdef double set_smallest(const Phi* phi, Row* row) noexcept nogil:
     """Set the smallest stationary row, to which rho -> ||a(rho)||_p leads upwards from zero; its norm."""
     cdef double rho = 0.0, norm = set_near_zero(phi, row)
-    cdef int k
-    for k in range(500):
+    cdef int _
+    for _ in range(500):
         if norm == 0.0 or fabs(norm - rho) <= NEGLIGIBLE * norm:
             break
         rho = norm

@@ -2,7 +2,8 @@
 
     minimise over p, q   sum_t L_t/2 (p_t + q_t)^2 - g_t (p_t + q_t) + alpha ||p|| + eps ||q||_1
 
-Given p, q is a soft threshold, and p follows from one root in its norm. The numbers of a row are alpha and eps.
+Given p, q is a soft threshold, and p follows from one root in its norm. The numbers of a row are alpha and
+eps.
 """
 
 from libc.math cimport INFINITY, copysign, fabs, sqrt
@@ -13,7 +14,7 @@ from mmtfl.core.sorting cimport sort_falling
 
 
 cdef class SplitRow(RowProblem):
-    """min over p + q = a of alpha ||p|| + eps ||q||_1, the first norm Euclidean (p = 2) or the largest entry (inf)."""
+    """min over p + q = a of alpha ||p|| + eps ||q||_1; ||p|| is the 2-norm or the largest entry (inf)."""
 
     cdef readonly double p
 
@@ -37,7 +38,8 @@ cdef class SplitRow(RowProblem):
             total += size[t] - level if size[t] > level else 0.0
             size[t] = size[t] if size[t] < level else level
         # an infinite strength costs nothing where its part is zero
-        return (alpha * norm_p(size, row.n, self.p) if level > 0.0 else 0.0) + (eps * total if total > 0.0 else 0.0)
+        total = eps * total if total > 0.0 else 0.0
+        return total + alpha * norm_p(size, row.n, self.p) if level > 0.0 else total
 
 
 cdef void set_euclidean(Row* row, double size) noexcept nogil:
@@ -45,14 +47,15 @@ cdef void set_euclidean(Row* row, double size) noexcept nogil:
     cdef const double* g = row.slope
     cdef const double* L = row.curvature
     cdef double* out = row.out
-    cdef double alpha = row.numbers[0], eps = row.numbers[1], most = eps / alpha if size > 0.0 else 0.0, shared, rest
+    cdef double alpha = row.numbers[0], eps = row.numbers[1], shared, rest
+    cdef double most = eps / alpha if size > 0.0 else 0.0
     cdef Py_ssize_t t
     for t in range(row.n):
         shared = fabs(g[t]) / (L[t] * size + alpha)
         shared = size * (shared if shared < most else most)
         rest = fabs(g[t]) - L[t] * shared - eps  # q is the soft threshold of what p leaves
-        rest = rest / L[t] if rest > 0.0 else 0.0
-        out[t] = copysign(shared + rest, g[t]) if L[t] > 0.0 else 0.0
+        shared += rest / L[t] if rest > 0.0 else 0.0
+        out[t] = copysign(shared, g[t]) if L[t] > 0.0 and shared > 0.0 else 0.0
 
 
 cdef void set_bounded(Row* row, double size) noexcept nogil:
@@ -66,32 +69,33 @@ cdef void set_bounded(Row* row, double size) noexcept nogil:
         shared = fabs(g[t]) / L[t] if L[t] > 0.0 else 0.0
         shared = shared if shared < size else size
         rest = fabs(g[t]) - L[t] * shared - eps
-        rest = rest / L[t] if rest > 0.0 else 0.0
-        out[t] = copysign(shared + rest, g[t]) if L[t] > 0.0 else 0.0
+        shared += rest / L[t] if rest > 0.0 else 0.0
+        out[t] = copysign(shared, g[t]) if L[t] > 0.0 and shared > 0.0 else 0.0
 
 
-# -- the size of the shared part ---------------------------------------------------------------------------------
+# -- the size of the shared part -----------------------------------------------------------------------------
 
 
 cdef double euclidean_size(const Row* row, double start) noexcept nogil:
-    """||p||_2: the root of sum_t min(|g_t| / (L_t rho + alpha), eps / alpha)^2 = 1, or 0; `start` is a guess."""
+    """||p||_2: the root of sum_t min(|g_t| / (L_t rho + alpha), eps / alpha)^2 = 1, or 0, from a guess."""
     cdef const double* g = row.slope
     cdef const double* L = row.curvature
     cdef double alpha = row.numbers[0], eps = row.numbers[1], most = eps / alpha
-    cdef double held = 0.0, top = 0.0, low = 0.0, high, rho, size, clipped, inverse, share, squares, change, trial
+    cdef double held = 0.0, low = 0.0, high = 0.0, rho, size, inverse, share, squares, change, trial
     cdef Py_ssize_t t
-    cdef int k
+    cdef int _
     for t in range(row.n):
         size = fabs(g[t]) if L[t] > 0.0 else 0.0
-        clipped = size if size < eps else eps
-        held += clipped * clipped
-        size = size / L[t] if L[t] > 0.0 else 0.0
-        top += size * size
+        size = size if size < eps else eps
+        held += size * size
     if held <= alpha * alpha:
         return 0.0
-    high = sqrt(top)
+    for t in range(row.n):
+        size = g[t] / L[t] if L[t] > 0.0 else 0.0
+        high += size * size
+    high = sqrt(high)
     rho = start if 0.0 < start < high else high
-    for k in range(100):
+    for _ in range(100):
         squares, change = 0.0, 0.0
         for t in range(row.n):
             inverse = 1.0 / (L[t] * rho + alpha) if L[t] > 0.0 else 0.0
@@ -122,7 +126,7 @@ cdef double bound_size(const Row* row, double start) noexcept nogil:
     cdef double held = 0.0, slopes = 0.0, curvatures = 0.0, size, left, excess, change, trial, m
     cdef double low = 0.0, high = INFINITY
     cdef Py_ssize_t t
-    cdef int k
+    cdef int _
     for t in range(row.n):
         size = fabs(g[t]) if L[t] > 0.0 else 0.0
         held += size if size < eps else eps
@@ -131,7 +135,7 @@ cdef double bound_size(const Row* row, double start) noexcept nogil:
     if held <= alpha:
         return 0.0
     m = start if start > 0.0 else slopes / curvatures
-    for k in range(200):
+    for _ in range(200):
         excess, change = -alpha, 0.0
         for t in range(row.n):
             left = fabs(g[t]) - L[t] * m if L[t] > 0.0 else 0.0
@@ -153,7 +157,7 @@ cdef double bound_size(const Row* row, double start) noexcept nogil:
     return m
 
 
-# -- the split of a given row: p is clipped at the level from which q is equally cheap ---------------------------
+# -- the split of a given row: p is clipped at the level from which q is equally cheap -----------------------
 
 
 cdef void sort_sizes(Row* row) noexcept nogil:
@@ -176,8 +180,8 @@ cdef double bound_level(Row* row, double alpha, double eps) noexcept nogil:
 cdef double euclidean_level(Row* row, double alpha, double eps) noexcept nogil:
     """The level c with c = eps / alpha ||row clipped at c||, or 0.
 
-    With the k largest entries clipped, c^2 (1 - k (eps / alpha)^2) = (eps / alpha)^2 times the square sum of the
-    others; the first k whose level is not below the next entry is the one.
+    With the k largest entries clipped, c^2 (1 - k (eps / alpha)^2) = (eps / alpha)^2 times the square sum of
+    the others; the first k whose level is not below the next entry is the one.
     """
     cdef double ratio = (eps / alpha) * (eps / alpha), left = 1.0, level, tail
     cdef double* squares = row.room + row.n  # of the entries from each place on

@@ -6,7 +6,8 @@ For concave members the tasks that are kept, or clipped, are the first ones of a
 from libc.math cimport INFINITY, copysign, fabs
 
 from mmtfl.core.row_functions cimport (
-    TINY, Phi, copy, fill, largest_norm, largest_size, phi_bend, phi_slope, phi_value, power, power_root, size_sum,
+    TINY, Phi, copy, fill, largest_norm, largest_size, phi_bend, phi_slope, phi_value, power, power_root,
+    size_sum,
 )
 from mmtfl.core.row_problems cimport Row, RowProblem, present_is_better
 from mmtfl.core.sorting cimport sort_falling
@@ -52,8 +53,7 @@ cdef void set_lasso(Row* row) noexcept nogil:
     cdef double kept, alpha = row.numbers[0]
     for t in range(row.n):
         kept = fabs(g[t]) - alpha
-        kept = kept / L[t] if kept > 0.0 and L[t] > 0.0 else 0.0
-        out[t] = copysign(kept, g[t])
+        out[t] = copysign(kept / L[t], g[t]) if kept > 0.0 and L[t] > 0.0 else 0.0
 
 
 cdef void set_ridge(Row* row) noexcept nogil:
@@ -75,13 +75,14 @@ cdef void set_roots(Row* row, double p) noexcept nogil:
     cdef double size
     for t in range(row.n):
         size = fabs(g[t]) if L[t] > 0.0 else 0.0
-        out[t] = copysign(power_root(size, L[t], row.numbers[0] * p, p - 1.0), g[t])
+        size = power_root(size, L[t], row.numbers[0] * p, p - 1.0)
+        out[t] = copysign(size, g[t]) if size > 0.0 else 0.0
 
 
-# -- p = 1 -------------------------------------------------------------------------------------------------------
+# -- p = 1 ---------------------------------------------------------------------------------------------------
 #
-# |a_t| = max(|g_t| - tau, 0) / L_t with tau = phi'(s), s = ||a||_1. Functions below find the sizes |g_t| and the
-# inverse curvatures in the room of the row, both zero in tasks without curvature.
+# |a_t| = max(|g_t| - tau, 0) / L_t with tau = phi'(s), s = ||a||_1. Functions below find the sizes |g_t| and
+# the inverse curvatures in the room of the row, both zero in tasks without curvature.
 
 
 cdef class SumNormRow(RowProblem):
@@ -116,7 +117,7 @@ cdef double solve_sum(const Phi* phi, Row* row) noexcept nogil:
 
 
 cdef double measure(Row* row, double* largest) noexcept nogil:
-    """Write |g_t| and 1 / L_t to the room; sum_t |g_t| / L_t, the norm without penalty, and the largest |g_t|."""
+    """Write |g_t| and 1 / L_t to the room; the norm without penalty, and the largest |g_t|."""
     cdef const double* g = row.slope
     cdef const double* L = row.curvature
     cdef Py_ssize_t t
@@ -153,7 +154,7 @@ cdef double set_soft(Row* row, double threshold) noexcept nogil:
     cdef double kept, total = 0.0
     for t in range(row.n):
         kept = (size[t] - threshold) * inverse[t] if size[t] > threshold else 0.0
-        out[t] = copysign(kept, g[t])
+        out[t] = copysign(kept, g[t]) if kept > 0.0 else 0.0
         total += kept
     return total
 
@@ -161,8 +162,8 @@ cdef double set_soft(Row* row, double threshold) noexcept nogil:
 cdef double nearest_minimum(const Phi* phi, Row* row, double s) noexcept nogil:
     """Newton on the norm s from a start; the norm of the local minimum that it sets, or 0."""
     cdef double slope, total, weight, bend, step
-    cdef int k
-    for k in range(30):
+    cdef int _
+    for _ in range(30):
         slope = phi_slope(phi, s)
         total, weight = soft_sums(row, slope)
         bend = 1.0 + phi_bend(phi, s, slope) * weight
@@ -182,12 +183,12 @@ cdef double fall(const Phi* phi, Row* row, double s) noexcept nogil:
 
     The map s -> ||a(s)||_1 rises with s, so its iterates from above pass no stationary row on their way down.
     """
-    cdef double total, weight
-    cdef int k
-    for k in range(FALLS):
+    cdef double total, _weight
+    cdef int _
+    for _ in range(FALLS):
         if s < TINY:
             return 0.0
-        total, weight = soft_sums(row, phi_slope(phi, s))
+        total, _weight = soft_sums(row, phi_slope(phi, s))
         if total > SLOWLY * s:
             return total
         s = total
@@ -197,20 +198,21 @@ cdef double fall(const Phi* phi, Row* row, double s) noexcept nogil:
 cdef double norm_at_slope(const Phi* phi, double slope) noexcept nogil:
     """The norm at which phi' has fallen to a slope, p = 1."""
     if phi.logarithm:
-        return phi.alpha / slope - phi.eps if phi.alpha > slope * phi.eps else 0.0
-    return power(slope / (phi.alpha * phi.r), 1.0 / (phi.r - 1.0))
+        return phi.alpha / slope - phi.eps if slope * phi.eps < phi.alpha else 0.0
+    return power(slope / (phi.alpha * phi.r), 1.0 / (phi.r - 1.0)) if slope > 0.0 else INFINITY
 
 
 cdef double best_minimum(const Phi* phi, Row* row, double bound) noexcept nogil:
     """Set the best local minimum, or zero; its norm, which is not above the bound.
 
-    The kept tasks are those of the largest |g_t|. Each number of them has at most one local minimum: with D the
-    sum of their 1 / L_t and Z that of their |g_t| / L_t, it is the larger root of s + D phi'(s) = Z, if there
-    phi'(s) lies between the last kept |g_t| and the next.
+    The kept tasks are those of the largest |g_t|. Each number of them has at most one local minimum: with D
+    the sum of their 1 / L_t and Z that of their |g_t| / L_t, it is the larger root of s + D phi'(s) = Z, if
+    there phi'(s) lies between the last kept |g_t| and the next.
     """
     cdef const double* size = row.room
     cdef const double* inverse = row.room + row.n
-    cdef double s, slope, value, following, low, high, best = 0.0, best_value = 0.0  # zero is always a candidate
+    cdef double best = 0.0, best_value = 0.0  # zero is always a candidate
+    cdef double s, slope, value, following, low, high
     cdef double least, D = 0.0, Z = 0.0, squares = 0.0
     cdef Py_ssize_t t, m, n
     s = fall(phi, row, bound)
@@ -261,8 +263,8 @@ cdef double larger_root(const Phi* phi, double D, double Z, double low, double s
     Newton comes from the right, at s: where phi' is convex, so is the left side, and no step passes the root.
     """
     cdef double slope, bend, step
-    cdef int k
-    for k in range(100):
+    cdef int _
+    for _ in range(100):
         slope = phi_slope(phi, s)
         bend = 1.0 + D * phi_bend(phi, s, slope)
         if bend <= 0.0:
@@ -276,7 +278,7 @@ cdef double larger_root(const Phi* phi, double D, double Z, double low, double s
     return s
 
 
-# -- p = inf -----------------------------------------------------------------------------------------------------
+# -- p = inf -------------------------------------------------------------------------------------------------
 #
 # |a_t| = min(|g_t| / L_t, m) with phi'(m) = sum_t max(|g_t| - L_t m, 0).
 
@@ -313,12 +315,9 @@ cdef void set_clip(Row* row, double bound) noexcept nogil:
     cdef Py_ssize_t t
     cdef double size
     for t in range(row.n):
-        size = fabs(g[t])
-        if L[t] <= 0.0:
-            out[t] = 0.0
-        else:
-            size = size / L[t] if size < bound * L[t] else bound
-            out[t] = copysign(size, g[t])
+        size = fabs(g[t]) / L[t] if L[t] > 0.0 else 0.0
+        size = size if size < bound else bound
+        out[t] = copysign(size, g[t]) if size > 0.0 else 0.0
 
 
 cdef (double, double) clipped_sums(Row* row, double bound) noexcept nogil:
@@ -337,17 +336,18 @@ cdef (double, double) clipped_sums(Row* row, double bound) noexcept nogil:
 cdef double only_bound(const Phi* phi, Row* row) noexcept nogil:
     """r >= 1: the only root m, by Newton inside a bracket; 0 if there is none.
 
-    At r = 1 the sum is convex and piecewise linear in m: Newton comes from the left and ends at the root itself.
+    At r = 1 the sum is convex and piecewise linear in m: Newton comes from the left and ends at the root
+    itself.
     """
     cdef double low = 0.0, high = INFINITY, m, total, weight, slope, excess, trial
-    cdef int k
+    cdef int _
     total, weight = clipped_sums(row, 0.0)
     if total == 0.0 or (phi.r == 1.0 and total <= phi.alpha):
         return 0.0
     m = largest_size(row.present, row.n)
     if m == 0.0:
         m = total / weight if phi.r > 1.0 else (total - phi.alpha) / weight
-    for k in range(200):
+    for _ in range(200):
         total, weight = clipped_sums(row, m)
         slope = phi_slope(phi, m)
         excess = total - slope
@@ -370,8 +370,9 @@ cdef double only_bound(const Phi* phi, Row* row) noexcept nogil:
 cdef double best_bound(const Phi* phi, Row* row) noexcept nogil:
     """r < 1: the m of the best local minimum, or 0.
 
-    The clipped tasks are those of the largest |g_t| / L_t. With G the sum of their |g_t| and D that of their L_t,
-    each number of them has at most one local minimum: the larger root of D m + phi'(m) = G, if it is in place.
+    The clipped tasks are those of the largest |g_t| / L_t. With G the sum of their |g_t| and D that of their
+    L_t, each number of them has at most one local minimum: the larger root of D m + phi'(m) = G, if it is in
+    place.
     """
     cdef const double* g = row.slope
     cdef const double* L = row.curvature

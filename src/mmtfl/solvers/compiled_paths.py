@@ -177,7 +177,8 @@ class CompiledPaths:
         tolerance, parts = share * self.problem.null_value, []
         goes_on = penalty.is_convex and (penalty.known is None or not penalty.known.positive.any())
         strengths = [float(np.max(alpha)) for alpha in alphas]
-        for own, source in self._sources(penalty, start):
+        by_task = penalty.is_separable and len(alphas) > 1  # a start is rough: one descent over all tasks will do
+        for own, source in self._sources(penalty, start, by_task=by_task):
             members, starts, places, numbers = _blocks(own, alphas, source.n_features)
             path = Path(source, own.row_problem(), members, starts, places, _turns(own, members, starts))
             parts.append(path.solve(numbers, strengths, goes_on, tolerance, max_rounds, max_sweeps))
@@ -193,10 +194,11 @@ class CompiledPaths:
         shift = np.einsum("jt,ijt->it", self.columns.base.means, found.A)
         return found._replace(intercepts=self.problem.null_intercept - shift)
 
-    def _sources(self, penalty: RowPenalty, start: np.ndarray) -> Iterator[tuple[RowPenalty, Any]]:
-        """The data of a path; where tasks do not meet in the penalty every task has a path of its own."""
-        is_compiled = _compiled_loss(self.problem, slice(0)) is not None
-        if not (penalty.is_separable and is_compiled):
+    def _sources(
+        self, penalty: RowPenalty, start: np.ndarray, *, by_task: bool
+    ) -> Iterator[tuple[RowPenalty, Any]]:
+        """The data of a path, or of a path for every task where tasks do not meet in the penalty."""
+        if not by_task or _compiled_loss(self.problem, slice(0)) is None:
             yield penalty, self._source(start, slice(None))
             return
         for t in range(self.problem.design.n_tasks):
@@ -298,4 +300,6 @@ def _n_columns(problem: Problem) -> int:
 def _has_its_units(problem: Problem) -> bool:
     """Whether a problem's coefficients are those of its calm form, in which at most levels are taken off."""
     units = problem.moderated()[1]
-    return units is None or (units.target == 1.0 and bool(np.all(units.column == 1.0)))
+    return units is None or (
+        units.present is None and units.target == 1.0 and bool(np.all(units.column == 1.0))
+    )

@@ -1,0 +1,3 @@
+from mmtfl.core.row_problems cimport Row
+
+cdef double euclidean_size(const Row* row, double start) noexcept nogil

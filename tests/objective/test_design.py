@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from mmtfl.objective import design
-from mmtfl.objective.design import CONSTANT, Design
+from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Squared
 from mmtfl.objective.problem import Problem
 from mmtfl.tasks import Tasks
@@ -182,21 +182,6 @@ def test_ordinary_columns_are_left_alone():
     problem = Problem(Design(tasks), Squared())
     same, units = problem.moderated()
     assert same is problem and units is None
-
-
-def test_centring_gives_weighted_means_and_kills_constant_columns():
-    from mmtfl.kernels import columns
-
-    rng = np.random.default_rng(0)
-    x, weight = rng.normal(size=(3, 7)) + 5.0, rng.uniform(0.1, 2.0, size=7)
-    x[1] = 0.1  # not exact in binary: the mean of seven of them differs in the last bit
-    original = x.copy()
-    means, curvature = np.empty((2, 3, 1))
-    columns.centre(x, np.array([0, 7]), weight, np.sqrt(weight), True, CONSTANT, means, curvature)
-    assert_allclose(means[:, 0], original @ weight / weight.sum(), rtol=1e-13)
-    assert_allclose(x @ np.sqrt(weight), 0.0, atol=1e-12)
-    assert_allclose(curvature[:, 0], np.sum(x**2, axis=1), rtol=1e-12)
-    assert_array_equal(x[1], 0.0)
 
 
 def test_a_problem_is_gone_with_its_last_name():

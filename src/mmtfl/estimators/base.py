@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mmtfl.core import columns
 from mmtfl.estimators import inputs
 from mmtfl.estimators.feature_use import ShowsSharing
 from mmtfl.estimators.fit_warnings import warn_of_fit
@@ -335,10 +336,9 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
 
     def _predict_at(self, X: Any, observation_task: np.ndarray | None) -> np.ndarray:
         coef, intercept = self.coef_, self.intercept_
-        if observation_task is None or (len(coef) == 1 and not observation_task.any()):
+        if observation_task is None:
             self._check_finite(X, observation_task)
-            z = predict_all(X, coef, intercept)
-            return z if observation_task is None else z[:, 0]
+            return predict_all(X, coef, intercept)
         if (observation_task == len(coef)).any():
             coef, intercept = self._with_unknown_task()
         z = predict_rows(X, coef, intercept, observation_task)
@@ -432,16 +432,11 @@ def predict_all(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
 
 def predict_rows(X: Any, coef: np.ndarray, intercept: np.ndarray, observation_task: np.ndarray) -> np.ndarray:
     """Predict row i with the coefficients of task observation_task[i]: (n_rows,)."""
-    if sparse.issparse(X):
-        entries = X.tocoo()
-        with np.errstate(invalid="ignore"):
-            terms = entries.data * coef[observation_task[entries.row], entries.col]
-        return np.bincount(entries.row, terms, minlength=X.shape[0]) + intercept[observation_task]
-    z, step = np.empty(X.shape[0]), min(X.shape[0], max(1, CHUNK // X.shape[1]))
-    own = np.empty((step, X.shape[1]))
-    for part in gen_batches(X.shape[0], step):
-        task = observation_task[part]
-        np.take(coef, task, axis=0, out=own[: len(task)], mode="wrap")  # "raise" would copy it
-        with np.errstate(invalid="ignore"):
-            z[part] = np.einsum("ij,ij->i", X[part], own[: len(task)])
-    return z + intercept[observation_task]
+    if not sparse.issparse(X):
+        return columns.predict_rows(X, observation_task, coef, intercept)
+    if len(coef) == 1:
+        return X @ coef[0] + intercept
+    entries = X.tocoo()
+    with np.errstate(invalid="ignore"):
+        terms = entries.data * coef[observation_task[entries.row], entries.col]
+    return np.bincount(entries.row, terms, minlength=X.shape[0]) + intercept[observation_task]

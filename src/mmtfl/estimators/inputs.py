@@ -7,6 +7,7 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 
+from mmtfl.core.labels import positions
 from mmtfl.solvers.distributed.placed import check_room
 from mmtfl.tasks.checks import NEXT_TO_NOTHING, check_design, check_length, check_weights, moderate_weights
 from mmtfl.tasks.container import Tasks
@@ -78,8 +79,9 @@ def locate_tasks(labels: np.ndarray, tasks: np.ndarray, *, unknown: str) -> np.n
             f"({abbreviate(tasks)}). Convert the labels, for example with "
             f"astype({'str' if expected == 'strings' else 'int'})."
         )
-    index = _nearest_position(labels, tasks)
-    missing = tasks[index] != labels
+    kind = np.result_type(labels, tasks)  # strings of one width
+    index = positions(_words(labels.astype(kind, copy=False)), _words(tasks.astype(kind, copy=False)))
+    missing = index == len(tasks)
     if missing.any() and unknown == "error":
         new = np.unique(labels[missing])
         raise ValueError(
@@ -88,17 +90,12 @@ def locate_tasks(labels: np.ndarray, tasks: np.ndarray, *, unknown: str) -> np.n
             "them with the mean of all tasks by set_params(unknown_task='mean'), or by 'common' with what is "
             "common to a model with pooling."
         )
-    return np.where(missing, len(tasks), index)
+    return index
 
 
-def _nearest_position(labels: np.ndarray, tasks: np.ndarray) -> np.ndarray:
-    """Return the position of each label in `tasks`, and any position for a label that is not there."""
-    order = np.argsort(tasks)
-    if tasks.dtype.kind == "U" or np.any(np.diff(tasks[order]) != 1):
-        place = np.searchsorted(tasks, labels, sorter=order)
-    else:
-        place = labels - tasks[order[0]]  # consecutive numbers need no search
-    return order.take(place, mode="clip")
+def _words(labels: np.ndarray) -> np.ndarray:
+    """Labels as rows of 32-bit words."""
+    return np.ascontiguousarray(labels).view(np.uint32).reshape(len(labels), -1)
 
 
 # -- targets ---------------------------------------------------------------------------------------------

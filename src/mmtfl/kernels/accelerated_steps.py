@@ -13,12 +13,33 @@ import numpy as np
 
 from mmtfl.kernels.row_functions import copy, entry, exact, exact_entry, inner, product
 from mmtfl.kernels.split_rows_problem import euclidean_size
-from mmtfl.kernels.stacked_tasks import adjoint, forward
 
 BY_ROWS, BY_SINGULAR_VALUES = 0, 1
 GROWTH = 1.5  # of the curvature, when a step went further than its bound
 _ORTHOGONAL = 1e-15  # cosine of two vectors that need no rotation
 _ROTATIONS = 30  # sweeps over all pairs; six are enough
+
+
+@entry
+def forward(x, offsets, A, out):
+    """out_t = x_t @ A[t] for the rows x_t of every task, with A (n_tasks, n_columns)."""
+    for t in range(offsets.size - 1):
+        for i in range(offsets[t], offsets[t + 1]):
+            total = 0.0
+            for j in range(x.shape[1]):
+                total += x[i, j] * A[t, j]
+            out[i] = total
+
+
+@entry
+def adjoint(x, offsets, v, out):
+    """out[t] = x_t.T @ v_t for the rows x_t of every task, with out (n_tasks, n_columns)."""
+    for t in range(offsets.size - 1):
+        for j in range(x.shape[1]):
+            out[t, j] = 0.0
+        for i in range(offsets[t], offsets[t + 1]):
+            for j in range(x.shape[1]):
+                out[t, j] += x[i, j] * v[i]
 
 
 @exact

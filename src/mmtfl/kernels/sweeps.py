@@ -154,40 +154,6 @@ def gram_sweeps(
     return moves.size
 
 
-@inner
-def _weighted_mean(column, h):
-    total, weight = 0.0, 0.0
-    for i in range(h.size):
-        total += h[i] * column[i]
-        weight += h[i]
-    return total / weight
-
-
-@inner
-def _weighted_square(column, h, mean):
-    total = 0.0
-    for i in range(h.size):
-        total += h[i] * (column[i] - mean) * (column[i] - mean)
-    return total
-
-
-@entry
-def weighted_moments(x, rows, start, length, begin, h, centred, constant, means, curvature):
-    """Weighted mean (0 if not centred) of the columns `rows` in every task, and the square sum about it.
-
-    A centred square sum below `constant` times the raw one is rounding, and is set to zero.
-    """
-    for index in range(rows.size):
-        j = rows[index]
-        for t in range(begin.size):
-            weight = h[begin[t] : begin[t] + length[t]]
-            column = x[j, start[t] : start[t] + length[t]]
-            means[j, t] = _weighted_mean(column, weight) if centred else 0.0
-            curvature[j, t] = _weighted_square(column, weight, means[j, t])
-            if centred and curvature[j, t] <= constant * _weighted_square(column, weight, 0.0):
-                curvature[j, t] = 0.0
-
-
 # -- tasks that share one X: four rows at a time -------------------------------------------------------------
 # The slopes of four rows are taken from the residuals at once, corrected by the products of the four columns
 # as one row after the other moves, and the residuals are brought up to date at the end of the block. The

@@ -14,6 +14,8 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg.blas import dgemm
 
+from mmtfl.core import columns
+from mmtfl.core.columns import CONSTANT as CONSTANT
 from mmtfl.objective.units import Units, column_levels, target_levels, without_levels
 from mmtfl.tasks.container import Tasks
 
@@ -24,7 +26,6 @@ _COPIED = 1 << 18  # elements of some rows that are copied at once
 _LEAST_TASK, _LEAST_ROW = 1e-60, 1e-40  # weights: of a task, and of a row against the largest of its task
 _WIDE = 10_000  # features from which on empty columns are left out, if they are more than the others
 _SIZE = 1e20  # targets within this size and its inverse keep their units
-CONSTANT = 1e-20  # a column whose centred square sum is below this share of its raw one is constant
 
 
 class Design:
@@ -97,7 +98,7 @@ class Design:
         elif sparse.issparse(X):
             return self._sparse_products(X.data, v, self.inverse_scale)
         elif self._has_small_tasks:
-            out = _sums_by_task(X, v, self.offsets).T
+            out = columns.adjoint(X, self.offsets, v).T
         else:
             return self._dense_products(v)
         out *= self.inverse_scale[:, None]
@@ -115,15 +116,12 @@ class Design:
 
     def _sparse_products(self, data: np.ndarray, v: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """X_t.T @ v_t * scale for every task of stacked rows; `data` are the entries of a sparse X."""
-        from mmtfl.kernels import columns
-
-        X, out = self.tasks.X, np.empty((self.n_features, self.n_tasks))
-        matrix = data, X.indices, X.indptr
+        X, out = self.tasks.X, np.zeros((self.n_features, self.n_tasks))
         if X.format == "csr":
-            own = np.empty(self.n_features)
-            columns.products_by_row(*matrix, self.offsets, v, scale, own, out)
+            columns.products_by_row(data, X.indices, X.indptr, self.offsets, v, scale, out)
         else:
-            columns.products_by_column(*matrix, self.tasks.observation_task, v, scale, out)
+            task = self.tasks.observation_task
+            columns.products_by_column(data, X.indices, X.indptr, task, v, scale, out)
         return out
 
     def _by_row_and_task(self, v: np.ndarray) -> np.ndarray:
@@ -151,18 +149,13 @@ class Design:
 
     def _dense_curvature(self) -> np.ndarray:
         """The curvature of stacked rows; where X is stored by columns, of some at a time, to spare memory."""
-        from mmtfl.kernels import columns
-
         X, out = self.tasks.X, np.empty((self.n_features, self.n_tasks))
         by_column = X.flags.f_contiguous and not X.flags.c_contiguous
-        moments = columns.moments_by_column if by_column else columns.moments_by_row
         step = max(1, _CHUNK // (8 * self.n_tasks)) if by_column else self.n_features
         for first in range(0, self.n_features, step):
             part = slice(first, first + step)
-            scale = self.inverse_scale[part]
-            by_task = np.empty((2, self.n_tasks, len(scale)))
-            moments(X[:, part], self.offsets, self.row_weight, scale, *by_task)
-            out[part] = self._centred(*by_task.transpose(0, 2, 1))
+            moments = columns.moments(X[:, part], self.offsets, self.row_weight, self.inverse_scale[part])
+            out[part] = self._centred(*moments.transpose(0, 2, 1))
         return out
 
     def _centred(self, squares: np.ndarray, sums: np.ndarray) -> np.ndarray:
@@ -190,25 +183,17 @@ class Design:
 
     def gather(self, index: np.ndarray, out: np.ndarray, *, expand: bool) -> None:
         """Write some columns into the rows of out; see `columns`."""
-        from mmtfl.kernels import columns
-
-        X, rows = self.tasks.X, np.empty(0, dtype=np.intp)
-        if self.tasks.rows is not None and (expand or not self.is_complete):
-            rows = self.tasks.rows
+        X, rows = self.tasks.X, self.tasks.rows if expand or not self.is_complete else None
         index = np.asarray(index, dtype=np.intp)
         if sparse.issparse(X):
             self._gather_sparse(index, rows, out)
         else:
             columns.gather(X, rows, index, self.inverse_scale, out)
 
-    def _gather_sparse(self, index: np.ndarray, rows: np.ndarray, out: np.ndarray) -> None:
-        from mmtfl.kernels import columns
-
-        X, block = self.tasks.X, out
-        if rows.size > 0:
-            block = np.zeros((len(index), X.shape[0]))
-        else:
-            block.fill(0.0)
+    def _gather_sparse(self, index: np.ndarray, rows: np.ndarray | None, out: np.ndarray) -> None:
+        X = self.tasks.X
+        block = out if rows is None else np.empty((len(index), X.shape[0]))
+        block.fill(0.0)
         matrix = X.data, X.indices, X.indptr
         if X.format == "csr":
             place = np.full(self.n_features, -1, dtype=np.intp)
@@ -216,7 +201,7 @@ class Design:
             columns.gather_by_row(*matrix, place, self.inverse_scale, block)
         else:
             columns.gather_by_column(*matrix, index, self.inverse_scale, block)
-        if rows.size > 0:
+        if rows is not None:
             np.take(block, rows, axis=1, out=out, mode="clip")
 
     def predict(self, A: np.ndarray) -> np.ndarray:
@@ -225,13 +210,9 @@ class Design:
         block = self.columns(kept, expand=False)
         if self.is_complete:
             return (block @ A[kept]).T.ravel()
-        out = np.empty(len(self.row_weight))
         if self._has_small_tasks:
-            from mmtfl.kernels import stacked_tasks
-
-            own = np.ascontiguousarray(A[kept].T)
-            stacked_tasks.forward(np.ascontiguousarray(block), self.offsets, own, out)
-            return out
+            return columns.predict_rows(block, self.tasks.observation_task, A[kept].T, np.zeros(self.n_tasks))
+        out = np.empty(len(self.row_weight))
         for t, rows in self.segments():
             out[rows] = block[rows] @ A[kept, t]
         return out
@@ -335,25 +316,13 @@ def _transpose_times(X, v) -> np.ndarray:
         # straight to BLAS in its own column order: numpy's product of a transpose takes three times as long
         return dgemm(1.0, X.T, v) if X.flags.c_contiguous else dgemm(1.0, X, v, trans_a=1)
     # float32: convert in slices, so that sums are exact to float64 and no second X exists
-    return _by_slices(X, v, lambda part, columns: part.astype(float))
-
-
-def _sums_by_task(X: np.ndarray, v: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """X_t.T @ v_t for every task, as (n_tasks, n_features), many tasks at a time."""
-    n_tasks = len(offsets) - 1
-    out = np.empty((n_tasks, X.shape[1]))
-    step = max(1, _CHUNK // (_SMALL * X.shape[1]))
-    for first in range(0, n_tasks, step):
-        bounds = offsets[first : first + step + 1]
-        rows = slice(bounds[0], bounds[-1])
-        out[first : first + step] = np.add.reduceat(X[rows] * v[rows, None], bounds[:-1] - bounds[0], axis=0)
-    return out
+    return _by_slices(X, v, lambda part, which: part.astype(float))
 
 
 def _squares_transpose_times(X, v, scale: np.ndarray) -> np.ndarray:
     """(X * scale)^2 transposed, times v."""
     if not sparse.issparse(X):
-        return _by_slices(X, v, lambda part, columns: (part * scale[columns]) ** 2)
+        return _by_slices(X, v, lambda part, which: (part * scale[which]) ** 2)
     return _transpose_times(type(X)((_squared_entries(X, scale), X.indices, X.indptr), shape=X.shape), v)
 
 
@@ -370,6 +339,6 @@ def _by_slices(X: np.ndarray, v: np.ndarray, convert: Callable) -> np.ndarray:
     out = np.empty((X.shape[1], *v.shape[1:]))
     step = max(1, _CHUNK // max(1, X.shape[0]))
     for start in range(0, X.shape[1], step):
-        columns = slice(start, start + step)
-        out[columns] = _transpose_times(convert(X[:, columns], columns), v)
+        part = slice(start, start + step)
+        out[part] = _transpose_times(convert(X[:, part], part), v)
     return out

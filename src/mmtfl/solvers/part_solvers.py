@@ -16,11 +16,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from mmtfl.core import columns
 from mmtfl.objective.design import Design
 from mmtfl.objective.norms import ColumnNorm, Norm, RowNorm, TraceNorm, TwoNorms
 from mmtfl.objective.penalties import row_norms
 from mmtfl.objective.problem import Problem
-from mmtfl.tasks.grouping import offsets_of
+from mmtfl.tasks.grouping import observation_task_of, offsets_of
 
 _MOST_STEPS = 5000
 _GROWTH = 1.5  # of the curvature, when a step went further than its bound
@@ -217,6 +218,7 @@ class _SharedPart:
         self.alpha, self.lengths = alpha, lengths
         self.x, self.target, self.eigenvalues = (np.concatenate(part) for part in (x, target, eigenvalues))
         self.offsets = offsets_of([len(part) for part in target])
+        self._task = observation_task_of(self.offsets)
 
     def split(self, v: np.ndarray) -> list[np.ndarray]:
         """The parts of the tasks."""
@@ -224,11 +226,7 @@ class _SharedPart:
 
     def forward(self, change: np.ndarray) -> np.ndarray:
         """Image of a change of P."""
-        from mmtfl.kernels import stacked_tasks
-
-        out = np.empty(len(self.x))
-        stacked_tasks.forward(self.x, self.offsets, np.ascontiguousarray(change.T), out)
-        return out
+        return columns.predict_rows(self.x, self._task, change.T, np.zeros(len(self.lengths)))
 
     def residual(self, image: np.ndarray) -> np.ndarray:
         """Residual at an image with the best Q, whose lengths are kept."""
@@ -240,11 +238,7 @@ class _SharedPart:
 
     def gradient(self, residual: np.ndarray) -> np.ndarray:
         """Gradient in P at a residual."""
-        from mmtfl.kernels import stacked_tasks
-
-        out = np.empty((len(self.lengths), self.x.shape[1]))
-        stacked_tasks.adjoint(self.x, self.offsets, residual, out)
-        return -np.ascontiguousarray(out.T)
+        return -np.ascontiguousarray(columns.adjoint(self.x, self.offsets, residual).T)
 
     def compiled_steps(
         self, kind: int, strength: float, P: np.ndarray, curvature: float, **limits

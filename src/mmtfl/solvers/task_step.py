@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
-from mmtfl.objective.design import CONSTANT, Design
+from mmtfl.core import columns
+from mmtfl.objective.design import Design
 from mmtfl.objective.losses.by_rows import TaskLoss
 from mmtfl.objective.penalties import RowPower
 from mmtfl.objective.problem import Problem
@@ -151,16 +152,11 @@ class TaskStep:
         """
         features = self._gathered[0]
         if not np.isin(kept, features, assume_unique=True).all():
-            from mmtfl.kernels import columns
-
             design, features = self.design, kept
             x = np.empty((kept.size, len(design.y)))
             design.gather(kept, x, expand=True)
-            means, curvature = np.empty((2, kept.size, 1))
-            columns.centre(
-                x, design.offsets, design.row_weight, np.sqrt(design.row_weight), design.fit_intercept,
-                CONSTANT, means, curvature,
-            )  # fmt: skip
+            weight = design.row_weight
+            means, _ = columns.centre(x, design.offsets, weight, np.sqrt(weight), design.fit_intercept)
             self._gathered, self._gram = (kept, x, means[:, 0]), None
         return np.searchsorted(features, kept)
 
@@ -252,12 +248,9 @@ class DenseColumns:
 
         The columns are centred by the weights where there is an intercept; their means are returned too.
         """
-        from mmtfl.kernels import columns
-
         design, x, root = self.design, self._centred, np.sqrt(weight)
-        means, curvature = np.empty((2, len(x), 1))
         np.copyto(x, self.X.T)
-        columns.centre(x, design.offsets, weight, root, design.fit_intercept, CONSTANT, means, curvature)
+        means, _ = columns.centre(x, design.offsets, weight, root, design.fit_intercept)
         target = root * target
         if common is not None:
             target = target - common @ x

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.objective.design import CONSTANT, Design
+from mmtfl.core import columns
+from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.solvers.bound_steps import MOST_BOUNDS, move_bounds
@@ -75,8 +76,6 @@ class WorkingSet:
         new = features[self.position[features] < 0]
         if new.size == 0:
             return
-        from mmtfl.kernels import columns, sweeps
-
         design, base, old, size = self.design, self.base, self.size, self.size + new.size
         self.position[new] = np.arange(old, size)
         self.size, self.features = size, np.concatenate([self.features, new])
@@ -89,26 +88,20 @@ class WorkingSet:
         design.gather(new, x, expand=not self.shared)
         if self.prepared:
             offsets = design.offsets[:2] if self.shared else design.offsets
-            own = np.empty((2, len(x), len(offsets) - 1))
-            columns.centre(x, offsets, design.row_weight, self.root, design.fit_intercept, CONSTANT, *own)
+            own = columns.centre(x, offsets, design.row_weight, self.root, design.fit_intercept)
             means[:], curvature[:] = own  # of a shared design: equal for all tasks
         else:
-            sweeps.weighted_moments(
-                x, np.arange(len(x)), self.start, self.length, self.begin, base.weight,
-                design.fit_intercept, CONSTANT, means, curvature,
-            )  # fmt: skip
+            means[:], curvature[:] = self._moments(x, np.arange(len(x)), base.weight)
 
     def reweighted(self, weight: np.ndarray, rows: np.ndarray) -> Model:
         """The model with other row weights, for sweeps over `rows` alone."""
-        from mmtfl.kernels import sweeps
+        means, curvature = np.zeros((2, self.size, self.design.n_tasks))
+        means[rows], curvature[rows] = self._moments(self.x, rows, weight)
+        return Model(weight, self.design.task_sums(weight), means, curvature)
 
-        design = self.design
-        means, curvature = np.zeros((2, self.size, design.n_tasks))
-        sweeps.weighted_moments(
-            self.x, rows, self.start, self.length, self.begin, weight, design.fit_intercept, CONSTANT,
-            means, curvature,
-        )  # fmt: skip
-        return Model(weight, design.task_sums(weight), means, curvature)
+    def _moments(self, x: np.ndarray, rows: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weighted means of some gathered columns and the square sums about them."""
+        return columns.weighted_moments(x, rows, self.design.offsets, weight, self.design.fit_intercept)
 
     def curvature(self, features: np.ndarray) -> np.ndarray:
         """Curvature of gathered features under the base weights."""
@@ -215,10 +208,7 @@ class WorkingSet:
         if self.shared:
             out = (change.T @ x).ravel()
         elif self.has_small_tasks:
-            from mmtfl.kernels import stacked_tasks
-
-            out = np.empty(x.shape[1])
-            stacked_tasks.forward_by_columns(x, self.design.offsets, np.ascontiguousarray(change), out)
+            out = columns.forward_by_columns(x, self.design.offsets, np.ascontiguousarray(change))
         else:
             change = np.ascontiguousarray(change.T)
             out = np.concatenate([change[t] @ x[:, part] for t, part in self.design.segments()])

@@ -23,7 +23,7 @@ def as_float(values: Any, name: str) -> np.ndarray:
     except ValueError as error:
         raise ValueError(f"{name} cannot be read as an array: {error}") from None
     if array.dtype in FLOATS:
-        return array
+        return array if array.flags.aligned else array.copy()  # compiled loops need whole words
     kind = array.dtype.kind
     if kind in "fiub":
         # a long double beyond float64 becomes infinity, which later checks report

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from mmtfl.objective.design import CONSTANT
+from mmtfl.core.columns import CONSTANT
 from mmtfl.objective.losses import Logistic
 from mmtfl.objective.losses.by_rows import TaskLoss
 from mmtfl.objective.problem import Problem

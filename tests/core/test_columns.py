@@ -1,0 +1,177 @@
+"""Every pass over X gives what numpy gives, whatever the storage."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from mmtfl.core import columns
+
+DENSE = {
+    "C": np.ascontiguousarray,
+    "F": np.asfortranarray,
+    "float32 C": lambda X: X.astype(np.float32),
+    "float32 F": lambda X: np.asfortranarray(X, dtype=np.float32),
+    "every other column": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    "rows backwards": lambda X: X[::-1].copy()[::-1],
+    "some rows of C": lambda X: np.repeat(X, 2, axis=0)[::2],
+    "read-only": lambda X: np.lib.stride_tricks.as_strided(X, writeable=False),
+}
+CLOSE = {"rtol": 1e-12, "atol": 1e-12}
+SIZES = np.array([3, 1, 140, 6])  # more rows than are gathered at a time, and a task of one row
+OFFSETS = np.concatenate([[0], np.cumsum(SIZES)])
+TASK = np.repeat(np.arange(4), SIZES)
+N, D = OFFSETS[-1], 7
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def draw(rng, storage):
+    """X as it is stored, and as float64."""
+    X = DENSE[storage](rng.normal(size=(N, D)) + 2.0)
+    return X, np.array(X, dtype=float)
+
+
+def task_sums(rows):
+    return np.add.reduceat(rows, OFFSETS[:-1], axis=0)
+
+
+@pytest.mark.parametrize("rows", [None, np.array([5, 0, 149, 5, 77])], ids=["all rows", "some rows"])
+@pytest.mark.parametrize("storage", DENSE)
+def test_gathered_columns_are_those_of_X_in_their_units(rng, storage, rows):
+    X, plain = draw(rng, storage)
+    index, scale = np.array([6, 0, 3]), rng.uniform(0.5, 2.0, D)
+    out = np.empty((3, N if rows is None else len(rows)))
+    columns.gather(X, rows, index, scale, out)
+    taken = plain if rows is None else plain[rows]
+    assert_array_equal(out, (taken * scale)[:, index].T)
+
+
+@pytest.mark.parametrize("storage", DENSE)
+def test_moments_are_weighted_sums_over_the_rows_of_each_task(rng, storage):
+    X, plain = draw(rng, storage)
+    weight, scale = rng.uniform(0.1, 2.0, N), rng.uniform(0.5, 2.0, D)
+    squares, sums = columns.moments(X, OFFSETS, weight, scale)
+    assert_allclose(squares, task_sums(weight[:, None] * (plain * scale) ** 2), **CLOSE)
+    assert_allclose(sums, task_sums(weight[:, None] * plain * scale), **CLOSE)
+
+
+@pytest.mark.parametrize("storage", DENSE)
+def test_each_row_is_predicted_with_the_coefficients_of_its_task(rng, storage):
+    X, plain = draw(rng, storage)
+    coef, intercept, task = rng.normal(size=(5, D)), rng.normal(size=5), rng.integers(0, 5, N)
+    expected = np.sum(plain * coef[task], axis=1) + intercept[task]
+    assert_allclose(columns.predict_rows(X, task, coef, intercept), expected, **CLOSE)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("storage", ["C", "F"])
+def test_what_is_not_finite_shows_in_its_prediction_even_times_zero(rng, storage, value):
+    X, _ = draw(rng, storage)
+    X[20, D - 1] = value
+    z = columns.predict_rows(X, np.zeros(N, dtype=np.intp), np.zeros((1, D)), np.ones(1))
+    assert_array_equal(np.flatnonzero(~np.isfinite(z)), [20])
+
+
+@pytest.mark.parametrize("storage", DENSE)
+def test_the_adjoint_has_the_correlations_of_each_task(rng, storage):
+    X, plain = draw(rng, storage)
+    v = rng.normal(size=N)
+    assert_allclose(columns.adjoint(X, OFFSETS, v), task_sums(plain * v[:, None]), **CLOSE)
+
+
+def test_the_image_is_the_sum_of_columns_times_the_coefficients_of_each_task(rng):
+    x, A = rng.normal(size=(D, N)), rng.normal(size=(D, len(SIZES)))
+    A[[0, 3], [1, 2]] = 0.0
+    assert_allclose(columns.forward_by_columns(x, OFFSETS, A), np.sum(x * A[:, TASK], axis=0), **CLOSE)
+
+
+# -- centred columns -----------------------------------------------------------------------------------------
+
+
+def moments_in_numpy(x, weight):
+    """Weighted means and square sums about them, (columns, tasks)."""
+    size = task_sums(weight)
+    means = task_sums((weight * x).T).T / size
+    return means, task_sums((weight * (x - means[:, TASK]) ** 2).T).T
+
+
+def test_centred_columns_have_weighted_mean_zero_and_the_square_sums_returned(rng):
+    x, weight = rng.normal(size=(D, N)) + 5.0, rng.uniform(0.1, 2.0, N)
+    expected, root, own = moments_in_numpy(x, weight), np.sqrt(weight), x.copy()
+    means, curvature = columns.centre(own, OFFSETS, weight, root, True)
+    assert_allclose(means, expected[0], **CLOSE)
+    assert_allclose(curvature, expected[1], **CLOSE)
+    assert_allclose(own, (x - means[:, TASK]) * root, **CLOSE)
+    assert_allclose(task_sums((root * own).T), 0.0, atol=1e-12)
+
+
+def test_without_an_intercept_columns_are_only_scaled(rng):
+    x, weight = rng.normal(size=(D, N)), rng.uniform(0.1, 2.0, N)
+    own = x.copy()
+    means, curvature = columns.centre(own, OFFSETS, weight, np.sqrt(weight), False)
+    assert_array_equal(own, x * np.sqrt(weight))
+    assert_array_equal(means, 0.0)
+    assert_allclose(curvature, task_sums((weight * x**2).T).T, **CLOSE)
+
+
+def test_constant_columns_have_no_curvature(rng):
+    x, weight = rng.normal(size=(3, N)), rng.uniform(0.1, 2.0, N)
+    x[1] = 0.1  # not exact in binary: the mean of many of them differs in the last bit
+    _, curvature = columns.weighted_moments(x, np.arange(3), OFFSETS, weight, True)
+    assert_array_equal(curvature[1], 0.0)
+    assert np.all(curvature[[0, 2]][:, SIZES > 1] > 0.0)
+    _, curvature = columns.centre(x, OFFSETS, weight, np.sqrt(weight), True)
+    assert_array_equal(curvature[1], 0.0)
+    assert_array_equal(x[1], 0.0)
+    assert np.all(np.any(x[[0, 2]] != 0.0, axis=1))
+
+
+@pytest.mark.parametrize("is_centred", [True, False])
+def test_weighted_moments_are_those_of_the_columns_asked_for(rng, is_centred):
+    x, weight, some = rng.normal(size=(D, N)) + 1.0, rng.uniform(0.1, 2.0, N), np.array([4, 1])
+    means, curvature = columns.weighted_moments(x, some, OFFSETS, weight, is_centred)
+    expected = moments_in_numpy(x[some], weight)
+    if not is_centred:
+        expected = np.zeros_like(means), task_sums((weight * x[some] ** 2).T).T
+    assert_allclose(means, expected[0], **CLOSE)
+    assert_allclose(curvature, expected[1], **CLOSE)
+
+
+def test_tasks_that_share_their_rows_have_moments_by_their_own_weights(rng):
+    n_tasks, n = 3, 9
+    x, weight = rng.normal(size=(2, n)) + 1.0, rng.uniform(0.1, 2.0, n_tasks * n)
+    offsets, every = n * np.arange(n_tasks + 1), np.arange(2)
+    stacked = columns.weighted_moments(np.tile(x, n_tasks), every, offsets, weight, True)
+    assert_array_equal(columns.weighted_moments(x, every, offsets, weight, True), stacked)
+
+
+# -- sparse --------------------------------------------------------------------------------------------------
+
+
+def draw_sparse(rng, kind, data, indices):
+    X = sparse.random_array((N, D), density=0.3, format=kind, rng=rng, dtype=np.float64).astype(data)
+    return (X.data, X.indices.astype(indices), X.indptr.astype(indices)), X.toarray().astype(float)
+
+
+@pytest.mark.parametrize("indices", [np.int32, np.int64])
+@pytest.mark.parametrize("data", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+def test_sparse_products_and_columns_are_those_of_the_dense_X(rng, kind, data, indices):
+    matrix, plain = draw_sparse(rng, kind, data, indices)
+    v, scale, index = rng.normal(size=N), rng.uniform(0.5, 2.0, D), np.array([5, 2])
+    sums, gathered = np.zeros((D, len(SIZES))), np.zeros((2, N))
+    place = np.full(D, -1)
+    place[index] = [0, 1]
+    if kind == "csr":
+        columns.products_by_row(*matrix, OFFSETS, v, scale, sums)
+        columns.gather_by_row(*matrix, place, scale, gathered)
+    else:
+        columns.products_by_column(*matrix, TASK, v, scale, sums)
+        columns.gather_by_column(*matrix, index, scale, gathered)
+    assert np.count_nonzero(sums) > D
+    assert_allclose(sums, scale[:, None] * task_sums(plain * v[:, None]).T, **CLOSE)
+    assert_allclose(gathered, (plain * scale)[:, index].T, **CLOSE)

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,3 +26,19 @@ def test_a_part_of_the_entries_is_sorted_without_the_others(keys, data):
     falling_order(keys, order)
     assert set(order) == chosen
     assert np.array_equal(keys[order], np.sort(keys[order])[::-1])
+
+
+@pytest.mark.parametrize("n", [127, 128, 129, 1000])
+def test_long_lists_are_sorted(n):
+    keys = np.random.default_rng(n).integers(0, n, size=n).astype(float)
+    order = np.arange(n)
+    falling_order(keys, order)
+    assert np.array_equal(keys[order], np.sort(keys)[::-1])
+    assert np.array_equal(np.sort(order), np.arange(n))
+
+
+@pytest.mark.parametrize("n", [5, 500])
+def test_places_stay_in_range_where_keys_are_nan(n):
+    order = np.arange(n)
+    falling_order(np.full(n, np.nan), order)
+    assert order.min() >= 0 and order.max() < n

@@ -3,7 +3,8 @@
     minimise over a   sum_t (L_t/2 a_t^2 - g_t a_t) + penalty(a)        docs/model.md section 5
 """
 
-from libc.math cimport fabs
+cimport cython
+from libc.math cimport INFINITY, fabs
 
 from mmtfl.core.row_functions cimport Phi, fill, norm_p, phi_value
 
@@ -23,7 +24,14 @@ cdef class RowProblem:
     cdef readonly bint has_short_cut  # whether `thorough` makes a difference
     cdef void minimise(self, Row* row) noexcept nogil
     cdef double cost(self, Row* row, const double* a) noexcept nogil
-    cdef void solve(self, Row* row) noexcept nogil
+
+    @cython.final
+    cdef inline void solve(self, Row* row) noexcept nogil:
+        """Write the answer to row.out: zero if the strength is infinite."""
+        if row.numbers[0] < INFINITY:
+            self.minimise(row)
+        else:
+            fill(row.out, row.n, 0.0)
 
 
 cdef class Workspace:

@@ -27,13 +27,6 @@ cdef class RowProblem:
         """penalty(a), with the numbers of the row; NaN where it is not known."""
         return NAN
 
-    cdef void solve(self, Row* row) noexcept nogil:
-        """Write the answer to row.out: zero if the strength is infinite."""
-        if row.numbers[0] < INFINITY:
-            self.minimise(row)
-        else:
-            fill(row.out, row.n, 0.0)
-
 
 cdef class Workspace:
     """Memory for rows of up to n entries; one per thread."""

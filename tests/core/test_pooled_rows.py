@@ -1,0 +1,200 @@
+"""The row problem with pooling, against brute force: sum_t L_t a_t^2 / 2 - g_t a_t + phi(S^(1/p))."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import optimize
+
+from mmtfl.core.pooled_rows import PooledRow
+from mmtfl.core.row_problems import next_row, row_costs, solve_blocks, solve_rows
+from mmtfl.kernels import row_problem as numba_rows
+from mmtfl.objective.penalties import make_penalty
+from oracles import INF, common_weight, row_objective, row_sums
+
+MEMBERS = [
+    (2, 2), (2, 1), (2, 0.3), (2, 4), (2, INF), (2, "log"), (1, 1), (1, 2), (1, 0.2), (1, INF), (1, "log"),
+]  # fmt: skip
+CONCAVE = [(p, k) for p, k in MEMBERS if not make_penalty(p, k, 1.0).is_convex]
+
+
+def problem_of(p, k, pooling, n_tasks=0):
+    power = make_penalty(p, k, 1.0).power
+    return PooledRow(p, power, pooling, n_tasks, logarithm=k == "log")
+
+
+def solve(g, L, p, k, alpha, pooling, n_tasks=0):
+    g, L = (np.asarray(part, dtype=float) for part in (g, L))
+    problem, numbers = problem_of(p, k, pooling, n_tasks), np.array([alpha, 1e-2])
+    return next_row(problem, g, L, numbers, np.zeros(g.size), thorough=True)
+
+
+def solve_from(present, g, L, p, k, alpha, pooling, *, thorough):
+    """The row that replaces the present one in a sweep."""
+    return next_row(problem_of(p, k, pooling), g, L, np.array([alpha, 1e-2]), present, thorough=thorough)
+
+
+def draw(rng, k, n_tasks=None, *, flat=False):
+    """Slopes with something in common, curvatures that may differ by orders, and a strength."""
+    n_tasks = n_tasks or int(rng.integers(1, 5))
+    L = np.exp(rng.normal(size=n_tasks) * rng.choice([0.0, 1.5]))
+    g = (rng.normal(size=n_tasks) + rng.normal()) * L
+    if flat and n_tasks > 1:
+        L[0] = g[0] = 0.0
+    return g, L, rng.choice([0.05, 0.3, 1.0]) * np.abs(g).max() * (0.1 if k == "log" else 1.0)
+
+
+def least_value(g, L, p, k, alpha, pooling, rng):
+    """The least of many polished starts: near zero, near the free row, and near rows of equal entries."""
+
+    def value(a):
+        return row_objective(a, g, L, p, k, alpha, pooling=pooling)[0]
+
+    free, least = np.divide(g, L, out=np.zeros_like(g), where=L > 0), 0.0
+    options = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 600, "maxfev": 600}
+    for i in range(4):
+        equal = np.full(len(g), rng.choice(free)) + 0.1 * rng.normal(size=len(g))
+        start = equal if i % 2 else free * rng.uniform(0.0, 1.2, size=len(g))
+        least = min(least, optimize.minimize(value, start, method="Nelder-Mead", options=options).fun)
+    return least
+
+
+@pytest.mark.parametrize("pooling", [0.3, 0.55, 0.9, 0.998])
+@pytest.mark.parametrize(("p", "k"), MEMBERS)
+def test_no_row_that_brute_force_finds_is_better(p, k, pooling):
+    rng = np.random.default_rng([3, MEMBERS.index((p, k)), int(1000 * pooling)])
+    for case in range(3):
+        g, L, alpha = draw(rng, k, flat=case == 0)
+        ours = row_objective(solve(g, L, p, k, alpha, pooling), g, L, p, k, alpha, pooling=pooling)[0]
+        least = least_value(g, L, p, k, alpha, pooling, rng)
+        assert ours <= least + 1e-8 * max(1.0, abs(least))
+
+
+@pytest.mark.parametrize(("p", "k"), CONCAVE)
+def test_no_row_of_a_fine_grid_is_better(p, k):
+    """Two tasks: the plane is searched whole, so that no local minimum is missed."""
+    rng = np.random.default_rng(8)
+    for pooling in (0.6, 0.95):
+        for _ in range(4):
+            g, L, alpha = draw(rng, k, 2)
+            size = 1.3 * np.abs(g / L).max()
+            axis = size * np.linspace(-1.0, 1.0, 401)
+            plane = np.array(np.meshgrid(axis, axis)).reshape(2, -1).T
+            least = row_objective(plane, g, L, p, k, alpha, pooling=pooling).min()
+            ours = solve(g, L, p, k, alpha, pooling)
+            assert row_objective(ours, g, L, p, k, alpha, pooling=pooling)[0] <= min(least, 0.0) + 1e-12
+
+
+@pytest.mark.parametrize(("p", "k"), MEMBERS)
+def test_a_task_without_curvature_has_the_common_part(p, k):
+    rng = np.random.default_rng(2)
+    g, L = np.array([2.0, 0.0, 1.6, 2.4]), np.array([1.0, 0.0, 0.8, 1.3])
+    alpha, pooling = 0.02, 0.8
+    a = solve(g, L, p, k, alpha, pooling)
+    assert a.all()
+    value = row_objective(a, g, L, p, k, alpha, pooling=pooling)[0]
+    for other in a[1] + rng.normal(size=50) * 0.1:
+        moved = np.array([a[0], other, a[2], a[3]])
+        assert row_objective(moved, g, L, p, k, alpha, pooling=pooling)[0] >= value
+    assert_allclose(a[1], make_penalty(p, k, alpha, pooling=pooling).common_part(a[None])[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("thorough", [True, False])
+@pytest.mark.parametrize(("p", "k"), CONCAVE)
+def test_the_answer_is_never_worse_than_the_present_row(p, k, thorough):
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        g, L, alpha = draw(rng, k, 3)
+        present = rng.normal(size=3) * np.abs(g / L) * rng.choice([0.01, 1.0])
+        found = solve_from(present, g, L, p, k, alpha, 0.9, thorough=thorough)
+        before, after = row_objective([present, found], g, L, p, k, alpha, pooling=0.9)
+        assert after <= before + 1e-11 * abs(before)
+
+
+@pytest.mark.parametrize(("p", "k"), MEMBERS)
+def test_a_solution_is_a_fixed_point(p, k):
+    rng = np.random.default_rng(6)
+    for _ in range(5):
+        g, L, alpha = draw(rng, k, 4)
+        a = solve(g, L, p, k, alpha, 0.9)
+        for thorough in (True, False):
+            again = solve_from(a, g, L, p, k, alpha, 0.9, thorough=thorough)
+            assert_allclose(again, a, rtol=1e-9, atol=1e-12 * np.abs(g / L).max())
+
+
+@pytest.mark.parametrize("pooling", [0.3, 0.9, 0.99])
+def test_the_norms_are_zero_exactly_from_the_dual_norm_up(pooling):
+    rng = np.random.default_rng(7)
+    for p, k in ((2, 2), (1, INF)):
+        g, L = rng.normal(size=5) + 0.5, np.exp(rng.normal(size=5))
+        w = common_weight(pooling, 5)
+        pooled = abs(g.sum()) / w ** (1 / p)
+        dual = np.hypot(np.linalg.norm(g), pooled) if p == 2 else max(np.abs(g).max(), pooled)
+        assert_array_equal(solve(g, L, p, k, dual * (1 + 1e-12), pooling), 0.0)
+        assert np.any(solve(g, L, p, k, dual * (1 - 1e-9), pooling))
+
+
+def test_entries_that_follow_the_common_part_equal_it_at_p_one():
+    a = solve([3.0, 3.1, 2.9, 9.0], np.ones(4), 1, INF, 0.5, 0.9)
+    assert a[0] == a[1] == a[2] != a[3]
+
+
+@pytest.mark.parametrize(("p", "k"), MEMBERS)
+def test_costs_are_those_of_the_penalty(p, k):
+    rng = np.random.default_rng(9)
+    for pooling in (0.55, 0.9):
+        A = rng.normal(size=(20, 5)) + rng.choice([-2.0, 0.0, 2.0], size=(20, 1))
+        A[0] = 0.0
+        penalty = make_penalty(p, k, np.exp(rng.normal(size=20)), pooling=pooling)
+        expected = [penalty.of_rows(np.array([j])).value(A[j : j + 1]) for j in range(20)]
+        assert_allclose(
+            row_costs(problem_of(p, k, pooling), A, penalty.row_numbers(20)), expected, rtol=1e-12
+        )
+
+
+@pytest.mark.parametrize(("p", "k"), MEMBERS)
+def test_a_block_has_a_common_part_in_each_row(p, k):
+    """Two rows of three tasks that share one penalty; many starts compete, and zero."""
+    rng = np.random.default_rng(10)
+    kept = 0
+    for _ in range(4):
+        L = np.exp(rng.normal(size=(2, 3)))
+        g = (rng.normal(size=(2, 3)) + rng.normal(size=(2, 1))) * L
+        alpha = rng.choice([0.1, 0.4]) * np.abs(g).max() * (0.1 if k == "log" else 1.0)
+        problem, found, numbers = problem_of(p, k, 0.9, 3), np.empty((2, 3)), np.array([alpha, 1e-2])
+        solve_blocks(problem, g, L, np.arange(2), np.array([0, 2]), numbers, np.array([0, 2]), found)
+
+        def value(a, g=g, L=L, alpha=alpha):
+            S = row_sums(a.reshape(2, 3), p, 0.9).sum()
+            phi = np.log1p(S / 1e-2) if k == "log" else S if k == INF else S ** (k / (p + k))
+            return float(np.sum((L.ravel() / 2 * a - g.ravel()) * a)) + alpha * phi
+
+        starts = [g / L, 0.5 * g / L, np.repeat((g / L).mean(axis=1)[:, None], 3, axis=1)]
+        options = {"xatol": 1e-8, "fatol": 1e-11, "maxiter": 4000, "maxfev": 4000}
+        least = min(
+            optimize.minimize(value, start.ravel(), method="Nelder-Mead", options=options).fun
+            for start in starts
+        )
+        assert value(found.ravel()) <= min(least, 0.0) + 1e-6 * max(abs(least), 1e-3)
+        kept += found.any()
+    assert kept > 1
+
+
+# -- until the numba kernels are gone --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pooling", [0.3, 0.55, 0.9, 0.998])
+@pytest.mark.parametrize(("p", "k"), MEMBERS)
+def test_rows_agree_with_the_numba_kernels(p, k, pooling):
+    rng = np.random.default_rng(11)
+    penalty = make_penalty(p, k, 1.0, pooling=pooling)
+    if not penalty.is_centred:
+        return  # the kernels of rows without a common part
+    for n_tasks in (1, 4, 17):
+        cases = [draw(rng, k, n_tasks, flat=i % 3 == 0) for i in range(40)]
+        G, L = (np.array(part) for part in list(zip(*cases, strict=True))[:2])
+        numbers = np.column_stack([[case[2] for case in cases], np.full(40, 1e-2)])
+        ours, theirs = np.empty(G.shape), np.empty(G.shape)
+        solve_rows(problem_of(p, k, pooling), G, L, numbers, ours)
+        numba_rows.solve_rows(penalty.row_solver(), G.copy(), L, penalty.member_numbers, numbers, theirs)
+        assert ours.any()
+        assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9 * np.abs(theirs).max())

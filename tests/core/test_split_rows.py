@@ -1,0 +1,103 @@
+"""Rows that are sums of two parts, with alpha ||p|| + eps ||q||_1, against a conic solver."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mmtfl.core.row_problems import next_row, row_costs, solve_rows
+from mmtfl.core.split_rows import SplitRow
+from mmtfl.kernels import row_problem as numba_rows
+from mmtfl.objective.norms import EntryNorm, RowNorm, SplitRows
+from oracles import INF
+
+STRENGTHS = [(1.0, 0.6), (0.7, 0.9), (1.5, 0.4), (0.3, 0.05), (2.0, 0.1)]
+
+
+def draw(seed, n_rows=12, n_tasks=4):
+    rng = np.random.default_rng(seed)
+    g, L = 2.0 * rng.normal(size=(n_rows, n_tasks)), rng.uniform(0.2, 3.0, size=(n_rows, n_tasks))
+    g[0] = 0.01  # a row that stays zero
+    L[1, 2] = 0.0  # a task in which the feature is constant
+    return g, L
+
+
+def solve(g, L, p, strengths):
+    out = np.empty(g.shape)
+    solve_rows(SplitRow(p), g, L, np.full((len(g), 2), strengths), out)
+    return out
+
+
+def conic_value(smooth, P, Q, p, strengths):
+    """Least value of a smooth function plus both norms."""
+    rows = [cp.norm(P[j], 2 if p == 2 else "inf") for j in range(P.shape[0])]
+    total = smooth + strengths[0] * sum(rows) + strengths[1] * cp.sum(cp.abs(Q))
+    return cp.Problem(cp.Minimize(total)).solve(solver=cp.CLARABEL)
+
+
+@pytest.mark.parametrize("strengths", STRENGTHS, ids=str)
+@pytest.mark.parametrize("p", [2.0, INF])
+def test_rows_are_as_good_as_those_of_a_conic_solver(p, strengths):
+    g, L = draw(5)
+    found = solve(g, L, p, strengths)
+    assert not found[0].any() and found[1, 2] == 0.0 and found[2:].any(axis=1).sum() > 3
+    g[1, 2] = 0.0
+    P, Q = cp.Variable(g.shape), cp.Variable(g.shape)
+    smooth = cp.sum(cp.multiply(0.5 * L, cp.square(P + Q))) - cp.sum(cp.multiply(g, P + Q))
+    best = conic_value(smooth, P, Q, p, strengths)
+    costs = row_costs(SplitRow(p), found, np.full((len(g), 2), strengths))
+    assert_allclose(np.sum(0.5 * L * found**2 - g * found) + costs.sum(), best, rtol=1e-7)
+
+
+@pytest.mark.parametrize("strengths", STRENGTHS, ids=str)
+@pytest.mark.parametrize("p", [2.0, INF])
+def test_costs_are_those_of_the_penalty(p, strengths):
+    A, _ = draw(6)
+    A[2] = 0.0
+    penalty = SplitRows.of(RowNorm(strengths[0], p), EntryNorm(strengths[1]))
+    costs = row_costs(SplitRow(p), A, np.full((len(A), 2), strengths))
+    assert_allclose(costs, [penalty.value(a[None]) for a in A], rtol=1e-12)
+
+
+@pytest.mark.parametrize("p", [2.0, INF])
+def test_the_present_row_is_only_where_the_search_begins(p):
+    rng = np.random.default_rng(7)
+    g, L = draw(7, n_rows=40)
+    best, numbers = solve(g, L, p, (1.0, 0.6)), np.array([1.0, 0.6])
+    for j, size in enumerate(np.geomspace(1e-6, 1e6, 40)):
+        present = size * rng.normal(size=4)
+        found = next_row(SplitRow(p), g[j], L[j], numbers, present, thorough=False)
+        assert_allclose(found, best[j], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("p", [2.0, INF])
+def test_rows_are_zero_exactly_inside_both_dual_balls(p):
+    rng = np.random.default_rng(8)
+    for g in rng.normal(size=(30, 1, 4)):
+        size = max(np.linalg.norm(g, 2 if p == 2 else 1, axis=1)[0], np.abs(g).max() / 0.6)
+        assert_array_equal(solve(g / size * 0.999, np.ones((1, 4)), p, (1.0, 0.6)), 0.0)
+        assert solve(g / size * 1.001, np.ones((1, 4)), p, (1.0, 0.6)).any()
+
+
+@pytest.mark.parametrize("p", [2.0, INF])
+def test_where_entries_are_dear_the_row_norm_is_left(p):
+    g, L = draw(9)
+    assert_allclose(solve(g, L, p, (0.8, 1e6)), solve(g, L, p, (0.8, np.inf)), rtol=1e-9)
+    soft = np.divide(np.sign(g) * np.maximum(np.abs(g) - 0.8, 0.0), L, out=np.zeros_like(g), where=L > 0)
+    assert_allclose(solve(g, L, p, (1e6, 0.8)), soft, rtol=1e-12)
+
+
+# -- until the numba kernels are gone ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_tasks", [1, 4, 17])
+@pytest.mark.parametrize("strengths", STRENGTHS, ids=str)
+@pytest.mark.parametrize("p", [2.0, INF])
+def test_rows_agree_with_the_numba_kernels(p, strengths, n_tasks):
+    g, L = draw(10, 60, max(n_tasks, 3))
+    g, L = np.ascontiguousarray(g[:, :n_tasks]), np.ascontiguousarray(L[:, :n_tasks])
+    penalty, theirs = SplitRows.of(RowNorm(strengths[0], p), EntryNorm(strengths[1])), np.empty(g.shape)
+    numbers = penalty.row_numbers(60)
+    numba_rows.solve_rows(penalty.row_solver(), g.copy(), L, penalty.member_numbers, numbers, theirs)
+    assert theirs.any()
+    assert_allclose(solve(g, L, p, strengths), theirs, rtol=1e-9, atol=1e-12)

@@ -1,53 +1,39 @@
 """A new penalty on rows with one more number: the elastic row norm alpha (||a|| + ridge/2 ||a||^2)."""
 
-import math
+from ctypes import CFUNCTYPE, POINTER, c_double, c_int, c_ssize_t, c_void_p
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numba import carray
+from scipy.optimize import brentq
 
-from mmtfl.kernels.row_problem import compiled_row_solver
+from mmtfl.core.row_problems import ForeignRow
 from mmtfl.objective.penalties import RowPenalty, row_norms
 
+NUMBERS = POINTER(c_double)
 
-def solve_elastic_row(g_at, L_at, n, member, row, present, thorough, out_at):
+
+@CFUNCTYPE(None, c_ssize_t, NUMBERS, NUMBERS, NUMBERS, NUMBERS, c_int, NUMBERS, c_void_p)
+def solve_elastic_row(n, g, L, numbers, present, thorough, out, _):
     """The row solver: minimise L/2 a^2 - g a + alpha (rho + ridge/2 rho^2) over one row a of norm rho.
 
     A kept row has a = g / (L + alpha ridge + alpha / rho), so rho solves
-    ||g / ((L + alpha ridge) rho + alpha)|| = 1, whose left side falls in rho: bisection finds it. `row` holds
-    the two numbers of this row.
+    ||g / ((L + alpha ridge) rho + alpha)|| = 1, whose left side falls in rho. `numbers` are those of this row.
     """
-    g, L, out = carray(g_at, n), carray(L_at, n), carray(out_at, n)
-    alpha, ridge = row[0], row[1]
-    steepest = 0.0
-    for t in range(n):
-        out[t] = 0.0
-        if L[t] > 0.0:  # a task without curvature has a constant feature: its coefficient is zero
-            steepest += g[t] * g[t]
-    steepest = math.sqrt(steepest)
+    g, L, out = (np.ctypeslib.as_array(part, (n,)) for part in (g, L, out))
+    alpha, ridge = numbers[0], numbers[1]
+    g = np.where(L > 0.0, g, 0.0)  # a task without curvature has a constant feature: its coefficient is zero
+    steepest = np.linalg.norm(g)
     if steepest <= alpha:
+        out[:] = 0.0
         return
-    low, high = 0.0, np.inf
-    for t in range(n):
-        if L[t] > 0.0:
-            high = min(high, L[t])
-    high = (steepest - alpha) / (high + alpha * ridge)  # where ||g|| / (least curvature rho + alpha) = 1
-    while high - low > 1e-15 * high:
-        rho = 0.5 * (low + high)
-        if rho <= low or rho >= high:
-            break
-        total = 0.0
-        for t in range(n):
-            if L[t] > 0.0:
-                total += (g[t] / ((L[t] + alpha * ridge) * rho + alpha)) ** 2
-        if total > 1.0:
-            low = rho
-        else:
-            high = rho
-    for t in range(n):
-        if L[t] > 0.0:
-            out[t] = g[t] / (L[t] + alpha * ridge + alpha / high)
+
+    def excess(rho):
+        return np.linalg.norm(g / ((L + alpha * ridge) * rho + alpha)) - 1.0
+
+    top = (steepest - alpha) / (L[L > 0.0].min() + alpha * ridge)  # where the least curvature alone gives one
+    rho = brentq(excess, 0.0, top * (1.0 + 1e-12), xtol=1e-300, rtol=1e-15)
+    out[:] = g / (L + alpha * ridge + alpha / rho)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +56,9 @@ class ElasticRows(RowPenalty):
         out[:, 0], out[:, 1] = self.alpha, self.ridge
         return out
 
-    def row_solver(self):
-        """Address of the compiled row solver."""
-        return compiled_row_solver(solve_elastic_row).address
+    def row_problem(self):
+        """The row solver, for the compiled core."""
+        return ForeignRow(solve_elastic_row)
 
     def weights_at(self, norms):
         """phi'(rho) / (2 rho): the weight of the parabola above phi, for Algorithm 1."""

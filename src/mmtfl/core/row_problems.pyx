@@ -104,7 +104,7 @@ cdef class ScaledRow(RowProblem):
             if 0.0 < scale[t] < INFINITY:
                 scaled.slope[scaled.n] = a[t] * scale[t]
                 scaled.n += 1
-        return self.inner.cost(&scaled, scaled.slope)
+        return self.inner.cost(&scaled, scaled.slope) if scaled.n > 0 and row.numbers[0] < GONE else 0.0
 
 
 cdef Row part_of(Row* row) noexcept nogil:

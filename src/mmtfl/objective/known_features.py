@@ -150,6 +150,11 @@ class KnownFeatures:
         mean = np.bincount(index, unit**p)[index] / self.group_sizes
         return largest[index] * mean ** (1.0 / p)
 
+    def bound_of_blocks(self, curvature: np.ndarray) -> np.ndarray:
+        """The sum of the curvatures of a group's rows, which bounds that of the group in every task."""
+        index = self.group_index
+        return np.column_stack([np.bincount(index, column)[index] for column in curvature.T])
+
     def whole(self, chosen: np.ndarray) -> np.ndarray:
         """A mask of rows, extended to all rows of their groups."""
         if self.groups is None:
@@ -171,7 +176,7 @@ def check_pooling(p: float, pooling: float, known: KnownFeatures | None) -> None
         )
 
 
-# -- blocks of rows that are penalised together, in the layout of the kernels --------------------------------
+# -- blocks of rows that are penalised together, in the layout of the core -----------------------------------
 
 
 class Blocks(NamedTuple):
@@ -217,39 +222,3 @@ def blocks_of(penalty: "RowPenalty", rows: np.ndarray) -> Blocks:
     ]
     places = np.cumsum([0, *map(len, parts)]).astype(np.intp)
     return Blocks(members, starts, np.concatenate([np.empty(0), *parts]), places)
-
-
-def block_violation(
-    penalty: "RowPenalty", A: np.ndarray, gradient: np.ndarray, curvature: np.ndarray
-) -> np.ndarray:
-    """Distance of each row to its block's best answer, in units of the gradient; eq. (8).
-
-    The sum of the curvatures of a block's rows bounds that of the block, in every task.
-    """
-    from mmtfl.kernels.block_rows import block_violations
-
-    if not len(A):
-        return np.zeros(0)
-    assert penalty.known is not None
-    index = penalty.known.group_index
-    bound = np.column_stack([np.bincount(index, column)[index] for column in curvature.T])
-    blocks = blocks_of(penalty, np.arange(len(A)))
-    return block_violations(
-        penalty.row_solver(), np.ascontiguousarray(A), np.ascontiguousarray(gradient), bound,
-        penalty.member_numbers, blocks.members, blocks.starts, blocks.records, blocks.places,
-    )  # fmt: skip
-
-
-def block_solutions(penalty: "RowPenalty", slope: np.ndarray, curvature: np.ndarray) -> np.ndarray:
-    """Minimiser of each block's problem ``L/2 a^2 - g a + phi``."""
-    from mmtfl.kernels.row_problem import solve_rows
-
-    out, blocks = np.empty(slope.shape), blocks_of(penalty, np.arange(len(slope)))
-    for b in range(len(blocks.sizes)):
-        rows = blocks.members[blocks.starts[b] : blocks.starts[b + 1]]
-        record = blocks.records[None, blocks.places[b] : blocks.places[b + 1]]
-        found = np.empty((1, slope[rows].size))
-        own = (part[rows].reshape(1, -1) for part in (slope, curvature))
-        solve_rows(penalty.row_solver(), *own, penalty.member_numbers, record, found)
-        out[rows] = found.reshape(len(rows), -1)
-    return out

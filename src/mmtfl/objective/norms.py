@@ -326,15 +326,10 @@ class SplitRows(RowPower):
         return np.maximum(super().dual_norm(U), entries)
 
     def _plain_row(self) -> Any:
+        """The problem of rows of which nothing else is known."""
         from mmtfl.core.split_rows import SplitRow
 
         return SplitRow(self.p)
-
-    def _own_solver(self) -> Any:
-        """Compiled solver of the row problem."""
-        from mmtfl.kernels import split_rows_problem
-
-        return split_rows_problem.row_solver(self.p)
 
     def rescaled(self, factor: np.ndarray) -> "SplitRows":
         """The same penalty for rows measured in other units: A = factor * A_new."""

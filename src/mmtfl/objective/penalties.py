@@ -1,7 +1,7 @@
 """Penalties on the rows of A (features by tasks): the joint form of the family; docs/model.md section 3.
 
 A row penalty is ``phi(||a_j||_p)``. `RowPower` has ``phi = alpha rho^r`` with ``1/r = 1/p + 1/k``: that is
-``alpha S_j^e`` of eq. (2). `LogRows` is its edge at k -> 0. The compiled row problem is in `kernels`.
+``alpha S_j^e`` of eq. (2). `LogRows` is its edge at k -> 0. The compiled row problem is in `core`.
 
 With `pooling` the tasks of a row scatter about a common part of their own, and the row's norm is the centred
 one of eq. (11); docs/model.md section 10. What is known of the features (weights, signs, groups) changes how
@@ -18,8 +18,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mmtfl.objective import product, row_sizes
-from mmtfl.objective.known_features import KnownFeatures, block_solutions, block_violation, check_pooling
+from mmtfl.objective.known_features import KnownFeatures, blocks_of, check_pooling
 from mmtfl.objective.row_sizes import EntryPenalty, centred_norms, common_part, common_weight, row_norms
+
+
+_GONE = 1e300  # the strength of a row of which only entries free of penalty are left
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,17 +188,6 @@ class RowPenalty(ABC):
             norms = self.dual_norm(gradient)
             return float(np.max(np.divide(norms, slope, out=np.zeros_like(norms), where=slope > 0.0)))
 
-    @property
-    def member_numbers(self) -> np.ndarray:
-        """(p, r, pooling, n_tasks): what the compiled row solver knows of all rows.
-
-        n_tasks is the length of a row where blocks of rows are solved, and 0 where every row is alone. Where
-        something is known of the entries, the member's own row solver is the last of them.
-        """
-        n_tasks = self.known.scale.shape[1] if self.known is not None and self.has_groups else 0
-        numbers = [self.p, self.power, self.pooling, n_tasks]
-        return np.array(numbers if not self._shapes_entries else [*numbers, self._own_solver()], dtype=float)
-
     def row_numbers(self, n_rows: int) -> np.ndarray:
         """(alpha, eps) of each row: what the compiled row solver knows of one row, its strength first.
 
@@ -205,10 +197,8 @@ class RowPenalty(ABC):
         strengths[:, 0], strengths[:, 1] = self.alpha, self.eps
         if self.known is None or not self._shapes_entries:
             return strengths
-        from mmtfl.kernels.row_problem import GONE
-
         known = self.known
-        strengths[known.free_rows, 0] = np.minimum(strengths[known.free_rows, 0], GONE)
+        strengths[known.free_rows, 0] = np.minimum(strengths[known.free_rows, 0], _GONE)
         positive = np.repeat(known.positive[:, None], known.scale.shape[1], axis=1)
         return np.column_stack([strengths, known.scale, positive])
 
@@ -221,11 +211,6 @@ class RowPenalty(ABC):
     def _shapes_entries(self) -> bool:
         return self.known is not None and self.known.shapes_entries
 
-    @property
-    def has_short_cut(self) -> bool:
-        """Whether the row solver can look for the nearest local minimum only; see `kernels`."""
-        return (self.p not in (2.0, math.inf) or self.is_centred) and not self.is_convex
-
     def row_problem(self) -> Any:
         """The problem of one row, or of one block of rows, for the compiled core."""
         from mmtfl.core.row_problems import ScaledRow
@@ -233,6 +218,7 @@ class RowPenalty(ABC):
         return ScaledRow(self._plain_row()) if self._shapes_entries else self._plain_row()
 
     def _plain_row(self) -> Any:
+        """The problem of rows of which nothing else is known."""
         from mmtfl.core import pooled_rows, smooth_rows, sum_and_max_rows
 
         n_tasks = self.known.scale.shape[1] if self.known is not None and self.has_groups else 0
@@ -251,35 +237,20 @@ class RowPenalty(ABC):
             return smooth_rows.GroupLassoRow() if self.power == 1.0 else smooth_rows.EuclideanRow(self.power)
         return smooth_rows.GeneralRow(self.p, self.power)
 
-    def row_solver(self) -> Any:
-        """Compiled solver of this member's row problem."""
-        if self._shapes_entries:
-            from mmtfl.kernels.row_problem import known_row_solver
-
-            return known_row_solver()
-        return self._own_solver()
-
-    def _own_solver(self) -> Any:
-        """Compiled solver of rows of which nothing else is known."""
-        from mmtfl.kernels import centred_rows, row_problem
-
-        if self.is_centred:
-            return centred_rows.row_solver(self.kind)
-        return row_problem.row_solver(self.kind, float(self.p), float(self.power))
-
     def solve_rows(self, slope: np.ndarray, curvature: np.ndarray) -> np.ndarray:
-        """Minimiser of each row's problem ``L/2 a^2 - g a + phi``; see `mmtfl.kernels.row_problem`."""
-        if self.has_groups:
-            return block_solutions(self, slope, curvature)
-        from mmtfl.kernels import row_problem
+        """Minimiser of each row's problem ``L/2 a^2 - g a + phi``; see `mmtfl.core.row_problems`."""
+        from mmtfl.core.row_problems import solve_blocks
 
+        slope, curvature = (np.ascontiguousarray(part, dtype=float) for part in (slope, curvature))
         out = np.empty(slope.shape)
-        slope = np.array(slope, dtype=float, order="C")  # the row solver may change it
-        row_problem.solve_rows(
-            self.row_solver(), slope, np.ascontiguousarray(curvature), self.member_numbers,
-            self.row_numbers(len(slope)), out,
-        )  # fmt: skip
+        solve_blocks(self.row_problem(), slope, curvature, *self._blocks(len(slope)), out)
         return out
+
+    def _blocks(self, n_rows: int) -> Any:
+        """The rows that are penalised together, in the layout of the core."""
+        from mmtfl.core.row_problems import rows_alone
+
+        return blocks_of(self, np.arange(n_rows)) if self.has_groups else rows_alone(self.row_numbers(n_rows))
 
     def prox(self, Z: np.ndarray, step: float) -> np.ndarray:
         """argmin over A of ||A - Z||^2 / (2 step) + penalty(A)."""
@@ -292,14 +263,12 @@ class RowPenalty(ABC):
         Zero exactly at the fixed points of the row problem. For the concave members that is the right
         question: at a zero row their subgradient is everything, and would call any row optimal.
         """
-        from mmtfl.kernels import row_problem
+        from mmtfl.core.row_problems import block_violations
 
-        if self.has_groups:
-            return block_violation(self, A, gradient, curvature)
-        arrays = (np.ascontiguousarray(part) for part in (A, gradient, curvature))
-        return row_problem.row_violations(
-            self.row_solver(), *arrays, self.member_numbers, self.row_numbers(len(A))
-        )
+        if self.known is not None and self.has_groups:
+            curvature = self.known.bound_of_blocks(curvature)
+        arrays = (np.ascontiguousarray(part, dtype=float) for part in (A, gradient, curvature))
+        return block_violations(self.row_problem(), *arrays, *self._blocks(len(A)))
 
     def of_rows(self, index: np.ndarray) -> Self:
         """The penalty of some of the rows."""

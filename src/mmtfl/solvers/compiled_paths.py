@@ -266,13 +266,13 @@ def _compiled_loss(problem: Problem, rows: slice) -> Any:
     from mmtfl.core import losses
 
     loss, y, weight = problem.loss, problem.design.y[rows], problem.design.row_weight[rows]
-    if isinstance(loss, Logistic):
+    if type(loss) is Logistic:
         return losses.LogisticLoss(loss._sign(y), weight)
-    if isinstance(loss, Squared):
+    if type(loss) is Squared:
         return losses.SquaredLoss(y, weight)
-    if isinstance(loss, Huber):
+    if type(loss) is Huber:
         return losses.HuberLoss(y, weight, loss.delta)
-    if isinstance(loss, Poisson):
+    if type(loss) is Poisson:
         constant = loss.value(y, np.zeros_like(y), weight) - float(weight.sum())
         return losses.PoissonLoss(y, weight, constant, float(problem.loss_curvature.max()))
     return None

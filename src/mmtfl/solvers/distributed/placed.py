@@ -404,8 +404,6 @@ def _show(n_bytes: float) -> str:
 
 def resident_bytes() -> int:
     """Memory of this process now; where the system does not tell, what is usual."""
-    from mmtfl.kernels import sweeps  # noqa: F401  (compiled code counts too)
-
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):

@@ -226,7 +226,7 @@ def block_violation(
 
     The sum of the curvatures of a block's rows bounds that of the block, in every task.
     """
-    from mmtfl.kernels.block_rows import block_violations
+    from mmtfl.core.row_problems import block_violations
 
     if not len(A):
         return np.zeros(0)
@@ -234,22 +234,15 @@ def block_violation(
     index = penalty.known.group_index
     bound = np.column_stack([np.bincount(index, column)[index] for column in curvature.T])
     blocks = blocks_of(penalty, np.arange(len(A)))
-    return block_violations(
-        penalty.row_solver(), np.ascontiguousarray(A), np.ascontiguousarray(gradient), bound,
-        penalty.member_numbers, blocks.members, blocks.starts, blocks.records, blocks.places,
-    )  # fmt: skip
+    arrays = (np.ascontiguousarray(part, dtype=float) for part in (A, gradient, bound))
+    return block_violations(penalty.row_problem(), *arrays, *blocks)
 
 
 def block_solutions(penalty: "RowPenalty", slope: np.ndarray, curvature: np.ndarray) -> np.ndarray:
     """Minimiser of each block's problem ``L/2 a^2 - g a + phi``."""
-    from mmtfl.kernels.row_problem import solve_rows
+    from mmtfl.core.row_problems import solve_blocks
 
-    out, blocks = np.empty(slope.shape), blocks_of(penalty, np.arange(len(slope)))
-    for b in range(len(blocks.sizes)):
-        rows = blocks.members[blocks.starts[b] : blocks.starts[b + 1]]
-        record = blocks.records[None, blocks.places[b] : blocks.places[b + 1]]
-        found = np.empty((1, slope[rows].size))
-        own = (part[rows].reshape(1, -1) for part in (slope, curvature))
-        solve_rows(penalty.row_solver(), *own, penalty.member_numbers, record, found)
-        out[rows] = found.reshape(len(rows), -1)
+    out = np.empty(slope.shape)
+    arrays = (np.ascontiguousarray(part, dtype=float) for part in (slope, curvature))
+    solve_blocks(penalty.row_problem(), *arrays, *blocks_of(penalty, np.arange(len(slope))), out)
     return out

@@ -325,8 +325,14 @@ class SplitRows(RowPower):
         entries = row_norms(seen, math.inf) * (self.alpha / self.eps)
         return np.maximum(super().dual_norm(U), entries)
 
+    def _own_problem(self) -> Any:
+        """The compiled problem of one row."""
+        from mmtfl.core.split_rows import SplitRow
+
+        return SplitRow(float(self.p))
+
     def _own_solver(self) -> Any:
-        """Compiled solver of the row problem."""
+        """Compiled solver of the row problem, for the descents of `kernels`."""
         from mmtfl.kernels import split_rows_problem
 
         return split_rows_problem.row_solver(self.p)

@@ -1,7 +1,7 @@
 """Penalties on the rows of A (features by tasks): the joint form of the family; docs/model.md section 3.
 
 A row penalty is ``phi(||a_j||_p)``. `RowPower` has ``phi = alpha rho^r`` with ``1/r = 1/p + 1/k``: that is
-``alpha S_j^e`` of eq. (2). `LogRows` is its edge at k -> 0. The compiled row problem is in `kernels`.
+``alpha S_j^e`` of eq. (2). `LogRows` is its edge at k -> 0. The compiled row problems are in `core`.
 
 With `pooling` the tasks of a row scatter about a common part of their own, and the row's norm is the centred
 one of eq. (11); docs/model.md section 10. What is known of the features (weights, signs, groups) changes how
@@ -192,8 +192,7 @@ class RowPenalty(ABC):
         n_tasks is the length of a row where blocks of rows are solved, and 0 where every row is alone. Where
         something is known of the entries, the member's own row solver is the last of them.
         """
-        n_tasks = self.known.scale.shape[1] if self.known is not None and self.has_groups else 0
-        numbers = [self.p, self.power, self.pooling, n_tasks]
+        numbers = [self.p, self.power, self.pooling, self._block_row]
         return np.array(numbers if not self._shapes_entries else [*numbers, self._own_solver()], dtype=float)
 
     def row_numbers(self, n_rows: int) -> np.ndarray:
@@ -205,7 +204,7 @@ class RowPenalty(ABC):
         strengths[:, 0], strengths[:, 1] = self.alpha, self.eps
         if self.known is None or not self._shapes_entries:
             return strengths
-        from mmtfl.kernels.row_problem import GONE
+        from mmtfl.core.row_problems import GONE
 
         known = self.known
         strengths[known.free_rows, 0] = np.minimum(strengths[known.free_rows, 0], GONE)
@@ -226,8 +225,39 @@ class RowPenalty(ABC):
         """Whether the row solver can look for the nearest local minimum only; see `kernels`."""
         return (self.p not in (2.0, math.inf) or self.is_centred) and not self.is_convex
 
+    def row_problem(self) -> Any:
+        """The compiled problem of one row, a `RowProblem` of `mmtfl.core`."""
+        from mmtfl.core.row_problems import ScaledRow
+
+        own = self._own_problem()
+        return ScaledRow(own) if self._shapes_entries else own
+
+    def _own_problem(self) -> Any:
+        """The problem of a row of which nothing else is known."""
+        from mmtfl.core.pooled_rows import PooledRow
+        from mmtfl.core.smooth_rows import EuclideanRow, GeneralRow, GroupLassoRow, LogarithmRow
+        from mmtfl.core.sum_and_max_rows import MaxNormRow, SeparableRow, SumNormRow
+
+        p, r = float(self.p), float(self.power)
+        if self.is_centred:
+            return PooledRow(p, r, self.pooling, self._block_row, logarithm=self.kind == 1)
+        if self.kind == 1:
+            return LogarithmRow(p)
+        if r == p:
+            return SeparableRow(p)
+        if p == 2.0:
+            return GroupLassoRow() if r == 1.0 else EuclideanRow(r)
+        if math.isinf(p):
+            return MaxNormRow(r)
+        return SumNormRow(r) if p == 1.0 else GeneralRow(p, r)
+
+    @property
+    def _block_row(self) -> int:
+        """The number of entries of a row where blocks of rows are solved; 0 where every row is alone."""
+        return self.known.scale.shape[1] if self.known is not None and self.has_groups else 0
+
     def row_solver(self) -> Any:
-        """Compiled solver of this member's row problem."""
+        """Compiled solver of this member's row problem, for the descents of `kernels`."""
         if self._shapes_entries:
             from mmtfl.kernels.row_problem import known_row_solver
 
@@ -243,18 +273,27 @@ class RowPenalty(ABC):
         return row_problem.row_solver(self.kind, float(self.p), float(self.power))
 
     def solve_rows(self, slope: np.ndarray, curvature: np.ndarray) -> np.ndarray:
-        """Minimiser of each row's problem ``L/2 a^2 - g a + phi``; see `mmtfl.kernels.row_problem`."""
+        """Minimiser of each row's problem ``L/2 a^2 - g a + phi``; see `mmtfl.core.row_problems`."""
         if self.has_groups:
             return block_solutions(self, slope, curvature)
-        from mmtfl.kernels import row_problem
+        from mmtfl.core.row_problems import solve_rows
 
         out = np.empty(slope.shape)
-        slope = np.array(slope, dtype=float, order="C")  # the row solver may change it
-        row_problem.solve_rows(
-            self.row_solver(), slope, np.ascontiguousarray(curvature), self.member_numbers,
-            self.row_numbers(len(slope)), out,
-        )  # fmt: skip
+        arrays = [np.ascontiguousarray(part, dtype=float) for part in (slope, curvature)]
+        if self._is_of_the_kernels:
+            from mmtfl.kernels import row_problem
+
+            arrays[0] = arrays[0].copy()  # the row solver may change it
+            numbers = self.member_numbers, self.row_numbers(len(slope))
+            row_problem.solve_rows(self.row_solver(), *arrays, *numbers, out)
+        else:
+            solve_rows(self.row_problem(), *arrays, self.row_numbers(len(slope)), out)
         return out
+
+    @property
+    def _is_of_the_kernels(self) -> bool:
+        """Whether a penalty from outside brings a row solver for the descents of `kernels` only."""
+        return type(self).row_solver is not RowPenalty.row_solver
 
     def prox(self, Z: np.ndarray, step: float) -> np.ndarray:
         """argmin over A of ||A - Z||^2 / (2 step) + penalty(A)."""
@@ -267,14 +306,17 @@ class RowPenalty(ABC):
         Zero exactly at the fixed points of the row problem. For the concave members that is the right
         question: at a zero row their subgradient is everything, and would call any row optimal.
         """
-        from mmtfl.kernels import row_problem
+        from mmtfl.core.row_problems import row_violations
 
         if self.has_groups:
             return block_violation(self, A, gradient, curvature)
-        arrays = (np.ascontiguousarray(part) for part in (A, gradient, curvature))
-        return row_problem.row_violations(
-            self.row_solver(), *arrays, self.member_numbers, self.row_numbers(len(A))
-        )
+        arrays = (np.ascontiguousarray(part, dtype=float) for part in (A, gradient, curvature))
+        if self._is_of_the_kernels:
+            from mmtfl.kernels import row_problem
+
+            numbers = self.member_numbers, self.row_numbers(len(A))
+            return row_problem.row_violations(self.row_solver(), *arrays, *numbers)
+        return row_violations(self.row_problem(), *arrays, self.row_numbers(len(A)))
 
     def of_rows(self, index: np.ndarray) -> Self:
         """The penalty of some of the rows."""

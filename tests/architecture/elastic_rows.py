@@ -18,7 +18,7 @@ def solve_elastic_row(n, g, L, numbers, present, thorough, out, _):
     """The row solver: minimise L/2 a^2 - g a + alpha (rho + ridge/2 rho^2) over one row a of norm rho.
 
     A kept row has a = g / (L + alpha ridge + alpha / rho), so rho solves
-    ||g / ((L + alpha ridge) rho + alpha)|| = 1, whose left side falls in rho. `numbers` are those of this row.
+    ||g / ((L + alpha ridge) rho + alpha)|| = 1, whose left side falls in rho. `numbers` belong to this row.
     """
     g, L, out = (np.ctypeslib.as_array(part, (n,)) for part in (g, L, out))
     alpha, ridge = numbers[0], numbers[1]

@@ -6,8 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import optimize
 
 from mmtfl.core.pooled_rows import PooledRow
-from mmtfl.core.row_problems import next_row, row_costs, solve_blocks, solve_rows
-from mmtfl.kernels import row_problem as numba_rows
+from mmtfl.core.row_problems import next_row, row_costs, solve_blocks
 from mmtfl.objective.penalties import make_penalty
 from oracles import INF, common_weight, row_objective, row_sums
 
@@ -177,24 +176,3 @@ def test_a_block_has_a_common_part_in_each_row(p, k):
         assert value(found.ravel()) <= min(least, 0.0) + 1e-6 * max(abs(least), 1e-3)
         kept += found.any()
     assert kept > 1
-
-
-# -- until the numba kernels are gone --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("pooling", [0.3, 0.55, 0.9, 0.998])
-@pytest.mark.parametrize(("p", "k"), MEMBERS)
-def test_rows_agree_with_the_numba_kernels(p, k, pooling):
-    rng = np.random.default_rng(11)
-    penalty = make_penalty(p, k, 1.0, pooling=pooling)
-    if not penalty.is_centred:
-        return  # the kernels of rows without a common part
-    for n_tasks in (1, 4, 17):
-        cases = [draw(rng, k, n_tasks, flat=i % 3 == 0) for i in range(40)]
-        G, L = (np.array(part) for part in list(zip(*cases, strict=True))[:2])
-        numbers = np.column_stack([[case[2] for case in cases], np.full(40, 1e-2)])
-        ours, theirs = np.empty(G.shape), np.empty(G.shape)
-        solve_rows(problem_of(p, k, pooling), G, L, numbers, ours)
-        numba_rows.solve_rows(penalty.row_solver(), G.copy(), L, penalty.member_numbers, numbers, theirs)
-        assert ours.any()
-        assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9 * np.abs(theirs).max())

@@ -17,7 +17,6 @@ from mmtfl.core.row_problems import (
 )
 from mmtfl.core.smooth_rows import EuclideanRow, GeneralRow, GroupLassoRow, LogarithmRow
 from mmtfl.core.sum_and_max_rows import MaxNormRow, SeparableRow, SumNormRow
-from mmtfl.kernels import row_problem as numba_rows
 from mmtfl.objective.penalties import make_penalty
 from oracles import INF, brute_force_row, row_objective, row_penalties, stationary_curve
 
@@ -284,7 +283,8 @@ def test_a_solution_is_a_fixed_point(p, k):
 
 def test_only_concave_members_that_search_have_a_short_cut():
     for (p, k), problem in PROBLEMS.items():
-        assert problem.has_short_cut == make_penalty(p, k, 1.0).has_short_cut
+        is_concave = not make_penalty(p, k, 1.0).is_convex
+        assert problem.has_short_cut == (is_concave and p not in (2, INF))
 
 
 # -- all rows at once ------------------------------------------------------------------------------------
@@ -359,19 +359,3 @@ def test_threads_that_share_a_problem_do_not_disturb_each_other(p, k):
     assert first.any()
     for other in others:
         assert_array_equal(other, first)
-
-
-# -- until the numba kernels are gone --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("spread", [0.0, 0.3, 1.5])
-@pytest.mark.parametrize(("p", "k"), list(PROBLEMS))
-def test_rows_agree_with_the_numba_kernels(p, k, spread):
-    penalty = make_penalty(p, k, 1.0)
-    for n_tasks in (1, 3, 17):
-        G, L, numbers = draw(np.random.default_rng(n_tasks), k, 60, n_tasks, spread)
-        ours, theirs = np.empty(G.shape), np.empty(G.shape)
-        solve_rows(PROBLEMS[p, k], G, L, numbers, ours)
-        numba_rows.solve_rows(penalty.row_solver(), G.copy(), L, penalty.member_numbers, numbers, theirs)
-        assert ours.any()
-        assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9 * np.abs(G / L).max())

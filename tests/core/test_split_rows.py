@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mmtfl.core.row_problems import next_row, row_costs, solve_rows
 from mmtfl.core.split_rows import SplitRow
-from mmtfl.kernels import row_problem as numba_rows
 from mmtfl.objective.norms import EntryNorm, RowNorm, SplitRows
 from oracles import INF
 
@@ -85,19 +84,3 @@ def test_where_entries_are_dear_the_row_norm_is_left(p):
     assert_allclose(solve(g, L, p, (0.8, 1e6)), solve(g, L, p, (0.8, np.inf)), rtol=1e-9)
     soft = np.divide(np.sign(g) * np.maximum(np.abs(g) - 0.8, 0.0), L, out=np.zeros_like(g), where=L > 0)
     assert_allclose(solve(g, L, p, (1e6, 0.8)), soft, rtol=1e-12)
-
-
-# -- until the numba kernels are gone ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_tasks", [1, 4, 17])
-@pytest.mark.parametrize("strengths", STRENGTHS, ids=str)
-@pytest.mark.parametrize("p", [2.0, INF])
-def test_rows_agree_with_the_numba_kernels(p, strengths, n_tasks):
-    g, L = draw(10, 60, max(n_tasks, 3))
-    g, L = np.ascontiguousarray(g[:, :n_tasks]), np.ascontiguousarray(L[:, :n_tasks])
-    penalty, theirs = SplitRows.of(RowNorm(strengths[0], p), EntryNorm(strengths[1])), np.empty(g.shape)
-    numbers = penalty.row_numbers(60)
-    numba_rows.solve_rows(penalty.row_solver(), g.copy(), L, penalty.member_numbers, numbers, theirs)
-    assert theirs.any()
-    assert_allclose(solve(g, L, p, strengths), theirs, rtol=1e-9, atol=1e-12)

@@ -1,7 +1,7 @@
 """The descent: sweeps over blocks of rows, one row problem after the other; docs/model.md section 6.
 
-A row is a block of one, a group of features or a curve is a block of several. The descent knows nothing of where
-the columns are (`storage`) nor of what is penalised (`row_problems`).
+A row is a block of one, a group of features or a curve is a block of several. The descent knows nothing of
+where the columns are (`storage`) nor of what is penalised (`row_problems`).
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -27,13 +27,14 @@ cdef class Blocks:
 
     `curvature` has one entry for each row of a block and each task. Where basis_at[b] is not negative, the
     entries of block b are turned, task by task, by the orthogonal matrices (n_tasks, size, size) that begin
-    there in `bases`, in which the curvature is diagonal. Elsewhere the curvature of a block of several rows is a
-    bound.
+    there in `bases`, in which the curvature is diagonal. Elsewhere the curvature of a block of several rows
+    is a bound.
     """
 
     def __init__(
-        self, Py_ssize_t[::1] members, Py_ssize_t[::1] starts, const double[::1] numbers, Py_ssize_t[::1] places,
-        const double[::1] curvature, const double[::1] bases, Py_ssize_t[::1] basis_at,
+        self, Py_ssize_t[::1] members, Py_ssize_t[::1] starts, const double[::1] numbers,
+        Py_ssize_t[::1] places, const double[::1] curvature, const double[::1] bases,
+        Py_ssize_t[::1] basis_at,
     ):
         cdef Py_ssize_t b
         self.n, self.n_members = starts.shape[0] - 1, members.shape[0]
@@ -76,10 +77,10 @@ cdef class Descent:
         self.A, self.ahead_of = A, -1
 
     def run(self, double slope=0.0, double energy=0.0, double relative=0.0, Py_ssize_t max_sweeps=200):
-        """Sweep until no slope, or no block's square, moves by more; whether the sweeps were enough.
+        """Sweep until no slope, or no block's square, moves by more.
 
-        With `relative` a share of what the first sweep moved a slope is enough. `n_sweeps` and `first_move` tell
-        how many sweeps there were, and what the first one moved a slope.
+        With `relative` a share of what the first sweep moved a slope is enough. Returns whether the sweeps
+        were enough, their number, and how much the first one moved a slope at most.
         """
         cdef Goal goal = Goal(slope, energy, relative, max_sweeps)
         cdef bint is_settled
@@ -94,22 +95,23 @@ cdef class Descent:
     cdef bint settle(self, Goal goal) noexcept nogil:
         """Sweep until the goal is reached; whether the sweeps were enough.
 
-        Only the first and the last sweep are thorough, where short cuts exist. After every few sweeps the rows
-        go where the last ones lead, if that is lower.
+        Only the first and the last sweep are thorough, where short cuts exist. After every few sweeps the
+        rows go where the last ones lead, if that is lower.
         """
-        cdef Py_ssize_t size = self.blocks.n_members * self.storage.n_tasks, n_stored = 0
+        cdef Py_ssize_t T = self.storage.n_tasks, size = self.blocks.n_members * T, n_stored = 0
         cdef bint thorough = True, has_room
         cdef Moves moves
         has_room = (
-            self.iterates.reserve((MEMORY + 2) * size) and self.states.reserve((MEMORY + 2) * self.storage.n_state)
-            and self.origin.reserve(size) and self.mixed.reserve(size) and self.ahead.reserve(self.storage.n_tasks)
+            self.iterates.reserve((MEMORY + 2) * size) and self.origin.reserve(size)
+            and self.states.reserve((MEMORY + 2) * self.storage.n_state)
+            and self.mixed.reserve(size) and self.ahead.reserve(T)
         )
         self.n_sweeps, self.first, self.ahead_of = (0 if has_room else -1), 0.0, -1
         if not has_room:
             return False
         self.storage.begin()
         self.store(0)
-        memcpy(self.origin.at, self.iterates.at, size * sizeof(double))  # where the rows were at the beginning
+        memcpy(self.origin.at, self.iterates.at, size * sizeof(double))  # where the rows are now
         while self.n_sweeps < goal.max_sweeps and not self.is_interrupted():
             moves = self.sweep(thorough, False)
             self.n_sweeps += 1
@@ -168,7 +170,8 @@ cdef class Descent:
 
     cdef void replace(self, Py_ssize_t b, bint thorough, Moves* moves) noexcept nogil:
         """Replace a block of one row."""
-        cdef Py_ssize_t t, T = self.storage.n_tasks, first = self.blocks.starts[b], j = self.blocks.members[first]
+        cdef Py_ssize_t t, T = self.storage.n_tasks
+        cdef Py_ssize_t first = self.blocks.starts[b], j = self.blocks.members[first]
         cdef Py_ssize_t last = self.blocks.n - 1, following
         cdef Row* row = &self.work.row
         cdef const double* L = self.blocks.curvature + first * T
@@ -190,8 +193,9 @@ cdef class Descent:
             slope = max(slope, L[t] * fabs(change))
             square += L[t] * change * change
         following = b + 1 if b < last else 0
-        if self.blocks.starts[following + 1] - self.blocks.starts[following] == 1:
-            self.storage.move_then_look(j, row.out, self.blocks.members[self.blocks.starts[following]], self.ahead.at)
+        first = self.blocks.starts[following]
+        if self.blocks.starts[following + 1] == first + 1:
+            self.storage.move_then_look(j, row.out, self.blocks.members[first], self.ahead.at)
             self.ahead_of = following
         else:
             self.storage.move(j, row.out)
@@ -237,16 +241,15 @@ cdef class Descent:
         moves.slope, moves.energy = max(moves.slope, slope), max(moves.energy, square)
         moves.total += square
 
-    # -- extrapolation: Anderson mixing of the last sweeps -------------------------------------------------------
+    # -- extrapolation: Anderson mixing of the last sweeps ---------------------------------------------------
 
     cdef void store(self, Py_ssize_t k) noexcept nogil:
         """Keep the rows and the state as the k-th place of the track."""
-        cdef Py_ssize_t i, T = self.storage.n_tasks, size = self.blocks.n_members * T
+        cdef Py_ssize_t i, T = self.storage.n_tasks, n_state = self.storage.n_state
+        cdef double* place = self.iterates.at + k * self.blocks.n_members * T
         for i in range(self.blocks.n_members):
-            memcpy(self.iterates.at + k * size + i * T, self.A + self.blocks.members[i] * T, T * sizeof(double))
-        memcpy(
-            self.states.at + k * self.storage.n_state, self.storage.state, self.storage.n_state * sizeof(double)
-        )
+            memcpy(place + i * T, self.A + self.blocks.members[i] * T, T * sizeof(double))
+        memcpy(self.states.at + k * n_state, self.storage.state, n_state * sizeof(double))
 
     cdef void go_to(self, const double* place, const double* state) noexcept nogil:
         cdef Py_ssize_t i, T = self.storage.n_tasks
@@ -276,7 +279,8 @@ cdef class Descent:
 
         The state of a mix of iterates is the mix of their states, so that it costs no sweep.
         """
-        cdef Py_ssize_t size = self.blocks.n_members * self.storage.n_tasks, n_state = self.storage.n_state, i, k
+        cdef Py_ssize_t i, k, n_state = self.storage.n_state
+        cdef Py_ssize_t size = self.blocks.n_members * self.storage.n_tasks
         cdef double* place = self.iterates.at
         cdef double* state = self.states.at
         cdef double value, reach = 10.0
@@ -289,7 +293,7 @@ cdef class Descent:
             mix(place + size, size, weights, self.mixed.at)
             if self.try_place(self.mixed.at, state + (MEMORY + 1) * n_state, &value):
                 return True
-        # a steady drift has nothing to extrapolate, since all its steps are equal: follow it while it goes down
+        # a steady drift has nothing to extrapolate, for its steps are equal: follow it while it goes down
         while reach < FARTHEST:
             for i in range(size):
                 self.mixed.at[i] = place[MEMORY * size + i] + reach * (place[MEMORY * size + i] - place[i])

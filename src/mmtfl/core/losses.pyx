@@ -1,12 +1,12 @@
 """The losses of rows: value, slope and second derivative at linear predictors z; docs/model.md eq. (1).
 
-`weight` has one entry per row and holds the 1/n of eq. (1). Of a Newton model the weights lie between the second
-derivative of the loss (share 0) and that of a parabola above it (share 1), on a log scale.
+`weight` has one entry per row and holds the 1/n of eq. (1). The weights of a Newton model lie between the
+second derivative of the loss (share 0) and that of a parabola above it (share 1), on a log scale.
 """
 
 from libc.math cimport exp, fabs, log1p, pow
 
-cdef double LEAST = 1e-6  # second derivatives vanish where a class is certain: this share of their bound is kept
+cdef double LEAST = 1e-6  # share of the bound on second derivatives, which vanish where a class is certain
 
 
 cdef inline double between(double bend, double above, double share) noexcept nogil:
@@ -148,7 +148,6 @@ cdef class PythonLoss(RowLoss):
     """
 
     cdef tuple functions
-    cdef readonly object error
 
     def __init__(self, const double[::1] y, const double[::1] weight, functions):
         super().__init__(y, weight)

@@ -14,7 +14,7 @@ from mmtfl.core.sources cimport Source
 from mmtfl.core.storage cimport Buffer, GramStorage
 
 cdef double MOSTLY = 0.7  # blocks at work are forgotten when a smaller share of them is kept
-cdef double INEXACT = 3e-3  # the sweeps on a Newton model end at this share of the square of the last one's move
+cdef double INEXACT = 3e-3  # sweeps on a Newton model end at this share of the last one's move, squared
 cdef double FIRST = 100.0  # and on the first model of a penalty at so many tolerances
 cdef double NOTHING = 1e-13  # eigenvalues below this share of the largest are rounding
 cdef int ROTATIONS = 30  # sweeps of Jacobi's method, at most
@@ -23,8 +23,8 @@ cdef int ROTATIONS = 30  # sweeps of Jacobi's method, at most
 cdef class Path:
     """The path of one penalty on a source.
 
-    Block b has the rows members[starts[b]:starts[b + 1]] and the numbers from places[b] on; where can_turn[b], the
-    penalty does not change under rotations of its rows within a task.
+    Block b has the rows members[starts[b]:starts[b + 1]] and the numbers from places[b] on; where
+    can_turn[b], the penalty does not change under rotations of its rows within a task.
     """
 
     cdef Source source
@@ -53,7 +53,8 @@ cdef class Path:
         self.bases, self.matrix = Buffer(), Buffer()
         nothing = np.zeros(1)
         self.blocks = Blocks(
-            self.own_members, self.own_starts[:1], nothing, self.own_places, nothing, np.empty(0), self.own_basis
+            self.own_members, self.own_starts[:1], nothing, self.own_places, nothing, np.empty(0),
+            self.own_basis,
         )
         self.storage = GramStorage(
             np.zeros((source.n_grams, 1, 1)), np.zeros((source.n_tasks, 1)), 1
@@ -66,10 +67,11 @@ cdef class Path:
 
     def solve(self, const double[:, ::1] numbers, alphas, bint extrapolate, double tolerance,
               Py_ssize_t max_rounds, Py_ssize_t max_sweeps):
-        """Solve under every penalty, one row of `numbers` each; coefficients, intercepts, losses, if all settled.
+        """Solve under every penalty, one row of `numbers` each.
 
-        A round ends when no block moves by more than the root of the tolerance in the metric of the loss. With
-        `extrapolate` each solution begins where the last two lead in terms of the strengths `alphas`.
+        A round ends when no block moves by more than the root of the tolerance in the metric of the loss.
+        With `extrapolate` each solution begins where the last two lead, as the strengths `alphas` go. Returns
+        coefficients, intercepts, losses, and which solutions have settled.
         """
         n, T, d = numbers.shape[0], self.source.n_tasks, self.source.n_features
         cdef double[:, :, ::1] out = np.empty((n, d, T))
@@ -77,12 +79,12 @@ cdef class Path:
         cdef double[::1] losses = np.empty(n), strengths = np.array(alphas, dtype=float)
         cdef unsigned char[::1] settled = np.zeros(n, np.uint8)
         cdef Py_ssize_t i
-        cdef double share
+        cdef double share, last
         with nogil:
             for i in range(numbers.shape[0]):
-                share = 0.0
-                if extrapolate and i > 1 and strengths[i - 1] != strengths[i - 2]:
-                    share = min((strengths[i] - strengths[i - 1]) / (strengths[i - 1] - strengths[i - 2]), 1.0)
+                share, last = 0.0, strengths[i - 1] - strengths[i - 2] if i > 1 else 0.0
+                if extrapolate and last != 0.0:
+                    share = min((strengths[i] - strengths[i - 1]) / last, 1.0)
                 settled[i] = self.solve_one(
                     &numbers[i, 0], &out[i - 2, 0, 0] if share > 0.0 else NULL, share,
                     Goal(0.0, tolerance, 0.0, max_sweeps), max_rounds,
@@ -90,10 +92,11 @@ cdef class Path:
                 out[i] = self.source.A
                 intercepts[i] = self.source.intercept
                 losses[i] = self.source.loss()
-                if self.descent.error is not None or self.is_short_of_memory:
+                if self.descent.error is not None or self.source.has_failed() or self.is_short_of_memory:
                     break
-        if self.descent.error is not None:
-            raise self.descent.error
+        error = self.descent.error or self.source.error()
+        if error is not None:
+            raise error
         if self.is_short_of_memory:
             raise MemoryError(f"There is no memory for Gram matrices of {self.m} features in {T} tasks.")
         return np.asarray(out), np.asarray(intercepts), np.asarray(losses), np.asarray(settled).astype(bool)
@@ -121,7 +124,7 @@ cdef class Path:
                 before = NULL
             goal.energy = tolerance if self.source.is_quadratic else max(tolerance, INEXACT * last)
             enough = self.descent.settle(goal)
-            if self.descent.error is not None:
+            if self.descent.error is not None or self.source.has_failed():
                 return False
             moved = self.largest_move()
             if not self.source.advance(&self.rows[0], self.m, self.A.at):
@@ -130,7 +133,7 @@ cdef class Path:
             last, is_done = moved, enough if self.source.is_quadratic else moved <= tolerance
         return False
 
-    # -- the blocks at work ----------------------------------------------------------------------------------------
+    # -- the blocks at work ----------------------------------------------------------------------------------
 
     cdef bint is_kept(self, Py_ssize_t b) noexcept nogil:
         cdef Py_ssize_t i, t
@@ -193,8 +196,9 @@ cdef class Path:
         if self.m > self.room or self.room == 0:
             self.room, self.known = min(self.source.n_features, max(2 * self.m, 32)), 0
         if not (
-            self.gram.reserve(self.source.n_grams * self.room * self.room) and self.slopes.reserve(T * self.room)
-            and self.A.reserve(self.room * T) and self.curvature.reserve(self.room * T)
+            self.gram.reserve(self.source.n_grams * self.room * self.room)
+            and self.slopes.reserve(T * self.room) and self.A.reserve(T * self.room)
+            and self.curvature.reserve(T * self.room)
         ):
             return False
         if self.known == 0:
@@ -220,7 +224,7 @@ cdef class Path:
 
     cdef bint weigh_block(self, Py_ssize_t i, Py_ssize_t b) noexcept nogil:
         """The curvature of the entries of a block: exact in a basis of each task, or a bound."""
-        cdef Py_ssize_t T = self.source.n_tasks, first = self.own_starts[i], t, k
+        cdef Py_ssize_t T = self.source.n_tasks, first = self.own_starts[i], t
         cdef Py_ssize_t size = self.own_starts[i + 1] - first
         cdef double* L = self.curvature.at + first * T
         cdef double* vectors = NULL
@@ -231,7 +235,9 @@ cdef class Path:
             return True
         if first < self.known:
             return True  # its Gram matrices are those of the last round
-        if not self.matrix.reserve(size * (size + 1)) or not self.bases.reserve(self.n_bases + T * size * size):
+        if not self.matrix.reserve(size * (size + 1)):
+            return False
+        if not self.bases.reserve(self.n_bases + T * size * size):
             return False
         self.own_basis[i] = self.n_bases if self.can_turn[b] else -1
         for t in range(T):
@@ -257,7 +263,7 @@ cdef class Path:
                 )
 
     cdef void set_curvature(self, Py_ssize_t i, Py_ssize_t t) noexcept nogil:
-        """The eigenvalues themselves, or in units of the single curvatures the largest of them, as a bound."""
+        """The eigenvalues, or the largest of them in units of the single curvatures, which is a bound."""
         cdef const double* gram = self.gram.at + (t if self.source.n_grams > 1 else 0) * self.room * self.room
         cdef Py_ssize_t k, T = self.source.n_tasks, first = self.own_starts[i]
         cdef Py_ssize_t size = self.own_starts[i + 1] - first
@@ -301,13 +307,16 @@ cdef class Path:
 
 
 cdef void eigenvalues(double* G, Py_ssize_t n, double* values, double* vectors) noexcept nogil:
-    """Eigenvalues of a symmetric matrix by Jacobi's rotations, which destroy it; vectors[k, i] is entry k of the i-th."""
-    cdef Py_ssize_t i, j, k, sweep
+    """Eigenvalues of a symmetric matrix by Jacobi's rotations, which destroy it.
+
+    vectors[k, i] is entry k of the i-th eigenvector.
+    """
+    cdef Py_ssize_t i, j, k
     cdef double off, scale, theta, t, c, s, one, other
     if vectors != NULL:
         for i in range(n * n):
             vectors[i] = 1.0 if i % (n + 1) == 0 else 0.0
-    for sweep in range(ROTATIONS):
+    for _ in range(ROTATIONS):
         off, scale = 0.0, 0.0
         for i in range(n):
             scale += G[i * n + i] * G[i * n + i]

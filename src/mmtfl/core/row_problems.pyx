@@ -13,7 +13,8 @@ import numpy as np
 
 from mmtfl.core.row_functions cimport copy, fill
 
-cdef double GONE = 1e300  # from this strength on, only entries free of penalty are left
+cdef double STRONGEST = 1e300  # from this strength on, only entries free of penalty are left
+GONE = STRONGEST
 
 
 cdef class RowProblem:
@@ -82,7 +83,7 @@ cdef class ScaledRow(RowProblem):
                 if positive[t] > 0.0 and row.present[t] < 0.0:
                     present[scaled.n] = 0.0
                 scaled.n += 1
-        if scaled.n == 0 or row.numbers[0] >= GONE:
+        if scaled.n == 0 or row.numbers[0] >= STRONGEST:
             return
         scaled.curvature, scaled.present = curvature, present
         self.inner.minimise(&scaled)
@@ -104,7 +105,7 @@ cdef class ScaledRow(RowProblem):
             if 0.0 < scale[t] < INFINITY:
                 scaled.slope[scaled.n] = a[t] * scale[t]
                 scaled.n += 1
-        return self.inner.cost(&scaled, scaled.slope) if scaled.n > 0 and row.numbers[0] < GONE else 0.0
+        return self.inner.cost(&scaled, scaled.slope) if scaled.n > 0 and row.numbers[0] < STRONGEST else 0.0
 
 
 cdef Row part_of(Row* row) noexcept nogil:

@@ -16,6 +16,8 @@ cdef class Source:
     cdef bint advance(self, const Py_ssize_t* rows, Py_ssize_t m, const double* goal) noexcept nogil
     cdef void keep_pace(self, double moved) noexcept nogil
     cdef double loss(self) noexcept nogil
+    cdef object error(self)
+    cdef bint has_failed(self) noexcept nogil
 
 
 cdef class GramSource(Source):

@@ -1,10 +1,10 @@
 """The data of a path: Gram matrices of all features, or columns and a loss; docs/model.md section 6.
 
-A path works on a few features at a time. It asks its source for the slopes of all features, which tell who joins,
-and for Gram matrices of those at work. Where the loss is not quadratic a source has one least-squares model after
-the other, whose weights are second derivatives of the loss; where a model turns out to lie below the loss at its
-own minimum, the next one has weights closer to those of a parabola above the loss. The fall of a model that does
-not lie below is a fall of the objective, so that no value of the penalty is needed.
+A path works on a few features at a time. It asks its source for the slopes of all features, which tell who
+joins, and for Gram matrices of those at work. Where the loss is not quadratic a source has one least-squares
+model after the other, whose weights are second derivatives of the loss; where a model turns out to lie below
+the loss at its own minimum, the next one has weights closer to those of a parabola above the loss. The fall
+of a model that does not lie below is a fall of the objective, so that no value of the penalty is needed.
 """
 
 from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
@@ -18,7 +18,7 @@ from mmtfl.core.losses cimport RowLoss
 
 cdef int STEPS = 4  # from the second derivative of a loss to the parabola above it
 cdef double ROUNDING = 1e-14
-cdef double SLOW = 0.03  # of the square of the last move: weights that do not bring it down to this are renewed
+cdef double SLOW = 0.03  # share of the last move, squared: weights that leave more of it are renewed
 
 ctypedef void (*Dgemm)(
     char*, char*, int*, int*, int*, double*, double*, int*, double*, int*, double*, double*, int*
@@ -38,7 +38,7 @@ cdef class Source:
         """Gram matrices (n_grams, room, room) of some rows, of which those of the first `known` are there."""
 
     cdef bint advance(self, const Py_ssize_t* rows, Py_ssize_t m, const double* goal) noexcept nogil:
-        """Move some rows of A to (m, n_tasks) coefficients; False if the model was too far from the loss there."""
+        """Move some rows of A to a goal (m, n_tasks); False if the model was too far from the loss there."""
         return True
 
     cdef void keep_pace(self, double moved) noexcept nogil:
@@ -48,9 +48,15 @@ cdef class Source:
         """The loss where the path stands."""
         return 0.0
 
+    cdef object error(self):
+        """What went wrong in a loss that is written in Python, or None."""
+
+    cdef bint has_failed(self) noexcept nogil:
+        return False
+
 
 cdef class GramSource(Source):
-    """The squared loss by Gram matrices (n_tasks or 1, d, d) and slopes (n_tasks, d) at A = 0: moments are enough."""
+    """The squared loss by its moments: Gram matrices (n_tasks or 1, d, d), slopes (n_tasks, d) at A = 0."""
 
     def __init__(
         self, const double[:, :, ::1] gram, const double[:, ::1] slopes, curvature, double null_loss, start
@@ -98,9 +104,10 @@ cdef class GramSource(Source):
 
 
 cdef class ColumnSource(Source):
-    """Columns x (d, width) of which task t's begin at start[t], with rows begin[t] to begin[t] + length[t] of z.
+    """Columns x (d, width), of which task t's begin at start[t], and rows of z, which begin at begin[t].
 
-    Centred square sums below `constant` times the raw ones are rounding. `z` is the linear predictor at the start.
+    Centred square sums below `constant` times the raw ones are rounding. `z` is the linear predictor at the
+    start.
     """
 
     def __init__(
@@ -178,7 +185,7 @@ cdef class ColumnSource(Source):
         self, const Py_ssize_t* rows, Py_ssize_t known, Py_ssize_t m, double* gram, Py_ssize_t room
     ) noexcept nogil:
         cdef Py_ssize_t t, a, i, longest = 0, n
-        cdef int width, n_known = <int> known, n_new = <int> (m - known), n_all = <int> m, stride = <int> room
+        cdef int width, n_new = <int> (m - known), n_all = <int> m, stride = <int> room
         cdef double one = 1.0, nothing = 0.0
         cdef char* no = b"N"
         cdef char* yes = b"T"
@@ -246,7 +253,8 @@ cdef class ColumnSource(Source):
             for i in range(self.length[t]):
                 out[i] = self.shift[t]
             for a in range(m):
-                change, column = goal[a * self.n_tasks + t] - self.A[rows[a], t], &self.x[rows[a], self.start[t]]
+                change = goal[a * self.n_tasks + t] - self.A[rows[a], t]
+                column = &self.x[rows[a], self.start[t]]
                 if change != 0.0:
                     for i in range(self.length[t]):
                         out[i] += change * column[i]
@@ -258,3 +266,9 @@ cdef class ColumnSource(Source):
 
     cdef double loss(self) noexcept nogil:
         return self.value
+
+    cdef object error(self):
+        return self.row_loss.error
+
+    cdef bint has_failed(self) noexcept nogil:
+        return self.row_loss.error is not None

@@ -1,9 +1,9 @@
-"""Where the columns of a least-squares model are, and what a change of a row does to them; docs/model.md section 6.
+"""Where the columns of a least-squares model are, and what a change of a row does; docs/model.md section 6.
 
     minimise over A (m, T)   sum_t 1/2 ||r_t - X_t (a_t - a0_t)||^2 + penalty(A)
 
-The state of a model is one vector that is affine in A: the slopes X_t' r_t where Gram matrices are kept (a change
-of a row costs m per task), or the residuals r_t themselves (it costs two passes over a column).
+The state of a model is one vector that is affine in A: the slopes X_t' r_t where Gram matrices are kept (a
+change of a row costs m per task), or the residuals r_t themselves (it costs two passes over a column).
 """
 
 from libc.stdlib cimport free, realloc
@@ -87,9 +87,10 @@ cdef class GramStorage(Storage):
 
     cdef void move(self, Py_ssize_t j, const double* change) noexcept nogil:
         cdef Py_ssize_t t, step = self.room * self.room if self.n_grams > 1 else 0
+        cdef const double* line = self.gram + j * self.room
         for t in range(self.n_tasks):
             if change[t] != 0.0:
-                subtract(self.state + t * self.room, self.gram + t * step + j * self.room, change[t], self.size)
+                subtract(self.state + t * self.room, line + t * step, change[t], self.size)
 
     cdef void begin(self) noexcept nogil:
         if self.first.reserve(self.n_state):
@@ -110,8 +111,8 @@ cdef class GramStorage(Storage):
 cdef class ColumnStorage(Storage):
     """Columns x (m, width) of which task t's begin at start[t], and the residuals, which begin at begin[t].
 
-    With `weight` the columns are as they are, centred by `means` on the way, and the state is weight times the
-    residuals; without, they are centred and scaled by the roots of the weights beforehand.
+    With `weight` the columns are as they are, centred by `means` on the way, and the state is weight times
+    the residuals; without, they are centred and scaled by the roots of the weights beforehand.
     """
 
     def __init__(
@@ -132,19 +133,19 @@ cdef class ColumnStorage(Storage):
 
     cdef void move(self, Py_ssize_t j, const double* change) noexcept nogil:
         cdef const double* column = &self.x[j, 0]
+        cdef const double* weight
         cdef double* own
-        cdef Py_ssize_t t, i
+        cdef Py_ssize_t t, i, first
         for t in range(self.n_tasks):
             if change[t] == 0.0:
                 continue
-            own = self.state + self.begin_at[t]
+            own, first = self.state + self.begin_at[t], self.start[t]
             if self.is_weighted:
+                weight = &self.weight[self.begin_at[t]]
                 for i in range(self.length[t]):
-                    own[i] -= (
-                        change[t] * self.weight[self.begin_at[t] + i] * (column[self.start[t] + i] - self.means[j, t])
-                    )
+                    own[i] -= change[t] * weight[i] * (column[first + i] - self.means[j, t])
             else:
-                subtract(own, column + self.start[t], change[t], self.length[t])
+                subtract(own, column + first, change[t], self.length[t])
 
     cdef void move_then_look(
         self, Py_ssize_t j, const double* change, Py_ssize_t following, double* slopes

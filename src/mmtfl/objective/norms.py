@@ -325,11 +325,11 @@ class SplitRows(RowPower):
         entries = row_norms(seen, math.inf) * (self.alpha / self.eps)
         return np.maximum(super().dual_norm(U), entries)
 
-    def _plain_row(self) -> Any:
-        """The problem of rows of which nothing else is known."""
+    def _own_problem(self) -> Any:
+        """The compiled problem of one row."""
         from mmtfl.core.split_rows import SplitRow
 
-        return SplitRow(self.p)
+        return SplitRow(float(self.p))
 
     def rescaled(self, factor: np.ndarray) -> "SplitRows":
         """The same penalty for rows measured in other units: A = factor * A_new."""

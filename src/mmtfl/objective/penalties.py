@@ -1,7 +1,7 @@
 """Penalties on the rows of A (features by tasks): the joint form of the family; docs/model.md section 3.
 
 A row penalty is ``phi(||a_j||_p)``. `RowPower` has ``phi = alpha rho^r`` with ``1/r = 1/p + 1/k``: that is
-``alpha S_j^e`` of eq. (2). `LogRows` is its edge at k -> 0. The compiled row problem is in `core`.
+``alpha S_j^e`` of eq. (2). `LogRows` is its edge at k -> 0. The compiled row problems are in `core`.
 
 With `pooling` the tasks of a row scatter about a common part of their own, and the row's norm is the centred
 one of eq. (11); docs/model.md section 10. What is known of the features (weights, signs, groups) changes how
@@ -20,9 +20,6 @@ import numpy as np
 from mmtfl.objective import product, row_sizes
 from mmtfl.objective.known_features import KnownFeatures, blocks_of, check_pooling
 from mmtfl.objective.row_sizes import EntryPenalty, centred_norms, common_part, common_weight, row_norms
-
-
-_GONE = 1e300  # the strength of a row of which only entries free of penalty are left
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,8 +194,10 @@ class RowPenalty(ABC):
         strengths[:, 0], strengths[:, 1] = self.alpha, self.eps
         if self.known is None or not self._shapes_entries:
             return strengths
+        from mmtfl.core.row_problems import GONE
+
         known = self.known
-        strengths[known.free_rows, 0] = np.minimum(strengths[known.free_rows, 0], _GONE)
+        strengths[known.free_rows, 0] = np.minimum(strengths[known.free_rows, 0], GONE)
         positive = np.repeat(known.positive[:, None], known.scale.shape[1], axis=1)
         return np.column_stack([strengths, known.scale, positive])
 
@@ -212,38 +211,43 @@ class RowPenalty(ABC):
         return self.known is not None and self.known.shapes_entries
 
     def row_problem(self) -> Any:
-        """The problem of one row, or of one block of rows, for the compiled core."""
+        """The compiled problem of one row, a `RowProblem` of `mmtfl.core`."""
         from mmtfl.core.row_problems import ScaledRow
 
-        return ScaledRow(self._plain_row()) if self._shapes_entries else self._plain_row()
+        own = self._own_problem()
+        return ScaledRow(own) if self._shapes_entries else own
 
-    def _plain_row(self) -> Any:
-        """The problem of rows of which nothing else is known."""
-        from mmtfl.core import pooled_rows, smooth_rows, sum_and_max_rows
+    def _own_problem(self) -> Any:
+        """The problem of a row of which nothing else is known."""
+        from mmtfl.core.pooled_rows import PooledRow
+        from mmtfl.core.smooth_rows import EuclideanRow, GeneralRow, GroupLassoRow, LogarithmRow
+        from mmtfl.core.sum_and_max_rows import MaxNormRow, SeparableRow, SumNormRow
 
-        n_tasks = self.known.scale.shape[1] if self.known is not None and self.has_groups else 0
-        is_log = self.kind == 1
+        p, r = float(self.p), float(self.power)
         if self.is_centred:
-            return pooled_rows.PooledRow(self.p, self.power, self.pooling, n_tasks, logarithm=is_log)
-        if is_log:
-            return smooth_rows.LogarithmRow(self.p)
-        if self.power == self.p:
-            return sum_and_max_rows.SeparableRow(self.p)
-        if self.p == 1.0:
-            return sum_and_max_rows.SumNormRow(self.power)
-        if math.isinf(self.p):
-            return sum_and_max_rows.MaxNormRow(self.power)
-        if self.p == 2.0:
-            return smooth_rows.GroupLassoRow() if self.power == 1.0 else smooth_rows.EuclideanRow(self.power)
-        return smooth_rows.GeneralRow(self.p, self.power)
+            return PooledRow(p, r, self.pooling, self._block_row, logarithm=self.kind == 1)
+        if self.kind == 1:
+            return LogarithmRow(p)
+        if r == p:
+            return SeparableRow(p)
+        if p == 2.0:
+            return GroupLassoRow() if r == 1.0 else EuclideanRow(r)
+        if math.isinf(p):
+            return MaxNormRow(r)
+        return SumNormRow(r) if p == 1.0 else GeneralRow(p, r)
+
+    @property
+    def _block_row(self) -> int:
+        """The number of entries of a row where blocks of rows are solved; 0 where every row is alone."""
+        return self.known.scale.shape[1] if self.known is not None and self.has_groups else 0
 
     def solve_rows(self, slope: np.ndarray, curvature: np.ndarray) -> np.ndarray:
         """Minimiser of each row's problem ``L/2 a^2 - g a + phi``; see `mmtfl.core.row_problems`."""
         from mmtfl.core.row_problems import solve_blocks
 
-        slope, curvature = (np.ascontiguousarray(part, dtype=float) for part in (slope, curvature))
         out = np.empty(slope.shape)
-        solve_blocks(self.row_problem(), slope, curvature, *self._blocks(len(slope)), out)
+        arrays = (np.ascontiguousarray(part, dtype=float) for part in (slope, curvature))
+        solve_blocks(self.row_problem(), *arrays, *self._blocks(len(slope)), out)
         return out
 
     def _blocks(self, n_rows: int) -> Any:
@@ -265,6 +269,8 @@ class RowPenalty(ABC):
         """
         from mmtfl.core.row_problems import block_violations
 
+        if not len(A):
+            return np.zeros(0)
         if self.known is not None and self.has_groups:
             curvature = self.known.bound_of_blocks(curvature)
         arrays = (np.ascontiguousarray(part, dtype=float) for part in (A, gradient, curvature))

@@ -55,8 +55,8 @@ def _turned(grams: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _bounds(grams: np.ndarray, curvature: np.ndarray) -> np.ndarray:
     """Curvature of single entries, (n, n_tasks), that bounds a block's.
 
-    That is the largest eigenvalue of the Gram matrix with a diagonal of ones, in units of the diagonal. A constant
-    column has no curvature.
+    That is the largest eigenvalue of the Gram matrix with a diagonal of ones, in units of the diagonal. A
+    constant column has no curvature.
     """
     diagonal = np.diagonal(grams, axis1=1, axis2=2)
     unit = np.divide(1.0, np.sqrt(diagonal), out=np.zeros_like(diagonal), where=diagonal > 0.0)

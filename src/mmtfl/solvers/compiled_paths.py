@@ -1,7 +1,7 @@
 """Whole paths in the compiled core: each is one call that needs no interpreter; docs/model.md section 6.
 
-Where the columns fit into memory this takes a tenth of the time of `solve_path`, and threads run side by side. It
-is as exact as held-out scores need, and no more.
+Where the columns fit into memory this takes a tenth of the time of `solve_path`, and threads run side by
+side. It is as exact as held-out scores need, and no more.
 """
 
 import math
@@ -20,7 +20,7 @@ from mmtfl.objective.problem import Problem
 from mmtfl.solvers.block_models import can_turn
 from mmtfl.solvers.working_set import WorkingSet
 
-# numbers of all Gram matrices of a problem, and of all its columns: a search holds two or three problems at once
+# numbers of all Gram matrices of a problem, and of all its columns: a search holds two or three of them
 _MOST_IN_GRAMS, _MOST_IN_COLUMNS = 1 << 24, 1 << 25
 _CONVEX, _CONCAVE = 0.1, 30.0  # largest move of a row, squared, in units of tol^2 and the objective at zero
 _ONE = 0.1  # of tol, where a solution stands alone
@@ -177,7 +177,9 @@ class CompiledPaths:
         tolerance, parts = share * self.problem.null_value, []
         goes_on = penalty.is_convex and (penalty.known is None or not penalty.known.positive.any())
         strengths = [float(np.max(alpha)) for alpha in alphas]
-        by_task = penalty.is_separable and len(alphas) > 1  # a start is rough: one descent over all tasks will do
+        by_task = (
+            penalty.is_separable and len(alphas) > 1
+        )  # a start is rough: one descent over all tasks will do
         for own, source in self._sources(penalty, start, by_task=by_task):
             members, starts, places, numbers = _blocks(own, alphas, source.n_features)
             path = Path(source, own.row_problem(), members, starts, places, _turns(own, members, starts))
@@ -207,7 +209,7 @@ class CompiledPaths:
 
     def _source(self, start: np.ndarray, tasks: slice) -> Any:
         """The data of some tasks (all, or one), where a path begins."""
-        from mmtfl.core import losses
+        from mmtfl.core.losses import SquaredLoss
         from mmtfl.core.sources import ColumnSource, GramSource
 
         problem, columns, design = self.problem, self.columns, self.problem.design
@@ -221,7 +223,7 @@ class CompiledPaths:
         rows = slice(int(begin[0]), int(begin[-1] + length[-1]))
         if columns.prepared:
             residual = columns.root * (design.y - design.spread(problem.null_intercept))
-            loss: Any = losses.SquaredLoss(residual[rows], np.ones(len(residual[rows])))
+            loss: Any = SquaredLoss(residual[rows], np.ones(len(residual[rows])))
             z, is_centred = columns.root * columns.image(start), False
         else:
             loss = _compiled_loss(problem, rows) or _python_loss(problem)
@@ -241,7 +243,7 @@ class CompiledPaths:
 
 
 def _blocks(penalty: RowPenalty, alphas, n_features: int) -> tuple[np.ndarray, ...]:
-    """The rows of each block, where they begin, and where the numbers of each begin; and those at every alpha."""
+    """The rows of each block, where they begin, and where its numbers begin; and these at every alpha."""
     every = np.arange(n_features)
     if penalty.has_groups:
         members, starts, _, places = blocks_of(penalty, every)
@@ -263,27 +265,27 @@ def _turns(penalty: RowPenalty, members: np.ndarray, starts: np.ndarray) -> np.n
 
 def _compiled_loss(problem: Problem, rows: slice) -> Any:
     """The loss of some rows, compiled; None where it is written in Python."""
-    from mmtfl.core import losses
+    from mmtfl.core.losses import HuberLoss, LogisticLoss, PoissonLoss, SquaredLoss
 
     loss, y, weight = problem.loss, problem.design.y[rows], problem.design.row_weight[rows]
     if type(loss) is Logistic:
-        return losses.LogisticLoss(loss._sign(y), weight)
+        return LogisticLoss(loss._sign(y), weight)
     if type(loss) is Squared:
-        return losses.SquaredLoss(y, weight)
+        return SquaredLoss(y, weight)
     if type(loss) is Huber:
-        return losses.HuberLoss(y, weight, loss.delta)
+        return HuberLoss(y, weight, loss.delta)
     if type(loss) is Poisson:
         constant = loss.value(y, np.zeros_like(y), weight) - float(weight.sum())
-        return losses.PoissonLoss(y, weight, constant, float(problem.loss_curvature.max()))
+        return PoissonLoss(y, weight, constant, float(problem.loss_curvature.max()))
     return None
 
 
 def _python_loss(problem: Problem) -> Any:
     """A loss that the core calls, on whole vectors."""
-    from mmtfl.core import losses
+    from mmtfl.core.losses import PythonLoss
 
     functions = problem.loss_value, problem.loss_gradient, problem.newton_weights
-    return losses.PythonLoss(problem.design.y, problem.design.row_weight, functions)
+    return PythonLoss(problem.design.y, problem.design.row_weight, functions)
 
 
 def compiled_paths(problem: Problem, penalty: RowPenalty) -> type[CompiledPaths] | None:

@@ -31,6 +31,7 @@ _UNSETTLED = 0.1  # accuracy, as a share of the violation, while rows are still 
 _NEWTON_STEPS = 8
 _INEXACT = 0.1  # a Newton step stops its sweeps when they move this share of what the first one did
 _FIRST_SWEEPS, _PASS_SWEEPS = 50, 5  # of a rough pass of Algorithm 1: the first, and the others
+_FEW_SWEEPS = 5  # over all gathered rows, between those over the kept ones
 _PASS_NEWTON_STEPS = 2  # of a pass but the first, which has as many as any descent
 _ROUGHLY = 1e-3  # its accuracy, in units of the largest slope at zero
 _NOTHING = 1e-4  # a row this small against the largest is dropped on the way to a start
@@ -173,7 +174,7 @@ class RowDescent:
             if self.working_set.n_sweeps >= last_sweep:
                 break
             self._damping = max(self._damping - 1, 0)
-            moved = self._improve(penalty, state, everything, goal, max_sweeps=1)
+            moved = self._improve(penalty, state, everything, goal, max_sweeps=_FEW_SWEEPS)
             if moved <= goal:
                 break
             kept = self._open_rows(penalty, np.any(state.A[self.working_set.features] != 0.0, axis=1))
@@ -300,7 +301,7 @@ class RowDescent:
             self._damping = max(self._damping - 1, 0)
             self._improve(penalty, state, kept, 0.0, leap=True)
             if penalty.p in (1.0, math.inf):  # what is zero, or at the bound of its row, may leave it
-                self._improve(penalty, state, np.arange(features.size), 0.0, max_sweeps=1)
+                self._improve(penalty, state, np.arange(features.size), 0.0, max_sweeps=_FEW_SWEEPS)
             if value - state.value <= _LEAST_FALL * tol * value:
                 break
         return state.value < before

@@ -170,7 +170,7 @@ class WorkingSet:
         return np.sum(self.base.means[: self.size] * A, axis=0)
 
     def _slopes(self, residual: np.ndarray) -> np.ndarray:
-        """x_t @ residual_t for every task, with the room of the Gram matrices; the Gram matrices that go with them are brought up to date."""
+        """x_t @ residual_t for every task, in the room of the Gram matrices, brought up to date."""
         old, new = self._gram_size, self.size
         if new > self.gram.shape[1]:
             self.gram = _with_room(self.gram, (len(self.gram), len(self.x), len(self.x)))

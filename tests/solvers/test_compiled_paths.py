@@ -1,4 +1,4 @@
-"""Paths on Gram matrices: they are the paths of the other solvers, whatever the data look like."""
+"""Compiled paths: they are the paths of the other solvers, whatever the data look like."""
 
 import math
 from dataclasses import replace
@@ -10,16 +10,16 @@ from scipy import sparse
 from sklearn.linear_model import lasso_path
 
 from architecture.elastic_rows import ElasticRows
+from architecture.gamma_loss import Gamma
 from mmtfl import Tasks
 from mmtfl.datasets import make_tasks
 from mmtfl.objective.design import Design
 from mmtfl.objective.known_features import KnownFeatures
-from mmtfl.objective.losses import Logistic, Squared
+from mmtfl.objective.losses import Huber, Logistic, Poisson, Squared
 from mmtfl.objective.penalties import make_penalty, row_norms
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers import solve
-from mmtfl.solvers.compiled_paths import CompiledPaths, compiled_paths
-GramPaths = LogisticPaths = CompiledPaths
+from mmtfl.solvers import compiled_paths, solve
+from mmtfl.solvers.compiled_paths import CompiledPaths
 from mmtfl.solvers.path import Paths, alpha_grid, solve_path
 
 INF = math.inf
@@ -65,8 +65,8 @@ def problem_of(tasks, **options):
 def test_convex_paths_are_those_of_row_descent(data, member):
     problem, penalty = problem_of(DATA[data]()), make_penalty(*member, 1.0)
     alphas = alpha_grid(problem, penalty, 8)
-    assert GramPaths.serves(problem, penalty)
-    found = GramPaths(problem).solve(penalty, alphas, **OPTIONS)
+    assert CompiledPaths.serves(problem, penalty)
+    found = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
     exact = solve_path(problem, penalty, alphas, tol=1e-8)
     largest = np.abs(exact.coef(7)).max()
     assert largest > 0.0 and found.settled.all()
@@ -101,7 +101,7 @@ def test_objectives_and_violations_are_those_of_the_solutions(member):
 def test_without_intercepts_the_columns_are_not_centred():
     problem, penalty = problem_of(ragged(), fit_intercept=False), make_penalty(2, 2, 1.0)
     alphas = alpha_grid(problem, penalty, 4)
-    found = GramPaths(problem).solve(penalty, alphas, **OPTIONS)
+    found = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
     assert not found.intercepts.any()
     assert_allclose(found.A[-1], solve_path(problem, penalty, alphas, tol=1e-8).coef(3).T, atol=0.02)
 
@@ -110,7 +110,7 @@ def test_without_intercepts_the_columns_are_not_centred():
 def test_strengths_may_be_given_twice_and_in_uneven_steps(member):
     problem, penalty = problem_of(ragged()), make_penalty(*member, 1.0)
     alphas = alpha_grid(problem, penalty, 1) * [0.9, 0.9, 0.5, 0.49, 0.001, 0.001]
-    found = GramPaths(problem).solve(penalty, alphas, **OPTIONS)
+    found = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
     exact = solve_path(problem, penalty, alphas, tol=1e-8)
     for i in range(6):
         assert_allclose(found.A[i], exact.coef(i).T, atol=3e-3 * np.abs(exact.coef(5)).max())
@@ -119,7 +119,7 @@ def test_strengths_may_be_given_twice_and_in_uneven_steps(member):
 def test_a_refined_point_meets_the_optimality_conditions_of_the_group_lasso():
     problem = problem_of(ragged())
     penalty = make_penalty(2, 2, 0.3 * alpha_grid(problem, make_penalty(2, 2, 1.0), 1)[0])
-    A = GramPaths(problem).refined(penalty, np.zeros((12, 4)))
+    A = CompiledPaths(problem).refined(penalty, np.zeros((12, 4)))
     intercept = problem.design.task_means(
         problem.design.y - problem.design.predict(A), problem.design.row_weight
     )
@@ -134,7 +134,7 @@ def test_a_refined_point_meets_the_optimality_conditions_of_the_group_lasso():
 def test_a_refined_point_meets_the_optimality_conditions_of_the_lasso():
     problem = problem_of(ragged())
     penalty = make_penalty(1, INF, 0.3 * alpha_grid(problem, make_penalty(1, INF, 1.0), 1)[0])
-    A = GramPaths(problem).refined(penalty, np.zeros((12, 4)))
+    A = CompiledPaths(problem).refined(penalty, np.zeros((12, 4)))
     intercept = problem.design.task_means(
         problem.design.y - problem.design.predict(A), problem.design.row_weight
     )
@@ -152,7 +152,7 @@ def test_lasso_paths_reach_lower_objectives_than_those_of_scikit_learn(shape):
     y = data.y - data.y.mean()
     problem, penalty = problem_of(Tasks.from_rows(X, y)), make_penalty(1, INF, 1.0)
     alphas = alpha_grid(problem, penalty, 50, 1e-2)
-    found = GramPaths(problem).solve(penalty, alphas, **OPTIONS)
+    found = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
     others = lasso_path(X, y, alphas=alphas)[1].T
 
     def objective(a, alpha):
@@ -196,25 +196,38 @@ def point(path, i):
 def test_any_penalty_on_rows_is_served_with_all_its_numbers():
     problem, elastic = problem_of(ragged()), ElasticRows(2, 1.0, 0.5)
     alphas = 2.0 * np.array([0.5, 0.2, 0.05])
-    found = GramPaths(problem).solve(elastic, alphas, **OPTIONS)
+    found = CompiledPaths(problem).solve(elastic, alphas, **OPTIONS)
     for alpha, A in zip(alphas, found.A, strict=True):
         assert_allclose(A, solve(problem, elastic.at(alpha)).A, atol=2e-3)
 
 
-def test_what_gram_matrices_do_not_serve():
+def test_what_compiled_paths_do_not_serve():
     problem, penalty = problem_of(ragged()), make_penalty(2, 2, 1.0)
-    classes = Problem(Design(ragged().with_y(np.sign(ragged().y))), Logistic())
-    many = problem_of(Tasks.from_rows(np.ones((4, 2000)), np.arange(4.0)))
     huge = problem_of(ragged(X=1e160 * ragged().X))
-    assert GramPaths.serves(problem, penalty)
-    assert not any(GramPaths.serves(other, penalty) for other in (classes, many, huge))
-    assert not GramPaths.serves(problem, make_penalty(2, 5, 1.0))  # no row is ever zero, and tasks meet
+    wide = problem_of(Tasks.from_rows(sparse.csr_array((10_000, 5_000)), np.arange(1e4)))
+    assert CompiledPaths.serves(problem, penalty)
+    assert not any(CompiledPaths.serves(other, penalty) for other in (huge, wide))
+    assert not CompiledPaths.serves(problem, make_penalty(2, 5, 1.0))  # no row is ever zero, and tasks meet
+
+
+def test_columns_serve_where_gram_matrices_are_too_large(monkeypatch):
+    problem = problem_of(ragged())
+    for penalty in (make_penalty(2, 2, 1.0), make_penalty(1, INF, 1.0), make_penalty(2, 2, 1.0, pooling=0.9)):
+        alphas = alpha_grid(problem, penalty, 8)
+        by_grams = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
+        with monkeypatch.context() as patch:
+            patch.setattr(compiled_paths, "_MOST_IN_GRAMS", 0)
+            by_columns = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
+        assert by_columns.settled.all() and by_grams.A[-1].any()
+        assert_allclose(by_columns.A, by_grams.A, atol=1e-3 * np.abs(by_grams.A).max())
+        assert_allclose(by_columns.intercepts, by_grams.intercepts, atol=1e-2)
+        assert_allclose(by_columns.losses, by_grams.losses, rtol=1e-5)
 
 
 def test_equal_paths_have_equal_bits():
     problem, penalty = problem_of(ragged()), make_penalty(1, 1, 1.0)
     alphas = alpha_grid(problem, penalty, 20)
-    one, other = (GramPaths(problem).solve(penalty, alphas, **OPTIONS) for _ in range(2))
+    one, other = (CompiledPaths(problem).solve(penalty, alphas, **OPTIONS) for _ in range(2))
     assert one.A.any()
     assert_array_equal(one.A, other.A)
 
@@ -234,7 +247,7 @@ def test_logistic_paths_of_convex_members_are_the_minima(kind, fit_intercept):
     problem = classes(kind, fit_intercept=fit_intercept)
     for penalty in (make_penalty(2, 2, 1.0), make_penalty(1, INF, 1.0), make_penalty(2, 2, 1.0, pooling=0.9)):
         alphas = alpha_grid(problem, penalty, 12)
-        found = LogisticPaths(problem).solve(penalty, alphas, **OPTIONS)
+        found = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
         exact = solve_path(problem, penalty, alphas, tol=1e-7)
         assert exact.n_kept[6] > 0 and found.settled.all()
         for i, alpha in enumerate(alphas):
@@ -247,7 +260,7 @@ def test_logistic_paths_of_convex_members_are_the_minima(kind, fit_intercept):
 def test_logistic_paths_of_concave_members_are_as_low_as_the_ordinary_ones(member):
     problem, penalty = classes(), make_penalty(*member, 1.0)
     alphas = alpha_grid(problem, penalty, 20)
-    found = LogisticPaths(problem).solve(penalty, alphas, **OPTIONS)
+    found = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
     ordinary = solve_path(problem, penalty, alphas, tol=1e-4)
     values = [problem.value(penalty.at(a), A, b) for a, A, b in zip(alphas, *found[:2], strict=True)]
     assert found.A[0].any() == (member[1] == "log") and found.A[-1].any()  # no alpha makes the log edge zero
@@ -262,25 +275,45 @@ def test_classes_that_can_be_told_apart_for_sure_have_a_path_too():
     problem = Problem(Design(Tasks.from_rows(X, y, np.repeat([0, 1], 40))), Logistic())
     penalty = make_penalty(2, 2, 1.0)
     alphas = alpha_grid(problem, penalty, 10, 1e-4)
-    found = LogisticPaths(problem).solve(penalty, alphas, **OPTIONS)
+    found = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
     exact = solve_path(problem, penalty, alphas, tol=1e-6)
     values = found.losses + [penalty.at(a).value(A) for a, A in zip(alphas, found.A, strict=True)]
     assert np.abs(found.A).max() > 5.0
     assert_allclose(values, exact.objectives, atol=1e-5 * problem.null_value)
 
 
-def test_a_problem_that_no_compiled_path_knows_is_solved_the_ordinary_way():
-    class OtherLoss(Logistic):
-        """Is not known to be the logistic loss."""
+# -- other losses --------------------------------------------------------------------------------------------
 
-    problem, penalty = classes(), make_penalty(2, 2, 1.0)
-    assert compiled_paths(problem, penalty) is LogisticPaths
-    assert compiled_paths(problem_of(ragged()), penalty) is GramPaths
-    other = Problem(problem.design, OtherLoss())
-    assert compiled_paths(other, penalty) is None
-    alphas = alpha_grid(other, penalty, 5)
-    path = Paths(other).solve(penalty, alphas, max_iter=1000, tol=1e-4)
-    assert_array_equal(path.objectives, solve_path(other, penalty, alphas, tol=1e-4).objectives)
+
+def with_loss(loss):
+    tasks = ragged()
+    y = np.exp(0.1 * tasks.y) if isinstance(loss, Poisson | Gamma) else tasks.y
+    return Problem(Design(tasks.with_y(np.round(y + 0.5) if isinstance(loss, Poisson) else y)), loss)
+
+
+@pytest.mark.parametrize("loss", [Huber(), Poisson(), Gamma()], ids=lambda loss: loss.name)
+def test_paths_of_any_loss_are_the_minima(loss):
+    """Gamma is written in Python: the core calls it."""
+    problem = with_loss(loss)
+    for penalty in (make_penalty(2, 2, 1.0), in_groups((2, 2), 4), make_penalty(2, 2, 1.0, pooling=0.9)):
+        alphas = alpha_grid(problem, penalty, 8)
+        found = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
+        exact = solve_path(problem, penalty, alphas, tol=1e-7)
+        values = [problem.value(penalty.at(a), A, b) for a, A, b in zip(alphas, *found[:2], strict=True)]
+        assert exact.n_kept[-1] > 0 and found.settled.all()
+        assert_allclose(values, exact.objectives, atol=1e-5 * problem.null_value)
+
+
+def test_an_error_in_a_loss_that_is_written_in_python_is_raised():
+    class Broken(Gamma):
+        def gradient(self, y, z, weight):
+            if np.ptp(z - np.round(z)) > 0.3:
+                raise RuntimeError("no gradient")
+            return super().gradient(y, z, weight)
+
+    problem, penalty = with_loss(Broken()), make_penalty(2, 2, 1.0)
+    with pytest.raises(RuntimeError, match="no gradient"):
+        CompiledPaths(problem).solve(penalty, np.geomspace(1.0, 1e-3, 20), **OPTIONS)
 
 
 # -- groups of features --------------------------------------------------------------------------------------
@@ -300,8 +333,8 @@ def test_convex_paths_with_groups_are_those_of_row_descent(data, pooling):
     tasks = DATA[data]()
     problem, penalty = problem_of(tasks), in_groups((2, 2), tasks.n_tasks, pooling)
     alphas = alpha_grid(problem, penalty, 8)
-    assert compiled_paths(problem, penalty) is GramPaths
-    found = GramPaths(problem).solve(penalty, alphas, **OPTIONS)
+    assert CompiledPaths.serves(problem, penalty)
+    found = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
     exact = solve_path(problem, penalty, alphas, tol=1e-8)
     largest = np.abs(exact.coef(7)).max()
     assert largest > 0.0 and found.settled.all()
@@ -317,7 +350,7 @@ def test_other_norms_scales_and_signs_go_with_groups():
     for member in ((3, 1.5), (INF, 1)):
         penalty = in_groups(member, 4, positive=[1, 4], scale=2.0)
         alphas = alpha_grid(problem, penalty, 6)
-        found = GramPaths(problem).solve(penalty, alphas, **OPTIONS)
+        found = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
         exact = solve_path(problem, penalty, alphas, tol=1e-8)
         for i in range(6):
             assert_allclose(found.A[i], exact.coef(i).T, atol=3e-3 * np.abs(exact.coef(5)).max())
@@ -347,7 +380,13 @@ def test_a_refined_point_with_groups_is_stationary():
     assert is_exact and A.any() and violation < 1e-9 * problem.scale
 
 
-def test_the_logistic_loss_has_no_compiled_paths_with_groups():
-    y = np.sign(ragged().y - 1.0)
-    problem = Problem(Design(ragged(y=y)), Logistic())
-    assert compiled_paths(problem, in_groups((2, 2), 4)) is None
+def test_logistic_paths_with_groups_are_the_minima():
+    problem = classes()
+    for pooling in (0.0, 0.9):
+        penalty = in_groups((2, 2), 4, pooling)
+        alphas = alpha_grid(problem, penalty, 8)
+        found = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
+        exact = solve_path(problem, penalty, alphas, tol=1e-7)
+        values = found.losses + [penalty.at(a).value(A) for a, A in zip(alphas, found.A, strict=True)]
+        assert exact.n_kept[-1] > 0 and found.settled.all()
+        assert_allclose(values, exact.objectives, atol=1e-5 * problem.null_value)

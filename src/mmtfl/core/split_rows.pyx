@@ -134,7 +134,7 @@ cdef double bound_size(const Row* row, double start) noexcept nogil:
         curvatures += L[t]
     if held <= alpha:
         return 0.0
-    m = start if start > 0.0 else slopes / curvatures
+    m = start if start > 0.0 else (slopes - alpha) / curvatures
     for _ in range(200):
         excess, change = -alpha, 0.0
         for t in range(row.n):

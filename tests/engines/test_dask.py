@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
 
@@ -31,9 +31,9 @@ def client():
 
 
 def same(one, other):
-    assert_array_equal(one.A, other.A)
-    assert_array_equal(one.intercept, other.intercept)
-    assert_array_equal(one.history, other.history)
+    assert_allclose(one.A, other.A, rtol=1e-9, atol=1e-9)
+    assert_allclose(one.intercept, other.intercept, rtol=1e-9, atol=1e-9)
+    assert_allclose(one.history, other.history, rtol=1e-9, atol=1e-9)
     assert (one.objective, one.violation, one.dual_gap) == (other.objective, other.violation, other.dual_gap)
     assert one.converged and one.solver == other.solver == "alternating"
 
@@ -93,18 +93,18 @@ def test_estimators_take_the_engine_and_auto_means_algorithm_1(client):
     X, y, task = problem.tasks.to_rows()
     there = MMTFLRegressor(2, 1, 0.2, engine=DaskEngine(client), standardize=True).fit(X, y, task)
     here = MMTFLRegressor(2, 1, 0.2, solver="alternating", standardize=True).fit(X, y, task)
-    assert_array_equal(there.coef_, here.coef_)
+    assert_allclose(there.coef_, here.coef_, rtol=1e-9, atol=1e-9)
     labels = np.where(y > 1.0, "high", "low")
     there = MMTFLClassifier(1, 1, 0.05, engine=DaskEngine(client)).fit(X, labels, task)
     here = MMTFLClassifier(1, 1, 0.05, solver="alternating").fit(X, labels, task)
-    assert_array_equal(there.coef_, here.coef_)
+    assert_allclose(there.coef_, here.coef_, rtol=1e-9, atol=1e-9)
     assert there.coef_.any()
 
 
 def test_rows_are_worked_on_here_where_algorithm_1_stands_still(client):
     X, y, task = make_problem(3, sizes=SIZES, d=16).tasks.to_rows()
     there = MMTFLRegressor(np.inf, 1, 2.0, engine=DaskEngine(client)).fit(X, y, task)
-    assert_array_equal(there.coef_, MMTFLRegressor(np.inf, 1, 2.0).fit(X, y, task).coef_)
+    assert_allclose(there.coef_, MMTFLRegressor(np.inf, 1, 2.0).fit(X, y, task).coef_, rtol=1e-9, atol=1e-9)
     assert there.coef_.any()
 
 
@@ -114,8 +114,8 @@ def test_a_search_has_the_scores_of_this_process(client):
     there = MMTFLRegressorCV(**options, engine=DaskEngine(client)).fit(X, y, task)
     here = MMTFLRegressorCV(**options, solver="alternating").fit(X, y, task)
     for name, column in here.cv_results_.items():
-        assert_array_equal(there.cv_results_[name], column)
-    assert_array_equal(there.coef_, here.coef_)
+        assert_allclose(there.cv_results_[name], column, rtol=1e-9, atol=1e-9)
+    assert_allclose(there.coef_, here.coef_, rtol=1e-9, atol=1e-9)
 
 
 def test_stored_tasks_are_read_by_the_workers(client, tmp_path):
@@ -128,8 +128,8 @@ def test_stored_tasks_are_read_by_the_workers(client, tmp_path):
     for p, k in ((2, 1), (1, 1)):
         there = MMTFLRegressor(p, k, 0.2, engine=DaskEngine(client), scale_targets=True).fit(stored)
         here = MMTFLRegressor(p, k, 0.2, scale_targets=True).fit(stored)
-        assert_array_equal(there.coef_, here.coef_)
-        assert_array_equal(there.history_, here.history_)
+        assert_allclose(there.coef_, here.coef_, rtol=1e-9, atol=1e-9)
+        assert_allclose(there.history_, here.history_, rtol=1e-9, atol=1e-9)
         assert there.coef_.any()
 
 

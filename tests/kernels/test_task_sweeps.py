@@ -5,16 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from mmtfl.kernels.task_sweeps import settle_tasks
-from mmtfl.objective.design import Design
-from mmtfl.objective.losses import Logistic, Squared
-from mmtfl.objective.norms import EntryNorm, RowNorm, SplitRows
-from mmtfl.objective.penalties import RowPower
-from mmtfl.objective.problem import Problem
 from mmtfl.objective.row_sizes import EntryPenalty
-from mmtfl.solvers import working_set
-from mmtfl.solvers.row_descent import RowDescent
-from mmtfl.solvers.starts import best_of_starts
-from mmtfl.tasks import Tasks
 
 LENGTH = np.array([3, 5, 4, 40], dtype=np.intp)
 
@@ -78,47 +69,3 @@ def test_a_lasso_of_nearly_equal_columns_takes_few_sweeps():
     assert_allclose(np.where(A != 0.0, slopes, weight * np.sign(slopes)), weight * np.sign(slopes), atol=1e-7)
     assert np.all(np.abs(slopes) <= weight + 1e-7)
     assert_allclose(np.where(A != 0.0, np.sign(A), np.sign(slopes)), np.sign(slopes))
-
-
-PENALTIES = {
-    "lasso": RowPower(1, 0.3, np.inf),
-    "rows": RowPower(2, 1.5, 2),
-    "ridge": RowPower(2, 0.3, np.inf),
-    "two norms": SplitRows.of(RowNorm(1.5, p=2.0), EntryNorm(0.5)),
-    "dirty": SplitRows.of(RowNorm(2.0, p=np.inf), EntryNorm(0.5)),
-}
-
-
-@pytest.mark.parametrize("loss", [Squared(), Logistic()], ids=lambda loss: loss.name)
-@pytest.mark.parametrize("name", PENALTIES)
-def test_rows_reach_the_same_minimum_with_tasks_settled_one_by_one(name, loss, monkeypatch):
-    rng = np.random.default_rng(3)
-    labels = np.repeat(np.arange(30), 5)
-    X = rng.normal(size=(len(labels), 8))
-    y = np.einsum("ij,ij->i", X[:, :2], rng.normal(size=(30, 2))[labels]) + 0.3 * rng.normal(size=len(labels))
-    if not loss.is_quadratic:
-        y = np.where(y > np.repeat(np.median(y.reshape(30, 5), axis=1), 5), 1.0, -1.0)
-    problem, found = Problem(Design(Tasks.from_rows(X, y, labels)), loss), {}
-    share = 1.0 if loss.is_quadratic else 0.2
-    penalty = PENALTIES[name].rescaled(np.full(8, share))
-    for many in (29, 1000):
-        monkeypatch.setattr(working_set, "MANY_TASKS", many)
-        found[many] = RowDescent(problem).solve(penalty, max_iter=1000, tol=1e-9)
-    assert found[29].converged and np.count_nonzero(found[29].A) > 0
-    assert_allclose(found[29].objective, found[1000].objective, rtol=1e-9)
-
-
-@pytest.mark.parametrize(("p", "k", "alpha"), [(2, 1, 3.0), (1, 1, 1.5)])
-def test_starts_that_are_settled_roughly_lead_as_low(p, k, alpha, monkeypatch):
-    rng = np.random.default_rng(4)
-    labels = np.repeat(np.arange(300), 5)
-    X = rng.normal(size=(len(labels), 12))
-    z = np.einsum("ij,ij->i", X[:, :4], rng.normal(size=(300, 4))[labels]) + rng.normal(size=len(labels))
-    y = np.where(z > 0, 1.0, -1.0)
-    y[::5], y[4::5] = -1.0, 1.0  # both classes in every task
-    problem, found = Problem(Design(Tasks.from_rows(X, y, labels)), Logistic()), {}
-    for many in (299, 1000):
-        monkeypatch.setattr(working_set, "MANY_TASKS", many)
-        found[many] = best_of_starts(problem, RowPower(p, alpha, k), max_iter=1000, tol=1e-7)
-    assert found[299].converged and 0 < np.count_nonzero(found[299].A.any(axis=1)) < 12
-    assert found[299].objective <= 1.003 * found[1000].objective

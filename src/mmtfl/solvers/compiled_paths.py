@@ -136,8 +136,7 @@ class CompiledPaths:
             entries = penalty.convex()
         else:
             entries = penalty.weighted(penalty.start_weight())
-        # one round finds the rows, the other moves them
-        A = self._descend(entries, [entries.alpha], self._zero(), _START, 3, _START_SWEEPS).A[0]
+        A = self._descend(entries, [entries.alpha], self._zero(), _START, 1, _START_SWEEPS).A[0]
         norms = penalty.norms(A)
         A[norms <= _NOTHING * norms.max(initial=0.0)] = 0.0
         return A

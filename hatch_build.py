@@ -83,7 +83,7 @@ class Module(NamedTuple):
     def flags(self) -> list[str]:
         """What the compiler is told besides the names of files."""
         exact = any(line.strip() == b"# core: exact" for line in self.source.splitlines()[:10])
-        return [*([] if exact else REORDER), *FLAVOURS[self.flavour], *ALWAYS]
+        return [*([] if exact else REORDER), *same_bits(), *FLAVOURS[self.flavour], *ALWAYS]
 
     @property
     def hash(self) -> str:
@@ -116,6 +116,14 @@ def zig() -> list[str]:
 def answers(name: str) -> bool:
     path = shutil.which(name)
     return path is not None and subprocess.run([path, "--version"], capture_output=True).returncode == 0
+
+
+@cache
+def same_bits() -> list[str]:
+    """Keeps the order of sums the same at any address: gcc runs a loop singly up to an aligned entry."""
+    compiler = find_compiler()
+    is_gcc = bool(compiler) and "Free Software Foundation" in run([*compiler, "--version"])
+    return ["--param=vect-max-peeling-for-alignment=0"] if is_gcc else []
 
 
 def has_msvc() -> bool:

@@ -5,6 +5,7 @@ tell which of them join; docs/model.md section 6.
 """
 
 from libc.math cimport fabs, sqrt
+from libc.string cimport memset
 
 import numpy as np
 
@@ -204,6 +205,7 @@ cdef class Path:
         if self.known == 0:
             self.n_bases = 0
         self.source.fill_gram(&self.rows[0], self.known, self.m, self.gram.at, self.room)
+        memset(self.slopes.at, 0, T * self.room * sizeof(double))  # a mix of states has the unused places too
         for a in range(self.m):
             for t in range(T):
                 self.A.at[a * T + t] = self.source.A[self.rows[a], t]

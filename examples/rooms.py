@@ -20,6 +20,7 @@ FLOORS = [
     ("Fit and predict", [
         ("estimators", "scikit-learn classes: fit, predict, save, searches"),
         ("model_selection", "folds over tasks, metrics, cross-validation"),
+        ("inference", "levels of tasks, effects, words"),
     ]),
     ("Mathematics", [
         ("solvers", "from a problem to a Solution: row descent, Algorithm 1"),

@@ -10,8 +10,8 @@ import mmtfl
 
 ROOT = Path(mmtfl.__file__).parent
 ORDER = [
-    *("core", "persistence", "tasks", "kernels", "objective", "solvers", "inference", "model_selection"),
-    *("estimators", "datasets", "tables", "plots", "report", "cli"),
+    *("core", "persistence", "tasks", "tables", "kernels", "objective", "solvers", "inference"),
+    *("model_selection", "estimators", "datasets", "plots", "report", "cli"),
 ]
 # modules beside the rooms: errors and wording are left of all, and the command is what `python -m mmtfl` runs
 MODULES = {"__main__": "cli", "errors": "leftmost", "wording": "leftmost"}

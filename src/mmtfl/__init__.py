@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from mmtfl.errors import SmallTaskWarning, UnitsWarning
     from mmtfl.estimators.classification import MMTFLClassifier
     from mmtfl.estimators.coefficient_path import path
+    from mmtfl.estimators.loading import load
     from mmtfl.estimators.regression import MMTFLRegressor
     from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
     from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
         RobustRegressor,
     )
     from mmtfl.objective.product import alpha_from_gammas, gammas_from_alpha
-    from mmtfl.tables.loading import load
     from mmtfl.tasks.container import Tasks
 
 __version__ = "0.2.0"
@@ -77,7 +77,7 @@ _HOMES = {
     "mmtfl.estimators.coefficient_path": ("path",),
     "mmtfl.estimators.single_task": ("SingleTaskClassifierCV", "SingleTaskRegressorCV"),
     "mmtfl.estimators.stability": ("stability",),
-    "mmtfl.tables.loading": ("load",),
+    "mmtfl.estimators.loading": ("load",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _MODULES = ("datasets", "model_selection", "plots")

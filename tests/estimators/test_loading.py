@@ -21,11 +21,11 @@ from mmtfl.cli import inspect as inspect_command
 from mmtfl.cli.training import headlines
 from mmtfl.datasets import make_tasks
 from mmtfl.engines.threads import Threads
+from mmtfl.estimators.loading import ESTIMATORS
 from mmtfl.model_selection import TaskKFold, task_scorer
 from mmtfl.persistence.archive import ModelFileError, read_archive, write_archive
 from mmtfl.report.summary import describe
 from mmtfl.solvers.path import Path
-from mmtfl.tables.loading import ESTIMATORS
 
 HEAD = struct.Struct("<8sIIQ")
 SEARCH = {"alphas": 4, "cv": 2}

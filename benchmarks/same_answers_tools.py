@@ -291,17 +291,7 @@ def files(kept: Path) -> Cases:
     def new(folder: Path, kind: str, model: Any) -> Outcome:
         data = data_for(kind)
         model.fit(data.X, data.y, data.task).save(folder / "new.mmtfl")
-        return learned(mmtfl.load(folder / "new.mmtfl"), data.X, data.task) | onnx(folder, model, data)
-
-    def onnx(folder: Path, model: Any, data: Bunch) -> Outcome:
-        import onnxruntime
-
-        model.export_onnx(folder / "model.onnx")
-        session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
-        given = {"X": data.X, "task": data.task.astype(np.int64)}
-        fed = {i.name: given[i.name].reshape([-1, *i.shape[1:]]) for i in session.get_inputs()}
-        outputs = [output.name for output in session.get_outputs()]
-        return flat("onnx", dict(zip(outputs, session.run(outputs, fed), strict=True)))
+        return learned(mmtfl.load(folder / "new.mmtfl"), data.X, data.task)
 
     for name, (kind, model) in every_estimator().items():
         path = kept / f"{name.replace(' ', '_')}.mmtfl"

@@ -132,7 +132,6 @@ def test_no_room_at_the_top_level_needs_the_slow_imports():
         "numba",
         "cvxpy",
         "jinja2",
-        "onnx",
         "dask",
         "distributed",
     }

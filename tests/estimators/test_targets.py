@@ -529,18 +529,3 @@ def test_stored_targets_that_a_loss_is_not_defined_for_are_told_by_task_and_row(
     stored = Tasks.from_parquet(tmp_path, task="site", target="visits")
     with pytest.raises(ValueError, match="Task 2 has the target -1 in its row 8, but the poisson loss"):
         MMTFLRegressor(loss="poisson").fit(stored)
-
-
-@pytest.mark.parametrize("loss", ["poisson", "huber", {0: "poisson", 1: "squared", 2: "poisson"}])
-@pytest.mark.parametrize("shape", ["rows", "columns"])
-def test_onnx_gives_the_means(loss, shape, tmp_path):
-    pytest.importorskip("onnx")
-    runtime = pytest.importorskip("onnxruntime")
-    X, y, task, _ = counts()
-    model = MMTFLRegressor(loss=loss, alpha=0.1)
-    model = model.fit(X, y, task=task) if shape == "rows" else model.fit(X[:50], y.reshape(3, 50).T)
-    model.export_onnx(tmp_path / "m.onnx")
-    session = runtime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
-    inputs = {"X": X, "task": task.astype(np.int64)} if shape == "rows" else {"X": X}
-    expected = model.predict(X, task=task) if shape == "rows" else model.predict(X)
-    assert_allclose(session.run(None, inputs)[0], expected, rtol=1e-10)

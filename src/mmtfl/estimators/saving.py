@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.learned_attributes import Unsound, check_learned
 from mmtfl.persistence.archive import can_store, write_archive
-from mmtfl.persistence.files import check_target, write_whole
+from mmtfl.persistence.files import check_target
 from mmtfl.persistence.json_values import plain
 
 STRENGTHS = ("p", "k", "alpha", "pooling", "cap", "alpha_shared", "alpha_specific", "alpha_outlier")
@@ -36,7 +36,7 @@ class NotSavable(TypeError):
 
 
 class Savable:
-    """`save` and `export_onnx` for estimators."""
+    """`save` for estimators."""
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
         """Save the fitted model in one file, for `mmtfl.load`.
@@ -67,32 +67,6 @@ class Savable:
                 UserWarning,
                 stacklevel=2,
             )
-
-    def export_onnx(
-        self, path: str | os.PathLike[str], *, dtype: str = "float64", overwrite: bool = True
-    ) -> None:
-        """Write the fitted model as an ONNX graph, to predict without Python; needs the extra ``onnx``.
-
-        The graph takes ``X`` of shape (n_rows, n_features) and, with several tasks, ``task``: the label of
-        each row, strings or int64. It gives ``prediction``, and for classifiers ``probability``, in the
-        shapes of `predict` and `predict_proba`. An unknown task stops the run with an index out of bounds,
-        or is predicted by the mean of all tasks with ``unknown_task="mean"``, by the common part with
-        "common".
-
-        Parameters
-        ----------
-        path : str or path
-            The file, by custom ``something.onnx``. It is written whole or not at all.
-        dtype : {"float64", "float32"}, default="float64"
-            Precision of ``X`` and of the numbers that come out.
-        overwrite : bool, default=True
-            Whether a file of that name may be replaced.
-        """
-        from mmtfl.estimators.onnx import onnx_bytes
-
-        fitted = self._fitted()  # type: ignore[attr-defined]
-        check_target(path, overwrite=overwrite)
-        write_whole(path, [onnx_bytes(fitted, dtype)], overwrite=overwrite)
 
 
 def about(model: Any) -> dict[str, Any]:

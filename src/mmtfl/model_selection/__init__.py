@@ -1,12 +1,11 @@
 """Splitting and scoring with tasks, for scikit-learn's searches and cross-validation."""
 
-from mmtfl.model_selection.leave_task_out import LeaveTaskOut, leave_task_out_scores
+from mmtfl.model_selection.leave_task_out import leave_task_out_scores
 from mmtfl.model_selection.metrics import per_task_scores
 from mmtfl.model_selection.scoring import task_scorer
 from mmtfl.model_selection.splitting import TaskKFold, TaskTimeSplit, tasks_train_test_split
 
 __all__ = [
-    "LeaveTaskOut",
     "TaskKFold",
     "TaskTimeSplit",
     "leave_task_out_scores",

@@ -1,111 +1,19 @@
 """Validation on tasks that the fit has not seen, which says what to expect at the next hospital."""
 
-from collections.abc import Iterator
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import BaseCrossValidator
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.model_selection import BaseCrossValidator, LeaveOneGroupOut
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from mmtfl.model_selection.metrics import per_task_scores
 from mmtfl.tasks.checks import check_task_labels
 
 
-class LeaveTaskOut(BaseCrossValidator):
-    """Folds that leave whole tasks out: each task is tested once, by a fit without any of its rows.
-
-    scikit-learn's ``LeaveOneGroupOut`` with the tasks as groups, or with ``n_splits`` a ``GroupKFold`` that
-    deals tasks, not rows, evenly. The estimator must predict tasks that it has not seen:
-    ``unknown_task="mean"`` or "common".
-
-    Parameters
-    ----------
-    n_splits : int, optional
-        Number of groups of tasks, each left out together; None leaves out one task at a time.
-    random_state : int, RandomState or None, default=0
-        Seed of the deal of tasks to groups.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mmtfl.model_selection import LeaveTaskOut
-    >>> task = np.array(["a", "a", "b", "c", "c"])
-    >>> [task[test].tolist() for _, test in LeaveTaskOut().split(np.zeros((5, 1)), task=task)]
-    [['a', 'a'], ['b'], ['c', 'c']]
-    >>> LeaveTaskOut(2).get_n_splits(task=task)
-    2
-    """
-
-    __metadata_request__split = {"task": True, "groups": True}  # noqa: RUF012
-
-    def __init__(self, n_splits: int | None = None, *, random_state: Any = 0) -> None:
-        if n_splits is not None and not (isinstance(n_splits, Integral) and n_splits >= 2):
-            raise ValueError(f"n_splits={n_splits!r}: use None for one task at a time, or 2 groups or more.")
-        self.n_splits, self.random_state = n_splits, random_state
-
-    def split(
-        self, X: Any, y: Any = None, task: Any = None, groups: Any = None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Indices of the training and the test part of each fold.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows; only their number is used.
-        y : object
-            Ignored.
-        task : array-like of shape (n,)
-            Task label of each row.
-        groups : array-like of shape (n,)
-            The same under scikit-learn's name, for tools that pass no other; give one of the two.
-
-        Yields
-        ------
-        train, test : ndarray of int
-            Positions of the rows, ascending; those of a task are in one test part.
-        """
-        code, n_tasks = self._tasks(task, groups, _num_samples(X))
-        group = np.arange(n_tasks)
-        if self.n_splits is not None:
-            group = check_random_state(self.random_state).permutation(n_tasks) % min(self.n_splits, n_tasks)
-        for g in range(int(group.max()) + 1):
-            is_test = group[code] == g
-            yield np.flatnonzero(~is_test), np.flatnonzero(is_test)
-
-    def get_n_splits(self, X: Any = None, y: Any = None, task: Any = None, groups: Any = None) -> int:
-        """Number of folds.
-
-        Parameters
-        ----------
-        X, y : object
-            Ignored.
-        task, groups : array-like of shape (n,)
-            Task labels, as in `split`.
-
-        Returns
-        -------
-        int
-            The number of tasks, or ``n_splits`` if that is smaller.
-        """
-        n_tasks = self._tasks(task, groups, None)[1]
-        return n_tasks if self.n_splits is None else min(self.n_splits, n_tasks)
-
-    def _tasks(self, task: Any, groups: Any, n_rows: int | None) -> tuple[np.ndarray, int]:
-        """Return the position of each row's task, and the number of tasks."""
-        if (task is None) == (groups is None):
-            raise ValueError("LeaveTaskOut needs the task of each row: pass task= or groups=, one of them.")
-        labels = check_task_labels(groups if task is None else task, n_rows)
-        found, code = np.unique(labels, return_inverse=True)
-        if len(found) < 2:
-            raise ValueError(f"LeaveTaskOut needs two tasks or more, found {len(found)}.")
-        return code, len(found)
-
-
 def leave_task_out_scores(
-    estimator: Any, X: Any, y: Any, task: Any, *, metric: Any = None, cv: LeaveTaskOut | None = None
+    estimator: Any, X: Any, y: Any, task: Any, *, metric: Any = None, cv: BaseCrossValidator | None = None
 ) -> dict[str, np.ndarray]:
     """Score every task by a fit that has not seen it: what to expect of the next task.
 
@@ -121,8 +29,9 @@ def leave_task_out_scores(
         Task label of each row; also where the estimator has a ``task_column``.
     metric : str or callable, optional
         As in ``task_scorer``; None is R^2, or accuracy for classifiers.
-    cv : LeaveTaskOut, optional
-        How tasks are left out; None is one at a time.
+    cv : splitter of scikit-learn, optional
+        How tasks are left out, with the tasks as groups; None is ``LeaveOneGroupOut()``, one at a time, and
+        ``GroupKFold(10)`` leaves out a tenth of them.
 
     Returns
     -------
@@ -152,7 +61,7 @@ def leave_task_out_scores(
     in_column = getattr(estimator, "task_column", None) is not None
     y = np.asarray(y)
     predicted = np.empty(len(labels), dtype=y.dtype if y.dtype.kind in "UO" else float)
-    for train, test in (cv or LeaveTaskOut()).split(X, task=labels):
+    for train, test in (cv or LeaveOneGroupOut()).split(X, y, labels):
         known, new = ({} if in_column else {"task": labels[rows]} for rows in (train, test))
         model = clone(estimator).fit(_safe_indexing(X, train), y[train], **known)
         predicted[test] = model.predict(_safe_indexing(X, test), **new)

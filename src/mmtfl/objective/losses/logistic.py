@@ -13,7 +13,7 @@ class Logistic(Loss):
     """Log-likelihood of two classes with the logit link; labels are -1 and +1, or 0 and 1 `from_zero`."""
 
     from_zero: bool = False
-    name, targets, mean_operator = "logistic", "0 or 1", "Sigmoid"
+    name, targets = "logistic", "0 or 1"
     has_classes = has_dual = True
     curvature, reach = 0.25, 60.0
 

@@ -26,14 +26,11 @@ class Loss(ABC):
     on_residuals = False  # whether it is of y - z alone, so that targets may be shifted and have a unit
     has_classes = False  # whether targets are two classes, and means are probabilities
     has_dual = False  # whether `dual` is known, so that a duality gap is
-    mean_operator: str | None = None  # what `mean` is called in ONNX
     targets = "numbers"  # what targets must be, for error messages
     reach = 0.0  # how far beyond the link of its target a row's best z may be
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if cls.mean is Loss.mean:
-            cls.mean_operator = "Identity"
         if "name" in vars(cls):
             KINDS[cls.name] = cls
 

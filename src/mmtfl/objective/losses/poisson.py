@@ -13,7 +13,7 @@ class Poisson(Loss):
     """Half the deviance of counts with the mean exp(z): exp(z) - y z + y log y - y."""
 
     name, targets = "poisson", "counts, which are not negative"
-    has_dual, mean_operator = True, "Exp"
+    has_dual = True
 
     def value(self, y, z, weight):
         return float(np.dot(weight, self.mean(z) - y * z + xlogy(y, y) - y))

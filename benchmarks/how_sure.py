@@ -18,9 +18,8 @@ from collections import Counter
 import numpy as np
 from scipy import stats
 from scipy.special import expit, gammaln, logsumexp
-from sklearn.metrics import log_loss
 
-from mmtfl import MMTFLClassifierCV, Tasks, datasets, stability
+from mmtfl import Tasks, datasets, stability
 from mmtfl.estimators.stability import HalfSamples, fixed_model
 from mmtfl.model_selection.evidence import entry_effects
 from mmtfl.model_selection.half_samples import complementary_pairs
@@ -192,20 +191,6 @@ def coverage(nominal: float = 0.9) -> None:
         ends = model.predict_interval(X[~train], task=task[~train], coverage=nominal)
         inside = (ends[:, 0] <= y[~train]) & (y[~train] <= ends[:, 1])
         _print_covered(name, inside, task[~train], nominal, model)
-    data = datasets.load_landmine()
-    X, y, task = np.asarray(data.X, dtype=float), np.asarray(data.y), np.asarray(data.task)
-    train = _half(task)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = MMTFLClassifierCV(alphas=15, cv=3, standardize=True).fit(X[train], y[train], task=task[train])
-    new = {"X": X[~train], "task": task[~train]}
-    sets, second = model.predict_set(**new, coverage=nominal), y[~train] == model.classes_[1]
-    inside = sets[np.arange(len(second)), second.astype(int)]
-    _print_covered("landmine", inside, task[~train], nominal, model)
-    losses = [log_loss(second, ask(**new)[:, 1]) for ask in (model.predict_proba, model.calibrated_proba)]
-    print(
-        f"  both classes {sets.all(axis=1).mean():.3f}; log loss {losses[0]:.4f}, calibrated {losses[1]:.4f}"
-    )
 
 
 def _print_covered(name: str, inside: np.ndarray, task: np.ndarray, nominal: float, model) -> None:

@@ -1,7 +1,7 @@
 """Draw every display of mmtfl.plots, as docs/plots.md shows them (about a minute).
 
-The diabetes study of the demo (four groups of patients), a simulated problem of 600 features and 60 tasks,
-and a simulated classification. With a folder as argument, the pictures go there.
+The diabetes study of the demo (four groups of patients), and a simulated problem of 600 features and 60
+tasks. With a folder as argument, the pictures go there.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 from demo import diabetes_by_group
 
-from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV
+from mmtfl import MMTFLRegressor, MMTFLRegressorCV
 from mmtfl.datasets import make_tasks
 from mmtfl.model_selection import tasks_train_test_split
 from mmtfl.plots import (
     HistoryDisplay,
     PathDisplay,
-    PredictionDisplay,
     SearchDisplay,
     SharedPartDisplay,
     SharingMapDisplay,
@@ -32,15 +31,15 @@ from mmtfl.plots import (
 def diabetes():
     """Displays of a search on four groups of patients."""
     X, y, group = diabetes_by_group()
-    parts = tasks_train_test_split(X, y, group, train_size=0.6, random_state=0)
-    X_train, X_test, y_train, y_test, group_train, group_test = parts
+    X_train, _, y_train, _, group_train, _ = tasks_train_test_split(
+        X, y, group, train_size=0.6, random_state=0
+    )
     model = MMTFLRegressorCV(alphas=40, cv=5, n_jobs=2).fit(X_train, y_train, task=group_train)
     return {
         "sharing-map": SharingMapDisplay.from_estimator(model),
         "shared-part": SharedPartDisplay.from_estimator(model),
         "path": PathDisplay.from_estimator(model),
         "search": SearchDisplay.from_estimator(model),
-        "predictions": PredictionDisplay.from_estimator(model, X_test, y_test, group_test),
     }
 
 
@@ -56,20 +55,11 @@ def large():
     }
 
 
-def classes():
-    """Probabilities of held-out rows of six tasks."""
-    data = make_tasks(6, 240, 20, n_informative=5, classification=True, noise=0.5, random_state=0)
-    parts = tasks_train_test_split(data.X, data.y, data.task, train_size=0.5, random_state=0)
-    X_train, X_test, y_train, y_test, task_train, task_test = parts
-    model = MMTFLClassifier(alpha=0.02).fit(X_train, y_train, task=task_train)
-    return {"predictions-classes": PredictionDisplay.from_estimator(model, X_test, y_test, task_test)}
-
-
 def main() -> None:
     """Draw all displays into a folder."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "plots-output")
     folder.mkdir(parents=True, exist_ok=True)
-    for make in (diabetes, large, classes):
+    for make in (diabetes, large):
         for name, display in make().items():
             display.figure_.savefig(folder / f"plots-{name}.png", dpi=110)
             plt.close(display.figure_)

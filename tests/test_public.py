@@ -54,7 +54,7 @@ PROMISED = {
     "mmtfl.model_selection": ["TaskKFold", "task_scorer", "tasks_train_test_split"],
     "mmtfl.plots": [
         *("SharingMapDisplay", "SharedPartDisplay", "PathDisplay"),
-        *("SearchDisplay", "PredictionDisplay", "HistoryDisplay"),
+        *("SearchDisplay", "HistoryDisplay"),
     ],
 }
 

@@ -66,19 +66,6 @@ def test_predict_adds_the_ends_of_intervals(folder, capsys):
     assert "1 task with fewer than 40 held-out rows" in told.err and "'east'" in told.err
 
 
-def test_predict_adds_calibrated_probabilities_and_sets_of_classes(folder, capsys):
-    model, rows = folder / "classes.mmtfl", folder / "classes.csv"
-    assert main(["predict", str(model), str(rows), "--interval", "0.9", "--prefix", "new_"]) == 0
-    out, frame = pd.read_csv(io.StringIO(capsys.readouterr().out)), pd.read_csv(rows)
-    assert out.columns.tolist()[-4:] == ["new_prediction", "new_probability", "new_calibrated", "new_set"]
-    fitted, X = mmtfl.load(model), frame[list("abcdef")]
-    is_in = fitted.predict_set(X, task=frame["site"])
-    names = np.select([is_in.all(axis=1), is_in[:, 1]], ["high or low", "low"], "high")
-    assert out["new_set"].tolist() == names.tolist() and len(set(names)) == 3
-    expected = fitted.calibrated_proba(X, task=frame["site"])[:, 1]
-    np.testing.assert_allclose(out["new_calibrated"], expected)
-
-
 def test_calibrate_gives_a_given_model_intervals(folder, capsys):
     made = folder / "calibrated.mmtfl"
     assert main(["calibrate", str(folder / "fitted.mmtfl"), str(folder / "more.csv"), "-o", str(made)]) == 0
@@ -97,6 +84,8 @@ def test_calibrate_gives_a_given_model_intervals(folder, capsys):
         (["calibrate", "fitted.mmtfl", "rows.csv", "-o", "x.mmtfl"], "was fitted to"),
         (["predict", "fitted.mmtfl", "rows.csv", "--interval", "0.9"], "mmtfl cv"),
         (["predict", "searched.mmtfl", "rows.csv", "--interval", "90"], "between 0 and 1"),
+        (["predict", "classes.mmtfl", "classes.csv", "--interval", "0.9"], "column probability"),
+        (["calibrate", "classes.mmtfl", "more.csv", "-o", "x.mmtfl"], "predicts classes"),
         (
             ["cv", "rows.csv", "--task", "site", "--target", "y", "--stability", "-1", "-o", "x"],
             "--stability",

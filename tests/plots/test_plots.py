@@ -17,7 +17,6 @@ from mmtfl import (
     DirtyClassifier,
     DirtyRegressor,
     LowRankRegressor,
-    MMTFLClassifier,
     MMTFLRegressor,
     MMTFLRegressorCV,
     RobustRegressor,
@@ -28,7 +27,6 @@ from mmtfl.datasets import make_tasks
 from mmtfl.plots import (
     HistoryDisplay,
     PathDisplay,
-    PredictionDisplay,
     SearchDisplay,
     SharedPartDisplay,
     SharingMapDisplay,
@@ -217,77 +215,6 @@ def test_two_strengths_and_strengths_per_task_have_a_curve_each(data):
     assert_allclose([curve.strength[curve.chosen] for curve in display.curves], alone.alpha_)
 
 
-# -- predictions ---------------------------------------------------------------------------------------------
-
-
-def test_each_task_has_a_panel_with_its_rows(data, search):
-    display = PredictionDisplay.from_estimator(search, data.X, data.y, data.task)
-    y_pred = search.predict(data.X, task=data.task)
-    assert len(display.axes_) == 4
-    for t, panel in enumerate(display.axes_):
-        points = np.asarray(panel.collections[0].get_offsets())
-        assert_allclose(points, np.column_stack([data.y, y_pred])[data.task == t])
-        assert panel.get_xlim() == panel.get_ylim() == display.axes_[0].get_xlim()
-        assert panel.get_title().startswith(f"task {t}\nR²")
-
-
-def test_tasks_in_other_units_have_limits_of_their_own(data):
-    y = np.where(data.task == 1, 1000.0, 1.0) * data.y
-    display = PredictionDisplay.from_predictions(y, y, data.task)
-    spans = [np.diff(panel.get_xlim())[0] for panel in display.axes_]
-    assert spans[1] > 100 * spans[0]
-    assert display.axes_[0].get_title().endswith("R² 1.00")
-
-
-def test_many_tasks_share_one_panel_in_units_of_their_spread():
-    rng = np.random.default_rng(0)
-    task = np.repeat(np.arange(300), 20)
-    y = rng.normal(size=6000) * np.where(task % 2, 1000.0, 1.0)[:]
-    start = time.process_time()
-    display = PredictionDisplay.from_predictions(y, y, task)
-    display.figure_.canvas.draw()
-    assert time.process_time() - start < 5.0
-    assert len(display.axes_) == 1
-    assert max(display.ax_.get_xlim()) < 10.0
-    assert "300 tasks, 6000 rows" in display.ax_.get_title()
-    assert display.ax_.collections[0].get_array().sum() > 0  # hexagons with their numbers of rows
-    some = PredictionDisplay.from_predictions(y, y, task, tasks=[3, 5])
-    assert some.labels_ == [3, 5]
-
-
-def test_columns_of_targets_are_tasks_and_missing_ones_are_left_out(data):
-    Y = data.X[:, :3] + np.array([0.0, 1.0, 2.0])
-    Y[:10, 1] = np.nan
-    model = MMTFLRegressor(alpha=0.01).fit(data.X, Y)
-    display = PredictionDisplay.from_estimator(model, data.X, Y)
-    assert [len(panel.collections[0].get_offsets()) for panel in display.axes_] == [160, 150, 160]
-
-
-def test_classifiers_show_probabilities_of_each_class(classes):
-    model = MMTFLClassifier(alpha=0.02).fit(classes.X, classes.y, task=classes.task)
-    display = PredictionDisplay.from_estimator(model, classes.X, classes.y, classes.task)
-    probability = model.predict_proba(classes.X, task=classes.task)[:, 1]
-    for t, panel in enumerate(display.axes_):
-        ours = (classes.task == t) & (classes.y == 1)
-        heights = [bar.get_height() for bar in panel.patches[:20]]
-        assert_allclose(heights, np.histogram(probability[ours], 20, (0.0, 1.0))[0])
-    right = model.score(classes.X, classes.y, classes.task)
-    shown_right = [float(panel.get_title().split("\n")[1].partition("%")[0]) for panel in display.axes_]
-    assert abs(np.mean(shown_right) / 100 - right) < 0.01
-    columns = np.column_stack([classes.y[:60], classes.y[60:120]]).astype(float)
-    both = MMTFLClassifier(alpha=0.02).fit(classes.X[:60], columns)
-    assert len(PredictionDisplay.from_estimator(both, classes.X[:60], columns).axes_) == 2
-
-
-def test_predictions_that_do_not_fit_are_refused(data):
-    with pytest.raises(ValueError, match="Inconsistent numbers"):
-        PredictionDisplay.from_predictions(data.y, data.y[:-1], data.task)
-    with pytest.raises(ValueError, match="Task 9 has no rows"):
-        PredictionDisplay.from_predictions(data.y, data.y, data.task, tasks=[9])
-    with pytest.raises(ValueError, match="classes must be the two values of y"):
-        PredictionDisplay.from_predictions([0, 1, 2], [0.1, 0.2, 0.3], classes=(0, 1))
-
-
 # -- scales and letters --------------------------------------------------------------------------------------
 
 
@@ -336,7 +263,6 @@ def test_names_in_other_scripts_are_drawn_without_a_warning(data):
         SharingMapDisplay.from_estimator(model),
         SharedPartDisplay.from_estimator(model),
         PathDisplay.from_estimator(model),
-        PredictionDisplay.from_estimator(model, X, data.y, task=task),
     ):
         drawn.figure_.canvas.draw()  # a missing glyph is a warning, which is an error here
 
@@ -392,7 +318,6 @@ def test_every_model_is_drawn_with_hostile_names(model, data):
     for display in (
         SharingMapDisplay.from_estimator(model, X, data.y, labels),
         SharedPartDisplay.from_estimator(model),
-        PredictionDisplay.from_estimator(model, X, data.y, labels),
         HistoryDisplay.from_estimator(model),
     ):
         display.figure_.canvas.draw()
@@ -404,7 +329,6 @@ def test_every_model_is_drawn_with_hostile_names(model, data):
 
 def test_classifiers_of_additive_models_are_drawn(classes):
     model = DirtyClassifier().fit(classes.X, classes.y, task=classes.task)
-    assert len(PredictionDisplay.from_estimator(model, classes.X, classes.y, classes.task).axes_) == 3
     size = np.linalg.norm(model.shared_, axis=0) + np.linalg.norm(model.specific_, axis=0)
     assert_allclose(SharedPartDisplay.from_estimator(model).size, size)
 

@@ -22,8 +22,8 @@ def calibrate(
     """Learn from rows that were not fitted how far off a model's predictions are.
 
     The coefficients stay as they are. `mmtfl predict --interval` of the new
-    model then gives intervals, or sets of classes. Models of `mmtfl cv` have
-    them already, from the rows that were held out there.
+    model then gives intervals. Models of `mmtfl cv` have them already, from
+    the rows that were held out there.
 
     Example:
 
@@ -70,6 +70,8 @@ def _recipe(learned: Any) -> Any:
     recipe = getattr(learned, "recipe_", None)
     if recipe is None or not recipe.target_columns:
         raise BadInput("The model was fitted in Python, and knows no table: use its calibrate there.")
+    if hasattr(learned._fitted(), "classes_"):
+        raise BadInput("Intervals are for numbers, and this model predicts classes.")
     return recipe
 
 

@@ -33,9 +33,7 @@ def predict(
 
     The columns of the table come back as they were, followed by `prediction`
     and, for classes, `probability`, that of the second class in sorted order.
-    With --interval there are also `lower` and `upper`; for classes `calibrated`,
-    the probability calibrated on held-out rows, and `set`, the classes that
-    cannot be ruled out.
+    With --interval there are also `lower` and `upper`.
     With several targets there is one such column for each of them. The table
     needs the task column and the features that the model uses, not the
     target and not the features whose coefficients are all zero.
@@ -60,8 +58,8 @@ def predict(
     unknown_level
         What is done with a level the model does not know: an error, or no indicator at all.
     interval
-        Add intervals that hold this share of new targets, such as 0.9, or sets of classes that do, from the
-        errors on rows held out in `mmtfl cv`, or given to `mmtfl calibrate`.
+        Add intervals that hold this share of new targets, such as 0.9, from the errors on rows held out in
+        `mmtfl cv`, or given to `mmtfl calibrate`.
     output
         The table with predictions: .csv, .tsv, .parquet or .feather; without it, CSV on stdout.
     prefix
@@ -98,8 +96,8 @@ def predict(
         rows = {"task": labels} if known is None else {"task": labels, "offset": known}
         columns = _predictions(learned, recipe, X, rows, prefix)
         if interval is not None:
-            extra = _sets if hasattr(fitted, "classes_") else _ends
-            columns = _beside(columns, extra(fitted, X, rows, interval, recipe), prefix)
+            ends = fitted.predict_interval(X, **rows, coverage=interval)
+            columns = _beside(columns, {"lower": ends[..., 0], "upper": ends[..., 1]}, prefix)
     both = [name for name in columns if name in file.columns]
     if both:
         raise BadInput(
@@ -152,6 +150,8 @@ def _check_interval(fitted: Any, interval: float | None) -> None:
         return
     if not 0.0 < interval < 1.0:
         raise BadInput(f"--interval {interval:g}: use a share between 0 and 1, such as 0.9.")
+    if hasattr(fitted, "classes_"):
+        raise BadInput("--interval is for numbers: how sure a class is stands in the column probability.")
     if not hasattr(fitted, "heldout_errors_"):
         raise BadInput(
             "--interval needs errors on held-out rows, which this model does not have: make it with "
@@ -164,31 +164,10 @@ def borrowing(fitted: Any) -> list[str]:
     small = [str(label) for label in fitted.borrowing_tasks_]
     if not small:
         return []
-    what = "sets" if hasattr(fitted, "classes_") else "intervals"
     return [
-        f"{count(len(small), 'task')} with fewer than 40 held-out rows, whose {what} borrow from the "
+        f"{count(len(small), 'task')} with fewer than 40 held-out rows, whose intervals borrow from the "
         f"errors of all tasks: {abbreviate(small)}"
     ]
-
-
-def _ends(fitted: Any, X: Any, rows: dict[str, Any], interval: float, recipe: Any) -> dict[str, Any]:
-    """The ends of intervals, (n_rows,) or (n_rows, n_tasks)."""
-    ends = fitted.predict_interval(X, **rows, coverage=interval)
-    return {"lower": ends[..., 0], "upper": ends[..., 1]}
-
-
-def _sets(fitted: Any, X: Any, rows: dict[str, Any], interval: float, recipe: Any) -> dict[str, Any]:
-    """Calibrated probabilities of the second class, and the sets of classes as text."""
-    import numpy as np
-
-    first, second = (str(name) for name in (recipe.classes or fitted.classes_.tolist()))
-    is_in = fitted.predict_set(X, **rows, coverage=interval)
-    probability = fitted.calibrated_proba(X, **rows)
-    both, alone = f"{first} or {second}", np.where(is_in[..., 1], second, first)
-    return {
-        "calibrated": probability[:, 1] if is_in.ndim == 2 else probability,
-        "set": np.where(is_in.all(axis=-1), both, alone),
-    }
 
 
 def _beside(columns: dict[str, Any], extra: dict[str, Any], prefix: str) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.declaration import restated
 from mmtfl.estimators.family import FamilyMember
 from mmtfl.estimators.inputs import matrix_values, n_dimensions, with_two_classes
-from mmtfl.estimators.intervals import PredictsSets
 from mmtfl.estimators.parameters import DegenerateTasks
 from mmtfl.estimators.prepared import BaseRates, leave_out_one_class
 from mmtfl.objective.losses import Logistic, Loss
@@ -21,7 +21,7 @@ from mmtfl.tasks.stored import StoredTasks
 from mmtfl.wording import abbreviate
 
 
-class TaskClassifier(ClassifierMixin, DegenerateTasks, PredictsSets):
+class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
     """Models whose targets are two classes, the same two in every task.
 
     Attributes
@@ -37,8 +37,7 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, PredictsSets):
     __metadata_request__predict_proba: ClassVar = {"task": True, "offset": True}
     __metadata_request__predict_log_proba: ClassVar = {"task": True, "offset": True}
     __metadata_request__decision_function: ClassVar = {"task": True, "offset": True}
-    __metadata_request__calibrated_proba: ClassVar = {"task": True, "offset": True}
-    __metadata_request__predict_set: ClassVar = {"task": True, "offset": True}
+    _errors_tell = True  # a search keeps the log odds of held-out rows
 
     @property
     def _loss(self) -> Loss:

@@ -1,7 +1,4 @@
-"""How far off predictions may be, learned from errors on rows that were not fitted.
-
-Regressors get prediction intervals, classifiers prediction sets and calibrated probabilities.
-"""
+"""How far off predictions may be, learned from errors on rows that were not fitted."""
 
 import copy
 from collections.abc import Sequence
@@ -149,8 +146,8 @@ def _quantile(values: np.ndarray, weight: np.ndarray, coverage: float, new: floa
     return float(values[order[i]]) if i < len(values) else np.inf
 
 
-class KeepsHeldoutErrors(TaskModel):
-    """A model that knows its errors on rows that were not fitted: of a search, or of `calibrate`.
+class PredictsIntervals(TaskModel):
+    """A regressor that says how far off its predictions may be, once it was tuned or calibrated.
 
     Attributes
     ----------
@@ -178,8 +175,7 @@ class KeepsHeldoutErrors(TaskModel):
         Returns
         -------
         model : estimator
-            A copy with intervals: ``predict_interval`` of numbers, ``predict_set`` and ``calibrated_proba``
-            of classes.
+            A copy that knows its errors: `predict_interval` needs them.
 
         Examples
         --------
@@ -208,16 +204,13 @@ class KeepsHeldoutErrors(TaskModel):
         return calibrated
 
     def _calibration_targets(self, y: Any, z: np.ndarray) -> np.ndarray:
-        """Targets in the shape of the linear predictor, classes as -1 and 1; NaN if not observed."""
+        """Targets in the shape of the linear predictor; NaN if not observed."""
         if n_dimensions(y) == 2:
             y = matrix_values(y) if z.ndim == 2 else single_column(y)
         y = np.asarray(y)
         check_length("y", len(y), len(z))
         if y.shape != z.shape:
             raise ValueError(f"y has {y.shape[1]} columns, but the model has {z.shape[1]} targets.")
-        return self._encoded_targets(y)
-
-    def _encoded_targets(self, y: np.ndarray) -> np.ndarray:
         return y.astype(float)
 
     def _reach(self, coverage: float, place: np.ndarray | None) -> np.ndarray:
@@ -231,8 +224,8 @@ class KeepsHeldoutErrors(TaskModel):
 
     @property
     def _errors_tell(self) -> bool:
-        """Whether held-out errors give intervals: for classes, and for losses of y - z alone."""
-        return is_classifier(self) or self._loss.on_residuals
+        """Whether held-out errors give intervals: those of losses of y - z alone."""
+        return self._loss.on_residuals
 
     def _check_errors_tell(self) -> None:
         if not self._errors_tell:
@@ -253,10 +246,6 @@ class KeepsHeldoutErrors(TaskModel):
         """Labels of the tasks whose intervals borrow from the errors of all tasks."""
         self._check_calibrated()
         return self.tasks_[self.heldout_errors_["n_rows"] < ENOUGH_ROWS]
-
-
-class PredictsIntervals(KeepsHeldoutErrors):
-    """A regressor that says how far off its predictions may be, once it was tuned or calibrated."""
 
     def predict_interval(
         self, X: Any, task: Any = None, coverage: float = 0.9, offset: Any = None
@@ -289,79 +278,7 @@ class PredictsIntervals(KeepsHeldoutErrors):
         return np.stack([predicted - width, predicted + width], axis=-1)
 
 
-# -- classes: prediction sets, and calibrated probabilities --------------------------------------------------
-
-
-_FIRST_ROWS = 2.0  # for which log odds that are right as they are stand in the line of all tasks
-
-
-class PredictsSets(KeepsHeldoutErrors):
-    """A classifier that says how sure its predictions are, once it was tuned or calibrated."""
-
-    def calibrated_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
-        """Predict the probability of each class, calibrated on rows that were not fitted.
-
-        A penalty pulls probabilities towards the middle. Here the log odds of `predict_proba` are stretched
-        and shifted, task by task, to fit the classes of held-out rows (Platt 1999); all tasks together count
-        as 40 rows of each task's rarer class. The order of the rows of a task stays as it is.
-
-        Parameters
-        ----------
-        X, task, offset
-            As in `predict`.
-
-        Returns
-        -------
-        probability : ndarray of the shape of `predict_proba`
-            In the order of ``classes_``.
-        """
-        X, place, _ = self._locate(X, task)
-        self._check_calibrated()
-        slope, shift = self._lines().T
-        at = slice(-1) if place is None else place
-        z = slope[at] * self._predict_with(offset, X, place) + shift[at]
-        return expit(z) if z.ndim == 2 else np.column_stack([expit(-z), expit(z)])
-
-    def predict_set(self, X: Any, task: Any = None, coverage: float = 0.9, offset: Any = None) -> np.ndarray:
-        """Predict, for each row, a set of classes that holds the true one with this probability.
-
-        The predicted class is always in it; the other one, too, where the log odds are no further from zero
-        than those of the held-out rows that would be missed otherwise. It holds for new rows of the same
-        tasks that come like the old ones, on average over the rows of a task. Tasks with fewer than 40
-        held-out rows borrow from all tasks; ``borrowing_tasks_`` names them.
-
-        Parameters
-        ----------
-        X, task, offset
-            As in `predict`.
-        coverage : float, default=0.9
-            Share of new rows whose class is to be in its set.
-
-        Returns
-        -------
-        is_in : ndarray of bool, shape (n_rows, 2)
-            Whether each of ``classes_`` is in the set; (n_rows, n_tasks, 2) where `predict` gives
-            (n_rows, n_tasks).
-        """
-        X, place, _ = self._locate(X, task)
-        reach = self._reach(coverage, place)
-        z = self._predict_with(offset, X, place)
-        return np.stack([(z <= 0.0) | (z <= reach), (z > 0.0) | (-z <= reach)], axis=-1)
-
-    def _lines(self) -> np.ndarray:
-        lines = calibration_lines(self.heldout_errors_)
-        lines[:-1][~self._has_part()] = 1.0, 0.0  # base rates need no stretching
-        return lines
-
-    def _encoded_targets(self, y: np.ndarray) -> np.ndarray:
-        missing = np.array([value != value for value in y.ravel().tolist()]).reshape(y.shape)
-        known = np.isin(y, self.classes_)
-        if not (known | missing).all():
-            new = abbreviate(np.unique(y[~known & ~missing]))
-            raise ValueError(
-                f"y has classes that the model does not know ({new}): it knows {abbreviate(self.classes_)}."
-            )
-        return np.where(missing, np.nan, np.where(y == self.classes_[1], 1.0, -1.0))
+# -- classes: are their probabilities right?
 
 
 def log_odds(errors: dict[str, np.ndarray]) -> np.ndarray:
@@ -369,78 +286,25 @@ def log_odds(errors: dict[str, np.ndarray]) -> np.ndarray:
     return np.where(errors["is_second"], -errors["error"], errors["error"])
 
 
-def calibration_lines(errors: dict[str, np.ndarray]) -> np.ndarray:
-    """Slope and shift of the log odds in each task, and at the end of a task that is not known; (T + 1, 2).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> z = rng.normal(size=4000)
-    >>> second = rng.uniform(size=4000) < 1.0 / (1.0 + np.exp(-(3.0 * z + 1.0)))
-    >>> errors = {"n_rows": np.array([4000]), "n_kept": np.array([4000]), "is_second": second,
-    ...           "error": np.where(second, -z, z)}
-    >>> calibration_lines(errors).round(0)
-    array([[3., 1.],
-           [3., 1.]])
-    """
-    z, y, weight = log_odds(errors), np.where(errors["is_second"], 1.0, -1.0), row_weights(errors)
-    rows = np.column_stack([z, np.ones_like(z)])
-    prior = _FIRST_ROWS * _information(rows, weight / 4.0, weight)
-    of_all = _line(rows, y, weight, np.array([1.0, 0.0]), prior)
-    chance = expit(rows @ of_all)
-    borrowed = ENOUGH_ROWS / _share_of_rarer(errors["is_second"], weight)
-    prior = borrowed * _information(rows, weight * chance * (1.0 - chance), weight)
-    ends = np.cumsum(errors["n_kept"])
-    parts = [slice(end - n, end) for end, n in zip(ends, errors["n_kept"], strict=True)]
-    own = [_line(rows[part], y[part], weight[part], of_all, prior) for part in parts]
-    return np.array([*own, of_all])
-
-
-def _share_of_rarer(is_second: np.ndarray, weight: np.ndarray) -> float:
-    """Share of the rarer class among all rows, of which it is taken to have one at least."""
-    total, second = max(float(weight.sum()), 1.0), float(weight[is_second].sum())
-    return max(min(second, total - second), 1.0) / total
-
-
-def _information(rows: np.ndarray, curvature: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Mean Fisher information of a row, with a small multiple of the identity so that it can be inverted."""
-    mean = (rows.T * curvature) @ rows / max(float(weight.sum()), 1.0)
-    return mean + 1e-8 * np.eye(2)
-
-
-def _line(rows: np.ndarray, y: np.ndarray, weight: np.ndarray, centre: np.ndarray, prior: Any) -> np.ndarray:
-    """Posterior mode of slope and shift, by Newton's method; a negative slope becomes zero."""
-    line = centre.copy()
-    for _ in range(100):
-        wrong = expit(-y * (rows @ line))
-        gradient = prior @ (line - centre) - rows.T @ (weight * y * wrong)
-        curvature = prior + (rows.T * (weight * wrong * (1.0 - wrong))) @ rows
-        step = np.linalg.solve(curvature, gradient)
-        line = line - step * min(1.0, 1.0 / max(float(np.abs(step).max()), 1e-300))
-        if np.abs(step).max() < 1e-10:
-            break
-    if line[0] >= 0.0:
-        return line
-    return _line(rows * [0.0, 1.0], y, weight, centre * [0.0, 1.0], prior * np.eye(2) + np.diag([1.0, 0.0]))
-
-
-def reliability(model: PredictsSets, n_bins: int = 10) -> dict[str, np.ndarray]:
+def reliability(errors: dict[str, np.ndarray], n_bins: int = 10) -> dict[str, np.ndarray]:
     """How often held-out rows are of the second class, by the probability that they were given.
 
-    Rows are cut into bins of equal size by the probability as it is; their calibrated probability is that of
-    the lines, which were fitted to the same rows.
+    Rows are cut into bins of equal size by the probability.
+
+    Parameters
+    ----------
+    errors : dict of ndarrays
+        ``heldout_errors_`` of a search over classifiers.
+    n_bins : int, default=10
+        Number of bins.
 
     Returns
     -------
     curve : dict of ndarrays of shape (n_bins,)
-        probability and calibrated: means within the bin; share: of the second class; n_rows.
+        probability: its mean within the bin; share: of the second class; n_rows.
     """
-    errors = model.heldout_errors_
     z, weight = log_odds(errors), row_weights(errors)
-    lines = np.repeat(model._lines()[:-1], errors["n_kept"], axis=0)
-    values = {"probability": expit(z), "calibrated": expit(lines[:, 0] * z + lines[:, 1])}
-    values["share"] = errors["is_second"].astype(float)
+    values = {"probability": expit(z), "share": errors["is_second"].astype(float)}
     order = np.argsort(z, kind="stable")
     reached = np.cumsum(weight[order]) - 0.5 * weight[order]
     of_row = np.empty(len(z), dtype=np.intp)

@@ -226,10 +226,8 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
 
     predict = _of_best(TaskRegressor.predict)
     predict_interval = _of_best(TaskRegressor.predict_interval)
-    predict_set = _of_best(TaskClassifier.predict_set)
     predict_proba = _of_best(TaskClassifier.predict_proba)
     predict_log_proba = _of_best(TaskClassifier.predict_log_proba)
-    calibrated_proba = _of_best(TaskClassifier.calibrated_proba)
     decision_function = _of_best(TaskClassifier.decision_function)
     score = _of_best(TaskRegressor.score)
 

@@ -1,7 +1,7 @@
 """Pictures of fitted models, as scikit-learn's Display objects."""
 
+from mmtfl.plots.interval_display import IntervalDisplay
 from mmtfl.plots.path_display import PathDisplay
-from mmtfl.plots.prediction_display import IntervalDisplay, PredictionDisplay
 from mmtfl.plots.search_display import HistoryDisplay, SearchDisplay
 from mmtfl.plots.shared_part_display import SharedPartDisplay
 from mmtfl.plots.sharing_map import SharingMapDisplay
@@ -12,7 +12,6 @@ __all__ = [
     "HistoryDisplay",
     "IntervalDisplay",
     "PathDisplay",
-    "PredictionDisplay",
     "SearchDisplay",
     "SharedPartDisplay",
     "SharingMapDisplay",

@@ -195,15 +195,14 @@ def reliability_chart(curve: dict[str, np.ndarray]) -> Chart:
     ends = np.array([0.0, 1.0])
     plane = _Plane.around(ends, ends)
     lines = [Line("s4", _path(plane.places(ends, ends)))]
-    for style, name in (("s1", "calibrated"), ("s0", "probability")):
-        places = plane.places(curve[name].tolist(), curve["share"].tolist())
-        lines.append(Line(style, _path(places), points=places))
+    places = plane.places(curve["probability"].tolist(), curve["share"].tolist())
+    lines.append(Line("s0", _path(places), points=places))
     return plane.chart(
         lines,
         alt=f"Share of the second class by its probability, in {len(curve['share'])} bins of held-out rows.",
         x_label="probability of the second class",
         y_label="share of the second class",
-        legend=[("s0", "as predicted"), ("s1", "calibrated"), ("s4", "exactly right")],
+        legend=[("s0", "as predicted"), ("s4", "exactly right")],
     )
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.intervals import half_widths, row_weights
+from mmtfl.estimators.intervals import half_widths, reliability
 from mmtfl.estimators.supported_features import SOMEWHERE, features_with, in_which_tasks, promise
-from mmtfl.report.sentences import number
+from mmtfl.report.sentences import calibration, number
 from mmtfl.wording import count
 
 COVERAGE = 0.9
@@ -48,17 +48,19 @@ def first_answers(model: Any, verdict: list[str]) -> list[tuple[str, list[str]]]
 def _errors(model: Any) -> str:
     errors = getattr(model, "heldout_errors_", None)
     if errors is None and not getattr(model, "_errors_tell", True):
-        return "Not known: there are intervals for the squared and the huber loss, and sets of classes."
+        return "Not known: there are intervals for the squared and the huber loss."
     if errors is None:
         return (
             "Not known: a model that is tuned (mmtfl cv), or calibrated with rows that it was not fitted to "
             "(mmtfl calibrate), has intervals."
         )
+    if "is_second" in errors:
+        return calibration(reliability(errors))
     reach = half_widths(errors, COVERAGE)[:-1]
     borrowing = int(model.borrowing_tasks_.size)
     borrow = "borrows" if borrowing == 1 else "borrow"
     thin = f" {count(borrowing, 'task')} with few held-out rows {borrow} from all." if borrowing else ""
-    return (_of_classes(errors, reach) if "is_second" in errors else _of_numbers(reach)) + thin
+    return _of_numbers(reach) + thin
 
 
 def _of_numbers(reach: np.ndarray) -> str:
@@ -68,16 +70,6 @@ def _of_numbers(reach: np.ndarray) -> str:
         over = f" (median over {count(len(reach), 'task')}; from {low} to {high})"
     middle = number(float(np.median(reach)))
     return f"{COVERAGE:.0%} of new rows are expected within {middle} of the prediction{over}."
-
-
-def _of_classes(errors: dict[str, np.ndarray], reach: np.ndarray) -> str:
-    """Of how many rows one class can be ruled out."""
-    own, weight = np.repeat(reach, errors["n_kept"]), row_weights(errors)
-    single = float(np.average(np.abs(errors["error"]) > own, weights=weight)) if len(own) else 0.0
-    return (
-        f"At a coverage of {COVERAGE:.0%}, one class can be ruled out for {single:.0%} of the held-out rows; "
-        "the others keep both."
-    )
 
 
 # -- features ------------------------------------------------------------------------------------------------

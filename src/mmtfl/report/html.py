@@ -178,7 +178,7 @@ def make_page(
     inner = model._fitted()
     verdict = sentences.verdict(evaluation) if evaluation else [headline] if headline else []
     has_classes = "is_second" in (getattr(inner, "heldout_errors_", None) or {})
-    curve = reliability(inner) if has_classes else None
+    curve = reliability(inner.heldout_errors_) if has_classes else None
     stability = getattr(inner, "stability_", None)
     effects = None if stability is None else stability.mean_effects()
     return {

@@ -337,15 +337,9 @@ def search_headline(summary: ModelSummary) -> str | None:
 
 def calibration(curve: dict[str, np.ndarray]) -> str:
     """How far off a classifier's probabilities are on held-out rows, from its reliability curve."""
-    off, then = (
-        float(np.average(np.abs(curve[name] - curve["share"]), weights=curve["n_rows"]))
-        for name in ("probability", "calibrated")
-    )
+    off = float(np.average(np.abs(curve["probability"] - curve["share"]), weights=curve["n_rows"]))
     n_bins = count(len(curve["share"]), "bin")
-    return (
-        f"On held-out rows the probability is off by {off:.3f} on average over {n_bins}; once calibrated, by "
-        f"{then:.3f} (calibrated_proba, or the column calibrated of mmtfl predict --interval)."
-    )
+    return f"On held-out rows the probability is off by {off:.3f} on average over {n_bins}."
 
 
 def choice_title(summary: ModelSummary) -> str:

@@ -30,11 +30,9 @@ from mmtfl.plots import (
     SearchDisplay,
     SharedPartDisplay,
     SharingMapDisplay,
-    figures,
 )
 from mmtfl.plots.figures import line_style, shown
 from mmtfl.plots.search_display import Curve
-from mmtfl.report.charts import history_chart
 from report.fitted import HOSTILE, mixed, model_of
 
 
@@ -239,34 +237,6 @@ def test_a_path_is_drawn_on_the_scale_of_the_penalty(data):
     assert in_units.scaled == "" and "s.d." not in in_units.ax_.get_ylabel()
 
 
-def test_every_letter_has_a_glyph_or_is_written_as_its_number(monkeypatch):
-    monkeypatch.setattr(figures, "_other_font", lambda letter: None)  # whatever is installed here
-    assert shown("\u4e2d a\U0001f3e5") == r"\u4e2d a\U0001f3e5"
-    assert shown("na\u00efve \u03b2") == "na\u00efve \u03b2"
-    assert shown("\u4e2d" * 30, 24) == r"\u4e2d\u4e2d" + "\u2026" + r"\u4e2d"
-    assert len(shown("\u4e2d" * 30, 24)) <= 24
-
-
-def test_another_font_steps_in_for_letters_it_has(monkeypatch):
-    monkeypatch.setattr(figures, "_other_font", lambda letter: "Some Font" if letter == "\u4e2d" else None)
-    assert shown("\u4e2d\u56fd") == "\u4e2d" + r"\u56fd"
-    assert figures.font_families("a\u4e2d") == [*plt.rcParams["font.family"], "Some Font"]
-    assert figures.font_families("abc") == plt.rcParams["font.family"]
-
-
-def test_names_in_other_scripts_are_drawn_without_a_warning(data):
-    names = ["\u5e74\u9f84", "\U0001f600 mood", "\u0639\u0645\u0631", *(f"x{j}" for j in range(7))]
-    X = pd.DataFrame(data.X, columns=names)
-    task = np.array(["\u5317\u4eac", "\U0001f3e5", "Bern", "c"])[data.task]
-    model = MMTFLRegressorCV(pk=(2, 1), alphas=5, cv=3, poolings=(0,)).fit(X, data.y, task=task)
-    for drawn in (
-        SharingMapDisplay.from_estimator(model),
-        SharedPartDisplay.from_estimator(model),
-        PathDisplay.from_estimator(model),
-    ):
-        drawn.figure_.canvas.draw()  # a missing glyph is a warning, which is an error here
-
-
 # -- the history ---------------------------------------------------------------------------------------------
 
 
@@ -279,11 +249,6 @@ def test_the_line_is_the_distance_to_the_last_value():
 def test_rounding_is_not_drawn_as_descent():
     history = np.array([3.0, 2.0, 2.0 + 8e-16, 2.0 + 4e-16, 2.0])
     assert_allclose(HistoryDisplay(history).plot().line_.get_xydata(), [[1, 1.0]])
-    assert history_chart(history.tolist()) is None
-    steps = [3.0, 2.5, 2.0 + 2e-11, *history[2:].tolist()]
-    chart = history_chart(steps)
-    assert len(chart.lines[0].points) == 3
-    assert "2e-11" in chart.alt.replace("\N{MINUS SIGN}", "-")
 
 
 @pytest.mark.parametrize("history", [[2.0], [2.0, 2.0], [2.0 + 4e-16, 2.0]])

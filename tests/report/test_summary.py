@@ -188,14 +188,6 @@ def test_one_fold_says_nothing_of_the_error():
     assert None not in curve["mean"]
 
 
-def test_two_strengths_are_a_grid_with_the_choice_in_it():
-    model = MODELS["two strengths"]()
-    grid = describe(model).search.grid
-    i, j = grid.chosen
-    assert (grid.first[i], grid.second[j]) == tuple(model.best_params_.values())
-    assert grid.mean[i][j] == np.max(grid.mean) == model.best_score_
-
-
 def test_plain_knows_what_json_does_not():
     assert plain([np.float64(1.5), np.inf, -np.inf, np.nan, (np.int64(2),), {1: np.array([True])}]) == [
         1.5,

@@ -8,7 +8,7 @@ from scipy.interpolate import BSpline
 
 import mmtfl
 from cli.test_tables import refusal, run
-from mmtfl.report.charts import curved_effects
+from mmtfl.report.curved_effects import curved_effects
 from mmtfl.tables.column_encoding import learn_knots, n_functions, spline_basis
 from mmtfl.tables.reading import TableError
 from mmtfl.tables.recipe import TableRecipe

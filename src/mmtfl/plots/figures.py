@@ -1,12 +1,10 @@
 """What the pictures share: a fitted model as arrays, axes, colours and labels.
 
-Colour-blind readers tell the colours apart. Labels are plain text of bounded length that does not overlap, in
-fonts that have it.
+Colour-blind readers tell the colours apart. Labels are plain text of bounded length that does not overlap.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
 from itertools import product
 from typing import Any, Self
 
@@ -28,8 +26,6 @@ GREY = "#9A9A9A"
 SMALL = 8  # points: the least that reads well in print
 POINTS = 72.0  # of an inch
 _LETTER = 0.62 * SMALL  # width of a character in points
-# fonts of boxes, and fonts whose characters are not where Unicode has them
-_NOT_FOR_TEXT = ("Last Resort", "STIXNonUnicode", "STIXSize", "cm")
 _GAPS = (5.0, 16.0)  # points between a point and its label; at the second, a line joins them
 # the sides of a point on which its label may stand: right, left, above, below, then the diagonals
 _SIDES = (
@@ -223,9 +219,9 @@ class TaskPanels(Display):
         for i, panel in enumerate(self.axes_):
             panel.tick_params(labelsize=SMALL)
             if i + self._n_columns >= len(self.axes_):
-                panel.set_xlabel(across, **plain(across), **look)
+                panel.set_xlabel(across, **PLAIN, **look)
             if i % self._n_columns == 0:
-                panel.set_ylabel(up, **plain(up), **look)
+                panel.set_ylabel(up, **PLAIN, **look)
 
 
 # -- axes and colours ----------------------------------------------------------------------------------------
@@ -280,25 +276,17 @@ def sharing_colours() -> Any:
 # -- text ----------------------------------------------------------------------------------------------------
 
 
-def plain(*texts: str) -> dict[str, Any]:
-    """Options that draw texts as they are: "$x" is no formula, and every character has a font."""
-    return {"parse_math": False, "usetex": False, "family": font_families("".join(texts))}
+PLAIN = {"parse_math": False, "usetex": False}  # texts are drawn as they are: "$x" is no formula
 
 
 def shown(name: Any, width: int = 24) -> str:
     """A name on one line of at most `width` characters, cut in the middle, where names differ least."""
     text = " ".join(str(name).split())
-    letters = [_drawable(letter) if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text]
-    if sum(map(len, letters)) <= width:
-        return "".join(letters)
+    text = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    if len(text) <= width:
+        return text
     end = (width - 1) // 3
-    return f"{_fitting(letters, width - 1 - end)}\N{HORIZONTAL ELLIPSIS}{_fitting(letters[::-1], end, -1)}"
-
-
-def _fitting(letters: list[str], width: int, step: int = 1) -> str:
-    """The first characters that fit, written forwards or backwards; an escaped character is not cut."""
-    ends = np.cumsum([len(letter) for letter in letters])
-    return "".join(letters[: int(np.searchsorted(ends, width, side="right"))][::step])
+    return f"{text[: width - 1 - end]}\N{HORIZONTAL ELLIPSIS}{text[-end:] if end else ''}"
 
 
 def task_name(label: Any, width: int = 24) -> str:
@@ -330,7 +318,7 @@ def name_rows(ax: Any, names: np.ndarray, room: float, *, width: int = 24) -> No
     """Label the rows of an image, one name every few rows where not all fit."""
     at = _thinned(len(names), room)
     texts = [shown(names[j], width) for j in at]
-    ax.set_yticks(at, texts, fontsize=SMALL, **plain(*texts))
+    ax.set_yticks(at, texts, fontsize=SMALL, **PLAIN)
 
 
 def upright_length(names: np.ndarray, room: float) -> float:
@@ -345,13 +333,13 @@ def name_columns(ax: Any, names: np.ndarray, room: float) -> None:
     upright = upright_length(names, room) > 0.0
     at = _thinned(len(texts), room) if upright else np.arange(len(texts))
     rotation = 90 if upright else 0
-    ax.set_xticks(at, [texts[t] for t in at], rotation=rotation, fontsize=SMALL, **plain(*texts))
+    ax.set_xticks(at, [texts[t] for t in at], rotation=rotation, fontsize=SMALL, **PLAIN)
 
 
 def note(ax: Any, lines: Iterable[str]) -> None:
     """Write lines above the axes, at the left."""
     text = "\n".join(lines)
-    ax.set_title(text, loc="left", fontsize=SMALL + 1, **plain(text))
+    ax.set_title(text, loc="left", fontsize=SMALL + 1, **PLAIN)
 
 
 def legend(ax: Any, entries: Sequence[tuple[Any, str]], **options: Any) -> Any:
@@ -362,7 +350,7 @@ def legend(ax: Any, entries: Sequence[tuple[Any, str]], **options: Any) -> Any:
     # matplotlib leaves out what it takes for a private label, such as "_x": names come in afterwards
     made = ax.legend(handles, [str(i) for i in range(len(handles))], **{**looks, **place, **options})
     for text, (_, name) in zip(made.get_texts(), entries, strict=True):
-        text.set(text=name, **plain(name))
+        text.set(text=name, **PLAIN)
     return made
 
 
@@ -386,7 +374,7 @@ def label_points(
         name = shown(names[j], width)
         for gap, (right, up, ha, va) in product(_GAPS, _SIDES):
             offset = {"xytext": (gap * right, gap * up), "textcoords": "offset points"}
-            text = ax.annotate(name, points[j], **offset, ha=ha, va=va, fontsize=SMALL, **plain(name))
+            text = ax.annotate(name, points[j], **offset, ha=ha, va=va, fontsize=SMALL, **PLAIN)
             text.set_in_layout(False)
             box = text.get_window_extent().padded(2.0)
             fits = np.all(box.min >= inside.min) and np.all(box.max <= inside.max)
@@ -408,46 +396,3 @@ def label_points(
 def _within(dots: np.ndarray, box: Any) -> np.ndarray:
     """Which of some points, in pixels, are in a box."""
     return np.all((dots >= box.min) & (dots <= box.max), axis=1)
-
-
-# -- fonts ---------------------------------------------------------------------------------------------------
-
-
-def _drawable(letter: str) -> str:
-    r"""A character, or its number such as ``\u4e2d`` where no installed font can draw it."""
-    if ord(letter) < 128 or _in_usual_fonts(letter) or _other_font(letter) is not None:
-        return letter
-    return f"\\u{ord(letter):04x}" if ord(letter) < 0x10000 else f"\\U{ord(letter):08x}"
-
-
-def font_families(text: str) -> list[str]:
-    """Font families for a text: the usual ones, then installed ones that have the other characters."""
-    others = (_other_font(letter) for letter in text if ord(letter) >= 128 and not _in_usual_fonts(letter))
-    usual = require("matplotlib", "plots").rcParams["font.family"]
-    return [*usual, *dict.fromkeys(name for name in others if name is not None)]
-
-
-def _in_usual_fonts(letter: str) -> bool:
-    manager = require("matplotlib.font_manager", "plots")
-    usual = manager.findfont(manager.FontProperties())
-    return ord(letter) in _characters_of(usual)
-
-
-@lru_cache(maxsize=4096)
-def _other_font(letter: str) -> str | None:
-    """The first installed font that has a character, plain styles first."""
-    manager = require("matplotlib.font_manager", "plots")
-    entries = [entry for entry in manager.fontManager.ttflist if not entry.name.startswith(_NOT_FOR_TEXT)]
-    entries.sort(key=lambda entry: (entry.style != "normal", entry.weight != 400, entry.name))
-    return next((entry.name for entry in entries if ord(letter) in _characters_of(entry.fname)), None)
-
-
-@cache
-def _characters_of(path: str) -> Any:
-    """Unicode numbers of the characters that a font file has; none if the font cannot be scaled."""
-    font = require("matplotlib.ft2font", "plots")
-    try:
-        found = font.FT2Font(path)
-    except (OSError, RuntimeError):
-        return frozenset()
-    return frozenset(found.get_charmap()) if found.scalable else frozenset()

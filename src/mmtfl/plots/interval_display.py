@@ -127,7 +127,7 @@ class IntervalDisplay(figures.TaskPanels):
             figures.task_name(label, 18),
             f"{covered:.0%} of {count(len(rows), 'row')} ({self.coverage:.0%} asked)",
         ]
-        panel.set_title("\n".join(lines), fontsize=figures.SMALL + 1, **figures.plain(*lines))
+        panel.set_title("\n".join(lines), fontsize=figures.SMALL + 1, **figures.PLAIN)
         return covered
 
 

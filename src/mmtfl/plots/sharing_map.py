@@ -232,7 +232,7 @@ class SharingMapDisplay(figures.Display):
                 names.append(f"{n} {self._by_whom(kind)}")
                 last = middle
         side = self.ax_.secondary_yaxis("right")
-        side.set_yticks(at, names, fontsize=figures.SMALL, **figures.plain())
+        side.set_yticks(at, names, fontsize=figures.SMALL, **figures.PLAIN)
         side.tick_params(length=0)
 
     def _by_whom(self, kind: str) -> str:

@@ -19,7 +19,8 @@ from mmtfl.estimators.intervals import reliability
 from mmtfl.persistence.files import check_target, write_text
 from mmtfl.plots.figures import learned
 from mmtfl.plots.sharing_map import order_features, order_tasks
-from mmtfl.report import charts, sentences
+from mmtfl.report import pictures, sentences
+from mmtfl.report.curved_effects import curved_effects, effect_picture
 from mmtfl.report.evaluation import Evaluation, evaluate
 from mmtfl.report.first_screen import first_answers
 from mmtfl.report.sentences import PLAIN_SCORES, number, score
@@ -145,8 +146,8 @@ def _render(page: dict[str, Any]) -> str:
         page=page,
         number=number,
         # this style and this script by their hashes, and nothing else
-        policy=f"default-src 'none'; style-src {of_style}; script-src {of_script}; base-uri 'none'; "
-        "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+        policy=f"default-src 'none'; img-src data:; style-src {of_style}; script-src {of_script}; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
         style=markup.Markup(style),
         script=markup.Markup(script),
         data=markup.Markup(as_json(page["data"])),
@@ -189,7 +190,7 @@ def make_page(
         "answers": first_answers(inner, verdict or ([headline] if headline else [])),
         "verdict": verdict,
         "calibration": curve and sentences.calibration(curve),
-        "reliability": curve and charts.reliability_chart(curve),
+        "reliability": curve and pictures.calibration_picture(curve),
         "caution": sentences.caution(evaluation) if evaluation else [],
         "tiles": _tiles(evaluation, compared),
         "score_name": metric if summary.n_tasks == 1 else f"Median {metric} over tasks",
@@ -201,17 +202,14 @@ def make_page(
         "task_rows": _task_rows(summary, evaluation, fitted, compared, low),
         "has_common": any(feature.common is not None for feature in summary.features),
         "feature_rows": [_feature_row(feature, effects) for feature in summary.features[:MOST_FEATURES]],
-        "curves": [charts.effect_chart(effect) for effect in charts.curved_effects(inner)[:MOST_CURVES]],
+        "curves": [effect_picture(effect) for effect in curved_effects(inner)[:MOST_CURVES]],
         "n_left_out": max(0, summary.n_features - MOST_FEATURES),
         "kinds": [(kind, summary.counts[kind], meanings[kind]) for kind in KINDS],
         "choice_title": sentences.choice_title(summary),
         "how_chosen": sentences.how_chosen(summary),
         "search_scores": headline and f"{headline} {FAVOURS}" if evaluation else None,
-        "search_chart": charts.search_chart(summary.search) if summary.search else None,
-        "search_grid": charts.grid_chart(summary.search.grid)
-        if summary.search and summary.search.grid
-        else None,
-        "history_chart": charts.history_chart(summary.convergence.history),
+        "search_picture": pictures.search_picture(model),
+        "history_picture": pictures.history_picture(model),
         "model_facts": _model_facts(summary),
         "run_facts": _run_facts(summary, source),
         "data": _embedded(model, summary),

@@ -123,17 +123,6 @@ class SearchCurve:
 
 
 @dataclass(frozen=True)
-class SearchGrid:
-    """Mean held-out scores of pairs of strengths: ``mean[i][j]`` at first[i], second[j]; NaN if not tried."""
-
-    names: tuple[str, str]
-    first: list[float]
-    second: list[float]
-    mean: list[list[float]]
-    chosen: tuple[int, int]
-
-
-@dataclass(frozen=True)
 class SearchSummary:
     """A search over strengths: its folds, its measure, its candidates and its choice.
 
@@ -150,9 +139,7 @@ class SearchSummary:
     selection : str
         "best", or "one_se": the strongest alpha within a standard error of the best.
     curves : list of SearchCurve
-        One for each (p, k), or for each task that has a strength of its own; empty with two strengths.
-    grid : SearchGrid or None
-        With two strengths.
+        One for each (p, k), for each task that has a strength of its own, or for each second strength.
     held_out : dict of lists, or None
         ``heldout_scores_`` of the model: scores of each task on held-out rows.
     """
@@ -164,7 +151,6 @@ class SearchSummary:
     n_candidates: int
     selection: str
     curves: list[SearchCurve]
-    grid: SearchGrid | None
     held_out: dict[str, list[Any]] | None
 
 
@@ -444,15 +430,12 @@ def _search(model: Any) -> SearchSummary | None:
     if not table:
         return None
     n_folds = sum(name.startswith("split") for name in table)
-    curves, grid = [], None
-    if "best_params_" in vars(model):
-        grid = _grid(model, table)
-    else:
-        for found in search_curves(model)[0]:
-            # one fold says nothing of the error
-            error = found.error if n_folds > 1 else np.full(len(found.error), np.nan)
-            values = found.strength.tolist(), found.mean.tolist(), error.tolist()
-            curves.append(SearchCurve(found.name, *values, found.best, found.chosen))
+    curves = []
+    for found in search_curves(model)[0]:
+        # one fold says nothing of the error
+        error = found.error if n_folds > 1 else np.full(len(found.error), np.nan)
+        values = found.strength.tolist(), found.mean.tolist(), error.tolist()
+        curves.append(SearchCurve(found.name, *values, found.best, found.chosen))
     path, without = getattr(model, "path_", None), None
     if path is not None and not isinstance(path, list) and len(path.n_kept) and path.n_kept[0] == 0:
         # the strongest penalty keeps no feature
@@ -467,18 +450,8 @@ def _search(model: Any) -> SearchSummary | None:
         n_candidates=int(np.count_nonzero(~np.isnan(tried))),
         selection=getattr(model, "selection", "best"),
         curves=curves,
-        grid=grid,
         held_out=held_out and {name: np.asarray(column).tolist() for name, column in held_out.items()},
     )
-
-
-def _grid(model: Any, table: dict[str, Any]) -> SearchGrid:
-    first, second = model.strengths_
-    names = tuple(model.best_params_)
-    mean = np.reshape(table["mean_test_score"], (len(first), len(second)))
-    i, j = (int(at) for at in np.unravel_index(model.best_index_, mean.shape))
-    first, second = np.asarray(first).tolist(), np.asarray(second).tolist()
-    return SearchGrid((names[0], names[1]), first, second, mean.tolist(), (i, j))
 
 
 def _score_name(model: Any) -> str:

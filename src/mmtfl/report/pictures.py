@@ -36,9 +36,7 @@ class Picture:
 
 def picture(draw: Callable[[Any], Any], alt: str, *, size: tuple[float, float] = WIDE) -> Picture:
     """Call `draw` with new axes, and keep what it drew as SVG."""
-    matplotlib = require("matplotlib", "plots")
-    require("matplotlib.backends.backend_svg", "plots")
-    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **STYLE, "backend": "svg"}):
+    with require("matplotlib.style", "plots").context(["default", STYLE]):
         figure = require("matplotlib.figure", "plots").Figure(figsize=size, layout="constrained")
         file = io.StringIO()
         # a character that matplotlib's fonts lack is drawn by the browser

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         RobustRegressor,
     )
     from mmtfl.objective.product import alpha_from_gammas, gammas_from_alpha
+    from mmtfl.tables.encoder import TableEncoder
     from mmtfl.tasks.container import Tasks
 
 __version__ = "0.2.0"
@@ -49,6 +50,7 @@ __all__ = [
     "SingleTaskClassifierCV",
     "SingleTaskRegressorCV",
     "SmallTaskWarning",
+    "TableEncoder",
     "Tasks",
     "TwoStrengthCV",
     "UnitsWarning",
@@ -63,6 +65,7 @@ __all__ = [
 # pays for what it uses.
 _HOMES = {
     "mmtfl.tasks.container": ("Tasks",),
+    "mmtfl.tables.encoder": ("TableEncoder",),
     "mmtfl.engines.dask": ("DaskEngine",),
     "mmtfl.errors": ("SmallTaskWarning", "UnitsWarning"),
     "mmtfl.estimators.two_strengths": (

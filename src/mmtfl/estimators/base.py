@@ -1,5 +1,6 @@
 """`TaskModel`, the base class of the estimators: reads the data, learns from a `Solution`, and predicts."""
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import narwhals as nw
@@ -26,6 +27,7 @@ from mmtfl.tasks.converters import check_offset, fill_absent, group_checked_rows
 from mmtfl.tasks.frames import encode_categories, frame_backend, is_frame, learn_categories, make_frame
 from mmtfl.tasks.scaling import check_task_weight
 from mmtfl.tasks.stored import StoredTasks
+from mmtfl.tasks.summaries import SummarisedTasks
 from mmtfl.wording import abbreviate
 
 CHUNK = 1 << 18  # entries predicted at a time: float32 rows are widened by parts, never as a whole
@@ -98,7 +100,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         ----------
         X : array-like, sparse matrix or frame of shape (n_rows, n_features)
             Rows of all tasks; a frame may hold the labels too, see ``task_column``. Or what
-            ``Tasks.from_parquet`` or ``Tasks.from_dask`` gives, and nothing else.
+            ``Tasks.from_parquet``, ``from_dask`` or ``from_summaries`` gives, and nothing else.
         y : array-like of shape (n_rows,) or (n_rows, n_tasks)
             Targets. With two dimensions each column is a task on the same rows, NaN where it was
             not observed.
@@ -129,6 +131,9 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             self._know_columns_of(X)
             check_task_weight(self.task_weight, X.labels)
             return self._prepare_stored(X)
+        if isinstance(X, SummarisedTasks):
+            inputs.check_nothing_else(y, task, sample_weight, offset, self.task_column)
+            return self._prepare_summarised(X)
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: pass one target "
@@ -144,7 +149,15 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             tasks, names = tasks.with_y((tasks.y > 0).astype(float)), np.array(stored.classes)
         return Prepared.of(self, *self._encode_targets(tasks, names))
 
-    def _know_columns_of(self, stored: StoredTasks) -> None:
+    def _prepare_summarised(self, summarised: SummarisedTasks) -> Prepared:
+        """Few rows with the moments of those that stay at their sites."""
+        inputs.check_moments_suffice(self)
+        self._know_columns_of(summarised)
+        check_task_weight(self.task_weight, summarised.labels)
+        tasks, _ = self._encode_targets(summarised.tasks(), None)
+        return replace(Prepared.of(self, tasks), row_counts=summarised.sizes)
+
+    def _know_columns_of(self, stored: StoredTasks | SummarisedTasks) -> None:
         self.n_features_in_ = stored.n_features
         self.feature_names_in_ = np.array(stored.feature_names, dtype=object)
         self._predicts_matrix = False

@@ -171,8 +171,18 @@ def check_nothing_else(*others: Any) -> None:
     """Refuse targets, labels or weights beside stored tasks, which have their own."""
     if any(other is not None for other in others):
         raise ValueError(
-            "Stored tasks bring their targets, labels and weights along, and have no groups: call "
-            "fit(stored) with nothing else, and leave task_column None."
+            "Stored and summarised tasks bring their targets, labels and weights along, and have no groups: "
+            "call fit(tasks) with nothing else, and leave task_column None."
+        )
+
+
+def check_moments_suffice(model: Any) -> None:
+    """Refuse to fit a model to summaries of sites that needs rows."""
+    if not model._loss.is_quadratic:
+        raise ValueError(
+            "Summaries of sites hold means and scatter of their rows, which is all that the squared loss "
+            f"sees, but no more: {type(model).__name__} with another loss needs the rows themselves. Use "
+            "MMTFLRegressor or MMTFLRegressorCV with loss='squared', or bring the rows to one place."
         )
 
 

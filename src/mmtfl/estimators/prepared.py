@@ -54,6 +54,8 @@ class Prepared:
         What the fit multiplies the weights of each task's rows by; those of `tasks` are as they came.
     known : KnownFeatures, or None
         What the parameters say of the features.
+    row_counts : ndarray of shape (n_tasks,), or None
+        Numbers of rows, where few rows stand for many.
     """
 
     tasks: Any
@@ -63,6 +65,7 @@ class Prepared:
     left_out: BaseRates | None = None
     task_factors: np.ndarray | None = None
     known: KnownFeatures | None = None
+    row_counts: np.ndarray | None = None
 
     @classmethod
     def of(cls, model: Any, tasks: Any, left_out: BaseRates | None = None) -> Prepared:
@@ -91,7 +94,7 @@ class Prepared:
     @property
     def sizes(self) -> np.ndarray:
         """Number of rows of each task."""
-        return self.tasks.sizes
+        return self.tasks.sizes if self.row_counts is None else self.row_counts
 
     @property
     def task_weights(self) -> np.ndarray:
@@ -181,12 +184,6 @@ class SearchPrepared(Prepared):
     """Prepared data with the folds of a search, as positions of observations (or of rows of a shared X)."""
 
     folds: list[Fold] = field(default_factory=list)
-    row_counts: np.ndarray | None = None  # where few rows stand for many
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """Number of rows of each task."""
-        return super().sizes if self.row_counts is None else self.row_counts
 
 
 def _scaled_start(

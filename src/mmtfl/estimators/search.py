@@ -42,7 +42,7 @@ from mmtfl.model_selection.cross_validation import (
     scores_by_task,
 )
 from mmtfl.model_selection.dealing import with_groups
-from mmtfl.model_selection.folds import check_folds, folds_of_rows, folds_of_tasks, usual_number
+from mmtfl.model_selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks, usual_number
 from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.scoring import TaskScorer, task_scorer
 from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter, TaskTimeSplit, time_blocks
@@ -57,6 +57,7 @@ from mmtfl.tasks.checks import check_task_labels
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.moments import bytes_folded, fold_rows
 from mmtfl.tasks.stored import StoredTasks
+from mmtfl.tasks.summaries import SummarisedTasks
 
 __all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV"]
 
@@ -80,6 +81,9 @@ class Search(CrossValidationParameters, ThreadParameters):
 
         They are rows of a complete shared X, and observations otherwise.
         """
+        if isinstance(X, SummarisedTasks):
+            folds = check_folds(self._agreed_folds(X), prepared.tasks, with_classes=False)
+            return SearchPrepared(**vars(prepared), folds=folds)
         tasks, with_classes = prepared.tasks, is_classifier(model)
         labels = None if isinstance(X, StoredTasks) else take_task_column(X, task, model.task_column)[1]
         labels = None if labels is None else check_task_labels(labels, None)
@@ -97,6 +101,17 @@ class Search(CrossValidationParameters, ThreadParameters):
             folds = folds_of_rows(cv, y, labels, tasks, groups)
         folds = check_folds(folds, tasks, with_classes=with_classes)
         return SearchPrepared(**{**vars(prepared), "tasks": tasks}, folds=folds)
+
+    def _agreed_folds(self, summarised: SummarisedTasks) -> list[Fold]:
+        """The folds that sites made their summaries with; others would need the rows."""
+        number = self.cv if isinstance(self.cv, Integral) else getattr(self.cv, "n_splits", None)
+        plain = self.cv is None or isinstance(self.cv, Integral | TaskKFold)
+        if not plain or number not in (None, summarised.n_folds):
+            raise ValueError(
+                f"cv={self.cv!r} does not go with summaries of sites, which were made with "
+                f"{summarised.n_folds} folds: leave cv None, or let the sites agree anew."
+            )
+        return summarised.rows.folds()
 
     def _splitter(self, tasks: Tasks | StoredTasks, *, stratify: bool) -> Any:
         """Resolve the parameter cv to a splitter or a list of folds."""
@@ -235,7 +250,7 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         ----------
         X : array-like, sparse matrix or frame of shape (n_rows, n_features)
             Rows of all tasks; a frame may hold the labels too, see ``task_column``. Or what
-            ``Tasks.from_parquet`` or ``Tasks.from_dask`` gives, and nothing else.
+            ``Tasks.from_parquet``, ``from_dask`` or ``from_summaries`` gives, and nothing else.
         y : array-like of shape (n_rows,) or (n_rows, n_tasks)
             Targets. With two dimensions each column is a task on the same rows, NaN where it was
             not observed.
@@ -263,10 +278,13 @@ class TaskSearch(Search, ProductForm, SearchParameters):
     def _prepare(
         self, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any = None, groups: Any = None
     ) -> SearchPrepared:
-        if isinstance(X, StoredTasks):
+        if isinstance(X, StoredTasks | SummarisedTasks):
             check_nothing_else(y, task, sample_weight, offset, self.task_column, groups)
-            if self._loss.is_quadratic and "pk" in self._parameters and not self.stability:
-                return self._prepare_few_rows(X)
+        if isinstance(X, SummarisedTasks) and self.stability:
+            raise ValueError("stability=N draws half samples of rows, which summaries of sites do not have.")
+        squared = self._loss.is_quadratic and "pk" in self._parameters and not self.stability
+        if isinstance(X, StoredTasks) and squared:
+            return self._prepare_few_rows(X)
         prepared = super()._prepare(X, y, task, sample_weight, offset)
         return self._with_folds(self, prepared, X, y, task, groups)
 
@@ -280,7 +298,7 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         self._know_columns_of(stored)
         prepared = Prepared.of(self, replace(tasks, feature_names=stored.feature_names), left_out)
         folds = check_folds(rows.folds(), prepared.tasks, with_classes=False)
-        return SearchPrepared(**vars(prepared), folds=folds, row_counts=stored.sizes)
+        return SearchPrepared(**{**vars(prepared), "row_counts": stored.sizes}, folds=folds)
 
     def _plain_folds(self, stored: StoredTasks) -> tuple[int, int]:
         """Number of folds and their seed, where rows are read one after the other."""

@@ -135,7 +135,11 @@ def _each_task(prepared: SearchPrepared, standardize: bool) -> Iterator[tuple[Se
         scale = None if prepared.target_scale is None else prepared.target_scale[t : t + 1]
         folds = prepared.folds if by_rows(tasks) else _folds_of(prepared.folds, tasks, t)
         spread = column_spread(alone) if standardize else None
-        yield SearchPrepared(alone, spread, scale, folds=folds), float(sizes[t] / sizes.mean())
+        counts = None if prepared.row_counts is None else prepared.row_counts[t : t + 1]
+        yield (
+            SearchPrepared(alone, spread, scale, row_counts=counts, folds=folds),
+            float(sizes[t] / sizes.mean()),
+        )
 
 
 def _folds_of(folds: list, tasks: Tasks, t: int) -> list[tuple[np.ndarray, np.ndarray]]:

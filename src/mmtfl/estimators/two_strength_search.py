@@ -39,6 +39,7 @@ from mmtfl.solvers.path import Paths
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.solve import one_blas_thread
 from mmtfl.tasks.stored import StoredTasks
+from mmtfl.tasks.summaries import SummarisedTasks
 
 _REFIT = 1e-5  # the last fit goes further than asked, so that equal problems have equal predictions
 
@@ -148,7 +149,7 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
             Fitted.
         """
         model = self._check_parameters()
-        if isinstance(X, StoredTasks):
+        if isinstance(X, StoredTasks | SummarisedTasks):
             check_nothing_else(groups)
         prepared = model._prepare(X, y, task, sample_weight, offset)
         prepared = self._with_folds(model, prepared, X, y, task, groups)
@@ -166,7 +167,7 @@ class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsSharing, MetaEs
         }
         model.set_params(**self.best_params_)
         model._learn(prepared, *_solve_further(model, prepared))
-        if model._errors_tell:
+        if model._errors_tell and prepared.row_counts is None:  # few rows that stand for many have no errors
             errors = heldout_errors(plain_copy(model), prepared.original_tasks(), prepared.folds)
             model.heldout_errors_ = (
                 errors if prepared.left_out is None else prepared.left_out.widen_errors(errors)

@@ -22,6 +22,7 @@ from mmtfl.tasks.grouping import (
 
 if TYPE_CHECKING:
     from mmtfl.tasks.stored import StoredTasks
+    from mmtfl.tasks.summaries import SummarisedTasks
 
 Columns = Sequence[str] | None
 
@@ -373,6 +374,44 @@ class Tasks:
         from mmtfl.tasks.stored import open_dask
 
         return open_dask(frame, task, target, features, weight, memory_limit)
+
+    @classmethod
+    def from_summaries(cls, paths: Iterable[Any]) -> SummarisedTasks:
+        """Open summaries of sites that keep their rows, as `mmtfl summarise` writes them.
+
+        They hold numbers of rows, means and scatter by task and fold, which is all that the squared loss
+        sees: ``model.fit(summarised)`` gives what it would give on the rows of all sites. A search uses the
+        folds that the sites agreed on. See the page "Sites that keep their rows" of the documentation.
+
+        Parameters
+        ----------
+        paths : iterable of path-like
+            The files, one per site, all made under one agreement.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import numpy as np
+        >>> from mmtfl import MMTFLRegressor, Tasks
+        >>> from mmtfl.tasks.summaries import SiteSummary
+        >>> rng, fold, agreed = np.random.default_rng(0), np.arange(60) % 3, {"least_rows": 10}
+        >>> X, site = rng.normal(size=(120, 2)), np.repeat(["Aker", "Bern"], 60)
+        >>> y = X @ [1.0, 2.0] + 0.1 * rng.normal(size=120)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     files = [os.path.join(folder, f"{name}.summary") for name in ("Aker", "Bern")]
+        ...     for name, file in zip(("Aker", "Bern"), files):
+        ...         own = site == name
+        ...         SiteSummary.of_rows(Tasks.from_rows(X[own], y[own], site[own]), fold, agreed).save(file)
+        ...     summarised = Tasks.from_summaries(files)
+        >>> summarised
+        SummarisedTasks(n_tasks=2, n_samples=120, n_features=2, n_folds=3)
+        >>> model, same = MMTFLRegressor(alpha=0.1), MMTFLRegressor(alpha=0.1)
+        >>> bool(np.allclose(model.fit(summarised).coef_, same.fit(X, y, task=site).coef_, atol=1e-8))
+        True
+        """
+        from mmtfl.tasks.summaries import open_summaries
+
+        return open_summaries(paths)
 
     # -- changed copies ----------------------------------------------------------------------------------
 

@@ -74,9 +74,10 @@ class Moments:
             self._waiting_weight[into] = weights[new]
             self._n_waiting, done = at + n, done + n
             if self._n_waiting == len(self._waiting):
-                self._accumulate()
+                self.accumulate()
 
-    def _accumulate(self) -> None:
+    def accumulate(self) -> None:
+        """Take the rows that still wait into the moments."""
         block, weight = self._waiting[: self._n_waiting], self._waiting_weight[: self._n_waiting]
         self._n_waiting = 0
         total = float(weight.sum())
@@ -93,26 +94,43 @@ class Moments:
 
     def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Give X, y and weights of at most d + 2 rows with these moments."""
-        self._accumulate()
-        root = self._root()
-        n_rows = len(root) + 1
-        # orthonormal columns that sum to zero rotate the root without moving the mean
-        turned = helmert(n_rows).T @ root * np.sqrt(n_rows / self.weight)
-        rows = self.mean + turned
-        weights = np.full(n_rows, self.weight / n_rows)
-        return np.ascontiguousarray(rows[:, :-1]), np.ascontiguousarray(rows[:, -1]), weights
+        self.accumulate()
+        return rows_with(self.weight, self.mean, self.scatter)
 
-    def _root(self) -> np.ndarray:
-        """R with R.T @ R = scatter and as many rows as its rank, factorised with scaled columns."""
-        squares = np.diag(self.scatter)
-        # the scatter of a constant column is the rounding of its mean
-        is_constant = squares <= _CONSTANT * self.weight * self.mean**2
-        scale = np.sqrt(np.where(is_constant, 0.0, squares))
-        unit = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
-        factor, pivots, rank, _ = dpstrf(self.scatter * unit[:, None] * unit, lower=0)
-        root = np.empty((rank, len(scale)))
-        root[:, pivots - 1] = np.triu(factor)[:rank]
-        return root * scale
+
+def rows_with(
+    weight: float, mean: np.ndarray, scatter: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Give X, y and weights of at most d + 2 rows of this total weight, mean and scatter (the target last).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.tasks.moments import rows_with
+    >>> X, y, weights = rows_with(50.0, np.array([3.0, 7.0]), np.array([[20.0, 5.0], [5.0, 10.0]]))
+    >>> len(y), bool(np.isclose(weights @ y, 350.0)), bool(np.isclose(weights @ (y - 7.0) ** 2, 10.0))
+    (3, True, True)
+    """
+    root = _root(weight, mean, scatter)
+    n_rows = len(root) + 1
+    # orthonormal columns that sum to zero rotate the root without moving the mean
+    turned = helmert(n_rows).T @ root * np.sqrt(n_rows / weight)
+    rows = mean + turned
+    weights = np.full(n_rows, weight / n_rows)
+    return np.ascontiguousarray(rows[:, :-1]), np.ascontiguousarray(rows[:, -1]), weights
+
+
+def _root(weight: float, mean: np.ndarray, scatter: np.ndarray) -> np.ndarray:
+    """R with R.T @ R = scatter and as many rows as its rank, factorised with scaled columns."""
+    squares = np.diag(scatter)
+    # the scatter of a constant column is the rounding of its mean
+    is_constant = squares <= _CONSTANT * weight * mean**2
+    scale = np.sqrt(np.where(is_constant, 0.0, squares))
+    unit = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
+    factor, pivots, rank, _ = dpstrf(scatter * unit[:, None] * unit, lower=0)
+    root = np.empty((rank, len(scale)))
+    root[:, pivots - 1] = np.triu(factor)[:rank]
+    return root * scale
 
 
 def gather_rows(

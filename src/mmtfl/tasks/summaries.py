@@ -1,0 +1,297 @@
+"""Summaries of sites that keep their rows: numbers of rows, means and scatter, by task and fold.
+
+For the squared loss a task matters only through these moments. A site writes them to a file; the tasks of
+several files are put together as few rows with the same moments, fold by fold, and fitted as any others.
+
+A file is in the format of safetensors: the length of a header (8 bytes, little-endian), the header as JSON,
+and three arrays. The header explains every field that the file has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mmtfl.persistence.files import write_whole
+from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.disclosure import check_scatter, check_written_once
+from mmtfl.tasks.grouping import offsets_of
+from mmtfl.tasks.moments import FoldedRows, Moments, rows_with
+
+FORMAT = "mmtfl summary 1"
+MOST_BYTES = 1 << 31  # of a file: a summary is small, whatever the number of rows
+EXPLAINED = {
+    "n_rows": "How many rows each task has in each fold: tasks x folds.",
+    "mean": "The mean of every column over these rows: tasks x folds x columns.",
+    "scatter": "Sums of products of deviations from these means: tasks x folds x columns x columns.",
+    "columns": "The columns, in the order of the arrays; the last one is the target.",
+    "tasks": "The labels of the tasks, in the order of the arrays.",
+    "agreement": "What all sites agreed on before: columns, their coding, folds, least number of rows.",
+    "agreement_sha256": "Its hash: summaries are put together only under one agreement.",
+    "content_sha256": "Hash of the numbers: a site gives one summary under one agreement.",
+}
+_ARRAYS = {"n_rows": "I64", "mean": "F64", "scatter": "F64"}
+
+
+@dataclass(frozen=True, eq=False)
+class SiteSummary:
+    """What a site tells of its rows.
+
+    Parameters
+    ----------
+    labels : list of str or int
+        Its tasks, sorted.
+    columns : tuple of str
+        Features, then the target.
+    n_rows : ndarray of shape (n_tasks, n_folds)
+        Numbers of rows.
+    mean : ndarray of shape (n_tasks, n_folds, n_columns)
+        Means.
+    scatter : ndarray of shape (n_tasks, n_folds, n_columns, n_columns)
+        Sums of products of deviations from these means.
+    agreement : dict
+        What the sites agreed on, as JSON types.
+    """
+
+    labels: list[Any]
+    columns: tuple[str, ...]
+    n_rows: np.ndarray
+    mean: np.ndarray
+    scatter: np.ndarray
+    agreement: dict[str, Any]
+
+    @classmethod
+    def of_rows(
+        cls, tasks: Tasks, fold: np.ndarray, agreement: dict[str, Any], *, target: str = "y"
+    ) -> SiteSummary:
+        """Sum up tasks of which every observation has a fold, numbered from 0.
+
+        Only the rule on the scatter is kept here; `mmtfl.tables.agreement` keeps all.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mmtfl import Tasks
+        >>> from mmtfl.tasks.summaries import SiteSummary
+        >>> rng = np.random.default_rng(0)
+        >>> tasks = Tasks.from_rows(rng.normal(size=(60, 2)), rng.normal(size=60), ["Aker"] * 60)
+        >>> summary = SiteSummary.of_rows(tasks, np.arange(60) % 3, {"least_rows": 10})
+        >>> summary.n_rows.tolist(), summary.mean.shape, summary.scatter.shape
+        ([[20, 20, 20]], (1, 3, 3), (1, 3, 3, 3))
+        """
+        n_folds, p = int(fold.max()) + 1, tasks.n_features + 1
+        n_rows = np.zeros((tasks.n_tasks, n_folds), dtype=np.int64)
+        mean, scatter = np.zeros((*n_rows.shape, p)), np.zeros((*n_rows.shape, p, p))
+        for t, k in np.ndindex(*n_rows.shape):
+            own = tasks.offsets[t] + np.flatnonzero(fold[tasks.offsets[t] : tasks.offsets[t + 1]] == k)
+            n_rows[t, k] = len(own)
+            moments = Moments(p - 1)
+            moments.add(np.asarray(tasks.X[own], dtype=float), tasks.y[own])
+            moments.accumulate()
+            mean[t, k], scatter[t, k] = moments.mean, moments.scatter
+        check_scatter(n_rows, tasks.labels.tolist(), p)
+        names = tasks.feature_names or tuple(f"x{j}" for j in range(p - 1))
+        return cls(tasks.labels.tolist(), (*names, target), n_rows, mean, scatter, agreement)
+
+    @property
+    def agreement_hash(self) -> str:
+        """Hash of what was agreed on."""
+        return sha256(json.dumps(self.agreement, sort_keys=True).encode()).hexdigest()
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Hash of the labels and numbers."""
+        digest = sha256(json.dumps([self.labels, self.columns]).encode())
+        for name in _ARRAYS:
+            digest.update(np.ascontiguousarray(getattr(self, name)).tobytes())
+        return digest.hexdigest()
+
+    # -- files -----------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the summary to a file, whole or not at all."""
+        about = {
+            "format": FORMAT,
+            **{f"{name}: what it is": text for name, text in EXPLAINED.items()},
+            "columns": json.dumps(self.columns),
+            "tasks": json.dumps(self.labels),
+            "agreement": json.dumps(self.agreement, indent=1),
+            "agreement_sha256": self.agreement_hash,
+            "content_sha256": self.content_hash,
+        }
+        header: dict[str, Any] = {"__metadata__": about}
+        parts, done = [], 0
+        for name, kind in _ARRAYS.items():
+            part = np.ascontiguousarray(getattr(self, name), dtype="<i8" if kind == "I64" else "<f8")
+            ends = [done, done + part.nbytes]
+            header[name] = {"dtype": kind, "shape": list(part.shape), "data_offsets": ends}
+            parts.append(part.tobytes())
+            done = ends[1]
+        text = json.dumps(header, indent=1).encode()
+        text += b" " * (-len(text) % 8)
+        write_whole(path, [struct.pack("<Q", len(text)), text, *parts], overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> SiteSummary:
+        """Read a summary; a file that is something else, or was changed, is a ValueError."""
+        place = Path(path)
+        if not place.is_file():
+            raise FileNotFoundError(f"There is no file {os.fspath(path)!r}.")
+        if place.stat().st_size > MOST_BYTES:
+            raise ValueError(f"{os.fspath(path)!r} is too large to be a summary of a site.")
+        try:
+            return _read(place)
+        except (KeyError, TypeError, ValueError, OSError) as error:
+            why = str(error).partition("\n")[0].rstrip(".")
+            raise ValueError(f"{os.fspath(path)!r} is not a sound summary of a site: {why}.") from error
+
+
+def _read(place: Path) -> SiteSummary:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(place, framework="numpy") as file:  # sizes are checked before anything is read
+            about = file.metadata() or {}
+            if about.get("format") != FORMAT:
+                raise ValueError(f"its format is {about.get('format')!r}, expected {FORMAT!r}")
+            arrays = {name: file.get_tensor(name) for name in _ARRAYS}
+    except SafetensorError as error:
+        raise ValueError(str(error)) from None
+    known = {name: json.loads(about[name]) for name in ("columns", "tasks", "agreement")}
+    summary = SiteSummary(known["tasks"], tuple(known["columns"]), **arrays, agreement=known["agreement"])
+    _check_sound(summary, about)
+    return summary
+
+
+def _check_sound(summary: SiteSummary, about: dict[str, str]) -> None:
+    T, p, K = len(summary.labels), len(summary.columns), summary.n_rows.shape[-1]
+    shapes = {"n_rows": (T, K), "mean": (T, K, p), "scatter": (T, K, p, p)}
+    for name, shape in shapes.items():
+        array = getattr(summary, name)
+        if array.shape != shape or not np.isfinite(array).all():
+            raise ValueError(f"{name} has shape {array.shape} or values that are not finite")
+    if not isinstance(summary.agreement, dict) or summary.n_rows.min(initial=1) < 1 or 0 in (T, K) or p < 2:
+        raise ValueError("it has no agreement, or a fold without rows")
+    squares = np.diagonal(summary.scatter, axis1=2, axis2=3)
+    if not np.allclose(summary.scatter, np.swapaxes(summary.scatter, 2, 3)) or squares.min() < 0.0:
+        raise ValueError("scatter is not that of any rows")
+    found = {"agreement_sha256": summary.agreement_hash, "content_sha256": summary.content_hash}
+    if any(about.get(name) != value for name, value in found.items()):
+        raise ValueError("it was changed after it was written")
+
+
+# -- the tasks of several sites ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SummarisedTasks:
+    """Tasks of sites that keep their rows; fitted by ``model.fit(summarised)``, squared loss only.
+
+    They are made by ``Tasks.from_summaries``.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_tasks,)
+        Task labels, sorted.
+    feature_names : tuple of str
+        The agreed features.
+    n_rows : ndarray of shape (n_tasks, n_folds)
+        Number of rows of each task in each fold.
+    rows : FoldedRows
+        Few rows with the same moments in every fold.
+    agreement : dict
+        What the sites agreed on.
+    """
+
+    labels: np.ndarray
+    feature_names: tuple[str, ...]
+    n_rows: np.ndarray
+    rows: FoldedRows
+    agreement: dict[str, Any]
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return len(self.labels)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.feature_names)
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds that the sites agreed on."""
+        return self.n_rows.shape[1]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of rows of each task, at its site."""
+        return self.n_rows.sum(axis=1)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows, over all sites."""
+        return int(self.n_rows.sum())
+
+    def __repr__(self) -> str:
+        sizes = f"n_tasks={self.n_tasks}, n_samples={self.n_samples}, n_features={self.n_features}"
+        return f"SummarisedTasks({sizes}, n_folds={self.n_folds})"
+
+    def tasks(self) -> Tasks:
+        """Few rows with the moments of all rows; their weights sum to the numbers of rows."""
+        rows = self.rows
+        offsets = offsets_of([np.count_nonzero(rows.task == label) for label in self.labels])
+        return Tasks(rows.X, rows.y, offsets, self.labels, rows.weights, feature_names=self.feature_names)
+
+
+def open_summaries(paths: Iterable[Any]) -> SummarisedTasks:
+    """Put the tasks of summaries together; see ``Tasks.from_summaries``."""
+    if isinstance(paths, str | os.PathLike):
+        paths = [paths]
+    paths = list(paths)
+    found = [path if isinstance(path, SiteSummary) else SiteSummary.load(path) for path in paths]
+    if not found:
+        raise ValueError("There is no summary: give the files that the sites wrote.")
+    names = [f"number {i}" if isinstance(p, SiteSummary) else os.fspath(p) for i, p in enumerate(paths, 1)]
+    of_files = list(zip(names, found, strict=True))
+    keys = [(name, one.agreement_hash, one.content_hash, one.labels) for name, one in of_files]
+    kept = [found[i] for i in check_written_once(keys)]
+    first = kept[0]
+    for name, one in of_files:
+        if one.columns != first.columns or one.n_rows.shape[1] != first.n_rows.shape[1]:
+            raise ValueError(f"{name!r} has other columns or folds than {names[0]!r}: make it anew.")
+    labels = _label_array([label for one in kept for label in one.labels])
+    order = np.argsort(labels, kind="stable")
+    n_rows, mean, scatter = (np.concatenate([getattr(one, name) for one in kept])[order] for name in _ARRAYS)
+    rows = _rows_of_folds(labels[order], n_rows, mean, scatter)
+    return SummarisedTasks(labels[order], first.columns[:-1], n_rows, rows, first.agreement)
+
+
+def _label_array(labels: Sequence[Any]) -> np.ndarray:
+    kinds = {type(label) for label in labels}
+    if kinds != {str} and kinds != {int}:
+        raise TypeError("Task labels are numbers at one site and text at another: agree on one of them.")
+    return np.array(labels)
+
+
+def _rows_of_folds(
+    labels: np.ndarray, n_rows: np.ndarray, mean: np.ndarray, scatter: np.ndarray
+) -> FoldedRows:
+    parts, task, fold = [], [], []
+    for t, k in np.ndindex(*n_rows.shape):
+        parts.append(rows_with(float(n_rows[t, k]), mean[t, k], scatter[t, k]))
+        n = len(parts[-1][1])
+        task += [t] * n
+        fold += [k] * n
+    X, y, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return FoldedRows(X, y, weights, labels[task], np.array(fold))

@@ -62,7 +62,9 @@ def deviances(
     on, scale = on_rows(loss, rows), unit[observation_task]
     out = np.zeros((len(Z), 1, len(unit)))
     for i, z in enumerate(Z / scale):
-        out[i, 0, observation_task[rows.offsets[:-1]]] = on.task_values(rows.y / scale, z, weights)
+        out[i, 0, observation_task[rows.offsets[:-1]]] = on.task_values(
+            rows.y / scale, z, weights, rows.offsets
+        )
     return out
 
 

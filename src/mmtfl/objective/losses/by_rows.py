@@ -168,10 +168,10 @@ class LossOnRows(Loss):
                 bend[rows] = loss.curvature * factor[rows]
         return np.maximum.reduceat(bend, offsets[:-1])
 
-    def task_values(self, y: np.ndarray, z: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    def task_values(self, y, z, weight, offsets):
         """Each task's own loss, without its factor."""
         z = z if self.known is None else z + self.known
-        parts = zip(self.losses, pairwise(self.offsets), strict=True)
+        parts = zip(self.losses, pairwise(offsets), strict=True)
         return np.array([loss.value(y[lo:hi], z[lo:hi], weight[lo:hi]) for loss, (lo, hi) in parts])
 
 

@@ -37,6 +37,9 @@ class Logistic(Loss):
         least = LEAST * (positive + negative)
         return np.log(np.maximum(positive, least)) - np.log(np.maximum(negative, least))
 
+    def task_values(self, y, z, weight, offsets):
+        return np.add.reduceat(weight * np.logaddexp(0.0, -self._sign(y) * z), offsets[:-1])
+
     def mean(self, z):
         return expit(z)
 

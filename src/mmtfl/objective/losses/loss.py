@@ -91,6 +91,13 @@ class Loss(ABC):
         parts = (slice(lo, hi) for lo, hi in pairwise(offsets))
         return np.array([best_constant(self, y[one], weight[one], np.zeros_like(y[one])) for one in parts])
 
+    def task_values(
+        self, y: np.ndarray, z: np.ndarray, weight: np.ndarray, offsets: np.ndarray
+    ) -> np.ndarray:
+        """Weighted sum of the losses of each task's rows, which are between the offsets."""
+        parts = (slice(lo, hi) for lo, hi in pairwise(offsets))
+        return np.array([self.value(y[one], z[one], weight[one]) for one in parts])
+
     def task_curvatures(self, y: np.ndarray, z: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Bound on the second derivative in z of each task's rows, or its largest value at this z."""
         if self.curvature is not None:

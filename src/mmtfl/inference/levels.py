@@ -1,0 +1,309 @@
+"""Levels of tasks: what makes a task high or low; docs/model.md section 12.
+
+The level of task t is its prediction at a point common to all tasks. It is taken to be
+
+    b_t = b_0 + w_t . gamma + u_t,   u_t ~ N(0, tau^2),   gamma ~ N(0, (eta^2 / q) I),
+
+where w_t holds what is known of the task as a whole: the means of its columns, those that are constant
+within every task among them. b_0, tau and eta are estimated by restricted likelihood, and each level is drawn
+to what its columns say as far as its own rows leave it open. Here the levels are told with normal errors of
+known variances; `marginal_levels` has those of classes and counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.stats import t as student
+
+_MOST_DIRECTIONS = 100  # of task-level columns, where tasks and columns are more than that
+# tau^2 and eta^2 in units of the variance of a level; beyond, levels are free
+_GRID = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e3, 1e5, 1e9, 1e13])
+_NOTHING = 1e-10  # eigenvalues below this share of the largest are rounding
+_SAME = 1e-9  # a column that differs less between tasks, as a share of its size, is the same in all
+_EXACT = 1e-14  # noise below this share of the variance of the levels: they are known exactly
+
+
+# -- what is known of tasks as a whole -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class TaskColumns:
+    """Task-level columns on one scale: (means - centre) / scale over the columns that differ between tasks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> columns = TaskColumns.of(np.array([[1.0, 5.0], [3.0, 5.0]]))
+    >>> columns.values.tolist(), columns.kept.tolist()
+    ([[-1.0], [1.0]], [0])
+    """
+
+    values: np.ndarray  # (n_tasks, q)
+    kept: np.ndarray  # features that the q columns are means of
+    centre: np.ndarray  # of these, over tasks
+    scale: np.ndarray
+
+    @classmethod
+    def of(cls, means: np.ndarray, absent: np.ndarray | None = None) -> TaskColumns:
+        """Scale the means of columns (n_tasks, n_features); those that a task lacks say nothing of it."""
+        if absent is not None:
+            known = np.where(absent, np.nan, means)
+            with np.errstate(invalid="ignore"):
+                middle = np.nansum(known, axis=0) / np.maximum((~absent).sum(axis=0), 1)
+            means = np.where(absent, middle, means)
+        centre, scale = means.mean(axis=0), means.std(axis=0)
+        kept = np.flatnonzero(scale > _SAME * np.abs(means).max(axis=0, initial=0.0))
+        centre, scale = centre[kept], scale[kept]
+        return cls((means[:, kept] - centre) / scale, kept, centre, scale)
+
+    def place(self, means: np.ndarray) -> np.ndarray:
+        """The columns (n, q) of other tasks, from the means of all their features (n, n_features)."""
+        return (means[:, self.kept] - self.centre) / self.scale
+
+
+# -- normal errors -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """The covariance V = kappa W W' / q + diag(d) at one d, by the eigenvectors of d^-1/2 W W' d^-1/2 / q."""
+
+    root: np.ndarray  # d^-1/2
+    vectors: np.ndarray  # (n_tasks, r)
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, W: np.ndarray, d: np.ndarray) -> Factor:
+        """Decompose in the smaller of the two dimensions."""
+        root = 1.0 / np.sqrt(d)
+        R = W * root[:, None]
+        if R.shape[0] <= R.shape[1]:
+            values, vectors = np.linalg.eigh(R @ R.T)
+        else:
+            values, V = np.linalg.eigh(R.T @ R)
+            vectors = R @ (V / np.sqrt(np.maximum(values, np.finfo(float).tiny)))
+        kept = values > _NOTHING * values.max(initial=0.0)
+        return cls(root, vectors[:, kept], values[kept])
+
+    def restricted(self, levels: np.ndarray, noise: np.ndarray, kappas: np.ndarray) -> np.ndarray:
+        """Log of the restricted likelihood, (n_kappas, n): levels (n_tasks, n), with b_0 profiled out."""
+        c = self._share(kappas[:, None])
+        scaled = levels * self.root[:, None]
+        turned, ones = self.vectors.T @ scaled, self.vectors.T @ self.root
+        squares = np.sum(scaled**2, axis=0) - c @ turned**2
+        crossed = self.root @ scaled - (c * ones) @ turned
+        total = (np.sum(self.root**2) - c @ ones**2)[:, None]
+        fit = np.maximum(squares - crossed**2 / total, 0.0)
+        size = np.sum(np.log1p(kappas[:, None] * self.values), axis=1)[:, None] + np.log(total)
+        size = size - 2.0 * np.sum(np.log(self.root)) + (len(self.root) - 1) * np.log(noise)
+        return -0.5 * (size + fit / noise)
+
+    def whitened(self, v: np.ndarray, kappa: float) -> np.ndarray:
+        """V^-1 v of columns v."""
+        scaled = v * self.root[:, None]
+        turned = self._share(kappa)[:, None] * (self.vectors.T @ scaled)
+        return (scaled - self.vectors @ turned) * self.root[:, None]
+
+    def _share(self, kappa):
+        return kappa * self.values / (1.0 + kappa * self.values)
+
+
+class NormalLevels:
+    """Levels told with independent normal errors of the variances noise / n_t, for many sets of them at once.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (n_tasks, q)
+        Task-level columns on one scale.
+    n : ndarray of shape (n_tasks,)
+        Rows of the tasks, or what their levels are told by in units of the noise.
+
+    Examples
+    --------
+    Levels that scatter by 2 about 10, each told with an error of 1: a fifth of the way to the common level.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> told = 10.0 + 2.0 * rng.normal(size=500) + rng.normal(size=500)
+    >>> found = NormalLevels(np.empty((500, 0)), np.ones(500)).fit(told, 1.0)
+    >>> round(found.common, 1), round(found.spread, 1)
+    (9.9, 2.0)
+    """
+
+    def __init__(self, columns: np.ndarray, n: np.ndarray):
+        self.columns, self.n, self.q = columns, n, max(columns.shape[1], 1)
+        self._W = _leading(columns) / np.sqrt(self.q)
+        self._unit = float(np.median(1.0 / n))
+
+    def shrunk(self, levels: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Posterior means of sets of levels (n_tasks, n), whose tau and eta are looked for on a grid."""
+        if len(levels) < 2:
+            return levels
+        noise = _at_least(noise, levels)
+        known = np.array([factor.restricted(levels, noise, self._grid) for factor in self._factors])
+        best = known.reshape(-1, levels.shape[1]).argmax(axis=0)
+        out = levels.copy()
+        for pair in np.unique(best):
+            own = best == pair
+            rho, kappa = divmod(int(pair), len(self._grid))
+            rest = self._residual(self._factors[rho], levels[:, own], self._grid[kappa])[0]
+            out[:, own] -= rest / self.n[:, None]
+        return out
+
+    def fit(self, levels: np.ndarray, noise: float) -> LevelModel:
+        """The posterior of one set of levels (n_tasks,)."""
+        told = levels[:, None]
+        noise = float(_at_least(np.array([noise]), told)[0])
+        rho, kappa = self._best(told, noise)
+        factor = self._factor(rho)
+        rest, common = self._residual(factor, told, kappa)
+        share, W = kappa / self.q, self.columns
+        white = factor.whitened(np.column_stack([W, np.ones(len(W))]), kappa)
+        ones = white[:, -1]
+        # V^-1 W without what b_0 takes up
+        P = white[:, :-1] - np.outer(ones, ones @ W) / ones.sum()
+        scatter = noise * _excess(rest, told - common, noise)
+        effect, error, p = _tests(P.T @ levels, np.einsum("tj,tj->j", P, W), share, scatter, len(W))
+        return LevelModel(
+            common=float(common[0]), spread=float(np.sqrt(noise * rho)), noise=noise,
+            effects=share * (W.T @ rest)[:, 0], prior_variance=noise * share,
+            factor=np.sqrt(share) * _root(P, W, ones, factor, kappa),
+            common_error=float(np.sqrt(noise / ones.sum())), levels=levels - rest[:, 0] / self.n,
+            tested=effect, errors=error, p=p,
+        )  # fmt: skip
+
+    @cached_property
+    def _grid(self) -> np.ndarray:
+        return self._unit * _GRID
+
+    @cached_property
+    def _factors(self) -> list[Factor]:
+        return [self._factor(rho) for rho in self._grid]
+
+    def _factor(self, rho: float) -> Factor:
+        return Factor.of(self._W, rho + 1.0 / self.n)
+
+    def _best(self, told: np.ndarray, noise: float) -> tuple[float, float]:
+        """(rho, kappa) where the restricted likelihood is largest: the best of a grid, refined."""
+        at = np.array([noise])
+        known = np.array([factor.restricted(told, at, self._grid)[:, 0] for factor in self._factors])
+        i, j = np.unravel_index(known.argmax(), known.shape)
+        first = np.sqrt(_GRID[[i, j]])
+
+        def loss(x: np.ndarray) -> float:
+            own = self._unit * x**2
+            return -float(self._factor(own[0]).restricted(told, at, own[1:])[0, 0])
+
+        simplex = first + np.vstack([np.zeros(2), np.diag(np.maximum(0.3 * first, 0.05))])
+        options = {"initial_simplex": simplex, "xatol": 1e-3, "fatol": 1e-4, "maxfev": 80}
+        best = self._unit * minimize(loss, first, method="Nelder-Mead", options=options).x ** 2
+        return float(best[0]), float(best[1])
+
+    @staticmethod
+    def _residual(factor: Factor, told: np.ndarray, kappa: float) -> tuple[np.ndarray, np.ndarray]:
+        """V^-1 (told - b_0) and b_0, the best one."""
+        white = factor.whitened(np.column_stack([told, np.ones(len(told))]), kappa)
+        common = white[:, :-1].sum(axis=0) / white[:, -1].sum()
+        return white[:, :-1] - white[:, -1:] * common, common
+
+
+def _leading(W: np.ndarray) -> np.ndarray:
+    """W, or its leading principal directions where both of its sides are long."""
+    if min(W.shape) <= _MOST_DIRECTIONS:
+        return W
+    values, vectors = np.linalg.eigh(W @ W.T if W.shape[0] <= W.shape[1] else W.T @ W)
+    lead = vectors[:, -_MOST_DIRECTIONS:]
+    return lead * np.sqrt(values[-_MOST_DIRECTIONS:]) if W.shape[0] <= W.shape[1] else W @ lead
+
+
+def _at_least(noise: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """The noise, which is never so small against the levels that their ratio could not be had."""
+    size = np.var(levels, axis=0)
+    return np.maximum(noise, np.where(size > 0.0, _EXACT * size, 1.0))
+
+
+def _excess(rest: np.ndarray, apart: np.ndarray, noise: float) -> float:
+    """How much more the levels scatter than their covariance says, at least 1 (Hartung and Knapp)."""
+    return max(1.0, float(apart[:, 0] @ rest[:, 0]) / noise / max(len(apart) - 2, 1))
+
+
+def _tests(slope: np.ndarray, size: np.ndarray, share: float, noise: float, n_tasks: int) -> tuple:
+    """Each column's effect without a prior of its own, beside the others; its error, and p for none.
+
+    A prior on the effect adds exactly its variance to that of the estimate, which is taken off again.
+    """
+    some = size > 0.0
+    unit = np.where(some, size, 1.0)
+    variance = np.maximum(1.0 / unit - share, 0.0) * noise
+    effect, error = slope / unit, np.where(some, np.sqrt(variance), np.inf)
+    ratio = np.divide(np.abs(effect), error, out=np.zeros_like(effect), where=error > 0.0)
+    p = 2.0 * student.sf(ratio, max(n_tasks - 2, 1)) if n_tasks > 2 else np.ones_like(effect)
+    return effect, error, p
+
+
+def _root(P: np.ndarray, W: np.ndarray, ones: np.ndarray, factor: Factor, kappa: float) -> np.ndarray:
+    """R with R'R = W' P, in the smaller dimension; P is V^-1 W without what b_0 takes up."""
+    if W.shape[1] <= W.shape[0]:
+        return _half(W.T @ P)
+    inverse = factor.whitened(np.eye(len(W)), kappa)
+    return _half(inverse - np.outer(ones, ones) / ones.sum()) @ W
+
+
+def _half(matrix: np.ndarray) -> np.ndarray:
+    """R with R'R = a positive semidefinite matrix."""
+    values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
+    kept = values > _NOTHING * values.max(initial=0.0)
+    return np.sqrt(values[kept])[:, None] * vectors[:, kept].T
+
+
+# -- what was learned ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class LevelModel:
+    """The levels of tasks, and what they follow; columns are on one scale.
+
+    Attributes
+    ----------
+    common, common_error : float
+        b_0 and its standard error.
+    spread : float
+        tau.
+    noise : float
+        Variance of the noise of a row, or 1 where rows say more or less by their own curvature.
+    effects : ndarray of shape (q,)
+        Posterior mean of gamma.
+    prior_variance : float
+        eta^2 / q.
+    factor : ndarray of shape (r, q)
+        F: gamma has the posterior covariance ``prior_variance * (I - F' F)``.
+    levels : ndarray of shape (n_tasks,)
+        Posterior means (for classes and counts: modes) of the levels.
+    tested, errors, p : ndarray of shape (q,)
+        Each column's effect without a prior of its own, its standard error, and the p-value of none.
+    """
+
+    common: float
+    spread: float
+    noise: float
+    effects: np.ndarray
+    prior_variance: float
+    factor: np.ndarray
+    common_error: float
+    levels: np.ndarray
+    tested: np.ndarray
+    errors: np.ndarray
+    p: np.ndarray
+
+    def expected(self, columns: np.ndarray) -> np.ndarray:
+        """b_0 + w . gamma of tasks with these columns (n, q)."""
+        return self.common + columns @ self.effects
+
+    def variance(self, columns: np.ndarray) -> np.ndarray:
+        """Variance of the level of a task never seen: of u, and of what is not known of b_0 and gamma."""
+        unknown = np.sum(columns**2, axis=1) - np.sum((columns @ self.factor.T) ** 2, axis=1)
+        return self.spread**2 + self.common_error**2 + self.prior_variance * np.maximum(unknown, 0.0)

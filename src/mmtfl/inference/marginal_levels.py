@@ -1,8 +1,8 @@
 """Levels of classes and counts: tau and b_0 by marginal likelihood; docs/model.md section 12.
 
-Given the slopes' part of z, the level of a task is a problem in one dimension, solved for all tasks at once. The integral over it is found by Laplace's method (in searches), or by adaptive Gauss-Hermite
-quadrature (in the end): a normal distribution of the modes would not do where tasks are of a few rows, or of
-one class.
+Given the slopes' part of z, the level of a task is a problem in one dimension, solved for all tasks at once.
+The integral over it is found by Laplace's method (in searches), or by adaptive Gauss-Hermite quadrature (in
+the end): a normal distribution of the modes would not do where tasks are of a few rows, or of one class.
 """
 
 from __future__ import annotations

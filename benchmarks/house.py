@@ -140,6 +140,8 @@ class Visits:
 
 def calls(folder: Path) -> dict[str, Callable[[], Any]]:
     """The calls that are followed, on a small problem in the manner of D1."""
+    import pandas as pd
+
     import mmtfl
     from mmtfl.cli.main import main
     from mmtfl.datasets import make_d1
@@ -147,7 +149,8 @@ def calls(folder: Path) -> dict[str, Callable[[], Any]]:
     data = make_d1(60, random_state=0)
     tasks, table = mmtfl.Tasks.from_rows(data.X[:, :70], data.y, data.task), folder / "d1.csv"
     rows = tasks.to_rows()
-    tasks.to_frame().to_csv(table, index=False)
+    frame = pd.DataFrame(rows[0], columns=[f"x{j}" for j in range(70)]).assign(task=rows[2], y=rows[1])
+    frame.to_csv(table, index=False)
     words = (
         f"cv {table} --task task --target y --folds 3 --alphas 10 --force -o {folder / 'd1.mmtfl'}".split()
     )

@@ -314,7 +314,7 @@ def containers() -> Cases:
     """Converters of Tasks, there and back."""
 
     def rows_of(tasks: Any) -> Outcome:
-        return flat("tasks", {"rows": tasks.to_rows(), "list": tasks.to_list(), "labels": tasks.labels})
+        return flat("tasks", {"rows": tasks.to_rows(), "labels": tasks.labels})
 
     def by_rows(folder: Path, how: str) -> Outcome:
         data = regression()
@@ -332,13 +332,12 @@ def containers() -> Cases:
 
     def by_shared(folder: Path) -> Outcome:
         tasks = mmtfl.Tasks.from_shared(*targets("Regressor"))
-        return rows_of(tasks) | flat("shared", tasks.to_shared())
+        return rows_of(tasks)
 
     def by_frame(folder: Path, library: str) -> Outcome:
         data = regression()
         tasks = mmtfl.Tasks.from_frame(frame(data, library, y=data.y), task="site", target="y")
-        back = tasks.to_frame(library)
-        return rows_of(tasks) | {f"frame.{name}": np.array(back[name]) for name in back.columns}
+        return rows_of(tasks)
 
     for how in ("float64", "float32", "csr", "csc"):
         yield f"tasks/rows/{how}", Case(partial(by_rows, how=how))

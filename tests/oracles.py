@@ -12,7 +12,8 @@ from functools import cached_property
 
 import cvxpy as cp
 import numpy as np
-from scipy import optimize
+import pandas as pd
+from scipy import optimize, sparse
 from scipy.special import expit
 
 from mmtfl import solvers
@@ -23,6 +24,23 @@ from mmtfl.tasks import Tasks
 
 INF = math.inf
 LOSSES = {"squared": Squared(), "logistic": Logistic()}
+
+
+def stacked(X, y, weights=None):
+    """Tasks of lists with one design, one target and perhaps one array of weights for each."""
+    task = np.repeat(np.arange(len(y)), [len(part) for part in y])
+    rows = sparse.vstack(X, format=X[0].format) if sparse.issparse(X[0]) else np.concatenate(X)
+    return Tasks.from_rows(
+        rows, np.concatenate(y), task, None if weights is None else np.concatenate(weights)
+    )
+
+
+def frame_of(tasks):
+    """A pandas frame of stacked rows: task, features x0, x1, ... and the target y."""
+    X, y, task = tasks.to_rows()
+    features = {f"x{j}": X[:, j] for j in range(X.shape[1])}
+    return pd.DataFrame({"task": task, **features, "y": y})
+
 
 # -- problems --------------------------------------------------------------------------------------------
 
@@ -54,7 +72,7 @@ class Problem:
 
     @cached_property
     def tasks(self) -> Tasks:
-        return Tasks.from_list(list(zip(self.X, self.y, strict=True)), sample_weight=self.weights)
+        return stacked(self.X, self.y, self.weights)
 
 
 def make_problem(seed, *, loss="squared", sizes=(14, 9, 21), d=10, weighted=False, fit_intercept=True):

@@ -17,7 +17,7 @@ from mmtfl import DaskEngine, MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV,
 from mmtfl.engines import EngineLostError
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers.checkpoint import Book, Checkpoint
-from oracles import LOSSES, largest_null_slope, make_problem, solve
+from oracles import LOSSES, frame_of, largest_null_slope, make_problem, solve
 
 SIZES = (14, 9, 21, 30, 12, 17, 8)
 MEMBERS = [(2, 1, 0), (1, 1, 0), (2, 2, 0), (1.5, 1, 0), (2, float("inf"), 0), (1, "log", 0), (2, 2, 0.9)]
@@ -119,11 +119,8 @@ def test_a_search_has_the_scores_of_this_process(client):
 
 
 def test_stored_tasks_are_read_by_the_workers(client, tmp_path):
-    import pyarrow.parquet as parquet
-
-    parquet.write_table(
-        make_problem(3, sizes=SIZES, d=5).tasks.to_frame("pyarrow"), tmp_path / "a.parquet", row_group_size=20
-    )
+    frame = frame_of(make_problem(3, sizes=SIZES, d=5).tasks)
+    frame.to_parquet(tmp_path / "a.parquet", row_group_size=20)
     stored = Tasks.from_parquet(tmp_path, task="task", target="y")
     for p, k in ((2, 1), (1, 1)):
         there = MMTFLRegressor(p, k, 0.2, engine=DaskEngine(client), scale_targets=True).fit(stored)

@@ -19,6 +19,7 @@ from oracles import (
     loss_part,
     make_problem,
     solve,
+    stacked,
 )
 
 SOLVERS = ["auto", "alternating", "block"]
@@ -212,13 +213,12 @@ def test_a_shared_design_is_the_same_as_its_copies(p, k, storage, gaps):
     for w in (None, weights):
         shared = Tasks.from_shared(STORAGES[storage](X), Y, w)
         rows = [np.flatnonzero(~np.isnan(Y[:, t])) for t in range(4)]
-        stacked = Tasks.from_list(
-            [(X[r], Y[r, t]) for t, r in enumerate(rows)],
-            sample_weight=None if w is None else [w[r, t] for t, r in enumerate(rows)],
+        own = stacked(
+            [X[r] for r in rows],
+            [Y[r, t] for t, r in enumerate(rows)],
+            None if w is None else [w[r, t] for t, r in enumerate(rows)],
         )
-        ours, theirs = (
-            solve(tasks, LOSSES["squared"], make_penalty(p, k, 0.3)) for tasks in (shared, stacked)
-        )
+        ours, theirs = (solve(tasks, LOSSES["squared"], make_penalty(p, k, 0.3)) for tasks in (shared, own))
         assert np.any(ours.A)
         assert_allclose(ours.objective, theirs.objective, rtol=1e-9)
         assert_allclose(ours.A, theirs.A, atol=1e-5)

@@ -31,7 +31,7 @@ from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers import solve as solve_problem
 from mmtfl.solvers.distributed.placed import OpenTasks, PlacedDesign, plan
-from oracles import make_problem, solve
+from oracles import frame_of, make_problem, solve
 
 MEMBERS = [(2, 1), (1, 1), (2, 2), (1.5, 1), (2, float("inf")), (1, float("inf")), (1, "log")]
 SIZES = (60, 7, 45, 90, 33)
@@ -39,7 +39,7 @@ SIZES = (60, 7, 45, 90, 33)
 
 @pytest.fixture(scope="module")
 def frame():
-    frame = make_problem(3, sizes=SIZES, d=8).tasks.to_frame()
+    frame = frame_of(make_problem(3, sizes=SIZES, d=8).tasks)
     frame["class"] = np.where(frame.y > frame.y.median(), "yes", "no")
     return frame
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import mmtfl
-from mmtfl.tasks import Tasks
 from mmtfl.tasks.checks import check_design, check_finite_design, check_task_labels
 
 
@@ -35,8 +34,3 @@ def test_a_fit_checks_the_design_and_the_labels_once(Model):
     y, task = (X[:, 0] > 0).astype(int), np.repeat(["a", "b"], 20)
     checks = [check_design, check_task_labels, check_finite_design]
     assert calls_of(checks, lambda: Model().fit(X, y, task)) == [1, 1, 1]
-
-
-def test_a_list_of_tasks_is_checked_task_by_task_and_not_again_as_a_whole():
-    pairs = [(np.ones((2, 2)), [0, 1]), (np.ones((3, 2)), [0, 1, 2])]
-    assert calls_of([check_design, check_finite_design], lambda: Tasks.from_list(pairs)) == [2, 1]

@@ -14,7 +14,7 @@ from mmtfl.solvers import two_parts
 from mmtfl.solvers.part_solvers import BothParts
 from mmtfl.solvers.two_parts import AdditiveGrid, PassDescent, additive_descent, solve_additive
 from mmtfl.tasks import Tasks
-from oracles import LOSSES, loss_gradient, loss_part, make_problem, problem_of, solve
+from oracles import LOSSES, loss_gradient, loss_part, make_problem, problem_of, solve, stacked
 from two_parts.conic_parts import conic_norm, minimum, plain_norm
 
 PAIRS = {
@@ -253,10 +253,10 @@ def test_a_shared_design_is_that_design_for_every_task(pair, loss):
     norms = TwoNorms(*PAIRS[pair]).at(0.04, 0.06)
     for targets in (Y, missing):
         seen = np.isfinite(targets)
-        stacked = Tasks.from_list([(X[seen[:, t]], targets[seen[:, t], t]) for t in range(4)])
+        lists = Tasks.from_list([(X[seen[:, t]], targets[seen[:, t], t]) for t in range(4)])
         one, other = (
             solve_additive(problem_of(tasks, LOSSES[loss]), norms, tol=TOL)
-            for tasks in (Tasks.from_shared(X, targets), stacked)
+            for tasks in (Tasks.from_shared(X, targets), lists)
         )
         assert one.A.any()
         assert_allclose(one.A, other.A, atol=1e-6)
@@ -269,7 +269,7 @@ def test_weight_two_is_a_repeated_row(pair):
     norms = TwoNorms(*PAIRS[pair]).at(0.2, 0.3)
     repeats = [np.random.default_rng(t).integers(1, 4, size=len(y)) for t, y in enumerate(problem.y)]
     rows = list(zip(problem.X, problem.y, repeats, strict=True))
-    weighted = Tasks.from_list([(X, y) for X, y, _ in rows], sample_weight=[w.astype(float) for w in repeats])
+    weighted = stacked(problem.X, problem.y, repeats)
     repeated = Tasks.from_list([(np.repeat(X, w, axis=0), np.repeat(y, w)) for X, y, w in rows])
     answers = [
         solve_additive(problem_of(tasks, LOSSES["squared"]), norms, tol=TOL) for tasks in (weighted, repeated)

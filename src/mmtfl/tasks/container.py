@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from mmtfl.tasks.checks import check_finite_target, check_target, check_task_weights, check_weights
-from mmtfl.tasks.converters import read_frame, read_list, read_rows, read_shared, write_frame
+from mmtfl.tasks.converters import read_frame, read_rows, read_shared, stack_list
 from mmtfl.tasks.grouping import (
     by_observation,
     check_index,
@@ -196,15 +196,8 @@ class Tasks:
         return cls(*read_rows(X, y, task, sample_weight, feature_names))
 
     @classmethod
-    def from_list(
-        cls,
-        pairs: Iterable[tuple[Any, Any]],
-        *,
-        labels: Any = None,
-        sample_weight: Iterable[Any] | None = None,
-        feature_names: Columns = None,
-    ) -> Tasks:
-        """Stack a list of ``(X, y)``, one pair per task, in the order of the list.
+    def from_list(cls, pairs: Iterable[tuple[Any, Any]], *, labels: Any = None) -> Tasks:
+        """Stack a list of ``(X, y)``, one pair per task, for `from_rows`.
 
         Parameters
         ----------
@@ -212,19 +205,15 @@ class Tasks:
             One pair per task, all dense or all sparse, with the same columns.
         labels : array-like of shape (n_tasks,), optional
             Task labels, all different; by default 0, 1, 2, ...
-        sample_weight : sequence of array-like, optional
-            Weights of each task's rows.
-        feature_names : sequence of str, optional
-            Names of the columns; by default those of the frames.
 
         Examples
         --------
         >>> from mmtfl import Tasks
-        >>> tasks = Tasks.from_list([([[1.0]], [1]), ([[2.0], [3.0]], [2, 3])], labels=["z", "a"])
+        >>> tasks = Tasks.from_list([([[1.0]], [1]), ([[2.0], [3.0]], [2, 3])], labels=["a", "z"])
         >>> tasks.labels.tolist(), tasks.offsets.tolist()
-        (['z', 'a'], [0, 1, 3])
+        (['a', 'z'], [0, 1, 3])
         """
-        return cls(*read_list(pairs, labels, sample_weight, feature_names))
+        return cls.from_rows(*stack_list(pairs, labels))
 
     @classmethod
     def from_shared(
@@ -470,8 +459,6 @@ class Tasks:
             check_task_weights(weights, observation_task=self.observation_task, labels=self.labels)
         return replace(self, weights=weights)
 
-    # -- back to other shapes ----------------------------------------------------------------------------
-
     def to_rows(self) -> tuple[Any, np.ndarray, np.ndarray]:
         """Give stacked rows (X, y, task): one of each per observation, in the grouped order.
 
@@ -484,56 +471,3 @@ class Tasks:
         """
         X = self.X if self.rows is None else take_rows(self.X, self.rows)
         return X, self.y, self.labels[self.observation_task]
-
-    def to_list(self) -> list[tuple[Any, np.ndarray]]:
-        """Give one pair ``(X, y)`` per task, as `from_list` takes them.
-
-        Examples
-        --------
-        >>> from mmtfl import Tasks
-        >>> Tasks.from_rows([[1.0], [2.0]], [1, 2], ["a", "b"]).to_list()
-        [(array([[1.]]), array([1.])), (array([[2.]]), array([2.]))]
-        """
-        return [(view.X, view.y) for view in self]
-
-    def to_shared(self) -> tuple[Any, np.ndarray]:
-        """Give one X and a Y with one column per task, NaN where a task does not observe a row.
-
-        Examples
-        --------
-        >>> from mmtfl import Tasks
-        >>> Tasks.from_rows([[1.0], [2.0]], [1, 2], ["a", "b"]).to_shared()[1]
-        array([[ 1., nan],
-               [nan,  2.]])
-        """
-        rows = np.arange(self.n_samples) if self.rows is None else self.rows
-        Y = np.full((self.X.shape[0], self.n_tasks), np.nan)
-        Y[rows, self.observation_task] = self.y
-        if np.count_nonzero(~np.isnan(Y)) < self.n_samples:
-            raise ValueError("A task observes a row of the shared X more than once: use to_rows instead.")
-        return self.X, Y
-
-    def to_frame(
-        self, backend: str = "pandas", *, task: str = "task", target: str = "y", weight: str = "weight"
-    ) -> Any:
-        """Give a frame with one row per observation: task, features, target, and weight if there are any.
-
-        Sparse X becomes dense, and features without names are called x0, x1, ...
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"}, default="pandas"
-        task, target, weight : str
-            Names of the columns that are not features.
-
-        Examples
-        --------
-        >>> from mmtfl import Tasks
-        >>> Tasks.from_rows([[1.0], [2.0]], [3, 4], ["a", "b"]).to_frame()
-          task   x0    y
-        0    a  1.0  3.0
-        1    b  2.0  4.0
-        """
-        X, y, labels = self.to_rows()
-        special = [(task, labels), (target, y), *([] if self.weights is None else [(weight, self.weights)])]
-        return write_frame(X, self.feature_names, special, backend)

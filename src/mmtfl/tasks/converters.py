@@ -4,17 +4,14 @@ Each function that reads a layout returns the arguments of ``Tasks(...)``. Those
 take a design and labels that `check_design` and `check_task_labels` have returned, and check the rest.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from mmtfl.errors import require
 from mmtfl.tasks.checks import (
     check_design,
-    check_feature_names,
     check_finite_design,
     check_finite_target,
     check_length,
@@ -24,8 +21,8 @@ from mmtfl.tasks.checks import (
     check_weights,
     moderate_weights,
 )
-from mmtfl.tasks.frames import FRAME_MAKERS, as_float, feature_columns, open_frame, pick_columns
-from mmtfl.tasks.grouping import group_rows, observation_task_of, offsets_of, take_rows
+from mmtfl.tasks.frames import as_float, feature_columns, open_frame, pick_columns
+from mmtfl.tasks.grouping import group_rows, offsets_of, take_rows
 from mmtfl.wording import abbreviate, show
 
 Names = tuple[str, ...] | None
@@ -108,31 +105,25 @@ def check_offset(offset: Any, n_rows: int, n_tasks: int | None = None) -> np.nda
 # -- lists of pairs --------------------------------------------------------------------------------------
 
 
-def read_list(
-    pairs: Iterable[Any],
-    labels: Any,
-    sample_weight: Iterable[Any] | None,
-    feature_names: Sequence[str] | None,
-) -> Fields:
-    """Check a list of (X, y), one pair per task, and stack them; see ``Tasks.from_list``."""
+def stack_list(pairs: Iterable[Any], labels: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Stack a list of (X, y), one pair per task: rows, targets and labels for ``Tasks.from_rows``."""
     pairs = list(pairs)
     if not pairs:
         raise ValueError("The list of tasks is empty: pass at least one (X, y).")
-    for t, pair in enumerate(pairs):
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise TypeError(f"Entry {t} of the list is of type {type(pair).__name__}, not a pair (X, y).")
     labels = _check_distinct_labels(range(len(pairs)) if labels is None else labels, len(pairs))
-    shown = [show(labels, t) for t in range(len(pairs))]
-    X, sizes, names = _stack_designs([X for X, _ in pairs], shown, feature_names)
-    y = _stack_columns(check_target, [y for _, y in pairs], "y", sizes, shown)
-    weights = None
-    if sample_weight is not None:
-        weights = _stack_columns(check_weights, list(sample_weight), "sample_weight", sizes, shown)
-    offsets = offsets_of(sizes)
-    who: dict[str, Any] = {"observation_task": observation_task_of(offsets), "labels": labels}
-    check_finite_design(X, **who, feature_names=names, offsets=offsets)
-    check_finite_target(y, **who, offsets=offsets)
-    return X, y, offsets, labels, weights, None, names, None, None
+    parts: list[tuple[Any, np.ndarray]] = []
+    for t, (X, y) in enumerate(pairs):
+        who = f"X of task {show(labels, t)}"
+        X, _ = check_design(X, name=who)
+        if t and X.shape[1] != parts[0][0].shape[1]:
+            raise ValueError(
+                f"{who} has {X.shape[1]} columns, but that of task {show(labels, 0)} has "
+                f"{parts[0][0].shape[1]}. All tasks need the same columns in the same order: align them."
+            )
+        parts.append((X, check_target(y, X.shape[0], name=f"y of task {show(labels, t)}", of=who)))
+    designs = [X for X, _ in parts]
+    X = sparse.vstack(designs, format="csr") if sparse.issparse(designs[0]) else np.concatenate(designs)
+    return X, np.concatenate([y for _, y in parts]), np.repeat(labels, [len(y) for _, y in parts])
 
 
 def _check_distinct_labels(labels: Any, n_tasks: int) -> np.ndarray:
@@ -146,66 +137,6 @@ def _check_distinct_labels(labels: Any, n_tasks: int) -> np.ndarray:
     if counts.max() > 1:
         raise ValueError(f"Task label {show(values, counts.argmax())} occurs twice: labels must differ.")
     return labels
-
-
-def _stack_designs(
-    designs: Sequence[Any], shown: Sequence[str], feature_names: Sequence[str] | None
-) -> tuple[Any, list[int], Names]:
-    """Stack the rows of all tasks: X, number of rows of each, names; errors call the tasks as in `shown`."""
-    checked = [check_design(X, name=f"X of task {label}") for X, label in zip(designs, shown, strict=True)]
-    parts = [X for X, _ in checked]
-    _check_same_columns(parts, shown)
-    if feature_names is None:
-        feature_names = _common_names([names for _, names in checked], shown)
-    if len(parts) == 1:
-        X = parts[0]
-    elif sparse.issparse(parts[0]):
-        X = sparse.vstack(parts, format="csc" if all(part.format == "csc" for part in parts) else "csr")
-    else:
-        X = np.concatenate(parts)
-    return X, [part.shape[0] for part in parts], check_feature_names(feature_names, X.shape[1])
-
-
-def _check_same_columns(parts: Sequence[Any], shown: Sequence[str]) -> None:
-    first = parts[0]
-    for X, label in zip(parts, shown, strict=True):
-        if X.shape[1] != first.shape[1]:
-            raise ValueError(
-                f"Task {label} has {X.shape[1]} features, but task {shown[0]} has {first.shape[1]}. "
-                "All tasks need the same columns in the same order: align them."
-            )
-        if sparse.issparse(X) != sparse.issparse(first):
-            found, expected = ("sparse" if sparse.issparse(part) else "dense" for part in (X, first))
-            raise TypeError(
-                f"X of task {label} is {found}, but that of task {shown[0]} is {expected}: "
-                "pass all of them dense, or all sparse."
-            )
-
-
-def _common_names(names: Sequence[Names], shown: Sequence[str]) -> Names:
-    named = [(found, label) for found, label in zip(names, shown, strict=True) if found is not None]
-    for found, label in named:
-        expected, first = named[0]
-        if found != expected:
-            raise ValueError(
-                f"Task {label} has columns {abbreviate(found)}, but task {first} has {abbreviate(expected)}. "
-                "All tasks need the same columns in the same order: align them."
-            )
-    return named[0][0] if named else None
-
-
-def _stack_columns(check: Callable, columns: list, name: str, sizes: list[int], shown: list) -> np.ndarray:
-    """Check the targets or weights of every task, and concatenate them."""
-    if len(columns) != len(sizes):
-        raise ValueError(
-            f"{name} has length {len(columns)}, but there are {len(sizes)} tasks: "
-            "pass a list with one array of weights per task."
-        )
-    checked = [
-        check(column, n_rows, name=f"{name} of task {label}", of=f"X of task {label}")
-        for column, n_rows, label in zip(columns, sizes, shown, strict=True)
-    ]
-    return np.concatenate(checked)
 
 
 # -- one X, several targets ------------------------------------------------------------------------------
@@ -325,23 +256,6 @@ def read_frame(
     if single:
         return read_rows(X, column[targets[0]], column.get(task), column.get(weight), None)
     return read_shared(X, pick_columns(table, targets), column.get(weight), None, None)
-
-
-def write_frame(X: Any, names: Names, special: Sequence[tuple[str, np.ndarray]], backend: str) -> Any:
-    """Make a frame of the features and the special columns, the first before them; see ``Tasks.to_frame``."""
-    if backend not in FRAME_MAKERS:
-        raise ValueError(f"backend must be one of {', '.join(FRAME_MAKERS)}, not {backend!r}.")
-    X = X.toarray() if sparse.issparse(X) else X
-    names = names or tuple(f"x{j}" for j in range(X.shape[1]))
-    uses = Counter([*names, *(name for name, _ in special)])
-    clash = [name for name, _ in special if uses[name] > 1]
-    if clash:
-        raise ValueError(
-            f"Column name {clash[0]!r} would occur twice: pass other names for task, target, weight."
-        )
-    features = [(name, X[:, j]) for j, name in enumerate(names)]
-    module = require(backend, "frames" if backend == "pandas" else None)
-    return getattr(module, FRAME_MAKERS[backend])(dict([special[0], *features, *special[1:]]))
 
 
 # -- features that some tasks do not have: columns that are missing in all rows of a task --------------------

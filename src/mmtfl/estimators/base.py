@@ -21,10 +21,11 @@ from mmtfl.model_selection.metrics import as_metric, mean_task_score
 from mmtfl.model_selection.scoring import score_predictions
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.losses.by_rows import TaskLoss, check_targets, with_known_in_targets
+from mmtfl.tables.encoder import TableEncoder
 from mmtfl.tasks.checks import check_design, check_finite_design, check_task_labels
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.converters import check_offset, fill_absent, group_checked_rows, observe_checked_rows
-from mmtfl.tasks.frames import encode_categories, frame_backend, is_frame, learn_categories, make_frame
+from mmtfl.tasks.frames import frame_backend, is_frame
 from mmtfl.tasks.scaling import check_task_weight
 from mmtfl.tasks.stored import StoredTasks
 from mmtfl.tasks.summaries import SummarisedTasks
@@ -77,8 +78,10 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         Number of features, the task column not counted.
     feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, if X was a frame with names; of categories those of their indicators.
-    categories_ : dict of str to list of str
-        Only with ``categorical_features``: the levels of each column of categories.
+    encoder_ : TableEncoder
+        Only with ``categorical_features``, and in models of the command line: how raw tables become features.
+    columns_ : list of str
+        Only with ``encoder_``: the column of the table that each feature comes from.
     """
 
     # metadata routing: labels go wherever rows go, without set_*_request
@@ -158,6 +161,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         return replace(Prepared.of(self, tasks), row_counts=summarised.sizes)
 
     def _know_columns_of(self, stored: StoredTasks | SummarisedTasks) -> None:
+        self._forget("encoder_", "columns_")
         self.n_features_in_ = stored.n_features
         self.feature_names_in_ = np.array(stored.feature_names, dtype=object)
         self._predicts_matrix = False
@@ -168,7 +172,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
     ) -> tuple[Tasks, BaseRates | None]:
         """Return the tasks to fit, and the base rates of tasks that cannot be fitted."""
         X, labels, name = inputs.take_task_column(X, task, self.task_column)
-        X, feature_names = self._read_design(X, reset=True)
+        X, feature_names = self._read_design(X, labels, reset=True)
         n_rows = X.shape[0]
         if sample_weight is not None:
             sample_weight = inputs.read_weights(sample_weight, n_rows)
@@ -189,9 +193,9 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         check_task_weight(self.task_weight, tasks.labels)
         return self._encode_targets(tasks, names)
 
-    def _read_design(self, X: Any, *, reset: bool) -> tuple[Any, tuple[str, ...] | None]:
+    def _read_design(self, X: Any, labels: Any = None, *, reset: bool) -> tuple[Any, tuple[str, ...] | None]:
         """Return X as an array with its names; ``reset`` for those of `fit`, which are kept."""
-        X, named = self._with_indicators(X, reset=reset), is_frame(X)
+        X, named = self._as_features(X, labels, reset=reset), is_frame(X)
         if named and not reset:  # columns that do not belong are told by name, before their type matters
             validate_data(self, X, reset=False, skip_check_array=True)
         design, feature_names = check_design(X)
@@ -201,18 +205,27 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
             self._backend = frame_backend(X) if named else None
         return design, feature_names
 
-    def _with_indicators(self, X: Any, *, reset: bool) -> Any:
-        """Return a frame with indicators in the place of categories, if these are to be encoded."""
+    def _as_features(self, X: Any, labels: Any, *, reset: bool) -> Any:
+        """Return a frame of numbers in the place of a raw table, if that is to be encoded."""
         if reset:
-            self.__dict__.pop("categories_", None)  # of an earlier fit
-            if self.categorical_features is not None and is_frame(X):
-                self.categories_ = learn_categories(X)
-        known = vars(self).get("categories_")
-        if not known or not is_frame(X):
+            self._forget("encoder_", "columns_")  # of an earlier fit
+            if self.categorical_features is None or not is_frame(X):
+                return X
+            absent = "allow" if self.absent_features == "allow" else "fill"
+            self.encoder_ = TableEncoder(absent_features=absent)
+            X = self.encoder_.fit_transform(X, task=labels)
+            self.columns_ = self.encoder_.columns_
             return X
-        if not reset and nw.from_native(X, eager_only=True).columns == self._feature_names():
+        encoder = vars(self).get("encoder_")
+        if encoder is None or not is_frame(X):
+            return X
+        if nw.from_native(X, eager_only=True).columns == self._feature_names():
             return X  # encoded already
-        return make_frame(encode_categories(X, known), frame_backend(X))
+        return encoder.features(X, labels, used=self._features_in_use())
+
+    def _forget(self, *names: str) -> None:
+        for name in names:
+            self.__dict__.pop(name, None)
 
     def _read_targets(self, y: Any, labels: np.ndarray | None, n_rows: int) -> tuple[Any, np.ndarray | None]:
         """Return the targets as numbers (NaN is kept), and the classes that these stand for, if any."""
@@ -255,7 +268,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
 
     def _keep_absent(self, absent: np.ndarray | None) -> None:
         """Record the features that tasks lack, with zero coefficients: the fit leaves them undetermined."""
-        self.__dict__.pop("absent_", None)  # of an earlier fit
+        self._forget("absent_")  # of an earlier fit
         if absent is None:
             return
         self.absent_ = absent
@@ -302,7 +315,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         check_is_fitted(self)
         X, task = self._encoded(X, task)
         X, labels, name = inputs.take_task_column(X, task, self.task_column)
-        X = self._read_design(X, reset=False)[0]
+        X = self._read_design(X, labels, reset=False)[0]
         observation_task = None
         if labels is not None:
             labels = check_task_labels(labels, X.shape[0], name=name, remedy=self._of_missing_labels())

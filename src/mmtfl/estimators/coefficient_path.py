@@ -45,6 +45,7 @@ def path(
     positive: Any = False,
     feature_groups: Any = None,
     absent_features: str = "error",
+    categorical_features: str | None = None,
 ) -> Path:
     """Coefficients of one member of the family along a grid of strengths.
 
@@ -54,7 +55,7 @@ def path(
         Data, as in ``MMTFLRegressor.fit``.
     p, k, fit_intercept, standardize, scale_targets, task_column, task_weight, max_iter, tol, eps, pooling
         As in ``MMTFLRegressor``.
-    penalty_weight, positive, feature_groups, absent_features
+    penalty_weight, positive, feature_groups, absent_features, categorical_features
         As in ``MMTFLRegressor``.
     alphas, alpha_ratio
         As in ``MMTFLRegressorCV``.

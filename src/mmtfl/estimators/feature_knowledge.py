@@ -17,16 +17,24 @@ Names = Sequence[str]
 
 def says_of_features(model: Any) -> bool:
     """Whether the parameters of a model say anything of its features."""
-    given = (getattr(model, name, None) for name in ("penalty_weight", "feature_groups"))
+    given = (getattr(model, "penalty_weight", None), _groups(model))
     positive = getattr(model, "positive", False)
     return any(value is not None for value in given) or np.ndim(positive) > 0 or bool(positive)
 
 
+def _groups(model: Any) -> Any:
+    """The groups of features: those given, or the levels of each column that the model has encoded."""
+    given = getattr(model, "feature_groups", None)
+    encoder = vars(model).get("encoder_")
+    if given is not None or encoder is None or not hasattr(model, "feature_groups"):
+        return given
+    return None if getattr(model, "engine", None) is not None else encoder.groups_ or None
+
+
 def read_known(model: Any, names: Names | None, n_features: int, labels: np.ndarray) -> KnownFeatures | None:
     """What the parameters of a model say of these features and tasks; None if they say nothing."""
-    weight, positive, groups = (
-        getattr(model, name, None) for name in ("penalty_weight", "positive", "feature_groups")
-    )
+    weight, positive = (getattr(model, name, None) for name in ("penalty_weight", "positive"))
+    groups = _groups(model)
     if not says_of_features(model):
         return None
     names = [f"x{j}" for j in range(n_features)] if names is None else [str(name) for name in names]

@@ -94,10 +94,12 @@ def _are_names(value: Any, sizes: Mapping[str, int]) -> bool:
     return _array("O", "d")(value, sizes) and all(isinstance(name, str) for name in value)
 
 
-def _are_categories(value: Any, sizes: Mapping[str, int]) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(levels, list) and all(type(level) is str for level in levels) for levels in value.values()
-    )
+def _is_encoder(value: Any, sizes: Mapping[str, int]) -> bool:
+    return type(value).__name__ == "TableEncoder" and len(value.columns_) == sizes["d"]
+
+
+def _are_columns(value: Any, sizes: Mapping[str, int]) -> bool:
+    return isinstance(value, list) and len(value) == sizes["d"] and all(type(name) is str for name in value)
 
 
 def _are_classes(value: Any, sizes: Mapping[str, int]) -> bool:
@@ -193,7 +195,8 @@ RULES: dict[str, Rule] = {
     "tasks_": _are_tasks,
     "n_features_in_": lambda value, sizes: type(value) is int and value == sizes["d"],
     "_backend": _of(str, None),
-    "categories_": _are_categories,
+    "encoder_": _is_encoder,
+    "columns_": _are_columns,
     "feature_names_in_": _are_names,
     "classes_": _are_classes,
     "dual_gap_": _of(int, float, None),

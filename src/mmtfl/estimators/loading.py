@@ -15,6 +15,7 @@ from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.model_selection.splitting import TaskKFold, TaskTimeSplit
 from mmtfl.persistence.archive import ModelFileError, read_archive
 from mmtfl.solvers.path import Path
+from mmtfl.tables.encoder import TableEncoder
 from mmtfl.tables.recipe import TableRecipe
 
 _PRODUCT = ("c_",)
@@ -37,7 +38,7 @@ ESTIMATORS: dict[type, tuple[str, ...]] = {
     TwoStrengthCV: _PAIRS,
 }
 _NEEDED = {cls.__name__: needed for cls, needed in ESTIMATORS.items()}
-_OTHERS = (Path, Stability, TableRecipe, TaskKFold, TaskTimeSplit)
+_OTHERS = (Path, Stability, TableEncoder, TableRecipe, TaskKFold, TaskTimeSplit)
 _CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (*ESTIMATORS, *_OTHERS)}
 
 

@@ -331,12 +331,12 @@ class TaskParameters(Declared):
     )
     categorical_features: str | None = parameter(
         Valid('"from_dtype"', [StrOptions({"from_dtype"})]),
-        "What `fit` does with columns of a frame that hold categories or text (pandas category and string, "
-        "polars Categorical, Enum and String): refuse them, or encode each level as an indicator, "
-        "``diet=fish`` (of two levels the second). The levels are kept in ``categories_``; one that `fit` "
-        "has not seen is told by `predict`.",
+        "What `fit` does with the columns of a frame that hold categories, text or dates (pandas, polars, "
+        "pyarrow): refuse them, or encode the table as `mmtfl.TableEncoder` does, missing cells included. "
+        "Levels become indicators such as ``diet=fish``, those of one column a group; the encoder is kept in "
+        "``encoder_``, so that `predict` takes the raw table.",
         default=None,
-        remedy="Use None, or 'from_dtype' to encode columns of categories and text.",
+        remedy="Use None, or 'from_dtype' to encode columns of categories, text and dates.",
     )
     task_weight: Any = parameter(
         Valid('"equal" or dict of label to float', [StrOptions({"equal"}), dict]),

@@ -175,11 +175,11 @@ class Packer:
             return {"numbered": [[key, self.pack(item, depth + 1)] for key, item in value.items()]}
         if isinstance(value, dict):
             return {"dict": self._pack_items(value, depth)}
-        if isinstance(value, BaseEstimator):
-            return {"model": self.pack_model(value, depth + 1)}
         if hasattr(value, "as_dict") and _is_ours(value):
             state = self._pack_items(value.as_dict(), depth)
             return {"object": {"class": type(value).__name__, "state": state}}
+        if isinstance(value, BaseEstimator):
+            return {"model": self.pack_model(value, depth + 1)}
         raise NotSavable(f"a {type(value).__name__}")
 
     def _pack_items(self, items: Mapping[Any, Any], depth: int) -> dict[str, Any]:

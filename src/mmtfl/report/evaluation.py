@@ -284,7 +284,7 @@ class _Rows:
     @classmethod
     def _observations(cls, model: Any, X: Any, y: Any, task: Any) -> _Rows:
         X, labels, name = inputs.take_task_column(X, task, model.task_column)
-        X, names = model._read_design(X, reset=False)
+        X, names = model._read_design(X, labels, reset=False)
         X = _without_gaps(model, X)
         check_finite_design(X, feature_names=names)
         n_rows = X.shape[0]

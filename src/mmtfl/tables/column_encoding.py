@@ -12,7 +12,6 @@ import numpy as np
 from mmtfl.errors import require
 from mmtfl.persistence.json_values import expect
 from mmtfl.tables.reading import TableError
-from mmtfl.tasks.frames import Levels
 from mmtfl.wording import abbreviate, count
 
 MISSING = "Empty cells, NA, NaN, null and None count as missing"
@@ -25,6 +24,46 @@ _WHOLE = re.compile(r"-?[1-9]\d{0,17}|0")  # an integer as Python prints it: 7, 
 _TRUTH = ("False", "True")
 _CORRECT = "correct them, or leave the column out with --drop"
 Class = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The levels of a column, each of which has an indicator.
+
+    Of two levels only the second has one, because that of the first would be redundant.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+
+    @property
+    def coded(self) -> tuple[str, ...]:
+        """The levels that have an indicator."""
+        return self.levels[1:] if len(self.levels) == 2 else self.levels
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the indicators."""
+        return [f"{self.name}={level}" for level in self.coded]
+
+    def unknown(self, codes: np.ndarray, found: Sequence[str]) -> tuple[str, int, int] | None:
+        """The first unknown level, how many rows have such ones, and the first; None if all are known.
+
+        `codes` are positions in the texts `found`, -1 where a value is missing.
+        """
+        new = [i for i, value in enumerate(found) if value not in self.levels]
+        if not new:
+            return None
+        rows = np.isin(codes, new)
+        first = int(rows.argmax())
+        return found[int(codes[first])], int(rows.sum()), first
+
+    def indicators(self, codes: np.ndarray, found: Sequence[str], fill: str | None = None) -> np.ndarray:
+        """Indicators of the levels, (n_rows, n_indicators); zeros for unknown levels, `fill` for missing."""
+        place = {level: i for i, level in enumerate(self.coded)}
+        missing = -1 if fill is None else place.get(fill, -1)
+        places = np.array([*(place.get(value, -1) for value in found), missing])[codes]
+        return (places[:, None] == np.arange(len(place))).astype(np.float64)
 
 
 @dataclass(frozen=True)

@@ -346,27 +346,27 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         X : frame or ndarray of shape (n_rows, n_features)
             Of the library that X is of.
         """
-        return self._finish(X, self.matrix(X, task))
+        return self.features(X, task)
 
-    def matrix(self, X: Any, task: Any = None, *, used: Collection[str] | None = None) -> np.ndarray:
-        """Give the features as an array.
+    def features(self, X: Any, task: Any = None, *, used: Collection[str] | None = None) -> Any:
+        """Give the columns as numbers, for a model that may not use all of them.
 
         Parameters
         ----------
         X, task
             As in `transform`.
         used : collection of str, optional
-            The features that a model uses: columns without any of them need not be there, and become zero.
+            The features that the model uses: a column without any of them may be absent, and is then zero.
 
         Returns
         -------
-        X : ndarray of shape (n_rows, n_features)
-            The features, in the order of `get_feature_names_out`.
+        X : frame or ndarray of shape (n_rows, n_features)
+            As `transform` gives it.
         """
         check_is_fitted(self)
         columns = self._open(X, reset=False)
-        needed = [code for code in self.codes_ if used is None or not set(used).isdisjoint(code.features)]
-        absent = [code.name for code in needed if code.name not in columns]
+        needed = [c.name for c in self.codes_ if used is None or not set(used).isdisjoint(c.features)]
+        absent = [name for name in needed if name not in columns]
         if absent:
             many = f" (and {abbreviate(absent[1:])})" if len(absent) > 1 else ""
             raise ValueError(
@@ -376,9 +376,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         missing = [as_text(code) for code in self.missing]
         read = {
             code.name: read_like(columns[code.name], Cells(code.kind, style=code.style), missing)
-            for code in needed
+            for code in self.codes_
+            if code.name in columns
         }
-        return self._encode(read, self._places(X, task), _n_rows(X))
+        return self._finish(X, self._encode(read, self._places(X, task), _n_rows(X)))
 
     def _encode(self, read: dict[str, Cells], places: np.ndarray | None, n_rows: int) -> np.ndarray:
         """The features of columns that were read, which are used up; others are zero."""

@@ -395,3 +395,18 @@ def test_tasks_of_one_row_only_cannot_be_split():
         split([1, 1, 1])
     with pytest.raises(ValueError, match="y has 3"):
         tasks_train_test_split(np.zeros((4, 1)), [1, 2, 3], [0, 0, 1, 1])
+
+
+def test_a_task_with_many_rows_is_cut_alike_whatever_other_tasks_there_are():
+    n_rows, rng = 63, np.random.default_rng(0)
+    site = rng.permutation(np.repeat(["Aker", "Bern", "Cork"], [n_rows, 80, 7]))
+    together = [site[test] == "Aker" for _, test in folds(TaskKFold(5, random_state=4), site)]
+    alone = [len(test) for _, test in folds(TaskKFold(5, random_state=4), np.repeat("Aker", n_rows))]
+    assert [int(own.sum()) for own in together] == alone
+    own = np.flatnonzero(site == "Aker")
+    for (_, test), (_, by_itself) in zip(
+        folds(TaskKFold(5, random_state=4), site),
+        folds(TaskKFold(5, random_state=4), np.repeat("Aker", n_rows)),
+        strict=True,
+    ):
+        assert_array_equal(np.searchsorted(own, np.intersect1d(test, own)), by_itself)

@@ -171,8 +171,8 @@ def check_nothing_else(*others: Any) -> None:
     """Refuse targets, labels or weights beside stored tasks, which have their own."""
     if any(other is not None for other in others):
         raise ValueError(
-            "Stored and summarised tasks bring their targets, labels and weights along, and have no groups: "
-            "call fit(tasks) with nothing else, and leave task_column None."
+            "Stored tasks bring their targets, labels and weights along, as summaries of sites do, and have "
+            "no groups: call fit(tasks) with nothing else, and leave task_column None."
         )
 
 

@@ -32,7 +32,8 @@ def folds_of_tasks(splitter: TaskSplitter, tasks: Tasks) -> list[Fold]:
         return list(splitter.parts(len(columns), columns, None, together))
     kept = np.arange(tasks.n_samples) if tasks.weights is None else np.flatnonzero(tasks.weights)
     together = None if tasks.groups is None else _numbered(tasks.groups[kept])
-    splits = splitter.parts(len(kept), tasks.y[kept], tasks.observation_task[kept], together)
+    task = tasks.observation_task[kept]
+    splits = splitter.parts(len(kept), tasks.y[kept], task, together, tasks.labels)
     return [(kept[train], kept[test]) for train, test in splits]
 
 

@@ -19,8 +19,10 @@ from mmtfl.model_selection.dealing import (
     keep_in_training,
 )
 from mmtfl.tasks.checks import check_length, n_classes
+from mmtfl.tasks.grouping import own_folds
 
 Parts = Iterator[tuple[np.ndarray, np.ndarray]]
+MANY_ROWS = 10  # per fold: a task that has them is cut by its label alone
 
 
 class TaskSplitter(BaseCrossValidator):
@@ -67,8 +69,13 @@ class TaskSplitter(BaseCrossValidator):
         n_rows = _num_samples(X)
         return self.parts(n_rows, y, task, None if groups is None else group_codes(groups, n_rows))
 
-    def parts(self, n_rows: int, y: Any, task: Any, group: np.ndarray | None) -> Parts:
-        """The folds of rows with these tasks (None: one) and numbered groups (None: every row is one)."""
+    def parts(
+        self, n_rows: int, y: Any, task: Any, group: np.ndarray | None, labels: np.ndarray | None = None
+    ) -> Parts:
+        """The folds of rows with these tasks (None: one) and numbered groups (None: every row is one).
+
+        Where tasks are positions, `labels` names them.
+        """
         raise TypeError("a splitter says how it splits")
 
     def get_n_splits(self, X: Any = None, y: Any = None, task: Any = None, groups: Any = None) -> int:
@@ -91,7 +98,8 @@ class TaskKFold(TaskSplitter):
     """K folds that keep every task in every training part.
 
     Each task is cut into ``n_splits`` parts of its own, as equal as possible, and so are the folds as a
-    whole. Hence
+    whole, but for a row of each task with at least ten rows per fold: how these are cut at random depends on
+    the seed and their label alone, so that sites that keep their rows cut them alike. Hence
 
     - every task has rows in every training part;
     - every task with at least ``n_splits`` rows also has rows in every test part;
@@ -159,10 +167,12 @@ class TaskKFold(TaskSplitter):
         self.random_state = random_state
         self.stratify = stratify
 
-    def parts(self, n_rows: int, y: Any, task: Any, group: np.ndarray | None) -> Parts:
+    def parts(
+        self, n_rows: int, y: Any, task: Any, group: np.ndarray | None, labels: np.ndarray | None = None
+    ) -> Parts:
         """The folds of rows with these tasks (None: one) and numbered groups (None: every row is one)."""
         if group is None:
-            of_rows = self._fold_of_rows(n_rows, y, task)
+            of_rows = self._fold_of_rows(n_rows, y, task, labels)
         else:
             of_rows = self._fold_of_groups(y, task, group)
         for k in range(self.n_splits):
@@ -183,13 +193,19 @@ class TaskKFold(TaskSplitter):
             )
         return fold
 
-    def _fold_of_rows(self, n_rows: int, y: Any, task: Any) -> np.ndarray:
+    def _fold_of_rows(self, n_rows: int, y: Any, task: Any, labels: np.ndarray | None) -> np.ndarray:
         rng = check_random_state(self.random_state)
+        seed = int(self.random_state) if isinstance(self.random_state, Integral) else rng.randint(2**31)
+        by_label = self.shuffle and not self.stratify and task is not None
         fold = np.full(n_rows, NEVER)
         first = 0
         by_column = self.stratify and task is None and np.ndim(y) == 2
         for rows in Cells.of(n_rows, y, task, stratify=self.stratify and not by_column).lists():
             if len(rows) == 1:
+                continue
+            if by_label and len(rows) >= MANY_ROWS * self.n_splits:
+                label = task[rows[0]] if labels is None else labels[task[rows[0]]]
+                fold[rows] = own_folds(label, len(rows), self.n_splits, seed)
                 continue
             if self.shuffle:
                 rng.shuffle(rows)
@@ -409,7 +425,9 @@ class TaskTimeSplit(TaskSplitter):
         self.n_splits = check_n_splits(n_splits)
         self.first, self.stratify = first, stratify
 
-    def parts(self, n_rows: int, y: Any, task: Any, group: np.ndarray | None) -> Parts:
+    def parts(
+        self, n_rows: int, y: Any, task: Any, group: np.ndarray | None, labels: np.ndarray | None = None
+    ) -> Parts:
         """The folds of rows with these tasks (None: one) and numbered groups (None: every row is one)."""
         code = np.empty(n_rows, dtype=np.intp)
         fold = np.empty(n_rows, dtype=np.intp)  # in which a row is tested; -1 before the first point

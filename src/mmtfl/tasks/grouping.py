@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -46,6 +47,21 @@ def offsets_of(sizes: Any) -> np.ndarray:
 def observation_task_of(offsets: np.ndarray) -> np.ndarray:
     """Task of each row, as a position, for rows in grouped order."""
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+
+def own_folds(label: Any, n_rows: int, n_folds: int, seed: int) -> np.ndarray:
+    """Fold of every row of a task, by its label alone: the same whatever other tasks there are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.tasks.grouping import own_folds
+    >>> np.bincount(own_folds("Aker", 52, 5, seed=0)).tolist()
+    [10, 11, 11, 10, 10]
+    """
+    of_label = int.from_bytes(blake2b(str(label).encode(), digest_size=8).digest(), "little")
+    rng = np.random.default_rng([seed, of_label])
+    return rng.permutation((rng.integers(n_folds) + np.arange(n_rows)) % n_folds)
 
 
 def take_rows(X: Any, rows: slice | np.ndarray) -> Any:

@@ -576,7 +576,7 @@ def test_what_is_missing_is_named(capsys, tokens, lack):
         (["fit", "DATA", "--target", "y", "--task", "site", "age", "-o", "NEW"], "Unused Tokens: ['age']"),
         (["fit", "DATA", "--target", "y", "--weights", "dose", "-o", "NEW"], "Weight 'dose' is -"),
         (["fit", "DATA", "--target", "y", "--k", "one", "-o", "NEW"], "--k 'one'"),
-        (["fit", "DATA", "--target", "y", "--separator", ";", "-o", "NEW"], "is it separated by ','?"),
+        (["fit", "DATA", "--target", "y", "--separator", ";", "-o", "NEW"], "has a single column"),
         (
             ["fit", "CLASSES", "--target", "y", "--scale-targets", "-o", "NEW"],
             "--scale-targets is for numbers",

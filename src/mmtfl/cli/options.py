@@ -82,19 +82,30 @@ class TableOptions:
 @Parameter(name="*", group=TABLE)
 @dataclass(frozen=True)
 class TextOptions:
-    """How text files are written."""
+    """How files are read; what a text file has is found out otherwise."""
 
     separator: str | None = None
-    "What stands between cells; by default a comma in .csv and a tab in .tsv."
+    "What stands between the cells of a text file, such as ';'."
 
-    decimal: str = "."
-    "The decimal mark."
+    decimal: Literal[".", ","] | None = None
+    "The decimal mark of a text file."
 
-    def open(self, path: Path) -> Any:
-        """A table on disk, a `TableFile`."""
+    encoding: str | None = None
+    "The encoding of a text file, such as latin-1."
+
+    sheet: str | None = None
+    "The sheet of a spreadsheet, by name or by number; by default the first."
+
+    missing: Annotated[list[str] | None, SEVERAL, Parameter(allow_leading_hyphen=True)] = None
+    "Codes of missing cells, such as -999, besides empty cells and . - ? n/a NULL NaN."
+
+    def open(self, path: Path, missing: Iterable[str] = ()) -> Any:
+        """A table on disk, a `TableFile`; with the codes of missing cells that a model remembers."""
         from mmtfl.tables.reading import TableFile
 
-        return TableFile(path, separator=self.separator, decimal=self.decimal)
+        codes = [*dict.fromkeys([*missing, *(self.missing or ())])]
+        own = {"separator": self.separator, "decimal": self.decimal, "encoding": self.encoding}
+        return TableFile(path, **own, sheet=self.sheet, missing=codes)
 
 
 @Parameter(name="*", group=MODEL)

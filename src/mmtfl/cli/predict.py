@@ -241,7 +241,7 @@ def _write(file: Any, frame: Any, columns: dict[str, Any], output: Path | None, 
     as_text = output is None or output.suffix.lower() in (".csv", ".tsv")
     out = (file.verbatim() if as_text else frame).assign(**columns)
     if as_text and file.is_text:
-        out.columns = [*file.columns, *columns]
+        out.columns = [*file.header, *columns]
     if output is None:
         print_csv(out)
         return

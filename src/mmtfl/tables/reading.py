@@ -1,60 +1,54 @@
-"""Read tables from CSV, TSV, parquet and feather files; an error is one clear line."""
+"""Read tables: text files, spreadsheets, survey files, parquet and feather; an error is one clear line."""
 
 from __future__ import annotations
 
-import codecs
 import csv
 import ctypes
 import gzip
 import hashlib
 import io
-import os
 import re
 import sys
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from mmtfl.errors import require
 
-TEXT = {".csv": ",", ".tsv": "\t", ".txt": None}  # suffix: separator, None to find it in the header
-BINARY = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather"}
-_SEPARATORS = {"\t": "tab", ";": "';'", ",": "','", "|": "'|'"}
-_WIDE = 1000  # columns that are read, or put together, at a time
-_CELLS = 6_000_000  # of a text file that are read at a time: each takes some 40 bytes meanwhile
-_BLOCK = 1 << 20  # bytes or characters of a text file that are looked at together
+TEXT = {".csv": ",", ".tsv": "\t", ".txt": "\t"}  # suffix: separator, unless the lines tell another
+BINARY = (".xlsx", ".xls", ".ods", ".dta", ".sav", ".parquet", ".pq", ".feather")
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
+_LINES = 200  # of a text file, from which separator and decimal mark are told
 _UNNAMED = re.compile(r"Unnamed: \d+")  # what pandas calls a column whose header is empty
+_COMMA, _POINT = re.compile(r"[+-]?\d*,\d+"), re.compile(r"[+-]?\d*\.\d+")
+_NO_ANSWER = re.compile(r"missing|refus|know|no answer|not? app|unknown|no response|^\.|^na$|^n/a$", re.I)
 
 
 class TableError(ValueError):
     """A table cannot be used as it is; the message has one line with a remedy for each problem."""
 
 
-def read_table(
-    path: str | Path, *, separator: str | None = None, decimal: str = ".", text: Iterable[str] = ()
-) -> Any:
-    r"""Read a table by its suffix: .csv, .tsv and .txt (each also with .gz), .parquet, .pq and .feather.
+def read_table(path: str | Path, *, text: Iterable[str] = (), **options: Any) -> Any:
+    r"""Read a table by its suffix: .csv, .tsv, .txt (also .gz), .xlsx, .ods, .dta, .sav, .parquet, .feather.
 
-    Numbers become numbers, ``true`` and ``false`` booleans, everything else text; whole numbers with leading
-    zeros (001) are names, not numbers, and stay text. Empty cells, NA, NaN, null and None are missing. Spaces
-    around text are left out, and so are rows without any value.
+    Separator, decimal mark and encoding of a text file are found out. Numbers become numbers, ``true`` and
+    ``false`` booleans, everything else text; whole numbers with leading zeros (001) are names, and stay text.
+    Empty cells and the usual codes (``.``, ``-``, ``?``, ``n/a``, ``NULL``) are missing. Spaces around names
+    and text are left out, and so are rows without any value. Value labels of survey files are levels.
 
     Parameters
     ----------
     path : str or path
-        The file. Text is UTF-8 (with or without a byte order mark) or UTF-16 with one.
-    separator : str, optional
-        Separator between the cells of a text file; by default a comma in .csv, a tab in .tsv, and in .txt
-        whichever the header has.
-    decimal : str, default="."
-        The decimal mark of a text file.
+        The file.
     text : iterable of str
         Columns of a text file to be left as text, whatever they look like.
+    **options
+        ``separator``, ``decimal``, ``encoding`` of a text file, ``sheet`` of a spreadsheet (name, or number
+        from 1), ``missing``: more codes of missing cells.
 
     Returns
     -------
@@ -67,13 +61,13 @@ def read_table(
     >>> from mmtfl.tables.reading import read_table
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder) / "pupils.csv"
-    ...     _ = path.write_text("school,age,score\n001,11,2.5\n002,12,3.5\n")
+    ...     _ = path.write_text("school; age ;score\n001;11;2,5\n002;.;3,5\n")
     ...     read_table(path)
-      school  age  score
-    0    001   11    2.5
-    1    002   12    3.5
+      school   age  score
+    0    001  11.0    2.5
+    1    002   NaN    3.5
     """
-    return TableFile(path, separator=separator, decimal=decimal).frame(text)
+    return TableFile(path, **options).frame(text)
 
 
 def unnamed(column: str) -> bool:
@@ -84,12 +78,9 @@ def unnamed(column: str) -> bool:
 class TableFile:
     """A table on disk; it gives the values, the original text of the cells, and a hash.
 
-    Nothing of the file is kept, because a wide table may be most of the memory. A file that has changed since
-    it was opened is refused.
-
     Parameters
     ----------
-    path, separator, decimal
+    path, separator, decimal, encoding, sheet, missing
         As in `read_table`.
 
     Attributes
@@ -97,100 +88,128 @@ class TableFile:
     sha256 : str
         Hash of the file.
     notes : list of str
-        What `frame` has changed, for the reader.
+        What was found out, and changed, for the reader.
 
     Examples
     --------
     >>> from mmtfl.tables.reading import TableFile
-    >>> TableFile("pupils.xlsx")
+    >>> TableFile("pupils.docx")
     Traceback (most recent call last):
     ...
-    mmtfl.tables.reading.TableError: 'pupils.xlsx' is not a table mmtfl reads: use .csv, .tsv, ...
+    mmtfl.tables.reading.TableError: 'pupils.docx' is not a table mmtfl reads: use .csv, .tsv, ...
     """
 
-    def __init__(self, path: str | Path, *, separator: str | None = None, decimal: str = ".") -> None:
-        self.path = Path(path)
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        separator: str | None = None,
+        decimal: str | None = None,
+        encoding: str | None = None,
+        sheet: str | None = None,
+        missing: Sequence[str] = (),
+    ) -> None:
+        self.path, self._sheet, self.missing = Path(path), sheet, [str(code).strip() for code in missing]
         self._name = repr(str(self.path))
         self.suffix = _suffix(self.path)
         self.is_text = self.suffix in TEXT
-        self.decimal = decimal
         self.notes: list[str] = []
-        self._separator = separator
+        self._of_sheets = ""
+        self._separator, self._decimal, self._wanted_encoding = separator, decimal, encoding
         self._is_empty: Any = None  # mask over the rows of the file, set once `frame` has found empty rows
-        if decimal not in (".", ","):
+        if decimal not in (".", ",", None):
             raise TableError(f"The decimal mark {decimal!r} is unknown: use '.' or ','.")
         if separator is not None and (len(separator) != 1 or separator in '"\n\r'):
             raise TableError(f"The separator {separator!r} must be one character, such as ',' or ';'.")
+        content = self._load()
+        self.sha256 = hashlib.sha256(content).hexdigest()
+        self._content, self.encoding = (self._as_utf8(content)) if self.is_text else (content, "")
+
+    # -- the file --------------------------------------------------------------------------------------------
+
+    def _load(self) -> bytes:
         if self.path.exists() and not (self.path.is_file() or self.path.is_dir()):
             # a pipe without a writer would be waited for
             raise TableError(f"{self._name} is not an ordinary file: write the table to one first.")
-        self._names: list[str] = []  # of the columns of a binary file, once it is read
         try:
-            with self.path.open("rb") as file:
-                self._state = _state(file)
-                self.sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            content = self.path.read_bytes()
         except FileNotFoundError:
             raise TableError(f"There is no file {self._name}: check the name and the folder.") from None
         except OSError as error:
             raise TableError(f"{self._name} cannot be read: {error.strerror}.") from None
-        if self._state[0] == 0:
+        if not content:
             raise self._empty()
+        return content
 
     def _empty(self) -> TableError:
         return TableError(f"{self._name} is empty: it must have a header and at least one row.")
 
-    @contextmanager
-    def _opened(self) -> Iterator[Any]:
-        """The file; once it is read, it must still be the one that was hashed."""
+    def _as_utf8(self, content: bytes) -> tuple[bytes, str]:
+        """The text as UTF-8 without a byte order mark, and how it was encoded."""
+        if self.path.suffix.lower() == ".gz":
+            try:
+                content = gzip.decompress(content)
+            except (OSError, EOFError, zlib.error) as error:
+                raise TableError(f"{self._name} is not a whole gzip file ({error}): get it again.") from None
+        encoding = self._wanted_encoding or _find_encoding(content)
+        if encoding is None:
+            raise TableError(
+                f"{self._name} is not text: save it as CSV, or give it the suffix it should have."
+            )
         try:
-            with self.path.open("rb") as file:
-                yield file
-                there = self.path.stat()  # by its name too, which pyarrow opens
-                if not _state(file) == (there.st_size, there.st_mtime_ns) == self._state:
-                    raise TableError(f"{self._name} has changed since it was opened: read it again.")
-        except FileNotFoundError:
-            raise TableError(f"{self._name} has gone since it was opened: read it again.") from None
+            if encoding == "utf-8":
+                content.decode()
+            else:
+                content = content.decode(encoding).encode()
+        except LookupError:
+            raise TableError(f"The encoding {encoding!r} is unknown: use utf-8, latin-1 or utf-16.") from None
+        except UnicodeDecodeError as error:
+            line = 1 + content.count(b"\n", 0, error.start)
+            raise TableError(
+                f"{self._name} is not {encoding} text (line {line}): leave --encoding out."
+            ) from None
+        if not content or content.isspace():
+            raise self._empty()
+        return content, encoding
+
+    def close(self) -> None:
+        """Let the content go, once the table is read."""
+        self._content = b""
+
+    # -- values ----------------------------------------------------------------------------------------------
 
     def frame(self, text: Iterable[str] = ()) -> Any:
         """Give the values: numbers, booleans and text; columns named in `text` stay text."""
         # imported late: the command line needs TableError before it loads numpy
-        from mmtfl.wording import count
+        from mmtfl.wording import abbreviate, count
 
-        frame, padded = without_spaces(self._values(text), text)
-        self.notes = []
+        frame, padded = tidy(self._values(set(text)), text, self.missing)
+        self.notes = [*self._found_out(), *self._renamed()]
         if padded:
-            listed = [f"{name!r} ({count(n, 'cell')})" for name, n in list(padded.items())[:6]]
-            more = f" and {count(len(padded) - 6, 'other column')}" if len(padded) > 6 else ""
-            self.notes.append(f"spaces around text are left out: {', '.join(listed)}{more}")
+            self.notes.append(f"spaces around text are left out: {abbreviate(list(padded))}")
         empty = frame.isna().all(axis=1)
-        if self.is_text and empty.any():
+        if empty.any():
             self._is_empty = empty.to_numpy()
-            self.notes.append(f"{count(empty.sum(), 'row')} without any value left out")
-            frame = _check_rows(frame[~empty].reset_index(drop=True), self._name)
+            self.notes.append(f"{count(int(empty.sum()), 'row')} without any value left out")
+            frame = self._check_rows(frame[~empty].reset_index(drop=True))
         return frame
 
-    def _values(self, text: Iterable[str]) -> Any:
+    def _values(self, text: set[str]) -> Any:
         if not self.is_text:
             return self._read_binary()
-        frame = self._parse(dtype=dict.fromkeys(set(text) & set(self.header), str))
+        from mmtfl.tables.cells import CODES
+
+        known = dict.fromkeys(text & set(self.columns), str)
+        frame = self._parse(dtype=known, na_values=[*CODES, *self.missing], keep_default_na=False)
         kinds = require("pandas.api.types", "frames")
         whole = [name for name in frame if kinds.is_integer_dtype(frame[name].dtype)]
-        if whole and self._has_leading_zeros():
+        mark = re.escape(self.separator.encode())
+        if whole and re.search(rb"[" + mark + rb'\n"]0[0-9]', self._content):
             words = self._parse(dtype=str, usecols=whole)
             for name in whole:
                 if words[name].str.match(r"0\d").any():
                     frame[name] = words[name]
         return frame
-
-    def _has_leading_zeros(self) -> bool:
-        """Whether some cell may be a number such as 001; a quick test, because most tables have none."""
-        zeros, before = re.compile(rf'[{re.escape(self.separator)}\n"]0[0-9]'), ""
-        with self._text() as text:
-            for block in iter(lambda: text.read(_BLOCK), ""):
-                if zeros.search(before + block):
-                    return True
-                before = block[-2:]
-        return False
 
     def verbatim(self) -> Any:
         """Give the cells of a text file as strings, unchanged; of a binary file, the values."""
@@ -199,200 +218,225 @@ class TableFile:
         cells = self._parse(dtype=str, keep_default_na=False, na_filter=False)
         return cells if self._is_empty is None else cells[~self._is_empty].reset_index(drop=True)
 
+    def _found_out(self) -> list[str]:
+        """What was found out about the file, if it is not the usual."""
+        if not self.is_text:
+            return [self._of_sheets] if self._of_sheets else []
+        encodings = {"utf-8": "", "utf-8-sig": "", "cp1252": "Latin-1", "latin-1": "Latin-1"}
+        found = [
+            ""
+            if self._separator or self.separator == ","
+            else f"{_SEPARATORS[self.separator]} between cells",
+            "" if self._decimal or self.decimal == "." else "decimal comma",
+            "" if self._wanted_encoding else encodings.get(self.encoding, self.encoding.upper()),
+        ]
+        return [f"read with {', '.join(filter(None, found))}"] if any(found) else []
+
+    def _renamed(self) -> list[str]:
+        from mmtfl.wording import abbreviate
+
+        twice = [name for name, uses in Counter(map(str.strip, self.header)).items() if uses > 1 and name]
+        more = "the others are numbered, such as"
+        return [f"several columns are called {abbreviate(twice)}: {more} '{twice[0]}.2'"] if twice else []
+
+    # -- text files ------------------------------------------------------------------------------------------
+
     @property
     def columns(self) -> list[str]:
-        """Names of the columns."""
-        if not self.is_text and not self._names:
-            self._read_binary()
-        return self.header if self.is_text else self._names
+        """Names of the columns, all different and without outer spaces."""
+        return _distinct(self.header)
 
     @cached_property
     def header(self) -> list[str]:
-        """Names of the columns of a text file, unchanged; at least two, and those given differ."""
-        separator = self.separator
-        try:
-            with self._text() as text:
-                # the first line that is not empty, as for pandas
-                header = next(filter(None, csv.reader(text, delimiter=separator)))
-        except (StopIteration, csv.Error):
-            raise TableError(f"{self._name} has no header: its first line must name the columns.") from None
-        _check_distinct([name for name in header if name], self._name)
+        """Names of the columns as they are in the file; at least two."""
+        if not self.is_text:
+            self._read_binary()
+            return self.header
+        header = next(filter(None, self._sample(self.separator)))
         if len(header) > 1:
             return header
-        other = next((mark for mark in _SEPARATORS if mark in header[0] and mark != self.separator), None)
-        hint = ": it needs more."
-        if other is not None:
-            typed = "$'\\t'" if other == "\t" else f"'{other}'"  # as in a shell
-            hint = f": is it separated by {_SEPARATORS[other]}? Use --separator {typed}."
         name = header[0] if len(header[0]) <= 60 else header[0][:57] + "..."
-        raise TableError(f"{self._name} has a single column, {name!r}{hint}")
+        raise TableError(f"{self._name} has a single column, {name!r}: it needs more.")
+
+    def _sample(self, separator: str) -> list[list[str]]:
+        """The cells of the first lines."""
+        text = self._content[: 1 << 20].decode(errors="ignore")
+        lines = csv.reader(
+            io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=separator == " "
+        )
+        try:
+            return [line for line, _ in zip(lines, range(_LINES), strict=False)]
+        except csv.Error:
+            return [[]]
 
     @cached_property
     def separator(self) -> str:
-        """Separator between the cells of a text file."""
-        known = self._separator or TEXT[self.suffix]
-        if known is not None:
-            return known
-        with self._text() as text:
-            first = text.readline()
-        return next((mark for mark in _SEPARATORS if mark in first), "\t")
-
-    @contextmanager
-    def _text(self) -> Iterator[io.TextIOWrapper]:
-        """The text of the file, from its beginning and without a byte order mark."""
-        encoding = self._encoding
-        with self._opened() as file:
-            yield io.TextIOWrapper(self._unpacked(file), encoding=encoding, newline="")
-
-    def _unpacked(self, file: Any) -> Any:
-        return gzip.GzipFile(fileobj=file) if self.path.suffix.lower() == ".gz" else file
+        """Separator between the cells of a text file: the one that cuts the first lines alike."""
+        if self._separator:
+            return self._separator
+        usual, best = TEXT[self.suffix], (0.0, 0, 0)
+        found = usual
+        for mark in _SEPARATORS:
+            widths = [len(line) for line in self._sample(mark) if line]
+            if not widths or widths[0] < 2 or (mark == " " and self.suffix != ".txt"):
+                continue
+            alike = sum(width == widths[0] for width in widths) / len(widths)
+            score = (round(alike, 2), int(mark == usual), -list(_SEPARATORS).index(mark))
+            if score > best:
+                found, best = mark, score
+        return found
 
     @cached_property
-    def _encoding(self) -> str:
-        """The encoding of the text, all of which is looked at once."""
-        try:
-            with self._opened() as file:
-                return self._check_text(self._unpacked(file))
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise TableError(f"{self._name} is not a whole gzip file ({error}): get it again.") from None
-
-    def _check_text(self, file: Any) -> str:
-        """Refuse what is not text, or nothing but spaces; its encoding."""
-        block, line, is_blank = file.read(_BLOCK), 1, True
-        wide = block[:2] in (b"\xff\xfe", b"\xfe\xff")
-        encoding = "utf-16" if wide else "utf-8-sig"
-        decoder = codecs.getincrementaldecoder(encoding)()
-        while True:
-            if not wide and b"\0" in block:
-                raise TableError(
-                    f"{self._name} is not text: save it as CSV, or give it the suffix it should have."
-                )
-            try:
-                text = decoder.decode(block, final=not block)
-            except UnicodeDecodeError as error:
-                line += error.object.count(b"\n", 0, error.start)
-                raise TableError(
-                    f"{self._name} is not UTF-8 text (line {line}): save it as UTF-8, for example by "
-                    "iconv -f latin1 -t utf-8."
-                ) from None
-            line, is_blank = line + text.count("\n"), is_blank and (not text or text.isspace())
-            if not block:
-                break
-            block = file.read(_BLOCK)
-        if is_blank:
-            raise self._empty()
-        return encoding
+    def decimal(self) -> str:
+        """The decimal mark of a text file: a comma if numbers have one, and none has a point."""
+        if self._decimal:
+            return self._decimal
+        cells = [cell.strip() for line in self._sample(self.separator)[1:] for cell in line]
+        commas = sum(bool(_COMMA.fullmatch(cell)) for cell in cells)
+        points = sum(bool(_POINT.fullmatch(cell)) for cell in cells)
+        # commas between commas may also stand between thousands, which each column tells for itself
+        return "," if commas > points and self.separator != "," else "."
 
     def _parse(self, **options: Any) -> Any:
-        """The table, read by pieces: while pandas reads cells, they take several times their memory."""
-        with self._text() as text:
-            pieces = self._pieces(text, max(1, _CELLS // len(self.header)), **options)
-        release_unused()
-        given = options.get("dtype", {})
-        frame, unsure = _joined(pieces, given)
-        if unsure:  # what such a column holds is told by all of its cells together
-            cells = self._parse(dtype=str, usecols=unsure, keep_default_na=False, na_filter=False)
-            again = io.StringIO(cells.to_csv(index=False, sep=self.separator, quoting=csv.QUOTE_ALL))
-            whole, _ = _joined(self._pieces(again, len(cells), **options), given)
-            for name in unsure:
-                frame[name] = whole[name]
-        return _check_rows(frame, self._name)
-
-    def _pieces(self, text: Any, n_rows: int, **options: Any) -> list[list[Any]]:
-        """A text as pieces of so many rows, each of them as frames of some columns."""
-        pandas = require("pandas", "frames")
+        pandas, names = require("pandas", "frames"), self.columns
         # pandas reads numbers exactly to the last bit by default from 3.1 on
         if tuple(int(part) for part in pandas.__version__.split(".")[:2]) < (3, 1):
             options["float_precision"] = "round_trip"
-        options |= {"sep": self.separator, "decimal": self.decimal, "chunksize": n_rows}
+        separator = r"\s+" if self.separator == " " else self.separator
+        options |= {"sep": separator, "decimal": self.decimal, "names": names, "header": 0}
         with warnings.catch_warnings():
             # pandas warns if cells would be lost, because rows are longer than the header
             warnings.simplefilter("error", pandas.errors.ParserWarning)
             try:
-                found = pandas.read_csv(text, index_col=False, low_memory=False, **options)
-                return [_split(piece) for piece in found]
+                frame = pandas.read_csv(
+                    io.BytesIO(self._content),
+                    index_col=False,
+                    low_memory=False,
+                    encoding="utf-8-sig",
+                    **options,
+                )
             except (ValueError, OverflowError, pandas.errors.ParserWarning) as error:
                 raise TableError(
                     f"{self._name} cannot be read as a table: {_plain(error)} Every row must have as many "
-                    f"cells as the header ({len(self.header)}); quote cells that hold the separator."
+                    f"cells as the header ({len(names)}); quote cells that hold the separator."
                 ) from None
+        return self._check_rows(frame)
+
+    # -- other files -----------------------------------------------------------------------------------------
 
     def _read_binary(self) -> Any:
-        """The values of a binary file; they are not kept, because a wide table may be most of the memory."""
-        read = _read_parquet if BINARY[self.suffix] == "parquet" else _read_feather
+        """The values of a binary file."""
         try:
-            with self._opened() as file:
-                frame = read(file)
-        except TableError:
+            with warnings.catch_warnings(action="ignore"):  # of formats that other programs wrote
+                frame = _READERS[self.suffix](self)
+        except (TableError, ImportError):
             raise
-        except (ValueError, OSError, KeyError) as error:
+        except Exception as error:  # each library has errors of its own
             raise TableError(f"{self._name} is not a whole {self.suffix} file: {_plain(error)}") from None
-        release_unused()
         if any(name is not None for name in frame.index.names):
             frame = frame.reset_index()  # a named index is a column of the file
-        frame.columns = [str(name) for name in frame.columns]
-        self._names = list(frame.columns)
-        _check_distinct(self._names, self._name)
-        return _check_rows(frame, self._name)
+        self.header = [str(name) for name in frame.columns]
+        frame.columns = _distinct(self.header)
+        if len(self.header) < 2:
+            raise TableError(f"{self._name} has a single column: it needs more.")
+        return self._check_rows(frame)
+
+    def _check_rows(self, frame: Any) -> Any:
+        if not len(frame):
+            raise TableError(f"{self._name} has a header but no rows: it needs at least one.")
+        return frame
+
+    def _read_sheet(self) -> Any:
+        """A sheet of a spreadsheet; its header is the first row that is filled from side to side."""
+        pandas = require("pandas", "frames")
+        require("python_calamine", "files")
+        book = pandas.ExcelFile(io.BytesIO(self._content), engine="calamine")
+        cells = book.parse(self._which_sheet(book.sheet_names), header=None, dtype=object)
+        cells = cells.replace(r"^\s*$", None, regex=True).dropna(how="all").dropna(how="all", axis=1)
+        if not len(cells):
+            raise self._empty()
+        filled = cells.notna().sum(axis=1).to_numpy()
+        first = int((filled >= 0.7 * filled[: 1 + _LINES].max()).argmax())
+        names = [
+            f"Unnamed: {j}" if name is None or name != name else name
+            for j, name in enumerate(cells.iloc[first])
+        ]
+        frame = cells.iloc[first + 1 :].set_axis([str(name) for name in names], axis=1)
+        return frame.reset_index(drop=True).infer_objects()
+
+    def _which_sheet(self, names: Sequence[str]) -> str:
+        from mmtfl.wording import abbreviate, suggest
+
+        if self._sheet is None:
+            if len(names) > 1:
+                self._of_sheets = (
+                    f"the first of the sheets {abbreviate(names)} is read (--sheet takes another)"
+                )
+            return names[0]
+        if self._sheet not in names and self._sheet.isdigit() and 1 <= int(self._sheet) <= len(names):
+            return names[int(self._sheet) - 1]
+        if self._sheet not in names:
+            raise TableError(
+                f"{self._name} has no sheet {self._sheet!r}{suggest(self._sheet, names, 'sheets')}"
+            )
+        return self._sheet
+
+    def _read_survey(self, reader: str) -> Any:
+        """A file of Stata or SPSS; values that have labels become these."""
+        read = getattr(require("pyreadstat", "files"), reader)
+        frame, about = read(str(self.path), apply_value_formats=False)
+        for name, labels in about.variable_value_labels.items():
+            frame[name] = _with_labels(frame[name], labels)
+        return frame
+
+    def _read_parquet(self) -> Any:
+        require("pyarrow", "cli")
+        return require("pandas", "frames").read_parquet(io.BytesIO(self._content))
+
+    def _read_feather(self) -> Any:
+        """A feather file, whose buffers are checked first: pyarrow would follow them anywhere."""
+        pyarrow, feather = require("pyarrow", "cli"), require("pyarrow.feather", "cli")
+        table = feather.read_table(pyarrow.BufferReader(self._content), use_threads=False)
+        table.validate(full=True)
+        return table.to_pandas()
 
 
-def _state(file: Any) -> tuple[int, int]:
-    """Size and time of an open file, which tell whether it is still the one that was hashed."""
-    found = os.fstat(file.fileno())
-    return found.st_size, found.st_mtime_ns
+_READERS: dict[str, Callable[[TableFile], Any]] = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), TableFile._read_sheet),
+    ".dta": partial(TableFile._read_survey, reader="read_dta"),
+    ".sav": partial(TableFile._read_survey, reader="read_sav"),
+    **dict.fromkeys((".parquet", ".pq"), TableFile._read_parquet),
+    ".feather": TableFile._read_feather,
+}
 
 
-def _split(frame: Any) -> list[Any]:
-    """Some columns each; in a copy, numbers are in one array, and not in one for each column."""
-    return [frame.iloc[:, first : first + _WIDE].copy() for first in range(0, frame.shape[1], _WIDE)]
+def _find_encoding(content: bytes) -> str | None:
+    """The encoding of a text; None if it is no text."""
+    for mark, encoding in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
+        if content.startswith(mark):
+            return encoding
+    head = content[:2000]
+    if b"\0" in content:
+        # of UTF-16 without a mark, every other byte of plain letters is zero
+        by_place = [head[start::2].count(0) for start in (0, 1)]
+        if max(by_place) < 0.4 * len(head) / 2 or min(by_place) > 0:
+            return None
+        return "utf-16-be" if by_place[0] > by_place[1] else "utf-16-le"
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        undefined = b"\x81\x8d\x8f\x90\x9d"
+        return "latin-1" if any(byte in content for byte in undefined) else "cp1252"
+    return "utf-8"
 
 
-def _joined(pieces: list[list[Any]], given: Any) -> tuple[Any, list[str]]:
-    """One frame of pieces, which are used up, and its columns that may not be of one kind.
-
-    Such a column is numbers in one piece, and text in another. `given` are the kinds of some, or of all.
-    """
-    pandas, parts, unsure = require("pandas", "frames"), [], []
-    while pieces[0]:
-        own = [piece.pop(0) for piece in pieces]
-        if len(own) > 1:
-            kinds = zip(own[0], *(part.dtypes.astype(str) for part in own), strict=True)
-            for name, *kind in kinds:
-                if not _is_one_kind(set(kind), is_given=given is str or name in given):
-                    unsure.append(name)
-        parts.append(pandas.concat(own, ignore_index=True))
-    return pandas.concat(parts, axis=1), unsure
-
-
-def _is_one_kind(kinds: set[str], *, is_given: bool) -> bool:
-    # what became text in a piece, such as numbers that are too large, may be something else beside the others
-    return kinds <= {"int64", "float64"} or kinds == {"bool"} or (is_given and len(kinds) == 1)
-
-
-def _read_parquet(file: Any) -> Any:
-    """A parquet file as a frame, some columns at a time: pyarrow takes several times the memory for all."""
-    pandas, parquet = require("pandas", "frames"), require("pyarrow.parquet", "cli")
-    # a thread of pyarrow may read on when a spoilt file has been refused, and a file of Python would be gone
-    file = require("pyarrow", "cli").OSFile(file.name)
-    names = parquet.read_schema(file).names
-    if len(names) <= _WIDE or len(set(names)) < len(names):
-        return pandas.read_parquet(file)
-    # the layout of a wide file is large, and is read once; what is buffered would be kept by pyarrow
-    whole, parts = parquet.ParquetDataset(file, pre_buffer=False), []
-    for first in range(0, len(names), _WIDE):
-        part = names[first : first + _WIDE]
-        parts.append(whole.read(columns=part, use_threads=False, use_pandas_metadata=True).to_pandas())
-        release_unused()
-    return pandas.concat(parts, axis=1)
-
-
-def _read_feather(file: Any) -> Any:
-    """A feather file as a frame, whose buffers are checked first: pyarrow would follow them anywhere."""
-    pandas, pyarrow = require("pandas", "frames"), require("pyarrow", "cli")
-    stored = pyarrow.py_buffer(file.read())
-    feather, one_thread = require("pyarrow.feather", "cli"), {"use_threads": False}
-    feather.read_table(pyarrow.BufferReader(stored), **one_thread).validate(full=True)
-    return pandas.read_feather(pyarrow.BufferReader(stored), **one_thread)
+def _with_labels(series: Any, labels: dict[Any, str]) -> Any:
+    """Values by their labels; numbers of which only some codes have labels, such as -9, stay numbers."""
+    found = series.dropna().unique()
+    if sum(value in labels for value in found) * 2 >= len(found):
+        return series.map(lambda value: labels.get(value, value), na_action="ignore").astype(object)
+    gaps = [value for value, label in labels.items() if _NO_ANSWER.search(str(label))]
+    return series.mask(series.isin(gaps))
 
 
 def release_unused() -> None:
@@ -403,30 +447,64 @@ def release_unused() -> None:
         getattr(ctypes.CDLL(None), "malloc_trim", int)(0)  # of glibc alone; not every C library has it
 
 
-def without_spaces(frame: Any, text: Iterable[str] = ()) -> tuple[Any, dict[str, int]]:
-    """Strip the spaces around text, and count the stripped cells by column; a cell of spaces becomes missing.
+def tidy(frame: Any, text: Iterable[str] = (), missing: Sequence[str] = ()) -> tuple[Any, dict[str, int]]:
+    """Strip the spaces around text, make codes of missing cells missing; counts of stripped cells by column.
 
     A column of numbers that was text only because of such cells becomes numbers, unless `text` names it.
     """
+    from mmtfl.tables.cells import CODES
+
     pandas, kinds = require("pandas", "frames"), require("pandas.api.types", "frames")
-    tidy, padded = frame.copy(deep=False), {}
+    out, padded, gaps = frame.copy(deep=False), {}, {*CODES, *missing}
+    numbers_missing = [float(code) for code in missing if _is_number(code)]
     for name in frame.columns:
         column = frame[name]
+        if numbers_missing and kinds.is_numeric_dtype(column.dtype) and not kinds.is_bool_dtype(column.dtype):
+            hit = column.isin(numbers_missing)
+            out[name] = column.mask(hit) if hit.any() else column
+            continue
         if isinstance(column.dtype, pandas.CategoricalDtype) or kinds.infer_dtype(column) != "string":
             continue
         codes, found = pandas.factorize(column)
-        words = [value.strip() or None for value in found]
+        has_plus = any(value.strip() == "+" for value in found)
+        words = [_word(value, gaps - {"-", "--"} if has_plus else gaps) for value in found]
         spaced = [i for i, word in enumerate(words) if word is not None and word != found[i]]
         if not spaced and None not in words:
             continue
         values = pandas.Series([*words, None], dtype=object).iloc[codes].set_axis(column.index)
-        if None in words and name not in text:
+        if name not in text:
             numbers = pandas.to_numeric(values, errors="coerce")
             values = numbers if numbers.isna().equals(values.isna()) else values
-        tidy[name] = values
-        if spaced and tidy[name].dtype == object:
+        out[name] = values
+        if spaced and out[name].dtype == object:
             padded[name] = int(pandas.Series(codes).isin(spaced).sum())
-    return tidy, padded
+    return out, padded
+
+
+def _word(value: str, gaps: set[str]) -> str | None:
+    word = value.strip()
+    return None if word in gaps else word
+
+
+def _is_number(code: str) -> bool:
+    try:
+        float(code)
+    except ValueError:
+        return False
+    return True
+
+
+def _distinct(header: Sequence[str]) -> list[str]:
+    """Names without outer spaces, all different: the second x is x.2, and one without a name is Unnamed."""
+    names: list[str] = []
+    taken = {name.strip() for name in header}
+    for j, raw in enumerate(header):
+        name = raw.strip() or f"Unnamed: {j}"
+        number, unique = 2, name
+        while unique in names or (unique != name and unique in taken):
+            unique, number = f"{name}.{number}", number + 1
+        names.append(unique)
+    return names
 
 
 def _suffix(path: Path) -> str:
@@ -437,28 +515,11 @@ def _suffix(path: Path) -> str:
     if suffix in TEXT or suffix in BINARY:
         return suffix
     raise TableError(
-        f"{str(path)!r} is not a table mmtfl reads: use {', '.join([*TEXT, *BINARY])} (text also with .gz); "
-        "a sheet of a spreadsheet can be saved as CSV."
+        f"{str(path)!r} is not a table mmtfl reads: use {', '.join([*TEXT, *BINARY])} (text also with .gz)."
     )
 
 
-def _check_distinct(names: list[str], where: str) -> None:
-    repeated = [name for name, uses in Counter(names).items() if uses > 1]
-    if repeated:
-        from mmtfl.wording import abbreviate
-
-        raise TableError(
-            f"{where} has more than one column {abbreviate(repeated)}: rename or remove the others."
-        )
-
-
-def _check_rows(frame: Any, where: str) -> Any:
-    if not len(frame):
-        raise TableError(f"{where} has a header but no rows: it needs at least one.")
-    return frame
-
-
-def _plain(error: Exception | Warning) -> str:
+def _plain(error: BaseException) -> str:
     """Write the message of another library as one sentence."""
     message = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
     return message if message.endswith(".") else message + "."

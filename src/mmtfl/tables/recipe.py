@@ -22,7 +22,7 @@ from mmtfl.tables.column_encoding import (
     read_times,
 )
 from mmtfl.tables.problems import Problems, check_missing, check_none_missing
-from mmtfl.tables.reading import TableError, release_unused, unnamed, without_spaces
+from mmtfl.tables.reading import TableError, release_unused, tidy, unnamed
 from mmtfl.tasks.frames import feature_columns
 from mmtfl.wording import abbreviate, count, suggest
 
@@ -301,7 +301,7 @@ class TableRecipe:
         frame = nw.from_native(frame, eager_only=True).to_pandas()
         task = [] if self.task_column is None else [self.task_column]
         self._check_present(frame, [*task, *self._needed(used)])
-        frame, _ = without_spaces(frame, self.text_columns)
+        frame, _ = tidy(frame, self.text_columns)
         return self.matrix(frame, used=used, unknown_level=unknown_level), self.labels(frame)
 
     def labels(self, frame: Any) -> np.ndarray | None:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mmtfl.core import columns
 from mmtfl.estimators import inputs
+from mmtfl.estimators.curves import ShowsCurves, joined, set_apart
 from mmtfl.estimators.feature_use import ShowsSharing
 from mmtfl.estimators.fit_warnings import warn_of_fit
 from mmtfl.estimators.parameters import CommonParameters
@@ -34,7 +35,7 @@ from mmtfl.wording import abbreviate
 CHUNK = 1 << 18  # entries predicted at a time: float32 rows are widened by parts, never as a whole
 
 
-class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
+class TaskModel(CommonParameters, Savable, ShowsCurves, ShowsSharing, BaseEstimator):
     """A linear model per task, learned together.
 
     A kind of model defines how it is solved (`_solve`), what its coefficients are made of (`_name_parts`) and
@@ -61,6 +62,10 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         Objective after each pass.
     converged_ : bool
         Whether the fit came below ``tol``.
+    curves_ : Curves or None
+        Knots and coefficients of curves beside the lines of ``coef_``; None without ``curves``.
+    feature_range_ : ndarray of shape (3, n_features), or None
+        Smallest value, mean and largest value of every feature over all rows; None for stored tasks.
     column_scale_ : ndarray of shape (n_features,), or None
         What the columns of X were divided by before the penalty saw them.
     target_scale_ : ndarray of shape (n_tasks,), or None
@@ -262,9 +267,14 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         used = np.flatnonzero(self.coef_.any(axis=0))
         self.feature_spread_ = np.zeros(self.coef_.shape[1])
         self.feature_spread_[used] = prepared.spread(used)
+        basis = getattr(prepared.tasks, "curves", None)
+        set_apart(self, basis)
+        self.feature_range_ = prepared.feature_range()
         warn_of_fit(self, prepared, solution.solver)
         if prepared.left_out is not None:
+            self.__dict__.update(vars(joined(self)))
             prepared.left_out.add_to(self)
+            set_apart(self, basis)
 
     def _keep_absent(self, absent: np.ndarray | None) -> None:
         """Record the features that tasks lack, with zero coefficients: the fit leaves them undetermined."""
@@ -339,7 +349,7 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
     def _features_in_use(self) -> set[str]:
         """Return the names of the features that some task uses."""
         names = self._feature_names()
-        return {names[j] for j in np.flatnonzero(self.coef_.any(axis=0))}
+        return {names[j] for j in np.flatnonzero(self._uses().any(axis=0))}
 
     def _of_missing_labels(self) -> str:
         """The remedy for rows to predict that have no label."""
@@ -361,6 +371,8 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         return np.zeros(n_rows, dtype=np.intp)
 
     def _predict_at(self, X: Any, observation_task: np.ndarray | None) -> np.ndarray:
+        if vars(self).get("curves_") is not None:
+            return self._predict_curves(X, observation_task)
         coef, intercept = self.coef_, self.intercept_
         if observation_task is None:
             self._check_finite(X, observation_task)
@@ -371,6 +383,18 @@ class TaskModel(CommonParameters, Savable, ShowsSharing, BaseEstimator):
         if not np.isfinite(z).all():  # an entry of X that is not finite shows in z, even times zero
             self._check_finite(X, observation_task)
         return z
+
+    def _predict_curves(self, X: Any, observation_task: np.ndarray | None) -> np.ndarray:
+        """The same with curves: by parts of the rows, whose curve columns are made for the moment."""
+        wide, basis = joined(self), self.curves_.basis
+        parts = []
+        for part in gen_batches(X.shape[0], max(1, CHUNK // wide.coef_.shape[1])):
+            rows = X[part].toarray() if sparse.issparse(X) else X[part]
+            own = None if observation_task is None else observation_task[part]
+            if not np.isfinite(rows).all():
+                self._check_finite(X, observation_task)
+            parts.append(wide._predict_at(basis.widened(rows), own))
+        return np.concatenate(parts)
 
     def _check_finite(self, X: Any, observation_task: np.ndarray | None) -> None:
         # an unknown task has no label

@@ -190,7 +190,7 @@ class FamilyMember(WarmStart, ProductForm, FamilyParameters, MemberParameters):
     def _prepare_stored(self, stored: StoredTasks) -> Prepared:
         """Leave stored tasks in their files for Algorithm 1, which works on some of them at a time."""
         by_rows = np.isinf(self.p) or (self.p == 1.0 and self.pooling > 0.5) or says_of_features(self)
-        if self.solver == "block" or by_rows:
+        if self.solver == "block" or by_rows or self._wants_curves():
             return super()._prepare_stored(stored)
         encoded = self._encode_stored(stored, stays=True)
         encoded = with_task_factors(encoded, task_factors(encoded, self.task_weight))

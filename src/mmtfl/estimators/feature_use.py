@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mmtfl.estimators.curves import shapes, sizes_of
 from mmtfl.tasks.frames import make_frame
 from mmtfl.wording import count
 
@@ -72,10 +73,10 @@ class FeatureUse:
 def feature_use(model: Any) -> FeatureUse:
     """Summarise how the tasks of a fitted model use each feature."""
     counted = model._counted()
-    coef, possible = model.coef_, _possible(model)
+    coef, possible, uses = model.coef_, _possible(model), model._uses()
     if not counted.all():
-        coef, possible = coef[counted], possible[counted]
-    used = (coef != 0.0) & possible  # with pooling, a task that could not use a feature has the common part
+        coef, possible, uses = coef[counted], possible[counted], uses[counted]
+    used = uses & possible  # with pooling, a task that could not use a feature has the common part
     n_tasks, n_possible = np.count_nonzero(used, axis=0), np.count_nonzero(possible, axis=0)
     conditions = [n_tasks == 0, n_tasks == 1, n_tasks == n_possible]
     positive = np.count_nonzero((coef > 0.0) & used, axis=0)
@@ -203,11 +204,15 @@ class ShowsSharing:
               use it, in the units of the data;
             - mean_coef_per_sd: the mean for one standard deviation of the feature over all rows;
             - n_possible: how many tasks could use it;
+            - shape: "line" or "curve", empty if it is not used;
+            - direction: "rising" or "falling" where the common part, or the mean over the tasks, is monotone
+              over the range of the rows fitted, else empty (coefficients are those of the lines alone);
             - supported, frequency: with ``stability``, in which tasks the rows support the feature ("all",
               "some", "one", "none" or "undecided"), and the share of the half samples that keep it.
         """
         model = self._fitted()
-        sizes, names, use = model._sizes(), model._feature_names(), feature_use(model)
+        kinds, directions = shapes(model)
+        sizes, names, use = sizes_of(model), model._feature_names(), feature_use(model)
         order = np.argsort(-next(iter(sizes.values())), kind="stable")
         per_sd = np.full(len(order), np.nan) if use.per_sd is None else use.per_sd.mean
         columns = {
@@ -220,6 +225,8 @@ class ShowsSharing:
             "max_coef": use.coef.high[order],
             "mean_coef_per_sd": per_sd[order],
             "n_possible": use.n_possible[order],
+            "shape": [kinds[j] for j in order],
+            "direction": [directions[j] for j in order],
         }
         found = getattr(model, "stability_", None)
         if found is not None:
@@ -248,7 +255,7 @@ def sharing_html(model: Any) -> str:
 
 
 def _top_features(model: Any, use: FeatureUse) -> str:
-    name, size = next(iter(model._sizes().items()))
+    name, size = next(iter(sizes_of(model).items()))
     order = np.argsort(-size, kind="stable")[:TOP]
     order = order[use.n_tasks[order] > 0]
     if not len(order):

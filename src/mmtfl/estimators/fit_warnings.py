@@ -19,7 +19,7 @@ MOST_NAMED = 5
 def warn_of_fit(model: Any, prepared: Any, solver: str) -> None:
     """Print a line on the fit with ``verbose``, and warn of what the user should look at."""
     if model.verbose:
-        kept = np.count_nonzero(model.coef_.any(axis=0))
+        kept = np.count_nonzero(model._uses().any(axis=0))
         print(
             f"[{type(model).__name__}] {solver}: {model.n_iter_} passes, objective {model.objective_:.6g}, "
             f"violation {model.violation_:.2e}, {kept} of {model.coef_.shape[1]} features kept",
@@ -43,7 +43,7 @@ def _small_tasks(model: Any, prepared: Any) -> SmallTaskWarning | None:
     rows, weights = prepared.sizes, getattr(prepared.tasks, "weights", None)
     if weights is not None and not weights.all():  # a row of weight zero does not count
         rows = np.bincount(prepared.tasks.observation_task[weights > 0], minlength=len(rows))
-    is_constant = ~model.coef_.any(axis=1)
+    is_constant = ~model._uses().any(axis=1)
     # a model without any feature is not for want of rows in some tasks
     is_small = (rows < HANDFUL) | (is_constant & (rows < FEW) & ~is_constant.all())
     small = np.flatnonzero(is_small)
@@ -75,7 +75,7 @@ def _features_chosen_by_units(model: Any, prepared: Any) -> UnitsWarning | None:
     """A warning that every kept feature varies far more than every dropped one; None if that is not so."""
     if model.standardize:
         return None
-    kept = model.coef_.any(axis=0)
+    kept = model._uses().any(axis=0)
     usable = np.ones_like(kept) if model.usable_ is None else model.usable_.any(axis=0)
     dropped = np.flatnonzero(~kept & usable)
     if not kept.any() or not dropped.size:

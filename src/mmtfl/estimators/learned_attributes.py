@@ -102,6 +102,15 @@ def _are_columns(value: Any, sizes: Mapping[str, int]) -> bool:
     return isinstance(value, list) and len(value) == sizes["d"] and all(type(name) is str for name in value)
 
 
+def _are_curves(value: Any, sizes: Mapping[str, int]) -> bool:
+    if value is None:
+        return True
+    return type(value).__name__ == "Curves" and (value.basis.n_features, len(value.coef)) == (
+        sizes["d"],
+        sizes["T"],
+    )
+
+
 def _are_classes(value: Any, sizes: Mapping[str, int]) -> bool:
     return _array("biufUSO", "n")(value, sizes) and len(value) == 2 and bool(value[0] != value[1])
 
@@ -188,7 +197,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("objective_", "violation_", "best_p_", "best_pooling_", "best_score_"), _IS_NUMBER),
     **dict.fromkeys(("common_intercept_", "mean_size_"), _IS_NUMBER),
     **dict.fromkeys(("n_iter_", "best_index_", "n_splits_"), _is_count),
-    **dict.fromkeys(("converged_", "_predicts_matrix"), _of(bool)),
+    **dict.fromkeys(("converged_", "best_curves_", "_predicts_matrix"), _of(bool)),
     "best_params_": _IS_DICT,
     "provenance_": _is_provenance,
     "intercept_": _array("f", "T"),
@@ -197,6 +206,8 @@ RULES: dict[str, Rule] = {
     "_backend": _of(str, None),
     "encoder_": _is_encoder,
     "columns_": _are_columns,
+    "curves_": _are_curves,
+    "feature_range_": _either(_IS_NONE, _array("f", "nd")),
     "feature_names_in_": _are_names,
     "classes_": _are_classes,
     "dual_gap_": _of(int, float, None),

@@ -5,6 +5,7 @@ from typing import Any
 
 from mmtfl.estimators import two_strengths as two
 from mmtfl.estimators.classification import MMTFLClassifier
+from mmtfl.estimators.curves import Curves
 from mmtfl.estimators.learned_attributes import Unsound
 from mmtfl.estimators.regression import MMTFLRegressor
 from mmtfl.estimators.saving import model_from_state
@@ -38,7 +39,7 @@ ESTIMATORS: dict[type, tuple[str, ...]] = {
     TwoStrengthCV: _PAIRS,
 }
 _NEEDED = {cls.__name__: needed for cls, needed in ESTIMATORS.items()}
-_OTHERS = (Path, Stability, TableEncoder, TableRecipe, TaskKFold, TaskTimeSplit)
+_OTHERS = (Curves, Path, Stability, TableEncoder, TableRecipe, TaskKFold, TaskTimeSplit)
 _CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (*ESTIMATORS, *_OTHERS)}
 
 

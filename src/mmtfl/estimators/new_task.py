@@ -22,6 +22,7 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 
+from mmtfl.estimators.curves import joined, set_apart
 from mmtfl.estimators.inputs import n_dimensions, read_weights, single_column, take_task_column
 from mmtfl.estimators.prepared import BaseRates
 from mmtfl.objective.design import Design
@@ -49,8 +50,11 @@ def with_new_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any, off
             "add_task needs one loss for all tasks: intercepts of different kinds of targets do not tell "
             "where that of a new task is. Fit all tasks together again."
         )
+    tasks, basis = _read_task(model, X, y, task, sample_weight, offset), None
+    if model.curves_ is not None:
+        basis = model.curves_.basis
+        tasks, model = basis.widened_tasks(tasks), joined(model)
     shared = Shared.of(model)
-    tasks = _read_task(model, X, y, task, sample_weight, offset)
     anchor = shared.intercept_rows(model)
     if not len(anchor[1]):
         _check_both_classes(model, tasks)
@@ -59,7 +63,9 @@ def with_new_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any, off
     scaled = tasks.with_y(tasks.y / unit)
     found = _solve_about(model, _with_rows_at_zero(scaled, *anchor), shared)
     a = (shared.common + found.A[:, 0]) * unit / shared.columns
-    return _widened(model, tasks, a, float(found.intercept[0]) * unit, unit)
+    wider = _widened(model, tasks, a, float(found.intercept[0]) * unit, unit)
+    set_apart(wider, basis)
+    return wider
 
 
 @dataclass(frozen=True, eq=False)

@@ -281,6 +281,20 @@ class DesignParameters(Declared):
     )
 
 
+class CurveParameters(Declared):
+    """Lines or curves."""
+
+    curves: bool | str = parameter(
+        Valid('bool or "auto"', ["boolean", StrOptions({"auto"})]),
+        "Whether a numeric feature may act by a curve: its line is then joined by a block of natural splines "
+        "that the penalty keeps or drops as a whole; see ``curve`` and docs/curves.md. Columns with fewer "
+        "than six values, sparse X, and features with a sign, a weight of zero or a group keep lines. "
+        '"auto" is for searches, whose folds decide; in a single fit it is True.',
+        default=False,
+        remedy="Use False for lines, True for curves, or 'auto' in a search.",
+    )
+
+
 class RegressionParameters(Declared):
     """Parameters of regressors only."""
 
@@ -469,6 +483,6 @@ class FamilyParameters(
 
 
 class CommonParameters(
-    DesignParameters, AbsentParameters, TaskParameters, StoppingParameters, VerboseParameters
+    DesignParameters, CurveParameters, AbsentParameters, TaskParameters, StoppingParameters, VerboseParameters
 ):
     """Parameters of all models."""

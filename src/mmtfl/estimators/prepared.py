@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.feature_knowledge import for_some_tasks, read_known
+from mmtfl.estimators.curves import joined, with_curves
+from mmtfl.estimators.feature_knowledge import for_some_tasks
 from mmtfl.model_selection.folds import Fold
 from mmtfl.objective.design import Design
 from mmtfl.objective.known_features import KnownFeatures
@@ -17,6 +18,7 @@ from mmtfl.objective.problem import Problem
 from mmtfl.tasks.checks import n_classes, with_weight
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import (
+    column_range,
     column_spread,
     could_use,
     target_spread,
@@ -73,8 +75,8 @@ class Prepared:
         factors = task_factors(tasks, model.task_weight) if isinstance(tasks, Tasks) else None
         plain = cls(tasks, left_out=left_out, task_factors=factors)
         says = model if left_out is None else for_some_tasks(model, tasks, left_out.labels)
-        names = getattr(tasks, "feature_names", None)
-        known = read_known(says, names, tasks.n_features, tasks.labels)
+        tasks, known = with_curves(says, tasks)
+        plain = replace(plain, tasks=tasks)
         columns = plain.spread() if model.standardize else None
         targets = None
         if getattr(model, "scale_targets", False) or isinstance(model._loss, LossPerTask):
@@ -128,6 +130,10 @@ class Prepared:
             return self.column_scale[slice(None) if columns is None else columns]
         return column_spread(self.weighted, columns)
 
+    def feature_range(self) -> np.ndarray | None:
+        """Return the smallest value, the mean and the largest value of every feature, over all rows."""
+        return column_range(self.tasks)
+
     def to_original(self, A: np.ndarray) -> np.ndarray:
         """Coefficients (n_tasks, n_features) in the units of X and y as they were given.
 
@@ -175,6 +181,10 @@ class StoredPrepared(Prepared):
         """Return the standard deviation of some features, or of all, over all rows; 1 for a constant one."""
         return self.tasks.spreads()[0][slice(None) if columns is None else columns]
 
+    def feature_range(self) -> np.ndarray | None:
+        """Return None: rows in files are not read for it."""
+        return None
+
     def _target_spread(self) -> np.ndarray:
         return self.tasks.spreads()[1]
 
@@ -190,6 +200,7 @@ def _scaled_start(
     model: Any, tasks: Any, column_scale: np.ndarray | None, target_scale: np.ndarray | None
 ) -> np.ndarray | None:
     """Scale the coefficients of the last fit for this one; None if tasks or features are others."""
+    model = joined(model)
     if model.coef_.shape != (tasks.n_tasks, tasks.n_features) or not np.array_equal(
         model.tasks_, tasks.labels
     ):

@@ -161,6 +161,8 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         The member chosen; ``best_k_`` is "log" at the log edge.
     best_pooling_ : float
         Its pooling: 0 where the tasks share features, above where they share values too.
+    best_curves_ : bool
+        Whether features may act by curves.
     alpha_ : float
         The strength chosen.
     alphas_ : ndarray of shape (n_tried,)
@@ -197,6 +199,9 @@ class TaskSearch(Search, ProductForm, SearchParameters):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._members(None)
+
+    def _wants_curves(self) -> bool:
+        return self.curves is True
 
     def _members(self, tasks: Tasks | None, known: KnownFeatures | None = None) -> list[RowPenalty]:
         """The members to choose from, for these tasks (None: none are known yet) and features."""
@@ -282,7 +287,8 @@ class TaskSearch(Search, ProductForm, SearchParameters):
             check_nothing_else(y, task, sample_weight, offset, self.task_column, groups)
         if isinstance(X, SummarisedTasks) and self.stability:
             raise ValueError("stability=N draws half samples of rows, which summaries of sites do not have.")
-        squared = self._loss.is_quadratic and "pk" in self._parameters and not self.stability
+        needs_rows = self.stability or self._wants_curves()
+        squared = self._loss.is_quadratic and "pk" in self._parameters and not needs_rows
         if isinstance(X, StoredTasks) and squared:
             return self._prepare_few_rows(X)
         prepared = super()._prepare(X, y, task, sample_weight, offset)
@@ -334,7 +340,9 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         self.best_p_ = float(member.p)
         self.best_k_ = "log" if member.kind else float(member.k)
         self.best_pooling_ = float(member.pooling)
+        self.best_curves_ = prepared.tasks.curves is not None
         self.path_ = path.scaled(prepared.column_scale, prepared.target_scale).without(prepared.tasks.absent)
+        self.path_ = self.path_.lines(prepared.tasks.n_lines)
         solution = solve(
             problem,
             penalty,
@@ -396,6 +404,7 @@ class TaskSearch(Search, ProductForm, SearchParameters):
     def _member_at(self, alpha: float) -> FamilyMember:
         """The member that was chosen, at some strength."""
         chosen = {"p": self.best_p_, "k": self.best_k_, "alpha": alpha, "pooling": self.best_pooling_}
+        chosen["curves"] = self.best_curves_
         model: Any = MMTFLClassifier() if is_classifier(self) else MMTFLRegressor()
         given = {**self.get_params(deep=False), **chosen}
         return model.set_params(

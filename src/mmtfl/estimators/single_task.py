@@ -87,6 +87,7 @@ class SingleTaskSearch(TaskSearch, SingleTaskParameters):
         self.alpha_ = shares * np.array([search.alpha_ for search in searches])
         self.best_score_ = float(np.mean([search.best_score_ for search in searches]))
         (self.best_p_, self.best_k_), self.best_pooling_ = self.pk, 0.0
+        self.best_curves_ = prepared.tasks.curves is not None
         self.path_ = [search.path_ for search in searches]  # type: ignore[assignment]
         self._on_folds: Any = [search._on_folds for search in searches]
         own = [task.column_scale for task, _ in alone]

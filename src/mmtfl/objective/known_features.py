@@ -10,6 +10,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from mmtfl.objective.penalties import RowPenalty
+    from mmtfl.tasks.curves import CurveBasis
 
 _SMALLEST, _LARGEST = 1e-100, 1e100  # scales beyond these are zero, or infinite
 
@@ -48,6 +49,21 @@ class KnownFeatures:
     groups: np.ndarray | None = None
     power: float = 1.0
     sizes: np.ndarray | None = None
+
+    def with_curves(self, basis: "CurveBasis", *, grouped: bool) -> "KnownFeatures":
+        """The same of lines and curve columns: a curve has the weight of its line, and is one group."""
+        of = basis.curved[basis.owner]
+        n, groups = len(self.scale), self.groups
+        if grouped:
+            groups = np.arange(n) if groups is None else self.group_index
+            groups = np.concatenate([groups, n + basis.owner])
+        scale = np.concatenate([self.scale, self.scale[of]])
+        return replace(self, scale=scale, positive=np.append(self.positive, self.positive[of]), groups=groups)
+
+    def may_bend(self) -> np.ndarray:
+        """Rows that may have a curve: those without a sign, a group of several, or a weight of 0 or inf."""
+        alone = np.ones(len(self.scale), dtype=bool) if self.groups is None else self.group_sizes == 1
+        return alone & ~self.positive & np.all((self.scale > 0.0) & np.isfinite(self.scale), axis=1)
 
     def for_power(self, power: float) -> "KnownFeatures":
         """The same weights as scales of a penalty that grows with this power of a row's norm; eq. (14)."""

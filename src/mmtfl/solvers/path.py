@@ -134,6 +134,15 @@ class Path:
             self, values=values, intercepts=intercepts, column_scale=column_scale, target_scale=target_scale
         )
 
+    def lines(self, n_features: int) -> "Path":
+        """The same path of the first features alone: the columns of their curves are left out."""
+        if n_features == self.n_features:
+            return self
+        own, both = [index < n_features for index in self.features], (self.features, self.values)
+        features, values = ([part[kept] for part, kept in zip(parts, own, strict=True)] for parts in both)
+        scale = None if self.column_scale is None else self.column_scale[:n_features]
+        return replace(self, features=features, values=values, n_features=n_features, column_scale=scale)
+
     def without(self, absent: np.ndarray | None) -> "Path":
         """The same path with zeros for features that tasks (n_tasks, n_features) do not have."""
         if absent is None:

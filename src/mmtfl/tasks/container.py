@@ -21,6 +21,7 @@ from mmtfl.tasks.grouping import (
 )
 
 if TYPE_CHECKING:
+    from mmtfl.tasks.curves import CurveBasis
     from mmtfl.tasks.stored import StoredTasks
     from mmtfl.tasks.summaries import SummarisedTasks
 
@@ -65,6 +66,8 @@ class Tasks:
         Known part of each observation's linear predictor: the ``offset`` of `fit`.
     groups : ndarray of int of shape (n_samples,), optional
         Numbers of groups of observations that no split may separate.
+    curves : CurveBasis, optional
+        What the last columns of X are made by, where the first ones have curves.
 
     Examples
     --------
@@ -86,6 +89,7 @@ class Tasks:
     absent: np.ndarray | None = None
     known: np.ndarray | None = None
     groups: np.ndarray | None = None
+    curves: CurveBasis | None = None
 
     # -- what it is --------------------------------------------------------------------------------------
 
@@ -98,6 +102,11 @@ class Tasks:
     def n_features(self) -> int:
         """Number of features, the same for all tasks."""
         return int(self.X.shape[1])
+
+    @property
+    def n_lines(self) -> int:
+        """Number of features without the columns of their curves."""
+        return self.n_features if self.curves is None else self.curves.n_features
 
     @property
     def n_samples(self) -> int:

@@ -25,6 +25,9 @@ def column_spread(tasks: Tasks, columns: np.ndarray | None = None) -> np.ndarray
         columns = np.arange(tasks.n_features)
     if len(columns) == 0:
         return np.empty(0)
+    if tasks.curves is not None:  # a curve is measured in the unit of its line
+        lines, place = np.unique(tasks.curves.feature_of_column[columns], return_inverse=True)
+        return column_spread(replace(tasks, curves=None), lines)[place]
     if tasks.absent is not None:
         return _spread_where_present(tasks, columns)
     if tasks.rows is not None:  # a shared row has the weights of all its observations
@@ -44,6 +47,21 @@ def column_spread(tasks: Tasks, columns: np.ndarray | None = None) -> np.ndarray
     # a column without zeros has none of their weight, not even its rounding
     absent[np.bincount(entries.col, share > 0.0, minlength=X.shape[1]) == n_counted] = 0.0
     return np.nan_to_num(_spread_by(entries.col, entries.data, share, absent), nan=1.0)
+
+
+def column_range(tasks: Tasks) -> np.ndarray:
+    """Smallest value, weighted mean and largest value of every feature over all rows with weight, (3, d)."""
+    X, weights = tasks.X, tasks.weights
+    if tasks.rows is not None:
+        weights = np.bincount(tasks.rows, weights, minlength=X.shape[0]).astype(np.float64)
+    if weights is not None and not weights.all():
+        X, weights = X[np.flatnonzero(weights)], weights[weights > 0.0]
+    share = np.full(X.shape[0], 1.0 / X.shape[0]) if weights is None else weights / weights.sum()
+    if sparse.issparse(X):
+        ends = [X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()]
+        return np.array([ends[0], X.T @ share, ends[1]], dtype=np.float64)
+    d = tasks.n_lines
+    return np.array([X[:, :d].min(axis=0), share @ X[:, :d], X[:, :d].max(axis=0)], dtype=np.float64)
 
 
 def _spread_where_present(tasks: Tasks, columns: np.ndarray) -> np.ndarray:

@@ -1,0 +1,265 @@
+"""Curves of a fitted model: which features may bend, and what their effects look like; docs/curves.md.
+
+Inside a fit the columns of the curves stand behind the features. What is learned of them is then set apart in
+`Curves`, so that ``coef_`` and all else has one entry per feature; `joined` puts both together again.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from mmtfl.estimators.feature_knowledge import position, read_known
+from mmtfl.objective.known_features import KnownFeatures
+from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.curves import CurveBasis, learn_basis
+from mmtfl.tasks.frames import make_frame
+from mmtfl.wording import abbreviate
+
+# what a fitted model has of each feature, and where its features are counted
+_ALONG_LAST = (
+    *("coef_", "shared_", "specific_", "outlier_", "usable_", "absent_", "penalty_weight_"),
+    *("c_", "common_", "column_scale_", "feature_spread_", "capped_", "positive_", "feature_group_"),
+)
+_N_VALUES = 101  # at which a curve is shown unless others are given
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """The curves of a fitted model.
+
+    Attributes
+    ----------
+    basis : CurveBasis
+        Knots, and how a value of a feature becomes the columns of its curve.
+    parts : dict of str to ndarray
+        What was learned of these columns, by the name of the attribute that has the same of the features:
+        ``coef_`` (n_tasks, n_columns), ``c_`` and ``common_`` (n_columns,), and so on.
+    """
+
+    basis: CurveBasis
+    parts: dict[str, np.ndarray]
+
+    @property
+    def coef(self) -> np.ndarray:
+        """Coefficients of the curve columns, (n_tasks, n_columns)."""
+        return self.parts["coef_"]
+
+    def used(self) -> np.ndarray:
+        """Whether each task's effect of each feature is curved, (n_tasks, n_features)."""
+        out = np.zeros((len(self.coef), self.basis.n_features), dtype=bool)
+        for column, j in zip((self.coef != 0.0).T, self.basis.curved[self.basis.owner], strict=True):
+            out[:, j] |= column
+        return out
+
+    def as_dict(self) -> dict[str, Any]:
+        """Knots, combinations and what was learned."""
+        return {"basis": self.basis.as_dict(), "parts": self.parts}
+
+    @classmethod
+    def from_dict(cls, parts: dict[str, Any]) -> Curves:
+        """The curves of `as_dict`, checked: they may come from a file."""
+        basis, learned = CurveBasis.from_dict(parts["basis"]), parts["parts"]
+        shapes = {array.shape[-1:] for array in learned.values()}
+        if "coef_" not in learned or shapes != {(basis.n_columns,)} or not set(learned) <= set(_ALONG_LAST):
+            raise ValueError("curves have parts that do not belong to them")
+        return cls(basis, learned)
+
+
+# -- into a fit, and back ------------------------------------------------------------------------------------
+
+
+def with_curves(model: Any, tasks: Any) -> tuple[Any, KnownFeatures | None]:
+    """Tasks with the curve columns that a model asks for, and what is known of their columns."""
+    names = getattr(tasks, "feature_names", None)
+    d = tasks.n_lines if isinstance(tasks, Tasks) else tasks.n_features
+    known = read_known(model, None if names is None else names[:d], d, tasks.labels)
+    if isinstance(tasks, Tasks) and tasks.curves is None and model._wants_curves():
+        tasks = bent(tasks, known)
+    basis = getattr(tasks, "curves", None)
+    grouped = hasattr(model, "feature_groups")
+    if basis is None or (known is None and not grouped):
+        return tasks, known
+    if known is None:
+        known = KnownFeatures(np.ones((d, tasks.n_tasks)), np.zeros(d, dtype=bool))
+    return tasks, known.with_curves(basis, grouped=grouped)
+
+
+def bent(tasks: Tasks, known: KnownFeatures | None = None) -> Tasks:
+    """Tasks with the columns of curves, for the features that may have one."""
+    if sparse.issparse(tasks.X):
+        return tasks
+    among = np.ones(tasks.n_features, dtype=bool) if known is None else known.may_bend()
+    if tasks.absent is not None:
+        among &= ~tasks.absent.any(axis=0)
+    basis = learn_basis(tasks.X, _weights_of_rows(tasks), among)
+    return tasks if basis is None else basis.widened_tasks(tasks)
+
+
+def _weights_of_rows(tasks: Tasks) -> np.ndarray | None:
+    if tasks.rows is None:
+        return tasks.weights
+    return np.bincount(tasks.rows, tasks.weights, minlength=tasks.X.shape[0]).astype(np.float64)
+
+
+def set_apart(model: Any, basis: CurveBasis | None) -> None:
+    """Move what a model has learned of curve columns to its ``curves_``."""
+    model.curves_ = None
+    if basis is None:
+        return
+    d, parts = basis.n_features, {}
+    for name in _ALONG_LAST:
+        wide = vars(model).get(name)
+        if wide is not None:
+            parts[name] = np.ascontiguousarray(wide[..., d:])
+            setattr(model, name, np.ascontiguousarray(wide[..., :d]))
+    if "feature_spread_" in parts:  # a feature may be in use by its curve alone
+        np.maximum.at(model.feature_spread_, basis.curved[basis.owner], parts["feature_spread_"])
+    model.curves_ = Curves(basis, parts)
+
+
+def joined(model: Any) -> Any:
+    """A model with its curve columns behind its features; the model itself, if it has none."""
+    curves = getattr(model, "curves_", None)
+    if curves is None:
+        return model
+    wide = copy.copy(model)
+    for name, part in curves.parts.items():
+        setattr(wide, name, np.concatenate([getattr(model, name), part], axis=-1))
+    wide.curves_ = None
+    return wide
+
+
+# -- what people see -----------------------------------------------------------------------------------------
+
+
+class ShowsCurves:
+    """A model whose effects can be looked at as curves."""
+
+    def curve(self, feature: Any, values: Any = None, task: Any = None) -> Any:
+        """Give the effect of a feature on the linear predictor, at some of its values.
+
+        Parameters
+        ----------
+        feature : str or int
+            Its name, or its position.
+        values : array-like of shape (n_values,), optional
+            Where; by default 101 values over the range of the rows fitted. Beyond it curves go on straight.
+        task : str, int or list of them, optional
+            Labels of tasks; by default the common part of a model with pooling, and the mean over the tasks
+            of another one.
+
+        Returns
+        -------
+        frame : frame of the library X came from, else pandas, polars or pyarrow
+            The values under the name of the feature, the task where tasks were asked for, and ``effect``,
+            whose mean over the rows fitted is zero.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mmtfl import MMTFLRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X, task = rng.uniform(-1, 1, size=(400, 2)), np.repeat(["a", "b"], 200)
+        >>> y = X[:, 0] ** 2 + X[:, 1] + 0.1 * rng.normal(size=400)
+        >>> model = MMTFLRegressor(p=2, k=2, alpha=0.001, curves=True).fit(X, y, task=task)
+        >>> model.curve(0, [-1.0, 0.0, 1.0])["effect"].round(1).tolist()
+        [0.6, -0.3, 0.6]
+        """
+        model = self._fitted()  # type: ignore[attr-defined]
+        names = model._feature_names()
+        j = position(feature, names, "curve")
+        values = _values(model, j, values)
+        lines, bends, labels = _coefficients(model, j, task)
+        effect = lines[:, None] * (values - model.feature_range_[1, j]) + _bend(model, j, values, bends)
+        columns = {"value" if names[j] in ("task", "effect") else names[j]: np.tile(values, len(lines))}
+        if labels is not None:
+            columns["task"] = np.repeat(labels, len(values))
+        return make_frame({**columns, "effect": effect.ravel()}, model._backend)
+
+    def _wants_curves(self) -> bool:
+        """Whether features have curves from the start of a fit."""
+        return bool(self.curves)  # type: ignore[attr-defined]
+
+    def _uses(self) -> np.ndarray:
+        """Which tasks use which features, by a line or a curve, (n_tasks, n_features)."""
+        lines, curves = self.coef_ != 0.0, getattr(self, "curves_", None)  # type: ignore[attr-defined]
+        return lines if curves is None else lines | curves.used()
+
+
+def _values(model: Any, j: int, values: Any) -> np.ndarray:
+    if getattr(model, "feature_range_", None) is None:
+        raise ValueError(
+            "The range and the mean of the features are not known of a model that was fitted on stored "
+            "tasks: use coef_, or fit on rows in memory."
+        )
+    if values is None:
+        low, _, high = model.feature_range_[:, j]
+        return np.linspace(low, high, _N_VALUES)
+    return np.atleast_1d(np.asarray(values, dtype=float))
+
+
+def _coefficients(model: Any, j: int, task: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Slopes of the line of feature j and coefficients of its curve, of some tasks or of what is common."""
+    curves = getattr(model, "curves_", None)
+    own = np.zeros(0, dtype=bool) if curves is None else curves.basis.curved[curves.basis.owner] == j
+    bends = np.zeros((len(model.tasks_), 0)) if curves is None else curves.coef[:, own]
+    if task is not None:
+        at = [_place(model, label) for label in np.atleast_1d(task).tolist()]
+        return model.coef_[at, j], bends[at], model.tasks_[at]
+    if "common_intercept_" in vars(model):
+        return model.common_[[j]], (bends[:1] if curves is None else curves.parts["common_"][None, own]), None
+    counted = model._counted()
+    return model.coef_[counted, j].mean(keepdims=True), bends[counted].mean(axis=0, keepdims=True), None
+
+
+def _place(model: Any, label: Any) -> int:
+    known = model.tasks_.tolist()
+    if label not in known:
+        raise ValueError(f"curve has no task {label!r}: the model's tasks are {abbreviate(known)}.")
+    return known.index(label)
+
+
+def _bend(model: Any, j: int, values: np.ndarray, coef: np.ndarray) -> np.ndarray:
+    """The effects of the curve alone, (n_tasks, n_values)."""
+    curves = getattr(model, "curves_", None)
+    if curves is None or j not in curves.basis.curved:
+        return np.zeros((len(coef), len(values)))
+    return coef @ curves.basis.of_feature(int(np.flatnonzero(curves.basis.curved == j)[0]), values).T
+
+
+def sizes_of(model: Any) -> dict[str, np.ndarray]:
+    """How large every feature is, by the measures of its kind of model: its line or its curve, the larger."""
+    curves = getattr(model, "curves_", None)
+    if curves is None:
+        return model._sizes()
+    of, found = curves.basis.feature_of_column, {}
+    for name, size in joined(model)._sizes().items():
+        found[name] = np.zeros(curves.basis.n_features)
+        np.maximum.at(found[name], of, size)
+    return found
+
+
+def shapes(model: Any) -> tuple[list[str], list[str]]:
+    """Of every feature "line", "curve" or "" if it is not used, and "rising", "falling" or "" otherwise."""
+    lines, curves = model.coef_.any(axis=0), getattr(model, "curves_", None)
+    bends = np.zeros_like(lines) if curves is None else curves.used().any(axis=0)
+    kinds = np.select([bends, lines], ["curve", "line"], default="").tolist()
+    if getattr(model, "feature_range_", None) is None:
+        slope = np.sign(model.coef_[model._counted()].mean(axis=0)).astype(int)
+        return kinds, [("", "rising", "falling")[s] for s in slope]
+    return kinds, [_direction(model, j) if kind else "" for j, kind in enumerate(kinds)]
+
+
+def _direction(model: Any, j: int) -> str:
+    values = _values(model, j, None)
+    line, bend, _ = _coefficients(model, j, None)
+    steps = np.diff(line[0] * values + _bend(model, j, values, bend)[0])
+    slack = 1e-9 * np.abs(steps).max()
+    if np.ptp(steps) == 0.0 and steps[0] == 0.0:
+        return ""
+    return "rising" if steps.min() >= -slack else "falling" if steps.max() <= slack else ""

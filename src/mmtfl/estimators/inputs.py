@@ -184,6 +184,8 @@ def check_moments_suffice(model: Any) -> None:
             f"sees, but no more: {type(model).__name__} with another loss needs the rows themselves. Use "
             "MMTFLRegressor or MMTFLRegressorCV with loss='squared', or bring the rows to one place."
         )
+    if model._wants_curves():
+        raise ValueError("curves=True needs the rows themselves, which summaries of sites do not have.")
 
 
 def load_tasks(stored: StoredTasks, who: str) -> Tasks:

@@ -131,8 +131,8 @@ class Prepared:
         return column_spread(self.weighted, columns)
 
     def feature_range(self) -> np.ndarray | None:
-        """Return the smallest value, the mean and the largest value of every feature, over all rows."""
-        return column_range(self.tasks)
+        """Smallest value, mean and largest value of every feature; None where few rows stand for many."""
+        return column_range(self.tasks) if self.row_counts is None else None
 
     def to_original(self, A: np.ndarray) -> np.ndarray:
         """Coefficients (n_tasks, n_features) in the units of X and y as they were given.

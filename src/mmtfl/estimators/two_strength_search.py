@@ -21,9 +21,9 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.metaestimators import available_if
 
 from mmtfl.estimators.classification import TaskClassifier
+from mmtfl.estimators.curves import ShowsCurves
 from mmtfl.estimators.declaration import restated
 from mmtfl.estimators.family import plain_copy
-from mmtfl.estimators.curves import ShowsCurves
 from mmtfl.estimators.feature_use import ShowsSharing
 from mmtfl.estimators.inputs import check_nothing_else
 from mmtfl.estimators.intervals import heldout_errors
@@ -70,7 +70,9 @@ def _of_best(method: Any) -> Any:
     return available_if(lambda self: hasattr(self.estimator, method.__name__))(call)
 
 
-class TwoStrengthCV(Search, TwoStrengthParameters, Savable, ShowsCurves, ShowsSharing, MetaEstimatorMixin, BaseEstimator):
+class TwoStrengthCV(
+    Search, TwoStrengthParameters, Savable, ShowsCurves, ShowsSharing, MetaEstimatorMixin, BaseEstimator
+):
     """Choose the two strengths of a model by cross-validation, and fit it with them.
 
     Serves `DirtyRegressor`, `RobustRegressor`, `LowRankRegressor`, `CappedRegressor` and their classifiers.

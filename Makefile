@@ -1,7 +1,8 @@
 # On a machine with python3.11, pip and make:
 #   make demo        set up what the demo needs, then fit real and simulated multitask problems and draw the picture
 #   make build       compile src/mmtfl/core again, where a .pyx or .pxd file has changed
-#   make test        set up, then lint, types, tests and doctests
+#   make test        set up, then lint, types, tests and doctests of the library
+#   make test-lab    the tests of the laboratory: benchmark, paper, loaders of real data
 #   make test-all    the same with the slow tests: scikit-learn's checks of the searches with their default grids
 #   make sanitize    the tests of the core with bounds checks and the sanitizers of gcc (addresses, undefined behaviour)
 #   make processors  the numerical tests under the arithmetic of other processors
@@ -19,8 +20,9 @@ BENCH_VENV ?= .venv-bench
 INSTALL = -m pip install --quiet --disable-pip-version-check --editable
 CORE := hatch_build.py $(wildcard src/mmtfl/core/*.pyx src/mmtfl/core/*.pxd)
 PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal -q
+NO_LAB = --ignore=tests/lab --ignore=src/mmtfl_lab
 
-.PHONY: build demo test test-all sanitize processors fuzz kills docs wheels bench reproduce lint setup clean
+.PHONY: build demo test test-lab test-all sanitize processors fuzz kills docs wheels bench reproduce lint setup clean
 
 $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or run make PYTHON=python3"; exit 1; }
@@ -62,10 +64,10 @@ $(BENCH_VENV)/.installed: pyproject.toml $(CORE)
 	touch $@
 
 bench: $(BENCH_VENV)/.installed
-	$(BENCH_VENV)/bin/mmtfl bench --out bench-output --force
+	$(BENCH_VENV)/bin/python -m mmtfl_lab bench --out bench-output --force
 
 reproduce: setup
-	$(BIN)/mmtfl reproduce --out reproduce-output
+	$(BIN)/python -m mmtfl_lab reproduce --out reproduce-output
 
 lint: setup
 	$(BIN)/ruff check .
@@ -75,7 +77,10 @@ lint: setup
 
 test: lint
 	.ci/chromium
-	$(PYTEST)
+	$(PYTEST) $(NO_LAB)
+
+test-lab: setup
+	$(PYTEST) tests/lab src/mmtfl_lab
 
 test-all: lint
 	.ci/chromium

@@ -19,11 +19,13 @@ import numpy as np
 from scipy import stats
 from scipy.special import expit, gammaln, logsumexp
 
-from mmtfl import Tasks, datasets, stability
+from mmtfl import Tasks, stability
+from mmtfl.datasets import make_d1
 from mmtfl.estimators.stability import HalfSamples, fixed_model
 from mmtfl.model_selection.evidence import entry_effects
 from mmtfl.model_selection.half_samples import complementary_pairs
 from mmtfl.objective.losses import Squared
+from mmtfl_lab import datasets as lab_datasets
 from mmtfl_lab.bench.how_sure import draw, judge, print_words, search, true_words
 
 # -- other rules -------------------------------------------------------------------------------------------
@@ -180,10 +182,10 @@ def _mean_over_sets(ratio: np.ndarray) -> np.ndarray:
 
 
 def coverage(nominal: float = 0.9) -> None:
-    """Print the share of new rows within their intervals, and of new classes within their sets."""
+    """Print the share of new rows within their intervals."""
     names = ("school", "computer_survey", "parkinsons", "sarcos")
-    tables = {name: getattr(datasets, f"load_{name}") for name in names}
-    tables["D1, 60 rows per task"] = lambda: datasets.make_d1(n_samples=60, random_state=0)
+    tables = {name: getattr(lab_datasets, f"load_{name}") for name in names}
+    tables["D1, 60 rows per task"] = lambda: make_d1(n_samples=60, random_state=0)
     for name, load in tables.items():
         X, y, task = _stacked(load())
         train = _half(task)

@@ -1,4 +1,4 @@
-"""Copy the results of `mmtfl bench --out DIR` into docs/benchmarks.md and its pictures.
+"""Copy the results of `python -m mmtfl_lab bench --out DIR` into docs/benchmarks.md and its pictures.
 
     python benchmarks/publish.py [DIR]
 
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-MARK = "<!-- below: results.md of mmtfl bench, copied by benchmarks/publish.py -->"
+MARK = "<!-- below: results.md of python -m mmtfl_lab bench, copied by benchmarks/publish.py -->"
 
 
 def publish(results: Path, docs: Path = DOCS) -> None:

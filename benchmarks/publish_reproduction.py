@@ -1,4 +1,4 @@
-"""Copy the results of `mmtfl reproduce --out DIR` into docs/reproduction.md and its picture.
+"""Copy the results of `python -m mmtfl_lab reproduce --out DIR` into docs/reproduction.md and its picture.
 
     python benchmarks/publish_reproduction.py [DIR ...]
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from mmtfl_lab.bench.run import processor
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-MARK = "<!-- below: results of mmtfl reproduce, copied by benchmarks/publish_reproduction.py -->"
+MARK = "<!-- below: results of make reproduce, copied by benchmarks/publish_reproduction.py -->"
 
 
 def publish(runs: list[Path], docs: Path = DOCS) -> None:

@@ -25,9 +25,10 @@ from typing import Any
 import numpy as np
 
 import mmtfl
-from mmtfl.datasets import load_school, make_d1, make_tasks
+from mmtfl.datasets import make_d1, make_tasks
 from mmtfl_lab.bench.judged_problems import RaggedTasks, make_ragged
 from mmtfl_lab.bench.libraries import block_columns
+from mmtfl_lab.datasets import load_school
 
 
 def cut(data: Any) -> Any:

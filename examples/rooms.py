@@ -14,8 +14,7 @@ FLOORS = [
         ("cli", "the command mmtfl: one module per subcommand"),
         ("report", "what a model says, in numbers and as an HTML page"),
         ("plots", "pictures of fitted models"),
-        ("tables", "from a table on disk to arrays, and the recipe of it"),
-        ("datasets", "simulated problems and readers of real ones"),
+        ("datasets", "simulated problems"),
     ]),
     ("Fit and predict", [
         ("estimators", "scikit-learn classes: fit, predict, save, searches"),
@@ -28,6 +27,7 @@ FLOORS = [
         ("kernels", "everything compiled: row problems, sweeps, columns"),
     ]),
     ("Data", [
+        ("tables", "from a table on disk to arrays, and the recipe of it"),
         ("tasks", "what a task is: checked rows, labels, weights, stored tasks"),
         ("persistence", "files without pickle, and content hashes"),
     ]),

@@ -49,7 +49,6 @@ PROMISED = {
     ],
     "mmtfl.datasets": [
         *("make_d1", "make_d2", "make_tasks"),
-        *("load_sarcos", "load_usps", "load_school", "load_landmine"),
     ],
     "mmtfl.model_selection": ["TaskKFold", "task_scorer", "tasks_train_test_split"],
     "mmtfl.plots": [

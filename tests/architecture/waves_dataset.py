@@ -22,6 +22,4 @@ def make_waves(n_samples=100, noise=0.1, *, random_state=None):
     )  # fmt: skip
 
 
-ENTRY = Entry(
-    "waves", "stations that hear the same waves", make_waves, 300, 3, 10, options=("seed", "samples", "noise")
-)
+ENTRY = Entry("waves", "stations that hear the same waves", make_waves, 300, 3, 10)

@@ -421,7 +421,7 @@ def test_a_task_column_with_too_many_labels_is_told(folder, tmp_path, capsys):
 
 def test_datasets_are_listed_and_written(tmp_path, capsys):
     out, _ = run(["datasets"], capsys)
-    assert "d1" in out and "school" in out
+    assert "d1" in out and "hospitals" in out
     sizes = {entry["name"]: entry for entry in json.loads(run(["datasets", "--json"], capsys).out)}
     for name in ("d1", "d2", "tasks"):
         run(["datasets", name, "-o", tmp_path / f"{name}.csv", "--seed", "3"], capsys)
@@ -430,23 +430,6 @@ def test_datasets_are_listed_and_written(tmp_path, capsys):
         assert found == tuple(sizes[name][size] for size in ("rows", "tasks", "features"))
     expected = mmtfl.datasets.make_d1(random_state=3)
     np.testing.assert_array_equal(pd.read_csv(tmp_path / "d1.csv")["y"], expected.y)
-
-
-def test_real_datasets_have_the_sizes_listed(capsys):
-    from mmtfl.datasets.catalogue import CATALOGUE, as_table
-
-    here = [entry for entry in CATALOGUE.values() if entry.file and entry.is_here]
-    if not here:
-        pytest.skip("MMTFL_DATA holds no datasets")
-    for entry in here:
-        bunch = entry.bunch()
-        n_tasks = bunch.y.shape[1] if bunch.task is None else len(np.unique(bunch.task))
-        assert (*bunch.X.shape, n_tasks) == (entry.rows, entry.features, entry.tasks), entry.name
-        assert entry.shared == (bunch.task is None), entry.name
-        assert (len(np.unique(bunch.y)) == 2) == (entry.kind == "classification"), entry.name
-        if bunch.X.shape[0] * bunch.X.shape[1] < 1e6:
-            frame, _, targets = as_table(bunch)
-            assert frame.columns.is_unique and set(targets) <= set(frame.columns), entry.name
 
 
 def test_simulated_tasks_take_options(capsys):
@@ -635,13 +618,6 @@ def test_bad_input_is_one_line_and_exit_code_2(folder, tmp_path, capsys, tokens,
 def test_a_folder_that_takes_no_files_is_told_before_the_work(folder, capsys):
     err = refusal(fit(folder / "data.csv", "/proc/new.mmtfl"), capsys)
     assert "'/proc/new.mmtfl' cannot be written: " in err
-
-
-def test_a_real_dataset_that_is_not_here(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("MMTFL_DATA", str(tmp_path))
-    assert "is not part of this package" in refusal(["datasets", "school"], capsys)
-    listed = json.loads(run(["datasets", "--json"], capsys).out)
-    assert not next(entry for entry in listed if entry["name"] == "school")["is_here"]
 
 
 # -- files, whole or not at all ----------------------------------------------------------------------------

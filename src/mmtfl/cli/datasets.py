@@ -34,8 +34,7 @@ def datasets(
 ) -> int:
     """List datasets, or write one as a table.
 
-    Simulated ones are made here; real ones are read from the folder that
-    MMTFL_DATA names (or `mmtfl` in the cache folder) and never downloaded.
+    They are drawn at random, and their truth is known.
 
     Example:
 
@@ -86,7 +85,7 @@ def datasets(
     about = f" ({n_rows} rows, {n_columns} columns)"
     talk.written(output, about, rows=n_rows, columns=n_columns, task=task, targets=targets)
     if not talk.json:
-        words = ["mmtfl", "cv", str(output), *(["--task", task] if task else [])]
+        words = ["mmtfl", "cv", str(output), "--task", task]
         words += [word for target in targets for word in ("--target", target)] + NEEDED.get(name, [])
         talk.say(f"Next: {shlex.join([*words, '-o', str(output.with_suffix('.mmtfl'))])}")
     return 0
@@ -95,23 +94,17 @@ def datasets(
 def _list(talk: FileOptions) -> int:
     from mmtfl.datasets.catalogue import CATALOGUE
 
-    entries = list(CATALOGUE.values())
+    fields = ("name", "title", "tasks", "rows", "features")
+    entries = [{field: getattr(entry, field) for field in fields} for entry in CATALOGUE.values()]
     if talk.json:
-        fields = ("name", "title", "kind", "tasks", "rows", "features", "shared", "is_here")
-        print_json([{field: getattr(entry, field) for field in fields} for entry in entries])
+        print_json(entries)
         return 0
-    for title, simulated in (("Simulated", True), ("Real, from files of your own", False)):
-        shown = [entry for entry in entries if (entry.file is None) is simulated]
-        rows = [
-            [e.name, e.title, e.kind, "yes" if e.is_here else "no", *map(str, (e.tasks, e.rows, e.features))]
-            for e in shown
-        ]
-        columns = ["name", "what it is", "kind", "here", "tasks", "rows", "features"]
-        print_table(title, columns, rows, left=4)
+    rows = [[str(value) for value in entry.values()] for entry in entries]
+    print_table("Simulated datasets", ["name", "what it is", "tasks", "rows", "features"], rows, left=2)
     return 0
 
 
-def _make(name: str, options: dict[str, Any]) -> tuple[Any, str | None, list[str]]:
+def _make(name: str, options: dict[str, Any]) -> tuple[Any, str, list[str]]:
     from difflib import get_close_matches
 
     from mmtfl.datasets.catalogue import CATALOGUE, as_table
@@ -125,9 +118,7 @@ def _make(name: str, options: dict[str, Any]) -> tuple[Any, str | None, list[str
     if idle:
         word = {"classification": "classify"}.get(idle[0], idle[0])
         raise BadInput(f"--{word} has no meaning for {name!r}: leave it out.")
-    if "seed" in entry.options:
-        options = {"seed": 0, **options}
     try:
-        return as_table(entry.bunch(**options))
-    except (FileNotFoundError, ValueError, TypeError) as error:
+        return as_table(entry.bunch(**{"seed": 0, **options}))
+    except (ValueError, TypeError) as error:
         raise BadInput(str(error)) from None

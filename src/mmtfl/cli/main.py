@@ -36,8 +36,6 @@ COMMANDS = {
         "Compare methods on a table: which predicts best.",
         "DATA --task COLUMN --target COLUMN [-o FOLDER] [OPTIONS]",
     ),
-    "reproduce": ("Rerun the paper's experiments.", "[OPTIONS]"),
-    "bench": ("Time mmtfl beside other libraries.", "[OPTIONS]"),
 }
 
 FAILED, BAD_INPUT, NOT_CONVERGED = 1, 2, 3

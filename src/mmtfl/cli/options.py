@@ -25,7 +25,7 @@ SWITCH = Parameter(negative=(), show_default=False)
 TARGET_FILE = Parameter(name=["-o", "--output"], group=OUTPUT, allow_leading_hyphen=True)
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-_LEAST = {"truth": 1, "repeats": 1, "folds": 2, "seed": 0, "jobs": 1}
+_LEAST = {"repeats": 1, "folds": 2, "seed": 0, "jobs": 1}
 
 
 @Parameter(name="*", group=TABLE)

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.datasets import loaders
-from mmtfl.datasets.loaders import load_landmine, load_liver_toxicity, load_sarcos, load_school, load_usps
 from mmtfl.datasets.simulate import make_d1, make_d2
 from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter, TaskTimeSplit, tasks_train_test_split
+from mmtfl_lab.datasets import loaders
+from mmtfl_lab.datasets.loaders import load_landmine, load_liver_toxicity, load_sarcos, load_school, load_usps
 
 USPS_DIMENSIONS = 87
 Fold = tuple[np.ndarray, np.ndarray]

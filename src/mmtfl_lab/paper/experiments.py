@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.datasets.array_files import data_path, sources
 from mmtfl.errors import require
 from mmtfl.persistence.files import write_text, write_whole
+from mmtfl_lab.datasets.array_files import data_path, sources
 from mmtfl_lab.paper import table1, table2
 from mmtfl_lab.paper.data_sets import PROBLEMS, load_pool
 from mmtfl_lab.paper.methods import METHODS, Grid

@@ -1,4 +1,4 @@
-"""The made tasks of `mmtfl bench`: correlated columns, and some rows of A that all tasks use."""
+"""The made tasks of the benchmark: correlated columns, and some rows of A that all tasks use."""
 
 from typing import ClassVar
 

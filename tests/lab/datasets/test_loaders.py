@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from mmtfl import datasets
-from mmtfl.datasets import array_files, loaders
+from mmtfl_lab import datasets
+from mmtfl_lab.datasets import array_files, loaders
 
 HAS_DATA = bool(os.environ.get("MMTFL_DATA"))
 needs_data = pytest.mark.skipif(

@@ -18,7 +18,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import Bunch
 
-from mmtfl.datasets.array_files import Folder, read_dataset, strings
+from mmtfl_lab.datasets.array_files import Folder, read_dataset, strings
 
 MULTITARGET = ("atp1d", "atp7d", "oes10", "oes97", "rf1", "scm20d", "wq")
 NEWSGROUPS = ("comp_vs_sci", "rec_vs_talk")
@@ -59,7 +59,7 @@ def load_sarcos(subset: str = "train", *, folder: Folder = None) -> Bunch:
 
     Examples
     --------
-    >>> from mmtfl.datasets import load_sarcos
+    >>> from mmtfl_lab.datasets import load_sarcos
     >>> load_sarcos("all").X.shape  # doctest: +SKIP
     (15367, 21)
     >>> load_sarcos().X.shape, load_sarcos("test").y.shape  # doctest: +SKIP
@@ -92,7 +92,7 @@ def load_school(*, keep_constant: bool = False, folder: Folder = None) -> Bunch:
 
     Examples
     --------
-    >>> from mmtfl.datasets import load_school
+    >>> from mmtfl_lab.datasets import load_school
     >>> load_school().X.shape  # doctest: +SKIP
     (15362, 27)
     """
@@ -117,7 +117,7 @@ def load_landmine(*, folder: Folder = None) -> Bunch:
 
     Examples
     --------
-    >>> from mmtfl.datasets import load_landmine
+    >>> from mmtfl_lab.datasets import load_landmine
     >>> mines = load_landmine()  # doctest: +SKIP
     >>> mines.X.shape, int(mines.y.sum())  # doctest: +SKIP
     ((14820, 9), 904)
@@ -145,7 +145,7 @@ def load_parkinsons(target: str = "motor_UPDRS", *, folder: Folder = None) -> Bu
 
     Examples
     --------
-    >>> from mmtfl.datasets import load_parkinsons
+    >>> from mmtfl_lab.datasets import load_parkinsons
     >>> load_parkinsons("total_UPDRS").X.shape  # doctest: +SKIP
     (5875, 19)
     """
@@ -171,7 +171,7 @@ def load_computer_survey(*, folder: Folder = None) -> Bunch:
 
     Examples
     --------
-    >>> from mmtfl.datasets import load_computer_survey
+    >>> from mmtfl_lab.datasets import load_computer_survey
     >>> survey = load_computer_survey()  # doctest: +SKIP
     >>> survey.X.shape, int(survey.calibration.sum())  # doctest: +SKIP
     ((3800, 13), 3040)
@@ -195,7 +195,7 @@ def load_isolet(*, folder: Folder = None) -> Bunch:
 
     Examples
     --------
-    >>> from mmtfl.datasets import load_isolet
+    >>> from mmtfl_lab.datasets import load_isolet
     >>> isolet = load_isolet()  # doctest: +SKIP
     >>> isolet.X.shape, isolet.letter[:2].tolist()  # doctest: +SKIP
     ((7797, 617), ['A', 'A'])
@@ -226,7 +226,7 @@ def load_newsgroups(pair: str = "comp_vs_sci", *, folder: Folder = None) -> Bunc
 
     Examples
     --------
-    >>> from mmtfl.datasets import load_newsgroups
+    >>> from mmtfl_lab.datasets import load_newsgroups
     >>> news = load_newsgroups("rec_vs_talk")  # doctest: +SKIP
     >>> news.X.shape, set(news.y.tolist())  # doctest: +SKIP
     ((3389, 2000), {0, 1})
@@ -259,7 +259,7 @@ def load_usps(subset: str = "train", *, folder: Folder = None) -> Bunch:
 
     Examples
     --------
-    >>> from mmtfl.datasets import load_usps
+    >>> from mmtfl_lab.datasets import load_usps
     >>> usps = load_usps()  # doctest: +SKIP
     >>> usps.X.shape, usps.y.shape, usps.y.sum(axis=0)[:3]  # doctest: +SKIP
     ((7291, 256), (7291, 10), array([1194, 1005,  731]))
@@ -288,7 +288,7 @@ def load_mfeat(*, folder: Folder = None) -> Bunch:
 
     Examples
     --------
-    >>> from mmtfl.datasets import load_mfeat
+    >>> from mmtfl_lab.datasets import load_mfeat
     >>> load_mfeat().y.sum(axis=0)  # doctest: +SKIP
     array([200, 200, 200, 200, 200, 200, 200, 200, 200, 200])
     """
@@ -310,7 +310,7 @@ def load_srbct(*, folder: Folder = None) -> Bunch:
 
     Examples
     --------
-    >>> from mmtfl.datasets import load_srbct
+    >>> from mmtfl_lab.datasets import load_srbct
     >>> tumours = load_srbct()  # doctest: +SKIP
     >>> tumours.task_names, tumours.y.sum(axis=0)  # doctest: +SKIP
     (['BL', 'EWS', 'NB', 'RMS'], array([ 8, 23, 12, 20]))
@@ -341,7 +341,7 @@ def load_multitarget(name: str, *, keep_incomplete: bool = False, folder: Folder
 
     Examples
     --------
-    >>> from mmtfl.datasets import load_multitarget
+    >>> from mmtfl_lab.datasets import load_multitarget
     >>> rivers = load_multitarget("rf1")  # doctest: +SKIP
     >>> rivers.X.shape, rivers.y.shape  # doctest: +SKIP
     ((9005, 64), (9005, 8))
@@ -369,7 +369,7 @@ def load_liver_toxicity(*, folder: Folder = None) -> Bunch:
 
     Examples
     --------
-    >>> from mmtfl.datasets import load_liver_toxicity
+    >>> from mmtfl_lab.datasets import load_liver_toxicity
     >>> load_liver_toxicity().y.shape  # doctest: +SKIP
     (64, 10)
     """
@@ -390,7 +390,7 @@ def load_nutrimouse(*, folder: Folder = None) -> Bunch:
 
     Examples
     --------
-    >>> from mmtfl.datasets import load_nutrimouse
+    >>> from mmtfl_lab.datasets import load_nutrimouse
     >>> load_nutrimouse().y.shape  # doctest: +SKIP
     (40, 21)
     """
@@ -411,7 +411,7 @@ def load_wheat(*, folder: Folder = None) -> Bunch:
 
     Examples
     --------
-    >>> from mmtfl.datasets import load_wheat
+    >>> from mmtfl_lab.datasets import load_wheat
     >>> wheat = load_wheat()  # doctest: +SKIP
     >>> wheat.X.shape, wheat.task_names[2]  # doctest: +SKIP
     ((599, 1279), 'environment 4')

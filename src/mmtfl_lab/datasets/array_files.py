@@ -35,7 +35,7 @@ class Source:
 @cache
 def sources() -> dict[str, Source]:
     """Origin, contents and caveats of each file, read from sources.toml."""
-    text = files("mmtfl.datasets").joinpath("sources.toml").read_text(encoding="utf-8")
+    text = files("mmtfl_lab.datasets").joinpath("sources.toml").read_text(encoding="utf-8")
     return {file: Source(file, **texts) for file, texts in tomllib.loads(text).items()}
 
 
@@ -56,7 +56,7 @@ def data_folder(folder: Folder = None) -> Path:
 
     Examples
     --------
-    >>> from mmtfl.datasets import data_folder
+    >>> from mmtfl_lab.datasets import data_folder
     >>> data_folder("mydata").name
     'mydata'
     """

@@ -270,7 +270,7 @@ def test_new_labels_are_counted_and_misspelt_ones_suspected(table, capsys):
 
 
 def test_predict_needs_the_columns_in_use_only(table, capsys):
-    run(on(table, "visits", "--alpha", "0.3"), capsys)
+    run(on(table, "visits", "--alpha", "2"), capsys)
     model = mmtfl.load(table / "m.mmtfl")
     unused = [name for j, name in enumerate(["age", "dose", "noise"]) if not model.coef_[:, j].any()]
     assert unused == ["dose", "noise"]

@@ -111,7 +111,7 @@ def _default_alpha(training: Training, chosen: dict[str, Any], talk: options.Fil
 def model_options(
     model: options.ModelOptions, training: Training, talk: options.TalkOptions
 ) -> dict[str, Any]:
-    """Arguments of the estimator; targets are put on one scale where they are numbers."""
+    """Arguments of the estimator; targets are put on one scale where they may have different units."""
     arguments: dict[str, Any] = {name: getattr(model, name) for name in ("standardize", "max_iter", "tol")}
     recipe = training.recipe
     arguments["task_weight"] = _task_weight(model.task_weight, recipe)
@@ -128,9 +128,10 @@ def model_options(
     if model.drop_tasks is not None:
         raise BadInput("--drop-tasks one-class is for classes, and the targets are numbers: leave it out.")
     loss = _loss(model.loss, training.recipe) if model.loss else _loss_by_target(training, talk)
-    # targets without a unit, such as counts, are not put on one scale unless that is asked for
-    scaled = model.scale_targets if has_no_unit(loss) else model.scale_targets is not False
-    return {**arguments, "loss": loss, "delta": model.delta, "scale_targets": bool(scaled)}
+    # one column has one unit in all tasks, and the spread of a small task says little
+    scaled = (len(recipe.target_columns) > 1 or loss == "huber") and not has_no_unit(loss)
+    scaled = scaled if model.scale_targets is None else model.scale_targets
+    return {**arguments, "loss": loss, "delta": model.delta, "scale_targets": scaled}
 
 
 def make_known(kind: Any, arguments: dict[str, Any], who: str) -> Any:

@@ -117,7 +117,7 @@ class ModelOptions:
     "Put the features on one scale, so that the penalty treats them alike."
 
     scale_targets: bool | None = None
-    "Put each task's target on one scale; by default done for numbers."
+    "Put each task's target on one scale; by default done for several target columns, and with huber."
 
     loss: Annotated[list[str] | None, SEVERAL] = None
     "Of numbers: squared (the default), huber or poisson; or LABEL=LOSS for each task, also logistic."

@@ -593,7 +593,7 @@ def test_what_is_missing_is_named(capsys, tokens, lack):
         (["report", "MODEL", "absent.csv", "-o", "NEW"], "There is no file 'absent.csv'"),
         (["report", "MODEL", "CLASSES", "-o", "NEW"], "Target 'y' must hold numbers, but has the text"),
         (["datasets", "d3", "-o", "NEW"], "its name ends in .csv"),
-        (["datasets", "scool"], "did you mean 'school'?"),
+        (["datasets", "hospital"], "did you mean 'hospitals'?"),
         (["datasets", "d1", "--pattern", "shared"], "--pattern has no meaning for 'd1'"),
         (["datasets", "d1", "--samples", "0"], "n_samples=0"),
         (["datasets", "--seed", "1"], "Name the dataset"),

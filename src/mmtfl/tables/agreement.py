@@ -1,0 +1,305 @@
+"""What sites agree on before they summarise their rows: columns, coding, folds, and the least number of rows.
+
+An agreement is proposed from one table and holds nothing that belongs to a row of it: fills, first dates and
+knots are rounded. Every site codes its own table by it, and keeps the rules of `mmtfl.tasks.disclosure`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from mmtfl.persistence.files import write_whole
+from mmtfl.persistence.json_values import expect
+from mmtfl.tables.cells import as_text, read_cells
+from mmtfl.tables.encoder import ColumnCode, TableEncoder
+from mmtfl.tasks.checks import check_task_labels
+from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.disclosure import (
+    LEAST_ROWS,
+    check_cells,
+    check_columns,
+    check_least,
+    check_rows,
+    check_scatter,
+)
+from mmtfl.tasks.grouping import own_folds
+from mmtfl.tasks.summaries import SiteSummary
+from mmtfl.wording import suggest
+
+FORMAT = "mmtfl agreement 1"
+EXPLAINED = {
+    "task": "The column that says which task a row belongs to, such as the hospital.",
+    "target": "The column to predict, a number.",
+    "columns": "The columns that are summed up, and how each becomes numbers; no site may add any.",
+    "unit": "Of a number: the unit in which all sites write it.",
+    "levels": "Of words: the levels that have a column of zeros and ones; others are 'other', if it is one.",
+    "reference": "Of words: the level that the others are compared with.",
+    "fill": "Of numbers: stands for missing ones where a task has no other; else the task's median, which "
+    "stays at the site.",
+    "first": "Of dates: they become days since this one, in days since 1970-01-01.",
+    "indicated": "Of numbers: whether a column of zeros and ones says which are missing.",
+    "folds": "In how many parts the rows of every task are cut for cross-validation.",
+    "seed": "Decides the parts, together with the label of the task.",
+    "least_rows": "Fewest rows of a task in a part, and of a category in it; a site gives no fewer.",
+    "missing": "Codes of missing cells, besides empty ones and the usual.",
+}
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How every site turns its table into a summary.
+
+    Examples
+    --------
+    >>> from mmtfl.datasets import make_hospitals
+    >>> from mmtfl.tables.agreement import Agreement
+    >>> table = make_hospitals(random_state=0).frame
+    >>> aker = table[table["hospital"] == "Aker"]
+    >>> agreed = Agreement.propose(aker, task="hospital", target="stay", features=["age", "ward", "dose"])
+    >>> agreed.feature_names, agreed.folds
+    (['age', 'ward=surgery', 'dose'], 5)
+    >>> agreed.summarise(aker).n_rows.tolist()
+    [[36, 36, 36, 36, 36]]
+    """
+
+    task: str
+    target: str
+    columns: tuple[ColumnCode, ...]
+    folds: int = 5
+    seed: int = 0
+    least_rows: int = LEAST_ROWS
+    missing: tuple[str, ...] = ()
+    units: dict[str, str] = field(default_factory=dict)
+
+    # -- proposing one ---------------------------------------------------------------------------------------
+
+    @classmethod
+    def propose(
+        cls,
+        frame: Any,
+        *,
+        task: str,
+        target: str,
+        features: Sequence[str] | None = None,
+        drop: Sequence[str] = (),
+        categories: Sequence[str] = (),
+        reference: Mapping[str, str] | None = None,
+        missing: Sequence[Any] = (),
+        units: Mapping[str, str] | None = None,
+        folds: int = 5,
+        seed: int = 0,
+        least_rows: int = LEAST_ROWS,
+    ) -> Agreement:
+        """Propose an agreement from the table of one site; nothing of a single row is in it.
+
+        Parameters
+        ----------
+        frame : frame
+            A table with the columns that all sites have.
+        task, target : str
+            Columns of the task labels, and of the numbers to predict.
+        features : sequence of str, optional
+            Columns to predict from; by default all others but those in `drop`.
+        drop : sequence of str
+            Columns that are not features.
+        categories, reference, missing
+            As in ``TableEncoder``.
+        units : dict of str to str, optional
+            The units of numbers, for the people at the sites.
+        folds, seed : int
+            How rows are cut for cross-validation.
+        least_rows : int
+            Fewest rows of a task in a fold.
+        """
+        check_least(least_rows)
+        if folds < 2:
+            raise ValueError(f"folds={folds}: expected 2 or more.")
+        table = nw.from_native(frame, eager_only=True)
+        for name in (task, target, *(features or ()), *drop, *(units or {})):
+            if name not in table.columns:
+                raise ValueError(f"The table has no column {name!r}{suggest(name, table.columns)}")
+        others = [name for name in table.columns if name not in (task, target, *drop)]
+        chosen = table.select(others if features is None else list(features))
+        encoder = TableEncoder(
+            categories=list(categories),
+            reference=dict(reference or {}) or None,
+            missing=list(missing),
+            least_rows=least_rows * folds,
+        ).fit(chosen.to_native())
+        return cls(
+            task=task,
+            target=target,
+            columns=tuple(map(_without_rows, encoder.codes_)),
+            folds=int(folds),
+            seed=int(seed),
+            least_rows=int(least_rows),
+            missing=tuple(as_text(code) for code in missing),
+            units=dict(units or {}),
+        )
+
+    # -- what it says ----------------------------------------------------------------------------------------
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the features, in the order of a summary."""
+        return [name for code in self.columns for name in code.features]
+
+    def encoder(self) -> TableEncoder:
+        """The encoder of the agreed columns, without anything of a site."""
+        return _encoder(self, self.columns, [])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the agreement as JSON types, every field explained."""
+        columns = [{**asdict(code), "unit": self.units.get(code.name, "")} for code in self.columns]
+        for one in columns:
+            one["levels"] = list(one["levels"])
+            del one["fills"]
+        return {
+            "format": FORMAT,
+            "explained": EXPLAINED,
+            "task": self.task,
+            "target": self.target,
+            "folds": self.folds,
+            "seed": self.seed,
+            "least_rows": self.least_rows,
+            "missing": list(self.missing),
+            "columns": columns,
+        }
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> Agreement:
+        """Make the agreement from what `as_dict` gave; it is checked, because it may come from a file."""
+        expect(saved["format"], FORMAT)
+        columns = [expect(one, dict) for one in expect(saved["columns"], list)]
+        found = cls(
+            task=expect(saved["task"], str),
+            target=expect(saved["target"], str),
+            columns=tuple(ColumnCode.from_dict({**one, "fills": []}) for one in columns),
+            folds=expect(saved["folds"], int),
+            seed=expect(saved["seed"], int),
+            least_rows=expect(saved["least_rows"], int),
+            missing=tuple(expect(code, str) for code in expect(saved["missing"], list)),
+            units={one["name"]: expect(one.get("unit", ""), str) for one in columns if one.get("unit")},
+        )
+        check_least(found.least_rows)
+        if not 2 <= found.folds <= 100 or not 0 <= found.seed < 2**32 or not columns:
+            raise ValueError("it has too few or too many folds, a negative seed, or no columns")
+        found.encoder()
+        return found
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the agreement as readable JSON."""
+        text = json.dumps(self.as_dict(), indent=1, ensure_ascii=False) + "\n"
+        write_whole(path, [text.encode()], overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Agreement:
+        """Read an agreement; a file that is something else is a ValueError."""
+        try:
+            return cls.from_dict(expect(json.loads(Path(path).read_text(encoding="utf-8")), dict))
+        except (KeyError, TypeError, ValueError) as error:
+            why = f"it has no {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
+            raise ValueError(f"{os.fspath(path)!r} is not an agreement of sites: {why}.") from error
+
+    # -- at a site -------------------------------------------------------------------------------------------
+
+    def rows(self, frame: Any) -> tuple[Tasks, np.ndarray]:
+        """The rows of a site in the agreed coding, and the fold of each; those without a target are left out."""
+        table = nw.from_native(frame, eager_only=True)
+        for name in (self.task, self.target):
+            if name not in table.columns:
+                raise ValueError(f"The table has no column {name!r}{suggest(name, table.columns)}")
+        target = read_cells(table.get_column(self.target), self.missing)
+        if target.numbers is None or target.kind != "number":
+            raise ValueError(
+                f"The target {self.target!r} does not hold numbers: other targets need the rows."
+            )
+        labels = table.get_column(self.task)
+        kept = ~np.isnan(target.numbers) & ~labels.is_null().to_numpy()
+        table = table.filter(kept.tolist())
+        task = check_task_labels(table.get_column(self.task).to_native(), len(table))
+        coded = self.own_encoder(table, task).features(table.to_native(), task)
+        X = nw.from_native(coded, eager_only=True).to_numpy()
+        names = tuple(self.feature_names)
+        tasks = Tasks.from_rows(X, target.numbers[kept], task, feature_names=names)
+        sizes = zip(tasks.labels.tolist(), tasks.sizes.tolist(), strict=True)
+        fold = [own_folds(label, n, self.folds, self.seed) for label, n in sizes]
+        return tasks, np.concatenate(fold)
+
+    def own_encoder(self, table: Any, task: np.ndarray) -> TableEncoder:
+        """The agreed encoder with the medians of a site's own tasks, which stay with it."""
+        agreed = [code.name for code in self.columns if code.name in table.columns]
+        own = TableEncoder(missing=list(self.missing)).fit(table.select(agreed).to_native(), task=task)
+        medians = {code.name: code for code in own.codes_ if code.fills}
+
+        def with_medians(code: ColumnCode) -> ColumnCode:
+            found = medians.get(code.name)
+            if found is None or found.kind != code.kind:
+                return code
+            shift = found.first - code.first
+            return replace(code, fills=tuple(None if v is None else v + shift for v in found.fills))
+
+        return _encoder(self, tuple(map(with_medians, self.columns)), own.tasks_)
+
+    def summarise(self, frame: Any) -> SiteSummary:
+        """Sum up the rows of a site, if that shows none of them.
+
+        Parameters
+        ----------
+        frame : frame
+            The table of the site; it may have other columns, which are not read.
+
+        Returns
+        -------
+        summary : SiteSummary
+            Numbers of rows, means and scatter by task and fold.
+        """
+        tasks, fold = self.rows(frame)
+        labels = tasks.labels.tolist()
+        shape = (tasks.n_tasks, self.folds)
+        n_rows = np.bincount(tasks.observation_task * self.folds + fold, minlength=shape[0] * shape[1])
+        check_columns(tasks.feature_names or (), self.feature_names)
+        check_rows(n_rows.reshape(shape), labels, self.least_rows)
+        check_scatter(n_rows.reshape(shape), labels, tasks.n_features + 1)
+        for t, k in np.ndindex(*shape):
+            own = tasks.X[np.flatnonzero((tasks.observation_task == t) & (fold == k))]
+            check_cells(self._cells(own), f"Task {labels[t]!r}", self.least_rows)
+        return SiteSummary.of_rows(tasks, fold, self.as_dict(), target=self.target)
+
+    def _cells(self, X: np.ndarray) -> dict[str, np.ndarray]:
+        """Features, and of words the reference level too, by name."""
+        cells, done = dict(zip(self.feature_names, X.T, strict=True)), 0
+        for code in self.columns:
+            own = X[:, done : done + len(code.features)]
+            if len(code.levels) > 1:
+                cells[f"{code.name}={code.reference}"] = 1.0 - own.sum(axis=1)
+            done += len(code.features)
+        return cells
+
+
+def _encoder(agreed: Agreement, columns: tuple[ColumnCode, ...], tasks: list[Any]) -> TableEncoder:
+    """An encoder of these columns."""
+    plain = [{**asdict(code), "fills": list(code.fills), "levels": list(code.levels)} for code in columns]
+    empty = TableEncoder(missing=list(agreed.missing)).get_params(deep=False)
+    empty |= {"missing": list(agreed.missing), "categories": []}
+    names = [code.name for code in columns]
+    saved = {"parameters": empty, "columns": plain, "columns_in": names, "left_out": {}, "tasks": tasks}
+    return TableEncoder.from_dict(saved)
+
+
+def _without_rows(code: ColumnCode) -> ColumnCode:
+    """A column's code without anything that belongs to a row: medians and the first date are rounded."""
+    first = code.first
+    if code.kind == "date":
+        year = np.datetime64(int(np.floor(first)), "D").astype("datetime64[Y]")
+        first = float(year.astype("datetime64[D]").astype(int))
+    fill = float(f"{code.fill + code.first - first:.2g}")
+    return replace(code, fill=fill, fills=(), first=first, indicated=False)

@@ -31,6 +31,14 @@ COMMANDS = {
         "Write a model, and how well it predicts, as one HTML page.",
         "MODEL [DATA] -o PAGE [OPTIONS]",
     ),
+    "agree": (
+        "Propose what sites that keep their rows agree on.",
+        "DATA --task COLUMN --target COLUMN -o AGREED [OPTIONS]",
+    ),
+    "summarise": (
+        "Sum up the rows of a site, which stay there.",
+        "DATA --columns AGREED -o SUMMARY [--show] [OPTIONS]",
+    ),
     "datasets": ("List datasets, or write one as a table.", "[NAME] [-o TABLE] [OPTIONS]"),
     "compare": (
         "Compare methods on a table: which predicts best.",

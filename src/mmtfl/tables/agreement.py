@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -35,8 +36,11 @@ from mmtfl.tasks.summaries import SiteSummary
 from mmtfl.wording import suggest
 
 FORMAT = "mmtfl agreement 1"
+_WHOLE = re.compile(r"-?[1-9]\d{0,17}|0")
+_PLAIN = {**asdict(ColumnCode("")), "fills": [], "levels": []}  # of fields that a kind of column lacks
 EXPLAINED = {
     "task": "The column that says which task a row belongs to, such as the hospital.",
+    "task_kind": "Whether its labels are whole numbers (int) or names (str).",
     "target": "The column to predict, a number.",
     "columns": "The columns that are summed up, and how each becomes numbers; no site may add any.",
     "unit": "Of a number: the unit in which all sites write it.",
@@ -47,6 +51,7 @@ EXPLAINED = {
     "first": "Of dates: they become days since this one, in days since 1970-01-01.",
     "indicated": "Of numbers: whether a column of zeros and ones says which are missing.",
     "folds": "In how many parts the rows of every task are cut for cross-validation.",
+    "style": "How numbers or dates are written, where not as 1.5: a decimal comma, marks between thousands.",
     "seed": "Decides the parts, together with the label of the task.",
     "least_rows": "Fewest rows of a task in a part, and of a category in it; a site gives no fewer.",
     "missing": "Codes of missing cells, besides empty ones and the usual.",
@@ -73,6 +78,7 @@ class Agreement:
     task: str
     target: str
     columns: tuple[ColumnCode, ...]
+    task_kind: str = "str"
     folds: int = 5
     seed: int = 0
     least_rows: int = LEAST_ROWS
@@ -137,6 +143,7 @@ class Agreement:
         return cls(
             task=task,
             target=target,
+            task_kind=_label_kind(table.get_column(task)),
             columns=tuple(map(_without_rows, encoder.codes_)),
             folds=int(folds),
             seed=int(seed),
@@ -157,22 +164,27 @@ class Agreement:
         return _encoder(self, self.columns, [])
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the agreement as JSON types, every field explained."""
-        columns = [{**asdict(code), "unit": self.units.get(code.name, "")} for code in self.columns]
-        for one in columns:
-            one["levels"] = list(one["levels"])
-            del one["fills"]
+        """Give the agreement as JSON types."""
         return {
             "format": FORMAT,
-            "explained": EXPLAINED,
             "task": self.task,
+            "task_kind": self.task_kind,
             "target": self.target,
             "folds": self.folds,
             "seed": self.seed,
             "least_rows": self.least_rows,
             "missing": list(self.missing),
-            "columns": columns,
+            "columns": [self._column(code) for code in self.columns],
         }
+
+    def _column(self, code: ColumnCode) -> dict[str, Any]:
+        """What is said of one column, by its kind."""
+        if code.kind in ("word", "truth"):
+            own: dict[str, Any] = {"levels": list(code.levels), "reference": code.reference}
+        else:
+            own = {"unit": self.units.get(code.name, ""), "fill": code.fill, "indicated": code.indicated}
+            own |= {"first": code.first} if code.kind == "date" else {}
+        return {"name": code.name, "kind": code.kind, **({"style": code.style} if code.style else {}), **own}
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Agreement:
@@ -182,7 +194,8 @@ class Agreement:
         found = cls(
             task=expect(saved["task"], str),
             target=expect(saved["target"], str),
-            columns=tuple(ColumnCode.from_dict({**one, "fills": []}) for one in columns),
+            task_kind=expect(saved["task_kind"], "str", "int"),
+            columns=tuple(ColumnCode.from_dict({**_PLAIN, **one}) for one in columns),
             folds=expect(saved["folds"], int),
             seed=expect(saved["seed"], int),
             least_rows=expect(saved["least_rows"], int),
@@ -196,8 +209,8 @@ class Agreement:
         return found
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the agreement as readable JSON."""
-        text = json.dumps(self.as_dict(), indent=1, ensure_ascii=False) + "\n"
+        """Write the agreement as readable JSON, every field explained."""
+        text = json.dumps({**self.as_dict(), "explained": EXPLAINED}, indent=1, ensure_ascii=False) + "\n"
         write_whole(path, [text.encode()], overwrite=overwrite)
 
     @classmethod
@@ -212,7 +225,7 @@ class Agreement:
     # -- at a site -------------------------------------------------------------------------------------------
 
     def rows(self, frame: Any) -> tuple[Tasks, np.ndarray]:
-        """The rows of a site in the agreed coding, and the fold of each; those without a target are left out."""
+        """The rows of a site that have a target, in the agreed coding, and the fold of each."""
         table = nw.from_native(frame, eager_only=True)
         for name in (self.task, self.target):
             if name not in table.columns:
@@ -225,7 +238,7 @@ class Agreement:
         labels = table.get_column(self.task)
         kept = ~np.isnan(target.numbers) & ~labels.is_null().to_numpy()
         table = table.filter(kept.tolist())
-        task = check_task_labels(table.get_column(self.task).to_native(), len(table))
+        task = self._labels(table.get_column(self.task))
         coded = self.own_encoder(table, task).features(table.to_native(), task)
         X = nw.from_native(coded, eager_only=True).to_numpy()
         names = tuple(self.feature_names)
@@ -233,6 +246,17 @@ class Agreement:
         sizes = zip(tasks.labels.tolist(), tasks.sizes.tolist(), strict=True)
         fold = [own_folds(label, n, self.folds, self.seed) for label, n in sizes]
         return tasks, np.concatenate(fold)
+
+    def _labels(self, column: Any) -> np.ndarray:
+        labels = [as_text(value) for value in column.to_list()]
+        if self.task_kind == "str":
+            return check_task_labels(labels, len(labels))
+        strange = next((label for label in labels if not _WHOLE.fullmatch(label)), None)
+        if strange is not None:
+            raise ValueError(
+                f"Task {strange!r} is not a whole number, as the labels of {self.task!r} were agreed to be."
+            )
+        return np.array([int(label) for label in labels])
 
     def own_encoder(self, table: Any, task: np.ndarray) -> TableEncoder:
         """The agreed encoder with the medians of a site's own tasks, which stay with it."""
@@ -283,6 +307,11 @@ class Agreement:
                 cells[f"{code.name}={code.reference}"] = 1.0 - own.sum(axis=1)
             done += len(code.features)
         return cells
+
+
+def _label_kind(column: Any) -> str:
+    known = column.drop_nulls().unique().to_list()
+    return "int" if all(_WHOLE.fullmatch(as_text(value)) for value in known) else "str"
 
 
 def _encoder(agreed: Agreement, columns: tuple[ColumnCode, ...], tasks: list[Any]) -> TableEncoder:

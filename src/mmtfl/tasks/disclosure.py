@@ -128,8 +128,9 @@ def check_cells(columns: Mapping[str, np.ndarray], who: str, least: int) -> None
     >>> check_cells({"ward=surgery": np.repeat([0.0, 1.0], [30, 4])}, "Task 'Aker'", 10)
     Traceback (most recent call last):
     ...
-    ValueError: Task 'Aker' has a fold in which only 4 of 34 rows differ in 'ward=surgery', and the \
-agreement asks for at least 10 (or none): join categories, leave the column out, or agree on fewer folds.
+    ValueError: Task 'Aker' has a fold in which only 4 of 34 rows differ from the rest in \
+'ward=surgery', and the agreement asks for at least 10 (or none): join categories, leave the column out, \
+or agree on fewer folds.
     """
     if not columns:
         return
@@ -137,9 +138,9 @@ agreement asks for at least 10 (or none): join categories, leave the column out,
     if fewest < least:
         name, n_rows = list(columns)[j], len(next(iter(columns.values())))
         raise ValueError(
-            f"{who} has a fold in which only {fewest} of {n_rows} rows differ in {name!r}, and the agreement "
-            f"asks for at least {least} (or none): join categories, leave the column out, or agree on fewer "
-            "folds."
+            f"{who} has a fold in which only {fewest} of {n_rows} rows differ from the rest in {name!r}, and "
+            f"the agreement asks for at least {least} (or none): join categories, leave the column out, "
+            "or agree on fewer folds."
         )
 
 

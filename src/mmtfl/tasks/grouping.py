@@ -57,7 +57,7 @@ def own_folds(label: Any, n_rows: int, n_folds: int, seed: int) -> np.ndarray:
     >>> import numpy as np
     >>> from mmtfl.tasks.grouping import own_folds
     >>> np.bincount(own_folds("Aker", 52, 5, seed=0)).tolist()
-    [10, 11, 11, 10, 10]
+    [10, 10, 10, 11, 11]
     """
     of_label = int.from_bytes(blake2b(str(label).encode(), digest_size=8).digest(), "little")
     rng = np.random.default_rng([seed, of_label])

@@ -124,7 +124,7 @@ class SiteSummary:
             **{f"{name}: what it is": text for name, text in EXPLAINED.items()},
             "columns": json.dumps(self.columns),
             "tasks": json.dumps(self.labels),
-            "agreement": json.dumps(self.agreement, indent=1),
+            "agreement": json.dumps(self.agreement, ensure_ascii=False),
             "agreement_sha256": self.agreement_hash,
             "content_sha256": self.content_hash,
         }
@@ -136,7 +136,7 @@ class SiteSummary:
             header[name] = {"dtype": kind, "shape": list(part.shape), "data_offsets": ends}
             parts.append(part.tobytes())
             done = ends[1]
-        text = json.dumps(header, indent=1).encode()
+        text = json.dumps(header, indent=1, ensure_ascii=False).encode()
         text += b" " * (-len(text) % 8)
         write_whole(path, [struct.pack("<Q", len(text)), text, *parts], overwrite=overwrite)
 

@@ -1,0 +1,119 @@
+"""`mmtfl agree`: what sites that keep their rows agree on, proposed from one table."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from mmtfl.cli import options
+from mmtfl.cli.main import BadInput
+from mmtfl.cli.output import check_output
+from mmtfl.cli.training import library_words
+from mmtfl.wording import abbreviate
+
+_MOST_FOLDS = 5
+
+
+def agree(
+    data: options.DataFile,
+    /,
+    *,
+    task: Annotated[str, Parameter(group=options.TABLE)],
+    target: Annotated[str, Parameter(group=options.TABLE)],
+    features: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
+    drop: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
+    categories: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
+    reference: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
+    missing: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
+    units: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
+    text: options.TextOptions = options.TextOptions(),
+    folds: Annotated[int | None, Parameter(group=options.MODEL)] = None,
+    seed: Annotated[int, Parameter(group=options.MODEL)] = 0,
+    least: Annotated[int, Parameter(group=options.MODEL)] = 10,
+    output: Annotated[Path, options.TARGET_FILE],
+    talk: options.FileOptions = options.FileOptions(),
+) -> int:
+    """Propose what sites that keep their rows agree on.
+
+    The file says which columns are summed up, in which coding and units, in
+    how many folds, and the least number of rows of a fold. It has no value of
+    a row. All sites read it, change it if need be, and then use the same
+    file: `mmtfl summarise` at every site, `mmtfl cv` on the summaries.
+
+    Example:
+
+      mmtfl datasets hospitals -o patients.csv
+      mmtfl agree patients.csv --task hospital --target stay --features age dose crp --folds 2 -o agreed.json
+
+    Parameters
+    ----------
+    data
+        A table of one site, with the columns that all sites have.
+    task
+        Column of task labels, such as the hospital.
+    target
+        Column of numbers to predict.
+    features
+        Columns to predict from; by default all others.
+    drop
+        Columns that are not features.
+    categories
+        Columns of levels that look like numbers.
+    reference
+        Levels that the others of their column are compared with, as COLUMN=LEVEL; by default the most
+        frequent.
+    missing
+        Codes of missing cells, such as -999.
+    units
+        Units of numbers, as COLUMN=UNIT, for the people at the sites.
+    folds
+        In how many parts the rows of a task are cut; by default 5, or fewer if this table has too few rows.
+    seed
+        Seed of the folds.
+    least
+        Fewest rows of a task in a fold, and of a category in it.
+    output
+        The agreement, by custom agreed.json.
+    """
+    check_output(output, force=talk.force, inputs=[data])
+    file = text.open(data)
+    frame = file.frame(text=[task, *(categories or ())])
+    given: dict[str, Any] = {"task": task, "target": target, "features": features, "drop": drop or ()}
+    given |= {"categories": categories or (), "missing": missing or (), "seed": seed, "least_rows": least}
+    given |= {"units": _pairs("--units", units), "reference": _pairs("--reference", reference)}
+    with library_words():
+        agreed, why = _propose(frame, given, folds)
+    with library_words():
+        agreed.save(output, overwrite=talk.force)
+    if why is not None:
+        talk.note(f"this table itself gives no summary under it: {why}")
+    talk.note(*file.notes)
+    about = (
+        f" ({abbreviate(agreed.feature_names)}; {agreed.folds} folds; next: mmtfl summarise at every site)"
+    )
+    talk.written(output, about, features=agreed.feature_names, folds=agreed.folds)
+    return 0
+
+
+def _propose(frame: Any, given: dict[str, Any], folds: int | None) -> tuple[Any, str | None]:
+    """An agreement with so many folds, or with as many as the table allows; and why it refuses the table."""
+    from mmtfl.tables.agreement import Agreement
+
+    why = None
+    for number in range(_MOST_FOLDS, 1, -1) if folds is None else [folds]:
+        agreed = Agreement.propose(frame, folds=number, **given)
+        try:
+            agreed.summarise(frame)
+            return agreed, None
+        except ValueError as error:
+            why = str(error)
+    return agreed, why
+
+
+def _pairs(option: str, words: list[str] | None) -> dict[str, str]:
+    """Words COLUMN=VALUE as a dict."""
+    found = [word.partition("=") for word in words or ()]
+    wrong = next((name for name, sign, value in found if not (sign and value)), None)
+    if wrong is not None:
+        raise BadInput(f"{option} {wrong!r} is not COLUMN=VALUE, such as age=years.")
+    return {name: value for name, _, value in found}

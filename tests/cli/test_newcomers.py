@@ -73,7 +73,7 @@ def test_a_file_behind_an_option_of_several_values_is_missed_and_told(table, cap
     assert "fit needs DATA: put the file first" in err and "takes all that follow it" in err
 
 
-@pytest.mark.parametrize("command", ["cv", "compare", "reproduce"])
+@pytest.mark.parametrize("command", ["cv", "compare"])
 def test_jobs_has_both_names_everywhere(capsys, command):
     shown = run([command, "--help"], capsys).out
     assert "--jobs" in shown and "--n-jobs" in shown

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mmtfl.core import columns
 from mmtfl.estimators import inputs
 from mmtfl.estimators.curves import ShowsCurves, joined, set_apart
+from mmtfl.estimators.effects import QuotesEffects
 from mmtfl.estimators.feature_use import ShowsSharing
 from mmtfl.estimators.fit_warnings import warn_of_fit
 from mmtfl.estimators.parameters import CommonParameters
@@ -35,7 +36,7 @@ from mmtfl.wording import abbreviate
 CHUNK = 1 << 18  # entries predicted at a time: float32 rows are widened by parts, never as a whole
 
 
-class TaskModel(CommonParameters, Savable, ShowsCurves, ShowsSharing, BaseEstimator):
+class TaskModel(CommonParameters, QuotesEffects, Savable, ShowsCurves, ShowsSharing, BaseEstimator):
     """A linear model per task, learned together.
 
     A kind of model defines how it is solved (`_solve`), what its coefficients are made of (`_name_parts`) and
@@ -79,6 +80,11 @@ class TaskModel(CommonParameters, Savable, ShowsCurves, ShowsSharing, BaseEstima
         could.
     absent_ : ndarray of bool, shape (n_tasks, n_features)
         Only if there are any: features that a task does not have, see ``absent_features``.
+    effects_ : dict of ndarrays
+        Only with ``effects=True``: what `effects` and `task_effects` are made of, for the features at the
+        positions ``features``: effect and error (n_tasks, n_features), degrees of freedom of the errors
+        (n_tasks,), and of each feature its standard deviation and quartiles, the joint test of its column,
+        and the features that explain it.
     n_features_in_ : int
         Number of features, the task column not counted.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -267,6 +273,7 @@ class TaskModel(CommonParameters, Savable, ShowsCurves, ShowsSharing, BaseEstima
         used = np.flatnonzero(self.coef_.any(axis=0))
         self.feature_spread_ = np.zeros(self.coef_.shape[1])
         self.feature_spread_[used] = prepared.spread(used)
+        self._learn_effects(prepared)
         basis = getattr(prepared.tasks, "curves", None)
         set_apart(self, basis)
         self.feature_range_ = prepared.feature_range()

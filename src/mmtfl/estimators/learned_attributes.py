@@ -146,6 +146,24 @@ def _are_heldout_errors(value: Any, sizes: Mapping[str, int]) -> bool:
     )
 
 
+def _are_effects(value: Any, sizes: Mapping[str, int]) -> bool:
+    kinds = {"features": ("i", "m"), "degrees": ("f", "T"), "explained": ("O", "m"), "is_curve": ("b", "m")}
+    kinds["correlation"] = ("f", "TT")
+    kinds |= dict.fromkeys(("effect", "error"), ("f", "Tm"))
+    kinds |= dict.fromkeys(("sd", "lower_quartile", "upper_quartile", "p_column"), ("f", "m"))
+    if not isinstance(value, dict) or set(value) | {"correlation"} != set(kinds):
+        return False
+    features = value["features"]
+    if not _array("i", "n")(features, sizes):
+        return False
+    sizes = {**sizes, "m": len(features)}
+    return (
+        all(_array(*kinds[name])(column, sizes) for name, column in value.items())
+        and all(isinstance(name, str) for name in value["explained"])
+        and bool(np.all((features >= 0) & (features < sizes["d"])))
+    )
+
+
 def _is_stability(value: Any, sizes: Mapping[str, int]) -> bool:
     return type(value).__name__ == "Stability" and len(value.feature_names_) == sizes["d"]
 
@@ -231,4 +249,5 @@ RULES: dict[str, Rule] = {
     "heldout_errors_": _are_heldout_errors,
     "stability_": lambda value, sizes: value is None or _is_stability(value, sizes),
     "path_": _is_path,
+    "effects_": _are_effects,
 }

@@ -23,6 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 
 from mmtfl.estimators.curves import joined, set_apart
+from mmtfl.estimators.effects import add_effects
 from mmtfl.estimators.inputs import n_dimensions, read_weights, single_column, take_task_column
 from mmtfl.estimators.prepared import BaseRates
 from mmtfl.objective.design import Design
@@ -292,6 +293,8 @@ def _widened(model: Any, tasks: Tasks, a: np.ndarray, intercept: float, unit: fl
     wider = copy.copy(model)
     BaseRates(labels, is_new, np.array([intercept]), tasks.sizes).widen(wider)
     wider.coef_[-1] = a
+    if "effects_" in vars(wider):
+        add_effects(wider, tasks, intercept, unit)
     wider.added_tasks_ = np.concatenate([_added(model), label])
     if model.target_scale_ is not None:
         wider.target_scale_ = np.append(model.target_scale_, unit)

@@ -482,7 +482,24 @@ class FamilyParameters(
     )
 
 
+class EffectParameters(Declared):
+    """Whether effects with errors are estimated."""
+
+    effects: bool = parameter(
+        FLAG,
+        "Whether `fit` also estimates unshrunk effects of all features, with errors, for the methods "
+        "`effects` and `task_effects`.",
+        default=False,
+    )
+
+
 class CommonParameters(
-    DesignParameters, CurveParameters, AbsentParameters, TaskParameters, StoppingParameters, VerboseParameters
+    DesignParameters,
+    CurveParameters,
+    AbsentParameters,
+    TaskParameters,
+    EffectParameters,
+    StoppingParameters,
+    VerboseParameters,
 ):
     """Parameters of all models."""

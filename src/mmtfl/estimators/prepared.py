@@ -256,11 +256,21 @@ class BaseRates:
             model.heldout_scores_ = self.widen_scores(model.heldout_scores_)
         if "heldout_errors_" in vars(model):
             model.heldout_errors_ = self.widen_errors(model.heldout_errors_)
+        if "effects_" in vars(model):
+            model.effects_ = self.widen_effects(model.effects_)
 
     def widen_errors(self, errors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Add these tasks to errors on held-out rows, of which they have none."""
         none = {name: self._widen(errors[name], 0) for name in ("n_rows", "n_kept")}
         return {**errors, **none, "task": self.labels}
+
+    def widen_effects(self, effects: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Add these tasks to effects, of which they have none."""
+        none = {name: self._widen(effects[name], 0, fill=np.nan) for name in ("effect", "error")}
+        wide = {**effects, **none, "degrees": self._widen(effects["degrees"], 0, fill=np.inf)}
+        if "correlation" in effects:
+            wide["correlation"] = self._widen(self._widen(effects["correlation"], 0), 1)
+        return wide
 
     def widen_scores(self, table: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Add these tasks to a table of held-out scores, in which they have none."""

@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.classification import MMTFLClassifier, TaskClassifier
+from mmtfl.estimators.declaration import restated
 from mmtfl.estimators.family import FamilyMember, ProductForm, plain_copy
 from mmtfl.estimators.inputs import check_nothing_else, take_task_column
 from mmtfl.estimators.intervals import heldout_errors
@@ -191,6 +192,7 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         `mmtfl.stability`.
     """
 
+    effects: bool = restated(default=True)
     poolings: Any = (0.0,)
     stability: int | None = None
 

@@ -23,11 +23,12 @@ from sklearn.utils.metaestimators import available_if
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.curves import ShowsCurves
 from mmtfl.estimators.declaration import restated
+from mmtfl.estimators.effects import QuotesEffects
 from mmtfl.estimators.family import plain_copy
 from mmtfl.estimators.feature_use import ShowsSharing
 from mmtfl.estimators.inputs import check_nothing_else
 from mmtfl.estimators.intervals import heldout_errors
-from mmtfl.estimators.parameters import TwoStrengthParameters
+from mmtfl.estimators.parameters import EffectParameters, TwoStrengthParameters
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
 from mmtfl.estimators.saving import Savable
@@ -71,7 +72,15 @@ def _of_best(method: Any) -> Any:
 
 
 class TwoStrengthCV(
-    Search, TwoStrengthParameters, Savable, ShowsCurves, ShowsSharing, MetaEstimatorMixin, BaseEstimator
+    Search,
+    TwoStrengthParameters,
+    EffectParameters,
+    QuotesEffects,
+    Savable,
+    ShowsCurves,
+    ShowsSharing,
+    MetaEstimatorMixin,
+    BaseEstimator,
 ):
     """Choose the two strengths of a model by cross-validation, and fit it with them.
 
@@ -123,6 +132,7 @@ class TwoStrengthCV(
     __metadata_request__decision_function: ClassVar = {"task": True, "offset": True}
     __metadata_request__score: ClassVar = {"task": True, "offset": True}
 
+    effects: bool = restated(default=True)
     n_jobs: int | None = restated(
         default=None,
         description="Threads over folds; -1 for all processors. The result is the same for any number.",
@@ -168,7 +178,7 @@ class TwoStrengthCV(
         self.best_params_ = {
             name: float(values[self.best_index_]) for name, values in pairs.columns().items()
         }
-        model.set_params(**self.best_params_)
+        model.set_params(**self.best_params_, effects=vars(self)["effects"])
         model._learn(prepared, *_solve_further(model, prepared))
         if model._errors_tell and prepared.row_counts is None:  # few rows that stand for many have no errors
             errors = heldout_errors(plain_copy(model), prepared.original_tasks(), prepared.folds)

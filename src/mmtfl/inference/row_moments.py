@@ -1,0 +1,148 @@
+"""What the rows of tasks say at a fit: the scores and curvatures that effects are made of, task by task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from mmtfl.inference.effects import TaskMoments
+from mmtfl.objective.losses.by_rows import TaskLoss
+from mmtfl.tasks.container import Tasks
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The columns whose effects are wanted, in units near one; the line of a curve is its contrast per unit.
+
+    With ratio r = (B(upper) - B(lower)) / (upper - lower) of a curve column B, the columns x and B - r x
+    have the same fits as x and B, and the coefficient of x is the effect of going from lower to upper, per
+    unit.
+
+    Attributes
+    ----------
+    places : ndarray of int of shape (n,)
+        Positions in X: features, then the columns of their curves.
+    unit : ndarray of shape (n,)
+        What they are divided by.
+    bent, line : ndarray of int of shape (n_curve_columns,)
+        Positions among these of the columns of curves, and of the features that they belong to.
+    ratio : ndarray of shape (n_curve_columns,)
+        r, in these units.
+    """
+
+    places: np.ndarray
+    unit: np.ndarray
+    bent: np.ndarray
+    line: np.ndarray
+    ratio: np.ndarray
+
+    def of(self, X: np.ndarray) -> np.ndarray:
+        """These columns of rows."""
+        X = np.asarray(X, dtype=float) / self.unit
+        X[:, self.bent] -= self.ratio * X[:, self.line]
+        return X
+
+    def coef(self, coef: np.ndarray) -> np.ndarray:
+        """The coefficients (n_tasks, n) of these columns, from those of all columns."""
+        coef = coef[:, self.places] * self.unit
+        np.add.at(coef.T, self.line, (self.ratio * coef[:, self.bent]).T)
+        return coef
+
+
+@dataclass(frozen=True, eq=False)
+class RowsAtFit:
+    """The rows of some tasks, seen at coefficients and levels.
+
+    Attributes
+    ----------
+    tasks : Tasks
+        Targets in the units of the loss.
+    loss : Loss or LossPerTask
+        Of the fit.
+    coef, intercept : ndarray of shape (n_tasks, n_features) and (n_tasks,)
+        Of the fit, in the same units.
+    columns : Columns, or None
+        Those whose effects are wanted; None before they are known.
+    centred : bool
+        Whether every task has a level.
+    """
+
+    tasks: Tasks
+    loss: TaskLoss
+    coef: np.ndarray
+    intercept: np.ndarray
+    columns: Columns | None = None
+    centred: bool = True
+
+    def moments(self) -> Iterator[TaskMoments]:
+        """What each task says."""
+        last = None
+        for t in range(self.tasks.n_tasks):
+            X, s, h, weights = self._task(t)
+            own = self.loss.for_task(self.tasks.labels[t].item())
+            shared = last.scatter if last is not None and self._same_rows else None
+            last = TaskMoments.of_rows(
+                X, s, h, weights, centred=self.centred, residual=own.on_residuals, scatter=shared
+            )
+            yield last
+
+    def column_coef(self) -> np.ndarray:
+        """The coefficients of these columns."""
+        return self.coef if self.columns is None else self.columns.coef(self.coef)
+
+    def scores(self) -> np.ndarray:
+        """How much each feature could still explain, summed over the tasks, (n_features,)."""
+        total = np.zeros(self.coef.shape[1])
+        for t in range(self.tasks.n_tasks):
+            X, s, h, _ = self._task(t)
+            own = np.asarray(X.T @ s, dtype=float)
+            square = np.asarray((X.multiply(X) if sparse.issparse(X) else X**2).T @ h, dtype=float)
+            if self.centred and h.sum() > 0.0:
+                mean = np.asarray(X.T @ h, dtype=float) / h.sum()
+                own, square = own - mean * s.sum(), square - mean**2 * h.sum()
+            total += np.divide(own**2, square, out=np.zeros_like(own), where=square > 1e-12 * h.sum())
+        return total
+
+    def by_group(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]] | None:
+        """Centred X, centred s and the groups of each task's rows; None without groups."""
+        return None if self.tasks.groups is None else map(self._grouped, range(self.tasks.n_tasks))
+
+    def residuals(self) -> Iterator[np.ndarray]:
+        """Scores of each task's rows over the root of their curvature, in the order of the rows."""
+        for t in range(self.tasks.n_tasks):
+            _, s, h, _ = self._task(t, keep_all=True)
+            yield np.divide(s, np.sqrt(h), out=np.zeros_like(s), where=h > 0.0)
+
+    @property
+    def _same_rows(self) -> bool:
+        """Whether all tasks have the same rows with the same curvatures."""
+        return self.tasks.is_complete and self.loss.is_quadratic and self.tasks.weights is None
+
+    def _grouped(self, t: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        X, s, h, weights = self._task(t, keep_all=True)
+        total = float(h.sum())
+        if self.centred and total > 0.0:
+            X, s = X - h @ X / total, s - h * (s.sum() / total)
+        rows, counts = slice(*self.tasks.offsets[t : t + 2]), weights > 0.0
+        assert self.tasks.groups is not None
+        return X[counts], s[counts], self.tasks.groups[rows][counts]
+
+    def _task(self, t: int, *, keep_all: bool = False) -> tuple[Any, ...]:
+        """Columns, scores, curvatures and weights of the rows of a task that count."""
+        view, rows = self.tasks.task(t), slice(*self.tasks.offsets[t : t + 2])
+        weights = np.ones(len(view.y)) if view.weights is None else np.asarray(view.weights, dtype=float)
+        X: Any = view.X
+        used = np.flatnonzero(self.coef[t])
+        z = self.intercept[t] + np.asarray(X[:, used] @ self.coef[t, used], dtype=float)
+        z = z if self.tasks.known is None else z + self.tasks.known[rows]
+        if self.columns is not None:
+            X = X[:, self.columns.places]
+            X = self.columns.of(X.toarray() if sparse.issparse(X) else X)
+        own = self.loss.for_task(view.label)
+        s, h = -own.gradient(view.y, z, weights), own.hessian(view.y, z, weights)
+        counts = slice(None) if keep_all else weights > 0.0
+        return X[counts], s[counts], h[counts], weights[counts]

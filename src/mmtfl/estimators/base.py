@@ -23,6 +23,7 @@ from mmtfl.model_selection.metrics import as_metric, mean_task_score
 from mmtfl.model_selection.scoring import score_predictions
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.losses.by_rows import TaskLoss, check_targets, with_known_in_targets
+from mmtfl.tables.agreement import Agreement
 from mmtfl.tables.encoder import TableEncoder
 from mmtfl.tasks.checks import check_design, check_finite_design, check_task_labels
 from mmtfl.tasks.container import Tasks
@@ -33,6 +34,7 @@ from mmtfl.tasks.stored import StoredTasks
 from mmtfl.tasks.summaries import SummarisedTasks
 from mmtfl.wording import abbreviate
 
+_OF_TABLES = ("encoder_", "columns_", "agreement_", "fold_models_")
 CHUNK = 1 << 18  # entries predicted at a time: float32 rows are widened by parts, never as a whole
 
 
@@ -93,6 +95,8 @@ class TaskModel(CommonParameters, QuotesEffects, Savable, ShowsCurves, ShowsShar
         Only with ``categorical_features``, and in models of the command line: how raw tables become features.
     columns_ : list of str
         Only with ``encoder_``: the column of the table that each feature comes from.
+    agreement_ : dict
+        Only after a fit to summaries of sites: what the sites agreed on.
     """
 
     # metadata routing: labels go wherever rows go, without set_*_request
@@ -167,12 +171,16 @@ class TaskModel(CommonParameters, QuotesEffects, Savable, ShowsCurves, ShowsShar
         """Few rows with the moments of those that stay at their sites."""
         inputs.check_moments_suffice(self)
         self._know_columns_of(summarised)
+        self.agreement_ = summarised.agreement
+        if "format" in summarised.agreement:  # else the features are numbers, and have no other coding
+            self.encoder_ = Agreement.from_dict(summarised.agreement).encoder()
+            self.columns_ = self.encoder_.columns_
         check_task_weight(self.task_weight, summarised.labels)
         tasks, _ = self._encode_targets(summarised.tasks(), None)
         return replace(Prepared.of(self, tasks), row_counts=summarised.sizes)
 
     def _know_columns_of(self, stored: StoredTasks | SummarisedTasks) -> None:
-        self._forget("encoder_", "columns_")
+        self._forget(*_OF_TABLES)
         self.n_features_in_ = stored.n_features
         self.feature_names_in_ = np.array(stored.feature_names, dtype=object)
         self._predicts_matrix = False
@@ -219,7 +227,7 @@ class TaskModel(CommonParameters, QuotesEffects, Savable, ShowsCurves, ShowsShar
     def _as_features(self, X: Any, labels: Any, *, reset: bool) -> Any:
         """Return a frame of numbers in the place of a raw table, if that is to be encoded."""
         if reset:
-            self._forget("encoder_", "columns_")  # of an earlier fit
+            self._forget(*_OF_TABLES)  # of an earlier fit
             if self.categorical_features is None or not is_frame(X):
                 return X
             absent = "allow" if self.absent_features == "allow" else "fill"

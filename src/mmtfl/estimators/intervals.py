@@ -56,6 +56,29 @@ def heldout_errors(
     return sorted_errors(model, y, np.concatenate(z), task, tasks.labels)
 
 
+def fold_models(
+    model: TaskModel, tasks: Tasks, folds: Sequence[Fold], found: Sequence[Start] | None = None
+) -> dict[str, np.ndarray]:
+    """Coefficients and intercepts of a model without each fold, in the units of the data.
+
+    Parameters
+    ----------
+    model, tasks, folds, found
+        As in `heldout_errors`; every task is in every training part.
+
+    Returns
+    -------
+    models : dict of ndarrays
+        coef (n_folds, n_tasks, n_columns) and intercept (n_folds, n_tasks).
+    """
+    known = [None] * len(folds) if found is None else found
+    fits = [
+        fit_part(model, take(tasks, train), known=start)
+        for (train, _), start in zip(folds, known, strict=True)
+    ]
+    return {"coef": np.array([coef for coef, _ in fits]), "intercept": np.array([level for _, level in fits])}
+
+
 def _predict_without(
     model: TaskModel, tasks: Tasks, train: np.ndarray, test: np.ndarray, known: Start | None
 ) -> np.ndarray:

@@ -164,6 +164,12 @@ def _are_effects(value: Any, sizes: Mapping[str, int]) -> bool:
     )
 
 
+def _are_fold_models(value: Any, sizes: Mapping[str, int]) -> bool:
+    kinds = {"coef": "nTn", "intercept": "nT"}
+    sound = isinstance(value, dict) and set(value) == set(kinds)
+    return sound and all(_array("f", shape)(value[name], sizes) for name, shape in kinds.items())
+
+
 def _is_stability(value: Any, sizes: Mapping[str, int]) -> bool:
     return type(value).__name__ == "Stability" and len(value.feature_names_) == sizes["d"]
 
@@ -224,6 +230,8 @@ RULES: dict[str, Rule] = {
     "_backend": _of(str, None),
     "encoder_": _is_encoder,
     "columns_": _are_columns,
+    "agreement_": _IS_DICT,
+    "fold_models_": _are_fold_models,
     "curves_": _are_curves,
     "feature_range_": _either(_IS_NONE, _array("f", "nd")),
     "feature_names_in_": _are_names,

@@ -18,7 +18,7 @@ from mmtfl.estimators.classification import MMTFLClassifier, TaskClassifier
 from mmtfl.estimators.declaration import restated
 from mmtfl.estimators.family import FamilyMember, ProductForm, plain_copy
 from mmtfl.estimators.inputs import check_nothing_else, take_task_column
-from mmtfl.estimators.intervals import heldout_errors
+from mmtfl.estimators.intervals import fold_models, heldout_errors
 from mmtfl.estimators.parameters import (
     USUAL_PAIRS,
     CandidateParameters,
@@ -185,6 +185,9 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         all folds together; auc over the pairs of rows of the same fold, as fits of different folds are not
         on one scale. NaN where it is not defined. The choice was made on these rows, which favours it a
         little.
+    fold_models_ : dict of ndarrays
+        Only after a search on summaries of sites: coefficients (n_folds, n_tasks, n_columns) and intercepts
+        (n_folds, n_tasks) without each fold, with which `mmtfl finish` tells a site its errors.
     path_ : Path
         Coefficients of the chosen member at ``alphas_``, on all rows.
     stability_ : Stability or None
@@ -381,6 +384,10 @@ class TaskSearch(Search, ProductForm, SearchParameters):
             errors = self._heldout_errors(prepared)
             left_out = prepared.left_out
             self.heldout_errors_ = errors if left_out is None else left_out.widen_errors(errors)
+        if "agreement_" in vars(self) and not np.ndim(self.alpha_):
+            model = plain_copy(self._chosen_model())
+            known = prepared.original_tasks(), prepared.folds, self._on_folds
+            self.fold_models_ = fold_models(model, *known)
         self.__dict__.pop("_on_folds", None)
 
     def _heldout_errors(self, prepared: Any) -> dict[str, np.ndarray]:

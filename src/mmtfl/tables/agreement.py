@@ -226,6 +226,20 @@ class Agreement:
 
     def rows(self, frame: Any) -> tuple[Tasks, np.ndarray]:
         """The rows of a site that have a target, in the agreed coding, and the fold of each."""
+        table, task, y = self._labelled(frame)
+        coded = self._with_medians(table, task).features(table.to_native(), task)
+        X = nw.from_native(coded, eager_only=True).to_numpy()
+        tasks = Tasks.from_rows(X, y, task, feature_names=self.feature_names)
+        sizes = zip(tasks.labels.tolist(), tasks.sizes.tolist(), strict=True)
+        fold = [own_folds(label, n, self.folds, self.seed) for label, n in sizes]
+        return tasks, np.concatenate(fold)
+
+    def own_encoder(self, frame: Any) -> TableEncoder:
+        """The agreed encoder with the medians of a site's own tasks, which stay with it."""
+        return self._with_medians(*self._labelled(frame)[:2])
+
+    def _labelled(self, frame: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+        """The rows that have a target and a task label, the labels and the targets."""
         table = nw.from_native(frame, eager_only=True)
         for name in (self.task, self.target):
             if name not in table.columns:
@@ -235,17 +249,9 @@ class Agreement:
             raise ValueError(
                 f"The target {self.target!r} does not hold numbers: other targets need the rows."
             )
-        labels = table.get_column(self.task)
-        kept = ~np.isnan(target.numbers) & ~labels.is_null().to_numpy()
+        kept = ~np.isnan(target.numbers) & ~table.get_column(self.task).is_null().to_numpy()
         table = table.filter(kept.tolist())
-        task = self._labels(table.get_column(self.task))
-        coded = self.own_encoder(table, task).features(table.to_native(), task)
-        X = nw.from_native(coded, eager_only=True).to_numpy()
-        names = tuple(self.feature_names)
-        tasks = Tasks.from_rows(X, target.numbers[kept], task, feature_names=names)
-        sizes = zip(tasks.labels.tolist(), tasks.sizes.tolist(), strict=True)
-        fold = [own_folds(label, n, self.folds, self.seed) for label, n in sizes]
-        return tasks, np.concatenate(fold)
+        return table, self._labels(table.get_column(self.task)), target.numbers[kept]
 
     def _labels(self, column: Any) -> np.ndarray:
         labels = [as_text(value) for value in column.to_list()]
@@ -258,8 +264,7 @@ class Agreement:
             )
         return np.array([int(label) for label in labels])
 
-    def own_encoder(self, table: Any, task: np.ndarray) -> TableEncoder:
-        """The agreed encoder with the medians of a site's own tasks, which stay with it."""
+    def _with_medians(self, table: Any, task: np.ndarray) -> TableEncoder:
         agreed = [code.name for code in self.columns if code.name in table.columns]
         own = TableEncoder(missing=list(self.missing)).fit(table.select(agreed).to_native(), task=task)
         medians = {code.name: code for code in own.codes_ if code.fills}

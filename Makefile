@@ -6,8 +6,7 @@
 #   make test-all    the same with the slow tests: scikit-learn's checks of the searches with their default grids
 #   make sanitize    the tests of the core with bounds checks and the sanitizers of gcc (addresses, undefined behaviour)
 #   make processors  the numerical tests under the arithmetic of other processors
-#   make fuzz        set up, then fit hostile problems and read spoilt files by the seed (some minutes; docs/reliability.md;
-#                    benchmarks/fuzz_guided.py follows the code, with atheris)
+#   make fuzz        set up, then fit hostile problems and read spoilt files by the seed (some minutes; docs/reliability.md)
 #   make kills       set up, then kill commands at random moments, go on and compare bits (some minutes)
 #   make docs        set up, then build the site in docs/_build/html (some minutes; every example is run)
 #   make wheels      wheels for Linux in dist/, for every Python at hand, each tried in a bare environment (a minute)

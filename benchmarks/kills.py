@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from mmtfl.cli.main import main as mmtfl
-from mmtfl.persistence.archive import read_archive
+from mmtfl.persistence.archive import _read
 
 IN_A_ROW = 3
 TABLE = ["table.csv", "--task", "task", "--target", "y", "--force"]
@@ -63,7 +63,7 @@ def answer(name: str, folder: Path) -> list[bytes]:
         with open(folder / "run" / "results.csv", newline="") as file:
             rows = sorted(tuple(row[key] for key in row if key != "seconds") for row in csv.DictReader(file))
         return [repr(row).encode() for row in rows]
-    return [np.ascontiguousarray(array).tobytes() for array in read_archive(folder / f"{name}.mmtfl")[1]]
+    return [array.tobytes() for _, array in sorted(_read(folder / f"{name}.mmtfl")[2].items())]
 
 
 def alive(session: int) -> int:

@@ -1,42 +1,29 @@
-"""The container of saved models: what goes in comes out, and nothing else is believed."""
+"""Files of values: what goes in comes out, nothing else is believed, and files are written whole."""
 
-import hashlib
-import json
 import os
 import stat
-import struct
 import subprocess
 import sys
-import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mmtfl.persistence.archive import (
-    FORMAT_VERSION,
-    MAGIC,
-    ModelFileError,
-    can_store,
-    read_archive,
-    write_archive,
-)
+from mmtfl.persistence.archive import ModelFileError, NotSavable, read_archive, write_archive
 from mmtfl.persistence.files import write_whole
-
-HEAD = struct.Struct("<8sIIQ")
 
 ARRAYS = [
     np.array([[1.5, -0.0], [np.nan, np.inf]]),
     np.arange(6, dtype=np.float32).reshape(3, 2).T,
     np.array([True, False]),
     np.array(["a", "été", "\U0001f600"]),
-    np.array([b"x", b"yz"]),
+    np.array(["a", None], dtype=object),
     np.array([2**62, -1]),
     np.zeros((0, 3)),
     np.array(7.0),
     np.array([1, 2], dtype=">i4"),
 ]
-CONTENT = {"name": "a \ud800 name \u2028", "numbers": [0.1, -0.0, 1e-310, 2**70], "deep": {"a": [None, True]}}
+CONTENT = {"name": "a \ud800 name \u2028", "numbers": [0.1, -0.0, 1e-310, 2**70], "deep": {"a": (None, True)}}
 
 
 @pytest.fixture
@@ -44,49 +31,43 @@ def path(tmp_path):
     return tmp_path / "some.mmtfl"
 
 
-def forged(path, header, payload=b"", version=FORMAT_VERSION, n_text=None, reserved=0):
-    """A file with any header at all, and the right checksum."""
-    text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    body = HEAD.pack(MAGIC, version, reserved, len(text) if n_text is None else n_text) + text + payload
-    path.write_bytes(body + hashlib.sha256(body).digest())
-    return path
-
-
-def entry(dtype="<f8", shape=(1,)):
-    return {"arrays": [{"dtype": dtype, "shape": list(shape)}], "content": None}
-
-
 # -- there and back ------------------------------------------------------------------------------------------
 
 
 def test_what_goes_in_comes_out(path):
-    write_archive(path, CONTENT, ARRAYS)
-    content, arrays = read_archive(path)
-    assert content == CONTENT
-    assert np.signbit(content["numbers"][1])
-    assert len(arrays) == len(ARRAYS)
-    for array, read in zip(ARRAYS, arrays, strict=True):
+    write_archive(path, {"content": CONTENT, "arrays": ARRAYS})
+    found = read_archive(path)
+    assert found["content"] == CONTENT
+    assert np.signbit(found["content"]["numbers"][1])
+    for array, read in zip(ARRAYS, found["arrays"], strict=True):
         assert (read.dtype, read.shape) == (array.dtype.newbyteorder("="), array.shape)
-        assert read.tobytes() == array.astype(read.dtype).tobytes()
+        np.testing.assert_array_equal(read, array)
         assert read.flags.writeable
 
 
 def test_the_file_is_the_arrays_and_little_more(path):
-    write_archive(path, None, [np.zeros((1000, 100))])
-    assert 800_000 < path.stat().st_size < 800_200
+    write_archive(path, np.zeros((1000, 100)))
+    assert 800_000 < path.stat().st_size < 800_400
 
 
 def test_the_same_content_gives_the_same_bytes(path, tmp_path):
-    write_archive(path, CONTENT, ARRAYS)
-    write_archive(tmp_path / "other.mmtfl", CONTENT, [array.copy(order="F") for array in ARRAYS])
+    write_archive(path, [CONTENT, ARRAYS])
+    write_archive(tmp_path / "other.mmtfl", [CONTENT, [array.copy(order="F") for array in ARRAYS]])
     assert path.read_bytes() == (tmp_path / "other.mmtfl").read_bytes()
 
 
-@pytest.mark.parametrize("array", [np.array([None]), np.array([1j]), np.array(["2020"], dtype="M8[D]")])
-def test_other_arrays_are_refused_before_a_file_appears(path, array):
-    assert not can_store(array)
-    with pytest.raises(TypeError, match="cannot be saved"):
-        write_archive(path, None, [array])
+@pytest.mark.parametrize(
+    "value", [np.array([1j]), np.array(["2020"], dtype="M8[D]"), np.array([[], 1], dtype=object), object()]
+)
+def test_what_has_no_place_is_refused_before_a_file_appears(path, value):
+    with pytest.raises(NotSavable):
+        write_archive(path, [value])
+    assert not path.exists()
+
+
+def test_what_could_not_be_read_is_not_written(path):
+    with pytest.raises(ValueError, match="more than a file may hold"):
+        write_archive(path, [[]] * (1 << 22))
     assert not path.exists()
 
 
@@ -94,31 +75,21 @@ def test_other_arrays_are_refused_before_a_file_appears(path, array):
 
 
 def test_every_flipped_bit_and_every_cut_is_told(path):
-    write_archive(path, {"a": "b"}, [np.arange(3.0), np.array(["x", "yy"])])
+    write_archive(path, {"a": ("b", np.inf), "c": np.arange(3.0), "d": np.array(["x", "yy"])})
     sound = path.read_bytes()
-    assert 150 < len(sound) < 400
+    spoilt = [sound[:n] for n in range(len(sound))] + [sound + b"\0"]
     for i in range(len(sound)):
-        for bit in range(8):
-            changed = bytearray(sound)
-            changed[i] ^= 1 << bit
-            path.write_bytes(changed)
-            with pytest.raises(ModelFileError):
-                read_archive(path)
-    for n in range(len(sound)):
-        path.write_bytes(sound[:n])
+        spoilt += [sound[:i] + bytes([sound[i] ^ 1 << bit]) + sound[i + 1 :] for bit in range(8)]
+    for data in spoilt:
+        path.write_bytes(data)
         with pytest.raises(ModelFileError):
             read_archive(path)
-    path.write_bytes(sound + b"\0")
-    with pytest.raises(ModelFileError, match="cut short or changed"):
-        read_archive(path)
 
 
 @pytest.mark.parametrize("text", [b"", b"\x89", b"PK\x03\x04", b"a,b\n1,2\n", b"\x80\x04\x95", bytes(1000)])
 def test_other_files_are_named_as_such_in_one_line(path, text):
     path.write_bytes(text)
-    with pytest.raises(
-        ModelFileError, match=r"some\.mmtfl' is not a model of mmtfl: give a file written"
-    ) as info:
+    with pytest.raises(ModelFileError, match=r"some\.mmtfl' is not a model of mmtfl") as info:
         read_archive(path)
     assert "\n" not in str(info.value)
 
@@ -131,117 +102,6 @@ def test_a_missing_file_a_folder_and_a_pipe(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ModelFileError, match="is not a file"):
         read_archive(tmp_path / "pipe")
-
-
-@pytest.mark.parametrize("version", [FORMAT_VERSION + 1, 2**32 - 1])
-def test_newer_versions_are_refused_with_the_remedy(path, version):
-    forged(path, {"some": "thing new"}, b"of its own", version=version)
-    with pytest.raises(ModelFileError, match=rf"has format {version}.*upgrade mmtfl"):
-        read_archive(path)
-
-
-def test_a_version_that_never_was(path):
-    with pytest.raises(ModelFileError, match="format 0, which no version"):
-        read_archive(forged(path, entry(shape=(0,)), version=0))
-
-
-def test_a_resealed_file_that_is_sound_is_read(path):
-    """The forging helper itself makes sound files, so that what follows fails for the right reason."""
-    content, (array,) = read_archive(forged(path, entry(), np.array([4.0]).tobytes()))
-    assert content is None
-    assert array.tolist() == [4.0]
-
-
-@pytest.mark.parametrize(
-    ("header", "payload"),
-    [
-        (entry(shape=(10**12,)), bytes(8)),  # a claim of terabytes
-        (entry(shape=(2**32, 2**32)), bytes(8)),  # overflows 64 bits to zero
-        (entry(shape=(2**61,)), b""),  # 8 times this is zero in 64 bits
-        (entry(shape=(0, 2**62)), b""),
-        (entry(shape=(0, 10**30)), b""),
-        (entry(shape=(-1,)), bytes(8)),
-        (entry(shape=(-1, -1)), bytes(8)),
-        (entry(shape=(1.0,)), bytes(8)),
-        (entry(shape=(True,)), bytes(8)),
-        (entry(shape=("1",)), bytes(8)),
-        (entry(shape=(1,) * 40), bytes(8)),
-        ({"arrays": [{"dtype": "<f8", "shape": 1}], "content": None}, bytes(8)),
-        (entry("|O", (1,)), bytes(8)),
-        (entry("O", (1,)), bytes(8)),
-        (entry(">f8", (1,)), bytes(8)),
-        (entry("f8", (1,)), bytes(8)),
-        (entry("<f16", (1,)), bytes(16)),
-        (entry("<M8[ns]", (1,)), bytes(8)),
-        (entry("<f8,<f8", (1,)), bytes(16)),
-        (entry("<U0", (3,)), b""),
-        (entry("<U999999999", (0,)), b""),
-        (entry("|V8", (1,)), bytes(8)),
-        (entry(["<f8"], (1,)), bytes(8)),
-        (entry(None, (1,)), bytes(8)),
-        (entry("<U1", (1,)), b"\xff\xff\xff\xff"),  # not a character
-        (entry("|b1", (1,)), b"\x02"),
-        (entry(shape=(2,)), bytes(8)),  # too few bytes
-        (entry(shape=(0,)), bytes(8)),  # too many
-        ({"arrays": [entry()["arrays"][0]] * 2, "content": None}, bytes(8)),
-        ({"arrays": [{"dtype": "<f8"}], "content": None}, b""),
-        ({"arrays": [{"dtype": "<f8", "shape": [1], "offset": 0}], "content": None}, bytes(8)),
-        ({"arrays": [[]], "content": None}, b""),
-        ({"arrays": {}, "content": None}, b""),
-        ({"arrays": []}, b""),
-        ({"arrays": [], "content": None, "more": 1}, b""),
-        ([], b""),
-        (b"", b""),
-        (b"{", b""),
-        (b'{"arrays": [], "content": NaN}', b""),
-        (b'{"arrays": [], "content": Infinity}', b""),
-        (b'{"arrays": [], "content": 1, "content": 2}', b""),
-        (b'{"arrays": [], "content": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", b""),
-        (b'{"arrays": [], "content": ' + b'{"a":' * 200_000 + b"1" + b"}" * 200_000 + b"}", b""),
-        (b'{"arrays": [], "content": ' + b"9" * 100_000 + b"}", b""),
-        (b'{"arrays": [], "content": ' + b"9" * 400 + b"}", b""),
-        (b'{"arrays": [], "content": -1e400}', b""),
-        ('{"arrays": [], "content": "é"}'.encode(), b""),
-        (b"\xff\xfe", b""),
-    ],
-)
-def test_forged_headers_are_refused_whatever_their_checksum(path, header, payload):
-    forged(path, header, payload)
-    tracemalloc.start()
-    try:
-        with pytest.raises(ModelFileError, match="not a sound model file"):
-            read_archive(path)
-        most = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    # sizes in the file are not believed: what is allocated goes with the size of the file
-    assert most < 500_000 + 60 * path.stat().st_size
-
-
-@pytest.mark.parametrize("bomb", [b"[],", b'{"a":{}},', b"0,", b'"",'])
-def test_a_bomb_of_json_is_refused_before_it_is_parsed(bomb, path):
-    n = 60_000_000 // len(bomb)
-    forged(path, b'{"arrays": [], "content": [' + bomb * n + b"0]}")
-    tracemalloc.start()
-    try:
-        with pytest.raises(ModelFileError, match="more names and values than any model"):
-            read_archive(path)
-        most = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert most < 2 * path.stat().st_size
-
-
-def test_what_could_not_be_read_is_not_written(path):
-    with pytest.raises(ValueError, match="more than a file may hold"):
-        write_archive(path, [[]] * (1 << 20), [])
-    assert not path.exists()
-
-
-@pytest.mark.parametrize("n_text", [2**63, 2**64 - 1, 10**6])
-def test_a_forged_length_of_the_header_is_refused(path, n_text):
-    with pytest.raises(ModelFileError, match="cut short or changed"):
-        read_archive(forged(path, entry(), bytes(8), n_text=n_text))
 
 
 # -- written whole or not at all -----------------------------------------------------------------------------

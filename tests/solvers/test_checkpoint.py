@@ -178,27 +178,24 @@ def test_a_damaged_file_is_refused_and_left(harm, rows, tmp_path):
 
 
 def forged(path, change):
-    """Write a checkpoint anew, with a right checksum, after `change(content, arrays by name)`."""
-    content, arrays = read_archive(path)
-    named = dict(zip(map(tuple, content["names"]), arrays, strict=True))
-    change(content, named)
-    if "names" in content:
-        content["names"] = [list(name) for name in named]
-    write_archive(path, content, list(named.values()))
+    """Write a checkpoint anew, with a right checksum, after `change(content)`."""
+    content = read_archive(path)
+    change(content)
+    write_archive(path, content)
 
 
 def put(name, make):
-    def change(_, arrays):
-        (step,) = [key for key in arrays if key[1] == name]
-        arrays[step] = make(arrays[step])
+    def change(content):
+        (arrays,) = [found for found in content["steps"].values() if name in found]
+        arrays[name] = make(arrays[name])
 
     return change
 
 
 FORGERIES = {
-    "no names": lambda content, _: content.pop("names"),
-    "names that are numbers": lambda content, arrays: arrays.update({(1, 2): np.zeros(3)}),
-    "nothing left of the answer": lambda _, arrays: arrays.popitem(),
+    "no steps": lambda content: content.pop("steps"),
+    "steps without arrays": lambda content: content["steps"].update({"fit-solution": 3}),
+    "nothing left of the answer": lambda content: content["steps"]["fit-solution"].popitem(),
     "a wrong shape": put("A", lambda A: A[:, :-1].copy()),
     "a matrix for a vector": put("intercept", lambda b: b[:, None].copy()),
     "NaN": put("A", lambda A: A * np.nan),
@@ -232,8 +229,9 @@ def test_forged_scores_are_refused(rows, tmp_path):
     path = tmp_path / "search.checkpoint"
     search = MMTFLRegressorCV((2, 2), 3, 3, search="full", checkpoint=path).fit(*rows)
 
-    def shorten(_, arrays):
-        arrays["fold-1-member-0", "scores"] = arrays["fold-1-member-0", "scores"][:-1].copy()
+    def shorten(content):
+        arrays = content["steps"]["fold-1-member-0"]
+        arrays["scores"] = arrays["scores"][:-1].copy()
 
     forged(path, shorten)
     with pytest.raises(ValueError, match="not a sound checkpoint"):

@@ -1,14 +1,18 @@
 """Load a saved model: the only module that knows every class a file may name."""
 
+import inspect
 import os
 from typing import Any
 
+import numpy as np
+from sklearn.base import is_classifier
+
+from mmtfl.errors import require
 from mmtfl.estimators import two_strengths as two
 from mmtfl.estimators.classification import MMTFLClassifier
 from mmtfl.estimators.curves import Curves
-from mmtfl.estimators.learned_attributes import Unsound
 from mmtfl.estimators.regression import MMTFLRegressor
-from mmtfl.estimators.saving import model_from_state
+from mmtfl.estimators.saving import LEARNED
 from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
 from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
 from mmtfl.estimators.supported_features import Stability
@@ -18,35 +22,22 @@ from mmtfl.persistence.archive import ModelFileError, read_archive
 from mmtfl.solvers.path import Path
 from mmtfl.tables.encoder import TableEncoder
 from mmtfl.tables.recipe import TableRecipe
+from mmtfl.tasks.frames import make_frame
 
-_PRODUCT = ("c_",)
-_SEARCHED = ("alpha_", "alphas_", "best_p_", "best_k_", "best_score_", "cv_results_", "path_")
-_OUTLIERS = ("shared_", "outlier_", "outlier_tasks_")
-_PAIRS = (
-    *("best_estimator_", "best_params_", "best_score_", "best_index_"),
-    *("strengths_", "cv_results_", "n_splits_"),
+ESTIMATORS = (
+    *(MMTFLRegressor, MMTFLClassifier, MMTFLRegressorCV, MMTFLClassifierCV),
+    *(SingleTaskRegressorCV, SingleTaskClassifierCV, TwoStrengthCV, two.DirtyRegressor, two.DirtyClassifier),
+    *(two.RobustRegressor, two.RobustClassifier, two.LowRankRegressor, two.LowRankClassifier),
+    *(two.CappedRegressor, two.CappedClassifier),
 )
-# every estimator a file may hold, and the learned attributes it has beyond those of all estimators
-ESTIMATORS: dict[type, tuple[str, ...]] = {
-    **dict.fromkeys((MMTFLRegressor, MMTFLClassifier), _PRODUCT),
-    **dict.fromkeys((MMTFLRegressorCV, MMTFLClassifierCV), _PRODUCT + _SEARCHED),
-    **dict.fromkeys((SingleTaskRegressorCV, SingleTaskClassifierCV), _PRODUCT + _SEARCHED),
-    **dict.fromkeys((two.DirtyRegressor, two.DirtyClassifier), ("shared_", "specific_")),
-    **dict.fromkeys(
-        (two.RobustRegressor, two.RobustClassifier, two.LowRankRegressor, two.LowRankClassifier), _OUTLIERS
-    ),
-    **dict.fromkeys((two.CappedRegressor, two.CappedClassifier), ("capped_",)),
-    TwoStrengthCV: _PAIRS,
-}
-_NEEDED = {cls.__name__: needed for cls, needed in ESTIMATORS.items()}
-_OTHERS = (Curves, Path, Stability, TableEncoder, TableRecipe, TaskKFold, TaskTimeSplit)
-_CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (*ESTIMATORS, *_OTHERS)}
+OTHERS = (Curves, Path, Stability, TableEncoder, TableRecipe, TaskKFold, TaskTimeSplit)
+CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (*ESTIMATORS, *OTHERS)}
 
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Load a model that was saved with its ``save`` method.
 
-    Nothing in the file is executed: it holds arrays and JSON, of which every size, name and parameter is
+    Nothing in the file is executed: it holds arrays and JSON, whose sizes, names and parameters are
     checked. Predictions equal those of the model that was saved, bit for bit.
 
     Parameters
@@ -80,14 +71,51 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> loaded.tasks_.tolist()
     ['north', 'south']
     """
-    content, arrays = read_archive(path)
-    try:
-        model = model_from_state(content, arrays, _CLASSES, _NEEDED)
-        if not isinstance(getattr(model, "recipe_", None), TableRecipe | None):
-            raise Unsound("recipe_ does not say how a table is read")
-        return model
-    except MemoryError:
-        raise
-    except Exception as error:  # a forged file may fail anywhere, and the file is to blame
-        why = str(error).partition("\n")[0].rstrip(".")
-        raise ModelFileError(f"{os.fspath(path)!r} is not a sound model file: {why}.") from error
+    content = read_archive(path, make=_make)
+    model = content.get("model") if isinstance(content, dict) else None
+    if not isinstance(model, ESTIMATORS):
+        raise ModelFileError(f"{os.fspath(path)!r} holds no model: give a file written by model.save(path).")
+    return model
+
+
+def _make(name: str, state: Any) -> Any:
+    """Make an object of a name in the list; it is never imported by its name."""
+    if name == "frame":
+        return make_frame(state["columns"], state["backend"])
+    if name == "series":
+        return require("pandas", "frames").Series(state["values"], index=state["index"], name=state["name"])
+    if name not in CLASSES:
+        raise ValueError(f"{name[:60]!r} is no class of this version of mmtfl")
+    cls = CLASSES[name]
+    if hasattr(cls, "from_dict"):
+        return cls.from_dict(state)
+    return _make_model(cls, **state) if cls in ESTIMATORS else cls(**state)
+
+
+def _make_model(cls: Any, parameters: dict[str, Any], learned: dict[str, Any]) -> Any:
+    unknown = sorted(set(parameters) - set(inspect.signature(cls).parameters))
+    if unknown:
+        raise ValueError(f"{cls.__name__} has no parameter {unknown[0][:60]!r} in this version of mmtfl")
+    model = cls(**parameters)
+    model._check_parameters()
+    for name, value in learned.items():
+        # a method or a property must not be hidden by data
+        if not LEARNED.fullmatch(name) or hasattr(cls, name):
+            raise ValueError(f"{cls.__name__} cannot have learned {name[:60]!r}")
+        vars(model)[name] = value
+    if learned:  # a model that is searched over need not be fitted
+        _check_shapes(model._fitted())
+    return model
+
+
+def _check_shapes(model: Any) -> None:
+    """Check what every prediction needs."""
+    n_tasks, n_features = model.coef_.shape
+    shapes = {"coef_": (n_tasks, n_features), "intercept_": (n_tasks,), "tasks_": (n_tasks,)}
+    shapes |= {"feature_names_in_": (n_features,)} if hasattr(model, "feature_names_in_") else {}
+    shapes |= {"classes_": (2,)} if is_classifier(model) else {}
+    wrong = [name for name, shape in shapes.items() if getattr(model, name).shape != shape]
+    if wrong or model.n_features_in_ != n_features or len(np.unique(model.tasks_)) < n_tasks:
+        raise ValueError(f"{(*wrong, 'n_features_in_')[0]} is not what a {type(model).__name__} has learned")
+    if model.coef_.dtype.kind != "f" or model.intercept_.dtype.kind != "f":
+        raise ValueError("coefficients are not numbers")

@@ -1,77 +1,71 @@
-"""The file format of saved models, arrays and JSON: nothing in a file is executed, and every size is checked.
+"""One file for a tree of values: arrays as safetensors stores them, everything else as JSON in its header.
 
-A file is, with all numbers little-endian:
-
-- 8 magic bytes, then the format version (4 bytes), 4 zero bytes, the length of the JSON (8)
-- JSON text in ASCII: ``{"arrays": [{"dtype": "<f8", "shape": [3, 2]}, ...], "content": ...}``
-- the arrays one after the other, in C order and without gaps
-- the SHA-256 of everything before, 32 bytes
-
-Nothing is compressed, so the arrays are never larger than the file, and its size is known before it is read.
+Nothing in a file is executed, and its sizes are checked before anything is allocated. ``mmtfl`` in the
+metadata of the header has the version of the format, the SHA-256 of the JSON and of all arrays, and the JSON.
+JSON has no tuples, infinities or arrays: each is an object with one name that says what it is, as in
+``{"tuple": [1, 2]}`` or ``{"array": "3"}``.
 """
 
 import hashlib
 import json
 import math
 import os
-import re
-import struct
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Mapping
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from mmtfl.persistence.files import write_whole
 
-FORMAT_VERSION = 1
-MAGIC = b"\x89MMTFL\r\n"  # it reveals a transfer that changed line ends or dropped the eighth bit
-HEAD = struct.Struct("<8sIIQ")
-DIGEST_SIZE = 32
-# parsed JSON takes many times the memory of its text: at most 64 MB of it, a million lists and objects, and
-# four million values are read, which take less than 700 MB
-MOST_JSON, MOST_CONTAINERS, MOST_VALUES = 1 << 26, 1 << 20, 1 << 22
-MOST_DIGITS = 300  # of an integer: it is within the range of floats
-MOST_DIMENSIONS = 8
-CHUNK = 1 << 20
+VERSION = 3  # of the format; earlier ones are not read
+# parsed JSON takes many times the memory of its text, so there is a limit on values beside that on bytes
+MOST_JSON, MOST_VALUES = 1 << 26, 1 << 22
 NUMBERS = {
-    *("|b1", "|i1", "|u1", "<i2", "<i4", "<i8", "<u2", "<u4", "<u8"),
-    *("<f2", "<f4", "<f8"),
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64"),
 }
-TEXT = re.compile(r"(<U|\|S)[1-9][0-9]{0,7}")
 
 
 class ModelFileError(ValueError):
     """A file is not a valid model of this version; the message says why and what to do."""
 
 
-def can_store(array: np.ndarray) -> bool:
-    """Tell whether an archive can store an array: numbers, booleans or text of fixed width.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mmtfl.persistence.archive import can_store
-    >>> can_store(np.zeros(3)), can_store(np.array(["a"])), can_store(np.array([None]))
-    (True, True, False)
-    """
-    return _is_allowed(array.dtype.newbyteorder("<").str) and array.ndim <= MOST_DIMENSIONS
+class NotSavable(TypeError):
+    """A value that a file has no place for."""
 
 
-def _is_allowed(dtype: Any) -> bool:
-    return isinstance(dtype, str) and (dtype in NUMBERS or TEXT.fullmatch(dtype) is not None)
+def _no_state(value: Any) -> tuple[str, Any]:
+    raise NotSavable(f"a {type(value).__name__}")
+
+
+def _no_object(name: str, state: Any) -> Any:
+    raise ValueError(f"{name[:40]!r} is not a known kind of object")
 
 
 # -- writing -------------------------------------------------------------------------------------------------
 
 
 def write_archive(
-    path: str | os.PathLike[str], content: Any, arrays: Sequence[np.ndarray], *, overwrite: bool = True
+    path: str | os.PathLike[str],
+    value: Any,
+    *,
+    state_of: Callable[[Any], tuple[str, Any]] = _no_state,
+    overwrite: bool = True,
 ) -> None:
-    """Write JSON content and arrays that `can_store` accepts into one file; JSON numbers must be finite.
+    """Write numbers, text, None, lists, tuples, dicts and arrays of them in one file, whole or not at all.
 
-    The file is written atomically, see `write_whole`. The same input gives the same bytes.
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    value : object
+        What is written. The same value gives the same bytes.
+    state_of : function
+        The name and the state of an object of another kind; it raises NotSavable for those it does not know.
+    overwrite : bool, default=True
+        Whether a file of that name may be replaced.
 
     Examples
     --------
@@ -80,188 +74,181 @@ def write_archive(
     >>> from mmtfl.persistence.archive import read_archive, write_archive
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "pair.mmtfl")
-    ...     write_archive(path, {"name": "a pair"}, [np.array([1.0, 2.0])])
+    ...     write_archive(path, {"name": "a pair", "values": np.array([1.0, 2.0])})
     ...     read_archive(path)
-    ({'name': 'a pair'}, [array([1., 2.])])
+    {'name': 'a pair', 'values': array([1., 2.])}
     """
-    for array in arrays:
-        if not can_store(array):
-            raise TypeError(f"An array of dtype {array.dtype} cannot be saved: use numbers or text.")
-    entries = [{"dtype": a.dtype.newbyteorder("<").str, "shape": list(a.shape)} for a in arrays]
-    header = {"arrays": entries, "content": content}
-    text = json.dumps(header, allow_nan=False, separators=(",", ":")).encode("ascii")
+    from safetensors.numpy import save
+
+    packer = Packer(state_of)
+    text = json.dumps(packer.pack(value), allow_nan=False, separators=(",", ":"))
     if not _is_readable(text):
         raise ValueError(
             f"The names and settings take {len(text)} bytes of JSON, which is more than a file may hold: "
             "name fewer features and tasks, or leave names out."
         )
-    write_whole(path, _parts(text, arrays), overwrite=overwrite)
+    # all in one entry: safetensors writes several of them in any order
+    about = f"{VERSION} {_digest(text, packer.arrays)} {text}"
+    write_whole(path, [save(packer.arrays, {"mmtfl": about})], overwrite=overwrite)
 
 
-def _is_readable(text: bytes) -> bool:
-    """Whether JSON stays within the limits; characters within names count too, so it may say no too early."""
-    containers = text.count(b"{") + text.count(b"[")
-    within = containers <= MOST_CONTAINERS and containers + text.count(b",") <= MOST_VALUES
-    return within and len(text) <= MOST_JSON
+class Packer:
+    """Converts values to JSON, and collects the arrays by the names that the JSON gives them."""
+
+    def __init__(self, state_of: Callable[[Any], tuple[str, Any]] = _no_state) -> None:
+        self.state_of, self.arrays = state_of, dict[str, np.ndarray]()
+
+    def pack(self, value: Any) -> Any:
+        """Pack one value."""
+        if value is None or isinstance(value, str | bool | np.bool_):
+            return bool(value) if isinstance(value, np.bool_) else value
+        if isinstance(value, Integral):
+            return int(value)
+        if isinstance(value, Real):
+            return float(value) if math.isfinite(value) else {"float": str(float(value))}
+        if isinstance(value, np.ndarray):
+            return self._pack_array(value)
+        if isinstance(value, list):
+            return [self.pack(item) for item in value]
+        if isinstance(value, tuple):
+            return {"tuple": [self.pack(item) for item in value]}
+        if isinstance(value, dict):
+            return {"dict": [[self.pack(key), self.pack(item)] for key, item in value.items()]}
+        name, state = self.state_of(value)
+        return {"object": [name, self.pack(state)]}
+
+    def _pack_array(self, array: np.ndarray) -> dict[str, Any]:
+        if array.dtype.kind in "UO":
+            values = [self.pack(item) for item in array.ravel().tolist()]
+            if any(isinstance(item, dict | list) for item in values):
+                raise NotSavable("an array of objects")
+            return {"values": [array.dtype.kind, list(array.shape), values]}
+        if type(array) is not np.ndarray or array.dtype.name not in NUMBERS:
+            raise NotSavable(f"an array of dtype {array.dtype}")
+        name = str(len(self.arrays))
+        self.arrays[name] = array.astype(array.dtype.newbyteorder("="), order="C", copy=False)
+        return {"array": name}
 
 
-def _parts(text: bytes, arrays: Sequence[np.ndarray]) -> Iterator[Any]:
-    digest = hashlib.sha256()
-    # one array after the other, because some have to be copied
-    little = (array.astype(array.dtype.newbyteorder("<"), order="C", copy=False) for array in arrays)
-    pieces: Iterator[Any] = (array.reshape(-1).view(np.uint8).data for array in little)
-    for part in chain([HEAD.pack(MAGIC, FORMAT_VERSION, 0, len(text)), text], pieces):
-        digest.update(part)
-        yield part
-    yield digest.digest()
+def _digest(text: str, arrays: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.name} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _is_readable(text: str) -> bool:
+    """Whether JSON stays within the limits; commas within names count too, so it may say no too early."""
+    return len(text) <= MOST_JSON and sum(map(text.count, "{[,")) <= MOST_VALUES
 
 
 # -- reading -------------------------------------------------------------------------------------------------
 
 
-def read_archive(path: str | os.PathLike[str]) -> tuple[Any, list[np.ndarray]]:
-    """Check and read what `write_archive` has written: the content, and the arrays in native byte order.
+def read_archive(path: str | os.PathLike[str], *, make: Callable[[str, Any], Any] = _no_object) -> Any:
+    """Check and read what `write_archive` has written.
 
-    A file of another kind or of an unknown version, or one that was cut short or changed, raises
-    ModelFileError, which is a ValueError.
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    make : function
+        The object of a name and a state. It must look the name up, and never import it.
+
+    Returns
+    -------
+    value : object
+        As it was written; every array is a copy that can be changed.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is something else, of a newer version, cut short, changed, or holds what `make` refuses.
     """
     place = Path(path)
     if place.exists() and not place.is_file():  # opening a pipe would wait for a writer
         raise ModelFileError(f"{str(path)!r} is not a file: give a file written by model.save(path).")
-    with open(place, "rb") as file:
-        return _Reader(file, str(path)).read()
-
-
-class _Reader:
-    """Reads and checks one file."""
-
-    def __init__(self, file: BinaryIO, name: str):
-        self.file, self.name = file, name
-        self.size = os.fstat(file.fileno()).st_size
-
-    def read(self) -> tuple[Any, list[np.ndarray]]:
-        n_text = self._read_head()
-        self._check_digest()
-        self.file.seek(HEAD.size)
-        text = self._take(n_text)
+    digest, text, arrays = _read(place)
+    try:
         if not _is_readable(text):
-            raise self._unsound("its header holds more names and values than any model")
-        try:
-            header = json.loads(
-                text.decode("ascii"), parse_constant=_no_constant, parse_int=_integer, parse_float=_number,
-                object_pairs_hook=_no_duplicates,
-            )  # fmt: skip
-        except (ValueError, RecursionError) as error:
-            raise self._unsound("its header is not valid JSON") from error
-        if not isinstance(header, dict) or set(header) != {"arrays", "content"}:
-            raise self._unsound("its header is not that of a model")
-        room = self.size - HEAD.size - n_text - DIGEST_SIZE
-        return header["content"], self._read_arrays(header["arrays"], room)
+            raise ValueError("it holds more names and values than any model")
+        if digest != _digest(text, arrays):
+            raise ValueError("it was changed after it was written")
+        value = _Unpacker(arrays, make).unpack(json.loads(text))
+        if arrays:
+            raise ValueError("it has arrays that belong to nothing")
+        return value
+    except MemoryError:
+        raise
+    except Exception as error:  # a forged file may fail anywhere, and the file is to blame
+        why = str(error).partition("\n")[0].rstrip(".")
+        raise ModelFileError(
+            f"{str(path)!r} is not a sound model file: {why}. Copy it again, or save the model anew."
+        ) from error
 
-    def _read_head(self) -> int:
-        head = self.file.read(HEAD.size)
-        if head[: len(MAGIC)] != MAGIC[: len(head)] or len(head) < len(MAGIC):
-            raise ModelFileError(
-                f"{self.name!r} is not a model of mmtfl: give a file written by model.save(path)."
-            )
-        if len(head) < HEAD.size:
-            raise self._damaged()
-        _, version, reserved, n_text = HEAD.unpack(head)
-        if version > FORMAT_VERSION:
-            raise ModelFileError(
-                f"{self.name!r} has format {version}, and this version of mmtfl reads formats up to "
-                f"{FORMAT_VERSION}: upgrade mmtfl."
-            )
-        if version < FORMAT_VERSION:
-            raise ModelFileError(
-                f"{self.name!r} has format {version}, which no version of mmtfl has written: it was changed."
-            )
-        if reserved or n_text > MOST_JSON or HEAD.size + n_text + DIGEST_SIZE > self.size:
-            raise self._damaged()
-        return n_text
 
-    def _check_digest(self) -> None:
-        self.file.seek(0)
-        digest, left = hashlib.sha256(), self.size - DIGEST_SIZE
-        while left:
-            part = self._take(min(left, CHUNK))
-            digest.update(part)
-            left -= len(part)
-        if self._take(DIGEST_SIZE) != digest.digest():
-            raise self._damaged()
+def _read(place: Path) -> tuple[str, str, dict[str, np.ndarray]]:
+    """The digest, the JSON and the arrays of a file of this version."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
 
-    def _read_arrays(self, entries: Any, room: int) -> list[np.ndarray]:
-        if not isinstance(entries, list):
-            raise self._unsound("its list of arrays is not a list")
-        # all sizes are checked before the first array is allocated
-        sizes = [self._n_bytes(entry) for entry in entries]
-        if sum(sizes) != room:
-            raise self._unsound(f"its arrays should take {sum(sizes)} bytes, but it has {room}")
-        return [self._read_array(entry, size) for entry, size in zip(entries, sizes, strict=True)]
-
-    def _n_bytes(self, entry: Any) -> int:
-        if not isinstance(entry, dict) or set(entry) != {"dtype", "shape"}:
-            raise self._unsound("an array has no dtype and shape")
-        dtype, shape = entry["dtype"], entry["shape"]
-        if not _is_allowed(dtype):
-            raise self._unsound(
-                f"an array has dtype {str(dtype)[:40]!r}, which is not one of numbers or text"
-            )
-        itemsize = np.dtype(dtype).itemsize
-        is_shape = isinstance(shape, list) and len(shape) <= MOST_DIMENSIONS
-        is_shape = is_shape and all(type(n) is int and n >= 0 for n in shape)
-        # numpy limits the size of an empty array by its other dimensions
-        if not is_shape or math.prod(max(n, 1) for n in shape) * itemsize >= 1 << 62:
-            raise self._unsound(f"an array has shape {str(shape)[:80]}")
-        return math.prod(shape) * itemsize
-
-    def _read_array(self, entry: Any, size: int) -> np.ndarray:
-        raw = np.empty(size, dtype=np.uint8)
-        if self.file.readinto(raw.data) != size:  # type: ignore[attr-defined]
-            raise self._damaged()
-        dtype = np.dtype(entry["dtype"])
-        if dtype.kind == "b" and (raw > 1).any():
-            raise self._unsound("an array of booleans has other values")
-        if dtype.kind == "U" and (raw.view("<u4") > 0x10FFFF).any():
-            raise self._unsound("an array of text has values that are not characters")
-        array = raw.view(dtype).reshape(entry["shape"])
-        return array.astype(dtype.newbyteorder("="), copy=False)
-
-    def _take(self, n: int) -> bytes:
-        part = self.file.read(n)
-        if len(part) != n:
-            raise self._damaged()
-        return part
-
-    def _damaged(self) -> ModelFileError:
-        return ModelFileError(
-            f"{self.name!r} was cut short or changed after it was written: copy it again, or save the model "
-            "anew."
+    data = place.read_bytes()
+    try:
+        arrays = {name: array.copy() for name, array in load(data).items()}  # checks all sizes first
+        about = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+        version, digest, text = about["mmtfl"].split(" ", 2)
+        if int(version) < VERSION:
+            raise ValueError
+    except (SafetensorError, LookupError, ValueError, TypeError, AttributeError):
+        raise ModelFileError(
+            f"{str(place)!r} is not a model of mmtfl, or was cut short: give a file written by "
+            "model.save(path) of this version."
+        ) from None
+    if int(version) > VERSION:
+        raise ModelFileError(
+            f"{str(place)!r} has format {version}, and this version of mmtfl reads format {VERSION}: "
+            "upgrade mmtfl."
         )
-
-    def _unsound(self, what: str) -> ModelFileError:
-        return ModelFileError(f"{self.name!r} is not a sound model file: {what}. Save the model anew.")
+    return digest, text, arrays
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
+class _Unpacker:
+    """Converts JSON and arrays back to values; every array is used once."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], make: Callable[[str, Any], Any]) -> None:
+        self.arrays, self.make = arrays, make
+
+    def unpack(self, packed: Any) -> Any:
+        if isinstance(packed, list):
+            return [self.unpack(item) for item in packed]
+        if not isinstance(packed, dict):
+            return packed
+        match list(packed.items()):
+            case [("float", ("inf" | "-inf" | "nan") as text)]:
+                return float(text)
+            case [("tuple", list() as items)]:
+                return tuple(map(self.unpack, items))
+            case [("dict", list() as items)]:
+                return {self.unpack(key): self.unpack(item) for key, item in items}
+            case [("array", str() as name)] if name in self.arrays:
+                return _checked(self.arrays.pop(name))
+            case [("values", [("U" | "O") as kind, list() as shape, list() as values])]:
+                return _array_of(values, kind, shape)
+            case [("object", [str() as name, state])]:
+                return self.make(name, self.unpack(state))
+        raise ValueError(f"a value is of no known kind, {str(packed)[:40]!r}")
 
 
-def _integer(text: str) -> int:
-    if len(text) > MOST_DIGITS:
-        raise ValueError(f"an integer has {len(text)} digits")
-    return int(text)
+def _checked(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind == "b" and (array.view(np.uint8) > 1).any():
+        raise ValueError("an array of booleans has other values")
+    return array
 
 
-def _number(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError("a number is too large")
-    return number
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name occurs twice")
-    return found
+def _array_of(values: list[Any], kind: str, shape: list[int]) -> np.ndarray:
+    if any(isinstance(item, dict | list) or (kind == "U" and not isinstance(item, str)) for item in values):
+        raise ValueError("an array of text has other values")
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return (array.astype(str) if kind == "U" else array).reshape(shape)

@@ -74,7 +74,7 @@ class Checkpoint:
 
     def _take_up(self) -> dict[str, Arrays]:
         try:
-            content, arrays = read_archive(self.path)
+            content = read_archive(self.path, make=lambda name, state: name)
         except ModelFileError as error:
             raise ValueError(f"{error} It was given as a checkpoint: remove it, or choose another.") from None
         if not isinstance(content, dict) or content.get("kind") != _KIND:
@@ -89,16 +89,9 @@ class Checkpoint:
                 f"{str(self.path)!r} is the checkpoint of another fit: the data, the parameters or the "
                 "options differ. Use the same ones to go on with it, or remove it to begin anew."
             )
-        names = content.get("names")
-        if not isinstance(names, list) or len(names) != len(arrays):
+        steps = content.get("steps")
+        if not isinstance(steps, dict) or not all(isinstance(arrays, dict) for arrays in steps.values()):
             raise self._unsound("its steps are not named")
-        steps: dict[str, Arrays] = {}
-        for pair, array in zip(names, arrays, strict=True):
-            if not (
-                isinstance(pair, list) and len(pair) == 2 and all(isinstance(part, str) for part in pair)
-            ):
-                raise self._unsound("a step has no name")
-            steps.setdefault(pair[0], {})[pair[1]] = array
         return steps
 
     def _unsound(self, what: str) -> ValueError:
@@ -112,7 +105,7 @@ class Checkpoint:
         if set(found) != set(expected):
             raise self._unsound(f"{step!r} does not hold what this fit keeps")
         for name, (is_sound, *shape) in expected.items():
-            array = found[name]
+            array = np.asarray(found[name])
             fits = len(shape) == array.ndim and all(
                 n in (None, size) for n, size in zip(shape, array.shape, strict=True)
             )
@@ -129,10 +122,11 @@ class Checkpoint:
             self._steps = steps
 
     def _store(self, steps: Mapping[str, Mapping[str, np.ndarray]]) -> None:
-        names = [[name, part] for name, known in steps.items() for part in known]
         about = {"kind": _KIND, "library": _version(), "fingerprint": self.fingerprint}
-        values = [np.asarray(array) for known in steps.values() for array in known.values()]
-        write_archive(self.path, {**about, "names": names}, values)
+        arrays = {
+            step: {name: np.asarray(value) for name, value in known.items()} for step, known in steps.items()
+        }
+        write_archive(self.path, {**about, "steps": arrays})
 
 
 def _version() -> str:

@@ -3,7 +3,7 @@
     python benchmarks/many_tasks.py [number of tasks]
 
 Prints the table of docs/reliability.md: seconds of each model on three kinds of made tasks, at three shares
-of its largest strength ((2,2)'s for the members). Each is fitted to 1,100 tasks first, which compiles it.
+of its largest strength ((2,2)'s for the members).
 """
 
 import sys
@@ -69,11 +69,10 @@ def main() -> None:
     print(f"| {n_tasks:,} tasks | effects | " + " | ".join(f"{share:g}" for share in SHARES) + " |")
     for classes in (False, True):
         for effects in ("own", "common", "some"):
-            data, few = (made(effects, n, classes=classes) for n in (n_tasks, 1_100))
+            data = made(effects, n_tasks, classes=classes)
             for name, make in models(data, classes=classes).items():
                 seconds = []
                 for share in SHARES:
-                    make(share).fit(**few)
                     before = time.process_time()
                     make(share).fit(**data)
                     seconds.append(time.process_time() - before)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 
-for _library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):  # one thread, one order of sums
+for _library in ("OMP", "OPENBLAS", "MKL"):  # one thread, one order of sums
     os.environ[f"{_library}_NUM_THREADS"] = "1"
 
 import argparse

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 
-for _library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
+for _library in ("OMP", "OPENBLAS", "MKL"):
     os.environ[f"{_library}_NUM_THREADS"] = "1"
 
 import sys

@@ -24,7 +24,6 @@ FLOORS = [
     ("Mathematics", [
         ("solvers", "from a problem to a Solution: row descent, Algorithm 1"),
         ("objective", "losses, penalties, the design: what is minimised"),
-        ("kernels", "everything compiled: row problems, sweeps, columns"),
     ]),
     ("Data", [
         ("tables", "from a table on disk to arrays, and the recipe of it"),
@@ -32,7 +31,7 @@ FLOORS = [
         ("persistence", "files without pickle, and content hashes"),
     ]),
     ("Compiled", [
-        ("core", "the innermost loops, in Cython; imports nothing of ours"),
+        ("core", "losses, row problems, storage, descent, paths, in Cython"),
     ]),
 ]  # fmt: skip
 ENGINE_USERS = "solvers"  # the lowest room that may name an engine

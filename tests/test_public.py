@@ -220,7 +220,6 @@ def run(code):
 
 def test_importing_loads_nothing_heavy_beyond_scikit_learn():
     heavy = {
-        "numba",
         "matplotlib",
         "polars",
         "pandas",
@@ -238,7 +237,7 @@ def test_importing_loads_nothing_heavy_beyond_scikit_learn():
     without = set(run(f"import sklearn.linear_model, sklearn.model_selection; {loaded}"))
     assert {"mmtfl", "sklearn", "numpy"} <= with_us
     assert (with_us - without) & heavy == set()
-    assert with_us & {"numba", "matplotlib", "polars", "cvxpy", "dask"} == set()
+    assert with_us & {"matplotlib", "polars", "cvxpy", "dask"} == set()
 
 
 def test_submodules_are_there_after_importing_the_package():

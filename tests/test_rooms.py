@@ -10,7 +10,7 @@ import mmtfl
 
 ROOT = Path(mmtfl.__file__).parent
 ORDER = [
-    *("core", "persistence", "tasks", "tables", "kernels", "objective", "solvers", "inference"),
+    *("core", "persistence", "tasks", "tables", "objective", "solvers", "inference"),
     *("model_selection", "estimators", "datasets", "plots", "report", "cli"),
 ]
 # modules beside the rooms: errors and wording are left of all, and the command is what `python -m mmtfl` runs
@@ -129,22 +129,14 @@ def test_no_room_at_the_top_level_needs_the_slow_imports():
         "polars",
         "pyarrow",
         "matplotlib",
-        "numba",
         "cvxpy",
         "jinja2",
         "dask",
         "distributed",
     }
-
-    def is_compiled(name):  # the room of compiled code is itself imported late
-        return "kernels" in name.split(".")
-
     for path in sources():
-        if is_compiled(".".join(path.with_suffix("").parts)):
-            continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
         top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
         names = {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
         names |= {node.module or "" for node in top if isinstance(node, ast.ImportFrom)}
         assert not {name.split(".")[0] for name in names} & heavy, path
-        assert not any(map(is_compiled, names)), path

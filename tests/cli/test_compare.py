@@ -16,7 +16,7 @@ pd = pytest.importorskip("pandas")
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.setenv(variable, "1")
     data = make_tasks(4, 40, 5, n_informative=2, noise=0.3, random_state=0)
     frame = pd.DataFrame(data.X, columns=list("abcde"))

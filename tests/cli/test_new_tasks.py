@@ -18,7 +18,7 @@ pd = pytest.importorskip("pandas")
 @pytest.fixture
 def tables(tmp_path, monkeypatch):
     """Rows of eight sites, and of a ninth."""
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.setenv(variable, "1")
     rng = np.random.default_rng(0)
     code = np.repeat(np.arange(9), 20)

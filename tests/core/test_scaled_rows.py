@@ -167,21 +167,6 @@ def test_the_callback_sees_the_present_row_and_whether_to_be_thorough():
     assert problem.has_short_cut
 
 
-def test_compiled_functions_are_taken_too():
-    """The same function from numba's cfunc."""
-    numba = pytest.importorskip("numba")
-    pointer, types = numba.types.CPointer(numba.types.double), numba.types
-
-    @numba.cfunc(
-        types.void(types.intp, pointer, pointer, pointer, pointer, types.intc, pointer, types.voidptr)
-    )
-    def compiled(n, g, L, numbers, present, thorough, out, user_data):
-        for t in range(n):
-            out[t] = g[t] / (L[t] + numbers[0])
-
-    assert_array_equal(ridge_rows(ForeignRow(compiled.ctypes))[0], ridge_rows(ForeignRow(ridge))[0])
-
-
 def test_what_is_no_row_solver_is_refused():
     with pytest.raises(ValueError, match="signature"):
         ForeignRow(ctypes.CFUNCTYPE(None, *ARGUMENTS[:-1])(lambda *arguments: None))

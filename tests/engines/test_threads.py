@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -118,27 +117,3 @@ def test_the_limit_is_lifted_by_the_last_one_out():
             assert set(blas_threads()) == {1}
         assert blas_threads() == before
         assert 2 in before
-
-
-@pytest.mark.slow  # four processes compile all that a fit needs
-def test_compiled_code_that_is_shared_damaged_or_cannot_be_kept_changes_no_bit(tmp_path):
-    """Two processes that compile at once, then damaged files, then a system that takes no file."""
-    cache = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    both = [python(FIT, **cache) for _ in range(2)]
-    ends = [(*process.communicate(), process.returncode) for process in both]
-    assert ends[0] == ends[1] and ends[0][1:] == ("", 0), ends
-    kept = [path for path in Path(tmp_path).rglob("*") if path.is_file()]
-    assert any(path.suffix == ".nbi" for path in kept)
-    for path in kept:
-        path.write_bytes(path.read_bytes()[:20])
-    read_only = """
-import numba.core.caching as caching
-def refuse(self):
-    raise OSError(30, "Read-only file system")
-caching._CacheLocator.ensure_cache_path = refuse
-"""
-    damaged, without = python(FIT, **cache), python(read_only + FIT, **cache)
-    assert (*damaged.communicate(), damaged.returncode) == ends[0]
-    out, err = without.communicate()
-    assert (out, without.returncode) == (ends[0][0], 0)
-    assert err.count("cannot be kept") == 1

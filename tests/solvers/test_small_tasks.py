@@ -70,9 +70,9 @@ def test_passes_of_the_logistic_loss_are_those_of_every_task_alone(p, pooling, f
     labels = np.repeat(np.arange(tasks.n_tasks), tasks.sizes)[many]
     tasks = Tasks.from_rows(tasks.X[many], y[many], labels, tasks.weights[many])
     problem, found = Problem(Design(tasks, column_scale=scale, fit_intercept=fit_intercept), Logistic()), {}
-    solve, n_calls = small_tasks.SmallLogistic.solve, []
+    solve, n_calls = small_tasks.SmallTasks.solve, []
     monkeypatch.setattr(
-        small_tasks.SmallLogistic, "solve", lambda self, *how: n_calls.append(1) or solve(self, *how)
+        small_tasks.SmallTasks, "solve", lambda self, *how: n_calls.append(1) or solve(self, *how)
     )
     for are_many in (False, True):
         monkeypatch.setattr(algorithm1, "has_many_small_tasks", lambda problem, many=are_many: many)
@@ -86,7 +86,7 @@ def test_passes_of_the_logistic_loss_are_those_of_every_task_alone(p, pooling, f
 
 def test_a_task_whose_matrix_is_not_definite_is_left_to_the_general_step():
     tasks = Tasks.from_rows(np.array([[1.0], [1.0], [1.0]]), [1.0, 2.0, 3.0], [0, 0, 0])
-    small = small_tasks.SmallSquared(tasks, mean_size=1.0, column_scale=None, fit_intercept=False)
+    small = small_tasks.SmallTasks(tasks, Squared(), mean_size=1.0, column_scale=None, fit_intercept=False)
     assert np.isnan(small.solve(np.array([1e-150]), 2.0, 1e-7, None, None).losses).all()
     assert np.isfinite(small.solve(np.array([1.0]), 2.0, 1e-7, None, None).losses).all()
 

@@ -24,7 +24,7 @@ SWITCH = Parameter(negative=(), show_default=False)
 # a lone hyphen is stdout; other names that begin with one are refused as options gone astray
 TARGET_FILE = Parameter(name=["-o", "--output"], group=OUTPUT, allow_leading_hyphen=True)
 
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _LEAST = {"repeats": 1, "folds": 2, "seed": 0, "jobs": 1}
 
 

@@ -13,6 +13,7 @@ cdef struct Goal:
     double energy   # or where no block's square does
     double relative  # or where no slope moves by more than this share of what the first sweep moved one
     Py_ssize_t max_sweeps
+    bint by_support  # between full sweeps only blocks that are not zero are replaced
 
 
 cdef class Blocks:

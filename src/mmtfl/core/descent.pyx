@@ -82,7 +82,7 @@ cdef class Descent:
         With `relative` a share of what the first sweep moved a slope is enough. Returns whether the sweeps
         were enough, their number, and how much the first one moved a slope at most.
         """
-        cdef Goal goal = Goal(slope, energy, relative, max_sweeps)
+        cdef Goal goal = Goal(slope, energy, relative, max_sweeps, False)
         cdef bint is_settled
         with nogil:
             is_settled = self.settle(goal)
@@ -99,7 +99,7 @@ cdef class Descent:
         rows go where the last ones lead, if that is lower.
         """
         cdef Py_ssize_t T = self.storage.n_tasks, size = self.blocks.n_members * T, n_stored = 0
-        cdef bint thorough = True, has_room
+        cdef bint thorough = True, kept_only = False, has_room
         cdef Moves moves
         has_room = (
             self.iterates.reserve((MEMORY + 2) * size) and self.origin.reserve(size)
@@ -113,18 +113,18 @@ cdef class Descent:
         self.store(0)
         memcpy(self.origin.at, self.iterates.at, size * sizeof(double))  # where the rows are now
         while self.n_sweeps < goal.max_sweeps and not self.is_interrupted():
-            moves = self.sweep(thorough, False)
+            moves = self.sweep(thorough, kept_only)
             self.n_sweeps += 1
             if self.n_sweeps == 1:
                 self.first = moves.slope
                 goal.slope = max(goal.slope, goal.relative * moves.slope)
             if moves.slope <= goal.slope or moves.energy <= goal.energy:
-                if thorough or not self.problem.has_short_cut:
+                if not kept_only and (thorough or not self.problem.has_short_cut):
                     return True
-                thorough, n_stored = True, 0
+                thorough, kept_only, n_stored = True, False, 0
                 self.store(0)
                 continue
-            thorough = False
+            thorough, kept_only = False, goal.by_support
             n_stored += 1
             self.store(n_stored)
             if n_stored == MEMORY:

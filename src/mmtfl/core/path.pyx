@@ -88,7 +88,7 @@ cdef class Path:
                     share = min((strengths[i] - strengths[i - 1]) / last, 1.0)
                 settled[i] = self.solve_one(
                     &numbers[i, 0], &out[i - 2, 0, 0] if share > 0.0 else NULL, share,
-                    Goal(0.0, tolerance, 0.0, max_sweeps), max_rounds,
+                    Goal(0.0, tolerance, 0.0, max_sweeps, False), max_rounds,
                 )
                 out[i] = self.source.A
                 intercepts[i] = self.source.intercept

@@ -8,6 +8,8 @@ eps.
 
 from libc.math cimport INFINITY, copysign, fabs, sqrt
 
+import numpy as np
+
 from mmtfl.core.row_functions cimport largest_size, norm_p
 from mmtfl.core.row_problems cimport Row, RowProblem
 from mmtfl.core.sorting cimport sort_falling
@@ -116,6 +118,33 @@ cdef double euclidean_size(const Row* row, double start) noexcept nogil:
             return trial
         rho = trial
     return rho
+
+
+def shrink_residuals(
+    const double[::1] residual, const double[::1] eigenvalues, const Py_ssize_t[::1] offsets, double alpha,
+    double[::1] lengths,
+):
+    """Residuals of tasks in the bases of their X X', after the best columns q of cost alpha ||q||.
+
+    `lengths` has guesses of the lengths of these columns, and receives them.
+    """
+    cdef double[::1] out = np.empty(residual.shape[0])
+    cdef double[2] strengths = [alpha, INFINITY]
+    cdef Row row
+    cdef Py_ssize_t t, i
+    row.numbers = strengths
+    with nogil:
+        for t in range(lengths.shape[0]):
+            row.n = offsets[t + 1] - offsets[t]
+            if row.n == 0:
+                continue
+            row.slope, row.curvature = &out[offsets[t]], &eigenvalues[offsets[t]]
+            for i in range(offsets[t], offsets[t + 1]):
+                out[i] = sqrt(eigenvalues[i]) * residual[i]
+            lengths[t] = euclidean_size(&row, lengths[t])
+            for i in range(offsets[t], offsets[t + 1]):
+                out[i] = residual[i] / (1.0 + eigenvalues[i] * lengths[t] / alpha)
+    return np.asarray(out)
 
 
 cdef double bound_size(const Row* row, double start) noexcept nogil:

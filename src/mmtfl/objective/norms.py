@@ -14,7 +14,6 @@ import numpy as np
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPower, row_norms
 from mmtfl.objective.problem import Problem
-from mmtfl.objective.row_sizes import EntryPenalty
 
 _RANGE = 1e140  # entries up to this size can be squared and summed
 _SQUARABLE = 1e3  # largest singular value over the threshold that squares still resolve
@@ -302,22 +301,6 @@ class SplitRows(RowPower):
         alpha, eps = (column[:, None] for column in self.row_numbers(len(A))[:, :2].T)
         bound = (_largest_bound if math.isinf(self.p) else _euclidean_bound)(falling, alpha, eps)
         return np.copysign(np.minimum(size, bound), A)
-
-    @property
-    def has_entries(self) -> bool:
-        """Whether `entries` is there: where nothing else is known of the rows."""
-        return self.known is None
-
-    @property
-    def has_bounds(self) -> bool:  # type: ignore[override]
-        """Whether entries cost nothing up to bounds of their rows, `entries(A).weight`, which cost alpha."""
-        return math.isinf(self.p)
-
-    def entries(self, A: np.ndarray) -> EntryPenalty:
-        """A penalty on entries that lies above this one and touches it at A, up to a constant."""
-        norms = row_norms(self.shared_of(A), self.p)
-        weight = norms if math.isinf(self.p) else self.weights_at(norms)
-        return EntryPenalty(float(self.p), weight, np.broadcast_to(self.eps, norms.shape))
 
     def dual_norm(self, U: np.ndarray) -> np.ndarray:
         """Gauge of the two dual balls' intersection, in units of alpha."""

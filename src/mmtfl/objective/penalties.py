@@ -19,7 +19,7 @@ import numpy as np
 
 from mmtfl.objective import product, row_sizes
 from mmtfl.objective.known_features import KnownFeatures, blocks_of, check_pooling
-from mmtfl.objective.row_sizes import EntryPenalty, centred_norms, common_part, common_weight, row_norms
+from mmtfl.objective.row_sizes import centred_norms, common_part, common_weight, row_norms
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,6 @@ class RowPenalty(ABC):
     eps: ClassVar[Any] = 1.0
     is_convex: ClassVar = False
     is_norm: ClassVar = False  # of each row: the dual norm then tells whether a row is zero
-    has_bounds: ClassVar = False  # of its rows, up to which entries cost nothing
     is_separable: ClassVar = False  # every entry for itself, so the weights of Algorithm 1 never change
 
     @property
@@ -293,15 +292,6 @@ class RowPenalty(ABC):
         known = None if self.known is None else self.known.without_groups()
         known = None if known is None else replace(known, power=float(self.p))
         return RowPower(self.p, weights, math.inf, pooling=self.pooling, known=known)
-
-    @property
-    def has_entries(self) -> bool:
-        """Whether `entries` leads on: not with a common part, nor at p = inf, where the largest is held."""
-        return not (self.is_centred or self.known is not None or math.isinf(self.p))
-
-    def entries(self, A: np.ndarray) -> EntryPenalty:
-        """A penalty on entries that lies above this one and touches it at A, up to a constant."""
-        return EntryPenalty(float(self.p), self.weights(A), np.full(len(A), np.inf))
 
     def convex(self) -> "RowPower":
         """The (2, 2) member at the same strength."""

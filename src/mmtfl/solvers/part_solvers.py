@@ -17,8 +17,9 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl.core import columns
+from mmtfl.core.split_rows import shrink_residuals
 from mmtfl.objective.design import Design
-from mmtfl.objective.norms import ColumnNorm, Norm, RowNorm, TraceNorm, TwoNorms
+from mmtfl.objective.norms import ColumnNorm, RowNorm, TwoNorms
 from mmtfl.objective.penalties import row_norms
 from mmtfl.objective.problem import Problem
 from mmtfl.tasks.grouping import observation_task_of, offsets_of
@@ -29,7 +30,6 @@ _FORGET = 0.5  # of the curvature from one model to the next, which may be flatt
 _FLATTEST = 1e-10  # of curvatures to begin with, as a share of the mean
 _INEXACT = 0.1  # a Newton model is minimised until steps are this share of the first
 _LEAST_ADDED = 20
-_MOST_ROTATED = 100_000  # products of a round of plain rotations; with more, a library is as quick
 _NOTHING = 1e-13  # eigenvalues below this share of the largest are rounding
 
 
@@ -185,7 +185,9 @@ class EliminatedColumns(PartSolver):
             eigenvalues.append(values)
         model = _SharedPart(alpha, columns, target, eigenvalues, row_norms(Q.T, 2.0))
         del columns  # the model has a copy of them
-        goal, image = self._steps(1, self._shared_steps(norms.shared, model, P[self._features]), tolerance)
+        start = P[self._features]
+        steps = partial(accelerate, start, model.forward, model.residual, model.gradient, norms.shared.prox)
+        goal, image = self._steps(1, steps, tolerance)
         P[self._features], Q[:], new = goal, 0.0, without_q.copy()
         kept = model.residual(image)
         for (t, rows), e, change in zip(
@@ -198,13 +200,6 @@ class EliminatedColumns(PartSolver):
                 values, vectors = self._bases[t]
                 Q[:, t] = operators[t].adjoint(vectors @ (e * (length / (alpha + values * length))))
         return Move(np.stack([P, Q]), (residual - new) / root)
-
-    def _shared_steps(self, norm: Norm, model: "_SharedPart", P: np.ndarray) -> Callable:
-        """The steps from P, compiled where its norm allows."""
-        kind = _compiled_kind(norm, P.shape)
-        if kind is not None:
-            return partial(model.compiled_steps, kind, norm.alpha, P)
-        return partial(accelerate, P, model.forward, model.residual, model.gradient, norm.prox)
 
 
 class _SharedPart:
@@ -230,37 +225,11 @@ class _SharedPart:
 
     def residual(self, image: np.ndarray) -> np.ndarray:
         """Residual at an image with the best Q, whose lengths are kept."""
-        from mmtfl.kernels.accelerated_steps import shrink_residual
-
-        out = np.empty(len(image))
-        shrink_residual(self.target, image, self.eigenvalues, self.offsets, self.alpha, self.lengths, out)
-        return out
+        return shrink_residuals(self.target - image, self.eigenvalues, self.offsets, self.alpha, self.lengths)
 
     def gradient(self, residual: np.ndarray) -> np.ndarray:
         """Gradient in P at a residual."""
         return -np.ascontiguousarray(columns.adjoint(self.x, self.offsets, residual).T)
-
-    def compiled_steps(
-        self, kind: int, strength: float, P: np.ndarray, curvature: float, **limits
-    ) -> tuple[np.ndarray, np.ndarray, float, int]:
-        """What `accelerate` returns, in one compiled call for the norms that it knows."""
-        from mmtfl.kernels.accelerated_steps import accelerated_steps
-
-        x, image = np.ascontiguousarray(P.T), np.zeros(len(self.target))
-        curvature, n_steps = accelerated_steps(
-            kind, strength, self.x, self.offsets, self.eigenvalues, self.target, self.alpha, self.lengths,
-            x, image, curvature, limits["tolerance"], limits["relative"], limits["most_steps"],
-        )  # fmt: skip
-        return np.ascontiguousarray(x.T), image, curvature, n_steps
-
-
-def _compiled_kind(norm: Norm, shape: tuple[int, int]) -> int | None:
-    """The number by which compiled steps know a norm, or None."""
-    from mmtfl.kernels.accelerated_steps import BY_ROWS, BY_SINGULAR_VALUES
-
-    if isinstance(norm, TraceNorm):
-        return BY_SINGULAR_VALUES if min(shape) ** 2 * max(shape) <= _MOST_ROTATED else None
-    return BY_ROWS if isinstance(norm, RowNorm) and norm.p == 2.0 else None
 
 
 def accelerate(

@@ -1,4 +1,4 @@
-"""The few columns a solver works on: gathered once, in the layout of the kernels; docs/model.md section 6."""
+"""The few columns a solver works on: gathered once, in the layout of the core; docs/model.md section 6."""
 
 from dataclasses import dataclass
 from functools import partial

@@ -302,14 +302,12 @@ _IMPORT = (
 
 
 def cold_starts(names: Iterable[str]) -> Iterator[Cost]:
-    """The first fit ever and that of a later process; each model has a compiler cache of its own."""
+    """The first fit of a process beside later ones."""
     for name in names:
         model, target = MODELS[name]
         code = _FITS.format(model=model, target=target)
-        with tempfile.TemporaryDirectory() as cache:
-            first, again = (json.loads(run_apart(code, NUMBA_CACHE_DIR=cache)) for _ in range(2))
-        ways = [Way("steady state", min(first[1:] + again[1:])), Way("first fit ever", first[0])]
-        ways.append(Way("first fit of a later process", again[0]))
+        first, *others = json.loads(run_apart(code))
+        ways = [Way("steady state", min(others)), Way("first fit of a process", first)]
         yield Cost(f"cold {name}", f"Cold start of {name}", "s", ways)
 
 

@@ -8,7 +8,6 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -387,7 +386,6 @@ def _textbook() -> Any:
     spec = importlib.util.spec_from_file_location("textbook", TEXTBOOK)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # numba's cache looks the module up by name
     spec.loader.exec_module(module)
     return module
 

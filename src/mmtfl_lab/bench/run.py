@@ -159,7 +159,7 @@ def _additive(data: RaggedTasks, shares: Sequence[float]) -> Iterator[Case]:
 _PATIENCE = 20.0  # seconds that the tolerances tried of one library on one case may take together
 
 
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "adelie", "skglm", "celer", "cvxpy", "clarabel")
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "adelie", "skglm", "celer", "cvxpy", "clarabel")
 
 
 def processor() -> str:

@@ -12,7 +12,7 @@ from mmtfl_lab.commands import main
 @pytest.fixture
 def tiny(monkeypatch):
     """Small problems, and the environment as it was."""
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.setenv(variable, "1")
     monkeypatch.setattr(bench_run, "QUICK", {**_WARM_UP, "search": {}})
 

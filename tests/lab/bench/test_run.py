@@ -31,7 +31,6 @@ from mmtfl_lab.bench.run import (
 from mmtfl_lab.bench.speed_targets import TARGETS, verdicts
 
 SEARCH = Cost("cv", "D2", "s", [Way("search", 2.0), Way("20 cold paths (every alpha from zero)", 12.0)])
-FIRST_FITS = (Way("first fit ever", 3.0), Way("first fit of a later process", 0.4))
 OTHERS = ("scikit-learn, LassoCV per task", "R's glmnet, cv.glmnet per task")
 GROWTH = {
     "base": {"n": 10, "d": 12, "T": 3},
@@ -56,7 +55,12 @@ def results():
         Cost("default search", "threads", "s", [Way("one thread", 3.0), Way("two threads", 2.0)]),
         Cost("predict", "rows", "s", [Way("ours", 1.0), Way("scikit-learn, LinearRegression", 1.5)]),
         Cost("memory", "megabytes", "MB", [Way("(2,2)", 100.0), Way("(2,1)", None, "skipped: a reason")]),
-        Cost("cold squared (2,2)", "cold start", "s", [Way("steady state", 0.01), *FIRST_FITS]),
+        Cost(
+            "cold squared (2,2)",
+            "cold start",
+            "s",
+            [Way("steady state", 0.01), Way("first fit of a process", 0.4)],
+        ),
         Cost("import", "imports", "s", [Way("mmtfl", 1.2), Way("sklearn.linear_model", 1.0)]),
     ]
     found.growth = [

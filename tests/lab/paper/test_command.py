@@ -24,7 +24,7 @@ def small_pool(seed):
 @pytest.fixture
 def small(monkeypatch):
     """Small problems and grids, and the environment as it was."""
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.setenv(variable, "1")
     monkeypatch.setattr(runs, "QUICK", Grid(alphas=3, single=3, pairs=2, auto_folds=3))
     for name in ("D1", "D2"):

@@ -1,1 +1,0 @@
-"""Everything compiled: the row problem, sweeps over rows, and passes over columns."""

@@ -134,3 +134,60 @@ def test_effects_and_their_intervals_need_no_rows(centre, together):
 
 def there_rows(model, feature):
     return model.task_effects(feature).drop(columns="task").to_numpy(dtype=float)
+
+
+# -- curves --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bent(table, sites):
+    """An agreement on curves, and all rows in one place with the same knots."""
+    known = {"task": "hospital", "target": "stay", "features": ["age", "dose", "crp", "ward"]}
+    agreed = Agreement.propose(sites[0], folds=2, curves=["age", "crp"], **known)
+    curved = table.assign(stay=table["stay"] + 0.004 * (table["age"] - 60) ** 2)
+    parts = [curved[curved["hospital"].isin(names)] for names in SITES]
+    return agreed, curved, Tasks.from_summaries([agreed.summarise(part) for part in parts])
+
+
+@pytest.fixture
+def agreed_knots(bent, monkeypatch):
+    """Fits to rows take the agreed knots instead of quantiles."""
+    agreed, curved, _ = bent
+    by_mean = {float(curved[name].mean()): np.array(at) for name, at in agreed.knots.items()}
+
+    def knots(x, weight):
+        return next((at for mean, at in by_mean.items() if np.isclose(x.mean(), mean)), x[:0])
+
+    monkeypatch.setattr("mmtfl.tasks.curves._knots", knots)
+
+
+@pytest.mark.parametrize("member", [{"p": 2, "k": 2}, {"p": 1, "k": 1}, {"p": 2, "k": 1, "pooling": 0.9}])
+def test_curves_with_agreed_knots_equal_those_of_all_rows(bent, agreed_knots, member):
+    agreed, curved, summarised = bent
+    tasks, _ = agreed.rows(curved)
+    X, y, task = tasks.to_rows()
+    X = pd.DataFrame(X, columns=agreed.feature_names)
+    options = {"alpha": 0.01, "curves": True, "standardize": True, "tol": 1e-12, "max_iter": 20_000}
+    here = MMTFLRegressor(**options, **member).fit(X, y, task=task)
+    there = MMTFLRegressor(**options, **member).fit(summarised)
+    assert there.curves_.basis.curved.tolist() == [0, 2]
+    assert here.curves_.used()[:, 0].any()
+    assert_allclose(there.coef_, here.coef_, atol=1e-8)
+    assert_allclose(there.predict(X, task=task), here.predict(X, task=task), atol=1e-8)
+    ages = np.linspace(40, 90, 7)
+    assert_allclose(there.curve("age", ages)["effect"], here.curve("age", ages)["effect"], atol=1e-8)
+    low, high = there.curve("age")["age"].iloc[[0, -1]]
+    assert_allclose([low, high], X["age"].mean() + np.array([-2, 2]) * X["age"].std(ddof=0))
+
+
+def test_a_finished_model_has_curves_too(bent):
+    _, curved, summarised = bent
+    centre = MMTFLRegressorCV(curves=True, pk=(2, 2), alphas=8).fit(summarised)
+    site = curved[curved["hospital"].isin(SITES[0])]
+    found = checks(finish(centre, site), site)
+    assert_allclose(found["r2"], found["r2_of_summary"], atol=1e-6)
+
+
+def test_curves_that_were_not_agreed_on_are_refused(summarised):
+    with pytest.raises(ValueError, match="agree on their knots"):
+        MMTFLRegressor(curves=True).fit(summarised)

@@ -174,3 +174,18 @@ def test_the_words_tell_counts_columns_and_the_smallest_cell():
     assert "age: a number in years" in text
     assert "120 rows of 1 task: Aker" in text
     assert "the value of every row is known: admitted in task 'Aker'" in text
+
+
+def test_knots_are_rounded_and_refused_where_few_rows_are_between_them():
+    frame = table(n=300)
+    agreed = agreement(frame, curves=["age"], least_rows=10)
+    at = agreed.knots["age"]
+    assert len(at) == 4
+    assert not np.isin(at, frame["age"]).any()
+    assert all(value == round(value) for value in at)
+    summary = agreed.summarise(frame)
+    assert summary.columns[-3:] == ("curve 1 of age", "curve 2 of age", "stay")
+    assert "age, as a curve: 2 columns more" in "\n".join(describe(summary))
+    old = frame.assign(age=np.where(np.arange(len(frame)) % 40 == 0, 90.0, 40.0 + np.arange(len(frame)) % 13))
+    with pytest.raises(ValueError, match="of 'age' beyond the knot"):
+        agreed.summarise(old)

@@ -26,6 +26,7 @@ def agree(
     reference: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
     missing: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
     units: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
+    curves: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
     text: options.TextOptions = options.TextOptions(),
     folds: Annotated[int | None, Parameter(group=options.MODEL)] = None,
     seed: Annotated[int, Parameter(group=options.MODEL)] = 0,
@@ -66,6 +67,8 @@ def agree(
         Codes of missing cells, such as -999.
     units
         Units of numbers, as COLUMN=UNIT, for the people at the sites.
+    curves
+        Columns of numbers whose effect may be a curve; each costs two columns more.
     folds
         In how many parts the rows of a task are cut; by default 5, or fewer if this table has too few rows.
     seed
@@ -80,6 +83,7 @@ def agree(
     frame = file.frame(text=[task, *(categories or ())])
     given: dict[str, Any] = {"task": task, "target": target, "features": features, "drop": drop or ()}
     given |= {"categories": categories or (), "missing": missing or (), "seed": seed, "least_rows": least}
+    given |= {"curves": curves or ()}
     given |= {"units": _pairs("--units", units), "reference": _pairs("--reference", reference)}
     with library_words():
         agreed, why = _propose(frame, given, folds)

@@ -68,7 +68,8 @@ class TaskModel(CommonParameters, QuotesEffects, Savable, ShowsCurves, ShowsShar
     curves_ : Curves or None
         Knots and coefficients of curves beside the lines of ``coef_``; None without ``curves``.
     feature_range_ : ndarray of shape (3, n_features), or None
-        Smallest value, mean and largest value of every feature over all rows; None for stored tasks.
+        Smallest value, mean and largest value of every feature over all rows; of summaries of sites two
+        standard deviations below and above the mean; None for stored tasks.
     column_scale_ : ndarray of shape (n_features,), or None
         What the columns of X were divided by before the penalty saw them.
     target_scale_ : ndarray of shape (n_tasks,), or None
@@ -169,14 +170,14 @@ class TaskModel(CommonParameters, QuotesEffects, Savable, ShowsCurves, ShowsShar
 
     def _prepare_summarised(self, summarised: SummarisedTasks) -> Prepared:
         """Few rows with the moments of those that stay at their sites."""
-        inputs.check_moments_suffice(self)
+        inputs.check_moments_suffice(self, summarised)
         self._know_columns_of(summarised)
         self.agreement_ = summarised.agreement
         if "format" in summarised.agreement:  # else the features are numbers, and have no other coding
             self.encoder_ = Agreement.from_dict(summarised.agreement).encoder()
             self.columns_ = self.encoder_.columns_
         check_task_weight(self.task_weight, summarised.labels)
-        tasks, _ = self._encode_targets(summarised.tasks(), None)
+        tasks, _ = self._encode_targets(summarised.tasks(curves=self._wants_curves()), None)
         return replace(Prepared.of(self, tasks), row_counts=summarised.sizes)
 
     def _know_columns_of(self, stored: StoredTasks | SummarisedTasks) -> None:

@@ -13,6 +13,7 @@ from mmtfl.tasks.checks import NEXT_TO_NOTHING, check_design, check_length, chec
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.frames import check_not_lazy, is_frame
 from mmtfl.tasks.stored import StoredTasks
+from mmtfl.tasks.summaries import SummarisedTasks
 from mmtfl.wording import abbreviate, count, meant, show, suggest
 
 # -- task labels -----------------------------------------------------------------------------------------
@@ -176,7 +177,7 @@ def check_nothing_else(*others: Any) -> None:
         )
 
 
-def check_moments_suffice(model: Any) -> None:
+def check_moments_suffice(model: Any, summarised: SummarisedTasks) -> None:
     """Refuse to fit a model to summaries of sites that needs rows."""
     if not model._loss.is_quadratic:
         raise ValueError(
@@ -184,8 +185,11 @@ def check_moments_suffice(model: Any) -> None:
             f"sees, but no more: {type(model).__name__} with another loss needs the rows themselves. Use "
             "MMTFLRegressor or MMTFLRegressorCV with loss='squared', or bring the rows to one place."
         )
-    if model._wants_curves():
-        raise ValueError("curves=True needs the rows themselves, which summaries of sites do not have.")
+    if model._wants_curves() and not summarised.knots:
+        raise ValueError(
+            "curves=True needs the splines of some columns in the summaries of the sites, which have lines: "
+            "agree on their knots (mmtfl agree --curves COLUMN), and let the sites summarise anew."
+        )
 
 
 def load_tasks(stored: StoredTasks, who: str) -> Tasks:

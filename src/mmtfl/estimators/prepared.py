@@ -131,8 +131,15 @@ class Prepared:
         return column_spread(self.weighted, columns)
 
     def feature_range(self) -> np.ndarray | None:
-        """Smallest value, mean and largest value of every feature; None where few rows stand for many."""
-        return column_range(self.tasks) if self.row_counts is None else None
+        """Smallest value, mean and largest value of every feature.
+
+        Where few rows stand for many, two standard deviations below and above the mean.
+        """
+        found = column_range(self.tasks)
+        if self.row_counts is not None:
+            reach = 2.0 * column_spread(self.tasks, np.arange(found.shape[1]))
+            found[0], found[2] = found[1] - reach, found[1] + reach
+        return found
 
     def to_original(self, A: np.ndarray) -> np.ndarray:
         """Coefficients (n_tasks, n_features) in the units of X and y as they were given.

@@ -27,6 +27,7 @@ from mmtfl.tasks.disclosure import (
     LEAST_ROWS,
     check_cells,
     check_columns,
+    check_knots,
     check_least,
     check_rows,
     check_scatter,
@@ -36,6 +37,7 @@ from mmtfl.tasks.summaries import SiteSummary
 from mmtfl.wording import suggest
 
 FORMAT = "mmtfl agreement 1"
+_QUANTILES = (0.05, 0.35, 0.65, 0.95)  # four knots cost two columns, and allow a bend in each direction
 _WHOLE = re.compile(r"-?[1-9]\d{0,17}|0")
 _PLAIN = {**asdict(ColumnCode("")), "fills": [], "levels": []}  # of fields that a kind of column lacks
 EXPLAINED = {
@@ -46,6 +48,7 @@ EXPLAINED = {
     "unit": "Of a number: the unit in which all sites write it.",
     "levels": "Of words: the levels that have a column of zeros and ones; others are 'other', if it is one.",
     "reference": "Of words: the level that the others are compared with.",
+    "knots": "Of numbers that may act by a curve: where its pieces meet; rounded, so that none is of a row.",
     "fill": "Of numbers: stands for missing ones where a task has no other; else the task's median, which "
     "stays at the site.",
     "first": "Of dates: they become days since this one, in days since 1970-01-01.",
@@ -84,6 +87,7 @@ class Agreement:
     least_rows: int = LEAST_ROWS
     missing: tuple[str, ...] = ()
     units: dict[str, str] = field(default_factory=dict)
+    knots: dict[str, list[float]] = field(default_factory=dict)
 
     # -- proposing one ---------------------------------------------------------------------------------------
 
@@ -103,6 +107,7 @@ class Agreement:
         folds: int = 5,
         seed: int = 0,
         least_rows: int = LEAST_ROWS,
+        curves: Sequence[str] = (),
     ) -> Agreement:
         """Propose an agreement from the table of one site; nothing of a single row is in it.
 
@@ -124,12 +129,14 @@ class Agreement:
             How rows are cut for cross-validation.
         least_rows : int
             Fewest rows of a task in a fold.
+        curves : sequence of str
+            Columns of numbers that may act by a curve; each costs two columns more.
         """
         check_least(least_rows)
         if folds < 2:
             raise ValueError(f"folds={folds}: expected 2 or more.")
         table = nw.from_native(frame, eager_only=True)
-        for name in (task, target, *(features or ()), *drop, *(units or {})):
+        for name in (task, target, *(features or ()), *drop, *(units or {}), *curves):
             if name not in table.columns:
                 raise ValueError(f"The table has no column {name!r}{suggest(name, table.columns)}")
         others = [name for name in table.columns if name not in (task, target, *drop)]
@@ -150,6 +157,7 @@ class Agreement:
             least_rows=int(least_rows),
             missing=tuple(as_text(code) for code in missing),
             units=dict(units or {}),
+            knots={name: _round_knots(name, encoder, chosen) for name in curves},
         )
 
     # -- what it says ----------------------------------------------------------------------------------------
@@ -184,6 +192,7 @@ class Agreement:
         else:
             own = {"unit": self.units.get(code.name, ""), "fill": code.fill, "indicated": code.indicated}
             own |= {"first": code.first} if code.kind == "date" else {}
+            own |= {"knots": self.knots[code.name]} if code.name in self.knots else {}
         return {"name": code.name, "kind": code.kind, **({"style": code.style} if code.style else {}), **own}
 
     @classmethod
@@ -201,6 +210,7 @@ class Agreement:
             least_rows=expect(saved["least_rows"], int),
             missing=tuple(expect(code, str) for code in expect(saved["missing"], list)),
             units={one["name"]: expect(one.get("unit", ""), str) for one in columns if one.get("unit")},
+            knots={one["name"]: _knots(one["knots"]) for one in columns if one.get("knots")},
         )
         check_least(found.least_rows)
         if not 2 <= found.folds <= 100 or not 0 <= found.seed < 2**32 or not columns:
@@ -297,11 +307,15 @@ class Agreement:
         n_rows = np.bincount(tasks.observation_task * self.folds + fold, minlength=shape[0] * shape[1])
         check_columns(tasks.feature_names or (), self.feature_names)
         check_rows(n_rows.reshape(shape), labels, self.least_rows)
-        check_scatter(n_rows.reshape(shape), labels, tasks.n_features + 1)
+        n_splines = sum(len(at) - 2 for at in self.knots.values())
+        check_scatter(n_rows.reshape(shape), labels, tasks.n_features + n_splines + 1)
         for t, k in np.ndindex(*shape):
-            own = tasks.X[np.flatnonzero((tasks.observation_task == t) & (fold == k))]
-            check_cells(self._cells(own), f"Task {labels[t]!r}", self.least_rows)
-        return SiteSummary.of_rows(tasks, fold, self.as_dict(), target=self.target)
+            cells = self._cells(tasks.X[np.flatnonzero((tasks.observation_task == t) & (fold == k))])
+            who = f"Task {labels[t]!r}"
+            check_cells(cells, who, self.least_rows)
+            for name, at in self.knots.items():
+                check_knots(cells[name], at, column=name, who=who, least=self.least_rows)
+        return SiteSummary.of_rows(tasks, fold, self.as_dict(), target=self.target, curves=self.knots)
 
     def _cells(self, X: np.ndarray) -> dict[str, np.ndarray]:
         """Features, and of words the reference level too, by name."""
@@ -312,6 +326,29 @@ class Agreement:
                 cells[f"{code.name}={code.reference}"] = 1.0 - own.sum(axis=1)
             done += len(code.features)
         return cells
+
+
+def _round_knots(name: str, encoder: TableEncoder, chosen: Any) -> list[float]:
+    """Knots at quantiles of a column, rounded so coarsely that none is the value of a row."""
+    code = next((code for code in encoder.codes_ if code.name == name and code.kind == "number"), None)
+    if code is None:
+        raise ValueError(f"Column {name!r} does not hold numbers, or is no feature: it has no curve.")
+    numbers = read_cells(chosen.get_column(name), encoder.missing).numbers
+    assert numbers is not None
+    at = np.nanquantile(numbers, _QUANTILES)
+    unit = 10.0 ** np.floor(np.log10(max(float(np.ptp(at)), 1e-300) / 5.0))
+    knots = [float(f"{value:.12g}") for value in np.unique(np.round(at / unit) * unit)]
+    if len(knots) < 3:
+        raise ValueError(f"Column {name!r} has too few different values for a curve.")
+    return knots
+
+
+def _knots(saved: Any) -> list[float]:
+    """Knots from a file: three to six numbers that rise."""
+    knots = [float(expect(value, int, float)) for value in expect(saved, list)]
+    if not 3 <= len(knots) <= 6 or not np.isfinite(knots).all() or np.diff(knots).min() <= 0.0:
+        raise ValueError(f"knots {saved!r} are not three to six numbers that rise")
+    return knots
 
 
 def _label_kind(column: Any) -> str:

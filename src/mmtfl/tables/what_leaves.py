@@ -61,6 +61,9 @@ def _columns_in_words(agreed: Agreement) -> list[str]:
         else:
             unit = f" in {agreed.units[code.name]}" if code.name in agreed.units else ""
             said.append(f"{code.name}: a {code.kind}{unit}")
+    for name, at in agreed.knots.items():
+        listed = ", ".join(f"{knot:g}" for knot in at)
+        said.append(f"{name}, as a curve: {count(len(at) - 2, 'column')} more, with knots {listed}")
     return [*said, f"{agreed.target}: the target, a number"]
 
 

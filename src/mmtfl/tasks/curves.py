@@ -21,6 +21,7 @@ FEWEST_VALUES = 6  # distinct values of a column that may bend
 # are straight. Six allow two bends in each direction, and cost four columns.
 QUANTILES = np.linspace(0.05, 0.95, 6)
 _MOST_ROWS = 1 << 16  # that quantiles are taken of; beyond, evenly spaced ones
+_Learned = tuple[float, float, np.ndarray, np.ndarray]  # first knot, width, knots from 0 to 1, combinations
 _TINY = 1e-10  # share of the largest variance of a direction below which it is rounding
 
 
@@ -155,9 +156,14 @@ def learn_basis(
     curves = {j: one for j, one in found.items() if one is not None}
     if not curves:
         return None
+    return _basis(int(X.shape[1]), curves)
+
+
+def _basis(n_features: int, curves: dict[int, _Learned]) -> CurveBasis:
+    """The basis of the columns that were learned, by their positions."""
     low, width, knots, combinations = zip(*curves.values(), strict=True)
     return CurveBasis(
-        n_features=int(X.shape[1]),
+        n_features=n_features,
         curved=np.array(list(curves), dtype=np.intp),
         low=np.array(low),
         width=np.array(width),
@@ -167,21 +173,84 @@ def learn_basis(
     )
 
 
-def _learn_column(x: np.ndarray, weight: np.ndarray) -> tuple[float, float, np.ndarray, np.ndarray] | None:
+def _learn_column(x: np.ndarray, weight: np.ndarray) -> _Learned | None:
     """First knot, width, knots from 0 to 1 and combinations of one column's curve; None for a line."""
     at = _knots(x, weight)
     if len(at) < 3:
         return None
-    low, width = float(at[0]), float(at[-1] - at[0])
-    u = (x - low) / width
-    if not (np.isfinite(width) and np.isfinite(u).all()):
+    width = float(at[-1] - at[0])
+    if not (np.isfinite(width) and np.isfinite((x - at[0]) / width).all()):
         return None
-    knots = np.append((at - low) / width, np.full(len(QUANTILES) - len(at), np.inf))
-    combinations = _orthogonal_to_line(u, weight, knots, _natural(knots[: len(at)], len(QUANTILES)))
+    return _learn_splines(x, natural_splines(x, at), weight, at)
+
+
+def _learn_splines(x: np.ndarray, values: np.ndarray, weight: np.ndarray, at: np.ndarray) -> _Learned | None:
+    """The curve of a column x with these knots, whose natural splines have these values."""
+    low, width, knots = _from_0_to_1(at)
+    u = (x - low) / width
+    combinations = _orthogonal_to_line(u, weight, knots, _natural(knots[: len(at)], len(QUANTILES)), values)
     if not len(combinations):
         return None
     spread = np.sqrt(weight @ (u - weight @ u) ** 2) * width
     return low, width, knots, spread * combinations
+
+
+def _from_0_to_1(at: np.ndarray) -> tuple[float, float, np.ndarray]:
+    """First knot, width, and knots from 0 to 1, infinite where there are fewer than usual."""
+    low, width = float(at[0]), float(at[-1] - at[0])
+    return low, width, np.append((at - low) / width, np.full(len(QUANTILES) - len(at), np.inf))
+
+
+def natural_splines(x: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """The natural splines with these knots beside constant and line, (n_rows, n_knots - 2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.tasks.curves import natural_splines
+    >>> natural_splines(np.array([0.0, 5.0, 10.0, 12.0]), np.array([0.0, 5.0, 10.0])).round(2).ravel()
+    array([0. , 0.12, 0.75, 1.05])
+    """
+    low, width, knots = _from_0_to_1(np.asarray(at, dtype=float))
+    return _pieces((x - low) / width, knots) @ _natural(knots[: len(at)], len(QUANTILES)).T
+
+
+def basis_of_splines(
+    X: np.ndarray, splines: np.ndarray, weights: np.ndarray, knots: dict[int, np.ndarray]
+) -> tuple[CurveBasis, np.ndarray]:
+    """The curves of columns whose natural splines are known, but whose rows are not, and their curve columns.
+
+    All is linear in the splines, so that rows with the moments of others give the basis of those.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        Rows of all tasks.
+    splines : ndarray of shape (n_rows, n_splines)
+        Natural splines of the columns that have knots, one after the other.
+    weights : ndarray of shape (n_rows,)
+        Weights of the rows.
+    knots : dict of int to ndarray
+        By the position of the column.
+    """
+    weights, curves, columns, done = weights / weights.sum(), {}, [], 0
+    for j, at in knots.items():
+        values = splines[:, done : done + len(at) - 2]
+        done += len(at) - 2
+        found = _learn_splines(X[:, j], values, weights, at)
+        if found is not None:
+            curves[j] = found
+            columns.append(_combined(X[:, j], values, *found))
+    return _basis(X.shape[1], curves), np.column_stack(columns)
+
+
+def _combined(
+    x: np.ndarray, values: np.ndarray, low: float, width: float, knots: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """Curve columns from the splines that they combine; the first cube of each tells how much of it."""
+    n = values.shape[1]
+    of_spline = weights[:, 4 : 4 + n] * (1.0 - knots[:n])
+    return weights[:, 0] + np.outer((x - low) / width, weights[:, 1]) + values @ of_spline.T
 
 
 def _knots(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -223,7 +292,7 @@ def _natural(knots: np.ndarray, n_places: int) -> np.ndarray:
 
 
 def _orthogonal_to_line(
-    u: np.ndarray, weight: np.ndarray, knots: np.ndarray, splines: np.ndarray
+    u: np.ndarray, weight: np.ndarray, knots: np.ndarray, splines: np.ndarray, values: np.ndarray
 ) -> np.ndarray:
     """Combinations of the splines that are orthogonal to constant and line, and to each other, over the rows.
 
@@ -231,7 +300,7 @@ def _orthogonal_to_line(
     a direction, the smaller its column, so that a penalty on coefficients is one on roughness. Their mean
     variance is 1, so that noise alone enters a block as easily as it enters a line.
     """
-    values, centre = _pieces(u, knots) @ splines.T, float(weight @ u)
+    centre = float(weight @ u)
     slope = (weight * (u - centre)) @ values / (weight @ (u - centre) ** 2)
     level = weight @ values
     rest = values - level - np.outer(u - centre, slope)

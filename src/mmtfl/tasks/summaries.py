@@ -12,8 +12,8 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -23,6 +23,7 @@ import numpy as np
 
 from mmtfl.persistence.files import write_whole
 from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.curves import QUANTILES, basis_of_splines, natural_splines
 from mmtfl.tasks.disclosure import check_scatter, check_written_once
 from mmtfl.tasks.grouping import offsets_of
 from mmtfl.tasks.moments import FoldedRows, Moments, rows_with
@@ -34,6 +35,7 @@ EXPLAINED = {
     "mean": "The mean of every column over these rows: tasks x folds x columns.",
     "scatter": "Sums of products of deviations from these means: tasks x folds x columns x columns.",
     "columns": "The columns, in the order of the arrays; the last one is the target.",
+    "curves": "The knots of columns that may act by a curve: their splines are columns before the target.",
     "tasks": "The labels of the tasks, in the order of the arrays.",
     "agreement": "What all sites agreed on before: columns, their coding, folds, least number of rows.",
     "agreement_sha256": "Its hash: summaries are put together only under one agreement.",
@@ -60,6 +62,8 @@ class SiteSummary:
         Sums of products of deviations from these means.
     agreement : dict
         What the sites agreed on, as JSON types.
+    curves : dict of str to list of float
+        Knots of features that may act by a curve; their natural splines stand before the target.
     """
 
     labels: list[Any]
@@ -68,10 +72,17 @@ class SiteSummary:
     mean: np.ndarray
     scatter: np.ndarray
     agreement: dict[str, Any]
+    curves: dict[str, list[float]] = field(default_factory=dict)
 
     @classmethod
     def of_rows(
-        cls, tasks: Tasks, fold: np.ndarray, agreement: dict[str, Any], *, target: str = "y"
+        cls,
+        tasks: Tasks,
+        fold: np.ndarray,
+        agreement: dict[str, Any],
+        *,
+        target: str = "y",
+        curves: Mapping[str, Sequence[float]] | None = None,
     ) -> SiteSummary:
         """Sum up tasks of which every observation has a fold, numbered from 0.
 
@@ -88,6 +99,8 @@ class SiteSummary:
         >>> summary.n_rows.tolist(), summary.mean.shape, summary.scatter.shape
         ([[20, 20, 20]], (1, 3, 3), (1, 3, 3, 3))
         """
+        knots = {name: list(at) for name, at in (curves or {}).items()}
+        tasks = with_splines(tasks, knots)
         n_folds, p = int(fold.max()) + 1, tasks.n_features + 1
         n_rows = np.zeros((tasks.n_tasks, n_folds), dtype=np.int64)
         mean, scatter = np.zeros((*n_rows.shape, p)), np.zeros((*n_rows.shape, p, p))
@@ -100,7 +113,7 @@ class SiteSummary:
             mean[t, k], scatter[t, k] = moments.mean, moments.scatter
         check_scatter(n_rows, tasks.labels.tolist(), p)
         names = tasks.feature_names or tuple(f"x{j}" for j in range(p - 1))
-        return cls(tasks.labels.tolist(), (*names, target), n_rows, mean, scatter, agreement)
+        return cls(tasks.labels.tolist(), (*names, target), n_rows, mean, scatter, agreement, knots)
 
     @property
     def agreement_hash(self) -> str:
@@ -110,7 +123,7 @@ class SiteSummary:
     @cached_property
     def content_hash(self) -> str:
         """Hash of the labels and numbers."""
-        digest = sha256(json.dumps([self.labels, self.columns]).encode())
+        digest = sha256(json.dumps([self.labels, self.columns, self.curves]).encode())
         for name in _ARRAYS:
             digest.update(np.ascontiguousarray(getattr(self, name)).tobytes())
         return digest.hexdigest()
@@ -122,7 +135,8 @@ class SiteSummary:
         about = {
             "format": FORMAT,
             **{f"{name}: what it is": text for name, text in EXPLAINED.items()},
-            "columns": json.dumps(self.columns),
+            "columns": json.dumps(self.columns, ensure_ascii=False),
+            "curves": json.dumps(self.curves, ensure_ascii=False),
             "tasks": json.dumps(self.labels),
             "agreement": json.dumps(self.agreement, ensure_ascii=False),
             "agreement_sha256": self.agreement_hash,
@@ -166,8 +180,9 @@ def _read(place: Path) -> SiteSummary:
             arrays = {name: file.get_tensor(name) for name in _ARRAYS}
     except SafetensorError as error:
         raise ValueError(str(error)) from None
-    known = {name: json.loads(about[name]) for name in ("columns", "tasks", "agreement")}
-    summary = SiteSummary(known["tasks"], tuple(known["columns"]), **arrays, agreement=known["agreement"])
+    known = {name: json.loads(about[name]) for name in ("columns", "tasks", "agreement", "curves")}
+    said = {"agreement": known["agreement"], "curves": known["curves"]}
+    summary = SiteSummary(known["tasks"], tuple(known["columns"]), **arrays, **said)
     _check_sound(summary, about)
     return summary
 
@@ -181,12 +196,33 @@ def _check_sound(summary: SiteSummary, about: dict[str, str]) -> None:
             raise ValueError(f"{name} has shape {array.shape} or values that are not finite")
     if not isinstance(summary.agreement, dict) or summary.n_rows.min(initial=1) < 1 or 0 in (T, K) or p < 2:
         raise ValueError("it has no agreement, or a fold without rows")
+    n_splines = sum(_check_knots(name, at, summary.columns) for name, at in summary.curves.items())
+    if n_splines >= p - 1:
+        raise ValueError("it has more splines than columns")
     squares = np.diagonal(summary.scatter, axis1=2, axis2=3)
     if not np.allclose(summary.scatter, np.swapaxes(summary.scatter, 2, 3)) or squares.min() < 0.0:
         raise ValueError("scatter is not that of any rows")
     found = {"agreement_sha256": summary.agreement_hash, "content_sha256": summary.content_hash}
     if any(about.get(name) != value for name, value in found.items()):
         raise ValueError("it was changed after it was written")
+
+
+def _check_knots(name: Any, at: Any, columns: Sequence[str]) -> int:
+    """Check the knots of a column; the number of splines they make."""
+    sound = name in columns[:-1] and 3 <= len(at) <= len(QUANTILES) and np.isfinite(at).all()
+    if not sound or np.diff(at).min() <= 0.0:
+        raise ValueError(f"the knots of {name!r} do not rise, or are of no column")
+    return len(at) - 2
+
+
+def with_splines(tasks: Tasks, curves: Mapping[str, Sequence[float]]) -> Tasks:
+    """The tasks with the natural splines of some features behind all features."""
+    names = list(tasks.feature_names or ())
+    parts, added = [tasks.X], []
+    for name, at in curves.items():
+        parts.append(natural_splines(tasks.X[:, names.index(name)], np.asarray(at, dtype=float)))
+        added += [f"curve {i + 1} of {name}" for i in range(len(at) - 2)]
+    return tasks if not added else replace(tasks, X=np.hstack(parts), feature_names=(*names, *added))
 
 
 # -- the tasks of several sites ----------------------------------------------------------------------------
@@ -207,9 +243,11 @@ class SummarisedTasks:
     n_rows : ndarray of shape (n_tasks, n_folds)
         Number of rows of each task in each fold.
     rows : FoldedRows
-        Few rows with the same moments in every fold.
+        Few rows with the same moments in every fold; X has natural splines behind the features.
     agreement : dict
         What the sites agreed on.
+    knots : dict of int to ndarray
+        Of the features, by their positions, that may act by a curve.
     """
 
     labels: np.ndarray
@@ -217,6 +255,7 @@ class SummarisedTasks:
     n_rows: np.ndarray
     rows: FoldedRows
     agreement: dict[str, Any]
+    knots: dict[int, np.ndarray] = field(default_factory=dict)
 
     @property
     def n_tasks(self) -> int:
@@ -247,11 +286,20 @@ class SummarisedTasks:
         sizes = f"n_tasks={self.n_tasks}, n_samples={self.n_samples}, n_features={self.n_features}"
         return f"SummarisedTasks({sizes}, n_folds={self.n_folds})"
 
-    def tasks(self) -> Tasks:
-        """Few rows with the moments of all rows; their weights sum to the numbers of rows."""
-        rows = self.rows
+    def tasks(self, *, curves: bool = False) -> Tasks:
+        """Few rows with the moments of all rows; their weights sum to the numbers of rows.
+
+        With `curves` the columns of curves stand behind the features.
+        """
+        rows, d, basis = self.rows, self.n_features, None
+        X = np.ascontiguousarray(rows.X[:, :d])
+        names = self.feature_names
+        if curves and self.knots:
+            basis, columns = basis_of_splines(X, rows.X[:, d:], rows.weights, self.knots)
+            names = (*names, *(f"curve of {names[j]}" for j in basis.curved[basis.owner]))
+            X = np.hstack([X, columns])
         offsets = offsets_of([np.count_nonzero(rows.task == label) for label in self.labels])
-        return Tasks(rows.X, rows.y, offsets, self.labels, rows.weights, feature_names=self.feature_names)
+        return Tasks(X, rows.y, offsets, self.labels, rows.weights, feature_names=names, curves=basis)
 
 
 def open_summaries(paths: Iterable[Any]) -> SummarisedTasks:
@@ -262,19 +310,23 @@ def open_summaries(paths: Iterable[Any]) -> SummarisedTasks:
     found = [path if isinstance(path, SiteSummary) else SiteSummary.load(path) for path in paths]
     if not found:
         raise ValueError("There is no summary: give the files that the sites wrote.")
-    names = [f"number {i}" if isinstance(p, SiteSummary) else os.fspath(p) for i, p in enumerate(paths, 1)]
-    of_files = list(zip(names, found, strict=True))
+    files = [f"number {i}" if isinstance(p, SiteSummary) else os.fspath(p) for i, p in enumerate(paths, 1)]
+    of_files = list(zip(files, found, strict=True))
     keys = [(name, one.agreement_hash, one.content_hash, one.labels) for name, one in of_files]
     kept = [found[i] for i in check_written_once(keys)]
     first = kept[0]
     for name, one in of_files:
-        if one.columns != first.columns or one.n_rows.shape[1] != first.n_rows.shape[1]:
-            raise ValueError(f"{name!r} has other columns or folds than {names[0]!r}: make it anew.")
+        said, expected = ((s.columns, s.curves, s.n_rows.shape[1]) for s in (one, first))
+        if said != expected:
+            raise ValueError(f"{name!r} has other columns or folds than {files[0]!r}: make it anew.")
     labels = _label_array([label for one in kept for label in one.labels])
     order = np.argsort(labels, kind="stable")
     n_rows, mean, scatter = (np.concatenate([getattr(one, name) for one in kept])[order] for name in _ARRAYS)
     rows = _rows_of_folds(labels[order], n_rows, mean, scatter)
-    return SummarisedTasks(labels[order], first.columns[:-1], n_rows, rows, first.agreement)
+    n_features = len(first.columns) - 1 - sum(len(at) - 2 for at in first.curves.values())
+    names = first.columns[:n_features]
+    knots = {names.index(name): np.array(at, dtype=float) for name, at in first.curves.items()}
+    return SummarisedTasks(labels[order], names, n_rows, rows, first.agreement, knots)
 
 
 def _label_array(labels: Sequence[Any]) -> np.ndarray:

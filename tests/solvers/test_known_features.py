@@ -211,7 +211,7 @@ def test_whole_features_have_weights_with_pooling_too():
     plain = make_penalty(2, 2, alpha, pooling=0.9)
     scaled = solve(problem.tasks, LOSSES["squared"], plain, column_scale=scale, tol=1e-9)
     assert_allclose(found.A, scaled.A / scale[:, None], atol=1e-5)
-    with pytest.raises(ValueError, match="pooling goes with groups and weights of whole features only"):
+    with pytest.raises(ValueError, match="pooling goes with groups and weights of features"):
         make_penalty(2, 2, 1.0, pooling=0.9, known=known_of("signs"))
 
 

@@ -45,7 +45,7 @@ class ProductForm(TaskModel):
         predict tasks that were never seen, with ``unknown_task="common"``.
     mean_size_ : float
         n of the loss: the mean over tasks of the sum of their rows' weights.
-    penalty_weight_ : ndarray of shape (n_tasks, n_features)
+    penalty_weight_ : ndarray of shape (n_features,)
         Only if something was said of the features: the weight of every coefficient in the penalty.
     positive_ : ndarray of bool of shape (n_features,)
         Only with ``penalty_weight_``: features whose coefficients are not negative.
@@ -118,7 +118,7 @@ class ProductForm(TaskModel):
         if "penalty_weight_" not in vars(self):
             return None
         fitted = self._has_part() & ~np.isin(self.tasks_, getattr(self, "added_tasks_", self.tasks_[:0]))
-        weight = np.ascontiguousarray(self.penalty_weight_[fitted].T)
+        weight = np.repeat(self.penalty_weight_[:, None], int(fitted.sum()), axis=1)
         return KnownFeatures(weight, self.positive_, self.feature_group_)
 
     def _solver_options(self) -> dict[str, Any]:
@@ -159,7 +159,7 @@ class ProductForm(TaskModel):
         for name in ("penalty_weight_", "positive_", "feature_group_"):
             self.__dict__.pop(name, None)  # of an earlier fit
         if known is not None:
-            self.penalty_weight_ = np.ascontiguousarray(known.scale.T)
+            self.penalty_weight_ = known.scale[:, 0].copy()
             self.positive_, self.feature_group_ = known.positive, known.groups
 
     def _sizes(self) -> dict[str, np.ndarray]:

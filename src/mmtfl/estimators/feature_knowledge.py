@@ -1,12 +1,9 @@
 """What users say of the features: weights in the penalty, signs, groups, absence; docs/features.md."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import narwhals as nw
 import numpy as np
-from sklearn.base import clone
 
 from mmtfl.estimators.declaration import Declared, Valid, choice, parameter
 from mmtfl.objective.known_features import KnownFeatures
@@ -39,7 +36,7 @@ def read_known(model: Any, names: Names | None, n_features: int, labels: np.ndar
         return None
     names = [f"x{j}" for j in range(n_features)] if names is None else [str(name) for name in names]
     known = KnownFeatures(
-        np.ascontiguousarray(read_penalty_weight(weight, names, labels).T),
+        np.repeat(read_penalty_weight(weight, names)[:, None], len(labels), axis=1),
         _read_positive(positive, names),
         _read_groups(groups, names),
     )
@@ -49,63 +46,33 @@ def read_known(model: Any, names: Names | None, n_features: int, labels: np.ndar
     return known
 
 
-@dataclass(frozen=True)
-class WeightsByTask:
-    """Weights of coefficients with the labels of their tasks, for fits to some of these."""
-
-    weight: np.ndarray  # (n_tasks, n_features)
-    labels: np.ndarray
-
-    def of(self, labels: np.ndarray) -> np.ndarray:
-        """The weights of some tasks."""
-        place = {label: t for t, label in enumerate(self.labels.tolist())}
-        return self.weight[[place[label] for label in labels.tolist()]]
-
-
-def for_some_tasks(model: Any, tasks: Any, labels: np.ndarray) -> Any:
-    """The model for fits to some of the tasks with these labels: a copy, if it has weights by task."""
-    weight = getattr(model, "penalty_weight", None)
-    if weight is None or isinstance(weight, Mapping | WeightsByTask) or np.ndim(weight) < 2:
-        return model
-    names = tasks.feature_names or [f"x{j}" for j in range(tasks.n_features)]
-    weight = WeightsByTask(read_penalty_weight(weight, names, labels), labels)
-    return clone(model).set_params(penalty_weight=weight)
-
-
 # -- weights -------------------------------------------------------------------------------------------------
 
 
-def read_penalty_weight(weight: Any, names: Names, labels: np.ndarray) -> np.ndarray:
-    """Weights of all entries, (n_tasks, n_features), from any of the forms of ``penalty_weight``.
+def read_penalty_weight(weight: Any, names: Names) -> np.ndarray:
+    """Weights of all features, (n_features,), from any of the forms of ``penalty_weight``.
 
     Examples
     --------
-    >>> read_penalty_weight({"age": 0}, ["age", "dose"], np.array(["a", "b"]))
-    array([[0., 1.],
-           [0., 1.]])
+    >>> read_penalty_weight({"age": 0}, ["age", "dose"])
+    array([0., 1.])
     """
-    shape = len(labels), len(names)
-    if weight is None:
-        return np.ones(shape)
-    if isinstance(weight, WeightsByTask):
-        return weight.of(labels)
-    if nw.dependencies.is_into_dataframe(weight):
-        found = _of_frame(weight, names, labels)
-    elif isinstance(weight, Mapping) or (hasattr(weight, "to_dict") and not isinstance(weight, np.ndarray)):
-        found = _of_mapping(dict(weight.items()), names)
-    else:
+    found = np.ones(len(names))
+    if isinstance(weight, Mapping) or (hasattr(weight, "to_dict") and hasattr(weight, "items")):
+        for name, value in weight.items():
+            found[position(name, names, "penalty_weight")] = _as_numbers(value)
+    elif weight is not None:
         found = _as_numbers(weight)
-    if found.shape not in (shape, shape[1:]):
+    if found.shape != (len(names),):
         raise ValueError(
-            f"penalty_weight has shape {found.shape}, but the data have {shape[1]} features and {shape[0]} "
-            f"tasks: give one weight per feature, ({shape[1]},), or one per task and feature, {shape}."
+            f"penalty_weight has shape {found.shape}, but the data have {len(names)} features: give one "
+            f"weight per feature, ({len(names)},)."
         )
-    found = np.broadcast_to(found, shape)
     wrong = ~(found >= 0.0)
     if wrong.any():
-        t, j = np.argwhere(wrong)[0]
+        j = int(wrong.argmax())
         raise ValueError(
-            f"penalty_weight of feature {names[j]!r} is {found[t, j]}: weights are positive, 0 for a feature "
+            f"penalty_weight of feature {names[j]!r} is {found[j]}: weights are positive, 0 for a feature "
             "that is never penalised, or inf for one that is left out."
         )
     return found
@@ -116,35 +83,8 @@ def _as_numbers(weight: Any) -> np.ndarray:
         return np.asarray(weight, dtype=float)
     except (TypeError, ValueError):
         raise TypeError(
-            f"penalty_weight must be numbers, a dict or a frame by feature name, got {weight!r}."
+            f"penalty_weight must be numbers, or a dict by feature name, got {weight!r}."
         ) from None
-
-
-def _of_mapping(weight: Mapping[Any, Any], names: Names) -> np.ndarray:
-    found = np.ones(len(names))
-    for name, value in weight.items():
-        found[position(name, names, "penalty_weight")] = _as_numbers(value)
-    return found
-
-
-def _of_frame(weight: Any, names: Names, labels: np.ndarray) -> np.ndarray:
-    """Columns are features; rows are tasks, by the index of a pandas frame or in the order of the labels."""
-    frame = nw.from_native(weight, eager_only=True)
-    rows = np.arange(len(frame))
-    index = getattr(weight, "index", None)
-    if index is not None and np.isin(labels, np.asarray(index)).all():
-        place = {label: i for i, label in enumerate(index.tolist())}
-        rows = np.array([place[label] for label in labels.tolist()])
-    elif len(frame) not in (1, len(labels)):
-        raise ValueError(
-            f"penalty_weight is a frame of {len(frame)} rows, but there are {len(labels)} tasks: give one "
-            "row for each task, with the task labels as the index of a pandas frame."
-        )
-    found = np.ones((len(rows), len(names)))
-    for name in frame.columns:
-        column = _as_numbers(frame.get_column(name).to_numpy())
-        found[:, position(name, names, "penalty_weight")] = column[rows]
-    return found[0] if len(found) == 1 else found
 
 
 def position(name: Any, names: Names, what: str) -> int:
@@ -210,10 +150,10 @@ class WeightParameters(Declared):
     """What is known of single features."""
 
     penalty_weight: Any = parameter(
-        Valid("array-like of shape (n_features,) or (n_tasks, n_features), dict or frame", [object]),
+        Valid("array-like of shape (n_features,), or dict", [object]),
         "How strongly each feature is penalised, 1 for those not named: 0 is never penalised, inf is left "
-        "out. A weight multiplies what the coefficient would cost alone; see docs/features.md. A dict or a "
-        "frame has the features by name, a frame one row per task (labels are the index).",
+        "out. A weight multiplies what the feature would cost; see docs/features.md. A dict or a Series has "
+        "the features by name.",
         default=None,
         remedy="Give a number per feature, such as {'age': 0}.",
     )

@@ -12,7 +12,6 @@ from sklearn.exceptions import NotFittedError
 
 from mmtfl.estimators.base import TaskModel, predict_rows
 from mmtfl.estimators.family import fit_part
-from mmtfl.estimators.feature_knowledge import for_some_tasks
 from mmtfl.estimators.inputs import matrix_values, n_dimensions, single_column
 from mmtfl.model_selection.folds import Fold, observations, take
 from mmtfl.solvers.path import Start
@@ -47,7 +46,6 @@ def heldout_errors(
         See `sorted_errors`.
     """
     tests = [observations(tasks, test) for _, test in folds]
-    model = for_some_tasks(model, tasks, tasks.labels)
     known = [None] * len(tests) if found is None else found
     parts = zip(folds, tests, known, strict=True)
     z = [_predict_without(model, tasks, train, test, start) for (train, _), test, start in parts]

@@ -161,11 +161,6 @@ def _of_new_task(penalty: RowPenalty, weights: np.ndarray) -> RowPower:
     known = entries.known
     if known is None:
         return RowPower(penalty.p, weights, np.inf)
-    if not np.all(known.scale == known.scale[:, :1]):
-        raise InvalidParameterError(
-            "add_task needs weights of features, and penalty_weight has some of single tasks: those of the "
-            "new task are not known. Fit all tasks together again."
-        )
     return replace(entries, pooling=0.0, known=replace(known, scale=known.scale[:, :1]))
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from mmtfl.estimators.curves import joined, with_curves
-from mmtfl.estimators.feature_knowledge import for_some_tasks
 from mmtfl.model_selection.folds import Fold
 from mmtfl.objective.design import Design
 from mmtfl.objective.known_features import KnownFeatures
@@ -31,7 +30,7 @@ from mmtfl.wording import count, show
 # what a fitted model has for each task, along the first axis
 PER_TASK = (
     *("coef_", "intercept_", "task_sizes_", "shared_", "specific_", "outlier_", "usable_"),
-    *("penalty_weight_", "absent_"),
+    "absent_",
 )
 _MOST_NAMED = 5
 
@@ -74,8 +73,7 @@ class Prepared:
         """Scale and weigh the tasks as the parameters of a model ask."""
         factors = task_factors(tasks, model.task_weight) if isinstance(tasks, Tasks) else None
         plain = cls(tasks, left_out=left_out, task_factors=factors)
-        says = model if left_out is None else for_some_tasks(model, tasks, left_out.labels)
-        tasks, known = with_curves(says, tasks)
+        tasks, known = with_curves(model, tasks)
         plain = replace(plain, tasks=tasks)
         columns = plain.spread() if model.standardize else None
         targets = None

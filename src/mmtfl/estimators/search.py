@@ -242,7 +242,7 @@ class TaskSearch(Search, ProductForm, SearchParameters):
             return [float(value) for value in self.poolings if value == 0.0 or p in (1.0, 2.0)]
         # sites that measure one thing in rows of their own may agree
         may_agree = tasks is not None and tasks.rows is None and tasks.n_tasks > 1
-        may_agree = may_agree and (known is None or known.goes_with_pooling)
+        may_agree = may_agree and (known is None or not known.positive.any())
         return list(_POOLINGS) if may_agree and p == 2.0 else [0.0]
 
     def fit(

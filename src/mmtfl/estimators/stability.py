@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from sklearn.utils import check_random_state
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.family import fit_part, plain_copy
-from mmtfl.estimators.feature_knowledge import for_some_tasks
 from mmtfl.estimators.inputs import check_nothing_else, take_task_column
 from mmtfl.estimators.supported_features import MAJORITY, SOMEWHERE, Stability, check_share
 from mmtfl.model_selection.dealing import with_groups
@@ -239,9 +238,8 @@ class HalfSamples:
                 "No task can be halved: stability needs a task of four rows or more (two of each class)."
             )
         if small.any():
-            model = for_some_tasks(self.model, tasks, tasks.labels)
             some = tasks.select(~small[tasks.observation_task])
-            return replace(self, model=model).signs(some, n_pairs, random_state, checkpoint)
+            return self.signs(some, n_pairs, random_state, checkpoint)
         rng = check_random_state(random_state)
         pairs = complementary_pairs(tasks, n_pairs, rng, with_classes=with_classes)
         halves = [half for pair in pairs for half in pair]

@@ -111,11 +111,6 @@ class KnownFeatures:
         """Rows with an entry that is free of penalty."""
         return np.any(self.scale == 0.0, axis=1)
 
-    @cached_property
-    def goes_with_pooling(self) -> bool:
-        """Whether all entries of a row have one scale, and none has a sign."""
-        return bool(np.all(self.scale == self.scale[:, :1])) and not self.positive.any()
-
     # -- A and its slopes as the penalty sees them -----------------------------------------------------------
 
     def measured(self, A: np.ndarray) -> np.ndarray:
@@ -185,11 +180,8 @@ def check_pooling(p: float, pooling: float, known: KnownFeatures | None) -> None
         raise ValueError(f"pooling must be at least 0 and below 1, got {pooling!r}. Try 0.5 or 0.9.")
     if pooling > 0.0 and p not in (1.0, 2.0):
         raise ValueError(f"pooling needs p = 1 or p = 2, got p={p:g}: for other p use pooling=0.")
-    if pooling > 0.0 and known is not None and not known.goes_with_pooling:
-        raise ValueError(
-            "pooling goes with groups and weights of whole features only, not with weights of single "
-            "tasks or signs. Use pooling=0."
-        )
+    if pooling > 0.0 and known is not None and known.positive.any():
+        raise ValueError("pooling goes with groups and weights of features, not with signs. Use pooling=0.")
 
 
 # -- blocks of rows that are penalised together, in the layout of the core -----------------------------------

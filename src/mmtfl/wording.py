@@ -8,9 +8,9 @@ from typing import Any
 MOST_NAMED = 6  # names that a sentence lists
 
 
-def count(number: int, what: str) -> str:
-    """Write a number of things: ``count(2, "row")`` is "2 rows"."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def count(number: int, what: str, several: str | None = None) -> str:
+    """Write a number of things: ``count(2, "row")`` is "2 rows"; an irregular plural is given."""
+    return f"{number} {what}" if number == 1 else f"{number} {several or what + 's'}"
 
 
 def not_finite_kind(value: float) -> str:
@@ -66,3 +66,34 @@ def meant(labels: Sequence[Any], tasks: Any) -> str:
         if close:
             return f" Is {str(label)!r} meant to be {close[0]!r}?"
     return ""
+
+
+# -- what a task is called -----------------------------------------------------------------------------------
+
+
+def task_noun(column: str | None) -> tuple[str, str]:
+    """What one task and several are called, after the column of the labels; "task" where that is no word.
+
+    Examples
+    --------
+    >>> from mmtfl.wording import task_noun
+    >>> task_noun("hospital"), task_noun("City_ID"), task_noun("x3")
+    (('hospital', 'hospitals'), ('city', 'cities'), ('task', 'tasks'))
+    """
+    words = [word for word in str(column or "").replace("_", " ").replace(".", " ").lower().split()]
+    if len(words) > 1 and words[-1] in ("id", "no", "nr", "name", "code", "label", "number"):
+        words.pop()
+    word = " ".join(words)
+    if len(word) < 3 or len(word) > 24 or not word.replace(" ", "").isalpha():
+        return "task", "tasks"
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):  # the column is named in the plural
+        word = f"{word[:-3]}y" if word.endswith("ies") else word[:-1]
+    if word.endswith("y") and word[-2] not in "aeiou":
+        return word, f"{word[:-1]}ies"
+    return word, f"{word}es" if word.endswith(("s", "x", "z", "ch", "sh")) else f"{word}s"
+
+
+def noun_of_tasks(model: Any) -> tuple[str, str]:
+    """What the tasks of a fitted model are called: the name of the column of their labels, where it is known."""
+    recipe = getattr(model, "recipe_", None)
+    return task_noun(getattr(recipe, "task_column", None) or getattr(model, "task_column", None))

@@ -21,21 +21,25 @@ from mmtfl.plots.figures import learned
 from mmtfl.plots.sharing_map import order_features, order_tasks
 from mmtfl.report import pictures, sentences
 from mmtfl.report.curved_effects import curved_effects, effect_picture
-from mmtfl.report.evaluation import Evaluation, evaluate
+from mmtfl.report.evaluation import Evaluation, evaluate, kind_of_targets
 from mmtfl.report.first_screen import first_answers
-from mmtfl.report.sentences import PLAIN_SCORES, number, score
-from mmtfl.report.summary import FeatureSummary, ModelSummary, describe
+from mmtfl.report.rivals import RIVALS
+from mmtfl.report.sentences import Noun, number, score
+from mmtfl.report.summary import FeatureSummary, ModelSummary, TaskSummary, describe
+from mmtfl.wording import noun_of_tasks
 
 MOST_FEATURES = 2000  # rows of the table and of the map: the page stays small and quick
 STRIP = 150.0  # width of the picture of a task's scores
-SCORES = ("own", "pooled", "separate")
-SCORE_NAMES = {"own": "This model", "pooled": "One pooled model", "separate": "Separate models"}
-TILE_NAMES = {**SCORE_NAMES, "pooled": "One pooled model, own intercept per task"}
+SCORE_NAMES = {
+    "numbers": "share of the differences within it that are explained (R²)",
+    "counts": "share of the deviance within it that is explained",
+    "classes": "chance that a row with the event is ranked above one without it",
+}
+LEVEL_NAMES = {"numbers": "Intercept", "classes": "Intercept (log odds)", "counts": "Intercept (log)", None: "Intercept"}
 MOST_CURVES = 12  # effects that are drawn
 MOST_TARGETS = 4  # that a title names
 STEPS = 32767  # of the coefficients' quantisation, each feature on its own scale
 RUN_NAMES = {"data": "Data file", "sha256": "SHA-256"}  # other keys are names already
-FAVOURS = "These rows chose the strength too, which favours it a little."
 # characters that could end the element or the line that JSON stands in
 _UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
@@ -169,52 +173,57 @@ def make_page(
     model: Any, evaluation: Evaluation | None, *, title: str | None, source: dict[str, Any] | None
 ) -> dict[str, Any]:
     """Everything that the template of a fitted model's page needs, by name; numbers are text already."""
-    summary = describe(model)
-    fitted, fitted_name, metric = _fitted_scores(summary, evaluation)
-    low = _strip_start(evaluation)
+    summary, inner, noun = describe(model), model._fitted(), noun_of_tasks(model)
+    target = _target(model)
     headline, meanings = sentences.search_headline(summary), dict(MEANINGS)
     if any(f.kind == "shared" and f.n_possible != summary.n_counted for f in summary.features):
         meanings["shared"] += " that could use them"  # not every task could use every such feature
-    compared = [who for who in SCORES if evaluation is not None and evaluation.mean(who) is not None]
-    inner = model._fitted()
-    verdict = sentences.verdict(evaluation) if evaluation else [headline] if headline else []
-    has_classes = "is_second" in (getattr(inner, "heldout_errors_", None) or {})
-    curve = reliability(inner.heldout_errors_) if has_classes else None
+    verdict = sentences.verdict(evaluation, noun) if evaluation else []
+    errors = getattr(inner, "heldout_errors_", None) or {}
+    curve = reliability(errors) if "is_second" in errors else None
     stability = getattr(inner, "stability_", None)
     effects = None if stability is None else stability.mean_effects()
     return {
-        "title": title or _title_of_table(model) or summary.title,
+        "title": title or _title_of_table(model) or sentences.renamed(summary.title, noun),
+        "noun": noun,
         "summary": summary,
         "evaluation": evaluation,
-        "headline": summary.usage,
+        "headline": sentences.renamed(summary.usage, noun),
+        "figures": sentences.figures(evaluation, noun, target) if evaluation else [],
         "answers": first_answers(inner, verdict or ([headline] if headline else [])),
-        "verdict": verdict,
+        "verdict": verdict or ([headline] if headline else []),
+        "standings": sentences.standings(evaluation) if evaluation else [],
+        "how_compared": sentences.how_compared(evaluation, noun) if evaluation else [],
         "calibration": curve and sentences.calibration(curve),
         "reliability": curve and pictures.calibration_picture(curve),
-        "caution": sentences.caution(evaluation) if evaluation else [],
-        "tiles": _tiles(evaluation, compared),
-        "score_name": metric if summary.n_tasks == 1 else f"Median {metric} over tasks",
-        "fitted_name": fitted_name,
-        "fitted_median": score(evaluation.median("fitted")) if evaluation else "",
-        "compared": [SCORE_NAMES[who] for who in compared],
-        "share_names": ["Accuracy", "Base rate"] if evaluation and evaluation.accuracy is not None else [],
-        "strip_axis": [(_place(value, low), score(value)) for value in (low, (1 + low) / 2, 1.0)],
-        "task_rows": _task_rows(summary, evaluation, fitted, compared, low),
+        **_task_table(summary, evaluation),
         "has_common": any(feature.common is not None for feature in summary.features),
-        "feature_rows": [_feature_row(feature, effects) for feature in summary.features[:MOST_FEATURES]],
+        "feature_rows": [
+            _feature_row(feature, effects, noun) for feature in summary.features[:MOST_FEATURES]
+        ],
         "curves": [effect_picture(effect) for effect in curved_effects(inner)[:MOST_CURVES]],
         "n_left_out": max(0, summary.n_features - MOST_FEATURES),
-        "kinds": [(kind, summary.counts[kind], meanings[kind]) for kind in KINDS],
+        "kinds": [
+            (kind, summary.counts[kind], sentences.renamed(meanings[kind], noun)) for kind in KINDS
+        ],
+        "usage_notes": [sentences.renamed(line, noun) for line in summary.usage_notes],
         "choice_title": sentences.choice_title(summary),
         "how_chosen": sentences.how_chosen(summary),
-        "search_scores": headline and f"{headline} {FAVOURS}" if evaluation else None,
+        "search_scores": headline if evaluation else None,
         "search_picture": pictures.search_picture(model),
         "history_picture": pictures.history_picture(model),
+        "level_name": LEVEL_NAMES[kind_of_targets(inner)],
         "model_facts": _model_facts(summary),
         "run_facts": _run_facts(summary, source),
-        "data": _embedded(model, summary),
+        "data": _embedded(model, summary, noun),
         "version": mmtfl.__version__,
     }
+
+
+def _target(model: Any) -> str | None:
+    """The target column, where there is one and the model knows it."""
+    names = getattr(getattr(model, "recipe_", None), "target_columns", None) or ()
+    return names[0] if len(names) == 1 and len(names[0]) <= 30 else None
 
 
 def _title_of_table(model: Any) -> str | None:
@@ -232,29 +241,33 @@ def _title_of_table(model: Any) -> str | None:
 # -- predictions ---------------------------------------------------------------------------------------------
 
 
-def _fitted_scores(summary: ModelSummary, evaluation: Evaluation | None) -> tuple[dict[Any, float], str, str]:
-    """Scores of the model as it is, what to call them, and their measure."""
-    if evaluation is not None:
-        known = {task.label: task.fitted for task in evaluation.tasks if task.fitted is not None}
-        name = {True: "on training rows", False: "on these new rows", None: "on these rows"}[evaluation.seen]
-        return known, f"As saved, {name}", evaluation.metric
-    training = summary.provenance.get("training") or {}
-    scores = training.get("scores") or []
-    if len(scores) != summary.n_tasks:
-        return {}, "", ""
-    pairs = zip(summary.tasks, scores, strict=True)
-    metric = str(training.get("metric"))
-    metric = PLAIN_SCORES.get(metric, metric).replace("R^2", "R²")
-    return {task.label: s for task, s in pairs if s is not None}, f"{metric} on training rows", metric
+def _task_table(summary: ModelSummary, evaluation: Evaluation | None) -> dict[str, Any]:
+    """The table of tasks: scores of this model and of its best rival on held-out rows, and a picture of them."""
+    found = None if evaluation is None else evaluation.heldout or evaluation.saved
+    if found is None:
+        rows = [_task_row(task, task.n_rows, {}, 0.0) for task in summary.tasks]
+        return {"compared": [], "strip_axis": [], "task_rows": rows, "score_name": ""}
+    best = None if evaluation is None else evaluation.best_rival
+    names = {"own": "This model"} | ({} if best is None else {best: RIVALS[best].title})
+    scores = {who: found.score_by_task(who) for who in names}
+    every = np.concatenate(list(scores.values()))
+    low = _strip_start(found.kind, float(np.nanmin(every)) if np.isfinite(every).any() else 0.0)
+    rows = []
+    for t, task in enumerate(summary.tasks):
+        own = {who: float(values[t]) for who, values in scores.items() if t < len(values)}
+        n_rows = 0 if evaluation is None else int(evaluation.n_rows[t])
+        rows.append(_task_row(task, n_rows, own, low))
+    return {
+        "compared": [("own" if who == "own" else "rival", name) for who, name in names.items()],
+        "strip_axis": [(_place(value, low), score(value)) for value in (low, (1 + low) / 2, 1.0)],
+        "task_rows": rows,
+        "score_name": SCORE_NAMES[found.kind],
+    }
 
 
-def _strip_start(evaluation: Evaluation | None) -> float:
+def _strip_start(kind: str, worst: float) -> float:
     """Left end of the strips: the worst score, but not so far down that the others lie on one spot."""
-    if evaluation is None:
-        return 0.0
-    every = [s for task in evaluation.tasks for who in SCORES if (s := getattr(task, who)) is not None]
-    worst = min(every, default=0.0)
-    if evaluation.metric == "AUC":
+    if kind == "classes":
         return 0.0 if worst < 0.4 else 0.4
     return 0.0 if worst >= 0 else max(-0.5, -0.25 * np.ceil(-worst / 0.25))
 
@@ -263,63 +276,37 @@ def _place(value: float, low: float) -> float:
     return round(6 + (value - low) / (1 - low) * (STRIP - 12), 1)
 
 
-def _tiles(evaluation: Evaluation | None, compared: list[str]) -> list[dict[str, Any]]:
-    """The median score of each of the models compared, with the width of its bar from 0 to 100."""
-    if evaluation is None or not compared:
-        return []
-    medians = {who: median for who in compared if (median := evaluation.median(who)) is not None}
-    winner = sentences.clear_winner(evaluation)
-    return [
+def _task_row(task: TaskSummary, n_rows: int | None, scores: dict[str, float], low: float) -> dict[str, Any]:
+    """One row; a mark is a score on the strip, or an arrow where it is off to the left."""
+    marks = [
         {
-            "who": who,
-            "name": TILE_NAMES[who],
-            "score": score(median),
-            "is_best": who == winner,
-            "width": round(100 * min(max(median, 0.0), 1.0), 1),
+            "who": "own" if who == "own" else "rival",
+            "x": _place(max(value, low), low),
+            "is_off": value < low,
         }
-        for who, median in medians.items()
+        for who, value in scores.items()
+        if not np.isnan(value)
     ]
-
-
-def _task_rows(
-    summary: ModelSummary, evaluation: Evaluation | None, fitted: Any, compared: list[str], low: float
-) -> list[dict[str, Any]]:
-    """The table of tasks; a mark is a score on the strip, or an arrow where it is off to the left."""
-    scored = {task.label: task for task in evaluation.tasks} if evaluation else {}
-    rows = []
-    for task in summary.tasks:
-        found = scored.get(task.label)
-        scores = {who: getattr(found, who, None) for who in compared}
-        marks = [
-            {"who": who, "x": _place(max(value, low), low), "is_off": value < low}
-            for who, value in scores.items()
-            if value is not None
-        ]
-        rows.append(
-            {
-                "label": str(task.label),
-                "n_rows": number(task.n_rows if evaluation is None else getattr(found, "n_rows", 0)),
-                "n_features": number(task.n_features),
-                "intercept": number(task.intercept),
-                "set_apart": task.set_apart,
-                "scores": [score(value) for value in scores.values()],
-                "shares": [score(getattr(found, name, None)) for name in ("accuracy", "base_rate")],
-                "fitted": score(fitted.get(task.label)),
-                "marks": marks[::-1],  # the model itself is drawn last, on top
-            }
-        )
-    return rows
+    return {
+        "label": str(task.label),
+        "n_rows": number(n_rows),
+        "n_features": number(task.n_features),
+        "intercept": number(task.intercept),
+        "set_apart": task.set_apart,
+        "scores": [score(None if np.isnan(value) else value) for value in scores.values()],
+        "marks": marks[::-1],  # the model itself is drawn last, on top
+    }
 
 
 # -- features and facts --------------------------------------------------------------------------------------
 
 
-def _feature_row(f: FeatureSummary, effects: np.ndarray | None) -> dict[str, Any]:
+def _feature_row(f: FeatureSummary, effects: np.ndarray | None, noun: Noun) -> dict[str, Any]:
     """One row of the table of features."""
     return {
         "name": f.name,
         "kind": f.kind,
-        "used_by": f.used_by,
+        "used_by": sentences.renamed(f.used_by, noun),
         "n_tasks": f.n_tasks,
         "size": number(f.size),
         "common": "" if f.common is None else f"{number(f.common)} ({number(f.scatter)})",
@@ -377,7 +364,7 @@ def _run_facts(summary: ModelSummary, source: dict[str, Any] | None) -> list[tup
 # -- what the script reads -----------------------------------------------------------------------------------
 
 
-def _embedded(model: Any, summary: ModelSummary) -> dict[str, Any]:
+def _embedded(model: Any, summary: ModelSummary, noun: Noun) -> dict[str, Any]:
     """The matrix and the names as JSON types: 16 bits for a coefficient, each feature on its own scale."""
     found = learned(model)
     tasks = order_tasks(found)
@@ -397,10 +384,11 @@ def _embedded(model: Any, summary: ModelSummary) -> dict[str, Any]:
         "features": {
             "name": [feature.name for feature in shown],
             "size": [_short(feature.size) for feature in shown],
-            "usedBy": [feature.used_by for feature in shown],
+            "usedBy": [sentences.renamed(feature.used_by, noun) for feature in shown],
             "agreement": [_short(feature.agreement) for feature in shown],
         },
         "tasks": [str(task.label) for task in summary.tasks],
+        "noun": noun[0],
         "kinds": list(KINDS),
         "sizeName": summary.size_label,
         "map": {

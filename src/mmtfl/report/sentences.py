@@ -1,19 +1,31 @@
 """The sentences of the report, each by a rule on the numbers, whether good news or bad."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mmtfl.model_selection.metrics import FEW_ROWS
-from mmtfl.report import paired_tests as paired
-from mmtfl.report.evaluation import ALTERNATIVES, Evaluation
+from mmtfl.report.evaluation import N_FOLDS, Evaluation
+from mmtfl.report.judging import (
+    ABOUT_EQUAL,
+    BETTER,
+    FEW_ROWS,
+    SAME,
+    SLIGHTLY_BETTER,
+    SLIGHTLY_WORSE,
+    UNCLEAR,
+    WORSE,
+    HeldOut,
+    Paired,
+)
+from mmtfl.report.rivals import RIVALS
 from mmtfl.report.summary import ModelSummary
 from mmtfl.wording import count
 
-ALTERNATIVE_NAMES = {"pooled": "one pooled model", "separate": "separate models"}
+Noun = tuple[str, str]  # what one task and several are called
 MISSING = "–"
 
 
@@ -47,102 +59,106 @@ def _plain_score(value: float) -> str:
     return f"{value:.2f}" if value > -10 else f"{value:.0f}"
 
 
-def verdict(evaluation: Evaluation) -> list[str]:
-    """Which of the models predicts better, by how much, in how many tasks, and what was left out."""
-    errors = evaluation.errors
-    if errors is None:
+def renamed(text: str, noun: Noun) -> str:
+    """Words of ours about tasks with what a task is called; what follows a bracket is a label, and stays.
+
+    Examples
+    --------
+    >>> from mmtfl.report.sentences import renamed
+    >>> renamed("Tasks: one task (task 3)", ("city", "cities"))
+    'Cities: one city (task 3)'
+    """
+    ours, bracket, label = text.partition(" (")
+    for word, name in (("tasks", noun[1]), ("task", noun[0])):
+        for old, new in ((word, name), (word.capitalize(), name.capitalize())):
+            ours = re.sub(rf"\b{old}\b", new, ours)
+    return ours + bracket + label
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number of the first screen, and the clause that names it."""
+
+    value: str
+    clause: str
+
+
+def figures(evaluation: Evaluation, noun: Noun, target: str | None = None) -> list[Figure]:
+    """How much of all differences the model explains, and how much within a task; of classes, how it ranks."""
+    found = evaluation.heldout or evaluation.saved
+    if found is None:
         return []
-    if not errors.counted.any():
-        return [f"No task has {FEW_ROWS} held-out rows or more whose target varies: models are not compared."]
-    found = {who: beside for who in ALTERNATIVES if (beside := evaluation.against(who)) is not None}
-    lines = [_headline(evaluation, found)]
-    lines += [_beside(evaluation.metric, who, beside) for who, beside in found.items()]
-    if evaluation.accuracy is not None and evaluation.base_rate is not None:
-        lines.append(
-            f"It gets {100.0 * evaluation.accuracy:.1f} % of the held-out rows right; saying the commoner "
-            f"class of each task always gets {100.0 * evaluation.base_rate:.1f} % right."
-        )
-    return lines + _left_out(evaluation, errors)
+    several = len(evaluation.labels) > 1
+    if found.kind == "classes":
+        share, error = found.concordance("own")
+        pair = "chance that a row with the event is ranked above one without it"
+        overall = Figure(f"{found.concordance_overall('own'):.2f}", f"{pair}; 0.5 is a coin")
+        within = Figure(f"{share:.2f} ± {error:.2f}", f"the same for two rows of one {noun[0]}")
+        return [overall, within] if several and not math.isnan(share) else [overall]
+    of = f"differences in {target}" if target else "differences"
+    within = Figure(percent(found.explained_within("own")), f"of the {of} within a {noun[0]} are explained")
+    if not evaluation.one_unit:
+        return [within]
+    overall = Figure(percent(found.explained("own")), f"of all {of} between rows are explained")
+    return [overall, within] if several else [overall]
 
 
-def _headline(evaluation: Evaluation, found: dict[str, paired.Paired]) -> str:
-    """The answer in one sentence, with what favours the model said in it."""
-    n_tasks = next(iter(found.values())).n_tasks
-    medians = {who: score(evaluation.median(who)) for who in ("own", *found)}
-    others = _list([f"{medians[who]} for {ALTERNATIVE_NAMES[who]}" for who in found])
-    median, over = evaluation.metric, ""
-    if n_tasks > 1:
-        median, over = f"median {median}", f" over {count(n_tasks, 'task')}"
-    clauses = []
-    for outcome, clause in _CLAUSES.items():
-        names = [ALTERNATIVE_NAMES[who] for who, beside in found.items() if beside.outcome == outcome]
-        clauses += [clause.format(_list(names))] if names else []
-    return (
-        f"On held-out rows this model{_how_tuned(evaluation)} {_list(clauses)}: {median} "
-        f"{medians['own']}{over}, against {others}."
-    )
+def percent(share: float) -> str:
+    """A share in whole percent, or with one decimal near none and all."""
+    if math.isnan(share):
+        return MISSING
+    digits = 0 if 0.05 <= abs(share) <= 0.95 else 1
+    return f"{100.0 * max(share, -99.0):.{digits}f} %".replace("-", "−")
 
 
-def _how_tuned(evaluation: Evaluation) -> str:
-    if evaluation.strength == "tuned":
+def verdict(evaluation: Evaluation, noun: Noun) -> list[str]:
+    """How the model compares with its best rival, and what was left out."""
+    found, best = evaluation.heldout, evaluation.best_rival
+    if found is None or best is None:
+        return []
+    beside = found.beside("own", best)
+    if beside is None:
+        return [
+            f"No {noun[0]} has {FEW_ROWS} held-out rows or more whose target varies: models are not compared."
+        ]
+    name, n = RIVALS[best].words.format(task=noun[0]), len(evaluation.rivals)
+    of = f", the best of {count(n, 'rival')}" if n > 1 else ""
+    line = f"On held-out rows this model{_favoured(evaluation)} {_CLAUSES[beside.outcome]} {name}{of}"
+    lines = [line + ("." if beside.outcome == SAME else f": {_by_how_much(found.kind, beside, noun)}.")]
+    if best == "boosting" and beside.outcome == WORSE:
+        lines.append("Trees find here what lines do not: curves, or features that act together.")
+    if found.kind == "classes":
+        lines.append(_accuracy(found, noun))
+    return lines + _left_out(evaluation, noun)
+
+
+_CLAUSES = {
+    WORSE: "predicts worse than",
+    BETTER: "predicts better than",
+    SLIGHTLY_WORSE: "predicts slightly worse than",
+    SLIGHTLY_BETTER: "predicts slightly better than",
+    ABOUT_EQUAL: "predicts about as well as",
+    SAME: "predicts the same as",
+    UNCLEAR: "cannot be told apart from",
+}
+_ERRORS = {"numbers": "squared error", "classes": "log loss", "counts": "deviance"}
+
+
+def _favoured(evaluation: Evaluation) -> str:
+    """Words where the strength was chosen with the rows that it is judged by."""
+    if evaluation.strength != "kept" or evaluation.seen is False:
         return ""
-    if evaluation.strength == "given":
-        return ", at the strength it was given,"
-    return {
-        True: ", at a strength that was chosen with these rows too, which favours it,",
-        None: ", at a strength that may have been chosen with these rows too, which favours it,",
-        False: ", at the strength that was chosen for it on other rows,",
-    }[evaluation.seen]
+    return f", at a strength that {'was' if evaluation.seen else 'may have been'} chosen with these rows too,"
 
 
-_CLAUSES = {  # in the order in which they are said
-    paired.WORSE: "predicts worse than {}",
-    paired.BETTER: "predicts better than {}",
-    paired.SLIGHTLY_WORSE: "predicts slightly worse than {}",
-    paired.SLIGHTLY_BETTER: "predicts slightly better than {}",
-    paired.EQUAL: "predicts about as well as {}",
-    paired.SAME: "predicts the same as {}",
-    paired.UNCLEAR: "cannot be told apart from {}",
-}
-
-
-def _list(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def clear_winner(evaluation: Evaluation) -> str | None:
-    """The model that predicts better than each of the others; None if there is none."""
-    models = ("own", *ALTERNATIVES)
-    for who in models:
-        beside = [evaluation.against(other, who=who) for other in models if other != who]
-        if all(found is not None and found.outcome == paired.BETTER for found in beside):
-            return who
-    return None
-
-
-def _beside(metric: str, who: str, found: paired.Paired) -> str:
-    name = ALTERNATIVE_NAMES[who]
-    if found.outcome == paired.SAME:
-        return f"Beside {name} there is no difference."
-    typical = "" if found.n_tasks == 1 else " in the typical task"
-    if found.change is None:
-        gain = abs(found.gain)
-        by = f"{gain:.2f}" if gain >= 0.01 else f"{gain:.1g}"  # as many digits as it needs
-        size = f"its {metric} is {'larger' if found.gain > 0 else 'smaller'} by {by}{typical}"
-        larger = "larger"
-    else:
-        size = f"its squared error is {_times(found.change)}{typical}"
-        larger = "smaller"
-    wins = "" if found.n_tasks == 1 else f", and {larger} in {found.n_better} of {found.n_tasks} tasks"
-    return f"Beside {name} {size}{wins} ({_test(found)}).{_MEANING.get(found.outcome, '')}"
-
-
-_MEANING = {
-    paired.SLIGHTLY_BETTER: " The difference is small, but more than chance gives.",
-    paired.SLIGHTLY_WORSE: " The difference is small, but more than chance gives.",
-    paired.EQUAL: " Whatever difference there is, it is small.",
-    paired.UNCLEAR: " This is within what chance gives.",
-}
+def _by_how_much(kind: str, beside: Paired, noun: Noun) -> str:
+    size = f"its {_ERRORS[kind]} is {_times(beside.change)}"
+    p = "p < 0.001" if beside.p_value < 0.001 else f"p = {beside.p_value:.2g}"
+    if beside.n_tasks == 1:
+        return f"{size} ({p}, signed-rank test of {number(beside.n_units)} rows)"
+    size += f" in the typical {noun[0]}, and smaller in {beside.n_better} of {beside.n_tasks}"
+    over = f"over {noun[1]}" if beside.unit == "task" else f"of {number(beside.n_units)} rows"
+    return f"{size} ({p}, signed-rank test {over})"
 
 
 def _times(change: float) -> str:
@@ -152,75 +168,114 @@ def _times(change: float) -> str:
         return f"{number(ratio, 2)} times as large"
     if ratio < 0.01:
         return "less than a hundredth"
-    percent = 100.0 * abs(change)
-    size = f"{percent:.0f}" if percent >= 9.5 else f"{percent:.1g}" if percent < 1 else f"{percent:.1f}"
-    return f"{size} % {'larger' if change > 0 else 'smaller'}"
+    size = 100.0 * abs(change)
+    digits = f"{size:.0f}" if size >= 9.5 else f"{size:.1g}" if size < 1 else f"{size:.1f}"
+    return f"{digits} % {'larger' if change > 0 else 'smaller'}"
 
 
-def _test(found: paired.Paired) -> str:
-    """What was tested, and how it came out."""
-    if found.p_value is None:
-        return f"fewer than {paired.FEWEST_TASKS} tasks cannot tell"
-    p = "p < 0.001" if found.p_value < 0.001 else f"p = {found.p_value:.2g}"
-    if found.unit == "task":
-        return f"signed-rank test over tasks, {p}"
-    rows = number(found.n_units)
-    return f"judged by the {rows} rows, as {paired.FEWEST_TASKS} tasks or more are needed to judge by: {p}"
+def _accuracy(found: HeldOut, noun: Noun) -> str:
+    right = float(np.mean((found.means["own"] > 0.5) == (found.y > 0)))
+    n = np.maximum(np.bincount(found.task, minlength=found.n_tasks), 1)
+    second = np.bincount(found.task, found.y, minlength=found.n_tasks) / n
+    common = float(np.maximum(second, 1.0 - second)[found.task].mean())
+    return (
+        f"It gets {100.0 * right:.1f} % of the held-out rows right; saying the commoner class of each "
+        f"{noun[0]} always gets {100.0 * common:.1f} % right."
+    )
 
 
-def _left_out(evaluation: Evaluation, errors: paired.HeldOutErrors) -> list[str]:
+def _left_out(evaluation: Evaluation, noun: Noun) -> list[str]:
     """Tasks that the models are not judged by, counted and named."""
-    labels = np.array([str(task.label) for task in evaluation.tasks], dtype=object)
-    no_variation = "whose target does not vary" if evaluation.metric == "R²" else "with one class"
-    # tasks of one class are never held out, however many rows they have
-    one_class = np.array([task.n_rows >= FEW_ROWS and task.fitted is None for task in evaluation.tasks])
-    alone = errors.too_few & one_class
-    parts = [
-        f"{count(int(mask.sum()), 'task')} {why} ({_few(labels[mask].tolist())})"
-        for mask, why in (
-            (errors.too_few & ~alone, f"with fewer than {FEW_ROWS} held-out rows"),
-            (errors.unscored | alone, no_variation),
-        )
-        if mask.any()
+    found = evaluation.heldout
+    if found is None or found.counted.all():
+        return []
+    names = [
+        str(label)
+        for label, counts in zip(evaluation.labels[: found.n_tasks], found.counted, strict=True)
+        if not counts
     ]
-    return [f"Left out of this comparison: {_list(parts)}."] if parts else []
+    rows = "held-out rows" if found.kind != "classes" else "held-out rows of the rarer class"
+    return [
+        f"{count(len(names), noun[0], noun[1])} with fewer than {FEW_ROWS} {rows}, or whose target does not "
+        f"vary, {'does' if len(names) == 1 else 'do'} not count by {'itself' if len(names) == 1 else 'themselves'}"
+        f": {few(names)}."
+    ]
 
 
-def _few(names: list[str], most: int = 5) -> str:
+def few(names: list[str], most: int = 5) -> str:
     """List the first names, long ones shortened."""
     shown = [name if len(name) <= 30 else name[:29] + "…" for name in names[:most]]
     return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def caution(evaluation: Evaluation) -> list[str]:
+@dataclass(frozen=True)
+class Standing:
+    """One model in the table of models: its figures, and how this model does beside it."""
+
+    who: str
+    name: str
+    overall: str
+    within: str
+    better: str
+    verdict: str
+
+
+def standings(evaluation: Evaluation) -> list[Standing]:
+    """This model and its rivals, the smallest error first."""
+    found = evaluation.heldout
+    if found is None:
+        return []
+    order = sorted(found.means, key=lambda who: float(found.losses[who].sum()))
+    rows = []
+    for who in order:
+        beside = None if who == "own" else found.beside("own", who)
+        name = "This model" if who == "own" else RIVALS[who].title
+        better = "" if beside is None else f"{beside.n_better} of {beside.n_tasks}"
+        said = "" if beside is None else _OF_RIVALS[beside.outcome]
+        rows.append(Standing(who, name, *_scores(evaluation, found, who), better, said))
+    return rows
+
+
+_OF_RIVALS = {  # how this model compares, said of the rival
+    WORSE: "better",
+    BETTER: "worse",
+    SLIGHTLY_WORSE: "slightly better",
+    SLIGHTLY_BETTER: "slightly worse",
+    ABOUT_EQUAL: "about as good",
+    SAME: "the same",
+    UNCLEAR: "cannot be told apart",
+}
+
+
+def _scores(evaluation: Evaluation, found: HeldOut, who: str) -> tuple[str, str]:
+    if found.kind == "classes":
+        share, error = found.concordance(who)
+        within = MISSING if math.isnan(share) else f"{share:.2f} ± {error:.2f}"
+        return f"{found.concordance_overall(who):.2f}", within
+    overall = percent(found.explained(who)) if evaluation.one_unit else MISSING
+    return overall, percent(found.explained_within(who))
+
+
+def how_compared(evaluation: Evaluation, noun: Noun) -> list[str]:
     """How far the scores can be trusted."""
-    where = {
-        True: "The table is the one the model was trained on: scores of the model as saved are optimistic.",
-        None: "It is not known whether the model was trained on this table: take scores of the model as "
-        "saved as optimistic.",
-        False: "The table is not the one the model was trained on: scores of the model as saved are a fair "
-        "test, unless some rows are in both.",
-    }[evaluation.seen]
-    if evaluation.n_folds is None:
-        return [where]
-    own = {
-        "tuned": "What this model chose was chosen anew inside every training part, on a coarser grid.",
-        "given": "The strength of this model was given, and is kept.",
-        "kept": "The table is too large to tune this model again in every training part: it keeps the "
-        "strength that was chosen for it.",
-    }[evaluation.strength]
-    cut = f"the rows were cut in {evaluation.n_folds} parts, each predicted by models that were fitted again "
-    cut += "without it"
+    if evaluation.heldout is None:
+        return []
+    cut = f"The rows were cut in {N_FOLDS} parts, each predicted by models that were fitted again without it"
     if evaluation.in_time:
-        cut = f"in {evaluation.n_folds} steps in time, rows were predicted by models that were fitted again "
-        cut += "to earlier rows of every task"
+        cut = f"In {N_FOLDS} steps in time, rows were predicted by models that were fitted again to earlier rows"
     if evaluation.kept_together:
-        cut += " and without any row of the same group"
+        cut += ", and without any row of the same group"
+    own = {
+        "tuned": "Every model chose its strength inside the training part.",
+        "given": "The rivals chose their strength inside the training part; this model keeps the one given.",
+        "kept": "The rivals chose their strength inside the training part; the table is too large to do so "
+        "for this model, which keeps its own.",
+    }[evaluation.strength]
+    if not evaluation.rivals:
+        return [f"{cut}."]
     return [
-        where,
-        f"The comparison is fairer: {cut}. The pooled model has the same coefficients in all tasks "
-        "and an intercept for each; it and the separate models are the better of ridge and lasso, with a "
-        f"strength chosen inside the training part. {own}",
+        f"{cut}. {own} Separate models are ridge, logistic or Poisson regressions of each {noun[0]} with its own "
+        f"strength; one model has the {noun[0]} as a category, and so have the boosted trees (scikit-learn)."
     ]
 
 

@@ -12,9 +12,9 @@ from mmtfl.estimators.supported_features import in_which_tasks, support_sentence
 from mmtfl.objective.losses import Loss
 from mmtfl.persistence.json_values import plain
 from mmtfl.plots.search_display import search_curves
-from mmtfl.report.evaluation import Evaluation, TaskScores, evaluate
+from mmtfl.report.evaluation import Evaluation, evaluate
 
-__all__ = ["Evaluation", "ModelSummary", "SearchSummary", "TaskScores", "describe", "evaluate"]
+__all__ = ["Evaluation", "ModelSummary", "SearchSummary", "describe", "evaluate"]
 
 SIZES = {  # how the size of a feature is called in tables, and what it measures
     "c": ("c", "what the tasks share: how large a feature is over all tasks"),

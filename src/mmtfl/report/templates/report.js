@@ -183,7 +183,7 @@
     const lines = map.tasks.map((task, column) => ({
       name: data.tasks[task], value: coefficient(row, column), original: original(row, column),
     }));
-    return open(features.name[feature], intro, bars("Task", lines));
+    return open(features.name[feature], intro, bars(data.noun, lines));
   }
   function openTask(task) {
     const column = columnOf.get(task);
@@ -203,31 +203,9 @@
     const content = [make("dl", { class: "facts" }, ...facts)];
     if (lines.length > most) content.push(make("p", { class: "small" }, `The ${most} largest of ${lines.length} features.`));
     if (lines.length) content.push(bars("Feature", lines.slice(0, most)));
-    else content.push(make("p", {}, "This task uses no feature: it is predicted by its intercept alone."));
+    else content.push(make("p", {}, "No feature is used: the prediction is the intercept."));
     open(data.tasks[task], ...content);
   }
-
-  // -- look up -----------------------------------------------------------------------------------------------
-
-  byId("lookup").addEventListener("input", (event) => {
-    const wanted = event.target.value.trim().toLowerCase();
-    const found = [];
-    const look = (names, kind, action) =>
-      names.forEach((name, i) => {
-        if (wanted && name.toLowerCase().includes(wanted)) found.push([name, kind, () => action(i), name.toLowerCase() === wanted]);
-      });
-    look(data.tasks, "task", openTask);
-    look(features.name, "feature", openFeature);
-    found.sort((a, b) => b[3] - a[3]);
-    const results = found.slice(0, 12).map(([name, kind, action]) => {
-      const button = make("button", { type: "button", class: "name" }, `${kind} `, isolated(name));
-      button.addEventListener("click", action);
-      return make("li", {}, button);
-    });
-    if (found.length > 12) results.push(make("li", { class: "small" }, `and ${found.length - 12} more`));
-    if (wanted && !found.length) results.push(make("li", { class: "small" }, "Nothing has this name."));
-    byId("lookup-results").replaceChildren(...results);
-  });
 
   // -- the map: only what is in sight is drawn ---------------------------------------------------------------
 

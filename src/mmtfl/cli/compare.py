@@ -1,8 +1,9 @@
-"""`mmtfl compare`: the methods on the user's table, the same splits for all."""
+"""`mmtfl compare`: methods on the user's table, the same splits for all."""
 
 from __future__ import annotations
 
 import json as jsons
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,14 +13,12 @@ from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.output import number, print_json, print_lines, print_table
 from mmtfl.cli.training import Training, check_no_offset, library_words, read_training
-from mmtfl.wording import count, markdown_table
+from mmtfl.wording import count, markdown_table, task_noun
 
 if TYPE_CHECKING:
-    from mmtfl.report.paired_tests import Paired
-    from mmtfl_lab.paper.table_comparison import Comparison, Standing
+    from mmtfl.report.comparison import Comparison, Standing
 
-_METRICS = {"r2": "R²", "f1": "F1", "auc": "AUC"}
-_AVERAGES = {"mean": "mean over tasks", "pooled": "all test rows"}
+_FILES = ("comparison.md", "results.csv", "results.json")
 
 
 def compare(
@@ -30,23 +29,21 @@ def compare(
     text: options.TextOptions = options.TextOptions(),
     talk: options.TalkOptions = options.TalkOptions(),
     methods: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.MODEL)] = None,
+    loss: Annotated[Literal["squared", "poisson"], Parameter(group=options.MODEL)] = "squared",
     standardize: Annotated[bool, Parameter(group=options.MODEL)] = True,
     scale_targets: Annotated[bool, Parameter(group=options.MODEL)] = True,
-    repeats: Annotated[int, Parameter(group=options.MODEL)] = 10,
+    repeats: Annotated[int, Parameter(group=options.MODEL)] = 4,
     fraction: Annotated[float, Parameter(group=options.MODEL)] = 0.5,
     folds: Annotated[int, Parameter(group=options.MODEL)] = 3,
-    metric: Annotated[Literal["r2", "f1", "auc"] | None, Parameter(group=options.MODEL)] = None,
-    average: Annotated[Literal["mean", "pooled"], Parameter(group=options.MODEL)] = "mean",
     leave_task_out: Annotated[bool, options.SWITCH, Parameter(group=options.MODEL)] = False,
     seed: Annotated[int, Parameter(group=options.MODEL)] = 0,
     jobs: Annotated[int | None, options.JOBS, Parameter(group=options.MODEL)] = None,
     output: Annotated[Path | None, Parameter(name=["-o", "--output", "--out"], group=options.OUTPUT)] = None,
-    fresh: Annotated[bool, options.SWITCH, Parameter(group=options.OUTPUT)] = False,
 ) -> int:
     """Compare methods on a table: which predicts best, and which come close.
 
-    Every method is tuned and fitted on the same random splits, and scored on
-    the rows left out. With --group these are whole groups; with --time what
+    Every method is tuned and fitted on the same parts of the table, and judged
+    on the rows left out. With --group these are whole groups; with --time what
     follows the first --fraction of every task is cut into --repeats windows,
     each predicted from what comes before it. Each method is tested against
     the best, task by task (signed-rank test), or row by row if there are
@@ -58,33 +55,30 @@ def compare(
     Example:
 
       mmtfl datasets d1 -o d1.csv
-      mmtfl compare d1.csv --task task --target y --repeats 5 -o comparison
+      mmtfl compare d1.csv --task task --target y -o comparison
 
     Parameters
     ----------
     data
         The table: .csv, .tsv, .parquet or .feather.
     methods
-        Which of: stl (each task alone), dmtl (`cv --method dirty`), rmtfl (`--method robust`), mmtfl22,
-        mmtfl11, mmtfl21, mmtfl12 (`--pk 2,2` and so on), auto (the best of these four), pooled, centred (auto
-        with pooling, which is `cv` as it is), datashared (the data-shared lasso), pretrained (the lasso of
-        the package ptlasso, where it is installed), boosting (trees, with the task as a category). All by
-        default. With --leave-task-out: common (the common part of a centred model), mean (of the tasks'
-        models), pooled.
+        Which of: mmtfl (what `cv` does), mmtfl22, mmtfl11, mmtfl21, mmtfl12 (`--pk 2,2` and so on), dirty, robust
+        (`cv --method`), and scikit-learn's separate (a ridge for each task), lasso (for each task), pooled (one
+        ridge with the task as a category), boosting (trees, with the task as a category). By default all but
+        three of the members. With --leave-task-out: common (the common part of a model with pooling), mean (of
+        the tasks' models), pooled, boosting.
+    loss
+        Of numbers: squared, or poisson for counts.
     standardize
         Put the features on one scale.
     scale_targets
         Put each task's target on one scale, where targets are numbers.
     repeats
-        Random splits; with --leave-task-out the groups of tasks, each of which is left out once.
+        Parts to test on; with --leave-task-out the groups of tasks, each of which is left out once.
     fraction
-        Part of the rows of each task to train on.
+        About how many of the rows of each task to train on: 0.5 for halves, 0.8 for four fifths.
     folds
-        Folds inside training, with which every method chooses its own strengths.
-    metric
-        Score: r2 for numbers, auc or f1 for classes; by default r2 or auc.
-    average
-        The mean of the tasks' scores, or the score of all test rows.
+        Folds inside training, with which this library's methods choose their strengths.
     leave_task_out
         Test on tasks that no method has seen a row of.
     seed
@@ -92,19 +86,15 @@ def compare(
     jobs
         Processes; by default one per processor.
     output
-        Folder for comparison.md, results.csv, results.json and what is finished: the same command goes on.
-    fresh
-        Throw away the cells of an earlier run in the folder.
+        Folder for comparison.md, results.csv and results.json.
     """
     options.use_one_thread()
-    from mmtfl.persistence.json_values import plain
-    from mmtfl_lab.paper.experiments import default_jobs
-    from mmtfl_lab.paper.methods import COMPARED, FOR_NEW_TASKS, Grid
-    from mmtfl_lab.paper.protocol import OtherSettings
-    from mmtfl_lab.paper.table_comparison import compare as run
+    from mmtfl.report import comparison
 
-    known = FOR_NEW_TASKS if leave_task_out else COMPARED
+    known = comparison.FOR_NEW_TASKS if leave_task_out else comparison.METHODS
     names = options.choose("methods", methods, known)
+    if methods is None and not leave_task_out:
+        names = list(comparison.USUAL)
     options.check_counts(repeats=repeats, folds=folds, seed=seed, jobs=jobs)
     if not 0.0 < fraction < 1.0:
         raise BadInput(f"--fraction must lie between 0 and 1, got {fraction:g}.")
@@ -116,178 +106,170 @@ def compare(
     check_no_offset(training.recipe, "compare does", "leave --offset and --exposure out")
     if leave_task_out and training.task is None:
         raise BadInput("--leave-task-out needs tasks with rows of their own: name their column with --task.")
-    pool, chosen = _pool(training), _metric(metric, training)
-    why_not = {name: reason for name in names if (reason := known[name].why_not(training.classify))}
-    if "pretrained" in names and (training.groups is not None or training.in_time):
-        why_not["pretrained"] = "its own folds know neither groups nor time"
-    names = [name for name in names if name not in why_not]
-    if not names:
-        raise BadInput(f"--methods {' '.join(why_not)} cannot be run: {'; '.join(why_not.values())}.")
-    scales = {"standardize": standardize} | ({} if training.classify else {"scale_targets": scale_targets})
-    with options.resumable(OtherSettings, is_kept=output is not None), library_words():
-        found = run(
-            pool,
-            metric=chosen,
-            average=average,
-            options=scales,
-            methods=names,
-            repeats=repeats,
-            fraction=fraction,
-            seed=seed,
-            grid=Grid(folds=folds),
-            jobs=jobs or default_jobs(),
-            folder=output,
-            # what tells the table from others: the bytes of the file, and how its columns are used
-            identity={"sha256": training.file.sha256, "recipe": plain(training.recipe.as_dict())},
-            fresh=fresh,
-            shown=not talk.quiet,
-            on_new_tasks=leave_task_out,
-        )
+    with library_words():
+        rows = _rows(training, "poisson" if loss == "poisson" else "squared")
+        scales = {"standardize": standardize, "scale_targets": scale_targets, "folds": folds}
+        groups = training.recipe.feature_groups
+        if groups:
+            scales["feature_groups"] = groups
+        parts = comparison.splits(rows, repeats, fraction, seed, new_tasks=leave_task_out)
+        _check_scored(rows, parts)
+        chosen = {name: known[name] for name in names}
+        with _Bar(len(parts) * len(chosen), talk) as bar:
+            found = comparison.compare(
+                rows, parts, chosen, options=scales, jobs=jobs or _processors(), progress=bar.step
+            )
+    noun = task_noun(training.recipe.task_column)
     if output is not None:
-        _write(found, output)
+        _write(found, output, noun)
         talk.say(f"Written: {', '.join(str(output / name) for name in _FILES)}")
-    met = {(row["method"], words) for row in found.splits for words in row["warnings"]}
-    talk.note(*(f"{method} is left out: {reason}" for method, reason in why_not.items()))
-    talk.note(*(f"{method}: {words}" for method, words in sorted(met)))
     if talk.json:
         print_json(found.as_dict())
     else:
-        print_table(_title(found), _columns(found), _rows(found))
-        print_lines(_sentence(found))
+        title = f"Held-out rows of {count(found.n_splits, 'part')}"
+        print_table(title, _columns(found, noun), [_cells(found, one) for one in found.standings])
+        print_lines(_sentence(found, noun))
     return 0
 
 
-def _pool(training: Training) -> Any:
+def _rows(training: Training, loss: str) -> Any:
+    """The table as rows of tasks; at least two tasks are needed."""
     import numpy as np
 
-    from mmtfl_lab.paper.table_comparison import pool_of_table
+    from mmtfl.report.rows import Rows
 
     X, y = np.asarray(training.X, dtype=float), np.asarray(training.y)
     if training.classify and y.ndim == 1:  # those of several targets are 0 and 1 already
         y = (y == training.recipe.classes[1]).astype(int)
+    kind = "classes" if training.classify else "counts" if loss == "poisson" else "numbers"
+    names = training.recipe.feature_names
     structure: dict[str, Any] = {"groups": training.groups, "in_time": training.in_time}
-    pool = pool_of_table(X, y, training.task, classify=training.classify, **structure)
-    if len(np.unique(pool.rows.task)) < 2:
+    rows = Rows.of_table(X, y, training.task, names=names, kind=kind, **structure)
+    if rows.task.max(initial=0) < 1:
         raise BadInput("compare needs at least two tasks, and the table has one: `mmtfl cv` tunes one model.")
-    return pool
+    return rows
 
 
-def _metric(metric: str | None, training: Training) -> str:
-    allowed = ("auc", "f1") if training.classify else ("r2",)
-    if metric is not None and metric not in allowed:
-        kind = "classes" if training.classify else "numbers"
-        raise BadInput(
-            f"--metric {metric} does not suit targets that are {kind}: use {' or '.join(allowed)}."
-        )
-    return metric or allowed[0]
+def _check_scored(rows: Any, parts: Any) -> None:
+    """Refuse test rows that cannot be scored: in some task the target must vary."""
+    import numpy as np
+
+    for _, test in parts:
+        y, task = rows.value[test], rows.task[test]
+        if any(np.ptp(y[task == t]) > 0 for t in np.unique(task)):
+            return
+    raise BadInput(
+        "Nothing can be scored: no task has two different targets among the test rows. Use a smaller "
+        "--fraction, or a target that varies within tasks."
+    )
 
 
-_FILES = ("comparison.md", "results.csv", "results.json")
+def _processors() -> int:
+    from joblib import cpu_count
+
+    return int(cpu_count(only_physical_cores=True))
 
 
-def _columns(found: Comparison) -> tuple[str, ...]:
-    metric = _METRICS[found.metric]
-    behind = "error" if found.metric == "r2" else metric
+class _Bar:
+    """Progress on stderr: a bar where someone watches, else a line for each fit."""
+
+    def __init__(self, n_steps: int, talk: options.TalkOptions) -> None:
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
+
+        self.talk, self.n_steps, self.done = talk, n_steps, 0
+        console = Console(stderr=True)
+        self.watched = console.is_terminal and not talk.quiet
+        columns = SpinnerColumn(), *Progress.get_default_columns(), TimeElapsedColumn()
+        self.bar = Progress(*columns, console=console, transient=True, disable=not self.watched)
+        self.task = self.bar.add_task("fitting", total=n_steps)
+
+    def __enter__(self) -> _Bar:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+    def step(self, name: str, seconds: float) -> None:
+        """One more fit is done."""
+        self.done += 1
+        self.bar.update(self.task, advance=1, description=name)
+        if not self.watched:
+            self.talk.say(f"[compare] {self.done} of {self.n_steps} fits, last: {name}, {seconds:.1f} s")
+
+
+# -- what came out -------------------------------------------------------------------------------------------
+
+
+def _columns(found: Comparison, noun: tuple[str, str]) -> tuple[str, ...]:
+    what = "ranks rightly" if found.kind == "classes" else "explains"
     return (
-        *("method", f"median {metric}", _AVERAGES[found.average], "± over splits"),
-        *(f"{behind} beside the best", "tasks won by the best", "verdict", "seconds"),
-    )
+        "method", f"{what} of all", f"within a {noun[0]}", "error beside the best",
+        f"{noun[1]} won by the best", "verdict", "seconds",
+    )  # fmt: skip
 
 
-def _titles(found: Comparison) -> dict[str, str]:
-    from mmtfl_lab.paper.methods import COMPARED, FOR_NEW_TASKS
-
-    known = FOR_NEW_TASKS if found.fraction is None else COMPARED
-    return {name: method.title for name, method in known.items()}
-
-
-def _rows(found: Comparison) -> list[tuple[str, ...]]:
-    titles = _titles(found)
-    return [_cells(titles[standing.method], standing) for standing in found.standings]
+def _cells(found: Comparison, one: Standing) -> tuple[str, ...]:
+    scores = ("-" if math.isnan(value) else f"{value:.3f}" for value in (one.overall, one.within))
+    beside = one.beside
+    behind = "-" if beside is None else f"{100.0 * (1.0 / (1.0 + beside.change) - 1.0):+.1f} %"
+    wins = "-" if beside is None else f"{beside.n_better}/{beside.n_tasks}"
+    return one.title, *scores, behind, wins, _VERDICTS[one.outcome], number(one.seconds)
 
 
-def _cells(title: str, standing: Standing) -> tuple[str, ...]:
-    beside, median = standing.beside, standing.median
-    wins = ("-", "-") if beside is None else (_behind(beside), f"{beside.n_better}/{beside.n_tasks}")
-    scores = "-" if median is None else _score(median), _score(standing.mean), _score(standing.deviation)
-    return (title, *scores, *wins, standing.verdict, number(standing.seconds))
-
-
-def _score(value: float) -> str:
-    return f"{value:.4f}" if abs(value) < 100 else f"{value:.4g}"
-
-
-def _behind(beside: Paired) -> str:
-    """The median change of the error, or of the score, from the best method to this one."""
-    if beside.change is None:
-        return f"{-beside.gain:+.4f}"
-    ratio = 1.0 / (1.0 + beside.change)
-    return f"{100.0 * (ratio - 1.0):+.1f} %" if ratio < 10 else f"x {ratio:.3g}"
-
-
-def _title(found: Comparison) -> str:
-    n_splits = len({row["repeat"] for row in found.splits})
-    if found.fraction is None:
-        return f"{_METRICS[found.metric]} on tasks left out, in {count(n_splits, 'group')}"
-    kind = "window" if found.in_time else "random split"
-    what = f"{_METRICS[found.metric]}, {count(n_splits, kind)}"
-    what += " in time after the first" * found.in_time + " of whole groups" * (
-        found.kept_together and not found.in_time
-    )
-    return f"{what}{'' if found.in_time else ','} {100 * found.fraction:g} % for training"
-
-
-def _sentence(found: Comparison) -> str:
-    """The answer in words."""
-    from mmtfl_lab.paper.table_comparison import BEST
-
-    titles = _titles(found)
-    first = titles[found.standings[0].method]
-    if len(found.standings) == 1:
-        return f"{first} is the only method that was run."
-    judged = next((s.beside for s in found.standings if s.beside is not None), None)
-    if judged is None:
-        return "No task has 5 test rows or more whose target varies, so the methods cannot be judged."
-    groups: dict[str, list[str]] = {}
-    for standing in found.standings:
-        groups.setdefault(standing.verdict, []).append(titles[standing.method])
-    by = f"{judged.n_tasks} tasks"
-    if judged.unit != "task":
-        by = f"{judged.n_units} rows, as six tasks are needed"
-    if set(groups) == {BEST, "worse"}:
-        answer = f"{first} wins: every other method is worse by more than chance explains"
-    else:
-        said = [clause.format(", ".join(groups[v])) for v, clause in _CLAUSES.items() if v in groups]
-        answer = f"{first} comes first. {'. '.join(said)}"
-    if found.fraction is None:
-        answer = f"On tasks of which no method has seen a row: {answer}"
-    n_left_out, left_out = sum(not task["judged"] for task in found.tasks), ""
-    if n_left_out:
-        left_out = (
-            f" {count(n_left_out, 'task')} with fewer than 5 test rows, or whose target does not vary, "
-            f"{'is' if n_left_out == 1 else 'are'} left out of this."
-        )
-    bent = found.standings[0].method == "boosting" and set(groups) == {BEST, "worse"}
-    lines = " A model of straight lines is not enough here: trees find what no linear model can." * bent
-    return f"{answer} (judged by {by}).{lines}{left_out}"
-
-
+_VERDICTS = {  # of the best beside a method, said of the method
+    "best": "best",
+    "not judged": "not judged",
+    "better": "worse",
+    "slightly better": "slightly worse",
+    "about equally well": "about as good",
+    "the same": "the same",
+    "cannot be told apart": "cannot be told apart",
+    "slightly worse": "cannot be told apart",
+    "worse": "cannot be told apart",
+}
 _CLAUSES = {  # in the order in which they are said
-    "cannot be told apart from the best": "It cannot be told apart from {}",
-    "the same as the best": "The same as it: {}",
-    "about as good as the best": "About as good: {}",
+    "cannot be told apart": "It cannot be told apart from {}",
+    "the same": "The same as it: {}",
+    "about as good": "About as good: {}",
     "slightly worse": "Slightly worse: {}",
     "worse": "Worse: {}",
 }
 
 
-def _write(found: Comparison, folder: Path) -> None:
+def _sentence(found: Comparison, noun: tuple[str, str]) -> str:
+    """The answer in words."""
+    best, *others = found.standings
+    if not others:
+        return f"{best.title} is the only method that was run."
+    judged = next((one.beside for one in others if one.beside is not None), None)
+    if judged is None:
+        return f"No {noun[0]} has enough test rows whose target varies, so the methods cannot be judged."
+    by = count(judged.n_tasks, *noun)
+    if judged.unit == "row":
+        by = f"{judged.n_units} rows, as six {noun[1]} are needed"
+    groups: dict[str, list[str]] = {}
+    for one in others:
+        groups.setdefault(_VERDICTS[one.outcome], []).append(one.title)
+    if set(groups) == {"worse"}:
+        answer = f"{best.title} wins: every other method is worse by more than chance explains"
+    else:
+        said = [clause.format(", ".join(groups[v])) for v, clause in _CLAUSES.items() if v in groups]
+        answer = f"{best.title} comes first. {'. '.join(said)}"
+    n_left = sum(not task["judged"] for task in found.tasks)
+    left = f" {count(n_left, *noun)} with too few test rows did not count." if n_left else ""
+    return f"{answer} (judged by {by}).{left}"
+
+
+def _write(found: Comparison, folder: Path, noun: tuple[str, str]) -> None:
+    from pandas import DataFrame
+
     from mmtfl.persistence.files import write_text
     from mmtfl.persistence.json_values import plain
-    from mmtfl_lab.paper.results import csv_of_cells
 
-    table = markdown_table(_columns(found), _rows(found))
-    write_text(folder / "comparison.md", f"# {_title(found)}\n\n{_sentence(found)}\n\n{table}\n")
-    fields = ("repeat", "method", "pooled", "mean", "seconds", "chosen", "warnings")
-    write_text(folder / "results.csv", csv_of_cells(found.splits, fields))
+    folder.mkdir(parents=True, exist_ok=True)
+    table = markdown_table(_columns(found, noun), [_cells(found, one) for one in found.standings])
+    write_text(folder / "comparison.md", f"{_sentence(found, noun)}\n\n{table}\n")
+    write_text(folder / "results.csv", DataFrame(found.tasks).to_csv(index=False))
     write_text(folder / "results.json", jsons.dumps(plain(found.as_dict()), indent=1, allow_nan=False))

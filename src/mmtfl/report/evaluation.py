@@ -15,21 +15,15 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.special import expit
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 
-from mmtfl.estimators import inputs, single_task
+from mmtfl.estimators import single_task
 from mmtfl.estimators.search import Search, TaskSearch
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
-from mmtfl.model_selection.dealing import group_codes
-from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter, TaskTimeSplit
 from mmtfl.report.judging import HeldOut
 from mmtfl.report.rivals import RIVALS, fit_quietly
-from mmtfl.tasks.checks import check_finite_design, check_length, check_task_labels
-from mmtfl.tasks.frames import make_frame
+from mmtfl.report.rows import N_FOLDS, Rows, kind_of_targets
 
-Fold = tuple[np.ndarray, np.ndarray]
-N_FOLDS = 3
 MOST_ENTRIES = 1_000_000  # of X that the models are refitted on: about a minute
 MOST_TUNED = 200_000  # of X that a search is made again on: about half a minute too
 MOST_TUNED_CLASSES = 80_000  # and of a classifier's, which takes longer
@@ -144,7 +138,7 @@ def evaluate(
     """
     inner = model._fitted()
     kind = kind_of_targets(inner)
-    rows = _Rows.read(inner, X, y, task, groups=groups, in_time=in_time, offset=offset)
+    rows = Rows.read(inner, X, y, task, groups=groups, in_time=in_time, offset=offset)
     found = Evaluation(
         kind,
         inner.tasks_.tolist(),
@@ -180,159 +174,10 @@ def evaluate(
     return replace(found, heldout=heldout)
 
 
-def kind_of_targets(model: Any) -> str | None:
-    """Numbers, classes or counts; None where tasks differ, or where the loss is another one."""
-    if is_classifier(model):
-        return "classes"
-    if model._loss.on_residuals:
-        return "numbers"
-    return "counts" if getattr(model._loss, "name", None) == "poisson" else None
-
-
-# -- rows ----------------------------------------------------------------------------------------------------
-
-
-def _without_gaps(model: Any, X: Any) -> Any:
-    """X with the means of features that some tasks do not have in the place of missing values.
-
-    A task that lacks a feature has no use for it, whatever stands there; a model of all rows takes the mean.
-    """
-    absent = vars(model).get("absent_")
-    if absent is None or sparse.issparse(X):
-        return X
-    some = absent.any(axis=0)
-    means = np.where(some, np.nanmean(np.where(np.isfinite(X), X, np.nan), axis=0), np.nan)
-    return np.where(np.isnan(X) & some, means, X)
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Observations of all tasks as one list, and the row of the table that each comes from."""
-
-    X: Any
-    names: tuple[str, ...] | None
-    y: np.ndarray  # as given
-    value: np.ndarray  # as a number: 0 and 1 for classes
-    task: np.ndarray  # position of the task of each observation
-    labels: np.ndarray
-    source: np.ndarray
-    kind: str | None
-    group: np.ndarray | None = None
-    in_time: bool = False
-    offset: np.ndarray | None = None
-    backend: str | None = None
-
-    @classmethod
-    def read(cls, model: Any, X: Any, y: Any, task: Any, *, groups: Any, in_time: bool, offset: Any) -> _Rows:
-        X, labels, name = inputs.take_task_column(X, task, model.task_column)
-        X, names = model._read_design(X, labels, reset=False)
-        X = _without_gaps(model, X)
-        check_finite_design(X, feature_names=names)
-        n_rows = X.shape[0]
-        if inputs.n_dimensions(y) == 2 and labels is None:
-            y, position, source = _observed(y, len(model.tasks_))
-        else:
-            y = inputs.single_column(y) if inputs.n_dimensions(y) == 2 else np.asarray(y)
-            check_length("y", len(y), n_rows)
-            if labels is None:
-                labels = model.tasks_[model._only_task(n_rows)]
-            labels = check_task_labels(labels, n_rows, name=name)
-            position, source = inputs.locate_tasks(labels, model.tasks_, unknown="error"), np.arange(n_rows)
-        if hasattr(model, "feature_names_in_"):
-            names = tuple(model.feature_names_in_)
-        return cls(
-            X[source],
-            names,
-            y,
-            (y == model.classes_[1]).astype(float) if is_classifier(model) else y.astype(float),
-            position,
-            model.tasks_[position],
-            source,
-            kind_of_targets(model),
-            None if groups is None else group_codes(groups, n_rows)[source],
-            in_time,
-            None if offset is None else np.broadcast_to(np.asarray(offset, dtype=float), n_rows)[source],
-            getattr(model, "_backend", None),
-        )
-
-    @property
-    def has_several_targets(self) -> bool:
-        """Whether rows of the table have a target in several tasks."""
-        return len(np.unique(self.source)) < len(self.source)
-
-    @property
-    def design(self) -> Any:
-        """X as the model is fitted to it: a frame where its features have names."""
-        if self.names is None or sparse.issparse(self.X):
-            return self.X
-        return make_frame(dict(zip(self.names, self.X.T, strict=True)), self.backend)
-
-    @property
-    def known(self) -> dict[str, Any]:
-        """The offset, as `fit` and `predict` take it."""
-        return {} if self.offset is None else {"offset": self.offset}
-
-    def select(self, rows: np.ndarray) -> _Rows:
-        """Some of the rows."""
-        parts = ("X", "y", "value", "task", "labels", "source", "group", "offset")
-        return replace(
-            self, **{name: part[rows] for name in parts if (part := getattr(self, name)) is not None}
-        )
-
-    def means(self, model: Any) -> np.ndarray:
-        """Predicted means of a fitted model: of classes, the probability of the second one."""
-        answer = model.decision_function if self.kind == "classes" else model.predict
-        task = {} if model._fitted()._predicts_matrix else {"task": self.labels}
-        found = np.asarray(answer(self.design, **task, **self.known), dtype=float)
-        if found.ndim == 2:  # tasks that are columns of y
-            found = found[np.arange(len(found)), self.task]
-        return expit(found) if self.kind == "classes" else found
-
-    def judged(self, means: dict[str, np.ndarray], fold: np.ndarray | None = None) -> HeldOut:
-        """The rows with predictions, for the judge; several targets in units of their own spread."""
-        y, n_tasks = self.value, int(self.task.max()) + 1
-        if self.has_several_targets and self.kind == "numbers":
-            spread = np.array([y[self.task == t].std() or 1.0 for t in range(n_tasks)])[self.task]
-            y, means = y / spread, {who: mean / spread for who, mean in means.items()}
-        return HeldOut(self.kind or "", y, self.task, means, n_tasks, fold)
-
-    def folds(self) -> list[Fold]:
-        """Folds of the table: several targets of one row are held out together, and so are groups."""
-        stratify = self.kind == "classes"
-        splitter: TaskSplitter = TaskKFold(N_FOLDS, random_state=0, stratify=stratify)
-        if self.in_time:
-            splitter = TaskTimeSplit(N_FOLDS, stratify=stratify)
-        group = None if self.group is None else np.unique(self.group, return_inverse=True)[1]
-        if not self.has_several_targets:
-            return list(splitter.parts(len(self.y), self.y, self.labels, group))
-        units, source = np.unique(self.source, return_inverse=True)
-        columns, observation_task = np.unique(self.task, return_inverse=True)
-        matrix = np.full((len(units), len(columns)), np.nan)
-        matrix[source, observation_task] = np.unique(self.y, return_inverse=True)[1]
-        of_unit = None if group is None else group[np.unique(source, return_index=True)[1]]
-        splits = splitter.parts(len(matrix), matrix, None, of_unit)
-        return [
-            (np.flatnonzero(np.isin(source, train)), np.flatnonzero(np.isin(source, test)))
-            for train, test in splits
-        ]
-
-
-def _observed(y: Any, n_tasks: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Targets that were observed, with the position of their column and their row."""
-    values = inputs.matrix_values(y)
-    if values.shape[1] != n_tasks:
-        raise ValueError(
-            f"y has {values.shape[1]} columns, but the model has {n_tasks} tasks: pass one column for each, "
-            "NaN where it was not observed."
-        )
-    column, source = np.nonzero(values.T == values.T)  # NaN differs from itself
-    return values[source, column], column, source
-
-
 # -- models --------------------------------------------------------------------------------------------------
 
 
-def _held_out(model: Any, rows: _Rows, strength: str, names: list[str], progress: Any) -> HeldOut:
+def _held_out(model: Any, rows: Rows, strength: str, names: list[str], progress: Any) -> HeldOut:
     """Predictions of the model and of its rivals for rows that they were not fitted on."""
     if rows.kind == "classes" and hasattr(model._fitted(), "on_degenerate_task"):
         several = [t for t in np.unique(rows.task) if np.ptp(rows.value[rows.task == t]) > 0]
@@ -355,7 +200,7 @@ def _held_out(model: Any, rows: _Rows, strength: str, names: list[str], progress
     return rows.select(known).judged({who: mean[known] for who, mean in means.items()}, fold[known])
 
 
-def _rival_means(who: str, part: _Rows, asked: _Rows) -> np.ndarray:
+def _rival_means(who: str, part: Rows, asked: Rows) -> np.ndarray:
     """What a rival, fitted to some rows, says of others; an offset of numbers is taken off and put back."""
     before, after = (0.0 if rows.offset is None else rows.offset for rows in (part, asked))
     predict = fit_quietly(RIVALS[who], part.X, part.value - before, part.task, str(part.kind))

@@ -13,7 +13,7 @@ from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegre
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.estimators.two_strengths import DirtyClassifier, DirtyRegressor, RobustClassifier, RobustRegressor
 from mmtfl.persistence.json_values import plain
-from mmtfl.report.pooled import fit_pooled
+from mmtfl_lab.paper.pooled import fit_pooled
 from mmtfl_lab.paper import borrowed_methods
 from mmtfl_lab.paper.data_sets import Fold, Part, Split
 

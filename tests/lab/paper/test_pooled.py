@@ -9,7 +9,7 @@ from sklearn.linear_model import Lasso, Ridge
 
 from mmtfl.model_selection import TaskKFold
 from mmtfl.report import pooled
-from mmtfl.report.pooled import fit_pooled
+from mmtfl_lab.paper.pooled import fit_pooled
 
 
 @pytest.fixture

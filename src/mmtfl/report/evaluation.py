@@ -191,7 +191,9 @@ def _held_out(model: Any, rows: Rows, strength: str, names: list[str], progress:
         progress(f"part {i + 1} of {N_FOLDS}: this model")
         # a held-out score does not see the last digits, and what is told of the data was told by the fit
         with warnings.catch_warnings(action="ignore", category=UserWarning):
-            own = clone(unfitted).set_params(**tuning).fit(part.design, part.y, task=part.labels, **part.known)
+            own = (
+                clone(unfitted).set_params(**tuning).fit(part.design, part.y, task=part.labels, **part.known)
+            )
             means["own"][test] = asked.means(own)
         for who in names:
             progress(f"part {i + 1} of {N_FOLDS}: {RIVALS[who].title.lower()}")

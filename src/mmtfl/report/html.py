@@ -35,7 +35,12 @@ SCORE_NAMES = {
     "counts": "share of the deviance within it that is explained",
     "classes": "chance that a row with the event is ranked above one without it",
 }
-LEVEL_NAMES = {"numbers": "Intercept", "classes": "Intercept (log odds)", "counts": "Intercept (log)", None: "Intercept"}
+LEVEL_NAMES = {
+    "numbers": "Intercept",
+    "classes": "Intercept (log odds)",
+    "counts": "Intercept (log)",
+    None: "Intercept",
+}
 MOST_CURVES = 12  # effects that are drawn
 MOST_TARGETS = 4  # that a title names
 STEPS = 32767  # of the coefficients' quantisation, each feature on its own scale
@@ -203,9 +208,7 @@ def make_page(
         ],
         "curves": [effect_picture(effect) for effect in curved_effects(inner)[:MOST_CURVES]],
         "n_left_out": max(0, summary.n_features - MOST_FEATURES),
-        "kinds": [
-            (kind, summary.counts[kind], sentences.renamed(meanings[kind], noun)) for kind in KINDS
-        ],
+        "kinds": [(kind, summary.counts[kind], sentences.renamed(meanings[kind], noun)) for kind in KINDS],
         "usage_notes": [sentences.renamed(line, noun) for line in summary.usage_notes],
         "choice_title": sentences.choice_title(summary),
         "how_chosen": sentences.how_chosen(summary),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.datasets.simulate import make_d1, make_d2
-from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter, TaskTimeSplit, tasks_train_test_split
+from mmtfl.model_selection.splitting import TaskKFold, tasks_train_test_split
 from mmtfl_lab.datasets import loaders
 from mmtfl_lab.datasets.loaders import load_landmine, load_liver_toxicity, load_sarcos, load_school, load_usps
 
@@ -74,8 +74,6 @@ class Pool:
     support: np.ndarray | None = None
     coef: np.ndarray | None = None
     one_unit: bool = False  # whether targets of all tasks are known to be in the same unit
-    together: np.ndarray | None = None  # number of each unit's group, where groups must not be separated
-    in_time: bool = False  # whether units are in time order, and tested after what is trained on
 
 
 @dataclass(frozen=True)
@@ -88,29 +86,17 @@ class Split:
     fold_seed: int
 
     def folds(self, n_folds: int) -> list[Fold]:
-        """Folds of the training rows that keep units, and groups of them, together.
+        """Folds of the training rows that keep units together.
 
         Every task is in every training part.
         """
         units, unit = np.unique(self.train.unit, return_inverse=True)
-        together = self.pool.together
-        group = None if together is None else np.unique(together[units], return_inverse=True)[1]
-        splitter: TaskSplitter = TaskKFold(n_folds, random_state=self.fold_seed)
-        y = None
-        if self.pool.in_time:
-            y = _classes_of_units(self.train)
-            splitter = TaskTimeSplit(n_folds, stratify=y is not None)
-        parts = splitter.parts(len(units), y, self.pool.group[units], group)
+        splitter = TaskKFold(n_folds, random_state=self.fold_seed)
+        parts = splitter.parts(len(units), None, self.pool.group[units], None)
         return [
             (np.flatnonzero(np.isin(unit, train)), np.flatnonzero(np.isin(unit, test)))
             for train, test in parts
         ]
-
-
-def _classes_of_units(rows: Part) -> np.ndarray | None:
-    """Classes of rows that are a unit each; None where targets are numbers, or units have several."""
-    alone = len(np.unique(rows.unit)) == len(rows.unit)
-    return rows.y.astype(int) if alone and np.isin(rows.y, (0, 1)).all() else None
 
 
 Assemble = Callable[[Pool, np.ndarray, np.random.Generator], Part]
@@ -198,19 +184,9 @@ def make_split(problem: Problem, pool: Pool, fraction: float, *purpose: int | fl
     units = np.arange(len(pool.group))
     seed = seed_for("split", *purpose)
     train, test = tasks_train_test_split(
-        units, pool.group, pool.group, groups=pool.together, train_size=fraction, random_state=seed
+        units, pool.group, pool.group, train_size=fraction, random_state=seed
     )[:2]
     return _split_of(problem, pool, train, test, *purpose)
-
-
-def window_in_time(
-    problem: Problem, pool: Pool, fraction: float, n_windows: int, window: int, *purpose: int | float | str
-) -> Split:
-    """Cut what follows the first fraction of every task into windows: test one, train on all before it."""
-    units, y = np.arange(len(pool.group)), _classes_of_units(pool.rows)
-    splitter = TaskTimeSplit(max(n_windows, 2), first=fraction, stratify=y is not None)
-    train, test = list(splitter.parts(len(units), y, pool.group, pool.together))[window]
-    return _split_of(problem, pool, units[train], units[test], *purpose)
 
 
 def _split_of(
@@ -221,44 +197,6 @@ def _split_of(
     X_train, X_test = problem.features(fitted.X, held_out.X)
     seed = seed_for("folds", *purpose)
     return Split(replace(fitted, X=X_train), replace(held_out, X=X_test), pool, seed)
-
-
-def leave_tasks_out(pool: Pool, n_groups: int, group: int, *purpose: int | float | str) -> Split:
-    """Deal the tasks of a pool to groups at random, and leave one of the groups out of training.
-
-    Parameters
-    ----------
-    pool : Pool
-        Tasks with rows of their own.
-    n_groups : int
-        Number of groups; with fewer tasks, each is one.
-    group : int
-        The group to leave out, from 0.
-    *purpose : int, float or str
-        What the deal is for; the random numbers depend on it alone.
-
-    Returns
-    -------
-    Split
-        Rows of the other tasks to train on, and those of the tasks left out to test on.
-
-    Examples
-    --------
-    >>> from mmtfl_lab.paper.data_sets import leave_tasks_out, load_pool
-    >>> pool = load_pool("D1", 0)
-    >>> splits = [leave_tasks_out(pool, 4, group, "here") for group in range(4)]
-    >>> sorted(label for split in splits for label in set(split.test.task.tolist()))[:6]
-    [0, 1, 2, 3, 4, 5]
-    """
-    labels, code = np.unique(pool.rows.task, return_inverse=True)
-    rng = np.random.RandomState(seed_for("tasks", *purpose))
-    is_test = rng.permutation(len(labels))[code] % n_groups == group
-    of_train, of_test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
-    if pool.together is not None:  # what is known of a group in one task would tell of it in another
-        own = pool.together[pool.rows.unit]
-        of_train = of_train[~np.isin(own[of_train], own[of_test])]
-    train, test = pool.rows.select(of_train), pool.rows.select(of_test)
-    return Split(train, test, pool, seed_for("folds", *purpose, group))
 
 
 @lru_cache(maxsize=8)

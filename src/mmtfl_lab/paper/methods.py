@@ -13,11 +13,9 @@ from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegre
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.estimators.two_strengths import DirtyClassifier, DirtyRegressor, RobustClassifier, RobustRegressor
 from mmtfl.persistence.json_values import plain
-from mmtfl_lab.paper.pooled import fit_pooled
 from mmtfl_lab.paper import borrowed_methods
 from mmtfl_lab.paper.data_sets import Fold, Part, Split
 
-NEW_TASK_POOLINGS = (0.9, 0.98, 0.998)  # where there must be a common part
 MEMBERS = {"mmtfl22": (2, 2), "mmtfl11": (1, 1), "mmtfl21": (2, 1), "mmtfl12": (1, 2)}
 
 
@@ -154,20 +152,6 @@ def _pooled(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitte
     return Fitted(predict, coef, {"p": model.best_p_, "alpha": float(model.alpha_)})
 
 
-def _pooled_with_intercepts(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
-    """One ridge or lasso for the rows of all tasks, with an intercept for each."""
-    train = split.train
-    labels, code = np.unique(train.task, return_inverse=True)
-    known = {"classify": classify, "n_strengths": grid.single, **_scaling(options)}
-    scaled = bool(options.get("scale_targets")) and not split.pool.one_unit
-    model = fit_pooled(train.X, train.y, code, split.folds(grid.folds), scale_tasks=scaled, **known)
-
-    def predict(X: np.ndarray, task: np.ndarray) -> np.ndarray:
-        return model.decision(X, np.searchsorted(labels, task))
-
-    return Fitted(predict, model.unit[:, None] * model.coef, {"p": model.p, "alpha": model.alpha})
-
-
 def _centred(pk: Any, split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
     """Members with and without a common part, as the search has them by default."""
     return _with_pooling(_search(pk, split, classify, options, grid), classify)
@@ -200,27 +184,6 @@ def _pretrained_lasso(split: Split, classify: bool, options: Mapping, grid: Grid
     return Fitted(predict, np.array(rows) - at_zero[:, None], chosen)
 
 
-def _common_part(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
-    """What the tasks scatter about, for tasks that are not among them."""
-    known = {"poolings": NEW_TASK_POOLINGS, "unknown_task": "common"}
-    model = _search(((2, 2), (2, 1)), split, classify, options, grid, **known)
-    return Fitted(_response(model, classify), model.common_[None], {"pooling": model.best_pooling_})
-
-
-def _mean_of_tasks(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
-    """The mean of the tasks' models, for tasks that are not among them."""
-    known = {"poolings": (0.0,), "unknown_task": "mean"}
-    model = _search(tuple(MEMBERS.values()), split, classify, options, grid, **known)
-    return Fitted(_response(model, classify), model.coef_.mean(axis=0)[None], {"p": model.best_p_})
-
-
-def _one_for_all(split: Split, classify: bool, options: Mapping, grid: Grid) -> Fitted:
-    """The pooled model, whatever the task."""
-    found = _pooled(split, classify, options, grid)
-    some = split.train.task[:1]
-    return Fitted(lambda X, task: found.predict(X, some.repeat(len(X))), found.coef, found.chosen)
-
-
 def _member(name: str, p: int, k: int) -> Method:
     return Method(name, f"MMTFL({p},{k})", partial(_family, (p, k)))
 
@@ -241,17 +204,6 @@ _MORE = [
 ]
 IN_THE_PAPER = tuple(method.name for method in _ALL)  # with STL, auto and pooled beside them
 METHODS = {method.name: method for method in (*_ALL, *_MORE)}
-# on anybody's table the pooled model is given every task's intercept; the experiments' has one
-COMPARED = {**METHODS, "pooled": Method("pooled", "Pooled, own intercepts", _pooled_with_intercepts)}
-# for tasks without a row in training
-FOR_NEW_TASKS = {
-    method.name: method
-    for method in (
-        Method("common", "Common part", _common_part),
-        Method("mean", "Mean of the tasks", _mean_of_tasks),
-        Method("pooled", "Pooled", _one_for_all),
-    )
-}
 
 
 # -- the single-task baseline, tuned fairly: ridge or lasso for every task, each with its own strength -------

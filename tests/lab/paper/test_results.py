@@ -7,14 +7,12 @@ import json
 import numpy as np
 import pytest
 
-from mmtfl.report.paired_tests import HeldOutErrors
 from mmtfl_lab.paper import table1, table2
 from mmtfl_lab.paper.data_sets import load_pool
 from mmtfl_lab.paper.experiments import draw_figure1, figure_cells
 from mmtfl_lab.paper.methods import fit_single_tasks
 from mmtfl_lab.paper.protocol import Cell, Plan, Store
 from mmtfl_lab.paper.results import Results, verdicts
-from mmtfl_lab.paper.table_comparison import standings
 
 
 def made_up(means, dataset="D1", repeats=3, fraction=0.33, **more):
@@ -114,28 +112,6 @@ def test_the_figure_shows_the_truth_and_every_method(tmp_path):
     png, svg = draw_figure1(plan, store, tmp_path)
     assert png.read_bytes().startswith(b"\x89PNG")
     assert svg.read_text(encoding="utf-8").count("<image") == 3 + 1  # and the colour bar
-
-
-# -- standings ---------------------------------------------------------------------------------------------
-
-
-def standing_of(errors):
-    """Verdicts of methods with these errors per task, 20 held-out rows each."""
-    n_tasks = len(next(iter(errors.values())))
-    found = standings(
-        HeldOutErrors("r2", errors, np.full(n_tasks, 20)),
-        {name: 1 - values for name, values in errors.items()},
-    )
-    return [(standing.method, standing.verdict) for standing in found]
-
-
-def test_a_steady_difference_is_told_apart_and_one_task_of_miles_is_not():
-    base = np.linspace(0.3, 0.6, 12)
-    assert standing_of({"a": 1.2 * base, "b": base}) == [("b", "best"), ("a", "worse")]
-    # level in eleven tasks of twelve, and off by miles in one
-    wild = base * np.where(np.arange(12) % 2, 1.02, 0.98)
-    wild[3] = 160.0
-    assert standing_of({"a": wild, "b": base})[1][1] == "about as good as the best"
 
 
 # -- the baseline ------------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def task_noun(column: str | None) -> tuple[str, str]:
     >>> task_noun("hospital"), task_noun("City_ID"), task_noun("x3")
     (('hospital', 'hospitals'), ('city', 'cities'), ('task', 'tasks'))
     """
-    words = [word for word in str(column or "").replace("_", " ").replace(".", " ").lower().split()]
+    words = str(column or "").replace("_", " ").replace(".", " ").lower().split()
     if len(words) > 1 and words[-1] in ("id", "no", "nr", "name", "code", "label", "number"):
         words.pop()
     word = " ".join(words)
@@ -94,6 +94,6 @@ def task_noun(column: str | None) -> tuple[str, str]:
 
 
 def noun_of_tasks(model: Any) -> tuple[str, str]:
-    """What the tasks of a fitted model are called: the name of the column of their labels, where it is known."""
+    """What the tasks of a fitted model are called: the column of their labels, where it is known."""
     recipe = getattr(model, "recipe_", None)
     return task_noun(getattr(recipe, "task_column", None) or getattr(model, "task_column", None))

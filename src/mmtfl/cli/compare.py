@@ -62,11 +62,11 @@ def compare(
     data
         The table: .csv, .tsv, .parquet or .feather.
     methods
-        Which of: mmtfl (what `cv` does), mmtfl22, mmtfl11, mmtfl21, mmtfl12 (`--pk 2,2` and so on), dirty, robust
-        (`cv --method`), and scikit-learn's separate (a ridge for each task), lasso (for each task), pooled (one
-        ridge with the task as a category), boosting (trees, with the task as a category). By default all but
-        three of the members. With --leave-task-out: common (the common part of a model with pooling), mean (of
-        the tasks' models), pooled, boosting.
+        Which of: mmtfl (what `cv` does), mmtfl22, mmtfl11, mmtfl21, mmtfl12 (`--pk 2,2` and so on), dirty,
+        robust (`cv --method`), and scikit-learn's separate (a ridge for each task), lasso (for each task),
+        pooled (one ridge with the task as a category), boosting (trees, with the task as a category). By
+        default all but three of the members. With --leave-task-out: common (the common part of a model with
+        pooling), mean (of the tasks' models), pooled, boosting.
     loss
         Of numbers: squared, or poisson for counts.
     standardize

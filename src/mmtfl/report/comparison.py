@@ -106,8 +106,8 @@ class Standing:
     method, title : str
         Its name.
     overall, within : float
-        Share of all differences, and of those within tasks, that it explains on held-out rows; for classes the
-        share of pairs that it ranks rightly.
+        Share of all differences, and of those within tasks, that it explains on held-out rows; for classes
+        the share of pairs that it ranks rightly.
     outcome : str
         "best", or the outcome of the best beside this one, said of the best.
     beside : Paired or None

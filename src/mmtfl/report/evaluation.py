@@ -159,8 +159,8 @@ def evaluate(
         found = replace(found, strength="tuned" if is_small else "kept")
     if n_entries > MOST_ENTRIES:
         words = (
-            f"The table has {n_entries / 1e6:.0f} million entries, and models are fitted again on parts of it "
-            f"up to {MOST_ENTRIES / 1e6:.0f} million only. Give fewer rows to compare models on."
+            f"The table has {n_entries / 1e6:.0f} million entries, and models are fitted again on parts of "
+            f"it up to {MOST_ENTRIES / 1e6:.0f} million only. Give fewer rows to compare models on."
         )
         return replace(found, reason=words)
     names = [] if offset is not None and kind != "numbers" else list(RIVALS)

@@ -35,12 +35,7 @@ SCORE_NAMES = {
     "counts": "share of the deviance within it that is explained",
     "classes": "chance that a row with the event is ranked above one without it",
 }
-LEVEL_NAMES = {
-    "numbers": "Intercept",
-    "classes": "Intercept (log odds)",
-    "counts": "Intercept (log)",
-    None: "Intercept",
-}
+UNITS = {"classes": " (log odds)", "counts": " (log)"}  # of the linear predictor
 MOST_CURVES = 12  # effects that are drawn
 MOST_TARGETS = 4  # that a title names
 STEPS = 32767  # of the coefficients' quantisation, each feature on its own scale
@@ -215,7 +210,7 @@ def make_page(
         "search_scores": headline if evaluation else None,
         "search_picture": pictures.search_picture(model),
         "history_picture": pictures.history_picture(model),
-        "level_name": LEVEL_NAMES[kind_of_targets(inner)],
+        "level_name": f"Intercept{UNITS.get(kind_of_targets(inner) or '', '')}",
         "model_facts": _model_facts(summary),
         "run_facts": _run_facts(summary, source),
         "data": _embedded(model, summary, noun),
@@ -225,7 +220,7 @@ def make_page(
 
 def _target(model: Any) -> str | None:
     """The target column, where there is one and the model knows it."""
-    names = getattr(getattr(model, "recipe_", None), "target_columns", None) or ()
+    names = list(getattr(getattr(model, "recipe_", None), "target_columns", None) or ())
     return names[0] if len(names) == 1 and len(names[0]) <= 30 else None
 
 
@@ -245,7 +240,7 @@ def _title_of_table(model: Any) -> str | None:
 
 
 def _task_table(summary: ModelSummary, evaluation: Evaluation | None) -> dict[str, Any]:
-    """The table of tasks: scores of this model and of its best rival on held-out rows, and a picture of them."""
+    """The table of tasks: held-out scores of this model and of its best rival, and a picture of them."""
     found = None if evaluation is None else evaluation.heldout or evaluation.saved
     if found is None:
         rows = [_task_row(task, task.n_rows, {}, 0.0) for task in summary.tasks]

@@ -184,7 +184,7 @@ class HeldOut:
         return np.divide(*by_task, out=out, where=self.counted & (by_task[1] > 0))
 
     def concordance(self, who: str) -> tuple[float, float]:
-        """Share of pairs within tasks that a classifier ranks rightly, over all pairs, and its standard error.
+        """Share of pairs within tasks that a classifier ranks rightly, and its standard error.
 
         A pair is a row of the second class and one of the first, of the same task and split. The error is the
         root of the sum over rows of the squared influence of each.

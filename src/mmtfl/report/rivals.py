@@ -1,7 +1,7 @@
 """The models that a reader would try instead: scikit-learn's, tuned as their own users tune them.
 
-Each has rows, targets (0 and 1 for classes) and the position of each row's task, and gives a function from rows
-and tasks to predicted means.
+Each has rows, targets (0 and 1 for classes) and the position of each row's task, and gives a function from
+rows and tasks to predicted means.
 """
 
 from __future__ import annotations

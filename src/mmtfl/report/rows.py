@@ -1,4 +1,4 @@
-"""Rows with targets as the report reads them: observations of all tasks as one list, their folds and predictions."""
+"""Rows with targets as the report reads them: all tasks as one list, with folds and predictions."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Rows:
         groups: np.ndarray | None = None,
         in_time: bool = False,
     ) -> Rows:
-        """Rows of a table: X, targets (0 and 1 for classes) with labels, or a column of targets for each task."""
+        """Rows of a table: targets (0 and 1 for classes) with labels, or a column of them for each task."""
         values = np.asarray(y, dtype=float)
         if labels is None and values.ndim == 2:
             values, position, source = observed_targets(values, values.shape[1])

@@ -84,7 +84,7 @@ class Figure:
 
 
 def figures(evaluation: Evaluation, noun: Noun, target: str | None = None) -> list[Figure]:
-    """How much of all differences the model explains, and how much within a task; of classes, how it ranks."""
+    """How much of all differences is explained, and how much within a task; of classes, how it ranks."""
     found = evaluation.heldout or evaluation.saved
     if found is None:
         return []
@@ -195,10 +195,10 @@ def _left_out(evaluation: Evaluation, noun: Noun) -> list[str]:
         if not counts
     ]
     rows = "held-out rows" if found.kind != "classes" else "held-out rows of the rarer class"
+    do = "does not count by itself" if len(names) == 1 else "do not count by themselves"
     return [
         f"{count(len(names), noun[0], noun[1])} with fewer than {FEW_ROWS} {rows}, or whose target does not "
-        f"vary, {'does' if len(names) == 1 else 'do'} not count by {'itself' if len(names) == 1 else 'themselves'}"
-        f": {few(names)}."
+        f"vary, {do}: {few(names)}."
     ]
 
 
@@ -262,7 +262,7 @@ def how_compared(evaluation: Evaluation, noun: Noun) -> list[str]:
         return []
     cut = f"The rows were cut in {N_FOLDS} parts, each predicted by models that were fitted again without it"
     if evaluation.in_time:
-        cut = f"In {N_FOLDS} steps in time, rows were predicted by models that were fitted again to earlier rows"
+        cut = f"In {N_FOLDS} steps in time, rows were predicted by models fitted again to earlier rows"
     if evaluation.kept_together:
         cut += ", and without any row of the same group"
     own = {
@@ -274,8 +274,8 @@ def how_compared(evaluation: Evaluation, noun: Noun) -> list[str]:
     if not evaluation.rivals:
         return [f"{cut}."]
     return [
-        f"{cut}. {own} Separate models are ridge, logistic or Poisson regressions of each {noun[0]} with its own "
-        f"strength; one model has the {noun[0]} as a category, and so have the boosted trees (scikit-learn)."
+        f"{cut}. {own} Separate models are ridge, logistic or Poisson regressions of each {noun[0]} with its "
+        f"own strength; one model and the boosted trees have the {noun[0]} as a category (scikit-learn)."
     ]
 
 

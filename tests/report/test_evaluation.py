@@ -1,0 +1,213 @@
+"""Held-out predictions of a model and of its rivals, against ones written out by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.linear_model import LinearRegression
+
+from mmtfl import (
+    DirtyRegressor,
+    MMTFLClassifier,
+    MMTFLRegressor,
+    MMTFLRegressorCV,
+    RobustClassifier,
+    SingleTaskRegressorCV,
+    TwoStrengthCV,
+)
+from mmtfl.datasets import make_tasks
+from mmtfl.model_selection import TaskKFold
+from mmtfl.report import evaluation as evaluation_module
+from mmtfl.report.evaluation import evaluate
+from mmtfl.report.rows import Rows
+
+SIZE = {"n_tasks": 4, "n_samples": 30, "n_features": 8, "n_informative": 3, "noise": 0.5, "random_state": 0}
+PLAIN = {"groups": None, "in_time": False, "offset": None}
+
+
+def regression(**options):
+    return make_tasks(**{**SIZE, **options})
+
+
+def classification():
+    return regression(n_samples=60, classification=True)
+
+
+def fit(model, data):
+    return model.fit(data.X, data.y, task=data.task)
+
+
+def test_predictions_are_those_of_models_that_did_not_see_the_row():
+    """With next to no penalty and few features the model is least squares, which can be refitted here."""
+    data = regression(n_samples=50, n_features=3)
+    found = evaluate(fit(MMTFLRegressor(p=2, k=2, alpha=1e-9), data), data.X, data.y, data.task)
+    held_out = np.full(len(data.y), np.nan)
+    for train, test in TaskKFold(3, random_state=0).split(data.X, task=data.task):
+        for label in np.unique(data.task):
+            rows, asked = train[data.task[train] == label], test[data.task[test] == label]
+            held_out[asked] = LinearRegression().fit(data.X[rows], data.y[rows]).predict(data.X[asked])
+    assert_allclose(found.heldout.means["own"], held_out, atol=1e-4)
+    assert found.rivals == ["separate", "pooled", "boosting"]
+    assert_array_equal(found.n_rows, [50] * 4)
+
+
+def test_a_search_is_made_again_in_every_training_part():
+    data = regression()
+    search = fit(MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=8, cv=5, standardize=True), data)
+    found = evaluate(search, data.X, data.y, data.task)
+    assert found.strength == "tuned"
+    rows = Rows.read(search, data.X, data.y, data.task, **PLAIN)
+    held_out = np.full(len(data.y), np.nan)
+    for train, test in rows.folds():
+        again = MMTFLRegressorCV(pk=search.pk, alphas=8, cv=rows.select(train).folds(), standardize=True)
+        again.fit(data.X[train], data.y[train], task=data.task[train])
+        held_out[test] = again.predict(data.X[test], task=data.task[test])
+    assert_allclose(found.heldout.means["own"], held_out, rtol=1e-6, atol=1e-6)
+
+
+def test_a_search_on_a_large_table_keeps_its_choice(monkeypatch):
+    data = regression()
+    search = fit(MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=8, cv=3, standardize=True, poolings=(0,)), data)
+    monkeypatch.setattr(evaluation_module, "MOST_TUNED", 10)
+    assert evaluate(search, data.X, data.y, data.task).strength == "kept"
+    monkeypatch.setattr(evaluation_module, "MOST_ENTRIES", 10)
+    found = evaluate(search, data.X, data.y, data.task)
+    assert "million" in found.reason and found.heldout is None
+
+
+@pytest.mark.parametrize(
+    ("values", "coarse"),
+    [
+        (100, 6),
+        (4, 4),
+        (np.arange(1.0, 101.0), [1.0, 21.0, 41.0, 60.0, 80.0, 100.0]),
+        ((10, 3), (6, 3)),
+        (([1.0, 2.0], 10), ([1.0, 2.0], 6)),
+    ],
+)
+def test_a_coarser_grid_has_at_most_so_many_values(values, coarse):
+    found = evaluation_module._coarse(values, 6)
+    assert [np.asarray(part).tolist() for part in np.atleast_1d(np.asarray(found, dtype=object))] == [
+        np.asarray(part).tolist() for part in np.atleast_1d(np.asarray(coarse, dtype=object))
+    ]
+
+
+def test_one_model_wins_where_tasks_are_one():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(120, 6)), np.repeat(list("abcdefgh"), 15)
+    y = X @ [2.0, -2.0, 1.0, 1.0, -1.0, 1.0] + rng.normal(size=120)
+    found = evaluate(MMTFLRegressor(p=1, k=1, alpha=0.3).fit(X, y, task=task), X, y, task)
+    assert found.best_rival == "pooled"
+    assert found.heldout.beside("own", "pooled").outcome == "worse"
+
+
+def test_targets_of_every_kind_are_compared():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(240, 3)), np.repeat(list("abcd"), 60)
+    counts = rng.poisson(np.exp(0.5 * X[:, 0] + 0.3))
+    model = MMTFLRegressor(alpha=0.01, loss="poisson").fit(X, counts, task=task)
+    found = evaluate(model, X, counts, task)
+    assert (found.kind, len(found.rivals)) == ("counts", 3)
+    assert 0.05 < found.heldout.explained_within("own") < 0.6
+    mixed = MMTFLRegressor(alpha=0.01, loss={"a": "poisson"}).fit(X, counts, task=task)
+    assert evaluate(mixed, X, counts, task).heldout is None
+    data = classification()
+    named = evaluate(fit(MMTFLClassifier(alpha=0.02), data), data.X, data.y, data.task)
+    assert named.kind == "classes" and named.heldout.concordance("own")[0] > 0.7
+
+
+MODELS = {
+    "log": lambda data: fit(MMTFLRegressor(p=2, k="log", alpha=0.1), data),
+    "dirty": lambda data: fit(DirtyRegressor(), data),
+    "single": lambda data: fit(SingleTaskRegressorCV(alphas=5, cv=3), data),
+    "one task": lambda data: MMTFLRegressor(alpha=0.1).fit(data.X, data.y),
+    "two strengths": lambda data: fit(TwoStrengthCV(RobustClassifier(), strengths=3, cv=3), data),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_way_to_a_model_is_compared(name):
+    data = classification() if name == "two strengths" else regression()
+    found = evaluate(MODELS[name](data), data.X, data.y, None if name == "one task" else data.task)
+    assert found.reason is None and len(found.rivals) == 3
+    assert all(np.isfinite(mean).all() for mean in found.heldout.means.values())
+
+
+def test_several_targets_of_one_row_are_held_out_together():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    Y = (X[:, :1] + 0.1 * rng.normal(size=(60, 3))) * [1.0, 100.0, 0.01]
+    Y[::7, 1] = np.nan
+    model = MMTFLRegressor(alpha=0.05, scale_targets=True).fit(X, Y)
+    rows = Rows.read(model, X, Y, None, **PLAIN)
+    assert len(rows.y) == np.isfinite(Y).sum()
+    for train, test in rows.folds():
+        assert not set(rows.source[train]) & set(rows.source[test])
+    found = evaluate(model, X, Y, seen=False)
+    assert not found.one_unit and found.heldout.explained_within("own") > 0.8
+    assert found.saved.explained_within("own") > 0.8
+
+
+def test_groups_of_features_by_name_and_columns_of_tasks_are_kept():
+    """Text columns of several levels are groups that name their features."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(120, 4)), columns=["age", "ward=a", "ward=b", "ward=c"])
+    frame["site"] = np.repeat(list("uvw"), 40)
+    y = frame["age"] + frame["ward=b"] + 0.1 * rng.normal(size=120)
+    groups = [["ward=a", "ward=b", "ward=c"]]
+    model = MMTFLRegressor(2, 2, 0.01, feature_groups=groups, task_column="site").fit(frame, y)
+    found = evaluate(model, frame, y)
+    assert found.reason is None and found.heldout.explained_within("own") > 0.9
+
+
+def test_tasks_are_judged_without_the_features_they_lack():
+    rng = np.random.default_rng(0)
+    X, site = rng.normal(size=(120, 4)) + 5.0, np.repeat(["u", "v", "w"], 40)
+    y = 2.0 * X[:, 0] + np.where(site == "w", 0.0, X[:, 1]) + 0.1 * rng.normal(size=120)
+    X[site == "w", 1] = np.nan
+    model = MMTFLRegressor(2, 2, alpha=0.01, absent_features="allow").fit(X, y, task=site)
+    found = evaluate(model, X, y, site)
+    assert found.heldout.score_by_task("own").min() > 0.95
+
+
+def test_an_offset_goes_along():
+    rng = np.random.default_rng(0)
+    X, task, offset = rng.normal(size=(120, 2)), np.repeat([0, 1], 60), 5.0 * rng.normal(size=120)
+    y = X[:, 0] + offset + 0.1 * rng.normal(size=120)
+    model = MMTFLRegressor(2, 2, 0.01).fit(X, y, task=task, offset=offset)
+    found = evaluate(model, X, y, task, offset=offset)
+    assert min(found.heldout.explained_within(who) for who in ("own", "separate", "pooled")) > 0.99
+    counts = rng.poisson(np.exp(np.clip(0.5 * X[:, 0] + 0.2 * offset, None, 3.0)))
+    model = MMTFLRegressor(2, 2, 0.01, loss="poisson").fit(X, counts, task=task, offset=0.2 * offset)
+    found = evaluate(model, X, counts, task, offset=0.2 * offset)
+    assert found.rivals == [] and found.heldout.explained_within("own") > 0.2
+
+
+@pytest.mark.filterwarnings("ignore::mmtfl.errors.SmallTaskWarning")
+def test_a_task_with_one_row_has_no_score_and_does_not_stop_the_others():
+    data = regression()
+    task = data.task.astype(object)
+    task[0] = "alone"
+    model = MMTFLRegressor(alpha=0.1).fit(data.X, data.y, task=task.astype(str))
+    found = evaluate(model, data.X, data.y, task.astype(str))
+    scores = dict(zip(found.labels, found.heldout.score_by_task("own"), strict=False))
+    assert np.isnan(scores.pop("alone", np.nan)) and np.isfinite(list(scores.values())).all()
+
+
+def test_the_model_is_left_as_it_was():
+    data = regression()
+    model = fit(MMTFLRegressorCV(pk=(2, 1), alphas=4, cv=3), data)
+    before = {name: np.copy(value) for name, value in vars(model).items() if isinstance(value, np.ndarray)}
+    evaluate(model, data.X, data.y, data.task)
+    assert before
+    for name, value in before.items():
+        assert_array_equal(getattr(model, name), value)
+
+
+def test_unknown_tasks_and_wrong_columns_are_refused():
+    data = regression()
+    model = fit(MMTFLRegressor(alpha=0.1), data)
+    with pytest.raises(ValueError, match="Unknown task"):
+        evaluate(model, data.X[:2], data.y[:2], [98, 99])
+    with pytest.raises(ValueError, match="features"):
+        evaluate(model, data.X[:, :3], data.y, data.task)

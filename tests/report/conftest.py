@@ -10,3 +10,13 @@ def close_figures():
     from matplotlib import pyplot as plt
 
     plt.close("all")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def small_trees():
+    """Boosted trees without a grid: most of the time of a report."""
+    from mmtfl.report import rivals
+
+    before, rivals.LEAVES, rivals.TREES = (rivals.LEAVES, rivals.TREES), (4,), (40,)
+    yield
+    rivals.LEAVES, rivals.TREES = before

@@ -2,7 +2,6 @@
 
 import shutil
 
-import numpy as np
 import pytest
 
 from mmtfl import MMTFLRegressor, MMTFLRegressorCV, RobustRegressor, TwoStrengthCV
@@ -111,9 +110,6 @@ def test_hostile_names_are_shown_and_do_nothing(visit):
         seen.page.locator("#features-table tbody .name").nth(i).click()
         assert seen.page.locator("#card").is_visible()
         seen.page.keyboard.press("Escape")
-    seen.page.locator("#lookup").fill("script")
-    seen.page.locator("#lookup-results button").first.click()
-    seen.page.keyboard.press("Escape")
     seen.page.locator("#map-frame").focus()
     for _ in range(8):
         seen.page.keyboard.press("ArrowDown")
@@ -271,14 +267,6 @@ def test_a_card_has_every_task_of_a_feature_and_every_feature_of_a_task(visit):
     assert seen.page.locator("#card .bars tbody tr").count() == used > 0
 
 
-def test_a_name_is_looked_up(visit):
-    seen = visit("large")
-    seen.page.locator("#lookup").fill("feature number 1234")
-    seen.page.locator("#lookup-results button").click()
-    assert seen.page.locator("#card-title").inner_text() == "feature number 1234"
-    assert seen.page.locator("#card .bars tbody tr").count() == 50
-
-
 def test_a_long_name_is_cut_in_the_table_and_whole_on_its_card(visit):
     seen = visit("hostile")
     long = next(name for name in HOSTILE if len(name) == 300)
@@ -306,7 +294,7 @@ def test_the_keyboard_reaches_everything_and_the_focus_is_seen(visit):
         if here != "BODY":
             assert style == "solid", here
         reached.add(here)
-    assert {"theme", "sort", "name", "chip", "map-frame", "zoom-in", "lookup"} <= reached
+    assert {"theme", "sort", "name", "chip", "map-frame", "zoom-in"} <= reached
 
 
 @pytest.mark.parametrize("name", ["hostile", "search", "two", "large"])
@@ -375,13 +363,3 @@ def test_tables_are_there_without_a_script(visit):
     assert len(seen.names("tasks")) == 50
     assert not seen.page.locator("#theme").is_visible()
     assert "need JavaScript" in seen.page.locator("#map").inner_text()
-
-
-def test_the_task_table_is_what_was_computed(visit):
-    seen = visit("search")
-    rows = seen.page.locator("#tasks tbody tr").all_inner_texts()
-    medians = np.median(
-        [[float(value.replace("−", "-")) for value in row.split()[1:4]] for row in rows], axis=0
-    )
-    tiles = [float(text.replace("−", "-")) for text in seen.page.locator(".tile-score").all_inner_texts()]
-    np.testing.assert_allclose(medians, tiles, atol=0.011)

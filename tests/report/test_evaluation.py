@@ -109,7 +109,9 @@ def test_targets_of_every_kind_are_compared():
     found = evaluate(model, X, counts, task)
     assert (found.kind, len(found.rivals)) == ("counts", 3)
     assert 0.05 < found.heldout.explained_within("own") < 0.6
-    mixed = MMTFLRegressor(alpha=0.01, loss={"a": "poisson"}).fit(X, counts, task=task)
+    mixed = MMTFLRegressor(alpha=0.01, loss={"a": "squared", **dict.fromkeys("bcd", "poisson")}).fit(
+        X, counts, task=task
+    )
     assert evaluate(mixed, X, counts, task).heldout is None
     data = classification()
     named = evaluate(fit(MMTFLClassifier(alpha=0.02), data), data.X, data.y, data.task)

@@ -160,8 +160,8 @@ def test_the_headline_is_about_the_best_rival():
     assert found.best_rival == "pooled"
     line = verdict(found, CITY)[0]
     assert line.startswith(
-        "On held-out rows this model predicts worse than one linear model for all rows, the best of 3 rivals: "
-        "its squared error is 20 % larger in the typical city, and smaller in 0 of 12 (p < 0.001"
+        "On held-out rows this model predicts worse than one linear model for all rows, the best of 3 rivals"
+        ": its squared error is 20 % larger in the typical city, and smaller in 0 of 12 (p < 0.001"
     )
     assert line.endswith("signed-rank test over cities).")
     table = standings(found)
@@ -194,8 +194,8 @@ def test_tasks_that_do_not_count_are_named():
     y[task == 1] = 3.0
     found = evaluation(HeldOut("numbers", y, task, {"own": y + 0.1, "separate": y + 0.2}, 8))
     assert verdict(found, CITY)[-1] == (
-        "2 cities with fewer than 5 held-out rows, or whose target does not vary, do not count by themselves: "
-        "t1, t7."
+        "2 cities with fewer than 5 held-out rows, or whose target does not vary, do not count by "
+        "themselves: t1, t7."
     )
 
 

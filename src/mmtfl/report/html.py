@@ -175,7 +175,7 @@ def make_page(
     """Everything that the template of a fitted model's page needs, by name; numbers are text already."""
     summary, inner, noun = describe(model), model._fitted(), noun_of_tasks(model)
     target = _target(model)
-    headline, meanings = sentences.search_headline(summary), dict(MEANINGS)
+    headline, meanings = sentences.search_headline(summary, noun), dict(MEANINGS)
     if any(f.kind == "shared" and f.n_possible != summary.n_counted for f in summary.features):
         meanings["shared"] += " that could use them"  # not every task could use every such feature
     verdict = sentences.verdict(evaluation, noun) if evaluation else []
@@ -204,6 +204,7 @@ def make_page(
         "curves": [effect_picture(effect) for effect in curved_effects(inner)[:MOST_CURVES]],
         "n_left_out": max(0, summary.n_features - MOST_FEATURES),
         "kinds": [(kind, summary.counts[kind], sentences.renamed(meanings[kind], noun)) for kind in KINDS],
+        "size_meaning": sentences.renamed(summary.size_meaning, noun),
         "usage_notes": [sentences.renamed(line, noun) for line in summary.usage_notes],
         "choice_title": sentences.choice_title(summary),
         "how_chosen": sentences.how_chosen(summary),

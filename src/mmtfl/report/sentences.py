@@ -374,14 +374,14 @@ def _in_words(found: OverTasks) -> str:
     return value
 
 
-def search_headline(summary: ModelSummary) -> str | None:
+def search_headline(summary: ModelSummary, noun: Noun) -> str | None:
     """The held-out score of the search in one sentence, for a report without a table."""
     search = summary.search
     if search is None:
         return None
     headline = heldout_headline(search)
     if headline is not None:
-        return headline.replace("R^2", "R²").replace(" -", " −") + "."
+        return renamed(headline.replace("R^2", "R²").replace(" -", " −"), noun) + "."
     line = f"In the search, the score on held-out rows was {number(search.best_score)} ({search.score_name})"
     without = search.score_without_features
     if without is not None and without < 0 and search.best_score < 0:

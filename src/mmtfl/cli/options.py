@@ -184,6 +184,18 @@ class TalkOptions:
         if not self.quiet:
             out.say(line)
 
+    @contextmanager
+    def status(self, words: str) -> Iterator[Any]:
+        """A line on stderr that says what is being done, where someone watches; gives what changes it."""
+        from rich.console import Console
+
+        console = Console(stderr=True)
+        if self.quiet or not console.is_terminal:
+            yield None
+            return
+        with console.status(words) as line:
+            yield lambda now: line.update(f"{words}: {now}")
+
     def note(self, *lines: str) -> None:
         """Print lines on stderr about what the user may want to know, unless quiet."""
         for line in lines:

@@ -9,7 +9,7 @@ from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_output, load_model, naming_the_file
 from mmtfl.cli.predict import check_known_tasks
-from mmtfl.cli.training import check_no_offset, library_words, sort_by_time
+from mmtfl.cli.training import library_words, sort_by_time
 from mmtfl.wording import count
 
 
@@ -31,7 +31,7 @@ def report(
     It shows which features all tasks use, some or one, the map of all
     coefficients, how the strength was chosen and what was run. With a
     table it also shows how well the model predicts, task by task, beside
-    one model for all tasks and one for each.
+    scikit-learn's models, tuned as their own users would.
 
     Example:
 
@@ -68,7 +68,6 @@ def report(
         from mmtfl.tables.reading import release_unused
         from mmtfl.tables.recipe import drop_unlabelled as without_unlabelled
 
-        check_no_offset(recipe, "report with a table does", "leave the table out")
         asked = {"group_column": group, "time_column": time}
         recipe = replace(recipe, **{name: column for name, column in asked.items() if column is not None})
         file = text.open(data)
@@ -83,6 +82,7 @@ def report(
         source = {"data": data.name, "sha256": file.sha256}
         frame, groups = sort_by_time(recipe, frame)
         structure = {"groups": groups, "in_time": recipe.time_column is not None}
+        structure["offset"] = recipe.offset(frame)
         targets, labels = recipe.targets(frame), recipe.labels(frame)
         check_known_tasks(learned, labels, "Leave these rows out.")
         recipe.check_features(frame)
@@ -92,7 +92,7 @@ def report(
         release_unused()
     from mmtfl.report.html import write_report
 
-    with library_words(), naming_the_file(output):
-        write_report(learned, output, data=parts, source=source, title=title, **structure)
+    with library_words(), naming_the_file(output), talk.status("making the page") as told:
+        write_report(learned, output, data=parts, source=source, title=title, progress=told, **structure)
     talk.written(output, bytes=output.stat().st_size)
     return 0

@@ -28,7 +28,7 @@ from mmtfl.report.rows import Fold, Rows
 
 N_STRENGTHS, N_PAIRS = 30, 8
 MEMBERS = ((2, 2), (1, 1), (2, 1), (1, 2))
-POOLINGS = (0.5, 0.9, 0.99, 0.999)  # of models that predict new tasks by their common part
+POOLINGS = (0.9, 0.98, 0.998)  # of models that predict new tasks by their common part
 
 Fit = Callable[[Rows, Mapping[str, Any]], Callable[[Rows], np.ndarray]]
 
@@ -90,7 +90,9 @@ METHODS = {
 }
 USUAL = ("mmtfl", "mmtfl21", "dirty", "robust", "separate", "lasso", "pooled", "boosting")
 FOR_NEW_TASKS = {  # tasks without a row in training
-    "common": Method("Common part", partial(_search, poolings=POOLINGS, unknown_task="common")),
+    "common": Method(
+        "Common part", partial(_search, pk=((2, 2), (2, 1)), poolings=POOLINGS, unknown_task="common")
+    ),
     "mean": Method("Mean of the tasks", partial(_search, poolings=(0.0,), unknown_task="mean")),
     "pooled": Method("One ridge for all", partial(_rival, rivals.fit_for_new_tasks)),
     "boosting": Method("Boosted trees", partial(_rival, partial(rivals.fit_boosting, with_task=False))),

@@ -6,6 +6,7 @@
 import base64
 import hashlib
 import json
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -51,13 +52,15 @@ def write_report(
     data: tuple[Any, Any, Any] | None = None,
     groups: Any = None,
     in_time: bool = False,
+    offset: Any = None,
     title: str | None = None,
     source: dict[str, Any] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Path:
     """Write a fitted model as one HTML page.
 
     The page needs no network and asks for none. It tells how well the model predicts, task by task, beside
-    one pooled model and separate models (where data is given); which features are shared; the map of all
+    scikit-learn's models (where data is given); which features are shared; the map of all
     coefficients; how the strength was chosen; whether the solver converged; and what was run.
 
     Parameters
@@ -68,8 +71,9 @@ def write_report(
         The file, written whole or not at all; one that is there is replaced.
     data : (X, y, task), optional
         Rows to score the model on, as in ``score``; see `mmtfl.report.summary.evaluate`.
-    groups, in_time
-        Rows of ``data`` that are held out together, and whether they are in time order; see there.
+    groups, in_time, offset, progress
+        Rows of ``data`` that are held out together, whether they are in time order, their offset, and what is
+        told of each fit; see there.
     title : str, optional
         Heading of the page; by default target and task column of the table that the model was fitted on
         ("stay, by hospital"), where it knows them.
@@ -97,8 +101,8 @@ def write_report(
     """
     place = Path(path)
     check_target(place)  # before the work
-    structure: dict[str, Any] = {"groups": groups, "in_time": in_time}
-    text = render_report(model, data=data, **structure, title=title, source=source)
+    rows: dict[str, Any] = {"groups": groups, "in_time": in_time, "offset": offset, "progress": progress}
+    text = render_report(model, data=data, **rows, title=title, source=source)
     write_text(place, text)
     return place
 
@@ -109,14 +113,16 @@ def render_report(
     data: tuple[Any, Any, Any] | None = None,
     groups: Any = None,
     in_time: bool = False,
+    offset: Any = None,
     title: str | None = None,
     source: dict[str, Any] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> str:
     """Make the text of the page.
 
     Parameters
     ----------
-    model, data, groups, in_time, title, source
+    model, data, groups, in_time, offset, title, source, progress
         As in `write_report`.
 
     Returns
@@ -129,7 +135,8 @@ def render_report(
     trained = (getattr(model, "provenance_", None) or {}).get("sha256")
     given = (source or {}).get("sha256")
     seen = None if trained is None or given is None else trained == given
-    evaluation = None if data is None else evaluate(model, *data, seen=seen, groups=groups, in_time=in_time)
+    rows: dict[str, Any] = {"groups": groups, "in_time": in_time, "offset": offset, "progress": progress}
+    evaluation = None if data is None else evaluate(model, *data, seen=seen, **rows)
     return _render(make_page(model, evaluation, title=title, source=source))
 
 

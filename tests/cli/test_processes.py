@@ -67,8 +67,7 @@ def test_ctrl_c_in_the_middle_of_a_search(tmp_path, n_jobs):
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        # it is under way, and says what it knows of the time left
-        assert re.search(r" of 480 paths, .*\bleft\b", process.stderr.readline())
+        assert re.search(r" of 480 paths", process.stderr.readline())  # it is under way
         process.send_signal(signal.SIGINT)
         began = time.monotonic()
         out, err = process.communicate(timeout=60)

@@ -366,8 +366,7 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         return full_scores(score, candidates)
 
     def _path_on_all_rows(self, paths: Paths, member: RowPenalty, alphas: np.ndarray, tol: float) -> Path:
-        with Progress("all rows", {"path": "path"}, "paths", shown=self.verbose > 0) as progress:
-            progress.begin("path")
+        with Progress("all rows", 1, "paths", shown=self.verbose > 0) as progress:
             report = partial(progress.reach, "path")
             path = paths.solve(member, alphas, max_iter=self.max_iter, tol=tol, report=report, certified=True)
             progress.finish("path")

@@ -256,13 +256,10 @@ class HalfSamples:
 
     def _all_signs(self, tasks: Tasks, halves: list[np.ndarray], kept: Checkpoint | None) -> list[np.ndarray]:
         n_threads = min(int(effective_n_jobs(self.n_jobs)), len(halves))
-        steps, shape = dict.fromkeys(range(len(halves)), "half"), (tasks.n_tasks, tasks.n_features)
-        with Progress(
-            "stability", steps, "half samples", shown=self.verbose > 0, n_slots=n_threads
-        ) as progress:
+        shape = tasks.n_tasks, tasks.n_features
+        with Progress("stability", len(halves), "half samples", shown=self.verbose > 0) as progress:
 
             def work(i: int) -> np.ndarray:
-                progress.begin(i)
                 known = None if kept is None else kept.read(f"half-{i}", {"signs": (finite, *shape)})
                 signs = self.signs_of(tasks.select(halves[i])) if known is None else known["signs"]
                 if kept is not None and known is None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from operator import itemgetter
-from time import monotonic
 from typing import Any, Protocol
 
 import numpy as np
@@ -235,17 +234,13 @@ def fold_scores(
     left = [step for step in every if step not in known]
     elsewhere = None if engine is None or engine.is_here else engine
     n_slots = min(effective_n_jobs(n_jobs), len(left)) if elsewhere is None else elsewhere.n_slots
-    # a list takes about as long on one fold as on another, and lists differ widely
-    progress = Progress(
-        f"{stage}cross-validation", {(f, m): m for f, m in every}, "paths",
-        shown=verbose > 0, n_slots=n_slots,
-    )  # fmt: skip
+    progress = Progress(f"{stage}cross-validation", len(every), "paths", shown=verbose > 0)
 
-    def done(step: tuple[int, int], found: ListScores, seconds: float | None = None) -> None:
+    def done(step: tuple[int, int], found: ListScores) -> None:
         known[step] = found
         if kept is not None:
             kept.write(name(step), found)
-        progress.finish(step, seconds)
+        progress.finish(step)
 
     with progress:
         for step in known:
@@ -253,7 +248,7 @@ def fold_scores(
         if elsewhere is None:
             _score_here(tasks, folds, candidates, settings, n_slots, left, done, progress)
         else:
-            _score_elsewhere(tasks, folds, candidates, settings, elsewhere, left, done, progress)
+            _score_elsewhere(tasks, folds, candidates, settings, elsewhere, left, done)
     return FoldScores([[known[f, m] for f in on] for m in range(len(candidates))])
 
 
@@ -261,7 +256,6 @@ def _score_here(tasks, folds, candidates, settings, n_threads, left, done, progr
     """Score what is left, as pairs (fold, list), in threads."""
 
     def work(fold: _Fold, step: tuple[int, int]) -> None:
-        progress.begin(step)
         done(step, fold.scores(candidates[step[1]], lambda share: progress.reach(step, share)))
 
     def calls() -> Iterator[Any]:
@@ -278,31 +272,25 @@ def _score_here(tasks, folds, candidates, settings, n_threads, left, done, progr
             function(*arguments, **keywords)
 
 
-def _score_elsewhere(tasks, folds, candidates, settings, engine: Engine, left, done, progress) -> None:
+def _score_elsewhere(tasks, folds, candidates, settings, engine: Engine, left, done) -> None:
     """Score what is left where an engine has the data: in a queue, what takes longest first."""
     queue = sorted(left, key=lambda step: candidates[step[1]].effort, reverse=True)
     data, splits = (engine.place(as_is, [part], name="data") * len(queue) for part in (tasks, list(folds)))
     lists = [candidates[m] for _, m in queue]
     numbers, same = [f for f, _ in queue], [settings] * len(queue)
-    for step in queue[: engine.n_slots]:
-        progress.begin(step)
     # all calls are handed in at once; each result is fetched, and let go, in its turn
-    kept = engine.map(_timed_scores, data, splits, numbers, lists, same, keep=True, name="paths")[::-1]
-    for n, step in enumerate(queue, start=engine.n_slots):
-        ((found, seconds),) = engine.map(as_is, [kept.pop()], name="scores")
-        done(step, found, seconds)
-        if n < len(queue):
-            progress.begin(queue[n])
+    kept = engine.map(_scores_there, data, splits, numbers, lists, same, keep=True, name="paths")[::-1]
+    for step in queue:
+        (found,) = engine.map(as_is, [kept.pop()], name="scores")
+        done(step, found)
 
 
-def _timed_scores(
+def _scores_there(
     tasks: Tasks, folds: Sequence[Fold], f: int, candidates: Candidates, settings: Settings
-) -> tuple[ListScores, float]:
-    """Scores of one list on one fold, and the seconds that it took."""
-    began = monotonic()
+) -> ListScores:
+    """Scores of one list on one fold, where the data are."""
     with one_blas_thread():
-        scores = _Fold.of(in_order(tasks), folds, f, settings).scores(candidates)
-    return scores, monotonic() - began
+        return _Fold.of(in_order(tasks), folds, f, settings).scores(candidates)
 
 
 @dataclass(frozen=True)

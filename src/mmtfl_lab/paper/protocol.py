@@ -270,15 +270,12 @@ def run_cells(
         Whether to tell of progress on stderr.
     """
     missing = list(dict.fromkeys(store.missing(cells)))
-    kinds = {cell: (cell.dataset, cell.fraction, cell.method) for cell in missing}
-    with Progress("cells", kinds, "cells", shown=shown and bool(missing), n_slots=jobs) as progress:
-        for cell, seconds in _finished(missing, compute, store, jobs):
-            progress.finish(cell, seconds)
+    with Progress("cells", len(missing), "cells", shown=shown and bool(missing)) as progress:
+        for cell in _finished(missing, compute, store, jobs):
+            progress.finish(cell)
 
 
-def _finished(
-    cells: Sequence[Cell], compute: Compute, store: Store, jobs: int
-) -> Iterator[tuple[Cell, float]]:
+def _finished(cells: Sequence[Cell], compute: Compute, store: Store, jobs: int) -> Iterator[Cell]:
     if jobs == 1 or len(cells) < 2:
         for cell in cells:
             yield _run_and_write(cell, compute, store)
@@ -290,17 +287,14 @@ def _finished(
         yield from work(delayed(_run_and_write)(cell, compute, store, os.getpid()) for cell in cells)
 
 
-def _run_and_write(
-    cell: Cell, compute: Compute, store: Store, parent: int | None = None
-) -> tuple[Cell, float]:
-    """The cell, and the seconds that it took; in a child, which ends with its parent."""
+def _run_and_write(cell: Cell, compute: Compute, store: Store, parent: int | None = None) -> Cell:
+    """Compute a cell; in a child, which ends with its parent."""
     if parent is not None:
         end_with(parent)
-    began = time.monotonic()
     # the process that computed a cell writes it: nothing finished waits for anybody
     with threadpool_limits(1):
         store.write(cell, compute(cell))
-    return cell, time.monotonic() - began
+    return cell
 
 
 # -- scores --------------------------------------------------------------------------------------------------

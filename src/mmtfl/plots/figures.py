@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Self
 
+import narwhals as nw
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -143,6 +144,13 @@ def spreads(model: Any, X: Any, y: Any = None, task: Any = None) -> tuple[np.nda
     return column_spread(data), np.array([found[label] for label in model.tasks_.tolist()])
 
 
+def columns_of(frame: Any) -> dict[str, np.ndarray]:
+    """The columns of a frame of any library as arrays."""
+    return {
+        column.name: column.to_numpy() for column in nw.from_native(frame, eager_only=True).iter_columns()
+    }
+
+
 # -- displays ------------------------------------------------------------------------------------------------
 
 
@@ -249,6 +257,15 @@ def whole_numbers(most: int = 9) -> Any:
     """A locator that puts ticks at whole numbers only."""
     ticker = require("matplotlib.ticker", "plots")
     return ticker.MaxNLocator(nbins=most, integer=True, min_n_ticks=1)
+
+
+def ratio_axis(axis: Any, low: float, high: float) -> None:
+    """Ticks of an axis of ratios, on a logarithmic scale: 0.5, 1 and 2 instead of powers of ten."""
+    ticker = require("matplotlib.ticker", "plots")
+    wide = high > 4.0 * low
+    axis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)) if wide else ticker.MaxNLocator(6))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:.3g}"))
+    axis.set_minor_formatter(ticker.NullFormatter())
 
 
 def line_style(i: int) -> dict[str, Any]:

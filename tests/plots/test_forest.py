@@ -1,0 +1,83 @@
+"""Forest plots and curves: what is drawn are the numbers of `effects`, `task_effects` and `curve`."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.exceptions import NotFittedError
+
+from mmtfl import MMTFLClassifier, MMTFLRegressor
+from mmtfl.plots import CurveDisplay, ForestDisplay
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(-2, 2, size=(600, 3)), columns=["age", "dose", "noise"])
+    X["city"] = np.repeat(list("abcdef"), 100)
+    z = X["age"] + 0.5 * X["dose"] ** 2 + rng.normal(size=600)
+    return X, z
+
+
+@pytest.fixture(scope="module")
+def model(rows):
+    return MMTFLRegressor(2, 2, 0.01, effects=True, task_column="city", curves=True).fit(*rows)
+
+
+def test_the_forest_of_a_feature_has_tasks_average_and_band(model):
+    display = ForestDisplay.from_estimator(model, "age", coverage=0.8)
+    own, all_ = model.task_effects("age", 0.8), model.effects(0.8).set_index("feature").loc["age"]
+    assert_allclose(display.squares_.get_offsets()[:, 0], own["effect"])
+    ends = np.array([segment[:, 0] for segment in display.intervals_.get_segments()])
+    assert_allclose(ends, own[["lower", "upper"]])
+    assert_allclose(display.ticks_.get_offsets()[:, 0], own["shrunk"])
+    diamond = display.diamond_.get_xy()[:4, 0]
+    assert_allclose(diamond, all_[["lower", "average", "upper", "average"]].astype(float))
+    band = display.band_.get_extents().transformed(display.ax_.transData.inverted())
+    assert_allclose([band.x0, band.x1], all_[["new_task_lower", "new_task_upper"]].astype(float))
+    names = [label.get_text() for label in display.ax_.get_yticklabels()]
+    assert names == [*"abcdef", "average"]
+    assert "a new city" in display.ax_.get_title(loc="left") and "80 %" in display.ax_.get_xlabel()
+
+
+def test_narrow_intervals_have_large_squares(rows):
+    X, y = rows
+    few = X["city"].isin(["a", "b"]) | (np.arange(600) % 10 == 0)
+    model = MMTFLRegressor(2, 2, 0.01, effects=True, task_column="city").fit(X[few], y[few])
+    display = ForestDisplay.from_estimator(model, 0)
+    size = display.squares_.get_sizes()
+    assert size[:2].min() > size[2:].max()
+
+
+def test_the_averages_of_all_features_are_of_quartiles_with_words(model):
+    display, table = ForestDisplay.from_estimator(model), model.effects()
+    assert_allclose(display.squares_.get_offsets()[:, 0], table["quartiles"])
+    expected = [f"{row.feature}: {row.word}" for row in table.itertuples()]
+    assert [label.get_text() for label in display.ax_.get_yticklabels()] == expected
+    assert display.diamond_ is None and display.band_ is None
+
+
+def test_classes_have_odds_ratios_on_a_logarithmic_axis(rows):
+    X, z = rows
+    model = MMTFLClassifier(2, 2, 0.01, effects=True, task_column="city").fit(X, z > 0)
+    display = ForestDisplay.from_estimator(model, "age")
+    assert_allclose(display.squares_.get_offsets()[:, 0], np.exp(model.task_effects("age")["effect"]))
+    assert display.ax_.get_xscale() == "log" and display.ax_.get_xlabel().startswith("odds ratio of age")
+
+
+def test_what_cannot_be_drawn_is_said(rows, model):
+    with pytest.raises(ValueError, match="no feature 'height'"):
+        ForestDisplay.from_estimator(model, "height")
+    with pytest.raises(NotFittedError, match="effects=True"):
+        ForestDisplay.from_estimator(MMTFLRegressor(task_column="city").fit(*rows))
+
+
+def test_a_curve_is_drawn_for_every_task_with_the_common_one(model):
+    display = CurveDisplay.from_estimator(model, "dose")
+    assert display.by_task.shape == (6, 101)
+    assert_allclose(display.common_.get_ydata(), model.curve("dose")["effect"])
+    of_c = model.curve("dose", task="c")["effect"]
+    assert_allclose(display.lines_.get_segments()[2][:, 1], of_c)
+    low, high = display.band_.get_paths()[0].get_extents().intervaly
+    assert_allclose([low, high], [display.by_task.min(), display.by_task.max()])
+    assert display.common[0] > 1.0 > display.common[50]  # a bowl

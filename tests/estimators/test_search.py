@@ -51,11 +51,13 @@ def classes(rows):
 
 
 def regressor(**options):
-    return MMTFLRegressorCV(**{"pk": (2, 2), "alphas": 6, "cv": 3, "poolings": (0,), **options})
+    usual = {"pk": (2, 2), "alphas": 6, "cv": 3, "poolings": (0,), "levels": "free"}
+    return MMTFLRegressorCV(**{**usual, **options})
 
 
 def classifier(**options):
-    return MMTFLClassifierCV(**{"pk": (2, 2), "alphas": 6, "cv": 3, "poolings": (0,), **options})
+    usual = {"pk": (2, 2), "alphas": 6, "cv": 3, "poolings": (0,), "levels": "free"}
+    return MMTFLClassifierCV(**{**usual, **options})
 
 
 def folds_of(n_rows, n_folds=3, seed=0):

@@ -22,9 +22,8 @@ def rows():
 
 
 def regressor(search="staged", **options):
-    return MMTFLRegressorCV(
-        **{"pk": MEMBERS, "alphas": 60, "cv": 3, "poolings": (0,), "search": search, **options}
-    )
+    usual = {"pk": MEMBERS, "alphas": 60, "cv": 3, "poolings": (0,), "search": search, "levels": "free"}
+    return MMTFLRegressorCV(**{**usual, **options})
 
 
 # -- the rule, on scores that are known --------------------------------------------------------------------

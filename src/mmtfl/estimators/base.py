@@ -16,6 +16,7 @@ from mmtfl.estimators.curves import ShowsCurves, joined, set_apart
 from mmtfl.estimators.effects import QuotesEffects
 from mmtfl.estimators.feature_use import ShowsSharing
 from mmtfl.estimators.fit_warnings import warn_of_fit
+from mmtfl.estimators.levels import HasLevels, expected_levels
 from mmtfl.estimators.parameters import CommonParameters
 from mmtfl.estimators.prepared import BaseRates, Prepared
 from mmtfl.estimators.saving import Savable
@@ -38,7 +39,9 @@ _OF_TABLES = ("encoder_", "columns_", "agreement_", "fold_models_")
 CHUNK = 1 << 18  # entries predicted at a time: float32 rows are widened by parts, never as a whole
 
 
-class TaskModel(CommonParameters, QuotesEffects, Savable, ShowsCurves, ShowsSharing, BaseEstimator):
+class TaskModel(
+    CommonParameters, HasLevels, QuotesEffects, Savable, ShowsCurves, ShowsSharing, BaseEstimator
+):
     """A linear model per task, learned together.
 
     A kind of model defines how it is solved (`_solve`), what its coefficients are made of (`_name_parts`) and
@@ -271,6 +274,7 @@ class TaskModel(CommonParameters, QuotesEffects, Savable, ShowsCurves, ShowsShar
         self.intercept_ = solution.intercept * scale
         self.tasks_, self.task_sizes_ = prepared.tasks.labels, prepared.sizes
         self.column_scale_, self.target_scale_ = prepared.column_scale, prepared.target_scale
+        self._learn_levels(prepared, solution, penalty)
         self._name_parts(prepared, solution, penalty)
         self.objective_, self.violation_ = solution.objective, solution.violation
         self.dual_gap_, self.history_ = solution.dual_gap, solution.history
@@ -326,7 +330,7 @@ class TaskModel(CommonParameters, QuotesEffects, Savable, ShowsCurves, ShowsShar
         if isinstance(loss, Loss):
             return loss.mean(z)
         task = np.arange(len(self.tasks_)) if observation_task is None else observation_task
-        if (task == len(self.tasks_)).any():
+        if (task >= len(self.tasks_)).any():
             raise ValueError(
                 "Tasks of this model have losses of their own, so that nothing is known of the targets of a "
                 "new task: leave its rows out."
@@ -393,8 +397,8 @@ class TaskModel(CommonParameters, QuotesEffects, Savable, ShowsCurves, ShowsShar
         if observation_task is None:
             self._check_finite(X, observation_task)
             return predict_all(X, coef, intercept)
-        if (observation_task == len(coef)).any():
-            coef, intercept = self._with_unknown_task()
+        if (observation_task >= len(coef)).any():
+            coef, intercept = self._with_unknown_tasks(X, observation_task)
         z = predict_rows(X, coef, intercept, observation_task)
         if not np.isfinite(z).all():  # an entry of X that is not finite shows in z, even times zero
             self._check_finite(X, observation_task)
@@ -418,26 +422,42 @@ class TaskModel(CommonParameters, QuotesEffects, Savable, ShowsCurves, ShowsShar
         who = {"observation_task": observation_task if known else None, "labels": self.tasks_}
         check_finite_design(X, **who, feature_names=getattr(self, "feature_names_in_", None))
 
-    def _with_unknown_task(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return coefficients and intercepts with those for rows of an unknown task added."""
+    def _with_unknown_tasks(self, X: Any, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return coefficients and intercepts with those of the unknown tasks added, one for each label."""
+        n_new = int(place.max()) + 1 - len(self.tasks_)
         if self.unknown_task == "common":
-            coef, intercept = self._common_part()
+            slopes, intercept = self._common_part(X, place)
         else:
-            fitted = self._has_part()
-            absent = vars(self).get("absent_")
-            have = fitted.sum() if absent is None else np.maximum((~absent[fitted]).sum(axis=0), 1)
-            coef, intercept = self.coef_[fitted].sum(axis=0) / have, self.intercept_[fitted].mean()
-        return np.vstack([self.coef_, coef]), np.append(self.intercept_, intercept)
+            slopes, intercept = self._mean_slopes(), self.intercept_[self._has_part()].mean()
+        new = np.broadcast_to(intercept, n_new)
+        return np.vstack([self.coef_, np.tile(slopes, (n_new, 1))]), np.append(self.intercept_, new)
 
-    def _common_part(self) -> tuple[np.ndarray, float]:
-        """Return what the tasks scatter about, if the model has it."""
+    def _mean_slopes(self) -> np.ndarray:
+        """Return the mean of the tasks' coefficients, over the tasks that have the feature."""
+        fitted, absent = self._has_part(), vars(self).get("absent_")
+        have = fitted.sum() if absent is None else np.maximum((~absent[fitted]).sum(axis=0), 1)
+        return self.coef_[fitted].sum(axis=0) / have
+
+    def _common_slopes(self) -> np.ndarray:
+        """Return what the tasks' coefficients scatter about: the common part, or their mean without one."""
+        return self.common_ if "common_intercept_" in vars(self) else self._mean_slopes()
+
+    def _common_part(self, X: Any, place: np.ndarray) -> tuple[np.ndarray, Any]:
+        """Return the slopes of unknown tasks, and their intercepts; with levels by the means of the rows."""
+        if "levels_" in vars(self):
+            slopes = self._common_slopes()
+            return slopes, expected_levels(self, X, place)[0] - slopes @ self.levels_["reference"]
+        return self._pooled_slopes(), self.common_intercept_
+
+    def _pooled_slopes(self) -> np.ndarray:
+        """Return the common part of a model with pooling; others are refused."""
         if "common_intercept_" not in vars(self):
             raise ValueError(
                 "This model has no common part: fit MMTFLRegressor or MMTFLClassifier with pooling above 0 "
-                "(above 0.5 for p = 1). New tasks can also be predicted by the mean of all tasks, with "
-                "unknown_task='mean'."
+                "(above 0.5 for p = 1). New tasks can also be predicted with levels='shrunk', or by the mean "
+                "of all tasks, with unknown_task='mean'."
             )
-        return self.common_, self.common_intercept_
+        return self.common_
 
     def _mean_score(self, y: Any, y_pred: np.ndarray, labels: np.ndarray | None, weights: Any) -> float:
         if inputs.n_dimensions(y) == 2:

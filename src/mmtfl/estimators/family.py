@@ -1,6 +1,6 @@
 """The family of the paper: coefficients A = diag(c) B, with a penalty on each of the two parts."""
 
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -9,9 +9,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.feature_knowledge import says_of_features
+from mmtfl.estimators.levels import free_levels
 from mmtfl.estimators.new_task import with_new_task
 from mmtfl.estimators.parameters import FamilyParameters, MemberParameters, WarmStart
 from mmtfl.estimators.prepared import Prepared, StoredPrepared
+from mmtfl.inference.task_levels import effective_parameters
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.objective.problem import Problem
@@ -151,7 +153,10 @@ class ProductForm(TaskModel):
         self._keep_known(prepared.known)
         self.mean_size_ = float(prepared.task_weights.mean())
         self.__dict__.pop("common_intercept_", None)  # of an earlier fit
-        if penalty.is_centred:
+        if penalty.is_centred and "levels_" in vars(self):
+            at_reference = self.levels_["common"][0] - self.levels_["reference"] @ self.common_
+            self.common_intercept_ = float(at_reference)
+        elif penalty.is_centred:
             beyond = prepared.task_means(self.coef_.T - self.common_[:, None]) + self.intercept_
             self.common_intercept_ = float(np.average(beyond, weights=prepared.task_weights))
 
@@ -233,27 +238,39 @@ def fit_part(
     solution is known, in the units of the model's problem, only the units change.
     """
     prepared = Prepared.of(model, part)
+    penalty: Any = None
+    if isinstance(model, FamilyMember):
+        numbers = {"pooling": model.pooling, "known": prepared.known, **model._penalty_numbers()}
+        penalty = make_penalty(model.p, model.k, model.alpha, **numbers)
     if known is not None:
         A, intercept = known
     elif isinstance(model, FamilyMember):
         problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
-        A, intercept = _member_on(problem, prepared, model, max_features)
+        A, intercept = _member_on(problem, penalty, model, max_features)
     elif max_features is None:
-        solution, _ = model._solve(prepared)
+        solution, penalty = model._solve(prepared)
         A, intercept = solution.A, solution.intercept
     else:
         raise TypeError(f"max_features needs a model of the (p, k) family, got {type(model).__name__}.")
     if part.absent is not None:
         A = np.where(part.absent.T, 0.0, A)
+    free = free_levels(model, prepared, _Found(A, intercept), penalty)
+    if free is not None:
+        of_tasks, found, loss, curvature = free
+        n_parameters = np.array([effective_parameters(found, curvature)])
+        intercept = of_tasks.intercepts([found], np.array([loss]), n_parameters)[0]
     scale = 1.0 if prepared.target_scale is None else prepared.target_scale
     return prepared.to_original(A), intercept * scale
 
 
+class _Found(NamedTuple):
+    A: np.ndarray
+    intercept: np.ndarray
+
+
 def _member_on(
-    problem: Problem, prepared: Prepared, model: FamilyMember, max_features: int | None
+    problem: Problem, penalty: RowPenalty, model: FamilyMember, max_features: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    numbers = {"pooling": model.pooling, "known": prepared.known, **model._penalty_numbers()}
-    penalty = make_penalty(model.p, model.k, model.alpha, **numbers)
     alphas = model.alpha * (_STRONGER[-1:] if max_features is None else _STRONGER)
     path = Paths(problem).solve(penalty, alphas, max_iter=model.max_iter, tol=model.tol)
     last = 0

@@ -72,7 +72,7 @@ def _named_frame(X: Any, task_column: str) -> Any:
 
 
 def locate_tasks(labels: np.ndarray, tasks: np.ndarray, *, unknown: str) -> np.ndarray:
-    """Find the position of each label in `tasks`; it is len(tasks) for a new one, if it may be unknown."""
+    """Find the position of each label in `tasks`; new ones, if they may be unknown, come after all tasks."""
     if labels.dtype.kind != tasks.dtype.kind:
         found, expected = (("integers", "strings")[kind.dtype.kind == "U"] for kind in (labels, tasks))
         raise TypeError(
@@ -89,8 +89,10 @@ def locate_tasks(labels: np.ndarray, tasks: np.ndarray, *, unknown: str) -> np.n
             f"Unknown task {abbreviate(new)} (first in row {missing.argmax()}): the model was fitted on "
             f"{abbreviate(tasks)}.{meant(new.tolist(), tasks)} Leave these rows out, or predict "
             "them with the mean of all tasks by set_params(unknown_task='mean'), or by 'common' with what is "
-            "common to a model with pooling."
+            "common to all tasks."
         )
+    if missing.any():
+        index[missing] += np.unique(labels[missing], return_inverse=True)[1]
     return index
 
 

@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from mmtfl.estimators.base import TaskModel, predict_rows
 from mmtfl.estimators.family import fit_part
 from mmtfl.estimators.inputs import matrix_values, n_dimensions, single_column
+from mmtfl.estimators.levels import error_of_new_tasks
 from mmtfl.model_selection.folds import Fold, observations, take
 from mmtfl.solvers.path import Start
 from mmtfl.tasks.checks import check_length
@@ -214,8 +215,8 @@ class PredictsIntervals(TaskModel):
         y = self._calibration_targets(y, z)
         if place is None:
             place = np.broadcast_to(np.arange(len(self.tasks_)), z.shape)
-        elif (place == len(self.tasks_)).any():
-            unknown = labels[place == len(self.tasks_)] if labels is not None else []
+        elif (place >= len(self.tasks_)).any():
+            unknown: Any = [] if labels is None else labels[place >= len(self.tasks_)]
             raise ValueError(f"Rows to calibrate with must be of known tasks, not of {abbreviate(unknown)}.")
         seen = np.isfinite(y)
         if not seen.any():
@@ -241,7 +242,7 @@ class PredictsIntervals(TaskModel):
         self._check_errors_tell()
         self._check_calibrated()
         reach = half_widths(self.heldout_errors_, coverage)
-        return reach[:-1] if place is None else reach[place]
+        return reach[:-1] if place is None else reach[np.minimum(place, len(self.tasks_))]
 
     @property
     def _errors_tell(self) -> bool:
@@ -278,6 +279,10 @@ class PredictsIntervals(TaskModel):
         average over the rows of a task, not for every kind of row. Tasks with fewer than 40 held-out rows
         borrow from all tasks; ``borrowing_tasks_`` names them.
 
+        A task never seen (``unknown_task="common"``, and shrunk levels) has wider intervals: beside the
+        errors of all tasks they hold how far its level and its slopes may be from what the tasks have in
+        common.
+
         Parameters
         ----------
         X, task
@@ -295,8 +300,21 @@ class PredictsIntervals(TaskModel):
         """
         X, place, _ = self._locate(X, task)
         width = self._reach(coverage, place)
+        if place is not None and (place >= len(self.tasks_)).any():
+            width = self._with_new_tasks(width, X, place, coverage)
         predicted = self._predict_with(offset, X, place)
         return np.stack([predicted - width, predicted + width], axis=-1)
+
+    def _with_new_tasks(self, width: np.ndarray, X: Any, place: np.ndarray, coverage: float) -> np.ndarray:
+        """The widths, with what level and slopes of tasks never seen may add to the errors of all tasks."""
+        if "levels_" not in vars(self):
+            raise ValueError(
+                "Intervals for tasks never seen need the spread of the tasks' levels: fit with "
+                "levels='shrunk', the default of the searches."
+            )
+        new = place >= len(self.tasks_)
+        width[new] = np.hypot(width[new], error_of_new_tasks(self, X, place, coverage))
+        return width
 
 
 # -- classes: are their probabilities right?

@@ -12,7 +12,7 @@ from typing import Any
 
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 
-from mmtfl.estimators.declaration import Declared, Valid, choice, parameter
+from mmtfl.estimators.declaration import Declared, Valid, choice, parameter, restated
 from mmtfl.estimators.feature_knowledge import AbsentParameters, KnownFeatureParameters, WeightParameters
 
 FLAG = Valid("bool", ["boolean"])
@@ -121,6 +121,21 @@ class CappedParameters(Declared):
     )
 
 
+class LevelParameters(Declared):
+    """How the levels of tasks are told."""
+
+    levels: str = parameter(
+        choice("shrunk", "free"),
+        'Whether each task\'s level is told by its own rows alone ("free"), or drawn to what levels have in '
+        'common ("shrunk"): to b_0 + w . gamma, where w are the means of the task\'s columns, as far as its '
+        "rows leave it open. How far levels scatter is estimated, not tuned; see ``level_spread_`` and "
+        "``level_effects_``. Numbers that are columns of y, and tasks with losses of their own, have free "
+        "levels.",
+        default="free",
+        remedy="Use 'shrunk' to let tasks borrow their level, or 'free' for plain intercepts.",
+    )
+
+
 # -- searches ------------------------------------------------------------------------------------------------
 
 
@@ -165,7 +180,7 @@ class SingleTaskParameters(Declared):
     )
 
 
-class TwoStrengthParameters(Declared):
+class TwoStrengthParameters(LevelParameters):
     """The pairs of strengths that a search chooses from, and the model that has them."""
 
     estimator: Any = parameter(
@@ -173,6 +188,7 @@ class TwoStrengthParameters(Declared):
         "The model to tune; its own two strengths are not used.",
         kw_only=False,
     )
+    levels: str = restated(default="shrunk", description="As in the model; the model's own is not used.")
     strengths: Any = parameter(
         Valid("int, or pair of int or array-like", [*COUNT.constraints, "array-like"]),
         "How many values of each strength, from the smallest that gives zero down to ``ratio`` times it; or "

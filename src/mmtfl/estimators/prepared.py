@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.estimators.curves import joined, with_curves
+from mmtfl.inference.task_levels import TaskLevels, follow_the_fit
 from mmtfl.model_selection.folds import Fold
 from mmtfl.objective.design import Design
 from mmtfl.objective.known_features import KnownFeatures
@@ -112,6 +113,25 @@ class Prepared:
             Design(self.weighted, column_scale=self.column_scale, fit_intercept=fit_intercept), loss
         )
 
+    def may_shrink_levels(self, loss: TaskLoss) -> bool:
+        """Whether there are levels to shrink once the coefficients are known."""
+        shared = getattr(self.tasks, "rows", None) is not None
+        return follow_the_fit(loss, n_tasks=self.tasks.n_tasks, rows_are_shared=shared)
+
+    def task_levels(self) -> TaskLevels:
+        """What is needed of the rows to shrink levels."""
+        design = Design(self.weighted, column_scale=self.column_scale)
+        return TaskLevels.of(design, self.target_scale, task_totals(self.tasks))
+
+    def loss_and_curvature(self, loss: TaskLoss, found: Any, penalty: Any) -> tuple:
+        """Sum of the losses of all rows, and the curvature of all features, in the units of the fit.
+
+        What was found has A, intercept and objective.
+        """
+        problem = self.problem(loss, fit_intercept=True)
+        value = problem.loss_value(problem.predict(found.A, found.intercept))
+        return problem.design.mean_size * value, problem.design.curvature
+
     def original_tasks(self) -> Any:
         """Return the tasks with targets in their own units."""
         if self.target_scale is None:
@@ -177,6 +197,16 @@ class StoredPrepared(Prepared):
     def problem(self, loss: TaskLoss, *, fit_intercept: bool) -> Problem:
         """Return the problem to solve, with the loss for which the tasks were opened."""
         return self.tasks.problem(column_scale=self.column_scale, target_scale=self.target_scale)
+
+    def task_levels(self) -> TaskLevels:
+        """What is needed of the rows to shrink levels: their means, and how many they are."""
+        scales = self.column_scale, self.target_scale
+        return TaskLevels.of_means(self.tasks.column_means, self.tasks.stored.weight_sums, *scales)
+
+    def loss_and_curvature(self, loss: TaskLoss, found: Any, penalty: Any) -> tuple:
+        """Sum of the losses of all rows, and the curvature of all features, in the units of the fit."""
+        design = self.problem(loss, fit_intercept=True).design
+        return design.mean_size * (found.objective - penalty.value(found.A)), design.curvature
 
     def could_use(self, *, fit_intercept: bool) -> np.ndarray:
         """Return which tasks could use which features, (n_tasks, n_features)."""

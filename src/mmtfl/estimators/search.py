@@ -131,10 +131,12 @@ class Search(CrossValidationParameters, ThreadParameters):
 
         Return the list that it is in, its position there, and its models on the folds, if they were kept.
         """
-        tasks, folds = prepared.original_tasks(), prepared.folds
+        tasks, folds, made = prepared.original_tasks(), prepared.folds, {}  # type: ignore[var-annotated]
 
         def score(lists: Sequence[Candidates], **stage: Any) -> FoldScores:
-            return fold_scores(tasks, folds, settings, lists, n_jobs=self.n_jobs, **options, **stage)
+            return fold_scores(
+                tasks, folds, settings, lists, n_jobs=self.n_jobs, made=made, **options, **stage
+            )
 
         candidates, found = self._scored(score, candidates, len(folds))
         scores = found.scores
@@ -196,6 +198,8 @@ class TaskSearch(Search, ProductForm, SearchParameters):
     """
 
     effects: bool = restated(default=True)
+    levels: str = restated(default="shrunk")
+
     poolings: Any = (0.0,)
     stability: int | None = None
 
@@ -451,6 +455,7 @@ def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
         pooled=scorer is not None and scorer.average == "pooled",
         classes=classes,
         task_weight=model.task_weight,
+        levels=model.levels,
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from mmtfl.estimators.classification import TaskClassifier
+from mmtfl.estimators.declaration import restated
 from mmtfl.estimators.family import plain_copy
 from mmtfl.estimators.intervals import heldout_errors
 from mmtfl.estimators.parameters import SingleTaskParameters
@@ -55,6 +56,8 @@ class SingleTaskSearch(TaskSearch, SingleTaskParameters):
     path_ : Path, or a list with one for each task
         Coefficients at all alphas, on all rows.
     """
+
+    levels: str = restated(default="free")  # the tasks of the baseline share nothing
 
     # the family's options that have nothing to choose here
     solver, engine, checkpoint = "auto", None, None

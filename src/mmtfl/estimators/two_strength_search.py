@@ -204,7 +204,7 @@ class TwoStrengthCV(
             )
         model = clone(self.estimator)
         model._check_parameters()
-        model.set_params(warm_start=False)
+        model.set_params(warm_start=False, levels=self.levels)
         self._wanted()
         return model
 
@@ -362,7 +362,8 @@ class StrengthPairs:
             if not (goes_on and j == m - 1):
                 found.pop((i - 1, j), None)  # both pairs that start from it are solved
             kept = np.flatnonzero(solution.A.any(axis=1))
-            yield kept, solution.A[kept], solution.intercept
+            loss = paths.problem.loss_value(paths.problem.predict(solution.A, solution.intercept))
+            yield Linear(kept, solution.A[kept], solution.intercept, loss)
             if report is not None:
                 report(done / len(pairs))
         if (n, m) != self.shape:

@@ -21,7 +21,7 @@ from scipy.stats import t as student
 
 _MOST_DIRECTIONS = 100  # of task-level columns, where tasks and columns are more than that
 # tau^2 and eta^2 in units of the variance of a level; beyond, levels are free
-_GRID = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e3, 1e5, 1e9, 1e13])
+_GRID = np.array([0.0, 0.05, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4, 1e13])
 _NOTHING = 1e-10  # eigenvalues below this share of the largest are rounding
 _SAME = 1e-9  # a column that differs less between tasks, as a share of its size, is the same in all
 _EXACT = 1e-14  # noise below this share of the variance of the levels: they are known exactly
@@ -55,10 +55,12 @@ class TaskColumns:
             with np.errstate(invalid="ignore"):
                 middle = np.nansum(known, axis=0) / np.maximum((~absent).sum(axis=0), 1)
             means = np.where(absent, middle, means)
-        centre, scale = means.mean(axis=0), means.std(axis=0)
-        kept = np.flatnonzero(scale > _SAME * np.abs(means).max(axis=0, initial=0.0))
-        centre, scale = centre[kept], scale[kept]
-        return cls((means[:, kept] - centre) / scale, kept, centre, scale)
+        size = np.abs(means).max(axis=0, initial=0.0)
+        unit = np.where(size > 0.0, size, 1.0)  # so that no square leaves the floats
+        centre, scale = (means / unit).mean(axis=0), (means / unit).std(axis=0)
+        kept = np.flatnonzero(scale > _SAME)
+        centre, scale, unit = centre[kept], scale[kept], unit[kept]
+        return cls((means[:, kept] / unit - centre) / scale, kept, centre * unit, scale * unit)
 
     def place(self, means: np.ndarray) -> np.ndarray:
         """The columns (n, q) of other tasks, from the means of all their features (n, n_features)."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -14,6 +14,7 @@ from scipy import sparse
 
 from mmtfl.engines import Engine
 from mmtfl.engines.threads import one_blas_thread
+from mmtfl.inference.task_levels import TaskLevels, effective_parameters, follow_the_fit
 from mmtfl.model_selection.folds import Fold, observations, take
 from mmtfl.model_selection.heldout import class_sums, deviances, heldout_scores, squared_errors
 from mmtfl.model_selection.metrics import Metric
@@ -28,12 +29,32 @@ from mmtfl.solvers.checkpoint import Checkpoint, Expected, below, finite, number
 from mmtfl.solvers.distributed.shards import as_is, in_order
 from mmtfl.solvers.path import Paths, Start, alpha_grid
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.scaling import column_spread, target_spread, task_factors, with_task_factors
+from mmtfl.tasks.scaling import (
+    column_spread,
+    target_spread,
+    task_factors,
+    task_totals,
+    with_task_factors,
+)
 
 # Of a list of candidates on one fold: scores, sums by_task, and the models if later ones start from them
 ListScores = dict[str, np.ndarray]
-Linear = tuple[np.ndarray, np.ndarray, np.ndarray]  # features kept, their coefficients, the intercepts
 
+
+class Linear(NamedTuple):
+    """A model on the training rows of a fold: features kept, their coefficients, and the intercepts.
+
+    `loss` is the objective without the penalty, if that is known.
+    """
+
+    features: np.ndarray
+    values: np.ndarray
+    intercept: np.ndarray
+    loss: float = np.nan
+    penalty: RowPenalty | None = None
+
+
+_STAYS = 1 << 21  # entries of X up to which folds stay in memory between the stages of a search
 _ENTRIES = 1 << 22  # of coefficients or predictions that are held at a time
 
 
@@ -52,6 +73,13 @@ class Settings:
     classes: np.ndarray | None
     task_weight: Any = None
     keep_models: bool = False
+    levels: str = "free"
+
+    def shrink_after(self, tasks: Tasks) -> bool:
+        """Whether levels of these tasks are shrunk once their coefficients are known."""
+        shared = tasks.rows is not None
+        after = follow_the_fit(self.loss, n_tasks=tasks.n_tasks, rows_are_shared=shared)
+        return self.levels == "shrunk" and self.fit_intercept and after
 
 
 # -- candidates --------------------------------------------------------------------------------------------
@@ -111,7 +139,11 @@ class MemberPath:
         """Coefficients and intercepts along the path."""
         start = None if self.starts is None else self.starts[fold]
         path = paths.solve(self.member, self.alphas, start=start, **options)
-        return zip(path.features, path.values, path.intercepts, strict=True)
+        assert path.losses is not None
+        member = paths.here(self.member)
+        penalties = [member.at(alpha) for alpha in path.alphas]
+        parts = path.features, path.values, path.intercepts, path.losses, penalties
+        return (Linear(*one) for one in zip(*parts, strict=True))
 
 
 def member_paths(
@@ -156,7 +188,7 @@ class FoldScores:
 
 def _packed(found: Sequence[Linear], n_features: int) -> ListScores:
     """Pack models into a few arrays: the nonzero rows of all models, stacked."""
-    features, values, intercepts = zip(*found, strict=True)
+    features, values, intercepts = zip(*(one[:3] for one in found), strict=True)
     return {
         "ends": np.cumsum([len(kept) for kept in features]),
         "features": np.concatenate(features),
@@ -188,11 +220,11 @@ def merged(first: ListScores, second: ListScores, order: np.ndarray) -> ListScor
 
 def _model(packed: ListScores, i: int) -> Linear:
     rows = slice(packed["ends"][i - 1] if i else 0, packed["ends"][i])
-    return packed["features"][rows], packed["values"][rows], packed["intercepts"][i]
+    return Linear(packed["features"][rows], packed["values"][rows], packed["intercepts"][i])
 
 
 def _unpacked(packed: ListScores, i: int) -> Start:
-    features, values, intercepts = _model(packed, i)
+    features, values, intercepts = _model(packed, i)[:3]
     A = np.zeros((int(packed["n_features"][0]), packed["intercepts"].shape[1]))
     A[features] = values
     return A, intercepts
@@ -211,12 +243,14 @@ def fold_scores(
     verbose: int = 0,
     engine: Engine | None = None,
     kept: Checkpoint | None = None,
+    made: dict[int, Any] | None = None,
 ) -> FoldScores:
     """Score every list of candidates on every fold, or `on` those of the given numbers.
 
     All lists share what is made of a fold: its rows, the first pass over them and the Gram matrices. An
     engine whose data are elsewhere gets whole lists to work on; finished ones are kept in a checkpoint, under
     the name of the `stage` of a search that has several. Models are kept where later lists start from them.
+    What was made of folds of moderate size stays in `made`, for later stages.
     """
     settings = replace(settings, keep_models=keep_models)
 
@@ -246,13 +280,14 @@ def fold_scores(
         for step in known:
             progress.finish(step)
         if elsewhere is None:
-            _score_here(tasks, folds, candidates, settings, n_slots, left, done, progress)
+            stays = made if made is not None and tasks.X.shape[0] * tasks.n_features <= _STAYS else None
+            _score_here(tasks, folds, candidates, settings, n_slots, left, done, progress, stays)
         else:
             _score_elsewhere(tasks, folds, candidates, settings, elsewhere, left, done)
     return FoldScores([[known[f, m] for f in on] for m in range(len(candidates))])
 
 
-def _score_here(tasks, folds, candidates, settings, n_threads, left, done, progress: Progress) -> None:
+def _score_here(tasks, folds, candidates, settings, n_threads, left, done, progress: Progress, made) -> None:
     """Score what is left, as pairs (fold, list), in threads."""
 
     def work(fold: _Fold, step: tuple[int, int]) -> None:
@@ -261,7 +296,9 @@ def _score_here(tasks, folds, candidates, settings, n_threads, left, done, progr
     def calls() -> Iterator[Any]:
         # fold by fold, made when their turn comes: only those at work are in memory
         for f, steps in groupby(left, key=itemgetter(0)):
-            fold = _Fold.of(tasks, folds, f, settings)
+            fold = _Fold.of(tasks, folds, f, settings) if made is None or f not in made else made[f]
+            if made is not None:
+                made[f] = fold = replace(fold, settings=settings)
             for step in steps:
                 yield delayed(work)(fold, step)
 
@@ -308,10 +345,12 @@ class _Fold:
     unit: np.ndarray  # of the squared errors of each task
     settings: Settings
     loss: Loss  # on the rows held out
+    levels: TaskLevels | None  # of the rows fitted, where they are shrunk after the fit
 
     @classmethod
     def of(cls, tasks: Tasks, folds: Sequence[Fold], f: int, settings: Settings) -> _Fold:
         fitted, rows = (take(tasks, part) for part in folds[f])
+        totals = task_totals(fitted)
         fitted = with_task_factors(fitted, task_factors(fitted, settings.task_weight))
         column_scale = column_spread(fitted) if settings.standardize else None
         unit, target_scale = error_unit(tasks, settings), None
@@ -331,8 +370,11 @@ class _Fold:
             loss = on_rows(loss, rows, None if factors is None else factors[trained[rows.offsets[:-1]]])
         some = None if fitted.n_tasks == tasks.n_tasks else _places(tasks.labels, fitted.labels)
         weights = np.ones_like(rows.y) if rows.weights is None else rows.weights
-        scales = column_scale, target_scale
-        return cls(f, Paths(problem, some), *scales, rows, weights, trained, among_all, unit, settings, loss)
+        levels = TaskLevels.of(design, target_scale, totals) if settings.shrink_after(fitted) else None
+        return cls(
+            f, Paths(problem, some), column_scale, target_scale, rows, weights, trained, among_all, unit,
+            settings, loss, levels,
+        )  # fmt: skip
 
     def scores(self, candidates: Candidates, report: Callable[[float], None] | None = None) -> ListScores:
         """Score of every candidate on the held-out rows, and its sums by task."""
@@ -351,20 +393,29 @@ class _Fold:
 
     def _predictions(self, found: Sequence[Linear]) -> Iterator[np.ndarray]:
         """Linear predictors (models, held-out rows), in the units of the targets, some models at a time."""
-        used = np.unique(np.concatenate([features for features, _, _ in found]))
+        used = np.unique(np.concatenate([one.features for one in found]))
         block = self.rows.X[:, used]
         block = block.toarray() if sparse.issparse(block) else np.asarray(block)
         if self.rows.rows is not None:
             block = block[self.rows.rows]
-        n_tasks = len(found[0][2])
+        n_tasks = len(found[0].intercept)
         n_together = max(1, _ENTRIES // max(len(self.rows.y), n_tasks * len(used)))
         for first in range(0, len(found), n_together):
             models = found[first : first + n_together]
             coefficients = np.zeros((n_tasks, len(used), len(models)))
-            kept, values, _ = (list(part) for part in zip(*models, strict=True))
+            kept, values = [one.features for one in models], [one.values for one in models]
             which = np.repeat(np.arange(len(models)), [len(features) for features in kept])
             coefficients[:, np.searchsorted(used, np.concatenate(kept)), which] = np.concatenate(values).T
-            yield self._predict(block, used, coefficients, np.column_stack([one[2] for one in models]))
+            yield self._predict(block, used, coefficients, self._intercepts(models))
+
+    def _intercepts(self, models: Sequence[Linear]) -> np.ndarray:
+        """Intercepts to predict with, (n_tasks, n_models)."""
+        if self.levels is None:
+            return np.column_stack([one.intercept for one in models])
+        design = self.paths.problem.design
+        n_parameters = np.array([effective_parameters(one, design.curvature) for one in models])
+        losses = design.mean_size * np.array([one.loss for one in models])
+        return self.levels.intercepts(models, losses, n_parameters).T
 
     def _predict(self, block, used, coefficients, intercepts) -> np.ndarray:
         if self.column_scale is not None:

@@ -118,7 +118,7 @@ def fitted(model: Any) -> TaskModel:
 
 def common_part(model: Any) -> np.ndarray:
     """What the tasks of a model scatter about, (n_features,); a model without pooling is refused."""
-    return fitted(model)._common_part()[0]
+    return fitted(model)._pooled_slopes()
 
 
 def spreads(model: Any, X: Any, y: Any = None, task: Any = None) -> tuple[np.ndarray, np.ndarray]:

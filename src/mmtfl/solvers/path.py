@@ -59,6 +59,8 @@ class Path:
         What the columns of X were divided by before the penalty saw them; the coefficients are in units of X.
     target_scale : ndarray (n_tasks,), or None
         What the targets were divided by.
+    losses : ndarray (n_alphas,), or None
+        The objective without the penalty, in the units of the problem; not kept in files.
     """
 
     alphas: np.ndarray
@@ -71,6 +73,7 @@ class Path:
     n_features: int
     column_scale: np.ndarray | None = None
     target_scale: np.ndarray | None = None
+    losses: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.alphas)
@@ -130,9 +133,8 @@ class Path:
             values = [rows / column_scale[index, None] for rows, index in kept]
         if target_scale is not None:
             values, intercepts = [rows * target_scale for rows in values], intercepts * target_scale
-        return replace(
-            self, values=values, intercepts=intercepts, column_scale=column_scale, target_scale=target_scale
-        )
+        scales = {"column_scale": column_scale, "target_scale": target_scale, "losses": None}
+        return replace(self, values=values, intercepts=intercepts, **scales)
 
     def lines(self, n_features: int) -> "Path":
         """The same path of the first features alone: the columns of their curves are left out."""
@@ -214,9 +216,14 @@ def solve_path(
         np.array([getattr(solution, name) for solution in solutions])
         for name in ("intercept", "objective", "violation", "converged")
     )
+    rows = [solution.A for solution in solutions]
+    costs = [
+        penalty.at(alpha).of_rows(kept).value(A)
+        for alpha, kept, A in zip(alphas, features, rows, strict=True)
+    ]
     return Path(
-        alphas, list(features), [solution.A for solution in solutions], intercepts, objectives, violations,
-        converged, problem.design.n_features,
+        alphas, list(features), rows, intercepts, objectives, violations, converged,
+        problem.design.n_features, losses=objectives - costs,
     )  # fmt: skip
 
 
@@ -287,8 +294,7 @@ class Paths:
         report: Callable[[float], None] | None = None, certified: bool = False,
     ) -> Path:  # fmt: skip
         """The path of a member; objectives and violations may be NaN unless it is to be `certified`."""
-        if penalty.known is not None:
-            penalty = replace(penalty, known=self.known_here(penalty.known))
+        penalty = self.here(penalty)
         compiled = self._compiled(penalty)
         if compiled is None:
             return solve_path(
@@ -313,7 +319,13 @@ class Paths:
             violations=violations,
             converged=found.settled,
             n_features=self.problem.design.n_features,
+            losses=found.losses,
         )
+
+    def here(self, penalty: RowPenalty) -> RowPenalty:
+        """The penalty in the tasks of this problem."""
+        known = penalty.known
+        return penalty if known is None else replace(penalty, known=self.known_here(known))
 
     def known_here(self, known: KnownFeatures | None) -> KnownFeatures | None:
         """What is known of the features in the tasks of this problem."""

@@ -1,0 +1,146 @@
+"""Levels of tasks in the estimators: shrunk after the fit, shown, and used for tasks never seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.stats import t as student
+
+from mmtfl.estimators.parameters import LevelParameters
+from mmtfl.inference.levels import LevelModel, TaskColumns
+from mmtfl.inference.task_levels import TaskLevels, effective_parameters
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NUMBERS = ("common", "common_error", "spread", "noise", "prior_variance")
+_OF_COLUMNS = ("effects", "factor", "tested", "errors", "p")
+
+
+class HasLevels(LevelParameters):
+    """A model whose intercepts may be shrunk.
+
+    Attributes
+    ----------
+    level_spread_ : float
+        Only with shrunk levels: tau, the standard deviation of levels about what the tasks' columns say.
+    level_effects_ : Series of shape (n_features,)
+        Only with shrunk levels: how much higher the level of a task is where a column (its mean, if it varies
+        within tasks) is higher by one, beside what the column does within tasks. They are drawn to zero.
+    """
+
+    def _learn_levels(self: Any, prepared: Any, solution: Any, penalty: Any) -> None:
+        """Shrink the intercepts once the coefficients are known."""
+        self.__dict__.pop("levels_", None)  # of an earlier fit
+        free = free_levels(self, prepared, solution, penalty)
+        if free is None:
+            return
+        of_tasks, found, loss, curvature = free
+        model = of_tasks.fit(found, loss, effective_parameters(found, curvature))
+        self.intercept_ = of_tasks.at_zero(model.levels, self.coef_)
+        self.levels_ = _as_dict(of_tasks, model)
+
+    @property
+    def level_spread_(self: Any) -> float:
+        """Standard deviation of the tasks' levels about what their columns say."""
+        return float(self._learned_levels()["spread"][0])
+
+    @property
+    def level_effects_(self: Any) -> pd.Series:
+        """Effects of the task-level columns on the level, in the units of the data."""
+        from pandas import Series
+
+        known, effects = self._learned_levels(), np.zeros(self.coef_.shape[1])
+        effects[known["features"]] = known["effects"] / known["scale"]
+        names = self._feature_names()
+        return Series(effects[: len(names)], index=names, name="effect")
+
+    def _learned_levels(self: Any) -> dict[str, np.ndarray]:
+        if "levels_" not in vars(self):
+            raise AttributeError(
+                f"This {type(self).__name__} has free levels: fit it with levels='shrunk' to several tasks "
+                "that have rows of their own."
+            )
+        return self.levels_
+
+
+class Fit(NamedTuple):
+    """A fit whose levels are free yet, in the units of its problem."""
+
+    features: np.ndarray
+    values: np.ndarray
+    intercept: np.ndarray
+    penalty: Any
+
+
+def free_levels(
+    model: Any, prepared: Any, solution: Any, penalty: Any
+) -> tuple[TaskLevels, Fit, float, np.ndarray] | None:
+    """What it takes to shrink the levels of a solution (A, intercept, objective); None if they stay free."""
+    if model.levels != "shrunk" or not model.fit_intercept or not prepared.may_shrink_levels(model._loss):
+        return None
+    features = np.flatnonzero(solution.A.any(axis=1))
+    found = Fit(features, solution.A[features], solution.intercept, penalty)
+    loss, curvature = prepared.loss_and_curvature(model._loss, solution, penalty)
+    return prepared.task_levels(), found, loss, curvature
+
+
+def _as_dict(of_tasks: TaskLevels, model: LevelModel) -> dict[str, np.ndarray]:
+    """What is kept of the levels, as arrays."""
+    columns = of_tasks.columns
+    numbers = {name: np.array([getattr(model, name)]) for name in _NUMBERS}
+    arrays = {name: getattr(model, name) for name in _OF_COLUMNS}
+    about = {"features": columns.kept, "centre": columns.centre, "scale": columns.scale}
+    return {**numbers, **arrays, **about, "reference": of_tasks.centre}
+
+
+def level_model(known: dict[str, np.ndarray]) -> tuple[TaskColumns, LevelModel]:
+    """The distribution of levels that a model has learned, and the columns that it is about."""
+    numbers: dict[str, Any] = {name: float(known[name][0]) for name in _NUMBERS}
+    arrays: dict[str, Any] = {name: known[name] for name in _OF_COLUMNS}
+    nothing = np.empty((0, len(known["features"])))
+    columns = TaskColumns(nothing, known["features"], known["centre"], known["scale"])
+    return columns, LevelModel(**numbers, **arrays, levels=np.empty(0))
+
+
+# -- tasks never seen ----------------------------------------------------------------------------------------
+
+
+def expected_levels(model: Any, X: Any, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Level of each task never seen at the reference point, and its variance, by the means of its rows.
+
+    Rows of such tasks have places from the number of tasks on.
+    """
+    columns, of_levels = level_model(model._learned_levels())
+    w = columns.place(_means_of_new(X, place, len(model.tasks_)))
+    return of_levels.expected(w), of_levels.variance(w)
+
+
+def _means_of_new(X: Any, place: np.ndarray, n_tasks: int) -> np.ndarray:
+    """Means of the columns over the rows of each task never seen."""
+    rows = np.flatnonzero(place >= n_tasks)
+    new = place[rows] - n_tasks
+    sizes = np.bincount(new)
+    pick = sparse.csr_array((1.0 / sizes[new], (new, rows)), shape=(len(sizes), X.shape[0]))
+    means = pick @ X
+    return means.toarray() if sparse.issparse(means) else np.asarray(means)
+
+
+def error_of_new_tasks(model: Any, X: Any, place: np.ndarray, share: float) -> np.ndarray:
+    """Half the width, for rows of tasks never seen, of what their level and slopes may add to a prediction.
+
+    It is a quantile of Student's t, as the spread of the levels is told by the tasks: one degree of freedom
+    for each but one.
+    """
+    n_tasks, known = len(model.tasks_), model._learned_levels()
+    rows = np.flatnonzero(place >= n_tasks)
+    slopes = model._common_slopes()
+    apart = model.coef_ - slopes
+    used = np.flatnonzero(apart.any(axis=0))
+    far = X[rows][:, used]
+    far = (far.toarray() if sparse.issparse(far) else np.asarray(far, dtype=float)) - known["reference"][used]
+    scatter = np.sum((far @ apart[:, used].T) ** 2, axis=1) / max(n_tasks - 1, 1)
+    variance = expected_levels(model, X, place)[1][place[rows] - n_tasks]
+    return student.ppf(0.5 + 0.5 * share, max(n_tasks - 1, 1)) * np.sqrt(variance + scatter)

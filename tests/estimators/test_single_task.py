@@ -41,7 +41,7 @@ def per_task_folds(task, n=4):
 def test_one_strength_for_all_is_the_search_of_the_family(p, rows):
     X, y, task = rows
     one = SingleTaskRegressorCV(p, alphas=12, cv=3).fit(X, y, task=task)
-    family = MMTFLRegressorCV((p, INF), alphas=12, cv=3, poolings=(0,)).fit(X, y, task=task)
+    family = MMTFLRegressorCV((p, INF), alphas=12, cv=3, poolings=(0,), levels="free").fit(X, y, task=task)
     assert one.alpha_ == family.alpha_ and np.ndim(one.alpha_) == 0
     assert_array_equal(one.coef_, family.coef_)
     assert_array_equal(one.cv_results_["mean_test_score"], family.cv_results_["mean_test_score"])

@@ -85,7 +85,7 @@ def test_weights_go_with_sample_weights_and_with_columns_of_y():
 
 def test_held_out_scores_count_rows_as_they_came(rows):
     X, y, task = rows
-    options = {"pk": (2, 1), "alphas": [0.5], "poolings": (0,), "cv": 3}
+    options = {"pk": (2, 1), "alphas": [0.5], "poolings": (0,), "cv": 3, "levels": "free"}
     search = MMTFLRegressorCV(**options, task_weight="equal").fit(X, y, task=task)
     losses = []
     for train, test in mmtfl.model_selection.TaskKFold(3, random_state=0).split(X, task=task):

@@ -52,7 +52,9 @@ def test_scores_are_those_of_fitting_every_pair_on_every_fold(Model, rows):
     folds = list(TaskKFold(2, random_state=1, stratify=Model in CLASSIFIERS).split(X, y, task))
     model = Model(standardize=True, tol=1e-6)
     metric = "accuracy" if Model in CLASSIFIERS else "r2"
-    search = TwoStrengthCV(model, strengths=3, cv=folds, scoring=metric, ratio=0.05).fit(X, y, task=task)
+    search = TwoStrengthCV(model, strengths=3, cv=folds, scoring=metric, ratio=0.05, levels="free").fit(
+        X, y, task=task
+    )
     first, second = Model.strength_names
     scorer = task_scorer(metric)
     for row in range(9):
@@ -106,7 +108,9 @@ def test_threads_do_not_change_the_answer(Model, rows):
 def test_the_default_score_is_minus_the_loss(rows):
     X, y, task = rows
     folds = [(np.arange(0, 100), np.arange(100, 150))]
-    search = TwoStrengthCV(DirtyRegressor(tol=1e-8), ([0.1], [0.1]), cv=folds).fit(X, y, task=task)
+    search = TwoStrengthCV(DirtyRegressor(tol=1e-8), ([0.1], [0.1]), cv=folds, levels="free").fit(
+        X, y, task=task
+    )
     model = DirtyRegressor(0.1, 0.1).fit(X[:100], y[:100], task=task[:100])
     residual = y[100:] - model.predict(X[100:], task=task[100:])
     assert search.best_score_ == pytest.approx(-0.5 * np.mean(residual**2), rel=1e-4)
@@ -115,7 +119,7 @@ def test_the_default_score_is_minus_the_loss(rows):
 def test_targets_in_other_units_are_scored_on_their_own_scale(rows):
     X, y, task = rows
     stretched = y * np.where(task == "a", 1e3, 1.0)
-    options = {"strengths": 4, "cv": 3}
+    options = {"strengths": 4, "cv": 3, "levels": "free"}
     one = TwoStrengthCV(DirtyRegressor(scale_targets=True), **options).fit(X, y, task=task)
     other = TwoStrengthCV(DirtyRegressor(scale_targets=True), **options).fit(X, stretched, task=task)
     assert_allclose(one.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"], rtol=1e-3)

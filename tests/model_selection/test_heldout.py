@@ -53,7 +53,9 @@ def test_r2_is_that_of_predictions_by_fits_without_the_rows(rows, scaled, weight
     X, y, task = rows
     weights = np.random.default_rng(2).uniform(0.2, 2.0, len(y)) if weighted else np.ones(len(y))
     options = {"standardize": scaled, "scale_targets": scaled}
-    search = MMTFLRegressorCV((2, 2), 10, CV, **options).fit(X, y, task, weights if weighted else None)
+    search = MMTFLRegressorCV((2, 2), 10, CV, levels="free", **options).fit(
+        X, y, task, weights if weighted else None
+    )
     predicted = np.empty(len(y))
     for train, test in CV.split(X, y, task):
         model = MMTFLRegressor(2, 2, search.alpha_, **options).fit(

@@ -407,6 +407,8 @@ class TaskModel(
     def _predict_curves(self, X: Any, observation_task: np.ndarray | None) -> np.ndarray:
         """The same with curves: by parts of the rows, whose curve columns are made for the moment."""
         wide, basis = joined(self), self.curves_.basis
+        if observation_task is not None and (observation_task >= len(self.tasks_)).any():
+            wide.coef_, wide.intercept_ = wide._with_unknown_tasks(X, observation_task)
         parts = []
         for part in gen_batches(X.shape[0], max(1, CHUNK // wide.coef_.shape[1])):
             rows = X[part].toarray() if sparse.issparse(X) else X[part]

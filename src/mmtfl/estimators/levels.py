@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.stats import t as student
 
+from mmtfl.estimators.curves import joined
 from mmtfl.estimators.parameters import LevelParameters
 from mmtfl.inference.levels import LevelModel, TaskColumns
 from mmtfl.inference.task_levels import TaskLevels, effective_parameters
@@ -15,7 +16,7 @@ from mmtfl.inference.task_levels import TaskLevels, effective_parameters
 if TYPE_CHECKING:
     import pandas as pd
 
-_NUMBERS = ("common", "common_error", "spread", "noise", "prior_variance")
+_NUMBERS = ("common", "common_error", "spread", "noise", "prior_spread")
 _OF_COLUMNS = ("effects", "factor", "tested", "errors", "p")
 
 
@@ -134,13 +135,13 @@ def error_of_new_tasks(model: Any, X: Any, place: np.ndarray, share: float) -> n
     It is a quantile of Student's t, as the spread of the levels is told by the tasks: one degree of freedom
     for each but one.
     """
-    n_tasks, known = len(model.tasks_), model._learned_levels()
+    n_tasks, reference = len(model.tasks_), model._learned_levels()["reference"]
     rows = np.flatnonzero(place >= n_tasks)
-    slopes = model._common_slopes()
-    apart = model.coef_ - slopes
-    used = np.flatnonzero(apart.any(axis=0))
-    far = X[rows][:, used]
-    far = (far.toarray() if sparse.issparse(far) else np.asarray(far, dtype=float)) - known["reference"][used]
-    scatter = np.sum((far @ apart[:, used].T) ** 2, axis=1) / max(n_tasks - 1, 1)
+    far, wide = X[rows], joined(model)
+    far = far.toarray() if sparse.issparse(far) else np.asarray(far, dtype=float)
+    if wide is not model:
+        far = model.curves_.basis.widened(far)
+    apart = wide.coef_ - wide._common_slopes()
+    scatter = np.sum(((far - reference) @ apart.T) ** 2, axis=1) / max(n_tasks - 1, 1)
     variance = expected_levels(model, X, place)[1][place[rows] - n_tasks]
     return student.ppf(0.5 + 0.5 * share, max(n_tasks - 1, 1)) * np.sqrt(variance + scatter)

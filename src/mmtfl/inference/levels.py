@@ -1,4 +1,4 @@
-"""Levels of tasks: what makes a task high or low; docs/model.md section 12.
+"""Levels of tasks: what makes a task high or low; docs/model.md, Levels.
 
 The level of task t is its prediction at a point common to all tasks. It is taken to be
 
@@ -12,7 +12,7 @@ known variances; `marginal_levels` has those of classes and counts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -171,8 +171,8 @@ class NormalLevels:
         scatter = noise * _excess(rest, told - common, noise)
         effect, error, p = _tests(P.T @ levels, np.einsum("tj,tj->j", P, W), share, scatter, len(W))
         return LevelModel(
-            common=float(common[0]), spread=float(np.sqrt(noise * rho)), noise=noise,
-            effects=share * (W.T @ rest)[:, 0], prior_variance=noise * share,
+            common=float(common[0]), spread=float(np.sqrt(noise * rho)), noise=float(np.sqrt(noise)),
+            effects=share * (W.T @ rest)[:, 0], prior_spread=float(np.sqrt(noise * share)),
             factor=np.sqrt(share) * _root(P, W, ones, factor, kappa),
             common_error=float(np.sqrt(noise / ones.sum())), levels=levels - rest[:, 0] / self.n,
             tested=effect, errors=error, p=p,
@@ -276,13 +276,13 @@ class LevelModel:
     spread : float
         tau.
     noise : float
-        Variance of the noise of a row, or 1 where rows say more or less by their own curvature.
+        Standard deviation of the noise of a row, or 1 where rows tell by their own curvature.
     effects : ndarray of shape (q,)
         Posterior mean of gamma.
-    prior_variance : float
-        eta^2 / q.
+    prior_spread : float
+        eta / sqrt(q).
     factor : ndarray of shape (r, q)
-        F: gamma has the posterior covariance ``prior_variance * (I - F' F)``.
+        F: gamma has the posterior covariance ``prior_spread^2 * (I - F' F)``.
     levels : ndarray of shape (n_tasks,)
         Posterior means (for classes and counts: modes) of the levels.
     tested, errors, p : ndarray of shape (q,)
@@ -293,13 +293,20 @@ class LevelModel:
     spread: float
     noise: float
     effects: np.ndarray
-    prior_variance: float
+    prior_spread: float
     factor: np.ndarray
     common_error: float
     levels: np.ndarray
     tested: np.ndarray
     errors: np.ndarray
     p: np.ndarray
+
+    def rescaled(self, unit: float) -> LevelModel:
+        """The same where levels are measured in another unit, of which this one is so many."""
+        lengths = ("common", "common_error", "spread", "noise", "prior_spread")
+        names = (*lengths, "effects", "levels", "tested", "errors")
+        changes = {name: unit * getattr(self, name) for name in names}
+        return replace(self, **changes)
 
     def expected(self, columns: np.ndarray) -> np.ndarray:
         """b_0 + w . gamma of tasks with these columns (n, q)."""
@@ -308,4 +315,4 @@ class LevelModel:
     def variance(self, columns: np.ndarray) -> np.ndarray:
         """Variance of the level of a task never seen: of u, and of what is not known of b_0 and gamma."""
         unknown = np.sum(columns**2, axis=1) - np.sum((columns @ self.factor.T) ** 2, axis=1)
-        return self.spread**2 + self.common_error**2 + self.prior_variance * np.maximum(unknown, 0.0)
+        return self.spread**2 + self.common_error**2 + self.prior_spread**2 * np.maximum(unknown, 0.0)

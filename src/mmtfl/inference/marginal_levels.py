@@ -1,4 +1,4 @@
-"""Levels of classes and counts: tau and b_0 by marginal likelihood; docs/model.md section 12.
+"""Levels of classes and counts: tau and b_0 by marginal likelihood; docs/model.md, Levels.
 
 Given the slopes' part of z, the level of a task is a problem in one dimension, solved for all tasks at once.
 The integral over it is found by Laplace's method (in searches), or by adaptive Gauss-Hermite quadrature (in

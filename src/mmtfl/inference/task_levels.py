@@ -1,4 +1,4 @@
-"""Levels of the tasks of a fit, from its coefficients and intercepts; docs/model.md section 12.
+"""Levels of the tasks of a fit, from its coefficients and intercepts; docs/model.md, Levels.
 
 The level of a task is its prediction at a centre that all tasks share, so that it does not depend on where
 the columns have their zero. Here are losses of y - z alone, whose coefficients do not depend on the levels.
@@ -7,7 +7,7 @@ the columns have their zero. Here are losses of y - z alone, whose coefficients 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -42,6 +42,8 @@ class TaskLevels:
         What columns and targets were divided by before the fit.
     absent : ndarray of bool of shape (n_tasks, n_features), or None
         Features that a task does not have.
+    n_lines : int, or None
+        Columns that are features; those of curves stand behind them, and are no task-level columns.
     """
 
     means: np.ndarray
@@ -50,13 +52,15 @@ class TaskLevels:
     column_scale: np.ndarray | None = None
     target_scale: np.ndarray | None = None
     absent: np.ndarray | None = None
+    n_lines: int | None = None
 
     @classmethod
     def of(cls, design: Design, target_scale: np.ndarray | None, weights: np.ndarray) -> TaskLevels:
         """Read the means of the rows of a design; ``weights`` are those of the tasks without any factors."""
         totals, scale = design.task_sums(design.row_weight), 1.0 / design.inverse_scale
         means = (design.correlate(design.row_weight) / totals).T * scale
-        return cls.of_means(means, weights, scale, target_scale, design.tasks.absent)
+        tasks = design.tasks
+        return replace(cls.of_means(means, weights, scale, target_scale, tasks.absent), n_lines=tasks.n_lines)
 
     @classmethod
     def of_means(
@@ -72,11 +76,17 @@ class TaskLevels:
     @cached_property
     def columns(self) -> TaskColumns:
         """Task-level columns."""
-        return TaskColumns.of(self.means, self.absent)
+        lines = slice(self.n_lines)
+        return TaskColumns.of(self.means[:, lines], None if self.absent is None else self.absent[:, lines])
+
+    @cached_property
+    def _size(self) -> float:
+        """A unit of targets in which no square leaves the floats."""
+        return 1.0 if self.target_scale is None else float(np.median(self.target_scale))
 
     @cached_property
     def _unit(self) -> np.ndarray:
-        return np.ones(len(self.weights)) if self.target_scale is None else self.target_scale
+        return np.ones(len(self.weights)) if self.target_scale is None else self.target_scale / self._size
 
     @cached_property
     def normal(self) -> NormalLevels:
@@ -88,7 +98,7 @@ class TaskLevels:
         return self.centre if self.column_scale is None else self.centre / self.column_scale
 
     def told(self, features: np.ndarray, values: np.ndarray, intercept: np.ndarray) -> np.ndarray:
-        """The levels (n_tasks,) in units of y of a fit: rows ``values`` of some features, and intercepts."""
+        """The levels (n_tasks,) of a fit in one unit: rows ``values`` of some features, and intercepts."""
         return self._unit * (intercept + self._scaled_centre[features] @ values)
 
     def noise(self, loss: float | np.ndarray, n_parameters: float | np.ndarray) -> np.ndarray:
@@ -110,9 +120,10 @@ class TaskLevels:
         return np.array([one[2] for one in found]) + (moved / self._unit[:, None]).T
 
     def fit(self, found: Any, loss: float, n_parameters: float) -> LevelModel:
-        """The distribution of the levels of one fit: features, values and intercept."""
+        """The distribution of the levels of one fit (features, values, intercept), in the units of y."""
         told = self.told(*found[:3])
-        return self.normal.fit(told, float(self._noise_or_half(loss, n_parameters, told[:, None])[0]))
+        noise = float(self._noise_or_half(loss, n_parameters, told[:, None])[0])
+        return self.normal.fit(told, noise).rescaled(self._size)
 
     def _noise_or_half(self, loss, n_parameters, told: np.ndarray) -> np.ndarray:
         """The noise; where every task has one row, as much as the levels scatter otherwise."""

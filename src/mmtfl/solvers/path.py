@@ -133,7 +133,7 @@ class Path:
             values = [rows / column_scale[index, None] for rows, index in kept]
         if target_scale is not None:
             values, intercepts = [rows * target_scale for rows in values], intercepts * target_scale
-        scales = {"column_scale": column_scale, "target_scale": target_scale, "losses": None}
+        scales: dict[str, Any] = {"column_scale": column_scale, "target_scale": target_scale, "losses": None}
         return replace(self, values=values, intercepts=intercepts, **scales)
 
     def lines(self, n_features: int) -> "Path":

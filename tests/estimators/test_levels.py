@@ -1,0 +1,153 @@
+"""Levels in the estimators: shrunk after the fit, learned, saved, and used for tasks never seen."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from pandas import DataFrame
+
+import mmtfl
+from mmtfl import DirtyRegressor, MMTFLRegressor, MMTFLRegressorCV, TwoStrengthCV
+
+QUICK = {"pk": (2, 2), "alphas": 8, "cv": 3}
+
+
+def schools(seed=0, n_tasks=40, sizes=(4, 12), noise=2.0):
+    """Small tasks whose level is higher by 3 where the last column is 1, and scatters by 1 otherwise."""
+    rng = np.random.default_rng(seed)
+    n = rng.integers(*sizes, n_tasks)
+    task = np.repeat(np.arange(n_tasks), n)
+    X = rng.normal(size=(len(task), 3)) + 5.0
+    X[:, 2] = rng.integers(0, 2, n_tasks)[task]
+    level = rng.normal(size=n_tasks)[task] + 3.0 * X[:, 2]
+    return X, X[:, 0] + level + noise * rng.normal(size=len(task)), task, X[:, 0] + level
+
+
+@pytest.fixture(scope="module")
+def data():
+    return schools()
+
+
+@pytest.fixture(scope="module")
+def search(data):
+    return MMTFLRegressorCV(**QUICK, unknown_task="common").fit(*data[:3])
+
+
+@pytest.mark.filterwarnings("ignore::mmtfl.errors.SmallTaskWarning")
+class TestNumbers:
+    def test_shrunk_levels_predict_better_and_are_chosen_by_the_searches(self, data, search):
+        X, _, task, truth = data
+        free = MMTFLRegressorCV(**QUICK, levels="free").fit(*data[:3])
+        errors = [np.mean((model.predict(X, task=task) - truth) ** 2) for model in (search, free)]
+        assert errors[0] < 0.9 * errors[1]  # the slopes are the same
+        assert search.best_score_ > free.best_score_
+        assert_allclose(search.coef_.any(axis=0), free.coef_.any(axis=0))
+        assert not hasattr(free, "level_spread_") and not hasattr(free, "level_effects_")
+
+    def test_what_moves_the_levels_is_learned(self, search):
+        assert list(search.level_effects_.index) == ["x0", "x1", "x2"]
+        assert abs(search.level_effects_["x2"] - 3.0) < 1.0
+        assert 0.4 < search.level_spread_ < 1.8
+
+    def test_single_strengths_have_free_levels_unless_asked(self, data):
+        X, y, task, _ = data
+        free = MMTFLRegressor(2, 2, 0.1).fit(X, y, task=task)
+        shrunk = MMTFLRegressor(2, 2, 0.1, levels="shrunk").fit(X, y, task=task)
+        assert np.array_equal(free.coef_, shrunk.coef_) and free.objective_ == shrunk.objective_
+        centre = np.array([X[task == t].mean(axis=0) for t in free.tasks_]).mean(axis=0)
+        told, drawn = (model.intercept_ + model.coef_ @ centre for model in (free, shrunk))
+        assert np.std(drawn) < 0.95 * np.std(told)
+
+    def test_where_columns_have_their_zero_does_not_matter(self, data):
+        X, y, task, _ = data
+        one, other = (
+            MMTFLRegressor(2, 2, 0.1, levels="shrunk", tol=1e-10)
+            .fit(X + c, y, task=task)
+            .predict(X + c, task)
+            for c in (0.0, 100.0)
+        )
+        assert_allclose(one, other, atol=1e-5)
+
+    def test_a_saved_model_has_its_levels(self, data, search, tmp_path):
+        X, _, task, _ = data
+        search.save(tmp_path / "m.mmtfl")
+        loaded = mmtfl.load(tmp_path / "m.mmtfl")
+        assert loaded.level_effects_.equals(search.level_effects_)
+        new = np.full(len(task), 1000)
+        assert np.array_equal(loaded.predict(X, task=new), search.predict(X, task=new))
+
+    def test_tasks_of_one_row_are_fitted(self, data):
+        X, y, task, _ = data
+        task = task.copy()
+        task[[0, 20]] = 500, 501
+        model = MMTFLRegressorCV(**QUICK).fit(X, y, task=task)
+        assert np.isfinite(model.intercept_).all()
+        free = MMTFLRegressorCV(**QUICK, levels="free").fit(X, y, task=task)
+        assert np.ptp(model.predict(X[[0, 20]], [500, 501]) - free.predict(X[[0, 20]], [500, 501])) != 0.0
+
+    def test_two_strengths_and_other_losses_have_levels_too(self, data):
+        X, y, task, _ = data
+        assert TwoStrengthCV(DirtyRegressor(), 3, cv=2).fit(X, y, task=task).level_spread_ > 0.2
+        huber = MMTFLRegressorCV(**QUICK, loss="huber").fit(X, y, task=task)
+        assert abs(huber.level_effects_["x2"] - 3.0) < 1.2
+
+    def test_folds_and_final_fit_shrink_alike(self, data):
+        X, y, task, _ = data
+        search = MMTFLRegressorCV(**{**QUICK, "alphas": [0.05]}, poolings=(0.0,)).fit(X, y, task=task)
+        train, test = next(iter(mmtfl.model_selection.TaskKFold(3, random_state=0).split(X, y, task)))
+        member = MMTFLRegressor(2, 2, 0.05, levels="shrunk").fit(X[train], y[train], task=task[train])
+        score = -0.5 * np.mean((y[test] - member.predict(X[test], task=task[test])) ** 2)
+        # the folds look for the spreads on a grid
+        assert_allclose(search.cv_results_["split0_test_score"], score, rtol=0.02)
+
+    # -- tasks never seen ------------------------------------------------------------------------------------
+
+    def test_a_task_never_seen_has_the_level_that_its_columns_say(self, data, search):
+        X = data[0][:6].copy()
+        X[:3, 2], X[3:, 2] = 0.0, 1.0
+        X[3:, :2] = X[:3, :2]
+        z = search.predict(X, task=np.repeat([900, 901], 3))
+        expected = search.level_effects_["x2"]
+        slope = search._common_slopes()[2]
+        assert_allclose(z[3:] - z[:3], expected + slope, rtol=1e-6)
+
+    def test_intervals_for_tasks_never_seen_are_wider(self, data, search):
+        X, _, task, _ = data
+        known = np.diff(search.predict_interval(X, task=task)).mean()
+        new = np.diff(search.predict_interval(X, task=np.full(len(task), 777))).mean()
+        assert new > 1.1 * known
+
+    def test_intervals_for_tasks_never_seen_cover(self):
+        hits = []
+        for seed in range(6):
+            X, y, task, _ = schools(seed, n_tasks=30)
+            new = task >= 20
+            model = MMTFLRegressorCV(**QUICK, unknown_task="common").fit(X[~new], y[~new], task=task[~new])
+            low, high = model.predict_interval(X[new], task=task[new], coverage=0.9).T
+            inside = (low <= y[new]) & (y[new] <= high)
+            hits += [inside[task[new] == t].mean() for t in np.unique(task[new])]
+        error = np.std(hits) / np.sqrt(len(hits))
+        assert abs(np.mean(hits) - 0.9) < 3 * error
+
+    def test_intervals_for_new_tasks_need_levels(self, data):
+        X, y, task, _ = data
+        free = MMTFLRegressorCV(**QUICK, poolings=(0.9,), levels="free", unknown_task="common")
+        free.fit(X, y, task=task)
+        with pytest.raises(ValueError, match="levels='shrunk'"):
+            free.predict_interval(X[:2], task=[900, 900])
+
+    def test_stored_tasks_have_the_same_levels(self, data, tmp_path):
+        X, y, task, _ = data
+        frame = DataFrame(X, columns=["a", "b", "c"]).assign(y=y, site=task)
+        frame.to_parquet(tmp_path / "rows.parquet")
+        stored = mmtfl.Tasks.from_parquet(tmp_path / "rows.parquet", task="site", target="y")
+        options = {"levels": "shrunk", "solver": "alternating", "tol": 1e-10}
+        there = MMTFLRegressor(2, 2, 0.1, **options).fit(stored)
+        here = MMTFLRegressor(2, 2, 0.1, **options).fit(X, y, task=task)
+        assert_allclose(there.intercept_, here.intercept_, atol=1e-3)
+        assert_allclose(there.level_spread_, here.level_spread_, rtol=1e-2)
+
+    def test_columns_of_y_have_free_levels(self):
+        rng = np.random.default_rng(0)
+        X, Y = rng.normal(size=(30, 3)), rng.normal(size=(30, 4)) + np.array([0.0, 10.0, 200.0, -5.0])
+        one, other = (MMTFLRegressor(2, 2, 0.1, levels=levels).fit(X, Y) for levels in ("free", "shrunk"))
+        assert np.array_equal(one.intercept_, other.intercept_)

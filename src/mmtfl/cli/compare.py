@@ -25,7 +25,7 @@ def compare(
     data: options.DataFile,
     /,
     *,
-    table: options.TableOptions,
+    table: options.TableOptions = options.TableOptions(),
     text: options.TextOptions = options.TextOptions(),
     talk: options.TalkOptions = options.TalkOptions(),
     methods: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.MODEL)] = None,

@@ -6,19 +6,20 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from mmtfl.cli import options
+from mmtfl.cli.centre import train_any
 from mmtfl.cli.fit import exponent, grouped_levels, make_known, model_options, with_numbers_for_losses
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.training import Training, library_words, train
+from mmtfl.cli.training import Training, library_words
 
 TWO_STRENGTHS = {"dirty": "Dirty", "robust": "Robust", "lowrank": "LowRank", "capped": "Capped"}
 _PAIRS = 10  # values of each of two strengths
 
 
 def cv(
-    data: options.DataFile,
+    data: options.DataFiles,
     /,
     *,
-    table: options.TableOptions,
+    table: options.TableOptions = options.TableOptions(),
     text: options.TextOptions = options.TextOptions(),
     method: Annotated[
         Literal["mmtfl", "dirty", "robust", "lowrank", "capped", "single"], Parameter(group=options.MODEL)
@@ -61,7 +62,7 @@ def cv(
     Parameters
     ----------
     data
-        The table: .csv, .tsv, .txt (also .gz), .parquet or .feather.
+        The table: .csv, .tsv, .txt (also .gz), .parquet or .feather; or summaries of sites (.summary).
     output
         The model, by custom something.mmtfl.
     method
@@ -128,7 +129,11 @@ def cv(
 
         kind = "Classifier" if training.classify else "Regressor"
         own = model_options(model, training, talk)
-        n_folds = folds or usual_number(training.rows_per_task, training.n_features)
+        # of summaries those that the sites agreed on
+        agreed = getattr(training.X, "n_folds", None)
+        if agreed not in (None, folds or agreed):
+            raise BadInput(f"--folds {folds}: the sites agreed on {agreed}, and other folds need the rows.")
+        n_folds = folds or agreed or usual_number(training.rows_per_task, training.n_features)
         splitter: Any = mmtfl.model_selection.TaskKFold(
             n_folds, random_state=seed, stratify=training.classify
         )
@@ -148,7 +153,7 @@ def cv(
             getattr(mmtfl, f"{name}{kind}CV"), {**single, **tuning, **own}, f"--method {method}"
         )
 
-    return train(data, output, with_numbers_for_losses(table, model), text, talk, scale, make)
+    return train_any(data, output, with_numbers_for_losses(table, model), text, talk, scale, make)
 
 
 def _pairs(words: list[str] | None) -> list[tuple[float, float | str]] | None:

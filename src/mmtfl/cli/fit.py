@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from mmtfl.cli import options
+from mmtfl.cli.centre import as_rows, train_any
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.training import Training, train
+from mmtfl.cli.training import Training
 from mmtfl.wording import abbreviate, suggest
 
 _SHARE = 0.1  # of the smallest alpha that drops every feature: a start where `cv` is not asked
@@ -17,10 +18,10 @@ _SMALL_SHARE = 1e-4  # where no strength drops a feature, of the one that leaves
 
 
 def fit(
-    data: options.DataFile,
+    data: options.DataFiles,
     /,
     *,
-    table: options.TableOptions,
+    table: options.TableOptions = options.TableOptions(),
     text: options.TextOptions = options.TextOptions(),
     p: Annotated[float, Parameter(group=options.MODEL)] = 2.0,
     k: Annotated[str, Parameter(group=options.MODEL)] = "1",
@@ -46,7 +47,7 @@ def fit(
     Parameters
     ----------
     data
-        The table: .csv, .tsv, .txt (also .gz), .parquet or .feather.
+        The table: .csv, .tsv, .txt (also .gz), .parquet or .feather; or summaries of sites (.summary).
     output
         The model, by custom something.mmtfl.
     p
@@ -70,11 +71,15 @@ def fit(
         kind = MMTFLClassifier if training.classify else MMTFLRegressor
         found = kind(alpha=1.0 if alpha is None else alpha, verbose=int(talk.verbose), **chosen)
         found._check_parameters()  # before the work of a default strength
-        if alpha is None and training.file is None:
+        if alpha is None and training.file is None and not hasattr(training.X, "agreement"):
             raise BadInput("--memory-limit needs --alpha: finding one would read the files many times.")
-        return found if alpha is not None else found.set_params(alpha=_default_alpha(training, chosen, talk))
+        return (
+            found
+            if alpha is not None
+            else found.set_params(alpha=_default_alpha(as_rows(training), chosen, talk))
+        )
 
-    return train(data, output, with_numbers_for_losses(table, model), text, talk, scale, make)
+    return train_any(data, output, with_numbers_for_losses(table, model), text, talk, scale, make)
 
 
 def exponent(word: str) -> float | str:

@@ -39,6 +39,10 @@ COMMANDS = {
         "Sum up the rows of a site, which stay there.",
         "DATA --columns AGREED -o SUMMARY [--show] [OPTIONS]",
     ),
+    "finish": (
+        "Finish a model of several sites at one of them, with its own rows.",
+        "MODEL DATA -o MODEL [OPTIONS]",
+    ),
     "datasets": ("List datasets, or write one as a table.", "[NAME] [-o TABLE] [OPTIONS]"),
     "compare": (
         "Compare methods on a table: which predicts best.",

@@ -33,7 +33,7 @@ _LEAST = {"repeats": 1, "folds": 2, "seed": 0, "jobs": 1}
 class TableOptions:
     """Which columns are used, and how."""
 
-    target: Annotated[tuple[str, ...], SEVERAL]
+    target: Annotated[tuple[str, ...], SEVERAL] = ()
     "Column to predict. Several: each target is a task, and all share their rows."
 
     task: str | None = None
@@ -219,6 +219,7 @@ class FileOptions(TalkOptions):
 
 
 DataFile = Annotated[Path, Parameter(group=TABLE)]
+DataFiles = Annotated[list[Path], Parameter(group=TABLE)]
 
 
 # -- long runs -----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from mmtfl.cli import options
+from mmtfl.cli.finish import agreed_names
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.output import check_output, naming_the_file, print_json, print_lines
 from mmtfl.cli.training import library_words
@@ -62,10 +63,8 @@ def summarise(
 
     with library_words():
         agreed = Agreement.load(columns)
-    own = {"task": task or agreed.task, "target": target or agreed.target}
     file = text.open(data)
-    frame = file.frame(text=[own["task"], *(code.name for code in agreed.columns if code.levels)])
-    frame = frame.rename(columns={own["task"]: agreed.task, own["target"]: agreed.target})
+    frame = agreed_names(file, agreed, task, target)
     with library_words():
         summary = agreed.summarise(frame)
         _check_first(summary, output)

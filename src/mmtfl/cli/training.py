@@ -83,6 +83,7 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, talk: Talk
     from mmtfl.tables.recipe import TableRecipe, drop_unlabelled
     from mmtfl.tasks.grouping import group_rows
 
+    check_target(table)
     file = text.open(data)
     frame = file.frame(text=[*(table.categories or ()), *([table.task] if table.task else [])])
     if table.drop_unlabelled:
@@ -112,6 +113,13 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, talk: Talk
     del frame
     X = recipe.take_matrix(columns, n_rows, rows=order)
     return Training(recipe, X, y, labels, weights, file, groups, offset, table.classify is not None)
+
+
+def check_target(table: TableOptions) -> None:
+    """Refuse a table without a target, which only summaries of sites bring along."""
+    if not table.target:
+        command = command_words.get()[0]
+        raise BadInput(f"{command} needs --target: see `mmtfl {command} --help`.")
 
 
 def check_no_offset(recipe: Any, who: str, remedy: str) -> None:
@@ -169,6 +177,21 @@ def train(
     model._fitted().recipe_ = training.recipe
     model.provenance_ = _provenance(model, training, data, output)
     del training  # of a wide table what follows needs the room
+    with naming_the_file(output):
+        model.save(output, overwrite=talk.force)
+    _show(model, output, talk)
+    return 0 if converged else NOT_CONVERGED
+
+
+def train_on(
+    training: Training, data: Path, output: Path, talk: FileOptions, make: Callable[[Training], Any]
+) -> int:
+    """Fit what `make` gives to what was read already, save it, and say what came out; `data` names it."""
+    with library_words():
+        model = make(training)
+    converged = _fit(model, training, talk)
+    _set_known(model, verbose=0)
+    model.provenance_ = _provenance(model, training, data, output)
     with naming_the_file(output):
         model.save(output, overwrite=talk.force)
     _show(model, output, talk)
@@ -272,7 +295,7 @@ def _provenance(model: Any, training: Training, data: Path, output: Path) -> dic
     words = []
     for word in command_words.get():
         option, sign, value = word.partition("=") if word.startswith("-") else ("", "", word)
-        words.append(option + sign + (Path(value).name if Path(value) in (data, output) else value))
+        words.append(option + sign + (Path(value).name if _is_file(value, data, output) else value))
     packages = {"mmtfl": mmtfl, "numpy": numpy, "scikit-learn": sklearn}
     record: dict[str, Any] = {
         "command": shlex.join(["mmtfl", *words]),
@@ -287,6 +310,10 @@ def _provenance(model: Any, training: Training, data: Path, output: Path) -> dic
     record |= {"rows": len(training.X), "columns": len(training.file.columns)}
     scores = plain(_training_scores(model, training))
     return {**record, "sha256": training.file.sha256, "training": scores}
+
+
+def _is_file(word: str, *known: Path) -> bool:
+    return Path(word) in known or word.endswith(".summary")
 
 
 def _show(model: Any, output: Path, talk: FileOptions) -> None:
@@ -422,6 +449,7 @@ def _open_stored(data: Path, table: TableOptions, memory_limit: str) -> Training
         raise BadInput(
             f"--{name} needs all rows in memory: prepare the files first, or leave --memory-limit out."
         )
+    check_target(table)
     if table.task is None or len(table.target) != 1:
         raise BadInput("--memory-limit needs --task and one --target.")
     columns: dict[str, Any] = {"task": table.task, "target": table.target[0]}

@@ -47,7 +47,7 @@ def finish(model: Any, frame: Any) -> Any:
     >>> at_aker.predict_interval(sites[0].head(2), task=["Aker", "Aker"]).shape
     (2, 2)
     """
-    agreed = _agreement_of(model)
+    agreed = agreement_of(model)
     tasks, fold = agreed.rows(frame)
     place = _places(model, tasks)
     z = heldout_predictions(model, tasks, fold, place)
@@ -67,7 +67,7 @@ def checks(model: Any, frame: Any) -> dict[str, np.ndarray]:
         are those of the summary; mean_error, which is far from zero where the model is off as a whole;
         typical_error, the median of the sizes; and half_width of the 90 % interval.
     """
-    tasks, fold = _agreement_of(model).rows(frame)
+    tasks, fold = agreement_of(model).rows(frame)
     place = _places(model, tasks)
     error = tasks.y - heldout_predictions(model, tasks, fold, place)
     own, T = tasks.observation_task, tasks.n_tasks
@@ -93,7 +93,8 @@ def heldout_predictions(model: Any, tasks: Tasks, fold: np.ndarray, place: np.nd
     return np.einsum("ij,ij->i", X, coef[fold, place]) + intercept[fold, place]
 
 
-def _agreement_of(model: Any) -> Agreement:
+def agreement_of(model: Any) -> Agreement:
+    """What the sites of a model agreed on; only a search on summaries can be finished."""
     if "fold_models_" not in vars(model):
         raise ValueError(
             "Only a search on summaries of sites can be finished at a site: it knows the fits without each "

@@ -37,6 +37,7 @@ from mmtfl.tasks.summaries import SiteSummary
 from mmtfl.wording import suggest
 
 FORMAT = "mmtfl agreement 1"
+_OF_LEVELS = (0.5, 0.47)  # centre and scale of zeros and ones
 _QUANTILES = (0.05, 0.35, 0.65, 0.95)  # four knots cost two columns, and allow a bend in each direction
 _WHOLE = re.compile(r"-?[1-9]\d{0,17}|0")
 _PLAIN = {**asdict(ColumnCode("")), "fills": [], "levels": []}  # of fields that a kind of column lacks
@@ -44,10 +45,14 @@ EXPLAINED = {
     "task": "The column that says which task a row belongs to, such as the hospital.",
     "task_kind": "Whether its labels are whole numbers (int) or names (str).",
     "target": "The column to predict, a number.",
+    "target_centre": "A round number near the middle of the target.",
+    "target_scale": "A round number near the spread of the target.",
     "columns": "The columns that are summed up, and how each becomes numbers; no site may add any.",
     "unit": "Of a number: the unit in which all sites write it.",
     "levels": "Of words: the levels that have a column of zeros and ones; others are 'other', if it is one.",
     "reference": "Of words: the level that the others are compared with.",
+    "centre": "A round number near the middle of the column; sums are over (value - centre) / scale.",
+    "scale": "A round number near the spread of the column.",
     "knots": "Of numbers that may act by a curve: where its pieces meet; rounded, so that none is of a row.",
     "fill": "Of numbers: stands for missing ones where a task has no other; else the task's median, which "
     "stays at the site.",
@@ -88,6 +93,7 @@ class Agreement:
     missing: tuple[str, ...] = ()
     units: dict[str, str] = field(default_factory=dict)
     knots: dict[str, list[float]] = field(default_factory=dict)
+    scales: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     # -- proposing one ---------------------------------------------------------------------------------------
 
@@ -158,6 +164,7 @@ class Agreement:
             missing=tuple(as_text(code) for code in missing),
             units=dict(units or {}),
             knots={name: _round_knots(name, encoder, chosen) for name in curves},
+            scales=_scales(encoder, table, target),
         )
 
     # -- what it says ----------------------------------------------------------------------------------------
@@ -178,6 +185,8 @@ class Agreement:
             "task": self.task,
             "task_kind": self.task_kind,
             "target": self.target,
+            "target_centre": self.scales[self.target][0],
+            "target_scale": self.scales[self.target][1],
             "folds": self.folds,
             "seed": self.seed,
             "least_rows": self.least_rows,
@@ -193,6 +202,7 @@ class Agreement:
             own = {"unit": self.units.get(code.name, ""), "fill": code.fill, "indicated": code.indicated}
             own |= {"first": code.first} if code.kind == "date" else {}
             own |= {"knots": self.knots[code.name]} if code.name in self.knots else {}
+            own |= dict(zip(("centre", "scale"), self.scales[code.name], strict=True))
         return {"name": code.name, "kind": code.kind, **({"style": code.style} if code.style else {}), **own}
 
     @classmethod
@@ -211,6 +221,10 @@ class Agreement:
             missing=tuple(expect(code, str) for code in expect(saved["missing"], list)),
             units={one["name"]: expect(one.get("unit", ""), str) for one in columns if one.get("unit")},
             knots={one["name"]: _knots(one["knots"]) for one in columns if one.get("knots")},
+            scales={
+                saved["target"]: _pair(saved["target_centre"], saved["target_scale"]),
+                **{one["name"]: _pair(one["centre"], one["scale"]) for one in columns if "scale" in one},
+            },
         )
         check_least(found.least_rows)
         if not 2 <= found.folds <= 100 or not 0 <= found.seed < 2**32 or not columns:
@@ -315,7 +329,9 @@ class Agreement:
             check_cells(cells, who, self.least_rows)
             for name, at in self.knots.items():
                 check_knots(cells[name], at, column=name, who=who, least=self.least_rows)
-        return SiteSummary.of_rows(tasks, fold, self.as_dict(), target=self.target, curves=self.knots)
+        units = {**dict.fromkeys(self.feature_names, _OF_LEVELS), **self.scales}
+        known: dict[str, Any] = {"target": self.target, "curves": self.knots, "units": units}
+        return SiteSummary.of_rows(tasks, fold, self.as_dict(), **known)
 
     def _cells(self, X: np.ndarray) -> dict[str, np.ndarray]:
         """Features, and of words the reference level too, by name."""
@@ -328,12 +344,38 @@ class Agreement:
         return cells
 
 
+def _scales(encoder: TableEncoder, table: Any, target: str) -> dict[str, tuple[float, float]]:
+    """Round numbers near the middle and the spread of numbers and of the target."""
+    missing = [as_text(code) for code in encoder.missing]
+    names = [code.name for code in encoder.codes_ if code.kind in ("number", "date")]
+    first = {code.name: code.first - _without_rows(code).first for code in encoder.codes_}
+    found = {}
+    for name in [*names, target]:
+        numbers = read_cells(table.get_column(name), missing).numbers
+        if numbers is None:
+            raise ValueError(f"The target {name!r} does not hold numbers: other targets need the rows.")
+        code = next((code for code in encoder.codes_ if code.name == name), None)
+        numbers = numbers if code is None else numbers - code.first + first[name]
+        spread = float(f"{np.nanstd(numbers):.2g}") or 1.0
+        # no power of ten: means of numbers with few digits would keep these digits
+        spread = 1.1 * spread if np.isclose(np.log10(spread) % 1.0, 0.0) else spread
+        found[name] = float(f"{np.nanmedian(numbers):.2g}"), spread
+    return found
+
+
+def _pair(centre: Any, scale: Any) -> tuple[float, float]:
+    pair = float(expect(centre, int, float)), float(expect(scale, int, float))
+    if not (np.isfinite(pair).all() and pair[1] > 0.0):
+        raise ValueError(f"a column has the scale {scale!r}, which is not positive")
+    return pair
+
+
 def _round_knots(name: str, encoder: TableEncoder, chosen: Any) -> list[float]:
     """Knots at quantiles of a column, rounded so coarsely that none is the value of a row."""
     code = next((code for code in encoder.codes_ if code.name == name and code.kind == "number"), None)
     if code is None:
         raise ValueError(f"Column {name!r} does not hold numbers, or is no feature: it has no curve.")
-    numbers = read_cells(chosen.get_column(name), encoder.missing).numbers
+    numbers = read_cells(chosen.get_column(name), map(as_text, encoder.missing)).numbers
     assert numbers is not None
     at = np.nanquantile(numbers, _QUANTILES)
     unit = 10.0 ** np.floor(np.log10(max(float(np.ptp(at)), 1e-300) / 5.0))

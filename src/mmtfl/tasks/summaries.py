@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.persistence.files import write_whole
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.curves import QUANTILES, basis_of_splines, natural_splines
@@ -32,8 +33,10 @@ FORMAT = "mmtfl summary 1"
 MOST_BYTES = 1 << 31  # of a file: a summary is small, whatever the number of rows
 EXPLAINED = {
     "n_rows": "How many rows each task has in each fold: tasks x folds.",
-    "mean": "The mean of every column over these rows: tasks x folds x columns.",
-    "scatter": "Sums of products of deviations from these means: tasks x folds x columns x columns.",
+    "mean": "The mean of each column over these rows, less its centre, in its unit: tasks x folds x columns.",
+    "scatter": "Sums of products of deviations from the means, in units: tasks x folds x columns x columns.",
+    "centre": "A round number near the middle of each column, agreed on before: it saves digits.",
+    "unit": "A round number near the spread of each column, agreed on before.",
     "columns": "The columns, in the order of the arrays; the last one is the target.",
     "curves": "The knots of columns that may act by a curve: their splines are columns before the target.",
     "tasks": "The labels of the tasks, in the order of the arrays.",
@@ -64,6 +67,8 @@ class SiteSummary:
         What the sites agreed on, as JSON types.
     curves : dict of str to list of float
         Knots of features that may act by a curve; their natural splines stand before the target.
+    centre, unit : tuple of float
+        Of each column: what a file has is (value - centre) / unit.
     """
 
     labels: list[Any]
@@ -72,7 +77,9 @@ class SiteSummary:
     mean: np.ndarray
     scatter: np.ndarray
     agreement: dict[str, Any]
-    curves: dict[str, list[float]] = field(default_factory=dict)
+    curves: dict[str, list[float]]
+    centre: tuple[float, ...]
+    unit: tuple[float, ...]
 
     @classmethod
     def of_rows(
@@ -83,6 +90,7 @@ class SiteSummary:
         *,
         target: str = "y",
         curves: Mapping[str, Sequence[float]] | None = None,
+        units: Mapping[str, tuple[float, float]] | None = None,
     ) -> SiteSummary:
         """Sum up tasks of which every observation has a fold, numbered from 0.
 
@@ -113,7 +121,9 @@ class SiteSummary:
             mean[t, k], scatter[t, k] = moments.mean, moments.scatter
         check_scatter(n_rows, tasks.labels.tolist(), p)
         names = tasks.feature_names or tuple(f"x{j}" for j in range(p - 1))
-        return cls(tasks.labels.tolist(), (*names, target), n_rows, mean, scatter, agreement, knots)
+        columns, known = (*names, target), units or {}
+        centre, unit = zip(*(known.get(name, (0.0, 1.0)) for name in columns), strict=True)
+        return cls(tasks.labels.tolist(), columns, n_rows, mean, scatter, agreement, knots, centre, unit)
 
     @property
     def agreement_hash(self) -> str:
@@ -123,10 +133,21 @@ class SiteSummary:
     @cached_property
     def content_hash(self) -> str:
         """Hash of the labels and numbers."""
-        digest = sha256(json.dumps([self.labels, self.columns, self.curves]).encode())
-        for name in _ARRAYS:
-            digest.update(np.ascontiguousarray(getattr(self, name)).tobytes())
+        return self._hash_of(self._in_units())
+
+    def _hash_of(self, arrays: Mapping[str, np.ndarray]) -> str:
+        names = [self.labels, self.columns, self.curves, self.centre, self.unit]
+        digest = sha256(json.dumps(names).encode())
+        for array in arrays.values():
+            digest.update(array.tobytes())
         return digest.hexdigest()
+
+    def _in_units(self) -> dict[str, np.ndarray]:
+        """The arrays as a file has them."""
+        centre, unit = np.array(self.centre), np.array(self.unit)
+        mean, scatter = (self.mean - centre) / unit, self.scatter / unit / unit[:, None]
+        arrays = (self.n_rows.astype("<i8"), mean.astype("<f8"), scatter.astype("<f8"))
+        return dict(zip(_ARRAYS, arrays, strict=True))
 
     # -- files -----------------------------------------------------------------------------------------------
 
@@ -137,6 +158,8 @@ class SiteSummary:
             **{f"{name}: what it is": text for name, text in EXPLAINED.items()},
             "columns": json.dumps(self.columns, ensure_ascii=False),
             "curves": json.dumps(self.curves, ensure_ascii=False),
+            "centre": json.dumps(self.centre),
+            "unit": json.dumps(self.unit),
             "tasks": json.dumps(self.labels),
             "agreement": json.dumps(self.agreement, ensure_ascii=False),
             "agreement_sha256": self.agreement_hash,
@@ -144,10 +167,9 @@ class SiteSummary:
         }
         header: dict[str, Any] = {"__metadata__": about}
         parts, done = [], 0
-        for name, kind in _ARRAYS.items():
-            part = np.ascontiguousarray(getattr(self, name), dtype="<i8" if kind == "I64" else "<f8")
+        for name, part in self._in_units().items():
             ends = [done, done + part.nbytes]
-            header[name] = {"dtype": kind, "shape": list(part.shape), "data_offsets": ends}
+            header[name] = {"dtype": _ARRAYS[name], "shape": list(part.shape), "data_offsets": ends}
             parts.append(part.tobytes())
             done = ends[1]
         text = json.dumps(header, indent=1, ensure_ascii=False).encode()
@@ -180,11 +202,22 @@ def _read(place: Path) -> SiteSummary:
             arrays = {name: file.get_tensor(name) for name in _ARRAYS}
     except SafetensorError as error:
         raise ValueError(str(error)) from None
-    known = {name: json.loads(about[name]) for name in ("columns", "tasks", "agreement", "curves")}
-    said = {"agreement": known["agreement"], "curves": known["curves"]}
-    summary = SiteSummary(known["tasks"], tuple(known["columns"]), **arrays, **said)
+    names = ("columns", "tasks", "agreement", "curves", "centre", "unit")
+    known = {name: json.loads(about[name]) for name in names}
+    said: dict[str, Any] = {name: tuple(known[name]) for name in ("columns", "centre", "unit")}
+    said |= {"labels": known["tasks"], "agreement": known["agreement"], "curves": known["curves"]}
+    summary = SiteSummary(**arrays, **said)
     _check_sound(summary, about)
-    return summary
+    return _in_original(summary)
+
+
+def _in_original(summary: SiteSummary) -> SiteSummary:
+    """A summary as it was before its numbers were put into units; it keeps the hash of those."""
+    centre, unit = np.array(summary.centre), np.array(summary.unit)
+    mean, scatter = summary.mean * unit + centre, summary.scatter * unit * unit[:, None]
+    found = replace(summary, mean=mean, scatter=scatter)
+    vars(found)["content_hash"] = summary._hash_of({name: getattr(summary, name) for name in _ARRAYS})
+    return found
 
 
 def _check_sound(summary: SiteSummary, about: dict[str, str]) -> None:
@@ -202,7 +235,12 @@ def _check_sound(summary: SiteSummary, about: dict[str, str]) -> None:
     squares = np.diagonal(summary.scatter, axis1=2, axis2=3)
     if not np.allclose(summary.scatter, np.swapaxes(summary.scatter, 2, 3)) or squares.min() < 0.0:
         raise ValueError("scatter is not that of any rows")
-    found = {"agreement_sha256": summary.agreement_hash, "content_sha256": summary.content_hash}
+    if {len(summary.centre), len(summary.unit)} != {p} or not np.isfinite(summary.centre).all():
+        raise ValueError("a column has no centre or no unit")
+    if not (np.isfinite(summary.unit).all() and np.min(summary.unit) > 0.0):
+        raise ValueError("a unit is not positive")
+    content = summary._hash_of({name: getattr(summary, name) for name in _ARRAYS})
+    found = {"agreement_sha256": summary.agreement_hash, "content_sha256": content}
     if any(about.get(name) != value for name, value in found.items()):
         raise ValueError("it was changed after it was written")
 
@@ -281,6 +319,11 @@ class SummarisedTasks:
     def n_samples(self) -> int:
         """Number of rows, over all sites."""
         return int(self.n_rows.sum())
+
+    @property
+    def fingerprint(self) -> str:
+        """Content hash."""
+        return fingerprint(self.labels, self.n_rows, self.rows, self.agreement)
 
     def __repr__(self) -> str:
         sizes = f"n_tasks={self.n_tasks}, n_samples={self.n_samples}, n_features={self.n_features}"

@@ -11,7 +11,6 @@ import pytest
 
 from mmtfl.cli.main import main
 
-COMMAND = [sys.executable, "-m", "mmtfl"]
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="processes are read in /proc")
 
 
@@ -44,11 +43,15 @@ def wait_for(condition, seconds):
     return False
 
 
-def started(words, folder, ready, n_children):
+def started(words, folder, ready, n_children, package="mmtfl"):
     """A command in a group of its own, once it is at work with some children."""
     with open(folder / "stderr", "w") as told:
         process = subprocess.Popen(
-            [*COMMAND, *words], cwd=folder, stdout=told, stderr=told, start_new_session=True
+            [sys.executable, "-m", package, *words],
+            cwd=folder,
+            stdout=told,
+            stderr=told,
+            start_new_session=True,
         )
     at_work = wait_for(lambda: ready() and len(descendants(process.pid)) >= n_children, 120)
     assert at_work, (folder / "stderr").read_text()
@@ -64,7 +67,11 @@ def send(how, process):
 def test_the_processes_of_reproduce_end_with_it(how, tmp_path):
     words = ["reproduce", "--datasets", "D1", "--methods", "stl", "--table2", "--jobs", "2", "--out", "run"]
     cells = tmp_path / "run" / "cells"
-    process, children = started(words, tmp_path, lambda: cells.is_dir() and any(cells.iterdir()), 2)
+
+    def ready():
+        return cells.is_dir() and any(cells.iterdir())
+
+    process, children = started(words, tmp_path, ready, 2, package="mmtfl_lab")
     send(how, process)
     process.wait(30)
     left = [pid for pid in children if is_alive(pid)]

@@ -18,7 +18,7 @@ from mmtfl.estimators.parameters import COUNT, FLAG, POSITIVE
 from mmtfl.objective.losses import Logistic, Squared
 
 PUBLIC = [getattr(mmtfl, name) for name in mmtfl.__all__]
-ESTIMATORS = [value for value in PUBLIC if inspect.isclass(value) and issubclass(value, BaseEstimator)]
+ESTIMATORS = [value for value in PUBLIC if inspect.isclass(value) and issubclass(value, Declared)]
 
 
 class Early(Declared):

@@ -28,6 +28,8 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
     ----------
     classes_ : ndarray of shape (2,)
         The two classes, sorted; the same in every task.
+    heldout_errors_ : dict of ndarrays
+        After a search: the log odds of rows that were not fitted, and their classes, by task.
     base_rate_tasks_ : ndarray of shape (n_left_out,)
         Labels of the tasks that have one class and are predicted by its rate; see ``on_degenerate_task``.
     """

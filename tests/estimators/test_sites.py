@@ -191,3 +191,13 @@ def test_a_finished_model_has_curves_too(bent):
 def test_curves_that_were_not_agreed_on_are_refused(summarised):
     with pytest.raises(ValueError, match="agree on their knots"):
         MMTFLRegressor(curves=True).fit(summarised)
+
+
+def test_levels_need_no_rows(summarised, stacked, centre, together):
+    X, y, task = stacked
+    here = MMTFLRegressor(alpha=0.05, levels="shrunk", tol=1e-12).fit(X, y, task=task)
+    there = MMTFLRegressor(alpha=0.05, levels="shrunk", tol=1e-12).fit(summarised)
+    for one, other in ((here, there), (together, centre)):
+        assert_allclose(other.intercept_, one.intercept_, rtol=1e-8)
+        assert_allclose(other.level_spread_, one.level_spread_, rtol=1e-7)
+        assert_allclose(other.level_effects_, one.level_effects_, rtol=1e-6, atol=1e-8)

@@ -13,6 +13,18 @@ def count(number: int, what: str, several: str | None = None) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {several or what + 's'}"
 
 
+def count_tasks(number: int, column: str | None) -> str:
+    """Write a number of tasks by the name of their column, if that is a word.
+
+    Examples
+    --------
+    >>> from mmtfl.wording import count_tasks
+    >>> count_tasks(8, "hospital"), count_tasks(3, "City"), count_tasks(1, "school_id"), count_tasks(2, "x7")
+    ('8 hospitals', '3 cities', '1 school', '2 tasks')
+    """
+    return f"{number} {task_noun(column)[number != 1]}"
+
+
 def not_finite_kind(value: float) -> str:
     """Name of a value that is not finite: NaN or infinity."""
     return "NaN" if math.isnan(value) else "infinity"

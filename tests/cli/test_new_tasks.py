@@ -45,7 +45,7 @@ def test_a_task_is_added_as_in_python(tables, tmp_path, capsys):
     assert out.startswith("Task site 8: 4 of 4 features used, intercept")
     before, after = mmtfl.load(model), mmtfl.load(wider)
     rows = pd.read_csv(new)
-    X = before.recipe_.matrix(rows)
+    X = before.encoder_.transform(rows)
     expected = before.add_task(X, rows["y"], task="site 8")
     assert np.array_equal(after.coef_, expected.coef_)
     assert np.array_equal(after.coef_[:8], before.coef_)
@@ -87,7 +87,7 @@ def test_a_new_task_is_predicted_by_the_common_part(tables, capsys):
     out, err = capsys.readouterr()
     assert "20 rows of tasks the model does not know, predicted by what is common to its tasks" in err
     learned = mmtfl.load(model)
-    X = learned.recipe_.matrix(pd.read_csv(new))
+    X = learned.encoder_.transform(pd.read_csv(new))
     expected = X.to_numpy() @ learned.common_ + learned.common_intercept_
     np.testing.assert_allclose(json.loads(out)["prediction"], expected)
     plain = fitted(old, "--force")

@@ -57,8 +57,6 @@ def test_ctrl_c_in_the_middle_of_a_search(tmp_path, n_jobs):
         "m.mmtfl",
         "--folds",
         "60",
-        "--search",
-        "full",
     ]
     with subprocess.Popen(
         [*COMMAND, *tokens, "--n-jobs", str(n_jobs)],

@@ -119,7 +119,7 @@ def test_a_checkpoint_is_kept_and_one_of_another_fit_is_refused(folder, capsys):
         (["--workers", "2"], "--workers goes with --dask local"),
         (["--dask", "local", "--workers", "0"], "--workers must be at least 1"),
         (["--dask", "nowhere"], "--dask 'nowhere' cannot be reached"),
-        (["--memory-limit", "2GB", "--impute", "mean"], "--impute needs all rows in memory"),
+        (["--memory-limit", "2GB", "--categories", "x1"], "--categories needs all rows in memory"),
         (["--memory-limit", "2XB"], "--memory-limit must be a size such as '2GB'"),
         (["--memory-limit", "2GB", "--drop", "gone"], "--drop 'gone': there is no such column"),
         (["--memory-limit", "2GB"], "Column 'won' is not of numbers"),

@@ -52,8 +52,9 @@ def fit(data, output, *more, command="fit"):
 
 
 def by_hand(frame):
-    """The features of the table without our recipe."""
+    """The features of the table without our encoder: the most frequent colour is the reference."""
     X = pd.get_dummies(frame[["age", "dose", "noise", "colour"]], prefix_sep="=", dtype=float)
+    X = X.drop(columns=f"colour={frame['colour'].mode()[0]}")
     return X, frame["y"].to_numpy(), frame["site"].to_numpy()
 
 
@@ -65,9 +66,10 @@ def run(tokens, capsys, code=0):
 def refusal(tokens, capsys):
     out, err = run(tokens, capsys, code=2)
     assert out == ""
-    assert len(err.strip().splitlines()) == 1, err
-    assert err.startswith("mmtfl: ")
-    return err
+    *notes, line = err.strip().splitlines()
+    assert all(note.startswith("note: ") for note in notes), err
+    assert line.startswith("mmtfl: ")
+    return line
 
 
 # -- fit and cv --------------------------------------------------------------------------------------------
@@ -77,10 +79,13 @@ def test_fit_is_the_estimator_on_the_encoded_table(folder, capsys):
     model = mmtfl.load(folder / "model.mmtfl")
     frame = make_frame()
     X, y, task = by_hand(frame)
-    expected = MMTFLRegressor(p=2, k=1, alpha=0.1, standardize=True).fit(X, y, task=task)
+    groups = [[3, 4]]
+    options = {"standardize": True, "feature_groups": groups}
+    expected = MMTFLRegressor(p=2, k=1, alpha=0.1, **options).fit(X, y, task=task)
     np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-10)
-    assert np.count_nonzero(model.c_) not in (0, 6)
+    assert np.count_nonzero(model.c_) not in (0, 5)
     assert model.feature_names_in_.tolist() == X.columns.tolist()
+    assert model.columns_ == [name.partition("=")[0] for name in X]
     out, _ = run(["predict", folder / "model.mmtfl", folder / "data.csv"], capsys)
     found = pd.read_csv(io.StringIO(out))
     np.testing.assert_allclose(found["prediction"], expected.predict(X, task=task))
@@ -115,7 +120,7 @@ def test_predictions_by_suffix(folder, tmp_path, capsys, suffix):
     found = read_table(output)
     pd.testing.assert_frame_equal(found[frame.columns], frame, check_dtype=False)
     model = mmtfl.load(folder / "model.mmtfl")
-    expected = model.predict(model.recipe_.matrix(frame), task=frame["site"].to_numpy())
+    expected = model.predict(frame)
     np.testing.assert_array_equal(found["prediction"], expected)
 
 
@@ -148,7 +153,7 @@ def test_two_fractions_are_classes_too(tmp_path, capsys):
     found = pd.read_csv(io.StringIO(out))
     assert (found["prediction"] == found["y"]).mean() > 0.8
     likely = found["probability"] > 0.5
-    told = float(err.strip().removeprefix("note: probability is that of ").strip("'"))
+    told = float(err.strip().splitlines()[-1].removeprefix("note: probability is that of ").strip("'"))
     assert ((found["prediction"] == told) == likely).all()
 
 
@@ -163,13 +168,12 @@ def test_cv_is_the_search_on_the_encoded_table(folder, tmp_path, capsys):
         alphas=8,
         cv=TaskKFold(3, random_state=4),
         standardize=True,
-        feature_groups=[["colour=blue", "colour=green", "colour=red"]],
+        feature_groups=[[3, 4]],
     ).fit(X, y, task=task)
     assert found["member"] == [expected.best_p_, expected.best_k_]
     assert found["strengths"]["alpha"] == pytest.approx(expected.alpha_)
     assert found["search"]["best_score"] == pytest.approx(expected.best_score_)
     assert "6 of 6 paths, done in" in err
-    assert "pooling is not tried" not in err  # nor would it be without groups, as pairs are named
 
 
 def test_cv_prints_the_held_out_scores_of_the_model(folder, tmp_path, capsys):
@@ -242,7 +246,7 @@ def test_classes_of_several_targets_keep_their_names(tmp_path, capsys):
     assert "speak for 'yes' against 'no'" in run(["inspect", tmp_path / "a.mmtfl"], capsys).out
     tokens.append("--force")
     err = refusal([*tokens, "--target", "tall"], capsys)
-    assert "Targets 'ill', 'tall' have different classes ('no', 'short', 'tall', 'yes')" in err
+    assert "Targets 'ill', 'tall' have different classes" in err
     assert "Target 'size' has 3 classes" in refusal([*tokens, "--target", "size"], capsys)
 
 
@@ -260,35 +264,69 @@ def test_weights_drops_and_scales_reach_the_estimator(tmp_path, capsys):
     assert not weighted.standardize and not weighted.scale_targets
 
 
-def test_missing_values_are_counted_or_filled(tmp_path, capsys):
-    frame = make_frame()
-    frame.loc[[1, 2, 3], "age"] = np.nan
-    frame.loc[[4], "colour"] = None
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    err = refusal(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl"), capsys)
-    assert "'age' 3, 'colour' 1" in err and "--impute" in err
-    run(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl", "--alpha", "0.1", "--impute", "median"), capsys)
-    assert mmtfl.load(tmp_path / "a.mmtfl").recipe_.features[0].fill == frame["age"].median()
-    out, _ = run(["predict", tmp_path / "a.mmtfl", tmp_path / "a.csv"], capsys)
-    assert pd.read_csv(io.StringIO(out))["prediction"].notna().all()
-
-
-def test_rows_without_a_target_are_refused_or_left_out(tmp_path, capsys):
+def test_empty_cells_are_filled_or_refused_and_rows_without_a_target_left_out(tmp_path, capsys):
     frame = make_frame()
     frame.loc[[1, 2], "y"] = np.nan
     frame.loc[[3], "site"] = None
+    frame.loc[[4, 5], "age"] = np.nan
     frame.to_csv(tmp_path / "a.csv", index=False)
-    err = run(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl"), capsys, code=2).err
-    assert "has 1 row without a label" in err and "missing in 2 of 120 rows" in err
-    alone = ["fit", tmp_path / "a.csv", "--target", "y", "--drop", "site", "-o", tmp_path / "a.mmtfl"]
-    assert "missing in 2 of 120 rows" in refusal(alone, capsys)
-    tokens = fit(tmp_path / "a.csv", tmp_path / "a.mmtfl", "--drop-unlabelled", "--alpha", "0.1")
-    assert "note: 3 rows without" in run(tokens, capsys).err
-    assert mmtfl.load(tmp_path / "a.mmtfl").provenance_["rows"] == 117
+    tokens = fit(tmp_path / "a.csv", tmp_path / "a.mmtfl", "--alpha", "0.1")
+    err = refusal([*tokens, "--impute", "error"], capsys)
+    assert "'age' has 2 missing cells" in err and "--impute median" in err
+    out, err = run(tokens, capsys)
+    assert "note: 3 rows without 'y', 'site' left out" in err
+    assert "Missing numbers are filled with the median: 'age' (2 cells)." in out
+    model = mmtfl.load(tmp_path / "a.mmtfl")
+    assert model.provenance_["rows"] == 117
+    kept = frame[frame["y"].notna() & frame["site"].notna()]
+    filled = kept.assign(age=kept["age"].fillna(kept.groupby("site")["age"].transform("median")))
+    np.testing.assert_allclose(model.predict(kept), model.predict(filled))
     page = ["report", tmp_path / "a.mmtfl", tmp_path / "a.csv", "-o", tmp_path / "a.html"]
-    assert "--drop-unlabelled" in refusal(page, capsys)
-    assert "note: 3 rows without a target, task" in run([*page, "--drop-unlabelled"], capsys).err
-    assert (tmp_path / "a.html").exists()
+    assert "note: 3 rows without 'y', 'site' left out" in run(page, capsys).err
+
+
+def test_codes_of_missing_cells_are_remembered_by_the_model(tmp_path, capsys):
+    frame = make_frame()
+    frame.loc[3:20, "age"] = -999
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    run(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl", "--alpha", "0.1", "--missing", "-999"), capsys)
+    out, _ = run(["predict", tmp_path / "a.mmtfl", tmp_path / "a.csv"], capsys)
+    frame["age"] = frame["age"].replace(-999, np.nan)
+    found = pd.read_csv(io.StringIO(out))["prediction"]
+    np.testing.assert_allclose(found, mmtfl.load(tmp_path / "a.mmtfl").predict(frame))
+    assert found.max() - found.min() < 40
+
+
+def test_a_table_without_a_task_and_a_copy_of_the_target_are_told(tmp_path, capsys):
+    frame = make_frame().assign(score=lambda table: 3.0 * table["y"] + 1.0)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    tokens = ["fit", tmp_path / "a.csv", "--target", "y", "-o", tmp_path / "a.mmtfl"]
+    err = run(tokens, capsys).err
+    places = "Columns that look like places or people: site (3), colour (3)."
+    assert f"No --task: one model for all rows. {places}" in err
+    assert "'score' tells 'y' nearly exactly (R^2 1 within tasks): likely a copy" in err
+
+
+def test_cv_says_what_it_did_in_twelve_lines(tmp_path, capsys):
+    frame = make_frame(200).assign(
+        patient=range(200),
+        country="CH",
+        seen=pd.date_range("2024-01-01", periods=200).strftime("%d.%m.%Y"),
+        town=[f"town {i % 40}" for i in range(200)],
+        sex=np.where(np.arange(200) % 9 == 0, "?", "f"),
+    )
+    frame["dose"] = [f"{x:.3f}" for x in frame["dose"]]
+    frame.loc[7, "dose"] = "x5"
+    frame.loc[:30, "noise"] = np.nan
+    frame.to_csv(tmp_path / "a.csv", index=False, sep=";")
+    tokens = fit(tmp_path / "a.csv", tmp_path / "m.mmtfl", "--alphas", "5", "--folds", "3", command="cv")
+    out, err = run(tokens, capsys)
+    assert len(out.splitlines()) <= 12
+    assert out.startswith("Read a.csv: 200 rows of 3 sites, 6 columns to predict y.\n")
+    for words in ("'patient' (whole", "'country' (one value", "'town' (no level has 10 rows)", "'x5' in row"):
+        assert words in out
+    assert "Next: mmtfl report" in out.splitlines()[-1]
+    assert "Warning" not in err
 
 
 def test_labels_with_leading_zeros_stay_names(tmp_path, capsys):
@@ -337,7 +375,7 @@ def test_what_was_run_is_kept(folder):
 def test_inspect_tells_what_is_shared(folder, capsys):
     out, err = run(["inspect", folder / "model.mmtfl"], capsys)
     assert err == "" and "\x1b" not in out
-    assert "Regression of 3 tasks on 6 features: (p, k) = (2, 1), alpha 0.1" in out
+    assert "Regression of 3 tasks on 5 features: (p, k) = (2, 1), alpha 0.1" in out
     line = next(line for line in out.splitlines() if line.strip().startswith("age"))
     assert "all 3 tasks" in line and "100%" in line
     learned = mmtfl.load(folder / "model.mmtfl")
@@ -364,7 +402,7 @@ def test_inspect_shows_coefficients_on_both_scales(folder, capsys):
 def test_inspect_json_and_classes(folder, capsys):
     found = json.loads(run(["inspect", folder / "classes.mmtfl", "--json"], capsys).out)
     assert found["classes"] == ["high", "low"]
-    assert sum(found["counts"].values()) == 6
+    assert sum(found["counts"].values()) == 5
     assert "speak for 'low' against 'high'" in run(["inspect", folder / "classes.mmtfl"], capsys).out
 
 
@@ -396,7 +434,7 @@ def test_the_report_is_one_page(folder, tmp_path, capsys):
     out, err = run(tokens, capsys)
     assert (out, err) == ("", f"Written: {page}\n")
     text = page.read_text(encoding="utf-8")
-    assert "Århus" in text and "trained on" in text and "mmtfl fit data.csv" in text
+    assert "Århus" in text and "mmtfl fit data.csv" in text
     assert "--force" in refusal(tokens, capsys)
     found = json.loads(run(["report", folder / "model.mmtfl", "-o", page, "--force", "--json"], capsys).out)
     assert found == {"output": str(page), "bytes": page.stat().st_size}
@@ -491,32 +529,28 @@ def test_new_tasks_and_levels(folder, tmp_path, capsys):
     assert "Task 'Delft' in data row 3" in err and "--unknown-task mean" in err
     out, _ = run([*tokens, "--unknown-task", "mean"], capsys)
     model = mmtfl.load(folder / "model.mmtfl")
-    X = model.recipe_.matrix(frame).to_numpy()
+    X = model.encoder_.transform(frame).to_numpy()
     expected = X[2] @ model.coef_.mean(axis=0) + model.intercept_.mean()
     assert pd.read_csv(io.StringIO(out))["prediction"][2] == pytest.approx(expected)
     make_frame(6, seed=3).assign(colour="mauve").to_csv(tmp_path / "b.csv", index=False)
     run(fit(folder / "data.csv", tmp_path / "all.mmtfl", "--alpha", "0.001", "-q"), capsys)
     tokens[1:] = [tmp_path / "all.mmtfl", tmp_path / "b.csv"]  # a model that uses the colours
-    assert "Column 'colour' has the level 'mauve'" in refusal(tokens, capsys)
-    run([*tokens, "--unknown-level", "ignore"], capsys)
+    assert "'colour' has 'mauve'" in run(tokens, capsys).err
 
 
-def test_the_report_refuses_new_tasks_and_levels_without_options_it_lacks(folder, tmp_path, capsys):
+def test_the_report_refuses_new_tasks(folder, tmp_path, capsys):
     frame = make_frame(6, seed=3)
     frame.assign(site=["Delft", *frame["site"][1:]]).to_csv(tmp_path / "a.csv", index=False)
     tokens = ["report", folder / "model.mmtfl", tmp_path / "a.csv", "-o", tmp_path / "a.html"]
     err = refusal(tokens, capsys)
     assert "Task 'Delft' in data row 1" in err and "1 row with new tasks" in err and "--unknown" not in err
-    frame.assign(colour="mauve").to_csv(tmp_path / "b.csv", index=False)
-    tokens[2] = tmp_path / "b.csv"
-    assert "leave these rows out; predict also takes --unknown-level ignore" in refusal(tokens, capsys)
     assert not (tmp_path / "a.html").exists()
 
 
 def test_a_table_without_what_the_model_needs(folder, tmp_path, capsys):
     make_frame(6).drop(columns=["age", "dose", "noise"]).to_csv(tmp_path / "a.csv", index=False)
     err = refusal(["predict", folder / "model.mmtfl", tmp_path / "a.csv"], capsys)
-    assert "lacks 2 columns that the model needs: 'age', 'dose'. Its columns are 'site', 'colour', 'y'" in err
+    assert "no column 'age' (and 'dose'), which the model needs; its columns are 'site', 'colour', 'y'" in err
     make_frame(6).assign(prediction=1).to_csv(tmp_path / "b.csv", index=False)
     tokens = ["predict", folder / "model.mmtfl", tmp_path / "b.csv"]
     assert "has a column 'prediction' already" in refusal(tokens, capsys)
@@ -534,7 +568,7 @@ def test_a_table_without_what_the_model_needs(folder, tmp_path, capsys):
     ],
 )
 def test_what_is_missing_is_named(capsys, tokens, lack):
-    assert refusal(tokens, capsys) == f"mmtfl: {lack}: see `mmtfl {tokens[0]} --help`.\n"
+    assert refusal(tokens, capsys) == f"mmtfl: {lack}: see `mmtfl {tokens[0]} --help`."
 
 
 @pytest.mark.parametrize(
@@ -591,7 +625,7 @@ def test_what_is_missing_is_named(capsys, tokens, lack):
         (["inspect", "MODEL", "--task", "Oslo"], "no task 'Oslo': its tasks are 'Bern', 'Cork', 'Århus'"),
         (["report", "MODEL"], "-o"),
         (["report", "MODEL", "absent.csv", "-o", "NEW"], "There is no file 'absent.csv'"),
-        (["report", "MODEL", "CLASSES", "-o", "NEW"], "Target 'y' must hold numbers, but has the text"),
+        (["report", "MODEL", "CLASSES", "-o", "NEW"], "Target 'y' must hold numbers, but holds text"),
         (["datasets", "d3", "-o", "NEW"], "its name ends in .csv"),
         (["datasets", "hospital"], "did you mean 'hospitals'?"),
         (["datasets", "d1", "--pattern", "shared"], "--pattern has no meaning for 'd1'"),

@@ -237,16 +237,15 @@ def test_a_recipe_and_a_provenance_come_along(path, tmp_path):
     frame = pd.DataFrame({"site": REGRESSION.task, "age": REGRESSION.X[:, 0], "score": REGRESSION.y})
     frame["colour"] = np.array(["red", "blue", "green"])[np.arange(len(frame)) % 3]
     frame.loc[3, "age"] = np.nan
-    recipe = TableRecipe.learn(frame, task="site", target="score", impute="mean")
-    model = mmtfl.MMTFLRegressor(alpha=0.1)
-    model.fit(recipe.matrix(frame), recipe.targets(frame), task=recipe.labels(frame))
+    recipe = TableRecipe.learn(frame, task="site", target="score")
+    model = mmtfl.MMTFLRegressor(alpha=0.1, categorical_features="from_dtype")
+    model.fit(frame[recipe.features(frame)], recipe.targets(frame), task=recipe.labels(frame))
     model.recipe_ = recipe
     model.provenance_ = {"command": "mmtfl fit", "shape": [120, 4], "versions": {"numpy": "2"}, "rate": 0.1}
     loaded = round_trip(model, path)
     assert loaded.recipe_ == recipe
     assert loaded.provenance_ == model.provenance_
-    X = loaded.recipe_.matrix(frame)
-    same_predictions(model, loaded, X, recipe.labels(frame))
+    same_predictions(model, loaded, frame[recipe.features(frame)], recipe.labels(frame))
     loaded.save(tmp_path / "again")
     assert path.read_bytes() == (tmp_path / "again").read_bytes()
 

@@ -243,10 +243,10 @@ def test_the_title_names_target_and_task_column():
     titles = []
     for targets, task in columns:
         model = hostile_model()
-        model.recipe_ = TableRecipe((), targets, task)
+        model.recipe_ = TableRecipe(targets, task)
         titles.append(Tree(render_report(model)).one("h1")["text"])
     assert titles == ["stay, by hospital", "a, b and c", "a, b, c and 4 more", "stay"]
-    model.recipe_ = TableRecipe((), (HOSTILE[0],), HOSTILE[1])
+    model.recipe_ = TableRecipe((HOSTILE[0],), HOSTILE[1])
     assert Tree(render_report(model)).one("title")["text"] == f"{HOSTILE[0]}, by {HOSTILE[1]}"
     assert Tree(render_report(model, title=HOSTILE[2])).one("h1")["text"] == HOSTILE[2]
     assert Tree(render_report(hostile_model())).one("h1")["text"] == "Regression of 4 tasks on 12 features"

@@ -140,6 +140,13 @@ def test_rare_levels_and_those_beyond_the_most_frequent_are_other():
     assert list(encoded(alone)) == ["x=b"]  # other would only rename it
 
 
+def test_levels_of_small_tables_stay_but_many_rare_ones_are_left_out():
+    few = pd.DataFrame({"age": RNG.normal(size=24), "dose": ["high", "low", "none"] * 8})
+    assert TableEncoder().fit(few).get_feature_names_out().tolist() == ["age", "dose=low", "dose=none"]
+    many = TableEncoder().fit(frame(x=[f"town {i % 40}" for i in range(120)]))
+    assert many.left_out_ == {"x": "no level has 10 rows"}
+
+
 def test_missing_words_are_a_level():
     words = np.repeat(["a", "b", None], [60, 40, 20])
     assert encoded(words)["x=missing"].sum() == 20
@@ -247,6 +254,7 @@ def test_features_that_a_task_lacks_stay_missing_if_asked():
     out = clone(encoder).set_params(absent_features="allow").fit_transform(table, task=SITE)
     assert out.loc[:39].filter(regex="bmi|ward").isna().all(axis=None)
     assert out.loc[40:].notna().all(axis=None)
+    assert "ward=missing" not in out
 
 
 def test_groups_are_the_levels_of_a_column():

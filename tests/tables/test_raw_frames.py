@@ -1,11 +1,13 @@
-"""A model of the command line predicts a table as people have it: the recipe is in its file."""
+"""A model of the command line predicts a table as people have it: how it is encoded is in its file."""
+
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import mmtfl
 from mmtfl.cli.main import main
@@ -58,9 +60,9 @@ def models(tmp_path_factory):
 
 
 def encoded(frame):
-    """The features without our recipe."""
+    """The features without our encoder; west is the most frequent ward of the fit."""
     X = pd.get_dummies(frame[["age", "ward", "noise"]], prefix_sep="=", dtype=float)
-    return X[["age", "ward=east", "ward=north", "ward=west", "noise"]]
+    return X[["age", "ward=east", "ward=north", "noise"]]
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
@@ -70,18 +72,23 @@ def test_a_raw_frame_is_predicted_as_the_encoded_one(models, make, name):
     X, task, raw = encoded(frame), frame["site"].to_numpy(), make(frame)
     methods = ["predict"] if name == "stay" else ["predict", "predict_proba", "decision_function"]
     for method in methods:
-        assert_array_equal(getattr(model, method)(raw), getattr(model, method)(X, task=task))
+        found, expected = getattr(model, method)(raw), getattr(model, method)(X, task=task)
+        same = assert_array_equal if found.dtype.kind == "U" else partial(assert_allclose, rtol=1e-9)
+        same(found, expected)
     y = frame["stay" if name == "stay" else "long"].to_numpy()
-    assert model.score(raw, y) == model.score(X, y, task=task) > 0.7
+    assert_allclose(model.score(raw, y), model.score(X, y, task=task))
+    assert model.score(raw, y) > 0.7
 
 
 def test_columns_no_task_uses_may_be_absent_or_spoilt(models):
     model, frame = models["stay"], visits(30, seed=1)
-    assert not model.coef_[:, 4].any() and model.coef_[:, 0].all()
+    assert not model.coef_[:, 3].any() and model.coef_[:, 0].all()
     assert_array_equal(model.predict(frame.drop(columns=["noise", "stay", "long"])), model.predict(frame))
     assert_array_equal(model.predict(frame.assign(noise="?")), model.predict(frame))
-    with pytest.raises(TableError, match="lacks 2 columns that the model needs: 'site', 'age'"):
-        model.predict(frame.drop(columns=["site", "age"]))
+    with pytest.raises(ValueError, match="no column 'age', which the model needs"):
+        model.predict(frame.drop(columns=["age"]))
+    with pytest.raises(TableError, match="no column 'site'"):
+        model.predict(frame.drop(columns=["site"]))
 
 
 def test_labels_are_read_without_spaces_and_unknown_ones_told(models):
@@ -92,7 +99,7 @@ def test_labels_are_read_without_spaces_and_unknown_ones_told(models):
         model.predict(frame.assign(site="Berne"))
     with pytest.raises(TableError, match="3 rows without a label"):
         model.predict(frame.assign(site=["", " ", None, *frame["site"][3:]]))
-    with pytest.raises(TableError, match="Column 'ward' has the level 'south'"):
+    with pytest.warns(UserWarning, match="'ward' has 'south'"):
         model.predict(frame.assign(ward="south"))
 
 
@@ -101,8 +108,8 @@ def test_an_encoded_frame_and_given_labels_are_taken_as_they_are(models):
     X = encoded(frame)
     with pytest.raises(ValueError, match="each row needs a label"):
         model.predict(X)
-    with pytest.raises(ValueError, match="feature names"):
-        model.predict(frame, task=frame["site"].to_numpy())
+    expected = model.predict(X, task=frame["site"].to_numpy())
+    assert_array_equal(model.predict(frame, task=frame["site"].to_numpy()), expected)
 
 
 def test_saving_again_keeps_the_recipe(models, tmp_path):

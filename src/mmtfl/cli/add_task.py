@@ -15,6 +15,7 @@ from mmtfl.cli.output import (
     print_json,
     print_lines,
 )
+from mmtfl.cli.predict import encode, encoder_of, text_columns
 from mmtfl.cli.training import check_no_offset, library_words
 from mmtfl.wording import abbreviate
 
@@ -45,7 +46,7 @@ def add_task(
     model
         A model of `mmtfl fit` or `mmtfl cv`.
     data
-        The table, with the columns of the fit: .csv, .tsv, .txt (also .gz), .parquet or .feather.
+        The table, with the columns of the fit: .csv, .xlsx, .parquet and others.
     task_name
         Name of the new task: its rows are taken from the table, or all rows if the table has no task column.
         By default the table has rows of one task, which its task column names.
@@ -56,13 +57,15 @@ def add_task(
     learned = load_model(model)
     recipe = _recipe(learned)
     check_no_offset(recipe, "add-task does", "fit all rows again with `mmtfl cv`")
-    file = text.open(data)
-    frame, label = _rows_of_task(file.frame(text=recipe.text_columns), recipe, task_name)
-    talk.note(*file.notes)
+    encoder = encoder_of(learned._fitted())
+    file = text.open(data, encoder.missing)
+    frame, label = _rows_of_task(file.frame(text=text_columns(recipe, encoder)), recipe, task_name)
+    frame, dropped = recipe.labelled(frame)
+    X, notes = encode(encoder, frame, recipe.labels(frame))
+    talk.note(*file.notes, *([dropped] if dropped else []), *notes)
     with library_words():
-        targets = recipe.targets(frame)
         wider = learned.set_params(task_column=None).add_task(
-            recipe.matrix(frame), targets, task=label, sample_weight=recipe.weights(frame)
+            X, recipe.targets(frame), task=label, sample_weight=recipe.weights(frame)
         )
     wider.provenance_ = _record(learned, f"{label} ({len(frame)} rows of {data.name})")
     with naming_the_file(output):

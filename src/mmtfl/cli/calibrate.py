@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_output, load_model, naming_the_file
-from mmtfl.cli.predict import borrowing, check_known_tasks
+from mmtfl.cli.predict import borrowing, check_known_tasks, encode, encoder_of, text_columns
 from mmtfl.cli.training import check_no_offset, library_words
 
 
@@ -37,8 +37,7 @@ def calibrate(
     model
         A model of `mmtfl fit` or `mmtfl cv`.
     data
-        Rows that the model was not fitted to, with the columns of the fit: .csv, .tsv, .txt (also .gz),
-        .parquet or .feather.
+        Rows that the model was not fitted to, with the columns of the fit.
     output
         The model with what was learned of its errors.
     """
@@ -46,11 +45,14 @@ def calibrate(
     learned = load_model(model)
     recipe = _recipe(learned)
     check_no_offset(recipe, "calibrate does", "fit all rows again with `mmtfl cv`")
-    file = text.open(data)
-    _check_new(learned, file)
-    frame = file.frame(text=recipe.text_columns)
     fitted = learned._fitted()
-    X, labels = recipe.rows(frame, used=fitted._features_in_use())
+    encoder = encoder_of(fitted)
+    file = text.open(data, encoder.missing)
+    _check_new(learned, file)
+    frame, dropped = recipe.labelled(file.frame(text=text_columns(recipe, encoder)))
+    labels = recipe.labels(frame)
+    X, notes = encode(encoder, frame, labels, used=fitted._features_in_use())
+    talk.note(*([dropped] if dropped else []), *notes)
     check_known_tasks(learned, labels, "Correct the labels, or leave these rows out.")
     with library_words():
         fitted.set_params(task_column=None)

@@ -45,9 +45,7 @@ def _open(data: Sequence[Path]) -> Training:
     with library_words():
         summarised = Tasks.from_summaries(data)
         agreed = Agreement.from_dict(summarised.agreement)
-    recipe = TableRecipe(
-        features=(), target_columns=(agreed.target,), task_column=agreed.task, task_kind=agreed.task_kind
-    )
+    recipe = TableRecipe((agreed.target,), agreed.task, agreed.task_kind)
     return Training(recipe, summarised)
 
 

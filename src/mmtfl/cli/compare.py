@@ -109,7 +109,7 @@ def compare(
     with library_words():
         rows = _rows(training, "poisson" if loss == "poisson" else "squared")
         scales = {"standardize": standardize, "scale_targets": scale_targets, "folds": folds}
-        groups = training.recipe.feature_groups
+        groups = training.encoder.groups_
         if groups:
             scales["feature_groups"] = groups
         parts = comparison.splits(rows, repeats, fraction, seed, new_tasks=leave_task_out)
@@ -142,7 +142,7 @@ def _rows(training: Training, loss: str) -> Any:
     if training.classify and y.ndim == 1:  # those of several targets are 0 and 1 already
         y = (y == training.recipe.classes[1]).astype(int)
     kind = "classes" if training.classify else "counts" if loss == "poisson" else "numbers"
-    names = training.recipe.feature_names
+    names = training.encoder.get_feature_names_out().tolist()
     structure: dict[str, Any] = {"groups": training.groups, "in_time": training.in_time}
     rows = Rows.of_table(X, y, training.task, names=names, kind=kind, **structure)
     if rows.task.max(initial=0) < 1:

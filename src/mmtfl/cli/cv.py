@@ -30,7 +30,7 @@ def cv(
     folds: Annotated[int | None, Parameter(group=options.MODEL)] = None,
     scoring: Annotated[str | None, Parameter(group=options.MODEL)] = None,
     one_se: Annotated[bool, options.SWITCH, Parameter(group=options.MODEL)] = False,
-    search: Annotated[Literal["staged", "full"], Parameter(group=options.MODEL)] = "staged",
+    curves: Annotated[Literal["auto", "yes", "no"] | None, Parameter(group=options.MODEL)] = None,
     stability: Annotated[int, Parameter(group=options.MODEL)] = 0,
     jobs: Annotated[int, options.JOBS, Parameter(group=options.MODEL)] = 1,
     seed: Annotated[int, Parameter(group=options.MODEL)] = 0,
@@ -62,7 +62,8 @@ def cv(
     Parameters
     ----------
     data
-        The table: .csv, .tsv, .txt (also .gz), .parquet or .feather; or summaries of sites (.summary).
+        The table: .csv, .tsv, .txt (also .gz), .xlsx, .ods, .dta, .sav, .parquet or .feather; or summaries of
+        sites (.summary).
     output
         The model, by custom something.mmtfl.
     method
@@ -87,8 +88,8 @@ def cv(
         average_precision, neg_log_loss and f1 for classes; all names of scikit-learn's scorers are known.
     one_se
         Take the strongest penalty whose score is within a standard error of the best.
-    search
-        Score some strengths first and then those that may be better, or all of them.
+    curves
+        Whether the effect of a column of numbers may be a curve; with auto held-out rows decide.
     stability
         Fit the choice to so many pairs of half samples, such as 50: `mmtfl inspect` and the report then say
         which features are supported, and in which tasks. For the method mmtfl.
@@ -129,6 +130,8 @@ def cv(
 
         kind = "Classifier" if training.classify else "Regressor"
         own = model_options(model, training, talk)
+        if curves is not None and (curves != "auto" or method not in TWO_STRENGTHS):
+            own["curves"] = {"auto": "auto", "yes": True, "no": False}[curves]
         # of summaries those that the sites agreed on
         agreed = getattr(training.X, "n_folds", None)
         if agreed not in (None, folds or agreed):
@@ -142,13 +145,13 @@ def cv(
         tuning: dict[str, Any] = {"cv": splitter, "scoring": scoring, "n_jobs": jobs}
         if method in TWO_STRENGTHS:
             one = make_known(getattr(mmtfl, f"{TWO_STRENGTHS[method]}{kind}"), own, f"--method {method}")
-            return mmtfl.TwoStrengthCV(one, strengths=tried or _PAIRS, search=search, **tuning)
+            return mmtfl.TwoStrengthCV(one, strengths=tried or _PAIRS, **tuning)
         tuning |= {"selection": "one_se" if one_se else "best", "verbose": 0 if talk.quiet else 1}
         asked = {"pk": pairs, "poolings": poolings, "alphas": tried, "stability": stability or None}
-        tuning |= {"search": search, **{name: value for name, value in asked.items() if value is not None}}
+        tuning |= {name: value for name, value in asked.items() if value is not None}
         name, single = ("SingleTask", {"p": 1}) if method == "single" else ("MMTFL", {})
         if method == "mmtfl":
-            own |= grouped_levels(model, training, scale, talk)
+            own |= grouped_levels(training, scale, talk)
         return make_known(
             getattr(mmtfl, f"{name}{kind}CV"), {**single, **tuning, **own}, f"--method {method}"
         )

@@ -3,7 +3,7 @@
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -27,6 +27,7 @@ def fit(
     k: Annotated[str, Parameter(group=options.MODEL)] = "1",
     alpha: Annotated[float | None, Parameter(group=options.MODEL)] = None,
     pooling: Annotated[float, Parameter(group=options.MODEL)] = 0.0,
+    curves: Annotated[Literal["yes", "no"], Parameter(group=options.MODEL)] = "no",
     model: options.ModelOptions = options.ModelOptions(),
     scale: options.ScaleOptions = options.ScaleOptions(),
     output: Annotated[Path, options.TARGET_FILE],
@@ -34,10 +35,11 @@ def fit(
 ) -> int:
     """Fit one model to a table, at one strength of the penalty.
 
-    Every task gets its own linear model; what they share is learned. Columns
-    of text become one feature per level, features and targets are put on one
-    scale (coefficients come back on their own), and all of that is kept in
-    the model. `mmtfl cv` chooses --p, --k and --alpha for you.
+    Every task gets its own linear model; what they share is learned. Words
+    become a feature for each level, dates become days, empty cells are filled,
+    features and targets are put on one scale (coefficients come back on their
+    own), and all of that is kept in the model. `mmtfl cv` chooses --p, --k and
+    --alpha for you.
 
     Example:
 
@@ -47,7 +49,8 @@ def fit(
     Parameters
     ----------
     data
-        The table: .csv, .tsv, .txt (also .gz), .parquet or .feather; or summaries of sites (.summary).
+        The table: .csv, .tsv, .txt (also .gz), .xlsx, .ods, .dta, .sav, .parquet or .feather; or summaries of
+        sites (.summary).
     output
         The model, by custom something.mmtfl.
     p
@@ -60,14 +63,16 @@ def fit(
     pooling
         How strongly the tasks' coefficients are drawn to a common value (for p = 1 and p = 2): 0 is not at
         all; 0.9 or 0.98 suit tasks that are much alike.
+    curves
+        Whether the effect of a column of numbers may be a curve.
     """
 
     def make(training: Training) -> Any:
         from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
 
-        chosen: dict[str, Any] = {"p": p, "k": exponent(k), "pooling": pooling}
+        chosen: dict[str, Any] = {"p": p, "k": exponent(k), "pooling": pooling, "curves": curves == "yes"}
         chosen |= model_options(model, training, talk)
-        chosen |= grouped_levels(model, training, scale, talk)
+        chosen |= grouped_levels(training, scale, talk)
         kind = MMTFLClassifier if training.classify else MMTFLRegressor
         found = kind(alpha=1.0 if alpha is None else alpha, verbose=int(talk.verbose), **chosen)
         found._check_parameters()  # before the work of a default strength
@@ -103,7 +108,8 @@ def _default_alpha(training: Training, chosen: dict[str, Any], talk: options.Fil
         grid = {"alphas": 2, "alpha_ratio": _SHARE if drops else _SMALL_SHARE}
         loss = {"sample_weight": training.weights, **({"loss": "logistic"} if training.classify else {})}
         loss |= {} if training.offset is None else {"offset": training.offset}
-        alphas = path_strengths(training.X, training.y, training.task, **{**chosen, **grid, **loss})
+        given = {name: value for name, value in chosen.items() if name != "curves"}
+        alphas = path_strengths(training.X, training.y, training.task, **{**given, **grid, **loss})
     alpha = float(f"{alphas[-1]:.3g}")
     what = "a tenth of what drops every feature" if drops else "small: no strength drops a feature here"
     talk.note(f"--alpha {alpha:g}, {what}; `mmtfl cv` tunes it")
@@ -120,10 +126,11 @@ def model_options(
     arguments: dict[str, Any] = {name: getattr(model, name) for name in ("standardize", "max_iter", "tol")}
     recipe = training.recipe
     arguments["task_weight"] = _task_weight(model.task_weight, recipe)
+    lacks = training.encoder is not None and training.encoder.absent_features == "allow"
     known = {
-        "absent_features": "allow" if recipe.absent_features == "allow" else None,
-        "penalty_weight": _penalty_weight(model.penalty_weight, recipe),
-        "positive": _positive(model.positive, recipe),
+        "absent_features": "allow" if lacks else None,
+        "penalty_weight": _penalty_weight(model.penalty_weight, training),
+        "positive": _positive(model.positive, training),
     }
     arguments |= {name: value for name, value in known.items() if value is not None}
     if training.classify:
@@ -148,19 +155,20 @@ def make_known(kind: Any, arguments: dict[str, Any], who: str) -> Any:
 
 
 def grouped_levels(
-    model: options.ModelOptions, training: Training, scale: options.ScaleOptions, talk: options.TalkOptions
+    training: Training, scale: options.ScaleOptions, talk: options.TalkOptions
 ) -> dict[str, Any]:
-    """Features of one column as groups, for models of the family; a cluster cannot fit groups."""
-    groups = training.recipe.feature_groups if model.group_levels else []
-    if not groups or training.file is None:
+    """Levels of one column as a group, for models of the family; a cluster cannot fit groups."""
+    if training.encoder is None or not training.encoder.groups_:
         return {}
     if scale.dask:
         talk.note("levels of a column are not kept together: --dask does not go with groups of features")
         return {}
-    return {"feature_groups": groups}
+    place = {name: j for j, name in enumerate(training.encoder.get_feature_names_out())}
+    # by position: parts of the rows are fitted again without names
+    return {"feature_groups": [[place[name] for name in group] for group in training.encoder.groups_]}
 
 
-def _penalty_weight(words: list[str] | None, recipe: Any) -> dict[str, float] | None:
+def _penalty_weight(words: list[str] | None, training: Training) -> dict[str, float] | None:
     """Weights of columns as typed, by the names of their features."""
     if words is None:
         return None
@@ -171,21 +179,24 @@ def _penalty_weight(words: list[str] | None, recipe: Any) -> dict[str, float] | 
             value = float(weight)
         except ValueError:
             raise BadInput(f"--penalty-weight {word!r} is not COLUMN=W, such as age=0.") from None
-        found |= dict.fromkeys(_features_of(column, recipe, "--penalty-weight"), value)
+        found |= dict.fromkeys(_features_of(column, training, "--penalty-weight"), value)
     return found
 
 
-def _positive(words: list[str] | None, recipe: Any) -> Any:
+def _positive(words: list[str] | None, training: Training) -> Any:
     if words is None or words == ["all"]:
         return None if words is None else True
-    return [name for word in words for name in _features_of(word, recipe, "--positive")]
+    return [name for word in words for name in _features_of(word, training, "--positive")]
 
 
-def _features_of(column: str, recipe: Any, option: str) -> list[str]:
+def _features_of(column: str, training: Training, option: str) -> list[str]:
     """The features that a column became."""
-    found = next((known.features for known in recipe.features if known.name == column), None)
-    if found is None:
-        known = suggest(column, [known.name for known in recipe.features])
+    if training.encoder is None:
+        return [column]
+    pairs = zip(training.encoder.get_feature_names_out(), training.encoder.columns_, strict=True)
+    found = [name for name, source in pairs if source == column]
+    if not found:
+        known = suggest(column, list(dict.fromkeys(training.encoder.columns_)))
         raise BadInput(f"{option} names the column {column!r}, which is no feature{known}")
     return found
 

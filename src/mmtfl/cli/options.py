@@ -37,7 +37,7 @@ class TableOptions:
     "Column to predict. Several: each target is a task, and all share their rows."
 
     task: str | None = None
-    "Column of task labels: hospital, school, machine. Left out for one task, or for several targets."
+    "Column of task labels: hospital, school, machine. Left out for one model, or for several targets."
 
     features: Annotated[list[str] | None, SEVERAL] = None
     "Columns to predict from; by default all others that have a name."
@@ -48,8 +48,8 @@ class TableOptions:
     categories: Annotated[list[str] | None, SEVERAL] = None
     "Columns of levels that look like numbers; text and true/false are levels anyway."
 
-    splines: Annotated[list[str] | None, SEVERAL] = None
-    "Columns of numbers whose effect may be a curve, or all: each becomes a spline."
+    reference: Annotated[list[str] | None, SEVERAL] = None
+    "The level that the others of a column are compared with, as ward=medicine; by default the most frequent."
 
     weights: str | None = None
     "Column of row weights: 2 counts as a repeated row."
@@ -67,16 +67,39 @@ class TableOptions:
     "Column of exposures (person years, visits) for counts: its logarithm is an offset."
 
     absent_features: Literal["error", "allow"] = "error"
-    "Whether a column may be missing in all rows of a task, which then does not have that feature."
+    "With allow, a column that is missing in all rows of a task is a feature that the task does not have."
 
-    impute: Literal["mean", "median", "most_frequent"] | None = None
-    "Fill missing features with this statistic of their column; by default they are refused."
-
-    drop_unlabelled: Annotated[bool, SWITCH] = False
-    "Leave out rows without a target, a task label, or a weight, group, time or offset that is asked for."
+    impute: Literal["median", "error"] = "median"
+    "Fill missing numbers with the median of their task, or refuse them."
 
     classify: Annotated[bool | None, Parameter(negative="--regress")] = None
     "Whether targets are two classes or numbers; by default text and numbers with two values are classes."
+
+    def named(self) -> dict[str, Any]:
+        """The columns that are no features, for `TableRecipe.learn`."""
+        names = ("target", "task", "classify", "weights", "group", "time", "offset", "exposure")
+        return {name: getattr(self, name) for name in names}
+
+    def encoder(self, missing: Iterable[str] = ()) -> Any:
+        """A `TableEncoder` with these options."""
+        from mmtfl.tables.encoder import TableEncoder
+
+        return TableEncoder(
+            categories=tuple(self.categories or ()),
+            reference=self._references(),
+            missing=tuple(missing),
+            impute=self.impute,
+            absent_features="allow" if self.absent_features == "allow" else "fill",
+        )
+
+    def _references(self) -> dict[str, str] | None:
+        if self.reference is None:
+            return None
+        pairs = [word.partition("=") for word in self.reference]
+        wrong = next((word for word, pair in zip(self.reference, pairs, strict=True) if not pair[1]), None)
+        if wrong is not None:
+            raise BadInput(f"--reference {wrong!r} is not COLUMN=LEVEL, such as ward=medicine.")
+        return {column: level for column, _, level in pairs}
 
 
 @Parameter(name="*", group=TABLE)
@@ -130,9 +153,6 @@ class ModelOptions:
 
     task_weight: Annotated[list[str] | None, SEVERAL] = None
     "equal for the same total weight of every task, or LABEL=W; by default large tasks count most."
-
-    group_levels: bool = True
-    "Keep or drop the levels of a column, and the parts of a spline, together; not possible with pooling."
 
     penalty_weight: Annotated[list[str] | None, SEVERAL] = None
     "How strongly columns are penalised, as COLUMN=W: 0 for never, inf to leave one out; 1 for the others."

@@ -1,5 +1,6 @@
 """`mmtfl predict`: a table, with the predictions of a model beside it."""
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,7 +23,6 @@ def predict(
     *,
     task: Annotated[str | None, Parameter(group=TABLE)] = None,
     unknown_task: Annotated[Literal["error", "mean", "common"], Parameter(group=TABLE)] = "error",
-    unknown_level: Annotated[Literal["error", "ignore"], Parameter(group=TABLE)] = "error",
     interval: Annotated[float | None, Parameter(group=OUTPUT)] = None,
     text: TextOptions = TextOptions(),
     output: Annotated[Path | None, TARGET_FILE] = None,
@@ -49,14 +49,12 @@ def predict(
     model
         A model of `mmtfl fit`, `mmtfl cv` or Python's save.
     data
-        The table: .csv, .tsv, .txt (also .gz), .parquet or .feather.
+        The table: .csv, .tsv, .txt (also .gz), .xlsx, .ods, .dta, .sav, .parquet or .feather.
     task
         Column of task labels, where it has another name than in the fit.
     unknown_task
         What is done with a task the model does not know: an error, the mean over all tasks, or the common
         part of a model with --pooling.
-    unknown_level
-        What is done with a level the model does not know: an error, or no indicator at all.
     interval
         Add intervals that hold this share of new targets, such as 0.9, from the errors on rows held out in
         `mmtfl cv`, or given to `mmtfl calibrate`.
@@ -73,10 +71,10 @@ def predict(
     fitted = learned._fitted()
     _check_interval(fitted, interval)
 
-    file = text.open(data)
-    frame = file.frame(text=recipe.text_columns)
-    used = fitted._features_in_use()
-    X, labels = recipe.rows(frame, used=used, unknown_level=unknown_level)
+    encoder = encoder_of(fitted)
+    file = text.open(data, encoder.missing)
+    frame = file.frame(text=text_columns(recipe, encoder))
+    labels = recipe.labels(frame)
     if unknown_task == "error":
         check_known_tasks(
             learned,
@@ -84,11 +82,9 @@ def predict(
             f"Correct the labels, leave these rows out, or use --unknown-task {_best_for_new_tasks(fitted)}.",
         )
     talk.note(*file.notes)
-    absent = recipe.absent_unused(frame, used)
-    if absent:
-        them = "it" if len(absent) == 1 else "them"
-        talk.note(f"the table lacks {abbreviate(absent)}: not needed, as no task of the model uses {them}")
-    talk.note(*_of_new_tasks(learned, labels, unknown_task), *([] if interval is None else borrowing(fitted)))
+    X, notes = encode(encoder, frame, labels, used=fitted._features_in_use())
+    talk.note(*notes, *_of_new_tasks(learned, labels, unknown_task))
+    talk.note(*([] if interval is None else borrowing(fitted)))
     # labels come by the recipe, whichever door they took in the fit
     fitted.set_params(unknown_task=unknown_task, task_column=None)
     with library_words():
@@ -209,28 +205,53 @@ def new_tasks(model: Any, labels: Any) -> dict[Any, int]:
 
 
 def _recipe_for(model: Any, task: str | None) -> Any:
-    """The recipe that turns a table into input of the model: its own, or one made of its feature names."""
-    from mmtfl.tables.column_encoding import FeatureColumn
+    """What the columns of a table are: as in the fit, or as a model made in Python tells."""
     from mmtfl.tables.recipe import TableRecipe
 
     known = getattr(model, "recipe_", None)
     if known is not None:
         return known if task is None else replace(known, task_column=task)
     fitted = model._fitted()
+    task = task or fitted.task_column
+    if task is None and len(fitted.tasks_) > 1 and not fitted._predicts_matrix:
+        raise BadInput("The model was fitted in Python and has several tasks: name their column by --task.")
+    kind = None if task is None else {"U": "str", "i": "int"}[fitted.tasks_.dtype.kind]
+    return TableRecipe(task_column=task, task_kind=kind)
+
+
+def encoder_of(fitted: Any) -> Any:
+    """How the columns of a table become features: as in the fit, or as they are."""
+    from mmtfl.tables.encoder import TableEncoder
+
+    known = vars(fitted).get("encoder_")
+    if known is not None:
+        return known
     names = getattr(fitted, "feature_names_in_", None)
     if names is None:
         raise BadInput(
             "The model was fitted in Python on an array without names, so the columns of a table mean "
             "nothing to it: fit it on a frame, or use it in Python."
         )
-    task = task or fitted.task_column
-    if task is None and len(fitted.tasks_) > 1 and not fitted._predicts_matrix:
-        raise BadInput("The model was fitted in Python and has several tasks: name their column by --task.")
-    return TableRecipe(
-        features=tuple(FeatureColumn(str(name)) for name in names),
-        task_column=task,
-        task_kind=None if task is None else {"U": "str", "i": "int"}[fitted.tasks_.dtype.kind],
-    )
+    return TableEncoder.of_numbers([str(name) for name in names])
+
+
+def text_columns(recipe: Any, encoder: Any) -> list[str]:
+    """Columns that are read as text, so that 1.0 and 1 stay as they are in the file."""
+    words = [code.name for code in encoder.codes_ if code.kind == "word"]
+    return words if recipe.task_column is None else [*words, recipe.task_column]
+
+
+def encode(encoder: Any, frame: Any, labels: Any, used: Any = None) -> tuple[Any, list[str]]:
+    """The features of a table, and notes about it."""
+    with warnings.catch_warnings(record=True) as caught, library_words():
+        warnings.simplefilter("always")
+        X = encoder.features(frame, labels, used=used)
+    notes = [str(one.message) for one in caught]
+    absent = [code.name for code in encoder.codes_ if code.name not in frame.columns]
+    if absent:
+        them = "it" if len(absent) == 1 else "them"
+        notes.append(f"the table lacks {abbreviate(absent)}: not needed, as no task of the model uses {them}")
+    return X, notes
 
 
 def _write(file: Any, frame: Any, columns: dict[str, Any], output: Path | None, talk: FileOptions) -> None:

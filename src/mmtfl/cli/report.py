@@ -1,5 +1,6 @@
 """`mmtfl report`: a model as one HTML page."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -8,9 +9,8 @@ from cyclopts import Parameter
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_output, load_model, naming_the_file
-from mmtfl.cli.predict import check_known_tasks
+from mmtfl.cli.predict import check_known_tasks, encode, encoder_of, text_columns
 from mmtfl.cli.training import library_words, sort_by_time
-from mmtfl.wording import count
 
 
 def report(
@@ -20,7 +20,6 @@ def report(
     *,
     group: Annotated[str | None, Parameter(group=TABLE)] = None,
     time: Annotated[str | None, Parameter(group=TABLE)] = None,
-    drop_unlabelled: Annotated[bool, Parameter(negative=(), show_default=False, group=TABLE)] = False,
     title: Annotated[str | None, Parameter(group=OUTPUT)] = None,
     text: TextOptions = TextOptions(),
     output: Annotated[Path, TARGET_FILE],
@@ -49,8 +48,6 @@ def report(
         Column of groups, whose rows are held out together; by default that of `mmtfl cv --group`.
     time
         Column of times, so that rows are predicted by earlier ones; by default that of `mmtfl cv --time`.
-    drop_unlabelled
-        Leave out rows without a target, a task label, a group or a time.
     title
         Heading of the page; by default target and task column, as in "stay, by hospital".
     output
@@ -63,32 +60,26 @@ def report(
         recipe = getattr(learned, "recipe_", None)
         if recipe is None:
             raise BadInput("The model was fitted in Python and does not know its target: give no table.")
-        from dataclasses import replace
-
         from mmtfl.tables.reading import release_unused
-        from mmtfl.tables.recipe import drop_unlabelled as without_unlabelled
 
         asked = {"group_column": group, "time_column": time}
         recipe = replace(recipe, **{name: column for name, column in asked.items() if column is not None})
-        file = text.open(data)
-        frame = file.frame(text=recipe.text_columns)
-        if drop_unlabelled:
-            several = len(recipe.target_columns) > 1  # each of them may have gaps
-            needed = [recipe.task_column, *(() if several else recipe.target_columns)]
-            needed += [recipe.group_column, recipe.time_column]
-            frame, n_dropped = without_unlabelled(frame, needed)
-            if n_dropped:
-                talk.note(f"{count(n_dropped, 'row')} without a target, task label, group or time left out")
+        encoder = encoder_of(learned._fitted())
+        file = text.open(data, encoder.missing)
+        frame = file.frame(text=text_columns(recipe, encoder))
+        recipe.check_present(frame)
+        frame, dropped = recipe.labelled(frame)
+        talk.note(*([dropped] if dropped else []))
         source = {"data": data.name, "sha256": file.sha256}
         frame, groups = sort_by_time(recipe, frame)
         structure = {"groups": groups, "in_time": recipe.time_column is not None}
         structure["offset"] = recipe.offset(frame)
         targets, labels = recipe.targets(frame), recipe.labels(frame)
         check_known_tasks(learned, labels, "Leave these rows out.")
-        recipe.check_features(frame)
-        columns, n_rows = dict(frame.items()), len(frame)
-        del frame
-        parts = recipe.take_matrix(columns, n_rows), targets, labels
+        X, notes = encode(encoder, frame, labels, used=learned._fitted()._features_in_use())
+        talk.note(*notes)
+        parts = X, targets, labels
+        del frame, file
         release_unused()
     from mmtfl.report.html import write_report
 

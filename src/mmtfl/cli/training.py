@@ -1,16 +1,11 @@
-"""Training for `fit` and `cv`: read a table, fit and save a model, and print what came out.
+"""Training for `fit` and `cv`: read a table, fit and save a model, and print what came out."""
 
-With `--dask` a cluster is the engine, and with `--memory-limit` the rows stay in parquet files.
-"""
-
-import logging
 import re
 import shlex
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from importlib import import_module
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -18,9 +13,11 @@ from typing import Any
 from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
 from mmtfl.cli.options import FileOptions, ScaleOptions, TableOptions, TalkOptions, TextOptions
 from mmtfl.cli.output import check_output, naming_the_file, number, print_json, print_lines, say
+from mmtfl.wording import abbreviate, count, count_tasks
 
 _LARGE_FILE = 5_000_000  # bytes
-_SAMPLE = 1000  # rows of stored files from which the kinds of the columns are learned
+_MOST_LINES = 12  # on stdout, without --verbose
+_ROWS_OF_COPIES = 20  # with fewer, a column may tell the target by chance
 
 # parameters in messages of the library, and the options that set them
 _WORDS = (
@@ -30,6 +27,8 @@ _WORDS = (
     ("standardize=True", "--standardize"),
     ("with on_degenerate_task='base_rate'", "with --drop-tasks one-class"),
     ("memory_limit", "--memory-limit"),
+    (r"impute='median'", "--impute median"),
+    (r"^reference: ", "--reference: "),
     (r"^task_weight (names|of)", r"--task-weight \1"),
     ("n_splits=", "--folds "),
     ("metric=", "--scoring "),
@@ -53,6 +52,7 @@ class Training:
     file: Any = None
     groups: Any = None
     offset: Any = None
+    encoder: Any = None
     kinds_are_given: bool = False
 
     @property
@@ -80,39 +80,50 @@ class Training:
 
 def read_training(data: Path, table: TableOptions, text: TextOptions, talk: TalkOptions) -> Training:
     """Read a table and learn how its columns are used."""
-    from mmtfl.tables.recipe import TableRecipe, drop_unlabelled
+    from mmtfl.tables.recipe import TableRecipe
     from mmtfl.tasks.grouping import group_rows
 
     check_target(table)
     file = text.open(data)
     frame = file.frame(text=[*(table.categories or ()), *([table.task] if table.task else [])])
-    if table.drop_unlabelled:
-        targets = table.target if len(table.target) == 1 else ()  # of several, each may have gaps
-        needed = [table.task, *targets, table.weights, table.group, table.time]
-        needed += [table.offset, table.exposure]
-        frame, n_dropped = drop_unlabelled(frame, needed)
-        if n_dropped:
-            talk.note(f"{n_dropped} rows without a target, task label, weight, group or time are left out")
-    given = {name: value for name, value in vars(table).items() if value is not None}
-    given.pop("drop_unlabelled")  # which is done already
-    recipe = TableRecipe.learn(frame, **{"task": None, **given})
+    file.close()
+    frame, dropped, recipe = TableRecipe.of_labelled(frame, **table.named())
+    names = recipe.features(frame, table.features, table.drop or ())
     frame, groups = sort_by_time(recipe, frame)
     labels = recipe.labels(frame)
-    n_tasks = 0 if labels is None else len(set(labels.tolist()))
-    notes = [*file.notes, *recipe.notes]
-    if labels is not None and n_tasks > len(labels) / 3:
-        notes.append(f"{table.task!r} has {n_tasks} labels in {len(labels)} rows: is it the task column?")
-    talk.note(*notes)
-    # rows in the order in which a fit has them, which is so spared a copy of its own
-    order = None if labels is None else group_rows(labels).order
-    rest = recipe.targets(frame), labels, recipe.weights(frame), groups, recipe.offset(frame)
-    y, labels, weights, groups, offset = (
-        part if part is None or order is None else part[order] for part in rest
-    )
-    columns, n_rows = dict(frame.items()), len(frame)
-    del frame
-    X = recipe.take_matrix(columns, n_rows, rows=order)
-    return Training(recipe, X, y, labels, weights, file, groups, offset, table.classify is not None)
+    if labels is not None:  # rows in the order in which a fit has them, which is so spared a copy of its own
+        order = group_rows(labels).order
+        if order is not None:
+            frame, labels = frame.iloc[order].reset_index(drop=True), labels[order]
+            groups = None if groups is None else groups[order]
+    talk.note(*file.notes, *([dropped] if dropped else []), *recipe.notes)
+    y, weights, offset = recipe.targets(frame), recipe.weights(frame), recipe.offset(frame)
+    encoder = table.encoder(file.missing)
+    with library_words():
+        X = encoder.fit_transform(frame[names], task=labels)
+    talk.note(*_advice(table, frame[names], X, encoder, y, labels))
+    return Training(recipe, X, y, labels, weights, file, groups, offset, encoder, table.classify is not None)
+
+
+def _advice(table: TableOptions, raw: Any, X: Any, encoder: Any, y: Any, labels: Any) -> Iterator[str]:
+    """What the user may want to know before hours are spent."""
+    from mmtfl.tables.advice import likely_copies, likely_tasks
+
+    if table.task is None and len(table.target) == 1:
+        found = likely_tasks(raw, list(raw.columns))
+        listed = ", ".join(f"{name} ({n})" for name, n in list(found.items())[:6])
+        looks = f" Columns that look like places or people: {listed}." if found else ""
+        yield f"No --task: one model for all rows.{looks}"
+    elif labels is not None and len(set(labels.tolist())) > len(labels) / 3:
+        n_tasks = len(set(labels.tolist()))
+        yield f"{table.task!r} has {n_tasks} labels in {len(labels)} rows: is it the task column?"
+    if getattr(y, "ndim", 1) == 1 and len(X) >= _ROWS_OF_COPIES:
+        for name, score in likely_copies(X.to_numpy(), encoder.columns_, y, labels).items():
+            by = "AUC" if y.dtype.kind not in "fiu" or len(set(y.tolist())) == 2 else "R^2"
+            yield (
+                f"{name!r} tells {table.target[0]!r} nearly exactly ({by} {score:g} within tasks): likely a "
+                f"copy of it, or known only afterwards; if so, --drop {shlex.quote(name)}"
+            )
 
 
 def check_target(table: TableOptions) -> None:
@@ -155,18 +166,20 @@ def train(
     make: Callable[[Training], Any],
 ) -> int:
     """Read the table, fit what `make` gives, save it, and say what came out."""
+    from mmtfl.cli.scale import check_scale, dask_engine, open_stored
     from mmtfl.tables.reading import release_unused
 
     check_output(output, force=talk.force, inputs=[data])
-    _check_scale(scale, data, output)
+    check_scale(scale, data, output)
     _say_of_large("reading", data, talk)
     # the engine first: reading may take long
-    with nullcontext() if scale.dask is None else _dask_engine(scale, talk) as engine:
+    with nullcontext() if scale.dask is None else dask_engine(scale, talk) as engine:
         if scale.memory_limit is None:
             training = read_training(data, table, text, talk)
             release_unused()  # the frame is gone, and a wide table needs the room
         else:
-            training = _open_stored(data, table, scale.memory_limit)
+            with library_words():
+                training = Training(*open_stored(data, table, scale.memory_limit))
         _say_of_large("fitting", data, talk)
         with library_words():
             model = make(training)
@@ -174,12 +187,16 @@ def train(
         _set_known(model, engine=engine, checkpoint=scale.checkpoint)
         converged = _fit(model, training, talk)
     _set_known(model, engine=None, checkpoint=None, verbose=0)  # of this run, not of the model
-    model._fitted().recipe_ = training.recipe
+    fitted = model._fitted()
+    fitted.recipe_ = training.recipe
+    if training.encoder is not None:
+        fitted.encoder_, fitted.columns_ = training.encoder, training.encoder.columns_
     model.provenance_ = _provenance(model, training, data, output)
+    about = _what_was_read(training, data)
     del training  # of a wide table what follows needs the room
     with naming_the_file(output):
         model.save(output, overwrite=talk.force)
-    _show(model, output, talk)
+    _show(model, about, data, output, talk)
     return 0 if converged else NOT_CONVERGED
 
 
@@ -194,7 +211,7 @@ def train_on(
     model.provenance_ = _provenance(model, training, data, output)
     with naming_the_file(output):
         model.save(output, overwrite=talk.force)
-    _show(model, output, talk)
+    _show(model, [f"Read {data}."], None, output, talk)
     return 0 if converged else NOT_CONVERGED
 
 
@@ -316,37 +333,63 @@ def _is_file(word: str, *known: Path) -> bool:
     return Path(word) in known or word.endswith(".summary")
 
 
-def _show(model: Any, output: Path, talk: FileOptions) -> None:
+def _what_was_read(training: Training, data: Path) -> list[str]:
+    """Rows, tasks and columns in a line, and what was done with the columns."""
+    recipe, encoder = training.recipe, training.encoder
+    tasks, target = "", abbreviate(list(recipe.target_columns)).replace("'", "")
+    if training.task is not None:
+        tasks = f" of {count_tasks(len(set(training.task.tolist())), recipe.task_column)}"
+    n_rows = len(training.X) if encoder is not None else training.X.n_samples
+    n_columns = training.n_features if encoder is None else len(set(encoder.columns_))
+    found = f"{count(n_rows, 'row')}{tasks}, {count(n_columns, 'column')} to predict {target}"
+    return [f"Read {data.name}: {found}.", *([] if encoder is None else encoder.notes_)]
+
+
+def _show(model: Any, about: list[str], data: Path | None, output: Path, talk: FileOptions) -> None:
+    """What was read, what was found, how well it predicts, and what to type next."""
     from mmtfl.report.summary import describe
 
     summary = describe(model)
     if talk.json:
-        print_json({"output": str(output), **summary.as_dict()})
+        print_json({"output": str(output), "read": about, **summary.as_dict()})
         return
-    print_lines(*headlines(summary))
+    found = headlines(summary) if talk.verbose else [summary.usage, *_how_well(summary)]
+    words = ["inspect", str(output)]
+    if data is not None:
+        words = ["report", str(output), str(data), "-o", str(output.with_suffix(".html"))]
+    next_one = f"Next: mmtfl {shlex.join(words)}"
+    kept = about if talk.verbose else about[: _MOST_LINES - len(found) - 1]
+    print_lines(*kept, *found, next_one)
     if not summary.coef.any():
         talk.note("no feature is kept: the strength is too large, or the features tell nothing")
-    talk.say(f"Written: {output} (next: mmtfl inspect {shlex.quote(str(output))})")
+    talk.say(f"Written: {output}")
 
 
 def headlines(summary: Any) -> list[str]:
     """The first lines about a model: what it is, which features it uses, how well it predicts."""
-    from mmtfl.report.sentences import heldout_headline
-
     exponents = [value if isinstance(value, str) else f"{value:g}" for value in summary.member or ()]
     named = [f"(p, k) = ({', '.join(exponents)})"] if exponents else []
     for name, value in summary.strengths.items():
         ends = [number(min(value)), number(max(value))] if isinstance(value, list) else []
         named.append(f"{name} {' to '.join(ends)}, by task" if ends else f"{name} {number(value)}")
-    lines = [f"{summary.title}: {', '.join(named)}", summary.usage, *summary.support]
+    lines = [f"{summary.title}: {', '.join(named)}", summary.usage, *summary.support, *_how_well(summary)]
+    in_the_fit = _in_the_fit(summary.provenance.get("training") or {})
+    return lines if lines[-1:] == in_the_fit else [*lines, *in_the_fit]
+
+
+def _how_well(summary: Any) -> list[str]:
+    """How well held-out rows are predicted; where there are none, those of the fit."""
+    from mmtfl.report.sentences import heldout_headline
+
     search = summary.search
-    if search is not None:
-        headline = heldout_headline(search)
-        lines += [] if headline is None else [headline]
-        if headline is None or not search.score_name.startswith("minus "):  # a score that was asked for
-            score = f"{number(search.best_score)}, mean of {search.n_folds} folds"
-            lines.append(f"Held-out score ({search.score_name}): {score}")
-    return [*lines, *_in_the_fit(summary.provenance.get("training") or {})]
+    if search is None:
+        return _in_the_fit(summary.provenance.get("training") or {})
+    headline = heldout_headline(search)
+    lines = [] if headline is None else [headline]
+    if headline is None or not search.score_name.startswith("minus "):  # a score that was asked for
+        score = f"{number(search.best_score)}, mean of {search.n_folds} folds"
+        lines.append(f"Held-out score ({search.score_name}): {score}")
+    return lines
 
 
 def _in_the_fit(training: dict[str, Any]) -> list[str]:
@@ -369,132 +412,3 @@ def _in_the_fit(training: dict[str, Any]) -> list[str]:
         accuracy = accuracy_beside_base(means["scores"], means["base_rate"])
         found = f"{'' if alone else 'means of the tasks: '}AUC {number(means['auc'])}, {accuracy}"
     return [f"On the rows of the fit (optimistic): {found}"]
-
-
-# -- clusters and stored files -------------------------------------------------------------------------------
-
-
-def _check_scale(scale: ScaleOptions, data: Path, output: Path) -> None:
-    """Refuse options that contradict each other or the file, before anything is started or read."""
-    if scale.workers is not None and scale.dask != "local":
-        raise BadInput("--workers goes with --dask local: a scheduler has the workers it has.")
-    if scale.workers is not None and scale.workers < 1:
-        raise BadInput(f"--workers must be at least 1, got {scale.workers}.")
-    if scale.checkpoint is not None:
-        if scale.checkpoint.resolve() == output.resolve():
-            raise BadInput(f"{str(output)!r} is both the model and the checkpoint: give them two names.")
-        check_output(scale.checkpoint, force=True, inputs=[data])
-    is_parquet = data.is_dir() or data.suffix.lower() in (".parquet", ".pq")
-    if scale.memory_limit is not None and not is_parquet:
-        raise BadInput(f"--memory-limit leaves rows in parquet files, and {str(data)!r} is not one.")
-
-
-@contextmanager
-def _dask_engine(scale: ScaleOptions, talk: FileOptions) -> Iterator[Any]:
-    """A Dask cluster as the engine; one that is started here is closed here."""
-    from mmtfl.errors import require
-
-    try:
-        distributed = require("distributed", "dask")
-    except ImportError as error:
-        raise BadInput(str(error)) from None
-    from mmtfl.engines import EngineLostError
-    from mmtfl.engines.dask import DaskEngine
-
-    with _client(distributed, scale) as client:
-        if not client.nthreads():
-            raise BadInput(f"--dask {scale.dask!r} has no workers: start some with `dask worker` first.")
-        talk.note(f"Dask: {len(client.nthreads())} workers, dashboard at {client.dashboard_link}")
-        try:
-            yield DaskEngine(client)
-        except EngineLostError as error:
-            raise OSError(str(error)) from error
-        except KeyboardInterrupt:  # what was asked of the cluster fails now, which is no news
-            for name in ("asyncio", "distributed"):
-                logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-            raise
-
-
-def _client(distributed: Any, scale: ScaleOptions) -> Any:
-    from mmtfl.engines.child_processes import deaf_to_ctrl_c
-
-    if scale.dask == "local":
-        own = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
-        # a worker that loses the scheduler would log a traceback; what fails in a task reaches us anyway
-        silent = {"distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": "critical"}
-        # the workers end when the client is closed
-        with deaf_to_ctrl_c(), import_module("dask").config.set(silent):
-            return distributed.Client(n_workers=scale.workers, **own)
-    try:
-        return distributed.Client(scale.dask, timeout="10s")
-    except (OSError, ValueError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise BadInput(
-            f"--dask {scale.dask!r} cannot be reached ({reason}): name a scheduler such as "
-            "tcp://host:8786, or local."
-        ) from None
-
-
-@library_words()
-def _open_stored(data: Path, table: TableOptions, memory_limit: str) -> Training:
-    """The stored tasks of a parquet file or folder, and the recipe of their columns."""
-    from mmtfl.tables.recipe import TableRecipe
-    from mmtfl.tasks.container import Tasks
-
-    needs_rows: dict[str, Any] = {"categories": table.categories, "impute": table.impute}
-    needs_rows |= {"drop-unlabelled": table.drop_unlabelled, "group": table.group, "time": table.time}
-    needs_rows |= {"splines": table.splines, "absent-features": table.absent_features == "allow"}
-    needs_rows |= {"offset": table.offset, "exposure": table.exposure}
-    for name in (name for name, given in needs_rows.items() if given):
-        raise BadInput(
-            f"--{name} needs all rows in memory: prepare the files first, or leave --memory-limit out."
-        )
-    check_target(table)
-    if table.task is None or len(table.target) != 1:
-        raise BadInput("--memory-limit needs --task and one --target.")
-    columns: dict[str, Any] = {"task": table.task, "target": table.target[0]}
-    try:
-        features = _features_of_files(data, table)
-        options: dict[str, Any] = {"features": features, "memory_limit": memory_limit}
-        stored = Tasks.from_parquet(data, **columns, **options, weight=table.weights)
-    except FileNotFoundError as error:
-        raise BadInput(str(error)) from None
-    frame = _sample(stored, both_classes=bool(table.classify))
-    text = [name for name in stored.feature_names if frame[name].dtype.kind not in "iuf"]
-    if text:
-        raise BadInput(
-            f"Column {text[0]!r} is not of numbers, which --memory-limit needs: leave it out with --drop, or "
-            "turn it into numbers first."
-        )
-    known: dict[str, Any] = {"features": list(stored.feature_names), "classify": bool(table.classify)}
-    return Training(TableRecipe.learn(frame, **columns, **known, weights=table.weights), stored)
-
-
-def _features_of_files(data: Path, table: TableOptions) -> list[str] | None:
-    if not table.drop:
-        return table.features
-    from mmtfl.errors import require
-
-    names = list(require("pyarrow.dataset", "cli").dataset(data, partitioning="hive").schema.names)
-    absent = [name for name in table.drop if name not in names]
-    if absent:
-        raise BadInput(f"--drop {absent[0]!r}: there is no such column.")
-    special = {table.task, table.weights, *table.target, *table.drop}
-    return [name for name in table.features or names if name not in special]
-
-
-def _sample(stored: Any, *, both_classes: bool) -> Any:
-    """The first rows as a frame; with `both_classes`, as many as it takes to see both."""
-    import pandas as pd
-
-    columns = [*stored.feature_names, stored.target, *([] if stored.weight is None else [stored.weight])]
-    frames, values = [], set()
-    for piece in stored.pieces:
-        own = [] if piece.label is not None else [stored.task]
-        for table in piece.source.tables([*columns, *own], _SAMPLE):
-            frame = table.to_pandas()
-            frames.append(frame if own else frame.assign(**{stored.task: piece.label}))
-            values |= set(frame[stored.target].unique().tolist())
-            if not both_classes or len(values) > 1:
-                return pd.concat(frames, ignore_index=True)
-    return pd.concat(frames, ignore_index=True)

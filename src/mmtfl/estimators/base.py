@@ -343,7 +343,7 @@ class TaskModel(
     def _locate(self, X: Any, task: Any) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
         """Return the rows as an array, the position of each row's task (None: all tasks), and its label."""
         check_is_fitted(self)
-        X, task = self._encoded(X, task)
+        X, task = self._with_labels(X, task)
         X, labels, name = inputs.take_task_column(X, task, self.task_column)
         X = self._read_design(X, labels, reset=False)[0]
         observation_task = None
@@ -357,14 +357,16 @@ class TaskModel(
             X = fill_absent(X, absent, observation_task, getattr(self, "feature_names_in_", None))
         return X, observation_task, labels
 
-    def _encoded(self, X: Any, task: Any) -> tuple[Any, Any]:
-        """Encode a raw table by the recipe that a model trained on the command line keeps."""
+    def _with_labels(self, X: Any, task: Any) -> tuple[Any, Any]:
+        """Take the task labels out of a raw table, by the recipe that models of the command line keep."""
         recipe = vars(self).get("recipe_")
         if recipe is None or task is not None or self.task_column is not None or not is_frame(X):
             return X, task
-        if nw.from_native(X, eager_only=True).columns == self._feature_names():
+        frame = nw.from_native(X, eager_only=True)
+        if frame.columns == self._feature_names():
             return X, task  # encoded already
-        return recipe.rows(X, used=self._features_in_use())
+        own = [name for name in frame.columns if name == recipe.task_column]
+        return X, recipe.labels(frame.select(own).to_pandas() if own else frame.to_pandas())
 
     def _features_in_use(self) -> set[str]:
         """Return the names of the features that some task uses."""

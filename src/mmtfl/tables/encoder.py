@@ -21,6 +21,7 @@ MISSING, OTHER = "missing", "other"
 _INDICATED = 0.05  # share of missing numbers from which an indicator joins
 _IDENTIFIES = 0.9  # share of different texts from which a column names its rows
 _FEWEST_ROWS = 20  # with fewer, that values differ says nothing
+_FEW_LEVELS = 10  # of a small table: they are kept even if none has enough rows
 _FILLS = 100_000  # medians of tasks and columns that a model keeps
 
 
@@ -268,17 +269,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return None
 
     def _code(self, name: str, cells: Cells, places: np.ndarray | None) -> ColumnCode:
-        if cells.codes is not None:
-            return self._code_of_words(name, cells)
         missing, numbers = cells.missing, cells.numbers
-        assert numbers is not None
+        if self.absent_features == "allow":
+            missing &= ~_all_missing(missing, places)
+        if numbers is None:
+            return self._code_of_words(name, cells, int(missing.sum()))
         if missing.any() and self.impute == "error":
             raise ValueError(
                 f"Column {name!r} has {count(int(missing.sum()), 'missing cell')}, the first in row "
                 f"{missing.argmax() + 1}: fill them in, or use impute='median'."
             )
         if missing.any() and len(np.unique(numbers[~missing])) == 1:  # ticked or not
-            return self._code_of_words(name, read_cells(numbers, as_words=True))
+            return self._code_of_words(name, read_cells(numbers, as_words=True), int(missing.sum()))
         first = float(np.nanmin(numbers)) if cells.kind == "date" else 0.0
         fills: tuple[float | None, ...] = ()
         if places is not None and (missing.any() or len(self.tasks_) * len(self.columns_in_) <= _FILLS):
@@ -293,12 +295,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             indicated=bool(missing.mean() > _INDICATED),
         )
 
-    def _code_of_words(self, name: str, cells: Cells) -> ColumnCode:
+    def _code_of_words(self, name: str, cells: Cells, n_missing: int) -> ColumnCode:
         """The levels that have a feature: those with enough rows, and "other" if several have too few."""
         assert cells.codes is not None
         counts = dict(zip(cells.words, np.bincount(cells.codes[cells.codes >= 0]).tolist(), strict=True))
-        if cells.missing.any():
-            counts[MISSING] = counts.get(MISSING, 0) + int(cells.missing.sum())
+        if n_missing:
+            counts[MISSING] = counts.get(MISSING, 0) + n_missing
         wanted = (self.reference or {}).get(name)
         if wanted is not None and as_text(wanted) not in counts:
             known = suggest(wanted, list(counts), "levels")
@@ -308,6 +310,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if wanted is None and cells.kind == "truth" and "False" in counts:
             reference = "False"
         often = [level for level in by_size if counts[level] >= self.least_rows][: self.most_levels]
+        if not often and len(counts) <= _FEW_LEVELS:  # a small table
+            often = by_size
+        if not often and wanted is None:
+            return ColumnCode(name, cells.kind, reference=OTHER)  # all of them are other
         rare = [level for level in by_size if level not in often and level != reference]
         kept = {*often, *(rare if len(rare) == 1 else [OTHER] if rare else [])} - {reference}
         return ColumnCode(name, cells.kind, levels=tuple(sorted(kept)), reference=reference)
@@ -513,6 +519,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def groups_(self) -> list[list[str]]:
         """Features of one column of words."""
         return [code.features for code in self.codes_ if code.levels and len(code.features) > 1]
+
+    @classmethod
+    def of_numbers(cls, names: Sequence[str]) -> TableEncoder:
+        """Make the encoder of a model whose features are columns of numbers, none of which may be missing."""
+        encoder = cls(impute="error")
+        encoder.codes_ = tuple(ColumnCode(name) for name in names)
+        encoder.columns_in_, encoder.tasks_, encoder.left_out_, encoder.notes_ = list(names), [], {}, []
+        encoder.n_features_in_ = len(names)
+        return encoder
 
     def as_dict(self) -> dict[str, Any]:
         """Give what was learned as plain values."""

@@ -51,18 +51,17 @@ shell(
 # albumin; see *What is known of the features* for a model in which Fano has no such feature.)
 shell(
     "mmtfl cv patients.csv --task hospital --target stay --drop patient died visits months"
-    " --impute median --stability 50 --seed 0 -o stay.mmtfl --quiet"
+    " --impute median --seed 0 -o stay.mmtfl --quiet"
 )
 shell("mmtfl inspect stay.mmtfl")
 
 # %%
 # How to read it
 # --------------
-# *mean coef* is the effect of one unit of the feature, averaged over the hospitals, and *per s.d.* the effect of one standard
-# deviation. *used by* says where the model has a coefficient. *supported in* says where the rows really show an effect: a
-# feature is supported in all hospitals only if half samples of the rows keep it and if the effect shows in each hospital.
-# Small hospitals have too few rows for that, so *two or more tasks, perhaps all* and *undecided* are frequent answers.
-# :doc:`/how_sure` has the error rates of these words, and :doc:`/how_it_works` explains *c*, p and k.
+# *average* is the effect of one unit of the feature, averaged over the hospitals, with its interval. It is not shrunk, whether the
+# model keeps the feature or not. *spread* says how far the hospitals differ, and the word sums it up: *everywhere*, *differs*, *on
+# average*, *only in some*, or *not found*, which is not the same as "does not matter".
+# :doc:`/how_sure` has the rules and the error rates of these words, and :doc:`/how_it_works` explains *c*, p and k.
 #
 # ``report`` writes the same as a page to show, which needs no network:
 shell("mmtfl report stay.mmtfl patients.csv --title 'Length of stay' -o stay.html --quiet && ls stay.html")

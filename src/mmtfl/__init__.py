@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from mmtfl.estimators.regression import MMTFLRegressor
     from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
     from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
-    from mmtfl.estimators.stability import stability
     from mmtfl.estimators.two_strength_search import TwoStrengthCV
     from mmtfl.estimators.two_strengths import (
         CappedClassifier,
@@ -58,7 +57,6 @@ __all__ = [
     "gammas_from_alpha",
     "load",
     "path",
-    "stability",
 ]
 
 # Names are looked up when first asked for (PEP 562): `mmtfl --help` then needs no scikit-learn, and a script
@@ -79,7 +77,6 @@ _HOMES = {
     "mmtfl.estimators.search": ("MMTFLClassifierCV", "MMTFLRegressorCV"),
     "mmtfl.estimators.coefficient_path": ("path",),
     "mmtfl.estimators.single_task": ("SingleTaskClassifierCV", "SingleTaskRegressorCV"),
-    "mmtfl.estimators.stability": ("stability",),
     "mmtfl.estimators.loading": ("load",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

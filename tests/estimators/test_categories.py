@@ -92,7 +92,7 @@ def test_levels_are_saved_with_the_model(tmp_path):
     assert_array_equal(loaded.predict(frame, task=SITE), model.predict(frame, task=SITE))
 
 
-def test_searches_classifiers_new_tasks_and_stability_take_categories():
+def test_searches_classifiers_and_new_tasks_take_categories():
     frame = FRAMES["pandas category"]
     own = {"categorical_features": "from_dtype"}
     classes = MMTFLClassifier(alpha=0.01, **own).fit(frame, Y > 0, task=SITE)
@@ -101,8 +101,6 @@ def test_searches_classifiers_new_tasks_and_stability_take_categories():
     assert two.predict(frame, task=SITE).shape == (90,)
     model = MMTFLRegressor(alpha=0.05, **own).fit(frame[:60], Y[:60], task=SITE[:60])
     assert model.add_task(frame[60:], Y[60:], task="c").tasks_.tolist() == ["a", "b", "c"]
-    found = mmtfl.stability(model, frame, Y, task=SITE, n_pairs=2, random_state=0)
-    assert found.feature_names_ == tuple(NAMES)
 
 
 def test_arrays_and_frames_of_numbers_are_read_as_without_it():

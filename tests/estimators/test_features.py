@@ -108,13 +108,12 @@ def test_adaptive_weights_keep_fewer_and_shrink_less(data):
 
 
 @pytest.mark.parametrize("search", [MMTFLRegressorCV, MMTFLClassifierCV])
-def test_searches_and_half_samples_take_all_of_it(data, search):
+def test_searches_take_all_of_it(data, search):
     X, y = data
     y = classes(y) if search is MMTFLClassifierCV else y
-    model = search(alphas=6, cv=3, pk=((2, 2), (1, 1)), stability=2, **ALL).fit(X, y, task=SITES)
+    model = search(alphas=6, cv=3, pk=((2, 2), (1, 1)), **ALL).fit(X, y, task=SITES)
     assert model.coef_[:, 0].all() and not model.coef_[:, 5].any() and (model.coef_[:, 1] >= 0).all()
     assert model.c_[2] == model.c_[4] and set(model.cv_results_["pooling"]) == {0.0}
-    assert model.stability_.feature_frequency_[0] == 1.0 and model.stability_.feature_frequency_[5] == 0.0
 
 
 @pytest.mark.parametrize("said", [{"penalty_weight": {"age": 0}}, {"feature_groups": [["iron", "dose"]]}])
@@ -261,7 +260,7 @@ def test_without_the_request_the_error_names_it(data):
 @pytest.mark.parametrize(
     "model",
     [
-        MMTFLRegressorCV(alphas=5, cv=3, stability=2),
+        MMTFLRegressorCV(alphas=5, cv=3),
         DirtyRegressor(0.1, 0.1),
         RobustRegressor(0.1, 0.1),
         LowRankRegressor(0.1, 0.1),

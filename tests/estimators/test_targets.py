@@ -377,10 +377,12 @@ def test_losses_of_the_wrong_tasks_are_refused(loss, words):
         MMTFLRegressor(loss=loss).fit(X, y, task=task)
 
 
-def test_stability_and_single_tasks_know_losses():
+def test_effects_and_single_tasks_know_losses():
     X, y, task = hospitals(80)
-    search = MMTFLRegressorCV(loss=LOSSES, pk=(2, 1), alphas=6, cv=3, stability=3).fit(X, y, task=task)
-    assert search.stability_ is not None
+    search = MMTFLRegressorCV(loss=LOSSES, pk=(2, 1), alphas=6, cv=3).fit(X, y, task=task)
+    assert search.task_effects(0)["effect"].notna().all()
+    with pytest.raises(ValueError, match="losses of their own"):
+        search.effects()
     alone = SingleTaskRegressorCV(p=1, per_task=True, loss=LOSSES, alphas=6, cv=3).fit(X, y, task=task)
     assert alone.alpha_.shape == (3,) and (alone.heldout_scores_["deviance_explained"] > 0.0).all()
 

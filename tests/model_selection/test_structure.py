@@ -6,11 +6,8 @@ from numpy.testing import assert_array_equal
 from sklearn.model_selection import GroupKFold, KFold
 
 import mmtfl
-from mmtfl import DirtyRegressor, MMTFLClassifierCV, MMTFLRegressor, MMTFLRegressorCV, Tasks, TwoStrengthCV
+from mmtfl import DirtyRegressor, MMTFLClassifierCV, MMTFLRegressorCV, TwoStrengthCV
 from mmtfl.model_selection import TaskKFold, TaskTimeSplit, tasks_train_test_split
-from mmtfl.model_selection.dealing import with_groups
-from mmtfl.model_selection.half_samples import complementary_pairs
-from mmtfl.model_selection.splitting import time_blocks
 from mmtfl.report.evaluation import evaluate
 
 FAST = {"pk": (2, 2), "poolings": (0,), "alphas": 8, "cv": 3}
@@ -113,18 +110,6 @@ def test_other_splitters_get_the_groups_and_are_refused_if_they_separate_them(vi
         MMTFLRegressorCV(**FAST).fit(X, y, task=task, groups=[1, 2, 3])
 
 
-def test_half_samples_have_every_group_in_one_half(visits):
-    X, y, task, patient = visits
-    tasks = with_groups(Tasks.from_rows(X, y, task), patient, task)
-    for one, other in complementary_pairs(tasks, 5, np.random.RandomState(0), with_classes=False):
-        assert not set(tasks.groups[one]) & set(tasks.groups[other])
-        assert len(one) + len(other) == len(y)
-        assert set(tasks.observation_task[one]) == set(tasks.observation_task[other]) == {0, 1, 2}
-    model, options = MMTFLRegressor(alpha=0.5), {"groups": patient, "n_pairs": 2, "random_state": 0}
-    found = mmtfl.stability(model, X, y, task=task, **options)
-    assert found.feature_frequency_.shape == (60,)
-
-
 def test_the_report_cannot_learn_what_only_the_group_knows(visits):
     X, y, task, patient = visits
     model = MMTFLRegressorCV(**FAST).fit(X, y, task=task, groups=patient)
@@ -171,18 +156,10 @@ def test_a_search_in_time_does_not_see_the_future():
     X = np.column_stack([time > 100, rng.normal(size=200)]).astype(float)  # unknown to the past
     y = 3.0 * X[:, 0] + rng.normal(size=200)
     shuffled = MMTFLRegressorCV(**FAST).fit(X, y, task=task)
-    own = {"cv": TaskTimeSplit(2, first=0.4), "stability": 2}
+    own = {"cv": TaskTimeSplit(2, first=0.4)}
     in_time = MMTFLRegressorCV(**{**FAST, **own}).fit(X, y, task=task)
     assert shuffled.heldout_scores_["r2"].min() > 0.5 > in_time.heldout_scores_["r2"].max()
     assert in_time.heldout_scores_["n_rows"].sum() < 0.61 * 200
-
-
-def test_blocks_in_time_are_consecutive_rows_of_a_task():
-    task = np.repeat([0, 1], [40, 8])
-    block = time_blocks(task)
-    assert_array_equal(block[:8], [0, 0, 0, 0, 1, 1, 1, 1])
-    assert len(np.unique(block[task == 0])) == 10
-    assert len(np.unique(block[task == 1])) == 4
 
 
 def test_classes_in_time_leave_tasks_out_until_they_have_both():

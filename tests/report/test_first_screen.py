@@ -13,25 +13,10 @@ from mmtfl.report.pictures import calibration_picture
 from mmtfl.report.sentences import calibration
 
 
-def model(words=None, errors=None, borrowing=()):
+def model(errors=None, borrowing=()):
     """What the first screen reads of a model."""
-    tasks = {"some": ["a", "c"], "several": ["a", "b"], "one": ["b"]}
-    found = words and SimpleNamespace(
-        supported_=np.array(words),
-        feature_frequency_=np.linspace(1.0, 0.1, len(words)),
-        feature_names_=tuple("stuvwxyz"[: len(words)]),
-        selected_=np.arange(len(words)) < 2,
-        probability_=np.full(len(words), 0.9),
-        n_pairs_=50,
-        level_=0.25,
-        threshold_=0.8,
-        bound_=0.4,
-        promises_=True,
-        supporting_tasks=lambda j: np.array(tasks.get(words[j], [])),
-        untested_tasks=lambda j: np.array([]),
-    )
     known = {} if errors is None else {"heldout_errors_": errors, "borrowing_tasks_": np.array(borrowing)}
-    return SimpleNamespace(stability_=found or None, **known)
+    return SimpleNamespace(**known)
 
 
 def errors_of(*tasks, **more):
@@ -39,31 +24,19 @@ def errors_of(*tasks, **more):
     return {"n_rows": n, "n_kept": n, "error": np.concatenate(tasks), **more}
 
 
-def test_every_kind_of_feature_has_its_answer():
-    answers = dict(first_answers(model(["all", "some", "several", "one", "none", "undecided"]), ["Well."]))
+def test_effects_are_said_in_three_answers(shy):
+    answers = dict(first_answers(shy, ["Well."]))
     assert answers["How well does it predict?"] == ["Well."]
-    assert answers["What matters everywhere?"] == ["s."]
-    assert answers["What matters somewhere?"] == [
-        "t: some tasks ('a', 'c').", "u: two or more tasks, perhaps all ('a', 'b').", "v: one task (b).",
-    ]  # fmt: skip
-    undecided = "1 feature: x. As far as the rows tell, 1 feature matters nowhere."
-    assert answers["What could not be decided?"] == [undecided]
-    sure, promise = answers["How sure is that?"]
-    assert "at least 75%, 90% on average (50 pairs" in sure and "at most 0.4" in promise
-
-
-def test_nothing_found_is_said_plainly():
-    answers = dict(first_answers(model(["none", "none"]), []))
-    assert answers["What matters everywhere?"] == ["Nothing was found to matter in all tasks."]
-    assert answers["What matters somewhere?"] == ["Nothing was found to matter in some tasks only."]
-    assert answers["What could not be decided?"][0].startswith("Nothing.")
+    assert answers["What holds everywhere?"][0].startswith("Holds in every task: x0 odds x ")
+    assert answers["What was not found?"][0].startswith("Not found: ")
+    assert "What matters?" not in answers and "What differs?" in answers
 
 
 def test_what_was_not_asked_is_said_with_the_remedy():
     answers = dict(first_answers(model(), []))
     assert "not tuned" in answers["How well does it predict?"][0]
     assert "mmtfl calibrate" in answers["How far off may it be?"][0]
-    assert "--stability 50" in answers["What matters?"][0]
+    assert "effects=True" in answers["What matters?"][0]
 
 
 def test_counts_have_no_interval_and_the_page_says_why():

@@ -31,7 +31,6 @@ def cv(
     scoring: Annotated[str | None, Parameter(group=options.MODEL)] = None,
     one_se: Annotated[bool, options.SWITCH, Parameter(group=options.MODEL)] = False,
     curves: Annotated[Literal["auto", "yes", "no"] | None, Parameter(group=options.MODEL)] = None,
-    stability: Annotated[int, Parameter(group=options.MODEL)] = 0,
     jobs: Annotated[int, options.JOBS, Parameter(group=options.MODEL)] = 1,
     seed: Annotated[int, Parameter(group=options.MODEL)] = 0,
     model: options.ModelOptions = options.ModelOptions(),
@@ -90,9 +89,6 @@ def cv(
         Take the strongest penalty whose score is within a standard error of the best.
     curves
         Whether the effect of a column of numbers may be a curve; with auto held-out rows decide.
-    stability
-        Fit the choice to so many pairs of half samples, such as 50: `mmtfl inspect` and the report then say
-        which features are supported, and in which tasks. For the method mmtfl.
     jobs
         Folds and pairs worked on at a time; -1 for all processors.
     seed
@@ -107,8 +103,6 @@ def cv(
         raise BadInput(f"--seed {seed}: use 0 or a positive number.")
     if poolings is not None and not all(0.0 <= value < 1.0 for value in poolings):
         raise BadInput("--poolings must be numbers from 0 to below 1, such as 0 0.9.")
-    if stability < 0:
-        raise BadInput(f"--stability {stability}: use 0 for none, or a number of pairs such as 50.")
     suits = None
     if scoring is not None:  # first: reading may take long
         from mmtfl.model_selection.metrics import as_metric
@@ -117,7 +111,7 @@ def cv(
             suits = as_metric(scoring).kind
     tried = _alphas(alphas)
     if method != "mmtfl":
-        given = {"--pk": pk, "--poolings": poolings, "--stability": stability}
+        given = {"--pk": pk, "--poolings": poolings}
         _check_method(method, given, tried, one_se, scale)
 
     def make(training: Training) -> Any:
@@ -147,7 +141,7 @@ def cv(
             one = make_known(getattr(mmtfl, f"{TWO_STRENGTHS[method]}{kind}"), own, f"--method {method}")
             return mmtfl.TwoStrengthCV(one, strengths=tried or _PAIRS, **tuning)
         tuning |= {"selection": "one_se" if one_se else "best", "verbose": 0 if talk.quiet else 1}
-        asked = {"pk": pairs, "poolings": poolings, "alphas": tried, "stability": stability or None}
+        asked = {"pk": pairs, "poolings": poolings, "alphas": tried}
         tuning |= {name: value for name, value in asked.items() if value is not None}
         name, single = ("SingleTask", {"p": 1}) if method == "single" else ("MMTFL", {})
         if method == "mmtfl":

@@ -1,13 +1,23 @@
-"""`mmtfl inspect`: what a model has learned, as tables."""
+"""`mmtfl inspect`: what matters, how much, and whether it is the same in all tasks."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.options import OUTPUT, TalkOptions
-from mmtfl.cli.output import load_model, number, print_json, print_lines, print_table
+from mmtfl.cli.options import OUTPUT, TARGET_FILE, FileOptions
+from mmtfl.cli.output import (
+    check_table_output,
+    load_model,
+    number,
+    print_json,
+    print_lines,
+    print_table,
+    printable,
+    write_table,
+)
 from mmtfl.cli.training import headlines
 from mmtfl.wording import abbreviate, count
 
@@ -16,54 +26,185 @@ def inspect(
     model: Path,
     /,
     *,
-    top: Annotated[int, Parameter(group=OUTPUT)] = 20,
+    feature: Annotated[str | None, Parameter(group=OUTPUT)] = None,
+    coefficients: Annotated[bool, Parameter(group=OUTPUT)] = False,
     task: Annotated[str | None, Parameter(group=OUTPUT)] = None,
-    talk: TalkOptions = TalkOptions(),
+    coverage: Annotated[float, Parameter(group=OUTPUT)] = 0.9,
+    top: Annotated[int, Parameter(group=OUTPUT)] = 20,
+    output: Annotated[Path | None, TARGET_FILE] = None,
+    talk: FileOptions = FileOptions(),
 ) -> int:
-    """Show what a model has learned.
+    """Show what matters, how much, and whether it is the same in all tasks.
 
-    Which tasks use a feature, and which way: the mean of its coefficients
-    over the tasks and their range, per unit of the feature and per standard
-    deviation (s.d.) of it over all rows.
-    Features come largest first, by c, what the tasks share. Only tasks
-    within whose rows a feature varies could use it.
-    What a model uses need not matter: where it was made with --stability, the
-    table also says in which tasks the rows support an effect, and what share
-    of the half samples keeps the feature.
+    The table has the average effect of each feature over the tasks, with its
+    interval, how far the tasks differ (spread), and a word: everywhere,
+    differs, on average, only in some, not found, too few tasks, or cannot be
+    told apart. Effects are per unit of the feature and not shrunk; of classes
+    they are odds ratios, of counts rate ratios.
+    With --coefficients it shows what the model uses to predict, which is
+    shrunk, and need not matter.
 
-    Example:
-
+    Examples
+    --------
       mmtfl datasets d1 -o d1.csv
-      mmtfl fit d1.csv --task task --target y -o d1.mmtfl
+      mmtfl cv d1.csv --task task --target y -o d1.mmtfl
       mmtfl inspect d1.mmtfl --top 5
+      mmtfl inspect d1.mmtfl --feature x0
 
     Parameters
     ----------
     model
-        A model of `mmtfl fit`, `mmtfl cv` or Python's save.
-    top
-        How many features and how many tasks are shown.
+        A model of `mmtfl cv`, `mmtfl fit` or Python's save.
+    feature
+        Show the effect of this feature in every task.
+    coefficients
+        Show which tasks use which features: the coefficients, largest first.
     task
         Show the coefficients of this task.
+    coverage
+        Of the intervals.
+    top
+        How many features and how many tasks are shown.
+    output
+        Write the effects as a table: .csv, .tsv, .parquet or .feather.
     """
     if top < 1:
         raise BadInput(f"--top {top}: use 1 or more.")
+    if not 0.0 < coverage < 1.0:
+        raise BadInput(f"--coverage {coverage:g}: use a number between 0 and 1, such as 0.9.")
+    if output is not None:
+        check_table_output(output, force=talk.force)
     learned = load_model(model)
     from mmtfl.report.summary import describe
 
-    summary = describe(learned)
+    summary, found = describe(learned), _effects(learned, feature, coverage)
     place = None if task is None else _place(summary, task)
+    if output is not None:
+        return _write(found, output, talk)
     if talk.json:
-        print_json({**summary.as_dict(), "coefficients": _coefficients(summary, place)})
+        print_json({**summary.as_dict(), "coefficients": _coefficients(summary, place), **found})
         return 0
     print_lines(*headlines(summary), "")
-    if place is None:
+    if place is not None:
+        _print_coefficients(summary, place, top)
+    elif coefficients or not found:
         _print_features(summary, top)
         _print_tasks(summary, top)
+    elif feature is not None:
+        _print_sites(learned, feature, found["task_effects"], top)
     else:
-        _print_coefficients(summary, place, top)
+        _print_effects(learned, found["effects"], coverage, top)
+        _print_tasks(summary, top)
     print_lines(*_closing(summary, verbose=talk.verbose))
     return 0
+
+
+# -- effects -------------------------------------------------------------------------------------------------
+
+
+def _effects(learned: Any, feature: str | None, coverage: float) -> dict[str, list[dict[str, Any]]]:
+    """Rows of `effects`, and of `task_effects` with a feature; nothing where a model has none."""
+    from mmtfl.estimators.effects import effect_rows, task_effect_rows
+    from mmtfl.objective.losses import Loss
+
+    fitted = learned._fitted()
+    if "effects_" not in vars(fitted):
+        if feature is not None:
+            raise BadInput("This model has no effects: make it with mmtfl cv, which estimates them.")
+        return {}
+    found = {"effects": effect_rows(fitted, coverage)} if isinstance(fitted._loss, Loss) else {}
+    if feature is None:
+        return found
+    try:
+        return {**found, "task_effects": task_effect_rows(fitted, feature, coverage)}
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+
+
+def _write(found: dict[str, list[dict[str, Any]]], output: Path, talk: FileOptions) -> int:
+    """Write the table that would be shown."""
+    if not found:
+        raise BadInput("This model has no effects to write: make it with mmtfl cv, which estimates them.")
+    from pandas import DataFrame
+
+    rows = found.get("task_effects", found.get("effects", []))
+    write_table(DataFrame(rows), output, force=talk.force)
+    talk.written(output, f" ({count(len(rows), 'row')})", rows=len(rows))
+    return 0
+
+
+def _print_effects(learned: Any, rows: list[dict[str, Any]], coverage: float, top: int) -> None:
+    from mmtfl.estimators.effects import task_word
+    from mmtfl.inference.words import READING, plural
+
+    noun = task_word(learned._fitted())
+    ratio = next((name for name in READING if name in rows[0]), None)
+    name = "average" if ratio is None else ratio.replace("_", " ")
+    columns = ["feature", "word", f"{name} ({coverage:.0%})", "q", "spread", f"in a new {noun}"]
+    unit = math.exp if ratio else float
+    shown = [
+        [
+            printable(row["feature"], 24),
+            row["word"],
+            _with_ends(row, ratio),
+            _rate(row["q"]),
+            short(row["spread"]),
+            _ends(unit(row["new_task_lower"]), unit(row["new_task_upper"])),
+        ]
+        for row in rows[:top]
+    ]
+    print_table(f"Average effects over {plural(noun)} ({_of(len(shown), len(rows))})", columns, shown, left=2)
+    notes = [f"{row['feature']}: {row['note']}." for row in rows[:top] if _is_telling(row)]
+    n_tasks = len(learned._fitted().tasks_)
+    fewer = [f"{row['feature']} in {row['n_tasks']}" for row in rows[:top] if row["n_tasks"] < n_tasks]
+    notes += [f"Not all of the {n_tasks} {plural(noun)} tell: {', '.join(fewer)}."] if fewer else []
+    print_lines(*([READING[ratio]] if ratio else []), *notes, "")
+
+
+def _is_telling(row: dict[str, Any]) -> bool:
+    return bool(row["note"]) and row["word"] in ("only in some", "cannot be told apart")
+
+
+def _print_sites(learned: Any, feature: str, rows: list[dict[str, Any]], top: int) -> None:
+    from mmtfl.estimators.effects import task_word
+
+    noun = task_word(learned._fitted())
+    shown = [
+        [
+            str(row["task"]),
+            str(row["n_rows"]),
+            _with_ends({"average": row["effect"], "lower": row["lower"], "upper": row["upper"]}, None),
+            short(row["shrunk"]),
+            _ends(row["shrunk_lower"], row["shrunk_upper"]),
+        ]
+        for row in rows[:top]
+    ]
+    columns = [noun, "rows", "effect of its own rows", "shrunk", "interval"]
+    print_table(f"Effect of {feature} ({_of(len(shown), len(rows))})", columns, shown)
+    print_lines("Shrunk: drawn to the average, as far as the rows of each are few.", "")
+
+
+def _with_ends(row: dict[str, Any], ratio: str | None) -> str:
+    names = ("average", "lower", "upper") if ratio is None else (ratio, f"{ratio}_lower", f"{ratio}_upper")
+    value, low, high = (row[name] for name in names)
+    ends = _ends(low, high) if ratio is None else f"{short(low)} to {short(high)}"
+    return "-" if math.isnan(value) else f"{short(value)} ({ends})"
+
+
+def _ends(low: float, high: float) -> str:
+    return "-" if math.isnan(low) else f"{low:.2g} to {high:.2g}"
+
+
+def _rate(q: float) -> str:
+    return "-" if math.isnan(q) else "<.001" if q < 0.001 else f"{q:.3f}".removeprefix("0")
+
+
+def short(value: float) -> str:
+    """A number with three significant digits; a dash for none."""
+    return "-" if math.isnan(value) else f"{value:.3g}"
+
+
+# -- coefficients --------------------------------------------------------------------------------------------
 
 
 def _place(summary: Any, task: str) -> int:
@@ -81,7 +222,6 @@ def _print_features(summary: Any, top: int) -> None:
     common = ["common (scatter)"] if has_common else []
     columns = ["feature", "used by", summary.size_name, *common, "same sign", "mean coef (range)"]
     columns += ["per s.d. (range)"] if per_sd else []
-    columns += ["supported in", "kept by"] if summary.support else []
     rows = []
     for f in shown:
         sign = "-" if f.agreement is None else f"{f.agreement:.0%}"
@@ -89,7 +229,6 @@ def _print_features(summary: Any, top: int) -> None:
         ranges += [(f.mean_coef_per_sd, f.min_coef_per_sd, f.max_coef_per_sd)] if per_sd else []
         texts = [f"{number(mean)} ({number(low)} to {number(high)})" for mean, low, high in ranges]
         about = [f"{number(f.common)} ({number(f.scatter)})"] if has_common else []
-        texts += [f.supported, f"{f.frequency:.0%}"] if summary.support else []
         rows.append([f.name, f.used_by, number(f.size), *about, sign, *texts])
     print_table(f"Features in use ({_of(len(shown), used)})", columns, rows, left=2)
     if summary.usage_notes:

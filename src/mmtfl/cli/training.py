@@ -372,7 +372,7 @@ def headlines(summary: Any) -> list[str]:
     for name, value in summary.strengths.items():
         ends = [number(min(value)), number(max(value))] if isinstance(value, list) else []
         named.append(f"{name} {' to '.join(ends)}, by task" if ends else f"{name} {number(value)}")
-    lines = [f"{summary.title}: {', '.join(named)}", summary.usage, *summary.support, *_how_well(summary)]
+    lines = [f"{summary.title}: {', '.join(named)}", summary.usage, *summary.effects, *_how_well(summary)]
     in_the_fit = _in_the_fit(summary.provenance.get("training") or {})
     return lines if lines[-1:] == in_the_fit else [*lines, *in_the_fit]
 

@@ -26,7 +26,7 @@ from mmtfl.inference.effects import (
 )
 from mmtfl.inference.meta_analysis import MetaAnalysis, joint_p
 from mmtfl.inference.row_moments import Columns, RowsAtFit
-from mmtfl.inference.words import judge, note_of
+from mmtfl.inference.words import in_sentences, judge, note_of, task_noun
 from mmtfl.objective.losses import Loss
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.frames import make_frame
@@ -439,7 +439,7 @@ class PlacedRows:
         return _normal_quartiles(prepared, features)
 
 
-# -- tables --------------------------------------------------------------------------------------------------
+# -- words and tables ----------------------------------------------------------------------------------------
 
 
 class EffectTable:
@@ -484,7 +484,9 @@ class EffectTable:
     def of_tasks(self, j: int) -> dict[str, Any]:
         """Columns of `task_effects`."""
         lower, upper = (end[:, j] for end in self.found.single_interval(self.coverage))
-        shrunk = (part[:, j] for part in self.found.shrunk(self.coverage))
+        shrunk = [part[:, j] for part in self.found.shrunk(self.coverage)]
+        if not isinstance(self.model._loss, Loss):  # nothing is common to effects in different units
+            shrunk = [self.known["effect"][:, j], lower, upper]
         return {
             "task": self.model.tasks_,
             "effect": self.known["effect"][:, j],
@@ -496,6 +498,11 @@ class EffectTable:
 
     def columns(self) -> dict[str, Any]:
         """Columns of `effects`, a row for each feature of the model."""
+        if not isinstance(self.model._loss, Loss):
+            raise ValueError(
+                "Tasks of this model have losses of their own, so that their effects have no average: ask "
+                "for those of one feature, with task_effects(feature)."
+            )
         found, numbers = self.found, self._numbers()
         apart = self.known["explained"] != ""
         verdicts = judge(found, apart, len(self.names))
@@ -572,3 +579,31 @@ class EffectTable:
             "word": [*(str(words[j]) for j in order), *["not found"] * n_beyond],
             "note": [*(notes[j] for j in order), *[beyond] * n_beyond],
         }
+
+
+def effect_rows(model: Any, coverage: float = 0.9) -> list[dict[str, Any]]:
+    """The rows of `effects` as plain values."""
+    return _rows(EffectTable(model, coverage).columns())
+
+
+def task_effect_rows(model: Any, feature: str | int, coverage: float = 0.9) -> list[dict[str, Any]]:
+    """The rows of `task_effects` as plain values."""
+    table = EffectTable(model, coverage)
+    return _rows(table.of_tasks(table.place(feature)))
+
+
+def _rows(columns: dict[str, Any]) -> list[dict[str, Any]]:
+    values = [np.asarray(column, dtype=object).tolist() for column in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def effect_sentences(model: Any) -> list[str]:
+    """What holds everywhere, what differs, what is not found: three sentences; none without effects."""
+    known = "effects_" in vars(model) and isinstance(model._loss, Loss)
+    return in_sentences(effect_rows(model), task_word(model)) if known else []
+
+
+def task_word(model: Any) -> str:
+    """What a task of a model is called."""
+    recipe = vars(model).get("recipe_")
+    return task_noun(getattr(recipe, "task_column", None) or model.task_column)

@@ -16,7 +16,6 @@ from mmtfl.estimators.prepared import Prepared, StoredPrepared
 from mmtfl.inference.task_levels import effective_parameters
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
-from mmtfl.objective.problem import Problem
 from mmtfl.objective.product import task_part
 from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers import solve
@@ -212,11 +211,10 @@ class FamilyMember(WarmStart, ProductForm, FamilyParameters, MemberParameters):
         return solve(problem, penalty, start=prepared.start, book=book, **self._solver_options()), penalty
 
 
-# -- a chosen model fitted to parts of its rows, many times: to half samples, and without each fold ----------
+# -- a chosen model fitted to its rows without each fold -----------------------------------------------------
 
 
 _TOL = 1e-4  # whether a row is zero is known long before its last digits
-_STRONGER = np.geomspace(50.0, 1.0, 20)  # where a path stops at a number of features
 
 
 def plain_copy(estimator: TaskModel) -> TaskModel:
@@ -229,13 +227,10 @@ def plain_copy(estimator: TaskModel) -> TaskModel:
     return model
 
 
-def fit_part(
-    model: TaskModel, part: Tasks, max_features: int | None = None, known: Start | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def fit_part(model: TaskModel, part: Tasks, known: Start | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients (n_tasks, n_features) and intercepts of a model on some rows, in the units of the data.
 
-    With `max_features` a path from strong to weak penalties stops before it keeps more features. Where the
-    solution is known, in the units of the model's problem, only the units change.
+    Where the solution is known, in the units of the model's problem, only the units change.
     """
     prepared = Prepared.of(model, part)
     penalty: Any = None
@@ -245,13 +240,10 @@ def fit_part(
     if known is not None:
         A, intercept = known
     elif isinstance(model, FamilyMember):
-        problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
-        A, intercept = _member_on(problem, penalty, model, max_features)
-    elif max_features is None:
+        A, intercept = _member_on(prepared, penalty, model)
+    else:
         solution, penalty = model._solve(prepared)
         A, intercept = solution.A, solution.intercept
-    else:
-        raise TypeError(f"max_features needs a model of the (p, k) family, got {type(model).__name__}.")
     if part.absent is not None:
         A = np.where(part.absent.T, 0.0, A)
     free = free_levels(model, prepared, _Found(A, intercept), penalty)
@@ -268,15 +260,7 @@ class _Found(NamedTuple):
     intercept: np.ndarray
 
 
-def _member_on(
-    problem: Problem, penalty: RowPenalty, model: FamilyMember, max_features: int | None
-) -> tuple[np.ndarray, np.ndarray]:
-    alphas = model.alpha * (_STRONGER[-1:] if max_features is None else _STRONGER)
-    path = Paths(problem).solve(penalty, alphas, max_iter=model.max_iter, tol=model.tol)
-    last = 0
-    if max_features is not None:
-        few = np.maximum.accumulate(path.n_kept) <= max_features
-        if not few[0]:
-            return np.zeros((path.n_features, problem.design.n_tasks)), path.intercepts[0]
-        last = int(np.flatnonzero(few)[-1])
-    return path.coef(last).T, path.intercepts[last]
+def _member_on(prepared: Prepared, penalty: RowPenalty, model: FamilyMember) -> tuple[np.ndarray, np.ndarray]:
+    problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
+    path = Paths(problem).solve(penalty, np.array([model.alpha]), max_iter=model.max_iter, tol=model.tol)
+    return path.coef(0).T, path.intercepts[0]

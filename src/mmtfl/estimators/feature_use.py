@@ -207,8 +207,6 @@ class ShowsSharing:
             - shape: "line" or "curve", empty if it is not used;
             - direction: "rising" or "falling" where the common part, or the mean over the tasks, is monotone
               over the range of the rows fitted, else empty (coefficients are those of the lines alone);
-            - supported, frequency: with ``stability``, in which tasks the rows support the feature ("all",
-              "some", "one", "none" or "undecided"), and the share of the half samples that keep it.
         """
         model = self._fitted()
         kinds, directions = shapes(model)
@@ -228,10 +226,6 @@ class ShowsSharing:
             "shape": [kinds[j] for j in order],
             "direction": [directions[j] for j in order],
         }
-        found = getattr(model, "stability_", None)
-        if found is not None:
-            columns["supported"] = found.words()[order].tolist()
-            columns["frequency"] = found.feature_frequency_[order]
         return make_frame(columns, model._backend)
 
     def _fitted(self) -> Any:

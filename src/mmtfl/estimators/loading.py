@@ -15,7 +15,6 @@ from mmtfl.estimators.regression import MMTFLRegressor
 from mmtfl.estimators.saving import LEARNED
 from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
 from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
-from mmtfl.estimators.supported_features import Stability
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.model_selection.splitting import TaskKFold, TaskTimeSplit
 from mmtfl.persistence.archive import ModelFileError, read_archive
@@ -30,7 +29,7 @@ ESTIMATORS = (
     *(two.RobustRegressor, two.RobustClassifier, two.LowRankRegressor, two.LowRankClassifier),
     *(two.CappedRegressor, two.CappedClassifier),
 )
-OTHERS = (Curves, Path, Stability, TableEncoder, TableRecipe, TaskKFold, TaskTimeSplit)
+OTHERS = (Curves, Path, TableEncoder, TableRecipe, TaskKFold, TaskTimeSplit)
 CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (*ESTIMATORS, *OTHERS)}
 
 

@@ -272,17 +272,6 @@ class SearchParameters(CrossValidationParameters, GridParameters):
 # -- data ----------------------------------------------------------------------------------------------------
 
 
-class StabilityParameters(Declared):
-    """Half samples of the choice."""
-
-    stability: int | None = parameter(
-        Valid("int", [Interval(Integral, 0, None, closed="left")]),
-        "Number of pairs of half samples to which the choice is fitted, such as 50: `summary` then says "
-        "which features are supported, in which tasks; see `mmtfl.stability`. None or 0: none.",
-        default=None,
-    )
-
-
 class DesignParameters(Declared):
     """Intercepts and scales."""
 

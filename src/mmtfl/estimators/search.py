@@ -25,12 +25,10 @@ from mmtfl.estimators.parameters import (
     CrossValidationParameters,
     FamilyParameters,
     SearchParameters,
-    StabilityParameters,
     ThreadParameters,
 )
 from mmtfl.estimators.prepared import Prepared, SearchPrepared
 from mmtfl.estimators.regression import MMTFLRegressor, TaskRegressor
-from mmtfl.estimators.stability import HalfSamples, Stability, judge
 from mmtfl.model_selection.cross_validation import (
     Candidates,
     FoldScores,
@@ -46,7 +44,7 @@ from mmtfl.model_selection.dealing import with_groups
 from mmtfl.model_selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks, usual_number
 from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.scoring import TaskScorer, task_scorer
-from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter, TaskTimeSplit, time_blocks
+from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter
 from mmtfl.model_selection.staged import full_scores, staged_scores
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
@@ -192,16 +190,12 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         (n_folds, n_tasks) without each fold, with which `mmtfl finish` tells a site its errors.
     path_ : Path
         Coefficients of the chosen member at ``alphas_``, on all rows.
-    stability_ : Stability or None
-        What half samples say about the features of the choice, if ``stability`` asks for them; see
-        `mmtfl.stability`.
     """
 
     effects: bool = restated(default=True)
     levels: str = restated(default="shrunk")
 
     poolings: Any = (0.0,)
-    stability: int | None = None
 
     __metadata_request__fit: ClassVar = {"task": True, "groups": True}
 
@@ -276,8 +270,8 @@ class TaskSearch(Search, ProductForm, SearchParameters):
             Known part of the linear predictor, as in ``MMTFLRegressor.fit``.
         groups : array-like of shape (n_rows,), optional
             Groups of rows that must stay together, such as the patient of each row, strings or integers;
-            groups may span tasks. No fold, and no half sample of ``stability``, has rows of a group on both
-            sides.
+            groups may span tasks. No fold has rows of a group on both sides, and the errors of `effects` take
+            rows of a group as dependent.
 
         Returns
         -------
@@ -294,9 +288,7 @@ class TaskSearch(Search, ProductForm, SearchParameters):
     ) -> SearchPrepared:
         if isinstance(X, StoredTasks | SummarisedTasks):
             check_nothing_else(y, task, sample_weight, offset, self.task_column, groups)
-        if isinstance(X, SummarisedTasks) and self.stability:
-            raise ValueError("stability=N draws half samples of rows, which summaries of sites do not have.")
-        needs_rows = self.stability or self._wants_curves()
+        needs_rows = self._wants_curves()
         squared = self._loss.is_quadratic and "pk" in self._parameters and not needs_rows
         if isinstance(X, StoredTasks) and squared:
             return self._prepare_few_rows(X)
@@ -380,8 +372,6 @@ class TaskSearch(Search, ProductForm, SearchParameters):
 
     def _learn(self, prepared: Any, solution: Any, penalty: Any) -> None:
         super()._learn(prepared, solution, penalty)
-        if "stability" in self._parameters:
-            self.stability_ = self._judge(prepared) if self.stability else None
         # few rows that stand for many have no errors
         if prepared.row_counts is None and self._errors_tell:
             errors = self._heldout_errors(prepared)
@@ -396,16 +386,6 @@ class TaskSearch(Search, ProductForm, SearchParameters):
     def _heldout_errors(self, prepared: Any) -> dict[str, np.ndarray]:
         model = plain_copy(self._chosen_model())
         return heldout_errors(model, prepared.original_tasks(), prepared.folds, self._on_folds)
-
-    def _judge(self, prepared: Any) -> Stability:
-        halves = HalfSamples(plain_copy(self._chosen_model()), None, self.n_jobs, self.verbose)
-        tasks, names = prepared.original_tasks(), tuple(self._feature_names())
-        if tasks.groups is None and isinstance(self.cv, TaskTimeSplit):
-            tasks = replace(tasks, groups=time_blocks(tasks.observation_task))
-        return judge(
-            halves, tasks, names, n_pairs=int(self.stability or 0), random_state=0,
-            checkpoint=self._search_checkpoint(prepared), backend=self._backend,
-        )  # fmt: skip
 
     def _chosen_model(self) -> FamilyMember:
         """The model that was chosen, not fitted."""
@@ -459,7 +439,7 @@ def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
     )
 
 
-class MMTFLRegressorCV(TaskSearch, TaskRegressor, FamilyParameters, CandidateParameters, StabilityParameters):
+class MMTFLRegressorCV(TaskSearch, TaskRegressor, FamilyParameters, CandidateParameters):
     """Multitask regression that chooses its strength and its member of the family by cross-validation.
 
     For every (p, k) and pooling a path of alphas is fitted on each fold's training part and scored on its
@@ -479,9 +459,7 @@ class MMTFLRegressorCV(TaskSearch, TaskRegressor, FamilyParameters, CandidatePar
     """
 
 
-class MMTFLClassifierCV(
-    TaskSearch, TaskClassifier, FamilyParameters, CandidateParameters, StabilityParameters
-):
+class MMTFLClassifierCV(TaskSearch, TaskClassifier, FamilyParameters, CandidateParameters):
     """Multitask classification that chooses its strength and its member of the family by cross-validation.
 
     For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part, in

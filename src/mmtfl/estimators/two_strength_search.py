@@ -189,7 +189,7 @@ class TwoStrengthCV(
         return self
 
     def _chosen_model(self) -> Any:
-        """The model that was chosen; `stability` makes a copy of it."""
+        """The model that was chosen."""
         return self._fitted()
 
     # -- the steps of fit ----------------------------------------------------------------------------------

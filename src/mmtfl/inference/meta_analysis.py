@@ -225,7 +225,7 @@ class MetaAnalysis:
         u = w * np.sqrt(self._seen)
         off = self.correlation - np.diag(np.diag(self.correlation))
         shared = np.einsum("tj,tj->j", u, off @ u)
-        return 1.0 / total + np.maximum(shared, 0.0) / total**2
+        return (1.0 + np.maximum(shared, 0.0) / total) / total
 
 
 def _share_of_sign(average: np.ndarray, spread: np.ndarray) -> np.ndarray:

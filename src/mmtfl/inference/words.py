@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,3 +90,112 @@ def note_of(verdicts: Verdicts, j: int, *, labels: np.ndarray, ruled_out: str, o
     if word == "only in some":
         return f"clear in {name_tasks(labels[verdicts.clear[:, j]].tolist())}"
     return ruled_out if word == "not found" else ""
+
+
+# -- sentences for people ------------------------------------------------------------------------------------
+
+READING = {
+    "odds_ratio": "An odds ratio of 1.5: with one unit more of the feature the odds are half as large again.",
+    "rate_ratio": "A rate ratio of 1.5: with one unit more of the feature the rate is half as large again.",
+}
+_MOST_NAMED = 6
+
+
+def task_noun(name: Any) -> str:
+    """What a task is called: the name of its column, where that is a plain word.
+
+    Examples
+    --------
+    >>> task_noun("hospital_id"), task_noun("Country"), task_noun("t1"), task_noun(None)
+    ('hospital', 'country', 'task', 'task')
+    """
+    plain = re.sub(r"[ _]?(id|ID|Id|no|nr|code)$", "", str(name or "")).replace("_", " ").strip()
+    return plain.lower() if re.fullmatch(r"[A-Za-z]{3,}( [A-Za-z]+)?", plain) else "task"
+
+
+def plural(noun: str) -> str:
+    """The plural of a noun.
+
+    Examples
+    --------
+    >>> plural("hospital"), plural("city"), plural("class"), plural("day")
+    ('hospitals', 'cities', 'classes', 'days')
+    """
+    if re.search(r"[^aeiou]y$", noun):
+        return noun[:-1] + "ies"
+    return noun + ("es" if re.search(r"(s|x|z|ch|sh)$", noun) else "s")
+
+
+def in_sentences(rows: Sequence[Mapping[str, Any]], noun: str = "task") -> list[str]:
+    """Three sentences on the rows of `effects`: what holds everywhere, what differs, what is not found.
+
+    Examples
+    --------
+    >>> row = {"feature": "age", "word": "everywhere", "average": 0.5, "lower": 0.4, "upper": 0.6, "note": ""}
+    >>> in_sentences([row], "hospital")[0]
+    'Holds in every hospital: age 0.5 (0.4 to 0.6).'
+    """
+    said: dict[str, list[Mapping[str, Any]]] = {word: [] for word in WORDS}
+    for row in rows:
+        said[row["word"]].append(row)
+    return [_everywhere(said, noun), _differing(said, noun), _not_found(said, noun)]
+
+
+def _everywhere(said: Mapping[str, Sequence[Mapping[str, Any]]], noun: str) -> str:
+    rows = said["everywhere"]
+    if not rows:
+        return f"Nothing was found to hold in every {noun}."
+    quoted = [f"{row['feature']} {_quoted(row)}" for row in rows]
+    return f"Holds in every {noun}: {_listed(quoted)}."
+
+
+def _differing(said: Mapping[str, Sequence[Mapping[str, Any]]], noun: str) -> str:
+    differs = [
+        f"{row['feature']} {_quoted(row)}, in a new {noun} {_number(row['new_task_lower'])} to "
+        f"{_number(row['new_task_upper'])}"
+        for row in said["differs"]
+    ]
+    average = [f"{row['feature']} {_quoted(row)}" for row in said["on average"]]
+    some = [f"{row['feature']} ({row['note']})" for row in said["only in some"]]
+    parts = [
+        (differs, f"Differs between {plural(noun)}"),
+        (average, f"Holds on average, and the rows do not tell whether in every {noun}"),
+        (some, f"Only in some {plural(noun)}"),
+    ]
+    told = [f"{head}: {_listed(names)}" for names, head in parts if names]
+    return ". ".join(told) + "." if told else f"Nothing was found to differ between {plural(noun)}."
+
+
+def _not_found(said: Mapping[str, Sequence[Mapping[str, Any]]], noun: str) -> str:
+    rows, told = said["not found"], []
+    known = [row for row in rows if np.isfinite(row["average"])]
+    reach = max((max(abs(row["lower"]), abs(row["upper"])) * _sd(row) for row in known), default=np.nan)
+    if rows:
+        told.append(f"Not found: {_listed([row['feature'] for row in rows])}")
+    if np.isfinite(reach):
+        told.append(f"For each of these an average effect above {_number(reach)} per s.d. is ruled out")
+    few = [row["feature"] for row in said["too few tasks"]]
+    told += [f"Varies in too few {plural(noun)} to tell: {_listed(few)}"] if few else []
+    apart = [f"{row['feature']} ({row['note']})" for row in said["cannot be told apart"]]
+    told += [f"Cannot be told apart: {_listed(apart)}"] if apart else []
+    return ". ".join(told) + "." if told else "Every feature was found to matter."
+
+
+def _sd(row: Mapping[str, Any]) -> float:
+    return abs(row["per_sd"] / row["average"]) if row["average"] else 0.0
+
+
+def _quoted(row: Mapping[str, Any]) -> str:
+    """The average of a row with its interval: as a ratio for classes and counts."""
+    name, what = next(((n, f"{n.partition('_')[0]} x ") for n in READING if n in row), ("average", ""))
+    ends = [row[f"{name}_{end}" if what else end] for end in ("lower", "upper")]
+    return f"{what}{_number(row[name])} ({_number(ends[0])} to {_number(ends[1])})"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = [f"and {len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
+    return ", ".join([*names[:_MOST_NAMED], *more])

@@ -463,15 +463,3 @@ def _tasks_lacking(code: np.ndarray, is_train: np.ndarray, classes: np.ndarray |
     if classes is None:
         return np.flatnonzero(np.bincount(code[is_train], minlength=n_tasks) == 0)
     return np.flatnonzero(n_classes(classes[is_train], code[is_train], n_tasks) < 2)
-
-
-def time_blocks(observation_task: np.ndarray, n_blocks: int = 10) -> np.ndarray:
-    """Blocks of consecutive rows of each task, numbered: what half samples of rows in time are made of.
-
-    Tasks have at least four blocks, if they have four rows.
-    """
-    block = np.empty(len(observation_task), dtype=np.intp)
-    for rows in Cells(np.arange(len(observation_task)), observation_task).lists():
-        n = max(1, min(n_blocks, max(4, len(rows) // 4), len(rows)))
-        block[rows] = np.arange(len(rows)) * n // len(rows)
-    return np.unique(observation_task * n_blocks + block, return_inverse=True)[1]

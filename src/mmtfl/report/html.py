@@ -188,8 +188,6 @@ def make_page(
     verdict = sentences.verdict(evaluation, noun) if evaluation else []
     errors = getattr(inner, "heldout_errors_", None) or {}
     curve = reliability(errors) if "is_second" in errors else None
-    stability = getattr(inner, "stability_", None)
-    effects = None if stability is None else stability.mean_effects()
     return {
         "title": title or _title_of_table(model) or sentences.renamed(summary.title, noun),
         "noun": noun,
@@ -205,9 +203,7 @@ def make_page(
         "reliability": curve and pictures.calibration_picture(curve),
         **_task_table(summary, evaluation),
         "has_common": any(feature.common is not None for feature in summary.features),
-        "feature_rows": [
-            _feature_row(feature, effects, noun) for feature in summary.features[:MOST_FEATURES]
-        ],
+        "feature_rows": [_feature_row(feature, noun) for feature in summary.features[:MOST_FEATURES]],
         "curves": [effect_picture(effect) for effect in curved_effects(inner)[:MOST_CURVES]],
         "n_left_out": max(0, summary.n_features - MOST_FEATURES),
         "kinds": [(kind, summary.counts[kind], sentences.renamed(meanings[kind], noun)) for kind in KINDS],
@@ -307,7 +303,7 @@ def _task_row(task: TaskSummary, n_rows: int | None, scores: dict[str, float], l
 # -- features and facts --------------------------------------------------------------------------------------
 
 
-def _feature_row(f: FeatureSummary, effects: np.ndarray | None, noun: Noun) -> dict[str, Any]:
+def _feature_row(f: FeatureSummary, noun: Noun) -> dict[str, Any]:
     """One row of the table of features."""
     return {
         "name": f.name,
@@ -319,17 +315,7 @@ def _feature_row(f: FeatureSummary, effects: np.ndarray | None, noun: Noun) -> d
         "coef": _spread_out(f.mean_coef, f.min_coef, f.max_coef),
         "per_sd": _spread_out(f.mean_coef_per_sd, f.min_coef_per_sd, f.max_coef_per_sd),
         "agreement": number(None) if f.agreement is None else f"{f.agreement:.0%}",
-        "supported": f.supported,
-        "frequency": None if f.frequency is None else f"{f.frequency:.0%}",
-        "effect": "" if effects is None else _with_ends(*effects[f.position].tolist()),
     }
-
-
-def _with_ends(effect: float, low: float, high: float) -> str:
-    """An effect and its interval; nothing for features that are not supported."""
-    if np.isnan(effect):
-        return number(None)
-    return number(effect) if np.isnan(low) else f"{number(effect)} ({number(low)} to {number(high)})"
 
 
 def _spread_out(mean: float | None, low: float | None, high: float | None) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from mmtfl.estimators.effects import effect_sentences
 from mmtfl.estimators.feature_use import KINDS, FeatureUse, feature_use, usage_notes, use_counts, used_by
-from mmtfl.estimators.supported_features import in_which_tasks, support_sentences
 from mmtfl.objective.losses import Loss
 from mmtfl.persistence.json_values import plain
 from mmtfl.plots.search_display import search_curves
@@ -53,11 +53,6 @@ class FeatureSummary:
         Share of the tasks that use it whose coefficient has the more frequent sign; None for no task.
     common, scatter : float or None
         What the tasks' coefficients scatter about, and how far (root mean square); None without ``pooling``.
-    supported : str or None
-        Where half samples support it, in words: "all tasks", "some tasks (a, b)", "one task (c)", "none" or
-        "undecided"; None where there are none.
-    frequency : float or None
-        Share of the half samples that keep it.
     """
 
     name: str
@@ -76,8 +71,6 @@ class FeatureSummary:
     agreement: float | None
     common: float | None = None
     scatter: float | None = None
-    supported: str | None = None
-    frequency: float | None = None
 
 
 @dataclass(frozen=True)
@@ -178,8 +171,8 @@ class ModelSummary:
         The same in words: "Of 7 features, 3 are used: 2 by all 4 tasks, 0 by some, 1 by one."
     usage_notes : list of str
         What to keep in mind when reading it.
-    support : list of str
-        What half samples support of it, in sentences; empty where there are none.
+    effects : list of str
+        What its effects are, in sentences; empty where they are not known.
     size_name : str
         Name of the size that orders the features: c, or what takes its place in additive models.
     features : list of FeatureSummary
@@ -219,7 +212,7 @@ class ModelSummary:
     counts: dict[str, int]
     usage: str
     usage_notes: list[str]
-    support: list[str]
+    effects: list[str]
     size_name: str
     features: list[FeatureSummary]
     tasks: list[TaskSummary]
@@ -327,7 +320,7 @@ def describe(model: Any) -> ModelSummary:
         counts={word: sum(feature.kind == word for feature in features) for word in KINDS},
         usage=f"{usage}.",
         usage_notes=usage_notes(fitted, use, member),
-        support=support_sentences(getattr(fitted, "stability_", None)),
+        effects=effect_sentences(fitted),
         size_name=size_name,
         features=features,
         tasks=_tasks(fitted),
@@ -357,9 +350,6 @@ def _features(model: Any, use: FeatureUse, size: np.ndarray) -> list[FeatureSumm
     columns.append([float(use.agreement[j]) if n else None for j, n in enumerate(use.n_tasks.tolist())])
     common = model._common_columns().values()
     columns += [column.tolist() for column in common] or [[None] * len(names)] * 2
-    found = getattr(model, "stability_", None)
-    columns.append([in_which_tasks(found, j) for j in range(len(names))])
-    columns.append([None] * len(names) if found is None else found.feature_frequency_.tolist())
     rest: list[Any] = list(zip(*columns, strict=True))
     return [
         FeatureSummary(

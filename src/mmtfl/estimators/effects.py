@@ -26,7 +26,7 @@ from mmtfl.inference.effects import (
 )
 from mmtfl.inference.meta_analysis import MetaAnalysis, joint_p
 from mmtfl.inference.row_moments import Columns, RowsAtFit
-from mmtfl.inference.words import in_sentences, judge, note_of, task_noun
+from mmtfl.inference.words import FOUND, in_sentences, judge, note_of, task_noun
 from mmtfl.objective.losses import Loss
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.frames import make_frame
@@ -559,7 +559,8 @@ class EffectTable:
         with np.errstate(divide="ignore", invalid="ignore"):
             size = np.abs(self.found.average / self.found.error)
         p = numbers["p"]
-        order = np.lexsort((-np.nan_to_num(size), np.where(np.isfinite(p), p, 2.0)))
+        found = np.isin(words, FOUND)  # a feature that matters in some tasks only may have no average
+        order = np.lexsort((-np.nan_to_num(size), np.where(np.isfinite(p), p, 2.0), ~found))
         beyond = np.setdiff1d(np.arange(len(self.names)), self.features)
         positions, columns = np.concatenate([self.features[order], beyond]), columns_of(self.model)
         out: dict[str, Any] = {

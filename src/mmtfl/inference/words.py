@@ -21,6 +21,7 @@ WORDS = (
     "too few tasks",
     "not found",
 )
+FOUND = WORDS[1:5]
 LEVEL = 0.1  # of false discoveries, and of what Holm's correction leaves
 _MOST_TASKS = 0.8  # share of the tasks in which a feature varies that holds "everywhere"
 _SAME = 0.9  # share of the tasks with the same direction, even at the ends of the intervals

@@ -115,6 +115,8 @@ def test_finish_gives_a_site_its_intervals_and_checks(folder, stacked, tmp_path,
     low, high = mmtfl.load(tmp_path / "cork.mmtfl").predict_interval(rows, task=rows["hospital"]).T
     inside = (rows["stay"] >= low) & (rows["stay"] <= high)
     assert 0.8 < inside.mean() < 1.0
+    run("predict", tmp_path / "cork.mmtfl", folder / "three.csv", "--interval", 0.9, "-o", tmp_path / "p.csv")
+    assert_allclose(pd.read_csv(tmp_path / "p.csv")["lower"], low, rtol=1e-9)
     capsys.readouterr()
     rows.iloc[30:].to_csv(tmp_path / "fewer.csv", index=False)
     run("finish", folder / "stay.mmtfl", tmp_path / "fewer.csv", "-o", tmp_path / "fewer.mmtfl")
@@ -156,6 +158,21 @@ def test_a_second_summary_with_other_rows_is_refused(folder, capsys):
     run("summarise", folder / "later.csv", *words, code=2)
     assert "different summaries of task 'Aker'" in capsys.readouterr().err
     assert not (folder / "later.summary").exists()
+
+
+def test_codes_of_missing_cells_are_agreed_on(folder, tmp_path):
+    rows = pd.read_csv(folder / "one.csv")
+    gaps = rows.assign(iron=rows["iron"].where(rows.index % 9 > 0))
+    gaps.to_csv(tmp_path / "gaps.csv", index=False)
+    gaps.fillna({"iron": -999}).to_csv(tmp_path / "coded.csv", index=False)
+    words = ["--task", "hospital", "--target", "stay", "--features", *FEATURES, "--folds", 2]
+    run("agree", tmp_path / "coded.csv", *words, "--missing", -999, "-o", tmp_path / "agreed.json")
+    for name in ("gaps", "coded"):
+        (tmp_path / name).mkdir()
+        agreed = ["--columns", tmp_path / "agreed.json", "-o", tmp_path / name / "aker.summary"]
+        run("summarise", tmp_path / f"{name}.csv", *agreed)
+    found = [(tmp_path / name / "aker.summary").read_bytes() for name in ("gaps", "coded")]
+    assert found[0] == found[1]
 
 
 def test_too_few_rows_leave_no_file(folder, tmp_path, capsys):

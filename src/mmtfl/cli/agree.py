@@ -24,7 +24,6 @@ def agree(
     drop: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
     categories: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
     reference: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
-    missing: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
     units: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
     curves: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
     text: options.TextOptions = options.TextOptions(),
@@ -63,8 +62,6 @@ def agree(
     reference
         Levels that the others of their column are compared with, as COLUMN=LEVEL; by default the most
         frequent.
-    missing
-        Codes of missing cells, such as -999.
     units
         Units of numbers, as COLUMN=UNIT, for the people at the sites.
     curves
@@ -82,7 +79,7 @@ def agree(
     file = text.open(data)
     frame = file.frame(text=[task, *(categories or ())])
     given: dict[str, Any] = {"task": task, "target": target, "features": features, "drop": drop or ()}
-    given |= {"categories": categories or (), "missing": missing or (), "seed": seed, "least_rows": least}
+    given |= {"categories": categories or (), "missing": file.missing, "seed": seed, "least_rows": least}
     given |= {"curves": curves or ()}
     given |= {"units": _pairs("--units", units), "reference": _pairs("--reference", reference)}
     with library_words():

@@ -46,7 +46,7 @@ def _open(data: Sequence[Path]) -> Training:
         summarised = Tasks.from_summaries(data)
         agreed = Agreement.from_dict(summarised.agreement)
     recipe = TableRecipe((agreed.target,), agreed.task, agreed.task_kind)
-    return Training(recipe, summarised)
+    return Training(recipe, summarised, encoder=agreed.encoder())
 
 
 def as_rows(training: Training) -> Training:

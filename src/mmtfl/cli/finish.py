@@ -68,7 +68,7 @@ def finish(
     learned = load_model(model)
     with library_words():
         agreed = agreement_of(learned)
-    file = text.open(data)
+    file = text.open(data, agreed.missing)
     frame = agreed_names(file, agreed, task, target)
     with library_words():
         found = finished_at(learned, frame)

@@ -119,8 +119,8 @@ class TextOptions:
     sheet: str | None = None
     "The sheet of a spreadsheet, by name or by number; by default the first."
 
-    missing: Annotated[list[str] | None, SEVERAL, Parameter(allow_leading_hyphen=True)] = None
-    "Codes of missing cells, such as -999, besides empty cells and . - ? n/a NULL NaN."
+    missing: Annotated[list[str] | None, Parameter(negative=(), allow_leading_hyphen=True)] = None
+    "A code of missing cells, such as -999, besides empty cells and . - ? n/a NULL NaN; may be repeated."
 
     def open(self, path: Path, missing: Iterable[str] = ()) -> Any:
         """A table on disk, a `TableFile`; with the codes of missing cells that a model remembers."""

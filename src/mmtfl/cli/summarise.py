@@ -63,7 +63,7 @@ def summarise(
 
     with library_words():
         agreed = Agreement.load(columns)
-    file = text.open(data)
+    file = text.open(data, agreed.missing)
     frame = agreed_names(file, agreed, task, target)
     with library_words():
         summary = agreed.summarise(frame)

@@ -208,6 +208,7 @@ def train_on(
         model = make(training)
     converged = _fit(model, training, talk)
     _set_known(model, verbose=0)
+    model._fitted().recipe_ = training.recipe
     model.provenance_ = _provenance(model, training, data, output)
     with naming_the_file(output):
         model.save(output, overwrite=talk.force)

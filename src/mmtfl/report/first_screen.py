@@ -42,6 +42,8 @@ def _errors(model: Any) -> str:
     errors = getattr(model, "heldout_errors_", None)
     if errors is None and not getattr(model, "_errors_tell", True):
         return "Not known: there are intervals for the squared and the huber loss."
+    if "agreement_" in vars(model) and errors is None:
+        return "Not known here: the rows are at their sites, where mmtfl finish gives the model intervals."
     if errors is None:
         return (
             "Not known: a model that is tuned (mmtfl cv), or calibrated with rows that it was not fitted to "

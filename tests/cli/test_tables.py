@@ -124,15 +124,6 @@ def test_predictions_by_suffix(folder, tmp_path, capsys, suffix):
     np.testing.assert_array_equal(found["prediction"], expected)
 
 
-def test_classes_come_with_their_probability(folder, capsys):
-    out, err = run(["predict", folder / "classes.mmtfl", folder / "classes.csv", "-o", "-"], capsys)
-    found = pd.read_csv(io.StringIO(out))
-    assert "probability is that of 'low'" in err
-    assert set(found["prediction"]) == {"low", "high"}
-    assert ((found["probability"] > 0.5) == (found["prediction"] == "low")).all()
-    assert (found["prediction"] == found["y"]).mean() > 0.8
-
-
 def test_a_target_of_zeros_and_ones_is_two_classes_unless_told(tmp_path, capsys):
     frame = make_frame()
     frame["y"] = (frame["y"] > frame["y"].median()).astype(int)
@@ -142,19 +133,6 @@ def test_a_target_of_zeros_and_ones_is_two_classes_unless_told(tmp_path, capsys)
     assert mmtfl.load(tmp_path / "a.mmtfl").classes_.tolist() == [0, 1]
     run(fit(tmp_path / "a.csv", tmp_path / "b.mmtfl", "--alpha", "0.05", "--regress"), capsys)
     assert not hasattr(mmtfl.load(tmp_path / "b.mmtfl"), "classes_")
-
-
-def test_two_fractions_are_classes_too(tmp_path, capsys):
-    frame = make_frame()
-    frame["y"] = np.where(frame["y"] > frame["y"].median(), -10.0, -9.5)
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    assert "the values -10 and -9.5 only" in run(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl"), capsys).err
-    out, err = run(["predict", tmp_path / "a.mmtfl", tmp_path / "a.csv"], capsys)
-    found = pd.read_csv(io.StringIO(out))
-    assert (found["prediction"] == found["y"]).mean() > 0.8
-    likely = found["probability"] > 0.5
-    told = float(err.strip().splitlines()[-1].removeprefix("note: probability is that of ").strip("'"))
-    assert ((found["prediction"] == told) == likely).all()
 
 
 def test_cv_is_the_search_on_the_encoded_table(folder, tmp_path, capsys):
@@ -329,15 +307,6 @@ def test_cv_says_what_it_did_in_twelve_lines(tmp_path, capsys):
     assert "Warning" not in err
 
 
-def test_labels_with_leading_zeros_stay_names(tmp_path, capsys):
-    frame = make_frame()
-    frame["site"] = frame["site"].map({"Århus": "001", "Bern": "002", "Cork": "010"})
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    run(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl", "--alpha", "0.1"), capsys)
-    assert mmtfl.load(tmp_path / "a.mmtfl").tasks_.tolist() == ["001", "002", "010"]
-    run(["predict", tmp_path / "a.mmtfl", tmp_path / "a.csv"], capsys)
-
-
 def test_the_strength_is_chosen_and_told_where_it_is_not_given(folder, tmp_path, capsys):
     _, err = run(fit(folder / "data.csv", tmp_path / "a.mmtfl"), capsys)
     assert "a tenth of what drops every feature" in err
@@ -399,25 +368,6 @@ def test_inspect_shows_coefficients_on_both_scales(folder, capsys):
     assert "Task Bern" in out and "1 of" in out
 
 
-def test_inspect_json_and_classes(folder, capsys):
-    found = json.loads(run(["inspect", folder / "classes.mmtfl", "--json"], capsys).out)
-    assert found["classes"] == ["high", "low"]
-    assert sum(found["counts"].values()) == 5
-    assert "speak for 'low' against 'high'" in run(["inspect", folder / "classes.mmtfl"], capsys).out
-
-
-def test_inspect_shows_hostile_names_as_text(tmp_path, capsys):
-    frame = make_frame().rename(columns={"age": "\x1b[31mred[bold]\n=cmd()", "dose": "x" * 300})
-    frame["site"] = frame["site"] + "\x07"
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    run(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl", "--alpha", "0.1"), capsys)
-    out, _ = run(["inspect", tmp_path / "a.mmtfl"], capsys)
-    assert "\x1b" not in out and "\x07" not in out
-    assert "\\x1b[31mred[bold]\\n=cmd()" in out
-    assert "x" * 57 + "..." in out and "x" * 61 not in out
-    assert "Bern\\x07" in out
-
-
 def test_the_report_is_titled_as_asked_or_by_target_and_task(folder, tmp_path, capsys):
     page, model = tmp_path / "page.html", folder / "model.mmtfl"
     run(["report", model, "-o", page, "--title", "<b>Mine</b>"], capsys)
@@ -426,18 +376,6 @@ def test_the_report_is_titled_as_asked_or_by_target_and_task(folder, tmp_path, c
     recipe = mmtfl.load(model).recipe_
     expected = f"<title>{recipe.target_columns[0]}, by {recipe.task_column}</title>"
     assert expected in page.read_text(encoding="utf-8")
-
-
-def test_the_report_is_one_page(folder, tmp_path, capsys):
-    page = tmp_path / "r.html"
-    tokens = ["report", folder / "model.mmtfl", folder / "data.csv", "-o", page]
-    out, err = run(tokens, capsys)
-    assert (out, err) == ("", f"Written: {page}\n")
-    text = page.read_text(encoding="utf-8")
-    assert "Århus" in text and "mmtfl fit data.csv" in text
-    assert "--force" in refusal(tokens, capsys)
-    found = json.loads(run(["report", folder / "model.mmtfl", "-o", page, "--force", "--json"], capsys).out)
-    assert found == {"output": str(page), "bytes": page.stat().st_size}
 
 
 def test_a_task_column_with_too_many_labels_is_told(folder, tmp_path, capsys):
@@ -467,12 +405,6 @@ def test_datasets_are_listed_and_written(tmp_path, capsys):
         assert found == tuple(sizes[name][size] for size in ("rows", "tasks", "features"))
     expected = mmtfl.datasets.make_d1(random_state=3)
     np.testing.assert_array_equal(pd.read_csv(tmp_path / "d1.csv")["y"], expected.y)
-
-
-def test_simulated_tasks_take_options(capsys):
-    tokens = ["datasets", "tasks", "--tasks", "3", "--samples", "7", "--features", "30", "--classify"]
-    frame = pd.read_csv(io.StringIO(run(tokens, capsys).out))
-    assert frame.shape == (21, 32) and set(frame["y"]) == {0, 1}
 
 
 def test_json_of_every_command(folder, tmp_path, capsys):
@@ -685,17 +617,6 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(folder, tmp_path, capsys, mo
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_refused_file_keeps_the_older_one(folder, tmp_path, capsys, monkeypatch):
-    (tmp_path / "a.csv").write_text("mine")
-
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    run(["datasets", "d1", "-o", tmp_path / "a.csv", "--force"], capsys, code=1)
-    assert (tmp_path / "a.csv").read_text() == "mine"
-
-
 @pytest.mark.parametrize("kind", ["dirty", "two strengths", "separate", "task column", "targets", "classes"])
 def test_every_kind_of_model_is_inspected_and_predicts(tmp_path, capsys, kind):
     from mmtfl import DirtyRegressor, RobustClassifier, SingleTaskRegressorCV, TwoStrengthCV
@@ -725,23 +646,6 @@ def test_every_kind_of_model_is_inspected_and_predicts(tmp_path, capsys, kind):
     else:
         assert found["prediction"].tolist() == pytest.approx(expected.tolist())
     assert ("probability" in found) == (kind == "classes")
-
-
-def test_a_default_strength_where_none_drops_a_feature(folder, tmp_path, capsys):
-    tokens = fit(folder / "data.csv", tmp_path / "m.mmtfl", "--p", "2", "--k", "inf", "--json")
-    err = run(tokens, capsys)[1]
-    assert "no strength drops a feature" in err
-    model = mmtfl.load(tmp_path / "m.mmtfl")
-    assert np.mean(model.provenance_["training"]["scores"]) > 0.5
-
-
-def test_the_stored_command_has_names_of_files_only(folder, tmp_path, capsys):
-    output = tmp_path / "m.mmtfl"
-    tokens = ["fit", str(folder / "data.csv"), "--task", "site", "--target", "y", f"-o={output}", "-q"]
-    run(tokens, capsys)
-    assert (
-        mmtfl.load(output).provenance_["command"] == "mmtfl fit data.csv --task site --target y -o=m.mmtfl -q"
-    )
 
 
 @pytest.mark.parametrize("separator", [",", "\t"])

@@ -11,7 +11,6 @@ import pytest
 from distributed import Client, LocalCluster
 from numpy.testing import assert_allclose
 from scipy import sparse
-from sklearn.base import clone
 
 from mmtfl import DaskEngine, MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, Tasks
 from mmtfl.engines import EngineLostError
@@ -156,19 +155,6 @@ def test_a_pass_sends_the_features_left_and_brings_row_norms(client):
     assert max(back) <= 8 * 32 + 2 * 8 * (24 * 3 + 8) < 24 * 32 * 8
 
 
-def test_names_in_the_dashboard_say_what_runs(client):
-    engine = DaskEngine(client)
-    (future,) = engine.map(abs, engine.place(int, ["-3"]), keep=True, name="pass-3")
-    assert future.key.startswith("mmtfl-pass-3-shard-0-")
-    assert future.result() == 3
-
-
-def test_copies_of_an_estimator_work_on_the_same_cluster(client):
-    model = MMTFLRegressor(engine=DaskEngine(client))
-    assert clone(model).engine is model.engine
-    assert "tcp://" in repr(model.engine)
-
-
 # -- faults --------------------------------------------------------------------------------------------------
 
 
@@ -184,12 +170,6 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(client):
     assert killed and there.n_iter > 5
     same(there, a_fit(1.5, 1, "squared"))
     client.wait_for_workers(2, timeout=60)
-
-
-def test_an_error_of_the_work_is_told_as_it_is(client):
-    engine = DaskEngine(client)
-    with pytest.raises(FileNotFoundError, match="no-such-file"):
-        engine.map(open, engine.place(str, ["/no-such-file"]))
 
 
 def test_a_lost_scheduler_is_told_and_the_checkpoint_goes_on(tmp_path):
@@ -270,13 +250,3 @@ def test_a_file_that_changes_after_it_was_indexed_is_noticed(client, tmp_path):
     for engine in (None, DaskEngine(client)):
         with pytest.raises(ValueError, match=r"has changed since its tasks were counted"):
             MMTFLRegressor(alpha=0.05, engine=engine).fit(stored)
-
-
-@pytest.mark.parametrize("on_dask", [False, True])
-def test_columns_far_from_zero_in_files_give_the_answer_of_those_near(client, on_dask, tmp_path):
-    engine = DaskEngine(client) if on_dask else None
-    near, far = (MMTFLRegressor(alpha=0.05, engine=engine).fit(far_table(tmp_path, c)) for c in (0.0, 1e7))
-    assert near.coef_.any()
-    np.testing.assert_allclose(far.coef_, near.coef_, atol=1e-6)
-    np.testing.assert_allclose(far.objective_, near.objective_, rtol=1e-6)
-    np.testing.assert_allclose(far.intercept_ + 1e7 * far.coef_.sum(axis=1), near.intercept_, atol=1e-5)

@@ -2,7 +2,6 @@
 
 import ast
 import inspect
-import pickle
 from pathlib import Path
 
 import numpy as np
@@ -90,23 +89,6 @@ def test_arguments_are_stored_untouched():
 def test_wrong_calls_are_told_as_those_of_any_function(call, message):
     with pytest.raises(TypeError, match=message):
         call()
-
-
-def test_copies_have_the_same_parameters():
-    made = Example(True, 3.0, mode="b")
-    for copy in (clone(made), pickle.loads(pickle.dumps(made)), Example(**made.get_params())):
-        assert copy.get_params() == made.get_params() != Example(True).get_params()
-
-
-def test_a_class_may_write_its_own_init():
-    class Own(Example):
-        def __init__(self, strength):
-            self.strength = strength
-
-    class Inherits(Own):
-        pass
-
-    assert Own(7.0).get_params() == Inherits(7.0).get_params() == {"strength": 7.0}
 
 
 @pytest.mark.parametrize(("Model", "remedy"), [(Example, "Use 1."), (Stronger, "Use 2.")])

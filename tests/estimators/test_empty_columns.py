@@ -49,17 +49,6 @@ def test_a_wide_table_of_empty_columns_has_the_answer_of_the_narrow_one(narrow, 
     assert_allclose(model.c_[:, None] * model.B_, model.coef_.T, atol=1e-12)
 
 
-def test_a_warm_start_and_strengths_of_features_pass_through(narrow):
-    X, place = narrow
-    y = target(X)
-    wide = widened(X, place, sparse.csr_array)
-    cold = MMTFLRegressor(p=2, k=2, alpha=0.05, tol=1e-10, standardize=True).fit(wide, y, task=TASK)
-    warm = MMTFLRegressor(p=2, k=2, alpha=0.2, tol=1e-10, standardize=True, warm_start=True)
-    warm.fit(wide, y, task=TASK).set_params(alpha=0.05).fit(wide, y, task=TASK)
-    assert warm.coef_.any()
-    assert_allclose(warm.coef_, cold.coef_, atol=1e-7)
-
-
 def test_classes_two_parts_and_searches_know_empty_columns_too(narrow):
     X, place = narrow
     X = X[:, 1:]
@@ -85,10 +74,3 @@ def test_the_solver_sees_no_empty_columns_and_no_second_copy_of_the_entries(narr
     assert_array_equal(np.flatnonzero(units.present), place[1:])
     assert_array_equal(calm.tasks.X.toarray(), X[:, 1:])
     assert np.shares_memory(calm.tasks.X.data, tasks.X.data)
-
-
-def test_an_x_without_any_entry_is_fitted_by_intercepts():
-    X = sparse.csr_array((90, N_FEATURES))
-    model = MMTFLRegressor(alpha=0.1).fit(X, np.arange(90.0), task=TASK)
-    assert not model.coef_.any()
-    assert_allclose(model.intercept_, [14.5, 44.5, 74.5])

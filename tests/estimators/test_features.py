@@ -18,7 +18,6 @@ from mmtfl import (
     MMTFLRegressorCV,
     RobustRegressor,
     SingleTaskRegressorCV,
-    Tasks,
     TwoStrengthCV,
 )
 
@@ -125,45 +124,11 @@ def test_a_search_keeps_its_poolings_where_they_go_with_weights_and_groups(data,
         MMTFLRegressorCV(alphas=4, poolings=(0.9,), positive=True).fit(X, y, task=SITES)
 
 
-def test_saved_models_keep_what_was_said(data, tmp_path):
-    X, y = data
-    model = MMTFLRegressor(2, 1, alpha=0.3, **ALL).fit(X, y, task=SITES)
-    model.save(tmp_path / "known.mmtfl")
-    loaded = mmtfl.load(tmp_path / "known.mmtfl")
-    assert loaded.get_params() == model.get_params()
-    for name in ("coef_", "c_", "penalty_weight_", "positive_", "feature_group_"):
-        assert_array_equal(getattr(loaded, name), getattr(model, name))
-    assert_array_equal(loaded.predict(X, task=SITES), model.predict(X, task=SITES))
-    again = clone(loaded).fit(X, y, task=SITES)
-    assert_array_equal(again.coef_, model.coef_)
-
-
 def test_a_new_task_is_penalised_as_its_features_are(data):
     X, y = data
     model = MMTFLRegressor(2, 2, alpha=0.3, **ALL).fit(X, y, task=SITES)
     more = model.add_task(X[:20], y[:20], task="Dijon")
     assert more.coef_[-1, 0] != 0.0 and more.coef_[-1, 5] == 0.0 and more.coef_[-1, 1] >= 0.0
-
-
-def test_stored_tasks_are_loaded_for_it(data, tmp_path):
-    X, y = data
-    X.assign(stay=y, site=SITES).to_parquet(tmp_path / "rows.parquet")
-    stored = Tasks.from_parquet(tmp_path, task="site", target="stay")
-    for model in (MMTFLRegressor(2, 2, **ALL), MMTFLRegressorCV(alphas=4, cv=3, pk=(2, 2), **ALL)):
-        found = clone(model).fit(stored)
-        assert found.coef_[:, 0].all() and not found.coef_[:, 5].any() and found.c_[2] == found.c_[4]
-    small = Tasks.from_parquet(tmp_path, task="site", target="stay", memory_limit=100)
-    with pytest.raises(MemoryError, match="something is said of the features"):
-        MMTFLRegressor(2, 2, **ALL).fit(small)
-
-
-def test_algorithm_1_gives_the_same(data):
-    X, y = data
-    block, passes = (
-        MMTFLRegressor(2, 2, alpha=0.3, solver=solver, tol=1e-9, **ALL).fit(X, y, task=SITES)
-        for solver in ("block", "alternating")
-    )
-    assert_allclose(passes.coef_, block.coef_, atol=1e-6)
 
 
 def test_the_dirty_models_and_their_search_have_weights(data):

@@ -10,12 +10,10 @@ import mmtfl
 from mmtfl import (
     DirtyRegressor,
     MMTFLClassifier,
-    MMTFLClassifierCV,
     MMTFLRegressor,
     MMTFLRegressorCV,
     gammas_from_alpha,
 )
-from mmtfl.datasets import make_tasks
 
 MEMBERS = [(2, 1, 0.0), (2, 2, 0.9), (1, 1, 0.0), (1, 1, 0.8), (2, np.inf, 0.9), (2, "log", 0.9), (3, 2, 0.0)]
 
@@ -73,17 +71,6 @@ def test_the_new_task_meets_the_conditions_of_its_own_problem(pooling):
     assert_allclose(residual.sum(), noise / scatter * (b - mean), atol=1e-6)
 
 
-def test_features_that_no_task_uses_stay_unused():
-    data = make_tasks(4, 60, 10, n_informative=3, noise=0.3, random_state=0)
-    model = MMTFLRegressor(2, 1, 0.1).fit(data.X, data.y, task=data.task)
-    assert 0 < np.count_nonzero(model.c_) < 10
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(30, 10))
-    wider = model.add_task(X, X.sum(axis=1), task=4)
-    assert_array_equal(wider.coef_[-1] != 0, model.c_ > 0)
-    assert_allclose(wider.coef_.T, wider.c_[:, None] * wider.B_, rtol=1e-15)  # B_ is coef_ / c_, rounded
-
-
 def test_the_other_tasks_keep_their_bits_and_the_model_is_not_changed(tmp_path):
     X, y, task = sites(n_tasks=6)
     model = MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=8, cv=3, standardize=True, scale_targets=True)
@@ -103,20 +90,6 @@ def test_the_other_tasks_keep_their_bits_and_the_model_is_not_changed(tmp_path):
     # the second is not changed by the first
     alone = model.add_task(X[20:30], y[20:30], task="newer")
     assert_allclose(alone.coef_[-1], twice.coef_[-1], atol=1e-10)
-
-
-def test_a_model_with_an_added_task_is_saved_and_shown(tmp_path):
-    X, y, task = sites(n_tasks=6, classification=True)
-    model = MMTFLClassifierCV(pk=(2, 1), alphas=6, cv=3).fit(X, y, task=task)
-    wider = model.add_task(X[:20], y[:20], task="new")
-    wider.save(tmp_path / "wider.mmtfl")
-    loaded = mmtfl.load(tmp_path / "wider.mmtfl")
-    labels = np.repeat("new", 20)
-    assert_array_equal(loaded.predict_proba(X[:20], task=labels), wider.predict_proba(X[:20], task=labels))
-    assert np.isnan(loaded.heldout_scores_["auc"][-1])
-    assert wider.summary()["n_tasks"].max() == 7
-    again = loaded.add_task(X[30:50], y[30:50], task="newer")  # a loaded model can have another
-    assert_array_equal(again.coef_[-1], wider.add_task(X[30:50], y[30:50], task="newer").coef_[-1])
 
 
 def test_few_rows_leave_the_intercept_near_the_mean_of_the_others():

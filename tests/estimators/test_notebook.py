@@ -5,7 +5,6 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
 from sklearn.utils import estimator_html_repr
 
 import mmtfl
@@ -95,13 +94,6 @@ def test_long_names_are_cut_with_the_whole_in_a_tooltip():
     assert "1 task, 1 feature, 1 used." in page.text
 
 
-def test_it_stays_small_with_many_features():
-    data = make_tasks(n_tasks=3, n_samples=20, n_features=1000, random_state=0)
-    model = mmtfl.MMTFLRegressor(p=2, k=2, alpha=0.1).fit(data.X, data.y, task=data.task)
-    assert np.count_nonzero(model.c_) > 10
-    assert len(added(model)) < 3000
-
-
 def test_searches_and_models_without_any_feature():
     data = make_tasks(n_tasks=3, n_samples=20, n_features=5, n_informative=2, random_state=0)
     search = mmtfl.TwoStrengthCV(mmtfl.DirtyRegressor(), strengths=2, cv=2)
@@ -113,9 +105,3 @@ def test_searches_and_models_without_any_feature():
 
 def test_an_unfitted_model_shows_scikit_learns_part_alone():
     assert added(mmtfl.MMTFLRegressor()) == ""
-
-
-def test_the_display_setting_is_obeyed(model):
-    with sklearn.config_context(display="text"):
-        assert not hasattr(model, "_repr_html_")
-        assert set(model._repr_mimebundle_()) == {"text/plain"}

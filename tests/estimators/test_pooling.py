@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, load, path
+from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, path
 
 INF = float("inf")
 
@@ -31,14 +31,6 @@ def test_the_common_part_is_what_the_coefficients_scatter_about(p, k):
     assert_allclose(model.coef_.T, model.c_[:, None] * model.B_, rtol=1e-12)
 
 
-def test_without_pooling_nothing_is_common_and_the_bits_are_the_same():
-    X, y, task = alike()
-    plain, zero = MMTFLRegressor(2, 1, 0.05).fit(X, y, task=task), MMTFLRegressor(2, 1, 0.05, pooling=0)
-    zero.fit(X, y, task=task)
-    assert_array_equal(plain.coef_, zero.coef_)
-    assert_array_equal(zero.common_, np.zeros(6))
-
-
 @pytest.mark.parametrize(("p", "k"), [(2, 2), (1, INF)])
 def test_common_part_is_on_the_original_scale(p, k):
     X, y, task = alike()
@@ -52,26 +44,6 @@ def test_common_part_is_on_the_original_scale(p, k):
     assert_allclose(thin.common_, one.common_, atol=1e-7)
 
 
-def test_with_scaled_targets_the_common_part_is_in_the_mean_unit():
-    X, y, task = alike()
-    y = y * np.select([task == "a", task == "b"], [10.0, 3.0], 1.0)
-    model = MMTFLRegressor(2, 2, 0.01, pooling=0.9, scale_targets=True).fit(X, y, task=task)
-    scaled = model.coef_ / model.target_scale_[:, None]
-    assert_allclose(model.common_, 0.9 * scaled.mean(axis=0) * model.target_scale_.mean(), rtol=1e-10)
-
-
-@pytest.mark.parametrize("estimator", [MMTFLRegressor, MMTFLClassifier])
-def test_a_saved_model_keeps_it(estimator, tmp_path):
-    X, y, task = alike()
-    target = y if estimator is MMTFLRegressor else np.where(y > np.median(y), "yes", "no")
-    model = estimator(2, 2, 0.02, pooling=0.8).fit(X, target, task=task)
-    model.save(tmp_path / "model.mmtfl")
-    loaded = load(tmp_path / "model.mmtfl")
-    assert loaded.pooling == 0.8
-    assert_array_equal(loaded.common_, model.common_)
-    assert_array_equal(loaded.predict(X, task=task), model.predict(X, task=task))
-
-
 @pytest.mark.parametrize(("p", "k"), [(2, 2), (2, 1), (1, INF)])
 def test_path_has_the_coefficients_of_the_estimator_at_each_alpha(p, k):
     X, y, task = alike()
@@ -83,25 +55,6 @@ def test_path_has_the_coefficients_of_the_estimator_at_each_alpha(p, k):
         assert_allclose(found.coef(i), model.coef_, atol=1e-5)
     with pytest.raises(ValueError, match="at least 0 and below 1"):
         path(X, y, task, pooling=1.0)
-
-
-def test_tasks_that_agree_are_predicted_better_with_pooling():
-    X, y, task = alike(n_tasks=8, n_rows=100)
-    train = np.arange(len(y)) % 100 < 8
-    score = {}
-    for pooling in (0.0, 0.95):
-        model = MMTFLRegressor(2, 2, 0.1, pooling=pooling).fit(X[train], y[train], task=task[train])
-        score[pooling] = model.score(X[~train], y[~train], task=task[~train])
-    assert score[0.95] > score[0.0] + 0.02
-
-
-def test_a_task_in_which_a_feature_is_constant_has_the_common_part():
-    X, y, task = alike()
-    X[task == "b", 0] = 2.0
-    model = MMTFLRegressor(2, 2, 0.01, pooling=0.9).fit(X, y, task=task)
-    assert_allclose(model.coef_[1, 0], model.common_[0], rtol=1e-6)
-    rest = y[task == "b"] - model.predict(X[task == "b"], task=task[task == "b"])
-    assert abs(rest.mean()) < 1e-6
 
 
 @pytest.mark.parametrize("estimator", [MMTFLRegressor, MMTFLClassifier])

@@ -5,7 +5,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Lasso, LassoCV, Ridge
 from sklearn.utils._param_validation import InvalidParameterError
-from sklearn.utils.estimator_checks import check_estimator
 
 from mmtfl import (
     MMTFLClassifier,
@@ -134,23 +133,6 @@ def test_the_classifier_tunes_every_task(rows):
         assert_allclose(model.coef_[t], whole.coef_[t], atol=1e-5)
 
 
-def test_shared_rows_are_tuned_by_column():
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(60, 5))
-    Y = np.column_stack([X[:, 0] + 0.1 * rng.normal(size=60), X[:, 1] + 5 * rng.normal(size=60)])
-    model = SingleTaskRegressorCV(1, alphas=10, cv=3, per_task=True).fit(X, Y)
-    assert model.alpha_[1] > model.alpha_[0] and model.predict(X).shape == Y.shape
-    Y[:10, 0] = np.nan
-    assert SingleTaskRegressorCV(1, alphas=10, cv=3, per_task=True).fit(X, Y).alpha_.shape == (2,)
-
-
-def test_a_task_that_no_fold_tests_is_named(rows):
-    X, y, task = rows
-    train, test = np.arange(210), np.flatnonzero(task != "small")
-    with pytest.raises(ValueError, match="No fold of cv tests task 'small'"):
-        SingleTaskRegressorCV(cv=[(train, test)], per_task=True).fit(X, y, task=task)
-
-
 @pytest.mark.parametrize(
     "options", [{"p": 3}, {"p": INF}, {"per_task": "yes"}, {"alphas": [-1.0]}, {"cv": 1}]
 )
@@ -158,21 +140,6 @@ def test_parameters_are_checked(options, rows):
     X, y, task = rows
     with pytest.raises(InvalidParameterError, match=next(iter(options))):
         SingleTaskRegressorCV(**options).fit(X, y, task=task)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        SingleTaskRegressorCV(alphas=4, cv=2),
-        SingleTaskRegressorCV(2, alphas=4, cv=2, per_task=True),
-        SingleTaskClassifierCV(alphas=4, cv=2),
-        SingleTaskClassifierCV(1, alphas=4, cv=2, per_task=True),
-    ],
-    ids=repr,
-)
-def test_all_checks_of_scikit_learn_pass(model):
-    results = check_estimator(model, on_skip=None, on_fail="raise")
-    assert len(results) > 50
 
 
 @pytest.mark.parametrize("scaled", [False, True])

@@ -237,17 +237,6 @@ def test_mixed_losses_are_minimised_with_their_balance(alpha=0.3):
     assert 0.0 <= model.dual_gap_ <= 1e-6 * model.objective_
 
 
-def test_the_slopes_at_zero_are_correlations_whatever_the_kind_and_unit():
-    X, y, task = hospitals(unit=1e5)
-    found = path(X, y, task, p=1, k=INF, alphas=2, loss=LOSSES)
-    correlation = max(
-        abs(np.corrcoef(X[task == t, j], y[task == t])[0, 1]) * X[task == t, j].std()
-        for t in LOSSES
-        for j in range(X.shape[1])
-    )
-    assert_allclose(found.alphas[0], correlation, rtol=1e-9)
-
-
 def test_features_of_each_kind_enter_the_path_at_comparable_rates():
     """Each kind has features of its own that tell about as much of its targets."""
     entered, first = {t: [] for t in LOSSES}, []
@@ -336,15 +325,6 @@ def test_a_search_chooses_by_the_balanced_loss_and_tells_each_kind_apart(tmp_pat
     assert again.loss == LOSSES
     assert_array_equal(again.predict(X, task=task), search.predict(X, task=task))
     assert_array_equal(again.heldout_scores_["loss"], table["loss"])
-
-
-def test_equal_losses_by_label_are_one_loss():
-    X, y, task, _ = counts()
-    one, named = (
-        MMTFLRegressor(loss=loss, alpha=0.1).fit(X, y, task=task)
-        for loss in ("poisson", dict.fromkeys([0, 1, 2], "poisson"))
-    )
-    assert_array_equal(one.coef_, named.coef_)
 
 
 def test_weights_of_tasks_replace_the_balance():
@@ -487,20 +467,6 @@ def test_bad_offsets_are_refused(offset, words):
         MMTFLRegressor(loss="poisson").fit(X, y, task=task, offset=offset)
 
 
-def test_a_task_may_be_added_to_counts_with_its_offset():
-    X, y, task, offset = counts(exposure=(0.2, 4.0))
-    model = MMTFLRegressor(2, 1, 0.02, loss="poisson").fit(X, y, task=task, offset=offset)
-    rng = np.random.default_rng(5)
-    new, more = rng.normal(size=(40, 8)), np.log(rng.uniform(0.2, 4.0, size=40))
-    y_new = rng.poisson(np.exp(0.5 + new @ TRUTH + more)).astype(float)
-    wider = model.add_task(new, y_new, task=3, offset=more)
-    assert_array_equal(wider.coef_[:3], model.coef_)
-    assert_allclose(wider.coef_[3, :3], TRUTH[:3], atol=0.25)
-    mixed = MMTFLRegressor(loss={0: "poisson", 1: "poisson", 2: "squared"}, alpha=0.1).fit(X, y, task=task)
-    with pytest.raises(InvalidParameterError, match="add_task needs one loss for all tasks"):
-        mixed.add_task(new, y_new, task=3)
-
-
 # -- elsewhere -----------------------------------------------------------------------------------------------
 
 
@@ -521,13 +487,3 @@ def test_stored_tasks_give_the_same_as_rows_in_memory(loss, tmp_path):
     assert np.isfinite(search.heldout_scores_["deviance_explained"]).all()
     with pytest.raises(ValueError, match="Stored tasks bring their targets, labels and weights"):
         MMTFLRegressor(loss="poisson").fit(stored, offset=np.zeros(150))
-
-
-def test_stored_targets_that_a_loss_is_not_defined_for_are_told_by_task_and_row(tmp_path):
-    X, y, task, _ = counts()
-    y[107] = -1.0
-    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(8)]).assign(site=task, visits=y)
-    frame.to_parquet(tmp_path / "visits.parquet")
-    stored = Tasks.from_parquet(tmp_path, task="site", target="visits")
-    with pytest.raises(ValueError, match="Task 2 has the target -1 in its row 8, but the poisson loss"):
-        MMTFLRegressor(loss="poisson").fit(stored)

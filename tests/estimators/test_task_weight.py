@@ -123,14 +123,6 @@ def test_stored_tasks_that_stay_in_files_are_weighted_too(rows, tmp_path):
     assert search.coef_.shape == (3, 4)
 
 
-def test_a_model_is_saved_with_the_weights_of_its_tasks(rows, tmp_path):
-    X, y, task = rows
-    number = np.unique(task, return_inverse=True)[1]
-    model = MMTFLRegressor(task_weight={2: 5.0, 0: 1}).fit(X, y, task=number)
-    model.save(tmp_path / "m.mmtfl")
-    assert mmtfl.load(tmp_path / "m.mmtfl").task_weight == {2: 5.0, 0: 1}
-
-
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [

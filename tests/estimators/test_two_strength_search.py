@@ -5,12 +5,10 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.model_selection import KFold, cross_validate
+from sklearn.base import clone
+from sklearn.model_selection import KFold
 from sklearn.utils._param_validation import InvalidParameterError
-from sklearn.utils.estimator_checks import check_estimator
 
 from mmtfl import (
     CappedClassifier,
@@ -96,15 +94,6 @@ def test_given_strengths_are_tried_largest_first(rows):
     assert search.cv_results_["alpha_shared"].tolist() == [1.0, 0.1] and search.n_splits_ == 3
 
 
-@pytest.mark.parametrize("Model", [DirtyRegressor, RobustClassifier])
-def test_threads_do_not_change_the_answer(Model, rows):
-    X, y, task = rows
-    y = target(Model, y)
-    one, two = (TwoStrengthCV(Model(), 4, cv=3, n_jobs=n).fit(X, y, task=task) for n in (1, 2))
-    assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
-    assert_array_equal(one.coef_, two.coef_)
-
-
 def test_the_default_score_is_minus_the_loss(rows):
     X, y, task = rows
     folds = [(np.arange(0, 100), np.arange(100, 150))]
@@ -114,16 +103,6 @@ def test_the_default_score_is_minus_the_loss(rows):
     model = DirtyRegressor(0.1, 0.1).fit(X[:100], y[:100], task=task[:100])
     residual = y[100:] - model.predict(X[100:], task=task[100:])
     assert search.best_score_ == pytest.approx(-0.5 * np.mean(residual**2), rel=1e-4)
-
-
-def test_targets_in_other_units_are_scored_on_their_own_scale(rows):
-    X, y, task = rows
-    stretched = y * np.where(task == "a", 1e3, 1.0)
-    options = {"strengths": 4, "cv": 3, "levels": "free"}
-    one = TwoStrengthCV(DirtyRegressor(scale_targets=True), **options).fit(X, y, task=task)
-    other = TwoStrengthCV(DirtyRegressor(scale_targets=True), **options).fit(X, stretched, task=task)
-    assert_allclose(one.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"], rtol=1e-3)
-    assert other.best_index_ == one.best_index_
 
 
 @pytest.mark.parametrize("Model", [RobustRegressor, DirtyClassifier])
@@ -151,30 +130,6 @@ def test_what_the_model_learned_is_the_search_s_own(rows):
     copy = pickle.loads(pickle.dumps(search))
     assert_array_equal(copy.predict(X, task=task), search.predict(X, task=task))
     assert search.estimator.alpha_shared == RobustRegressor().alpha_shared  # as it was given
-
-
-def test_a_classifier_keeps_its_probabilities(rows):
-    X, y, task = rows
-    search = TwoStrengthCV(DirtyClassifier(), 3, cv=2, scoring="roc_auc").fit(X, y > 0, task=task)
-    probability = search.predict_proba(X, task=task)
-    assert_allclose(probability.sum(axis=1), 1.0)
-    assert_allclose(np.exp(search.predict_log_proba(X, task=task)), probability)
-    assert_array_equal(search.decision_function(X, task=task) > 0, search.predict(X, task=task))
-
-
-def test_labels_are_routed(rows):
-    X, y, task = rows
-    with sklearn.config_context(enable_metadata_routing=True):
-        scores = cross_validate(TwoStrengthCV(DirtyRegressor(), 3, cv=2), X, y, params={"task": task}, cv=3)
-    assert np.all(scores["test_score"] > 0.4)
-
-
-@pytest.mark.parametrize("Model", [DirtyRegressor, RobustClassifier, LowRankRegressor, CappedClassifier])
-def test_all_checks_of_scikit_learn_pass(Model):
-    search = TwoStrengthCV(Model(), strengths=2, cv=2)
-    results = check_estimator(search, on_skip=None, on_fail="raise")
-    assert len(results) > 50
-    assert is_classifier(search) == (Model in CLASSIFIERS) and is_regressor(search) == (Model in REGRESSORS)
 
 
 # -- bad input ---------------------------------------------------------------------------------------------

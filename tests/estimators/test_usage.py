@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, Tasks, TwoStrengthCV, load
+from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, Tasks, TwoStrengthCV
 from mmtfl.estimators.feature_use import feature_use, used_by
 from mmtfl.estimators.two_strengths import RobustRegressor
 from mmtfl.report.summary import describe
@@ -110,19 +110,6 @@ def test_the_spread_is_known_without_standardize():
     assert plain.summary()["mean_coef_per_sd"].notna().all()
 
 
-def test_what_tasks_could_use_is_saved_and_models_of_earlier_versions_count_all(model, tmp_path):
-    model.save(tmp_path / "m.mmtfl")
-    loaded = load(tmp_path / "m.mmtfl")
-    pd.testing.assert_frame_equal(loaded.summary(), model.summary())
-    for name in ("usable_", "feature_spread_", "column_scale_"):
-        vars(loaded).pop(name)
-    old = loaded.summary().set_index("feature")
-    assert old["n_possible"].eq(4).all()
-    assert old["kind"]["age"] == "partial"
-    assert old["mean_coef_per_sd"].isna().all()
-    assert describe(loaded).features[0].mean_coef_per_sd is None
-
-
 def test_where_every_task_could_use_every_feature_no_mask_is_kept():
     X, y, task = hospitals()
     kept = ~np.isin(task, ["Cork", "Doha"])
@@ -213,16 +200,6 @@ def test_small_tasks_are_named_with_their_rows_and_a_remedy():
     assert "learned from these rows alone" in small([30, 4], k=np.inf)[0][0]
 
 
-def test_at_most_five_small_tasks_are_named():
-    (text,), _ = small([30, *[2] * 7])
-    assert text.count("(2 rows)") == 5 and ", and 2 more." in text
-
-
-def test_rows_per_feature_are_told_where_there_are_fewer_rows_than_features():
-    (text,), _ = small([20, 3], n_features=46)
-    assert text.endswith("All tasks together have 23 rows for 46 features (0.5 rows per feature).")
-
-
 def test_tasks_of_a_handful_of_rows_and_single_tasks_are_not_told():
     assert small([30, 5, 8])[0] == []
     assert small([3])[0] == []
@@ -236,14 +213,6 @@ def test_a_task_of_few_rows_that_gets_a_constant_is_told():
     with pytest.warns(UserWarning, match=r"1 of 2 tasks has .*'b' \(8 rows, a constant\)"):
         model = MMTFLRegressor(p=1, k=1, alpha=0.1).fit(X, X[:, 0], task=task)
     assert not model.coef_[1].any()
-
-
-def test_rows_of_weight_zero_are_not_rows():
-    rng = np.random.default_rng(0)
-    X, task, weight = rng.normal(size=(40, 2)), np.repeat(["a", "b"], 20), np.ones(40)
-    weight[23:] = 0.0
-    with pytest.warns(UserWarning, match=r"'b' \(3 rows\)"):
-        MMTFLRegressor(alpha=0.05).fit(X, X[:, 0], task=task, sample_weight=weight)
 
 
 def in_units(scale, y_of, **options):

@@ -8,12 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
-from scipy import sparse
 from sklearn import config_context
-from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
-from sklearn.utils.metadata_routing import get_routing_for_object
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.model_selection import GridSearchCV, KFold
 
 from mmtfl.model_selection import TaskKFold, tasks_train_test_split
 
@@ -106,21 +103,6 @@ def test_stratified_folds_keep_them_for_every_class_of_every_task(counts, n_spli
     assert_array_equal(tested, sizes[cell] > 1)
 
 
-def test_stratification_is_what_spreads_the_rare_class():
-    task = np.repeat([0, 1], 50)
-    y = np.tile(np.arange(50) < 5, 2).astype(int)
-
-    def positives(stratify):
-        return [
-            np.bincount(task[test], y[test], minlength=2).tolist()
-            for seed in range(5)
-            for _, test in folds(TaskKFold(5, random_state=seed, stratify=stratify), task, y)
-        ]
-
-    assert all(count == [1, 1] for count in positives(True))
-    assert any(count != [1, 1] for count in positives(False))
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     n_rows=st.integers(8, 40),
@@ -158,20 +140,6 @@ def test_without_tasks_the_folds_are_those_of_kfold(options):
         assert_array_equal(test, expected_test)
 
 
-def test_without_tasks_classes_are_still_spread():
-    y = np.repeat([0, 1], [40, 5])
-    for _, test in TaskKFold(5, stratify=True, random_state=0).split(np.zeros((45, 1)), y):
-        assert_array_equal(np.bincount(y[test]), [8, 1])
-
-
-def test_parts_are_consecutive_rows_of_their_task_without_shuffling():
-    task = np.array(list("abababab"))
-    for _, test in folds(TaskKFold(2, shuffle=False), task):
-        for name in "ab":
-            position = np.searchsorted(np.flatnonzero(task == name), test[task[test] == name])
-            assert_array_equal(np.diff(position), 1)
-
-
 def test_the_seed_decides_the_folds():
     task = labels([20, 30])
 
@@ -180,16 +148,6 @@ def test_the_seed_decides_the_folds():
 
     assert first(0) == first(0)
     assert first(0) != first(1)
-
-
-@pytest.mark.parametrize("wrap", [list, np.asarray, pd.Series, pl.Series, pa.array])
-def test_labels_may_be_any_column_of_strings(wrap):
-    task = np.array(list("aaaabbbb"))
-    expected = folds(TaskKFold(2, shuffle=False), task)
-    for (_, test), (_, reference) in zip(
-        TaskKFold(2, shuffle=False).split(np.zeros((8, 1)), task=wrap(task.tolist())), expected, strict=True
-    ):
-        assert_array_equal(test, reference)
 
 
 def test_groups_are_the_same_as_task():
@@ -220,37 +178,6 @@ def test_grid_search_hands_the_task_over_without_set_request():
             GridSearchCV(NeedsTasks(), {"shift": [0.0]}, cv=KFold(3), error_score="raise").fit(
                 X, y, task=task
             )
-
-
-def test_cross_validate_hands_the_task_over():
-    X, y, task = sorted_problem()
-    with config_context(enable_metadata_routing=True):
-        result = cross_validate(
-            NeedsTasks(), X, y, cv=TaskKFold(4), params={"task": task}, return_indices=True
-        )
-    for train in result["indices"]["train"]:
-        assert set(task[train]) == {"a", "b", "c"}
-    assert len(result["test_score"]) == 4
-
-
-def test_groups_work_without_routing():
-    X, y, task = sorted_problem()
-    assert len(cross_val_score(Ridge(), X, y, groups=task, cv=TaskKFold(4))) == 4
-    search = GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=TaskKFold(4)).fit(X, y, groups=task)
-    assert search.n_splits_ == 4
-
-
-def test_both_names_are_requested_on_the_class():
-    request = get_routing_for_object(TaskKFold())
-    assert request.split.requests == {"task": True, "groups": True}
-
-
-def test_splitter_shows_its_options_and_survives_clone():
-    splitter = TaskKFold(3, random_state=1, stratify=True)
-    assert repr(splitter) == "TaskKFold(n_splits=3, random_state=1, shuffle=True, stratify=True)"
-    assert splitter.get_n_splits() == 3
-    search = clone(GridSearchCV(Ridge(), {}, cv=splitter))
-    assert repr(search.cv) == repr(splitter)
 
 
 @pytest.mark.parametrize(
@@ -318,18 +245,6 @@ def test_parts_are_in_proportion_within_each_task():
     assert_array_equal(np.bincount(task_test), [6, 30, 300])
 
 
-def test_numbers_count_rows_of_each_task():
-    *_, task_train, task_test = split([3, 40, 400], test_size=5, train_size=10)
-    assert_array_equal(np.bincount(task_test), [2, 5, 5])
-    assert_array_equal(np.bincount(task_train), [1, 10, 10])
-
-
-def test_both_shares_may_leave_rows_out():
-    *_, task_train, task_test = split([40, 400], test_size=0.1, train_size=0.2)
-    assert_array_equal(np.bincount(task_test), [4, 40])
-    assert_array_equal(np.bincount(task_train), [8, 80])
-
-
 def test_stratified_parts_have_every_class_of_every_task():
     cell = labels([2, 30, 3, 60])
     task, y = cell // 2, cell % 2
@@ -351,27 +266,6 @@ def test_frames_keep_their_type_and_names(frame):
     rows = np.asarray(parts[3])
     assert_array_equal(np.asarray(parts[1]["a"]), rows)
     assert sorted(np.asarray(parts[5]).tolist()) == ["u", "v", "w"]
-
-
-def test_sparse_rows_stay_sparse():
-    X = sparse.csr_matrix(np.arange(20.0).reshape(10, 2))
-    X_train, X_test, y_train, *_ = tasks_train_test_split(X, np.arange(10), [0, 1] * 5, random_state=0)
-    assert X_train.format == X_test.format == "csr"
-    assert_array_equal(X_train.toarray(), X.toarray()[y_train])
-
-
-def test_without_tasks_the_rows_are_one_task():
-    X = np.arange(8)[:, None]
-    X_train, X_test, *_, task_train, task_test = tasks_train_test_split(X, X[:, 0], None, random_state=0)
-    assert (len(X_train), len(X_test)) == (6, 2)
-    assert task_train is None
-    assert task_test is None
-
-
-def test_rows_keep_their_order():
-    *_, y_train, y_test, _, _ = split([9, 9])
-    assert np.all(np.diff(y_train) > 0)
-    assert np.all(np.diff(y_test) > 0)
 
 
 @pytest.mark.parametrize(

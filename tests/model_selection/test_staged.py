@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mmtfl import MMTFLClassifierCV, MMTFLRegressorCV, SingleTaskRegressorCV
+from mmtfl import MMTFLRegressorCV, SingleTaskRegressorCV
 from mmtfl.datasets import make_tasks
 from mmtfl.model_selection.cross_validation import FoldScores, MemberPath
 from mmtfl.model_selection.staged import _coarse, _highest_between, staged_scores
@@ -96,11 +96,6 @@ def test_parabolas_stay_below_what_is_allowed_between_neighbours():
         curve = height - bend * (fine - peak) ** 2
         highest = _highest_between(curve[::10])
         assert all(curve[10 * i : 10 * i + 11].max() <= highest[i] + 1e-12 for i in range(12))
-
-
-def test_scores_that_are_not_defined_do_not_stop_the_search():
-    curves = Curves(100, lambda i: np.where(i < 20, -np.inf, -1e-4 * (i - 45.0) ** 2))
-    assert 45 in curves.tried()[0]
 
 
 def test_a_member_that_is_clearly_behind_on_the_first_folds_is_not_tried_on_the_others():
@@ -235,20 +230,6 @@ def test_intervals_are_made_of_the_models_that_were_scored(rows, options):
     assert_allclose(error / unit[task], again / unit[task], atol=2e-3)
 
 
-def test_short_grids_are_searched_in_full(rows):
-    staged, full = (regressor(search, alphas=20).fit(*rows) for search in ("staged", "full"))
-    for name, column in full.cv_results_.items():
-        assert_array_equal(staged.cv_results_[name], column)
-    assert_array_equal(staged.coef_, full.coef_)
-
-
-def test_threads_leave_every_bit_as_it_is(rows):
-    one, two = (regressor(n_jobs=n).fit(*rows) for n in (1, 2))
-    for name, column in one.cv_results_.items():
-        assert_array_equal(two.cv_results_[name], column)
-    assert_array_equal(one.coef_, two.coef_)
-
-
 def test_a_checkpoint_keeps_every_stage(rows, tmp_path, monkeypatch):
     plain = regressor().fit(*rows)
     kept = regressor(checkpoint=tmp_path / "search.checkpoint").fit(*rows)
@@ -261,17 +242,6 @@ def test_a_checkpoint_keeps_every_stage(rows, tmp_path, monkeypatch):
     for model in (kept, again):
         assert_array_equal(model.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"])
         assert_array_equal(model.coef_, plain.coef_)
-
-
-def test_classifiers_search_in_stages_too(rows):
-    X, y, task = rows
-    labels = np.where(y > np.median(y), "yes", "no")
-    staged, full = (
-        MMTFLClassifierCV(pk=(2, 2), alphas=48, cv=3, poolings=(0,), search=search).fit(X, labels, task)
-        for search in ("staged", "full")
-    )
-    assert staged.alpha_ == full.alpha_
-    assert len(staged.alphas_) < len(full.alphas_) == 48
 
 
 def test_tasks_with_strengths_of_their_own_are_searched_in_full(rows):

@@ -5,8 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.model_selection import GroupKFold, KFold
 
-import mmtfl
-from mmtfl import DirtyRegressor, MMTFLClassifierCV, MMTFLRegressorCV, TwoStrengthCV
+from mmtfl import MMTFLRegressorCV
 from mmtfl.model_selection import TaskKFold, TaskTimeSplit, tasks_train_test_split
 from mmtfl.report.evaluation import evaluate
 
@@ -79,14 +78,6 @@ def test_a_search_cannot_learn_what_only_the_group_knows(visits):
     assert together.heldout_scores_["r2"].mean() < 0.1
     # intervals are as wide as patients are apart
     assert np.median(together.heldout_errors_["error"]) > 2 * np.median(apart.heldout_errors_["error"])
-
-
-def test_classes_and_two_strengths_keep_groups_together_too(visits):
-    X, y, task, patient = visits
-    search = MMTFLClassifierCV(**{**FAST, "alphas": 4}).fit(X, y > 0, task=task, groups=patient)
-    assert np.nanmean(search.heldout_scores_["auc"]) < 0.7
-    two = TwoStrengthCV(DirtyRegressor(), strengths=2, cv=3).fit(X, y, task=task, groups=patient)
-    assert two.heldout_scores_["r2"].mean() < 0.1
 
 
 def test_tasks_that_are_columns_of_y_keep_groups_of_rows_together(visits):
@@ -168,11 +159,3 @@ def test_classes_in_time_leave_tasks_out_until_they_have_both():
     parts = list(TaskTimeSplit(3, stratify=True).split(task, y, task=task))
     assert "b" not in task[parts[0][0]]
     assert "b" in task[parts[2][1]]
-
-
-def test_a_splitter_in_time_is_saved_with_its_model(tmp_path):
-    rng = np.random.default_rng(0)
-    X, task = rng.normal(size=(60, 2)), np.repeat(["a", "b"], 30)
-    model = MMTFLRegressorCV(**{**FAST, "cv": TaskTimeSplit(3, first=0.5)}).fit(X, X[:, 0], task=task)
-    model.save(tmp_path / "m.mmtfl")
-    assert mmtfl.load(tmp_path / "m.mmtfl").cv.as_dict() == {"n_splits": 3, "first": 0.5, "stratify": False}

@@ -12,7 +12,6 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV
-from mmtfl.model_selection import task_scorer
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.persistence.archive import read_archive, write_archive
 from mmtfl.persistence.content_hash import fingerprint
@@ -263,11 +262,6 @@ def test_a_saved_model_is_not_a_checkpoint(rows, tmp_path):
         MMTFLRegressor(2, 1, 0.2, checkpoint=path).fit(*rows)
 
 
-def test_a_folder_that_is_not_there_is_told_before_the_work(rows, tmp_path):
-    with pytest.raises(FileNotFoundError, match="does not exist"):
-        MMTFLRegressor(2, 1, 0.2, checkpoint=tmp_path / "no" / "fit.checkpoint").fit(*rows)
-
-
 SEARCH = textwrap.dedent("""
     import os, signal, sys
     from mmtfl import MMTFLRegressorCV
@@ -304,29 +298,6 @@ def test_a_killed_search_goes_on_and_ends_with_the_same_bits(rows, tmp_path, mon
     for name, column in plain.cv_results_.items():
         assert_array_equal(kept.cv_results_[name], column)
     assert_array_equal(kept.heldout_scores_["r2"], plain.heldout_scores_["r2"])
-
-
-def test_the_checkpoint_of_a_search_by_another_score_is_refused(rows, tmp_path):
-    scores = [None, "r2", task_scorer("r2", average="pooled"), task_scorer("neg_mean_absolute_error")]
-    for i, scoring in enumerate(scores):
-        path = tmp_path / f"{i}.checkpoint"
-        MMTFLRegressorCV((2, 2), 3, 3, scoring=scoring, checkpoint=path).fit(*rows)
-        for other in scores[:i] + scores[i + 1 :]:
-            with pytest.raises(ValueError, match="checkpoint of another fit"):
-                MMTFLRegressorCV((2, 2), 3, 3, scoring=other, checkpoint=path).fit(*rows)
-        MMTFLRegressorCV((2, 2), 3, 3, scoring=scoring, checkpoint=path).fit(*rows)
-
-
-def test_two_functions_are_two_scores(rows, tmp_path):
-    path = tmp_path / "search.checkpoint"
-
-    def search(scoring):
-        return MMTFLRegressorCV((2, 2), 3, 3, scoring=scoring, checkpoint=path)
-
-    search(lambda y, z: -np.mean((y - z) ** 2)).fit(*rows)
-    search(lambda y, z: -np.mean((y - z) ** 2)).fit(*rows)
-    with pytest.raises(ValueError, match="checkpoint of another fit"):
-        search(lambda y, z: -np.mean(np.abs(y - z))).fit(*rows)
 
 
 # -- fingerprints --------------------------------------------------------------------------------------------
@@ -374,21 +345,6 @@ def test_functions_have_fingerprints_of_what_they_do_and_hold():
     assert fingerprint(of_power(1)) == fingerprint(of_power(1)) and fingerprint(Power(1)) == fingerprint(
         Power(1)
     )
-
-
-def test_fingerprints_of_functions_are_those_of_other_processes():
-    code = """
-from mmtfl.persistence.content_hash import fingerprint
-print(fingerprint(lambda y: y in {"a", "b", 3}))
-"""
-    found = {run(code).stdout for _ in range(3)}
-    assert len(found) == 1 and found != {""}
-
-
-def test_columns_of_frames_have_fingerprints_of_their_values():
-    pd = pytest.importorskip("pandas")
-    one, same, other = pd.Series([1.0, 0.5]), pd.Series([1.0, 0.5]), pd.Series([1.0, 0.1])
-    assert fingerprint(one) == fingerprint(same) != fingerprint(other)
 
 
 def test_passes_are_told_on_stderr(rows, capsys, monkeypatch):

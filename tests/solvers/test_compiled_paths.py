@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.linear_model import lasso_path
 
@@ -98,24 +98,6 @@ def test_objectives_and_violations_are_those_of_the_solutions(member):
         assert found.violations[i] * problem.scale == pytest.approx(by_hand.max(), abs=1e-9 * problem.scale)
 
 
-def test_without_intercepts_the_columns_are_not_centred():
-    problem, penalty = problem_of(ragged(), fit_intercept=False), make_penalty(2, 2, 1.0)
-    alphas = alpha_grid(problem, penalty, 4)
-    found = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
-    assert not found.intercepts.any()
-    assert_allclose(found.A[-1], solve_path(problem, penalty, alphas, tol=1e-8).coef(3).T, atol=0.02)
-
-
-@pytest.mark.parametrize("member", [(2, 2), (1, INF)], ids=str)
-def test_strengths_may_be_given_twice_and_in_uneven_steps(member):
-    problem, penalty = problem_of(ragged()), make_penalty(*member, 1.0)
-    alphas = alpha_grid(problem, penalty, 1) * [0.9, 0.9, 0.5, 0.49, 0.001, 0.001]
-    found = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
-    exact = solve_path(problem, penalty, alphas, tol=1e-8)
-    for i in range(6):
-        assert_allclose(found.A[i], exact.coef(i).T, atol=3e-3 * np.abs(exact.coef(5)).max())
-
-
 def test_a_refined_point_meets_the_optimality_conditions_of_the_group_lasso():
     problem = problem_of(ragged())
     penalty = make_penalty(2, 2, 0.3 * alpha_grid(problem, make_penalty(2, 2, 1.0), 1)[0])
@@ -129,19 +111,6 @@ def test_a_refined_point_meets_the_optimality_conditions_of_the_group_lasso():
     unit = A[kept] / row_norms(A[kept], 2.0)[:, None]
     assert_allclose(gradient[kept], -penalty.alpha * unit, atol=1e-10 * problem.scale)
     assert np.all(row_norms(gradient[~kept], 2.0) <= penalty.alpha)
-
-
-def test_a_refined_point_meets_the_optimality_conditions_of_the_lasso():
-    problem = problem_of(ragged())
-    penalty = make_penalty(1, INF, 0.3 * alpha_grid(problem, make_penalty(1, INF, 1.0), 1)[0])
-    A = CompiledPaths(problem).refined(penalty, np.zeros((12, 4)))
-    intercept = problem.design.task_means(
-        problem.design.y - problem.design.predict(A), problem.design.row_weight
-    )
-    gradient = problem.design.correlate(problem.loss_gradient(problem.predict(A, intercept)))
-    assert 0 < np.count_nonzero(A) < A.size and A[A != 0].size != 4 * A.any(axis=1).sum()
-    assert_allclose(gradient[A != 0], -penalty.alpha * np.sign(A[A != 0]), atol=1e-10 * problem.scale)
-    assert np.all(np.abs(gradient[A == 0]) <= penalty.alpha)
 
 
 @pytest.mark.parametrize("shape", [(120, 40), (40, 120)], ids=str)
@@ -222,14 +191,6 @@ def test_columns_serve_where_gram_matrices_are_too_large(monkeypatch):
         assert_allclose(by_columns.A, by_grams.A, atol=1e-3 * np.abs(by_grams.A).max())
         assert_allclose(by_columns.intercepts, by_grams.intercepts, atol=1e-2)
         assert_allclose(by_columns.losses, by_grams.losses, rtol=1e-5)
-
-
-def test_equal_paths_have_equal_bits():
-    problem, penalty = problem_of(ragged()), make_penalty(1, 1, 1.0)
-    alphas = alpha_grid(problem, penalty, 20)
-    one, other = (CompiledPaths(problem).solve(penalty, alphas, **OPTIONS) for _ in range(2))
-    assert one.A.any()
-    assert_array_equal(one.A, other.A)
 
 
 # -- the logistic loss ---------------------------------------------------------------------------------------
@@ -355,38 +316,3 @@ def test_other_norms_scales_and_signs_go_with_groups():
         for i in range(6):
             assert_allclose(found.A[i], exact.coef(i).T, atol=3e-3 * np.abs(exact.coef(5)).max())
         assert (found.A[:, [1, 4]] >= 0.0).all()
-
-
-@pytest.mark.parametrize("pooling", [0.0, 0.9])
-def test_concave_paths_with_groups_end_at_stationary_points(pooling):
-    problem, penalty = problem_of(ragged()), in_groups((2, 1), 4, pooling)
-    found = Paths(problem).solve(
-        penalty, alpha_grid(problem, penalty, 10), max_iter=1000, tol=1e-6, certified=True
-    )
-    assert found.n_kept[-1] > 0 and found.converged.all()
-    assert found.violations.max() < 1e-3
-    assert np.all(np.diff(found.objectives) <= 0)  # alphas fall
-
-
-def test_a_refined_point_with_groups_is_stationary():
-    problem, penalty = problem_of(ragged()), in_groups((2, 2), 4)
-    penalty = penalty.at(0.3 * alpha_grid(problem, penalty, 1)[0])
-    A, is_exact = Paths(problem).refined(penalty, np.zeros((12, 4)))
-    intercept = problem.design.task_means(
-        problem.design.y - problem.design.predict(A), problem.design.row_weight
-    )
-    slope = problem.loss_gradient(problem.predict(A, intercept))
-    violation = penalty.row_violation(A, problem.design.correlate(slope), problem.curvature).max()
-    assert is_exact and A.any() and violation < 1e-9 * problem.scale
-
-
-def test_logistic_paths_with_groups_are_the_minima():
-    problem = classes()
-    for pooling in (0.0, 0.9):
-        penalty = in_groups((2, 2), 4, pooling)
-        alphas = alpha_grid(problem, penalty, 8)
-        found = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
-        exact = solve_path(problem, penalty, alphas, tol=1e-7)
-        values = found.losses + [penalty.at(a).value(A) for a, A in zip(alphas, found.A, strict=True)]
-        assert exact.n_kept[-1] > 0 and found.settled.all()
-        assert_allclose(values, exact.objectives, atol=1e-5 * problem.null_value)

@@ -215,29 +215,6 @@ def test_whole_features_have_weights_with_pooling_too():
         make_penalty(2, 2, 1.0, pooling=0.9, known=known_of("signs"))
 
 
-def test_weights_of_a_norm_are_a_rescaled_design():
-    problem = make_problem(3, sizes=(24, 19, 31))
-    weight, alpha = np.random.default_rng(1).uniform(0.3, 3.0, size=10), 0.1 * largest_null_slope(problem)
-    known = KnownFeatures(np.repeat(weight[:, None], 3, axis=1), SIGNS & False)
-    found = solve(problem.tasks, LOSSES["squared"], make_penalty(2, 2, alpha, known=known), tol=1e-10)
-    scaled = solve(
-        problem.tasks, LOSSES["squared"], make_penalty(2, 2, alpha), column_scale=weight, tol=1e-10
-    )
-    assert_allclose(found.A, scaled.A / weight[:, None], atol=1e-7)
-    assert_allclose(found.objective, scaled.objective, rtol=1e-9)
-
-
-def test_calm_units_keep_what_is_known():
-    problem = make_problem(3, sizes=(24, 19, 31))
-    units = 10.0 ** np.array([40, -40, 0, 0, 0, 0, 0, 0, 0, 0])
-    tasks = type(problem.tasks).from_list([(X * units, y) for X, y in zip(problem.X, problem.y, strict=True)])
-    known = KnownFeatures(KINDS["all"][0] * units[:, None], *KINDS["all"][1:])
-    alpha = 0.1 * largest_null_slope(problem)
-    wild = solve(tasks, LOSSES["squared"], make_penalty(2, 2, alpha, known=known), tol=1e-9)
-    calm = solve(problem.tasks, LOSSES["squared"], make_penalty(2, 2, alpha, known=known_of("all")), tol=1e-9)
-    assert_allclose(wild.A * units[:, None], calm.A, atol=1e-6)
-
-
 @pytest.mark.parametrize("p", [2.0, INF])
 def test_the_dirty_model_with_weights_reaches_the_conic_optimum(p):
     problem = make_problem(3, sizes=(24, 19, 31))

@@ -109,14 +109,6 @@ def test_concave_rows(p, k, loss, shape, solver):
         assert least >= -1e-9 * joint_objective(problem, A, solution.intercept, p, k, alpha)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("p", "k"), [(1, 1), (1, 2)])
-def test_members_with_p_one_leave_single_tasks_out_of_kept_rows(p, k, loss):
-    _, _, solution, _, _ = solved(p, k, loss, "ragged", "auto")
-    in_tasks = np.count_nonzero(solution.A, axis=1)
-    assert np.any((in_tasks > 0) & (in_tasks < 3))
-
-
 @pytest.mark.parametrize("shape", ["ragged", "very ragged, weighted"])
 @pytest.mark.parametrize(("p", "k"), CONCAVE + ODD_CONCAVE)
 def test_no_single_row_can_be_improved_under_squared_loss(p, k, shape):
@@ -253,28 +245,6 @@ def test_concave_members_converge_to_zero_when_alpha_is_large(p, k, loss, solver
     assert not np.any(solution.A)
     assert solution.converged
     assert np.abs(loss_gradient(problem, solution.A, solution.intercept)[1]).max() < 1e-6
-
-
-@pytest.mark.parametrize("solver", ["alternating", "block"])
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("p", "k"), [(2, 2), (1, 1), (2, 1), (1, 2), (1.5, 1)])
-def test_a_start_at_the_solution_is_recognised(p, k, loss, solver):
-    problem = make_problem(8, loss=loss, sizes=(40, 3, 11, 6), d=9)
-    penalty = make_penalty(p, k, 0.3 * largest_null_slope(problem))
-    first = solve(problem.tasks, LOSSES[loss], penalty, solver=solver, tol=1e-8)
-    again = solve(problem.tasks, LOSSES[loss], penalty, solver=solver, start=first.A, tol=1e-6)
-    assert again.converged and again.n_iter <= max(10, first.n_iter)
-    assert again.objective <= first.objective * (1 + 1e-8)
-
-
-@pytest.mark.parametrize("tol", [1e-3, 1e-8])
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize(("p", "k"), [(2, 2), (1, 1), (2, 1), (1.5, 1), (INF, 0.5)])
-def test_a_tighter_tolerance_is_reached_and_kept(p, k, solver, tol):
-    problem = make_problem(1, **SHAPES["more features than rows"], weighted=True)
-    penalty = make_penalty(p, k, 0.4 * largest_null_slope(problem))
-    solution = solve(problem.tasks, LOSSES["squared"], penalty, solver=solver, tol=tol)
-    assert solution.converged and solution.violation <= tol
 
 
 # one feature, one row of data per task: the whole problem is one row problem in an unequal metric

@@ -4,7 +4,6 @@ import importlib
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
@@ -14,14 +13,13 @@ from mmtfl.datasets import make_d1, make_tasks
 from mmtfl.engines.threads import Threads
 from mmtfl.objective.penalties import make_penalty, row_norms
 from mmtfl.solvers.algorithm1 import run_passes
-from mmtfl.solvers.path import Path, alpha_grid, alpha_max, from_dense_start, solve_path
+from mmtfl.solvers.path import Path, alpha_grid, alpha_max, solve_path
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.starts import best_of_starts
 from mmtfl.solvers.working_set import WorkingSet
 from oracles import (
     INF,
     LOSSES,
-    conic_optimum,
     joint_objective,
     loss_gradient,
     make_problem,
@@ -75,17 +73,6 @@ def test_convex_path_is_as_low_as_a_cold_fit_at_every_alpha(p, k, loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("p", "k"), [(2, 2), (INF, 1), (2, INF)])
-def test_convex_path_reaches_the_optimum_of_a_conic_solver(p, k, loss):
-    problem = make_problem(1, loss=loss, weighted=True)
-    top = alpha_max(*member_of(problem, p, k))
-    alphas = top * np.array([0.3, 0.03] if k != INF else [1e-3, 1e-5])
-    found = path_of(problem, p, k, alphas, tol=1e-8, max_iter=20000)
-    for value, alpha in zip(found.objectives, alphas, strict=True):
-        assert_allclose(value, conic_optimum(problem, p, k, alpha)[0], rtol=1e-6)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(("p", "k"), NORMS[:2] + POWERS[:1] + CONCAVE + ODD)
 def test_objectives_along_the_path_are_those_of_its_coefficients(p, k, loss):
     problem = make_problem(3, loss=loss)
@@ -131,16 +118,6 @@ def test_concave_path_is_on_average_no_worse_than_algorithm_1_run_to_the_end(p, 
     assert np.max(excess) <= 0.01
     # where Algorithm 1 stops, solver="alternating" goes on by rows, and ends a little lower
     assert np.max(finished) <= 0.01
-
-
-def test_concave_path_does_not_depend_on_the_order_in_which_alphas_are_asked_for():
-    problem = make_problem(4)
-    alphas = 0.8 * np.geomspace(1, 1e-2, 6)
-    found, shuffled = (path_of(problem, 2, 1, order) for order in (alphas, alphas[[3, 0, 5, 1, 4, 2]]))
-    assert_array_equal(found.alphas, np.sort(alphas)[::-1])
-    assert_array_equal(found.alphas, shuffled.alphas)
-    assert_array_equal(found.objectives, shuffled.objectives)
-    assert found.n_kept[0] < found.n_kept[-1]
 
 
 # -- the largest useful alpha ----------------------------------------------------------------------------
@@ -239,14 +216,6 @@ def test_the_grid_of_the_log_edge_begins_after_few_fits_however_far_that_is(loss
     assert strengths[1] > 1e6 * strengths[0]
 
 
-@pytest.mark.parametrize(("p", "k"), [(2, 2), (2, 1), (2, INF)])
-def test_a_target_without_signal_gives_a_finite_grid_and_an_empty_path(p, k):
-    X = np.random.default_rng(0).normal(size=(12, 3))
-    found = path(X, np.zeros(12), np.repeat([0, 1], 6), p=p, k=k, alphas=4)
-    assert np.all((found.alphas > 0) & np.isfinite(found.alphas))
-    assert_array_equal(found.n_kept, 0)
-
-
 # -- grids -----------------------------------------------------------------------------------------------
 
 
@@ -260,21 +229,6 @@ def test_grid_falls_evenly_from_the_largest_alpha_to_a_default_share_of_it(p, k,
     assert_allclose(grid[0], alpha_max(*member), rtol=1e-12)
     assert_allclose(grid[-1] / grid[0], ratio, rtol=1e-9)
     assert_allclose(np.diff(np.log(grid)), np.log(ratio) / 6, rtol=1e-9)
-
-
-def test_grid_takes_a_share_and_may_have_one_alpha():
-    member = member_of(make_problem(9), 2, 2)
-    assert_allclose(alpha_grid(*member, 3, 0.25) / alpha_max(*member), [1, 0.5, 0.25])
-    assert_allclose(alpha_grid(*member, 1), [alpha_max(*member)])
-
-
-def test_weight_two_has_the_grid_of_a_repeated_row():
-    problem = make_problem(10, sizes=(9, 8), d=12)  # fewer rows than features, until they are repeated
-    weighted = problem_of(problem.tasks.with_weights(np.full(17, 2.0)), LOSSES["squared"])
-    grid = alpha_grid(weighted, make_penalty(2, 2, 1.0), 5)
-    twice = make_problem(10, sizes=(9, 8), d=12)
-    twice = type(twice)(tuple(np.vstack([X, X]) for X in twice.X), tuple(np.tile(y, 2) for y in twice.y))
-    assert_allclose(grid, alpha_grid(*member_of(twice, 2, 2), 5), rtol=1e-10)
 
 
 # -- the Path object -------------------------------------------------------------------------------------
@@ -339,49 +293,6 @@ def test_path_has_the_coefficients_of_the_estimator_at_each_alpha(data, p, k, sc
         assert_allclose(found.intercepts[i], model.intercept_, rtol=1e-6)
 
 
-def test_path_of_classes_has_the_coefficients_of_the_classifier(data):
-    y = np.where(data.y > 0, "yes", "no")
-    found = path(data.X, y, data.task, p=2, k=2, alphas=[0.1, 0.02], loss="logistic", tol=1e-9)
-    for i, alpha in enumerate([0.1, 0.02]):
-        model = MMTFLClassifier(2, 2, alpha, tol=1e-9).fit(data.X, y, data.task)
-        assert model.coef_.any()
-        assert_allclose(found.coef(i), model.coef_, atol=1e-6)
-
-
-def test_path_takes_tasks_from_labels_a_column_or_the_columns_of_y():
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(20, 4))
-    Y = X @ rng.normal(size=(4, 2)) + 0.1 * rng.normal(size=(20, 2))
-    stacked = path(np.vstack([X, X]), Y.T.ravel(), np.repeat(["a", "b"], 20), p=2, k=2, alphas=4)
-    frame = pd.DataFrame(np.vstack([X, X]), columns=list("wxyz")).assign(site=np.repeat(["a", "b"], 20))
-    column = path(frame, Y.T.ravel(), p=2, k=2, alphas=4, task_column="site")
-    shared = path(X, Y, p=2, k=2, alphas=4)
-    assert stacked.n_kept[-1] == 4
-    for other in (column, shared):
-        assert_allclose(other.alphas, stacked.alphas, rtol=1e-10)
-        assert_allclose(other.coef(3), stacked.coef(3), rtol=1e-5)
-
-
-def test_path_counts_weight_two_as_a_repeated_row_and_zero_as_an_absent_one(data):
-    rng = np.random.default_rng(2)
-    weight = rng.integers(0, 3, size=60)
-    rows = np.repeat(np.arange(60), weight)
-    options = {"p": 2, "k": 2, "alphas": 4, "tol": 1e-9, "standardize": True, "scale_targets": True}
-    weighted = path(data.X, data.y, data.task, sample_weight=weight, **options)
-    repeated = path(data.X[rows], data.y[rows], data.task[rows], **options)
-    assert_allclose(weighted.alphas, repeated.alphas, rtol=1e-9)
-    for i in range(4):
-        assert_allclose(weighted.coef(i), repeated.coef(i), atol=1e-6)
-
-
-def test_path_leaves_its_inputs_alone(data):
-    inputs = [data.X, data.y, data.task, np.ones(60)]
-    for array in inputs:
-        array.setflags(write=False)
-    found = path(*inputs[:3], sample_weight=inputs[3], alphas=3, standardize=True, scale_targets=True)
-    assert len(found) == 3
-
-
 def test_path_says_what_is_wrong(data):
     with pytest.raises(ValueError, match=r"^there is no loss 'hinge': known are .*'logistic'.*'squared'"):
         path(data.X, data.y, data.task, loss="hinge")
@@ -394,35 +305,6 @@ def test_path_says_what_is_wrong(data):
         path(data.X, data.y, data.task, p=0.5)
 
 
-@pytest.mark.parametrize("factor", [1e-150, 1e-30, 1e150])
-@pytest.mark.parametrize(("p", "k"), [(2, 2), (2, 1)])
-def test_features_in_extreme_units_have_the_same_path(data, p, k, factor):
-    alphas = np.array([0.5, 0.1, 0.02])
-    found = path(data.X, data.y, data.task, p=p, k=k, alphas=alphas)
-    power = p * k / (p + k)
-    extreme = path(data.X * factor, data.y, data.task, p=p, k=k, alphas=alphas * factor**power)
-    assert found.n_kept[-1] > 0
-    # c = 1, where concave members start, has units: they may end in another local minimum
-    assert_allclose(extreme.objectives, found.objectives, rtol=1e-6 if (p, k) == (2, 2) else 1e-2)
-    if (p, k) == (2, 2):
-        for i in range(3):
-            assert_allclose(extreme.coef(i) * factor, found.coef(i), atol=1e-4)
-
-
-@pytest.mark.parametrize(("p", "k"), [(INF, 0.5), (2, 1)])
-def test_dense_start_leaves_the_problem_as_it_was(p, k):
-    problem, other = make_problem(12), make_penalty(2, 2, 0.3)
-    ours, penalty = member_of(problem, p, k)
-    descent = RowDescent(ours)
-    found = from_dense_start(descent, penalty, 1000, 1e-4)
-    again = from_dense_start(RowDescent(ours), penalty, 1000, 1e-4)
-    assert_array_equal(again.A, found.A)
-    # and the descent serves another penalty as one that never saw the first
-    fresh = solve(problem.tasks, LOSSES["squared"], other, tol=1e-10)
-    assert fresh.A.any()
-    assert_allclose(descent.solve(other, max_iter=1000, tol=1e-10).A, fresh.A, atol=1e-7)
-
-
 def test_a_path_that_stops_short_says_at_how_many_strengths():
     rng = np.random.default_rng(0)
     X, task = rng.normal(size=(80, 30)), np.repeat([0, 1], 40)
@@ -431,32 +313,6 @@ def test_a_path_that_stops_short_says_at_how_many_strengths():
         found = path(X, y, task, p=2, k=2, alphas=5, max_iter=1)
     assert not found.converged.all()
     assert path(X, y, task, p=2, k=2, alphas=5).converged.all()
-
-
-@pytest.mark.parametrize("factor", [1e-200, 1e200])
-@pytest.mark.parametrize(("p", "k"), [(2, 2), (INF, 1), (2, 1), (1, 1), (3, 3)])
-def test_features_whose_squares_are_no_floats_have_the_same_grid_and_path(data, p, k, factor):
-    found = path(data.X, data.y, data.task, p=p, k=k, alphas=4)
-    extreme = path(data.X * factor, data.y, data.task, p=p, k=k, alphas=4)
-    power = k if p == INF else p * k / (p + k)
-    assert found.n_kept[0] == 0 < found.n_kept[-1] or power > 1
-    # concave members are asked for zero to 1 %
-    rtol = 1e-6 if power >= 1 else 2e-2
-    assert_allclose(extreme.alphas / factor**power, found.alphas, rtol=rtol)
-    assert_allclose(extreme.objectives, found.objectives, rtol=rtol)
-    if power >= 1:
-        for i in range(4):
-            assert_allclose(extreme.coef(i) * factor, found.coef(i), atol=1e-5)
-
-
-@pytest.mark.parametrize("factor", [1e-140, 1e140])
-@pytest.mark.parametrize(("p", "k"), [(2, 2), (2, 1)])
-def test_targets_in_extreme_units_have_the_same_path(data, p, k, factor):
-    found = path(data.X, data.y, data.task, p=p, k=k, alphas=4)
-    extreme = path(data.X, data.y * factor, data.task, p=p, k=k, alphas=4)
-    assert_allclose(extreme.alphas / factor ** (2 - p * k / (p + k)), found.alphas, rtol=2e-2)
-    assert_allclose(extreme.objectives / factor / factor, found.objectives, rtol=2e-2)
-    assert_array_equal(extreme.n_kept, found.n_kept)
 
 
 def test_strengths_that_are_no_floats_are_a_clear_error(data):

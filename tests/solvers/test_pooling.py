@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
 from sklearn.linear_model import Lasso
 
 from mmtfl import Tasks
@@ -161,24 +160,6 @@ def test_lasso_with_pooling_is_the_data_shared_lasso(pooling):
 # -- what does not matter ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("p", "k"), [(2, 1), (1, INF)])
-def test_sparse_rows_and_repeated_rows_have_the_same_fit(p, k, loss):
-    problem = make_problem(9, loss=loss, sizes=(12, 9, 14), d=6)
-    penalty = make_penalty(p, k, strength(problem, p, k), pooling=0.9)
-    dense = solve(problem.tasks, LOSSES[loss], penalty, tol=1e-10)
-    X, y = np.concatenate(problem.X), np.concatenate(problem.y)
-    task = np.repeat(np.arange(3), [12, 9, 14])
-    thin = solve(Tasks.from_rows(sparse.csr_array(X), y, task), LOSSES[loss], penalty, tol=1e-10)
-    assert_allclose(thin.A, dense.A, atol=1e-7)
-    weights = np.random.default_rng(0).integers(1, 3, size=len(y))
-    weighted = Tasks.from_rows(X, y, task, sample_weight=weights.astype(float))
-    again = Tasks.from_rows(*(np.repeat(part, weights, axis=0) for part in (X, y, task)))
-    one, other = (solve(tasks, LOSSES[loss], penalty, tol=1e-10) for tasks in (weighted, again))
-    assert_allclose(one.A, other.A, atol=1e-7)
-    assert_allclose(one.objective, other.objective, rtol=1e-10)
-
-
 def test_a_column_that_is_constant_in_a_task_has_the_common_part_there():
     problem = make_problem(10)
     X = [part.copy() for part in problem.X]
@@ -212,17 +193,3 @@ def test_the_bits_do_not_depend_on_where_the_tasks_are(loss):
         assert history == found[0][1]
         assert_array_equal(common, found[0][2])
     assert found[0][2].any()
-
-
-def test_momentum_of_the_common_part_saves_passes():
-    problem = make_problem(12, sizes=(14, 9, 21, 15), d=8)
-    penalty = make_penalty(2, INF, strength(problem, 2, INF, 10.0), pooling=0.98)
-    count = []
-    for accelerate in (True, False):
-        passes = Passes(
-            problem_of(problem.tasks, LOSSES["squared"]), penalty, Threads(), tol=1e-8, accelerate=accelerate
-        )
-        passes.run(2000, 1e-8)
-        assert np.all(np.diff(passes.history) <= 1e-12 * passes.history[0])
-        count.append(len(passes.history))
-    assert count[0] < 0.7 * count[1]

@@ -1,11 +1,8 @@
 """Tasks of few rows are solved together, and their answers are those of each task alone."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.sparse import csr_array
 
 from mmtfl.engines.threads import Threads
 from mmtfl.objective.design import Design
@@ -84,18 +81,6 @@ def test_passes_of_the_logistic_loss_are_those_of_every_task_alone(p, pooling, f
         assert_allclose(together, alone, rtol=1e-6, atol=1e-7)
 
 
-def test_a_task_whose_matrix_is_not_definite_is_left_to_the_general_step():
-    tasks = Tasks.from_rows(np.array([[1.0], [1.0], [1.0]]), [1.0, 2.0, 3.0], [0, 0, 0])
-    small = small_tasks.SmallTasks(tasks, Squared(), mean_size=1.0, column_scale=None, fit_intercept=False)
-    assert np.isnan(small.solve(np.array([1e-150]), 2.0, 1e-7, None, None).losses).all()
-    assert np.isfinite(small.solve(np.array([1.0]), 2.0, 1e-7, None, None).losses).all()
-
-
-def test_rows_that_weigh_next_to_nothing_are_left_to_the_general_step():
-    tasks = Tasks.from_rows(np.eye(4), np.ones(4), [0, 0, 1, 1], [1.0, 1e-70, 1.0, 1.0])
-    assert small_tasks.are_small(tasks, 1.0).tolist() == [False, True]
-
-
 @pytest.mark.parametrize("alpha", [1.0, 5.0])
 def test_very_many_small_tasks_are_solved_as_low_as_from_several_starts(alpha):
     rng = np.random.default_rng(1)
@@ -120,17 +105,3 @@ def test_slopes_of_many_small_tasks_are_those_of_each():
     design = Design(Tasks.from_rows(X, v, labels))
     by_hand = np.array([X[labels == t].T @ v[labels == t] for t in range(1200)]).T
     assert_allclose(design.correlate(v), by_hand, atol=1e-12)
-
-
-def test_small_sparse_tasks_are_left_to_the_general_step():
-    tasks, _ = ragged(weighted=False)
-    of = {
-        name: replace(tasks, X=store(tasks.X))
-        for name, store in (("dense", np.asarray), ("sparse", csr_array))
-    }
-    found = {
-        name: solve(Problem(Design(own), Squared()), make_penalty(2, 1, 0.3), solver="alternating")
-        for name, own in of.items()
-    }
-    assert found["dense"].A.any()
-    assert_allclose(found["sparse"].A, found["dense"].A, atol=1e-6)

@@ -143,17 +143,6 @@ def test_without_the_finish_the_passes_go_on_and_are_judged_honestly(p, k, pooli
         assert passes.objective - finished.objective <= passes.dual_gap + 1e-12
 
 
-def test_sizes_of_columns_elsewhere_are_in_the_units_of_the_problem(stored):
-    opened, scale = (
-        OpenTasks(stored, Squared(), fit_intercept=True),
-        np.geomspace(1e-3, 1e3, stored.n_features),
-    )
-    plain, scaled = opened.problem().design, opened.problem(column_scale=scale).design
-    assert_allclose(scaled.column_maxima(), plain.column_maxima() / scale)
-    factor = np.exp2(np.arange(stored.n_features) % 5)
-    assert_allclose(scaled.rescaled(factor).column_maxima(), plain.column_maxima() / (scale * factor))
-
-
 def in_memory_value(tasks, penalty, solution):
     n = tasks.n_samples / tasks.n_tasks
     loss = sum(
@@ -161,17 +150,6 @@ def in_memory_value(tasks, penalty, solution):
         for view, a, b in zip(tasks, solution.A.T, solution.intercept, strict=True)
     )
     return loss + penalty.value(solution.A)
-
-
-@pytest.mark.parametrize("size", [1e100, 1e-100])
-def test_columns_out_of_range_are_worked_on_in_moderate_units(size, frame, tmp_path):
-    huge = frame.drop(columns="class")
-    huge[[f"x{j}" for j in range(8)]] *= size
-    huge.to_parquet(tmp_path / "a.parquet")
-    stored = Tasks.from_parquet(tmp_path, task="task", target="y")
-    there = MMTFLRegressor(2, 2, 0.2 * size).fit(stored)
-    here = MMTFLRegressor(2, 2, 0.2).fit(features(frame), frame.y, frame.task)
-    assert_allclose(there.coef_ * size, here.coef_, atol=1e-6)
 
 
 def test_a_warm_start_begins_where_the_last_fit_ended(stored):
@@ -261,14 +239,6 @@ def test_rows_that_do_not_fit_are_told_before_they_are_read(model, name, stored)
         clone(model).fit(small)
 
 
-def test_a_frame_of_dask_is_loaded_too(frame):
-    dask = pytest.importorskip("dask.dataframe")
-    parts = dask.from_pandas(frame.drop(columns="class"), npartitions=3)
-    there = DirtyRegressor(0.2, 0.1).fit(Tasks.from_dask(parts, task="task", target="y"))
-    here = DirtyRegressor(0.2, 0.1).fit(np.ascontiguousarray(features(frame)), frame.y, frame.task)
-    assert_array_equal(there.coef_, here.coef_)
-
-
 # -- what cannot be done is told -----------------------------------------------------------------------------
 
 
@@ -285,14 +255,6 @@ def test_what_stored_tasks_cannot_do_is_told(stored, frame):
         solve_problem(problem, make_penalty(2, 2, 0.1), solver="block")
     with pytest.raises(ValueError, match="p=inf"):
         solve_problem(problem, make_penalty(np.inf, 1, 0.1))
-
-
-def test_a_task_without_one_class_is_named(frame, tmp_path):
-    frame.drop(columns="y").assign(**{"class": np.where(frame.task == 2, "no", frame["class"])}).to_parquet(
-        tmp_path / "a.parquet"
-    )
-    with pytest.raises(ValueError, match=r"Task 2 has no row of class 'yes'"):
-        MMTFLClassifier().fit(Tasks.from_parquet(tmp_path, task="task", target="class"))
 
 
 # -- memory --------------------------------------------------------------------------------------------------

@@ -13,8 +13,7 @@ from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers import two_parts
 from mmtfl.solvers.part_solvers import BothParts
 from mmtfl.solvers.two_parts import AdditiveGrid, PassDescent, additive_descent, solve_additive
-from mmtfl.tasks import Tasks
-from oracles import LOSSES, loss_gradient, loss_part, make_problem, problem_of, solve, stacked
+from oracles import LOSSES, loss_gradient, loss_part, make_problem, problem_of, solve
 from two_parts.conic_parts import conic_norm, minimum, plain_norm
 
 PAIRS = {
@@ -184,36 +183,6 @@ def test_zero_is_the_answer_exactly_from_the_critical_strengths_up(pair):
 # -- storage, weights, starts --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shares", [(0.2, 0.15), (0.15, 0.3)], ids=str)
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-@pytest.mark.parametrize("pair", ["dirty", "robust", "low_rank"])
-def test_storage_does_not_matter(pair, loss, shares):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(90, 12)) * (rng.random((90, 12)) < 0.5)
-    X = X.astype(np.float32).astype(float)
-    task = np.repeat([0, 1, 2], [20, 30, 40])
-    y = X[:, 0] + X[:, 1] * task + rng.normal(size=90)
-    y = np.sign(y) if loss == "logistic" else y
-    scale = rng.uniform(0.5, 2.0, size=12)
-    problem, *others = (
-        problem_of(Tasks.from_rows(stored, y, task), LOSSES[loss], column_scale=scale)
-        for stored in (
-            X,
-            np.asfortranarray(X),
-            X.astype(np.float32),
-            sparse.csr_array(X),
-            sparse.csc_array(X),
-        )
-    )
-    norms = TwoNorms(*PAIRS[pair])
-    tops = norms.critical_strengths(problem)
-    norms = norms.at(*(share * top for top, share in zip(tops, shares, strict=True)))
-    answer = solve_additive(problem, norms, tol=TOL)
-    assert answer.A.any()
-    for other in others:
-        assert_allclose(solve_additive(other, norms, tol=TOL).A, answer.A, atol=1e-6)
-
-
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_a_sparse_design_too_large_to_be_dense_gives_the_same(monkeypatch, loss):
     problem = make_problem(0, loss=loss)
@@ -226,56 +195,6 @@ def test_a_sparse_design_too_large_to_be_dense_gives_the_same(monkeypatch, loss)
     assert isinstance(additive_descent(thin, norms).parts, BothParts)
     for other in (quick, solve_additive(thin, norms, tol=TOL)):
         assert_allclose(other.A, solve_additive(ours, norms, tol=TOL).A, atol=1e-6)
-
-
-def test_a_small_sparse_design_is_solved_at_strengths_next_to_nothing():
-    rng = np.random.default_rng(0)
-    X, task = rng.normal(size=(100, 3)), np.repeat(np.arange(4), 25)
-    y = 2.0 * X[:, 0] + rng.normal(size=100)
-    norms = TwoNorms(*PAIRS["low_rank"]).at(1e-6, 2.5e-7)
-    dense, thin = (
-        solve_additive(problem_of(Tasks.from_rows(one, y, task), LOSSES["squared"]), norms, tol=1e-6)
-        for one in (X, sparse.csr_array(X))
-    )
-    assert thin.converged and dense.converged
-    assert_allclose(thin.objective, dense.objective, rtol=1e-12)
-
-
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-@pytest.mark.parametrize("pair", ["dirty", "robust", "low_rank"])
-def test_a_shared_design_is_that_design_for_every_task(pair, loss):
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(40, 9))
-    Y = X[:, :3] @ rng.normal(size=(3, 4)) + rng.normal(size=(40, 4))
-    Y = np.sign(Y) if loss == "logistic" else Y
-    missing = Y.copy()
-    missing[rng.random(Y.shape) < 0.2] = np.nan
-    norms = TwoNorms(*PAIRS[pair]).at(0.04, 0.06)
-    for targets in (Y, missing):
-        seen = np.isfinite(targets)
-        lists = Tasks.from_list([(X[seen[:, t]], targets[seen[:, t], t]) for t in range(4)])
-        one, other = (
-            solve_additive(problem_of(tasks, LOSSES[loss]), norms, tol=TOL)
-            for tasks in (Tasks.from_shared(X, targets), lists)
-        )
-        assert one.A.any()
-        assert_allclose(one.A, other.A, atol=1e-6)
-        assert_allclose(one.intercept, other.intercept, atol=1e-6)
-
-
-@pytest.mark.parametrize("pair", ["dirty", "robust", "low_rank"])
-def test_weight_two_is_a_repeated_row(pair):
-    problem = make_problem(9)
-    norms = TwoNorms(*PAIRS[pair]).at(0.2, 0.3)
-    repeats = [np.random.default_rng(t).integers(1, 4, size=len(y)) for t, y in enumerate(problem.y)]
-    rows = list(zip(problem.X, problem.y, repeats, strict=True))
-    weighted = stacked(problem.X, problem.y, repeats)
-    repeated = Tasks.from_list([(np.repeat(X, w, axis=0), np.repeat(y, w)) for X, y, w in rows])
-    answers = [
-        solve_additive(problem_of(tasks, LOSSES["squared"]), norms, tol=TOL) for tasks in (weighted, repeated)
-    ]
-    assert answers[0].A.any()
-    assert_allclose(answers[0].A, answers[1].A, atol=1e-6)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])

@@ -58,13 +58,6 @@ def test_a_missing_file_says_where_to_get_it_and_where_to_put_it(name, tmp_path)
     assert any(source.origin in message for source in array_files.sources().values())
 
 
-def test_every_source_has_a_file_terms_and_notes():
-    for file, source in array_files.sources().items():
-        assert file.endswith(".npz")
-        assert all(len(text) > 10 for text in (source.title, source.arrays, source.origin, source.terms))
-        assert source.notes in source.describe()
-
-
 def test_the_folder_is_the_argument_then_the_variable_then_the_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("MMTFL_DATA", str(tmp_path / "variable"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -78,19 +71,6 @@ def test_the_folder_is_the_argument_then_the_variable_then_the_cache(monkeypatch
     assert datasets.data_folder() == tmp_path / ".cache" / "mmtfl"
     monkeypatch.setattr(array_files.sys, "platform", "darwin")
     assert datasets.data_folder() == tmp_path / "Library" / "Caches" / "mmtfl"
-
-
-def test_a_file_that_the_variables_folder_lacks_is_looked_for_in_the_cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("MMTFL_DATA", str(tmp_path / "variable"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert array_files.data_path("school.npz") == tmp_path / "variable" / "school.npz"
-    (tmp_path / "cache" / "mmtfl").mkdir(parents=True)
-    (tmp_path / "cache" / "mmtfl" / "school.npz").touch()
-    assert array_files.data_path("school.npz") == tmp_path / "cache" / "mmtfl" / "school.npz"
-    assert array_files.data_path("school.npz", tmp_path) == tmp_path / "school.npz"
-    (tmp_path / "variable").mkdir()
-    (tmp_path / "variable" / "school.npz").touch()
-    assert array_files.data_path("school.npz") == tmp_path / "variable" / "school.npz"
 
 
 def test_pickled_objects_are_refused(tmp_path):
@@ -118,75 +98,6 @@ def test_a_file_without_the_right_arrays_is_named(tmp_path, X):
         datasets.load_landmine(folder=tmp_path)
 
 
-def test_sarcos_train_leaves_the_rows_of_the_test_file_out(tmp_path, X):
-    in_test = np.array([0, 1, 0, 0, 0, 1], dtype=bool)
-    y = np.arange(6.0)
-    save(
-        tmp_path,
-        "sarcos_train_tasks.npz",
-        X=X,
-        y=y,
-        task=TASK,
-        in_test=in_test,
-        feature_names=NAMES,
-        task_names=np.array(["t1", "t2"]),
-    )
-    save(
-        tmp_path, "sarcos_test.npz", X=X, Y=X[:, :2], feature_names=NAMES, target_names=np.array(["t1", "t2"])
-    )
-    train, everything, test = (
-        datasets.load_sarcos(part, folder=tmp_path) for part in ("train", "all", "test")
-    )
-    assert_array_equal(train.X, X[~in_test])
-    assert_array_equal(train.y, y[~in_test])
-    assert_array_equal(train.task, TASK[~in_test])
-    assert not train.in_test.any()
-    assert_array_equal(everything.X, X)
-    assert_array_equal(everything.in_test, in_test)
-    assert test.task is None
-    assert_array_equal(test.y, X[:, :2])
-    assert train.task_names == test.task_names == ["t1", "t2"]
-    with pytest.raises(ValueError, match="'train', 'all', 'test'"):
-        datasets.load_sarcos("valid", folder=tmp_path)
-
-
-def test_school_drops_the_constant_column_unless_asked(tmp_path, X):
-    X = np.column_stack([X[:, :3], np.ones(6)])
-    save(tmp_path, "school.npz", X=X, y=np.arange(6.0), task=TASK, feature_names=NAMES)
-    data = datasets.load_school(folder=tmp_path)
-    assert_array_equal(data.X, X[:, :3])
-    assert data.feature_names == ["a", "b", "c"]
-    assert_array_equal(datasets.load_school(keep_constant=True, folder=tmp_path).X, X)
-
-
-def test_usps_gives_one_column_per_digit_and_keeps_the_split(tmp_path):
-    rng = np.random.default_rng(0)
-    parts = {"X_train": rng.random((4, 256), dtype=np.float32), "y_train": np.array([3, 0, 9, 3])}
-    parts |= {"X_test": rng.random((2, 256), dtype=np.float32), "y_test": np.array([1, 3])}
-    save(tmp_path, "usps.npz", **parts)
-    train = datasets.load_usps(folder=tmp_path)
-    assert train.task is None
-    assert train.X.dtype == np.float32
-    assert_array_equal(train.y.argmax(axis=1), [3, 0, 9, 3])
-    assert_array_equal(train.y.sum(axis=1), 1)
-    both = datasets.load_usps("all", folder=tmp_path)
-    assert_array_equal(both.label, [3, 0, 9, 3, 1, 3])
-    assert_array_equal(both.in_test, [False] * 4 + [True] * 2)
-    assert_array_equal(both.X[4:], datasets.load_usps("test", folder=tmp_path).X)
-
-
-def test_newsgroups_are_sparse_with_labels_zero_and_one(tmp_path):
-    X = np.array([[0.0, 2.0], [1.0, 0.0], [0.0, 0.0]])
-    save(tmp_path, "newsgroup_rec_vs_talk.npz", X=X, y=np.array([1, 2, 1]), task=np.array([0, 0, 1]))
-    data = datasets.load_newsgroups("rec_vs_talk", folder=tmp_path)
-    assert sparse.issparse(data.X)
-    assert data.X.format == "csr"
-    assert_array_equal(data.X.toarray(), X)
-    assert_array_equal(data.y, [0, 1, 0])
-    with pytest.raises(ValueError, match="'comp_vs_sci'"):
-        datasets.load_newsgroups("cats_vs_dogs", folder=tmp_path)
-
-
 def test_rows_with_missing_features_are_left_out_unless_asked(tmp_path, X):
     X[2, 1] = np.nan
     save(tmp_path, "mtr_rf1.npz", X=X, Y=X[:, :2] * 0, feature_names=NAMES, target_names=NAMES[:2])
@@ -197,65 +108,6 @@ def test_rows_with_missing_features_are_left_out_unless_asked(tmp_path, X):
     kept = datasets.load_multitarget("rf1", keep_incomplete=True, folder=tmp_path)
     assert_array_equal(kept.row, np.arange(6))
     assert_array_equal(kept.X, X)
-
-
-def test_srbct_names_are_all_different(tmp_path, X):
-    names = np.array(["1", "2", "1", "1"])
-    save(
-        tmp_path,
-        "srbct.npz",
-        X=X,
-        y=np.array([0, 1, 1, 0, 2, 2]),
-        class_names=NAMES[:3],
-        feature_names=names,
-    )
-    data = datasets.load_srbct(folder=tmp_path)
-    assert data.feature_names == ["1", "2", "1#2", "1#3"]
-    assert_array_equal(data.y, np.eye(3)[[0, 1, 1, 0, 2, 2]])
-    assert data.task_names == ["a", "b", "c"]
-
-
-def test_parkinsons_target_is_chosen_by_name(tmp_path, X):
-    targets = np.column_stack([np.arange(6.0), -np.arange(6.0)])
-    save(
-        tmp_path,
-        "parkinsons_telemonitoring.npz",
-        X=X,
-        Y=targets,
-        task=TASK,
-        feature_names=NAMES,
-        target_names=np.array(["motor_UPDRS", "total_UPDRS"]),
-    )
-    assert_array_equal(datasets.load_parkinsons(folder=tmp_path).y, targets[:, 0])
-    assert_array_equal(datasets.load_parkinsons("total_UPDRS", folder=tmp_path).y, targets[:, 1])
-    with pytest.raises(ValueError, match="'motor_UPDRS', 'total_UPDRS'"):
-        datasets.load_parkinsons("UPDRS", folder=tmp_path)
-
-
-def test_isolet_is_rounded_back_to_the_decimals_of_the_source(tmp_path):
-    source = np.round(np.random.default_rng(0).uniform(-1, 1, size=(6, 3)), 4)
-    save(tmp_path, "isolet.npz", X=source.astype(np.float32), y=np.array([1, 26, 2, 3, 1, 26]), task=TASK)
-    data = datasets.load_isolet(folder=tmp_path)
-    assert not np.array_equal(source.astype(np.float32), source)
-    assert_array_equal(data.X, source)
-    assert "".join(data.letter) == "AZBCAZ"
-
-
-def test_survey_marks_the_calibration_profiles(tmp_path, X):
-    save(
-        tmp_path,
-        "computer_survey.npz",
-        X=X,
-        y=np.arange(6.0),
-        task=TASK,
-        profile=np.array([0, 15, 16, 0, 15, 16]),
-        Z=np.ones((2, 1)),
-        feature_names=NAMES,
-        Z_names=np.array(["z0"]),
-    )
-    data = datasets.load_computer_survey(folder=tmp_path)
-    assert_array_equal(data.calibration, [True, True, False] * 2)
-    assert data.Z_names == ["z0"]
 
 
 # -- the real files --------------------------------------------------------------------------------------
@@ -326,10 +178,3 @@ def test_least_squares_on_sarcos_gives_the_published_fit():
         residual = y - np.column_stack([test.X, np.ones(len(y))]) @ a
         scores.append(1 - residual.var() / y.var())
     assert_allclose(scores, [0.924, 0.896, 0.908, 0.948, 0.856, 0.714, 0.934], atol=0.002)
-
-
-@needs_data
-def test_no_school_column_is_constant():
-    data = datasets.load_school()
-    assert data.X.std(axis=0).min() > 0
-    assert len(np.unique(data.task)) == 139

@@ -64,13 +64,6 @@ def test_the_second_run_computes_nothing_and_more_repeats_only_what_is_new(small
     assert not (tmp_path / "run" / "figure1.png").exists()
 
 
-def test_json_alone_on_stdout(small, tmp_path, capsys):
-    assert main([*ONE, "--table2", "--json", "--out", str(tmp_path / "run")]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert {row["method"] for row in found["table2"]} == {"stl", "mmtfl21"}
-    assert "MMTFL(2,1) first" in found["verdicts"][0]["claim"]
-
-
 def refusal(words, capsys):
     with pytest.raises(SystemExit) as ended:
         main(words)

@@ -180,25 +180,6 @@ def test_every_method_learns_more_than_nothing(method, classification):
     assert np.broadcast_to(fitted.coef, pool.support.shape).shape == pool.support.shape
 
 
-@pytest.mark.parametrize("method", EVERY, ids=lambda method: method.title)
-def test_on_one_scale_units_do_not_matter(method):
-    """Features and targets in other units: the same predictions, in these units."""
-    check_runs(method, False)
-    pool = small_pool(0)
-    rows, scales = pool.rows, np.geomspace(1e-2, 1e2, 6)
-    unit, shift = np.array([1.0, 50.0, 0.01])[rows.task], np.array([0.0, 300.0, -5.0])[rows.task]
-    other = pool_of_rows(rows.X * scales, rows.y * unit + shift, rows.task)
-    found = []
-    for one in (pool, other):
-        split = make_split(Problem("x", "x", lambda seed: pool, "r2", "mean"), one, 0.5, "here")
-        options = {"standardize": True, "scale_targets": True}
-        fitted = method.fit(split, False, options, COARSE)
-        z = fitted.predict(split.test.X, split.test.task)
-        found.append(score_rows("r2", split.test.y, z, split.test.task)["mean"])
-    assert found[0] > LEAST.get(method.name, 0.75)
-    assert found[1] == pytest.approx(found[0], abs=0.01)
-
-
 # -- cells -------------------------------------------------------------------------------------------------
 
 
@@ -237,15 +218,6 @@ def test_cells_of_other_settings_are_refused_by_name(small, tmp_path):
         Store(tmp_path / "run", other.settings).open()
     Store(tmp_path / "run", other.settings).open(fresh=True)
     Store(tmp_path / "run", other.settings).open()
-
-
-def test_a_folder_of_something_else_is_left_alone(small, tmp_path):
-    (tmp_path / "letter.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(OtherSettings, match="holds no run"):
-        Store(tmp_path, small.settings).open()
-    with pytest.raises(OtherSettings, match="is a file"):
-        Store(tmp_path / "letter.txt", small.settings).open()
-    assert os.listdir(tmp_path) == ["letter.txt"]
 
 
 def test_cells_are_read_back_only_under_their_own_name(small, tmp_path):

@@ -40,16 +40,6 @@ def test_the_table_has_means_deviations_winners_and_the_printed_figures():
     assert "| D1 | 33 % | 0.500 | 0.500 |" in text
 
 
-def test_the_latex_table_is_balanced_and_has_the_same_numbers():
-    text = table2.to_latex(made_up({"stl": 0.6, "mmtfl21": 0.88}))
-    assert r"\textbf{0.880$\pm$0.010}" in text
-    assert r"0.86 ($+0.02$)" in text
-    body = [line for line in text.splitlines() if line.endswith(r"\\")]
-    assert len(body) == 3
-    assert {line.count("&") for line in body} == {3}
-    assert text.count("{") == text.count("}")
-
-
 def test_the_tidy_table_has_a_row_per_cell():
     results = made_up({"stl": 0.6, "mmtfl21": 0.88})
     rows = list(csv.DictReader(io.StringIO(results.to_csv())))
@@ -139,14 +129,3 @@ def test_single_tasks_are_as_good_as_those_of_scikit_learn(sparse_truth):
         assert np.mean((model.decision(new, np.full(300, t)) - truth) ** 2) < 1.5 * error
     if sparse_truth:
         assert set(model.p) == {1}
-
-
-def test_single_tasks_do_not_mind_huge_units():
-    rng = np.random.default_rng(1)
-    task, X = np.repeat([0, 1], 30), rng.normal(size=(60, 4))
-    y = X[:, 0] + 0.1 * rng.normal(size=60)
-    parts = np.arange(60) % 3
-    folds = [(np.flatnonzero(parts != k), np.flatnonzero(parts == k)) for k in range(3)]
-    plain = fit_single_tasks(X, y, task, folds, standardize=True)
-    huge = fit_single_tasks(X * 2.0**1000, y * 2.0**900, task, folds, standardize=True)
-    np.testing.assert_array_equal(huge.coef, plain.coef * 2.0**-100)

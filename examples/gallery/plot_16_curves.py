@@ -2,7 +2,7 @@
 A curve for each task
 =====================
 
-The effect of age is not a straight line. Searches try curves by themselves (``curves="auto"``), and each feature has a line or a curve.
+The effect of age is not a straight line. With curves, each feature has a line or a curve, whichever the rows ask for.
 """
 
 import matplotlib.pyplot as plt
@@ -20,6 +20,6 @@ X = pd.DataFrame(rng.normal(size=(310, 3)), columns=["pulse", "bmi", "crp"]).ass
 )
 level = {"Aker": 5.0, "Bern": 6.0, "Cork": 4.0}
 stay = np.array([level[h] for h in hospital]) + ((X["age"] - 55) / 18) ** 2 + 0.8 * rng.normal(size=310)
-model = MMTFLRegressorCV(standardize=True).fit(X, stay, task=hospital)
+model = MMTFLRegressorCV(standardize=True, curves=True).fit(X, stay, task=hospital)
 CurveDisplay.from_estimator(model, "age")
 plt.show()

@@ -1,6 +1,7 @@
 """Wording that error messages, reports and plots share."""
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -22,7 +23,8 @@ def count_tasks(number: int, column: str | None) -> str:
     >>> count_tasks(8, "hospital"), count_tasks(3, "City"), count_tasks(1, "school_id"), count_tasks(2, "x7")
     ('8 hospitals', '3 cities', '1 school', '2 tasks')
     """
-    return f"{number} {task_noun(column)[number != 1]}"
+    noun = task_noun(column)
+    return count(number, noun, plural(noun))
 
 
 def not_finite_kind(value: float) -> str:
@@ -83,29 +85,40 @@ def meant(labels: Sequence[Any], tasks: Any) -> str:
 # -- what a task is called -----------------------------------------------------------------------------------
 
 
-def task_noun(column: str | None) -> tuple[str, str]:
-    """What one task and several are called, after the column of the labels; "task" where that is no word.
+def task_noun(name: Any) -> str:
+    """What a task is called: the name of its column, where that is a plain word, in the singular.
 
     Examples
     --------
     >>> from mmtfl.wording import task_noun
-    >>> task_noun("hospital"), task_noun("City_ID"), task_noun("x3")
-    (('hospital', 'hospitals'), ('city', 'cities'), ('task', 'tasks'))
+    >>> task_noun("hospital_id"), task_noun("Countries"), task_noun("t1"), task_noun(None)
+    ('hospital', 'country', 'task', 'task')
     """
-    words = str(column or "").replace("_", " ").replace(".", " ").lower().split()
-    if len(words) > 1 and words[-1] in ("id", "no", "nr", "name", "code", "label", "number"):
-        words.pop()
-    word = " ".join(words)
-    if len(word) < 3 or len(word) > 24 or not word.replace(" ", "").isalpha():
-        return "task", "tasks"
-    if word.endswith("s") and not word.endswith(("ss", "us", "is")):  # the column is named in the plural
-        word = f"{word[:-3]}y" if word.endswith("ies") else word[:-1]
-    if word.endswith("y") and word[-2] not in "aeiou":
-        return word, f"{word[:-1]}ies"
-    return word, f"{word}es" if word.endswith(("s", "x", "z", "ch", "sh")) else f"{word}s"
+    plain = (
+        re.sub(r"[ _.]?(id|ID|Id|no|nr|code|name)$", "", str(name or "")).replace("_", " ").strip().lower()
+    )
+    if not re.fullmatch(r"[a-z]{3,}( [a-z]+)?", plain):
+        return "task"
+    plain = re.sub(r"ies$", "y", plain)
+    return re.sub(r"(?<![siu])s$", "", plain)
+
+
+def plural(noun: str) -> str:
+    """The plural of a noun.
+
+    Examples
+    --------
+    >>> from mmtfl.wording import plural
+    >>> plural("hospital"), plural("city"), plural("class"), plural("day")
+    ('hospitals', 'cities', 'classes', 'days')
+    """
+    if re.search(r"[^aeiou]y$", noun):
+        return noun[:-1] + "ies"
+    return noun + ("es" if re.search(r"(s|x|z|ch|sh)$", noun) else "s")
 
 
 def noun_of_tasks(model: Any) -> tuple[str, str]:
-    """What the tasks of a fitted model are called: the column of their labels, where it is known."""
+    """What one task and several of a fitted model are called, after the column of their labels."""
     recipe = getattr(model, "recipe_", None)
-    return task_noun(getattr(recipe, "task_column", None) or getattr(model, "task_column", None))
+    noun = task_noun(getattr(recipe, "task_column", None) or getattr(model, "task_column", None))
+    return noun, plural(noun)

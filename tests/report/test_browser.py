@@ -257,10 +257,35 @@ def test_cells_are_drawn_where_the_coefficients_are(visit):
     assert colours > 10
 
 
+def test_a_feature_opens_its_forest_by_click_and_by_enter(visit):
+    seen = visit("search")
+    name = seen.page.locator("#effects-table tbody .name").first
+    text = name.inner_text()
+    name.click()
+    assert seen.page.locator("#card-title").inner_text() == text
+    assert seen.page.locator("#card .forest tbody tr").count() == 4 + 1  # and the average
+    assert seen.page.locator("#card .forest rect.effect").count() == 4
+    assert seen.page.locator("#card .forest path.average").count() == 1
+    assert "Spread between tasks" in seen.page.locator("#card").inner_text()
+    seen.page.keyboard.press("Escape")
+    name.focus()
+    seen.page.keyboard.press("Enter")
+    assert seen.page.locator("#card").is_visible()
+    assert seen.troubles == []
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_the_table_of_averages_needs_no_scrolling_sideways(visit, width):
+    seen = visit("search", viewport={"width": width, "height": 800})
+    scroll = seen.page.locator("#effects .scroll")
+    assert scroll.evaluate("e => e.scrollWidth <= e.clientWidth")
+    assert seen.page.locator("#effects-table thead th").count() <= 7
+
+
 def test_a_card_has_every_task_of_a_feature_and_every_feature_of_a_task(visit):
     seen = visit("search")
     seen.page.locator("#features-table tbody .name").first.click()
-    assert seen.page.locator("#card .bars tbody tr").count() == 4
+    assert seen.page.locator("#card details .bars tbody tr").count() == 4
     seen.page.locator("#card-close").click()
     used = int(seen.page.locator("#tasks tbody tr").first.locator("td").nth(-2).inner_text())
     seen.page.locator("#tasks tbody .name").first.click()

@@ -1,22 +1,19 @@
-"""The first screen of the report: every answer on cases with a known one."""
+"""The first screen and the table of effects: every answer on cases with a known one."""
 
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from mmtfl import MMTFLClassifierCV, MMTFLRegressor
+from mmtfl import MMTFLClassifier, MMTFLClassifierCV, MMTFLRegressor, MMTFLRegressorCV
 from mmtfl.estimators.intervals import reliability
+from mmtfl.report.effect_table import EffectPage, p_value
 from mmtfl.report.first_screen import first_answers
 from mmtfl.report.html import render_report
 from mmtfl.report.pictures import calibration_picture
-from mmtfl.report.sentences import calibration
+from mmtfl.report.sentences import calibration, level_sentences, with_interval
 
-
-def model(errors=None, borrowing=()):
-    """What the first screen reads of a model."""
-    known = {} if errors is None else {"heldout_errors_": errors, "borrowing_tasks_": np.array(borrowing)}
-    return SimpleNamespace(**known)
+CITY = ("city", "cities")
 
 
 def errors_of(*tasks, **more):
@@ -24,60 +21,143 @@ def errors_of(*tasks, **more):
     return {"n_rows": n, "n_kept": n, "error": np.concatenate(tasks), **more}
 
 
-def test_effects_are_said_in_three_answers(shy):
-    answers = dict(first_answers(shy, ["Well."]))
-    assert answers["How well does it predict?"] == ["Well."]
-    assert answers["What holds everywhere?"][0].startswith("Holds in every task: x0 odds x ")
-    assert answers["What was not found?"][0].startswith("Not found: ")
-    assert "What matters?" not in answers and "What differs?" in answers
+def answers(model=None, verdict=(), levels=()):
+    return dict(first_answers(model or SimpleNamespace(), list(verdict), list(levels), CITY))
 
 
-def test_what_was_not_asked_is_said_with_the_remedy():
-    answers = dict(first_answers(model(), []))
-    assert "not tuned" in answers["How well does it predict?"][0]
-    assert "mmtfl calibrate" in answers["How far off may it be?"][0]
-    assert "effects=True" in answers["What matters?"][0]
-
-
-def test_counts_have_no_interval_and_the_page_says_why():
-    counts = MMTFLRegressor(alpha=0.1, loss="poisson").fit([[0.0], [1.0], [2.0]], [1.0, 1.0, 3.0])
-    assert (
-        "intervals for the squared and the huber loss"
-        in dict(first_answers(counts, []))["How far off may it be?"][0]
-    )
+def test_what_is_not_known_is_said_with_the_remedy():
+    found = answers()
+    assert "not tuned" in found["How well does it predict?"][0]
+    assert "mmtfl calibrate" in found["How far off may it be?"][0]
+    assert "effects=True" in found["What matters?"][0]
 
 
 def test_the_width_of_intervals_is_that_of_the_middle_task():
     # 99 errors 1, ..., 99: nine in ten new rows are within 90; twice, and half of it
     tasks = [factor * np.arange(1.0, 100.0) for factor in (0.5, 1.0, 2.0)]
-    text = dict(first_answers(model(errors=errors_of(*tasks), borrowing=["a"]), []))[
-        "How far off may it be?"
-    ][0]
-    assert text.startswith(
-        "90% of new rows are expected within 90 of the prediction (median over 3 tasks; from 45"
+    model = SimpleNamespace(heldout_errors_=errors_of(*tasks), borrowing_tasks_=np.array(["a"]))
+    text = answers(model)["How far off may it be?"][0]
+    assert text == (
+        "90 % of new rows are expected within 90 of the prediction (median over 3 cities; from 45 to 180). "
+        "1 city with few held-out rows borrows from all."
     )
-    assert text.endswith("to 180). 1 task with few held-out rows borrows from all.")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ((0.0834, 0.0727, 0.0941), "0.083 (0.073 to 0.094)"),
+        ((-12.3, -20.0, -4.0), "−12 (−20 to −4)"),
+        ((1.05, 1.03, 1.07), "1.050 (1.030 to 1.070)"),
+        ((3.0, float("nan"), float("nan")), "3"),
+        ((2e7, 1e7, 3e7), "2e7 (1e7 to 3e7)"),
+    ],
+)
+def test_decimals_follow_from_the_width_of_the_interval(numbers, text):
+    assert with_interval(*numbers) == text
+
+
+def test_p_values_are_short():
+    assert [p_value(p) for p in (1e-9, 0.0123, 0.5, float("nan"))] == ["< 0.001", "0.012", "0.5", "–"]
+
+
+# -- effects of a model --------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def shy():
+def rows():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(400, 3)), np.repeat(list("abcde"), 80)
+    return X, X[:, 0] + rng.normal(size=400), task
+
+
+def test_the_table_has_the_numbers_of_the_model(rows):
+    X, y, task = rows
+    model = MMTFLRegressor(alpha=0.01, effects=True).fit(X, y, task=task)
+    table, frame = EffectPage.of(model), model.effects(0.9)
+    first = table.rows(10)[0]
+    row = frame.iloc[0]
+    assert (first["name"], first["word"]) == ("x0", "everywhere")
+    assert first["average"] == with_interval(row["average"], row["lower"], row["upper"])
+    drawn = table.embedded(CITY)["features"][0]
+    np.testing.assert_allclose(drawn["effect"], model.task_effects("x0")["effect"], rtol=1e-3)
+    np.testing.assert_allclose(
+        drawn["new"], row[["new_task_lower", "new_task_upper"]].astype(float), rtol=1e-3
+    )
+    assert table.reading("stay").startswith("An effect is the change of stay for each unit")
+    assert EffectPage.of(MMTFLRegressor().fit(X, y, task=task)) is None
+
+
+@pytest.mark.parametrize(("kind", "ratio"), [("classes", "Odds ratio"), ("counts", "Rate ratio")])
+def test_classes_and_counts_are_read_as_ratios(rows, kind, ratio):
+    X, y, task = rows
+    if kind == "classes":
+        model = MMTFLClassifier(alpha=0.01, effects=True).fit(X, y > 0, task=task)
+    else:
+        counts = np.random.default_rng(1).poisson(np.exp(0.5 * X[:, 0]))
+        model = MMTFLRegressor(alpha=0.01, effects=True, loss="poisson").fit(X, counts, task=task)
+    table = EffectPage.of(model)
+    name = ratio.lower().replace(" ", "_")
+    own = model.effects(0.9).iloc[0]
+    expected = with_interval(own[name], own[f"{name}_lower"], own[f"{name}_upper"])
+    assert table.title() == ratio and table.rows(1)[0]["average"] == expected
+    assert f"{ratio.lower()} of 1.5" in table.reading("died = 1")
+    page = render_report(model)
+    assert f"{ratio} per unit" in page and f"{ratio.lower()} of 1.5" in page
+
+
+def test_what_matters_is_said_in_the_sentences_of_the_effects(rows):
+    X, y, task = rows
+    model = MMTFLRegressor(alpha=0.01, effects=True).fit(X, y, task=task)
+    said = answers(model, ["Well."], ["Level."])
+    assert said["How well does it predict?"] == ["Well."]
+    assert said["What matters?"][0].startswith("Holds in every task: x0 ")
+    assert said["What matters?"][-1] == "Level."
+
+
+def test_the_page_leads_with_the_effects_and_keeps_their_forests(rows):
+    X, y, task = rows
+    page = render_report(MMTFLRegressorCV(alphas=8, cv=3).fit(X, y, task=task))
+    assert page.index('id="effects-table"') < page.index('id="predictions"') < page.index('id="features"')
+    assert '"shrunk":[' in page
+    assert 'id="effects-table"' not in render_report(MMTFLRegressor().fit(X, y, task=task))
+
+
+def test_curves_are_drawn(rows):
+    X, _, task = rows
+    y = X[:, 0] ** 2 + 0.1 * np.random.default_rng(0).normal(size=400)
+    model = MMTFLRegressor(2, 2, 0.001, curves=True).fit(X, y, task=task)
+    assert "Effect of x0 against its values" in render_report(model)
+
+
+def test_levels_that_follow_a_column_are_said_to():
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(40), 10)
+    size = rng.normal(size=40)
+    X = np.column_stack([rng.normal(size=400), size[task]])
+    y = X[:, 0] + 2.0 * X[:, 1] + 0.3 * rng.normal(size=40)[task] + 0.5 * rng.normal(size=400)
+    model = MMTFLRegressor(alpha=0.01, levels="shrunk").fit(X, y, task=task)
+    spread, follows = level_sentences(model, CITY, " days")
+    assert spread.startswith(
+        "Beside the features, cities scatter in their level with a standard deviation of 0."
+    )
+    assert spread.endswith(" days.") and follows.startswith("The level of a city follows x1 (2")
+    assert level_sentences(MMTFLRegressor(levels="free").fit(X, y, task=task), CITY) == []
+
+
+# -- probabilities -------------------------------------------------------------------------------------------
+
+
+def test_probabilities_that_are_off_are_said_to_be():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1200, 3))
     y = rng.uniform(size=1200) < 1.0 / (1.0 + np.exp(-3.0 * X[:, 0]))
-    task = np.tile([0, 1], 600)
-    return MMTFLClassifierCV(pk=(2, 2), alphas=[0.2], cv=3, poolings=(0,)).fit(X, y, task=task)
-
-
-def test_probabilities_that_are_off_are_said_to_be(shy):
-    curve = reliability(shy.heldout_errors_)
+    search = MMTFLClassifierCV(pk=(2, 2), poolings=(0,), alphas=[0.2], cv=3)
+    search.fit(X, y, task=np.tile([0, 1], 600))
+    curve = reliability(search.heldout_errors_)
     gap = np.abs(curve["probability"] - curve["share"]) @ curve["n_rows"] / 1200.0
     told = f"off by {gap:.3f} on average over 10 bins"
     assert gap > 0.05 and told in calibration(curve)
-    assert told in dict(first_answers(shy, []))["How far off may it be?"][0]
+    assert told in answers(search)["How far off may it be?"][0]
     assert "10 bins" in calibration_picture(curve).alt
-
-
-def test_the_page_has_the_curve_of_a_classifier_alone(shy):
-    assert "Are its probabilities right?" in render_report(shy)
-    plain = MMTFLRegressor(alpha=0.1).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 3.0])
-    assert "Are its probabilities right?" not in render_report(plain)
+    assert "Are its probabilities right?" in render_report(search)

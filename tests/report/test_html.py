@@ -281,7 +281,7 @@ def test_the_first_screen_has_two_figures_and_the_table_of_models_has_the_rivals
 def test_a_model_without_features_says_so_in_place_of_a_map():
     X, y, task = hostile_problem()
     text = render_report(MMTFLRegressor(alpha=1e6).fit(X, y, task=task))
-    assert "Of 12 features, 0 are used.<" in text
+    assert "Of 12 features, 0 are used." in text
     assert "so there is nothing to draw" in text
     assert '<div class="needs-script" hidden>' in text
     assert "so there is nothing to draw" not in render_report(hostile_model())

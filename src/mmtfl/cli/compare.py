@@ -13,7 +13,7 @@ from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.output import number, print_json, print_lines, print_table
 from mmtfl.cli.training import Training, check_no_offset, library_words, read_training
-from mmtfl.wording import count, markdown_table, task_noun
+from mmtfl.wording import count, markdown_table, plural, task_noun
 
 if TYPE_CHECKING:
     from mmtfl.report.comparison import Comparison, Standing
@@ -119,7 +119,8 @@ def compare(
             found = comparison.compare(
                 rows, parts, chosen, options=scales, jobs=jobs or _processors(), progress=bar.step
             )
-    noun = task_noun(training.recipe.task_column)
+    one = task_noun(training.recipe.task_column)
+    noun = one, plural(one)
     if output is not None:
         _write(found, output, noun)
         talk.say(f"Written: {', '.join(str(output / name) for name in _FILES)}")

@@ -26,12 +26,12 @@ from mmtfl.inference.effects import (
 )
 from mmtfl.inference.meta_analysis import MetaAnalysis, joint_p
 from mmtfl.inference.row_moments import Columns, RowsAtFit
-from mmtfl.inference.words import FOUND, in_sentences, judge, note_of, task_noun
+from mmtfl.inference.words import FOUND, in_sentences, judge, note_of
 from mmtfl.objective.losses import Loss
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.frames import make_frame
 from mmtfl.tasks.scaling import could_use
-from mmtfl.wording import suggest
+from mmtfl.wording import suggest, task_noun
 
 _MOST_ROWS = 100_000  # of which quartiles are taken
 _MOST_JOINT = 60  # features of one column that are tested together

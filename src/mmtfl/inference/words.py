@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.inference.meta_analysis import MetaAnalysis, holm, least_same_direction, q_values
-from mmtfl.wording import abbreviate
+from mmtfl.wording import abbreviate, plural
 
 WORDS = (
     "cannot be told apart",
@@ -100,31 +99,6 @@ READING = {
     "rate_ratio": "A rate ratio of 1.5: with one unit more of the feature the rate is half as large again.",
 }
 _MOST_NAMED = 6
-
-
-def task_noun(name: Any) -> str:
-    """What a task is called: the name of its column, where that is a plain word.
-
-    Examples
-    --------
-    >>> task_noun("hospital_id"), task_noun("Country"), task_noun("t1"), task_noun(None)
-    ('hospital', 'country', 'task', 'task')
-    """
-    plain = re.sub(r"[ _]?(id|ID|Id|no|nr|code)$", "", str(name or "")).replace("_", " ").strip()
-    return plain.lower() if re.fullmatch(r"[A-Za-z]{3,}( [A-Za-z]+)?", plain) else "task"
-
-
-def plural(noun: str) -> str:
-    """The plural of a noun.
-
-    Examples
-    --------
-    >>> plural("hospital"), plural("city"), plural("class"), plural("day")
-    ('hospitals', 'cities', 'classes', 'days')
-    """
-    if re.search(r"[^aeiou]y$", noun):
-        return noun[:-1] + "ies"
-    return noun + ("es" if re.search(r"(s|x|z|ch|sh)$", noun) else "s")
 
 
 def in_sentences(rows: Sequence[Mapping[str, Any]], noun: str = "task") -> list[str]:

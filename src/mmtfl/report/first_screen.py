@@ -1,4 +1,4 @@
-"""The first screen of the report: how well it predicts, how far off it may be, and what matters."""
+"""The first screen of the report: how well, how far off, and what was found."""
 
 from typing import Any
 
@@ -6,17 +6,16 @@ import numpy as np
 
 from mmtfl.estimators.effects import effect_sentences
 from mmtfl.estimators.intervals import half_widths, reliability
-from mmtfl.report.sentences import calibration, number
+from mmtfl.report.sentences import Noun, calibration, number
 from mmtfl.wording import count
 
 COVERAGE = 0.9
-NOT_ASKED = (
-    "What the model uses stands below; its effects were not asked for: fit a search (mmtfl cv), or a model "
-    "with effects=True."
-)
+NOT_ASKED = "Not known: a search estimates effects, and a single fit does with effects=True."
 
 
-def first_answers(model: Any, verdict: list[str]) -> list[tuple[str, list[str]]]:
+def first_answers(
+    model: Any, verdict: list[str], levels: list[str], noun: Noun
+) -> list[tuple[str, list[str]]]:
     """The questions of the first screen with their answers.
 
     Parameters
@@ -25,20 +24,21 @@ def first_answers(model: Any, verdict: list[str]) -> list[tuple[str, list[str]]]
         A search has more to say than a plain model.
     verdict : list of str
         How well it predicts, the answer in the first sentence; empty where nothing is known.
+    levels : list of str
+        Sentences on the levels of the tasks.
+    noun : tuple of str
+        What one task and several are called.
     """
+    found = effect_sentences(model) or [NOT_ASKED]
     known = verdict[:1] or ["Nothing is known of new rows: the model was not tuned, and no table was given."]
-    answers = [("How well does it predict?", known), ("How far off may it be?", [_errors(model)])]
-    said = effect_sentences(model)
-    if not said:
-        return [*answers, ("What matters?", [NOT_ASKED])]
-    questions = ("What holds everywhere?", "What differs?", "What was not found?")
-    return [*answers, *((question, [one]) for question, one in zip(questions, said, strict=True))]
+    return [
+        ("What matters?", [*found, *levels]),
+        ("How well does it predict?", known),
+        ("How far off may it be?", [_errors(model, noun)]),
+    ]
 
 
-# -- predictions ---------------------------------------------------------------------------------------------
-
-
-def _errors(model: Any) -> str:
+def _errors(model: Any, noun: Noun) -> str:
     errors = getattr(model, "heldout_errors_", None)
     if errors is None and not getattr(model, "_errors_tell", True):
         return "Not known: there are intervals for the squared and the huber loss."
@@ -54,14 +54,14 @@ def _errors(model: Any) -> str:
     reach = half_widths(errors, COVERAGE)[:-1]
     borrowing = int(model.borrowing_tasks_.size)
     borrow = "borrows" if borrowing == 1 else "borrow"
-    thin = f" {count(borrowing, 'task')} with few held-out rows {borrow} from all." if borrowing else ""
-    return _of_numbers(reach) + thin
+    thin = f" {count(borrowing, *noun)} with few held-out rows {borrow} from all." if borrowing else ""
+    return _of_numbers(reach, noun) + thin
 
 
-def _of_numbers(reach: np.ndarray) -> str:
+def _of_numbers(reach: np.ndarray, noun: Noun) -> str:
     over = ""
     if len(reach) > 1:
         low, high = (number(float(end)) for end in (reach.min(), reach.max()))
-        over = f" (median over {count(len(reach), 'task')}; from {low} to {high})"
+        over = f" (median over {count(len(reach), *noun)}; from {low} to {high})"
     middle = number(float(np.median(reach)))
-    return f"{COVERAGE:.0%} of new rows are expected within {middle} of the prediction{over}."
+    return f"90 % of new rows are expected within {middle} of the prediction{over}."

@@ -21,10 +21,11 @@ from mmtfl.persistence.files import check_target, write_text
 from mmtfl.plots.figures import learned
 from mmtfl.plots.sharing_map import order_features, order_tasks
 from mmtfl.report import pictures, sentences
-from mmtfl.report.curved_effects import curved_effects, effect_picture
-from mmtfl.report.evaluation import Evaluation, evaluate, kind_of_targets
+from mmtfl.report.effect_table import EffectPage
+from mmtfl.report.evaluation import Evaluation, evaluate
 from mmtfl.report.first_screen import first_answers
 from mmtfl.report.rivals import RIVALS
+from mmtfl.report.rows import kind_of_targets
 from mmtfl.report.sentences import Noun, number, score
 from mmtfl.report.summary import FeatureSummary, ModelSummary, TaskSummary, describe
 from mmtfl.wording import noun_of_tasks
@@ -188,14 +189,24 @@ def make_page(
     verdict = sentences.verdict(evaluation, noun) if evaluation else []
     errors = getattr(inner, "heldout_errors_", None) or {}
     curve = reliability(errors) if "is_second" in errors else None
+    effects = EffectPage.of(inner)
     return {
         "title": title or _title_of_table(model) or sentences.renamed(summary.title, noun),
         "noun": noun,
         "summary": summary,
         "evaluation": evaluation,
         "headline": sentences.renamed(summary.usage, noun),
-        "figures": sentences.figures(evaluation, noun, target) if evaluation else [],
-        "answers": first_answers(inner, verdict or ([headline] if headline else [])),
+        "figures": sentences.figures(evaluation, noun, _event(summary, target)) if evaluation else [],
+        "answers": first_answers(
+            inner,
+            verdict or ([headline] if headline else []),
+            sentences.level_sentences(inner, noun, UNITS.get(kind_of_targets(inner) or "", "")),
+            noun,
+        ),
+        "lead": _lead(summary, noun),
+        "effects": effects,
+        "effect_rows": [] if effects is None else effects.rows(MOST_FEATURES),
+        "reading": "" if effects is None else effects.reading(_event(summary, target)),
         "verdict": verdict or ([headline] if headline else []),
         "standings": sentences.standings(evaluation) if evaluation else [],
         "how_compared": sentences.how_compared(evaluation, noun) if evaluation else [],
@@ -204,7 +215,7 @@ def make_page(
         **_task_table(summary, evaluation),
         "has_common": any(feature.common is not None for feature in summary.features),
         "feature_rows": [_feature_row(feature, noun) for feature in summary.features[:MOST_FEATURES]],
-        "curves": [effect_picture(effect) for effect in curved_effects(inner)[:MOST_CURVES]],
+        "curves": pictures.curve_pictures(inner, effects, MOST_CURVES),
         "n_left_out": max(0, summary.n_features - MOST_FEATURES),
         "kinds": [(kind, summary.counts[kind], sentences.renamed(meanings[kind], noun)) for kind in KINDS],
         "size_meaning": sentences.renamed(summary.size_meaning, noun),
@@ -217,9 +228,24 @@ def make_page(
         "level_name": f"Intercept{UNITS.get(kind_of_targets(inner) or '', '')}",
         "model_facts": _model_facts(summary),
         "run_facts": _run_facts(summary, source),
-        "data": _embedded(model, summary, noun),
+        "data": _embedded(model, summary, noun) | {"effects": effects and effects.embedded(noun)},
         "version": mmtfl.__version__,
     }
+
+
+def _lead(summary: ModelSummary, noun: Noun) -> str:
+    """What was fitted: rows, tasks and features."""
+    sizes = [task.n_rows for task in summary.tasks]
+    rows = "" if None in sizes else f"{number(sum(size or 0 for size in sizes))} rows, "
+    tasks = f"{number(summary.n_tasks)} {noun[summary.n_tasks != 1]}"
+    return f"{rows}{tasks}, {number(summary.n_features)} feature{'' if summary.n_features == 1 else 's'}"
+
+
+def _event(summary: ModelSummary, target: str | None) -> str | None:
+    """What is predicted, in words: the target, or its second class."""
+    if summary.classes is None:
+        return target
+    return f"{target} = {summary.classes[1]}" if target else f"class {summary.classes[1]}"
 
 
 def _target(model: Any) -> str | None:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from mmtfl.errors import require
-from mmtfl.plots import HistoryDisplay, SearchDisplay
+from mmtfl.estimators.curves import shapes
+from mmtfl.plots import CurveDisplay, HistoryDisplay, SearchDisplay
 from mmtfl.plots.search_display import above_last, search_curves
 
 WIDE = 6.4, 3.4  # inches
@@ -68,6 +69,29 @@ def history_picture(model: Any) -> Picture | None:
         return None
     draw = partial(_draw, HistoryDisplay, model._fitted())
     return picture(draw, f"Objective above its last value after each of {len(history)} passes.")
+
+
+def curve_pictures(model: Any, effects: Any, most: int) -> list[Picture]:
+    """The effects of features that are curves, in the order of the table of effects."""
+    if getattr(model, "curves_", None) is None:
+        return []
+    kinds = zip(model._feature_names(), shapes(model)[0], strict=True)
+    curved = [name for name, kind in kinds if kind == "curve"]
+    if effects is not None:
+        order = {str(name): i for i, name in enumerate(effects.columns["feature"])}
+        curved.sort(key=lambda name: order.get(name, len(order)))
+    return [
+        picture(
+            partial(_draw_curve, model, name),
+            f"Effect of {name} against its values, a curve.",
+            size=(4.4, 2.8),
+        )
+        for name in curved[:most]
+    ]
+
+
+def _draw_curve(model: Any, name: str, ax: Any) -> None:
+    CurveDisplay.from_estimator(model, name, ax=ax)
 
 
 def calibration_picture(curve: dict[str, np.ndarray]) -> Picture:

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.report.evaluation import N_FOLDS, Evaluation
+from mmtfl.inference.meta_analysis import q_values
+from mmtfl.inference.words import LEVEL
+from mmtfl.report.evaluation import Evaluation
 from mmtfl.report.judging import (
     ABOUT_EQUAL,
     BETTER,
@@ -22,6 +24,7 @@ from mmtfl.report.judging import (
     Paired,
 )
 from mmtfl.report.rivals import RIVALS
+from mmtfl.report.rows import N_FOLDS
 from mmtfl.report.summary import ModelSummary
 from mmtfl.wording import count
 
@@ -45,6 +48,23 @@ def number(value: Any, digits: int = 3) -> str:
     else:
         text = np.format_float_scientific(value, precision=digits - 1, unique=False, trim="-", exp_digits=1)
         text = text.replace("e+", "e").replace(".e", "e")
+    return text.replace("-", "−")
+
+
+def with_interval(value: float, low: float, high: float) -> str:
+    """A number with its interval, with as many decimals as the width of the interval leaves sense.
+
+    Examples
+    --------
+    >>> from mmtfl.report.sentences import with_interval
+    >>> with_interval(0.0834, 0.0727, 0.0941), with_interval(1234.5, 1100.2, 1369.9)
+    ('0.083 (0.073 to 0.094)', '1234 (1100 to 1370)')
+    """
+    width = high - low
+    if not 1e-6 < width < math.inf or abs(value) > 1e6:
+        return number(value) if math.isnan(low) else f"{number(value)} ({number(low)} to {number(high)})"
+    decimals = max(0, 1 - math.floor(math.log10(width)))
+    text = f"{value:.{decimals}f} ({low:.{decimals}f} to {high:.{decimals}f})"
     return text.replace("-", "−")
 
 
@@ -91,7 +111,8 @@ def figures(evaluation: Evaluation, noun: Noun, target: str | None = None) -> li
     several = len(evaluation.labels) > 1
     if found.kind == "classes":
         share, error = found.concordance("own")
-        pair = "chance that a row with the event is ranked above one without it"
+        event = target or "the event"
+        pair = f"chance that a row with {event} is ranked above one without it"
         overall = Figure(f"{found.concordance_overall('own'):.2f}", f"{pair}; 0.5 is a coin")
         within = Figure(f"{share:.2f} ± {error:.2f}", f"the same for two rows of one {noun[0]}")
         return [overall, within] if several and not math.isnan(share) else [overall]
@@ -277,6 +298,29 @@ def how_compared(evaluation: Evaluation, noun: Noun) -> list[str]:
         f"{cut}. {own} Separate models are ridge, logistic or Poisson regressions of each {noun[0]} with its "
         f"own strength; one model and the boosted trees have the {noun[0]} as a category (scikit-learn)."
     ]
+
+
+# -- levels --------------------------------------------------------------------------------------------------
+
+
+def level_sentences(model: Any, noun: Noun, unit: str = "") -> list[str]:
+    """How far the levels of tasks scatter, and which columns they follow; nothing where levels are free."""
+    known = vars(model).get("levels_")
+    if known is None:
+        return []
+    names, q = model._feature_names(), q_values(known["p"])
+    told = [
+        f"{names[j]} ({number(float(effect), 2)} per unit, p = {p:.2g})"
+        for j, effect, p, own in zip(
+            known["features"], known["tested"] / known["scale"], known["p"], q, strict=True
+        )
+        if own <= LEVEL and j < len(names)
+    ]
+    scatter = number(float(model.level_spread_), 2)
+    lines = [
+        f"Beside the features, {noun[1]} scatter in their level with a standard deviation of {scatter}{unit}."
+    ]
+    return [*lines, *([f"The level of a {noun[0]} follows {few(told)}."] if told else [])]
 
 
 # -- the search ----------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@
   // -- tables ------------------------------------------------------------------------------------------------
 
   const numeric = (text) => {
-    const value = parseFloat(text.replace(/−/g, "-").replace(/\s/g, "").replace("∞", "Infinity"));
+    const value = parseFloat(text.replace(/^< /, "").replace(/−/g, "-").replace(/\s/g, "").replace("∞", "Infinity"));
     return Number.isNaN(value) ? null : value;
   };
   const collator = new Intl.Collator(undefined, { numeric: true });
@@ -120,12 +120,14 @@
     table.addEventListener("click", (event) => {
       const name = event.target.closest(".name");
       if (!name) return;
-      if (name.dataset.feature) openFeature(Number(name.dataset.feature));
+      if (name.dataset.effect) openEffect(Number(name.dataset.effect));
+      else if (name.dataset.feature) openFeature(Number(name.dataset.feature));
       else openTask(Number(name.dataset.task));
     });
     show();
     return { all, show };
   };
+  if (byId("effects-table")) makeTable(byId("effects-table"));
   const tasksTable = makeTable(byId("tasks"));
   const featuresTable = makeTable(byId("features-table"));
   for (const chip of document.querySelectorAll(".chip"))
@@ -173,17 +175,79 @@
     }
     return make("table", { class: "bars" }, make("thead", {}, head), body);
   };
+  // the forest of a feature: what the rows of each task show, the average, and what a new task may have
+  const effects = data.effects;
+  const effectOf = new Map(effects ? effects.features.map((one, i) => [one.name, i]) : []);
+  const onScale = (value) => shown(effects.isRatio ? Math.exp(value) : value);
+  const interval = (value, low, high) =>
+    low === null || window.innerWidth < 640 ? onScale(value) : `${onScale(value)} (${onScale(low)} to ${onScale(high)})`;
+  function forest(one) {
+    const ends = [...one.lower, ...one.upper, ...one.effect, ...one.average, 0].filter((value) => value !== null);
+    let [low, high] = [Math.min(...ends), Math.max(...ends)];
+    const inner = [...one.effect, ...one.average, 0].filter((value) => value !== null);
+    const reach = 3 * (Math.max(...inner) - Math.min(...inner) || 1);  // one wide interval must not hide the others
+    [low, high] = [Math.max(low, Math.min(...inner) - reach), Math.min(high, Math.max(...inner) + reach)];
+    const wide = window.innerWidth < 640 ? 120 : 250;
+    const x = (value) => 6 + ((Math.min(Math.max(value, low), high) - low) / (high - low || 1)) * (wide - 12);
+    const canvas = () => {
+      const svg = draw("svg", { viewBox: `0 0 ${wide} 18`, width: wide, height: 18, "aria-hidden": "true" });
+      if (one.new[0] !== null)
+        svg.append(draw("rect", { class: "new", x: x(one.new[0]), width: Math.max(x(one.new[1]) - x(one.new[0]), 1), y: 0, height: 18 }));
+      svg.append(draw("line", { class: "rule", x1: x(0), x2: x(0), y1: 0, y2: 18 }));
+      return svg;
+    };
+    const error = one.lower.map((value, i) => one.upper[i] - value);
+    const least = Math.min(...error.filter((value) => value > 0));
+    const body = make("tbody");
+    const add = (name, svg, text, more = {}) =>
+      body.append(make("tr", more, make("th", { scope: "row", title: name }, isolated(name)),
+        make("td", { class: "forest-cell" }, svg), make("td", { class: "num" }, text)));
+    one.tasks.forEach((task, i) => {
+      const svg = canvas();
+      svg.append(draw("line", { class: "reach", x1: x(one.lower[i]), x2: x(one.upper[i]), y1: 9, y2: 9 }));
+      const size = 4 + 6 * Math.min(1, least / error[i] || 0);
+      svg.append(draw("rect", { class: "effect", x: x(one.effect[i]) - size / 2, y: 9 - size / 2, width: size, height: size }));
+      if (one.shrunk[i] !== null)
+        svg.append(draw("line", { class: "shrunk", x1: x(one.shrunk[i]), x2: x(one.shrunk[i]), y1: 3, y2: 15 }));
+      add(data.tasks[task], svg, interval(one.effect[i], one.lower[i], one.upper[i]));
+    });
+    if (one.average[0] !== null) {
+      const svg = canvas();
+      const [at, from, to] = one.average.map((value) => x(value === null ? one.average[0] : value));
+      svg.append(draw("path", { class: "average", d: `M${from} 9L${at} 3L${to} 9L${at} 15Z` }));
+      add("Average", svg, interval(...one.average), { class: "average" });
+    }
+    const words = `Square: the rows of the ${data.noun} alone, the larger the surer; tick: drawn to the average; `
+      + `band: what a new ${data.noun} may have; line: no effect.`;
+    return [make("table", { class: "bars forest" }, body), make("p", { class: "small" }, words)];
+  }
+  function openEffect(place) {
+    const one = effects.features[place];
+    const facts = one.facts.map(([name, value]) => make("div", {}, make("dt", {}, isolated(name)), make("dd", {}, isolated(value))));
+    const content = [make("dl", { class: "facts" }, ...facts)];
+    if (one.tasks && one.tasks.length) content.unshift(...forest(one));
+    const feature = features.name.indexOf(one.name);
+    if (rowOf.get(feature) !== undefined) {
+      const coefficients = make("details", {}, make("summary", {}, "Coefficients of the model, shrunk and chosen"));
+      coefficients.append(coefficientsOf(feature));
+      content.push(coefficients);
+    }
+    open(one.name, ...content);
+  }
+  const coefficientsOf = (feature) =>
+    bars(data.noun, map.tasks.map((task, column) => ({
+      name: data.tasks[task], value: coefficient(rowOf.get(feature), column), original: original(rowOf.get(feature), column),
+    })));
   function openFeature(feature) {
+    const place = effectOf.get(features.name[feature]);
+    if (place !== undefined) return openEffect(place);
     const facts = [`used by ${features.usedBy[feature]}`, `${data.sizeName} = ${shown(features.size[feature])}`];
     const row = rowOf.get(feature);
     if (features.agreement[feature] !== null)
       facts.push(`${Math.round(100 * features.agreement[feature])} % of the coefficients have the same sign`);
     const intro = make("p", {}, facts.join("; ") + ".");
     if (row === undefined) return open(features.name[feature], intro);
-    const lines = map.tasks.map((task, column) => ({
-      name: data.tasks[task], value: coefficient(row, column), original: original(row, column),
-    }));
-    return open(features.name[feature], intro, bars(data.noun, lines));
+    return open(features.name[feature], intro, coefficientsOf(feature));
   }
   function openTask(task) {
     const column = columnOf.get(task);

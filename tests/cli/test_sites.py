@@ -11,6 +11,8 @@ import mmtfl
 from mmtfl.cli.main import main
 from mmtfl.datasets import make_hospitals
 from mmtfl.tables.agreement import Agreement
+from mmtfl.tasks.grouping import own_folds
+from mmtfl.tasks.summaries import SiteSummary
 
 SITES = {"one": ["Aker"], "two": ["Bern", "Delft"], "three": ["Cork"]}
 FEATURES = ["age", "ward", "dose", "crp", "iron"]
@@ -181,6 +183,33 @@ def test_too_few_rows_leave_no_file(folder, tmp_path, capsys):
     run("summarise", tmp_path / "few.csv", *words, code=2)
     assert "Task 'Aker' has" in capsys.readouterr().err
     assert not (tmp_path / "few.summary").exists()
+
+
+def test_an_attack_on_a_file_fails_at_the_limit_and_below_it_there_is_no_file(tmp_path, capsys):
+    rng, d = np.random.default_rng(0), 5
+    names = [f"x{j}" for j in range(d)]
+    agreed, limit = tmp_path / "agreed.json", d + 3
+
+    def site(n_rows):
+        rows = pd.DataFrame(rng.normal(size=(2 * n_rows, d + 1)), columns=[*names, "y"]).assign(site="Aker")
+        rows.to_csv(tmp_path / f"{n_rows}.csv", index=False)
+        words = ["--columns", agreed, "-o", tmp_path / f"{n_rows}.summary"]
+        return rows, ["summarise", tmp_path / f"{n_rows}.csv", *words]
+
+    site(50)
+    known = ["--task", "site", "--target", "y", "--folds", 2, "--least", 3]
+    run("agree", tmp_path / "50.csv", *known, "-o", agreed)
+    run(*site(limit - 1)[1], code=2)
+    assert "could solve for that one" in capsys.readouterr().err
+    assert not (tmp_path / f"{limit - 1}.summary").exists()
+    rows, words = site(limit)
+    run(*words)
+    summary = SiteSummary.load(tmp_path / f"{limit}.summary")
+    fold = own_folds("Aker", len(rows), 2, seed=0)
+    for k in range(2):  # who knows all features of every row of a fold, solves for the targets
+        X, y = (rows.loc[fold == k, part].to_numpy() for part in (names, "y"))
+        found = np.linalg.lstsq((X - X.mean(axis=0)).T, summary.scatter[0, k, :-1, -1])[0]
+        assert np.abs(found + summary.mean[0, k, -1] - y).min() > 1e-3
 
 
 def test_agree_takes_as_many_folds_as_its_table_allows(folder, tmp_path):

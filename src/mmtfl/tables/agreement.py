@@ -78,7 +78,7 @@ class Agreement:
     >>> aker = table[table["hospital"] == "Aker"]
     >>> agreed = Agreement.propose(aker, task="hospital", target="stay", features=["age", "ward", "dose"])
     >>> agreed.feature_names, agreed.folds
-    (['age', 'ward=surgery', 'dose'], 5)
+    (['ward=surgery', 'age', 'dose'], 5)
     >>> agreed.summarise(aker).n_rows.tolist()
     [[36, 36, 36, 36, 36]]
     """
@@ -124,7 +124,7 @@ class Agreement:
         task, target : str
             Columns of the task labels, and of the numbers to predict.
         features : sequence of str, optional
-            Columns to predict from; by default all others but those in `drop`.
+            Columns to predict from, in the order of the table; by default all others but those in `drop`.
         drop : sequence of str
             Columns that are not features.
         categories, reference, missing
@@ -145,8 +145,8 @@ class Agreement:
         for name in (task, target, *(features or ()), *drop, *(units or {}), *curves):
             if name not in table.columns:
                 raise ValueError(f"The table has no column {name!r}{suggest(name, table.columns)}")
-        others = [name for name in table.columns if name not in (task, target, *drop)]
-        chosen = table.select(others if features is None else list(features))
+        named = table.columns if features is None else features
+        chosen = table.select([c for c in table.columns if c in named and c not in (task, target, *drop)])
         encoder = TableEncoder(
             categories=list(categories),
             reference=dict(reference or {}) or None,

@@ -186,3 +186,38 @@ def test_classes_columns_of_targets_and_warm_starts(rows):
     assert both.predict(X).shape == (360, 2) and both.curves_.coef.shape == (2, 16)
     first = both.n_iter_
     assert both.fit(X, np.column_stack([y, -y])).n_iter_ <= first
+
+
+# -- searches ------------------------------------------------------------------------------------------------
+
+
+def test_folds_choose_curves_where_effects_bend_and_lines_where_they_do_not(rows):
+    X, y, task = rows
+    bends = MMTFLRegressorCV(alphas=30, cv=3).fit(X, y, task=task)
+    assert bends.best_curves_ and bends.score(X, y, task=task) > 0.95
+    table = bends.cv_results_
+    chosen = np.flatnonzero(table["chosen"])
+    assert len(chosen) == 1 and table["curves"][chosen[0]] and table["alpha"][chosen[0]] == bends.alpha_
+    assert not table["curves"].all()
+    straight = X @ [1.0, 0.1, -1.0, 0.5, 0.0] + np.random.default_rng(3).normal(size=360)
+    lines = MMTFLRegressorCV(alphas=30, cv=3).fit(X, straight, task=task)
+    assert not lines.best_curves_ and lines.curves_ is None
+    assert (
+        not MMTFLRegressorCV(alphas=30, cv=3, curves=False).fit(X, y, task=task).cv_results_["curves"].any()
+    )
+
+
+def test_a_search_that_chose_curves_keeps_path_intervals_and_files(rows, tmp_path):
+    X, y, task = rows
+    model = MMTFLRegressorCV(alphas=30, cv=3).fit(X, y, task=task)
+    assert model.path_.n_features == 5
+    low, high = model.predict_interval(X, task=task, coverage=0.9).T
+    assert 0.85 < np.mean((low <= y) & (y <= high)) < 0.98
+    model.save(tmp_path / "m.mmtfl")
+    assert np.array_equal(mmtfl.load(tmp_path / "m.mmtfl").predict(X, task=task), model.predict(X, task=task))
+
+
+def test_the_same_search_gives_the_same_bits(rows):
+    X, y, task = rows
+    first, second = (MMTFLRegressorCV(alphas=20, cv=3).fit(X, y, task=task) for _ in range(2))
+    assert np.array_equal(first.curves_.coef, second.curves_.coef) and first.alpha_ == second.alpha_

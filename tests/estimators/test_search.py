@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from mmtfl import MMTFLClassifier, MMTFLClassifierCV, MMTFLRegressor, MMTFLRegressorCV
 from mmtfl.datasets import make_tasks
 from mmtfl.model_selection import TaskKFold, task_scorer
-from mmtfl.model_selection.cross_validation import score_columns
+from mmtfl.model_selection.choosing import score_columns
 from mmtfl.objective.problem import Problem
 
 INF = float("inf")
@@ -118,7 +118,8 @@ def test_table_has_means_and_deviations_of_its_folds(rows):
     table = pd.DataFrame(model.cv_results_)
     splits = table[[f"split{f}_test_score" for f in range(4)]]
     assert set(table) == {
-        "p", "k", "pooling", "alpha", "mean_test_score", "std_test_score", "rank_test_score", *splits.columns
+        "p", "k", "pooling", "curves", "alpha", "mean_test_score", "std_test_score", "rank_test_score",
+        "tied", "chosen", *splits.columns,
     }  # fmt: skip
     assert_allclose(table["mean_test_score"], splits.mean(axis=1), rtol=1e-12)
     assert_allclose(table["std_test_score"], splits.std(axis=1, ddof=0), rtol=1e-10)

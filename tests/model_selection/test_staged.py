@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from mmtfl import MMTFLRegressorCV, SingleTaskRegressorCV
 from mmtfl.datasets import make_tasks
 from mmtfl.model_selection.cross_validation import FoldScores, MemberPath
-from mmtfl.model_selection.staged import _coarse, _highest_between, staged_scores
+from mmtfl.model_selection.staged import _coarse, _highest_between, _strong, staged_scores
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.plots.search_display import search_curves
 
@@ -70,7 +70,7 @@ def test_the_peak_between_two_strengths_of_the_coarse_grid_is_found():
 def test_a_member_that_cannot_win_is_tried_on_the_coarse_grid_only():
     curves = Curves(100, lambda i: -1e-4 * (i - 45.0) ** 2, lambda i: -0.5 - 1e-4 * (i - 30.0) ** 2)
     good, bad = curves.tried()
-    assert_array_equal(bad, _coarse(100))
+    assert_array_equal(bad, _strong(100))
     assert {44, 45, 46} <= set(good)
 
 

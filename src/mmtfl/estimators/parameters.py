@@ -256,7 +256,9 @@ class SearchParameters(CrossValidationParameters, GridParameters):
 
     selection: str = parameter(
         choice("best", "one_se"),
-        "Take the best mean score, or the strongest alpha whose score is within one standard error of it.",
+        "Take the best mean score, or the strongest alpha whose score is within one standard error of it. Of "
+        "members whose best scores are within half a standard error of the best, by paired differences over "
+        "folds, lines come before curves, convex members before others, and more pooling before less.",
         default="best",
     )
     search: str = parameter(

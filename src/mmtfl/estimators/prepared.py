@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.curves import joined, with_curves
+from mmtfl.estimators.curves import bent, joined, with_curves
 from mmtfl.inference.task_levels import TaskLevels, follow_the_fit
 from mmtfl.model_selection.folds import Fold
 from mmtfl.objective.design import Design
@@ -229,6 +229,15 @@ class SearchPrepared(Prepared):
     """Prepared data with the folds of a search, as positions of observations (or of rows of a shared X)."""
 
     folds: list[Fold] = field(default_factory=list)
+
+    def with_curves(self, model: Any) -> SearchPrepared | None:
+        """The same with the columns of curves; None if no feature may have one."""
+        tasks, known = with_curves(model, bent(self.tasks, self.known))
+        if tasks.curves is None:
+            return None
+        scale = self.column_scale
+        scale = None if scale is None else scale[tasks.curves.feature_of_column]
+        return replace(self, tasks=tasks, known=known, column_scale=scale)
 
 
 def _scaled_start(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -29,23 +29,23 @@ from mmtfl.estimators.parameters import (
 )
 from mmtfl.estimators.prepared import Prepared, SearchPrepared
 from mmtfl.estimators.regression import MMTFLRegressor, TaskRegressor
+from mmtfl.model_selection.choosing import choose, results_table
 from mmtfl.model_selection.cross_validation import (
     Candidates,
     FoldScores,
     MemberPath,
     Settings,
-    choose,
     fold_scores,
     member_paths,
-    results_table,
     scores_by_task,
 )
+from mmtfl.model_selection.curvature import hints_at_curves
 from mmtfl.model_selection.dealing import with_groups
 from mmtfl.model_selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks, usual_number
 from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.scoring import TaskScorer, task_scorer
 from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter
-from mmtfl.model_selection.staged import full_scores, staged_scores
+from mmtfl.model_selection.staged import curves_may_win, full_scores, staged_scores
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.solvers import solve
@@ -54,6 +54,7 @@ from mmtfl.solvers.distributed.placed import check_room
 from mmtfl.solvers.path import Path, Paths, Start
 from mmtfl.tasks.checks import check_task_labels
 from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.curves import N_COLUMNS
 from mmtfl.tasks.moments import bytes_folded, fold_rows
 from mmtfl.tasks.stored import StoredTasks
 from mmtfl.tasks.summaries import SummarisedTasks
@@ -61,6 +62,7 @@ from mmtfl.tasks.summaries import SummarisedTasks
 __all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV"]
 
 _POOLINGS = (0.0, 0.9, 0.99)  # tried where tasks may agree; docs/benchmarks.md has what they gain
+_MOST_ENTRIES = 1 << 25  # of a table with curves that a search tries by itself
 _POLISH = 20  # passes: the path is rough, and the last fit must forget where on it it started
 _PATH_TOL = 1e-4  # held-out scores do not see more; the final fit uses tol
 
@@ -116,7 +118,7 @@ class Search(CrossValidationParameters, ThreadParameters):
         """Resolve the parameter cv to a splitter or a list of folds."""
         if isinstance(self.cv, str):
             raise InvalidParameterError(f"cv={self.cv!r} is a string: give a number of folds, or a splitter.")
-        cv = usual_number(tasks.sizes.mean(), tasks.n_features) if self.cv is None else self.cv
+        cv = usual_number(tasks.sizes.mean(), _n_lines(tasks)) if self.cv is None else self.cv
         return TaskKFold(int(cv), random_state=0, stratify=stratify) if isinstance(cv, Integral) else cv
 
     def _not_for_stored(self, splitter: str) -> str:
@@ -129,20 +131,30 @@ class Search(CrossValidationParameters, ThreadParameters):
 
         Return the list that it is in, its position there, and its models on the folds, if they were kept.
         """
-        tasks, folds, made = prepared.original_tasks(), prepared.folds, {}  # type: ignore[var-annotated]
+        score = self._scorer(prepared, settings, **options)
+        candidates, found = self._scored(score, candidates, len(prepared.folds))
+        return self._decide(prepared, candidates, found, settings)
 
-        def score(lists: Sequence[Candidates], **stage: Any) -> FoldScores:
-            return fold_scores(
-                tasks, folds, settings, lists, n_jobs=self.n_jobs, made=made, **options, **stage
-            )
+    def _scorer(
+        self, prepared: SearchPrepared, settings: Settings, **options: Any
+    ) -> Callable[..., FoldScores]:
+        """What scores lists of candidates on the folds of prepared data; folds are prepared once."""
+        tasks, options = prepared.original_tasks(), {"n_jobs": self.n_jobs, "made": {}, **options}
+        return partial(fold_scores, tasks, prepared.folds, settings, **options)
 
-        candidates, found = self._scored(score, candidates, len(folds))
+    def _decide(
+        self, prepared: SearchPrepared, candidates: Sequence[Any], found: FoldScores, settings: Settings,
+        repeated: Mapping[int, np.ndarray] | None = None,
+    ) -> tuple[Candidates, int, list[Start] | None]:  # fmt: skip
+        """Choose one of the candidates by their scores; what is found there is learned."""
         scores = found.scores
-        m, i = choose(scores, self.selection)
-        self.cv_results_ = results_table(candidates, scores)
+        order = [part.place for part in candidates] if hasattr(candidates[0], "place") else None
+        m, i = choose(scores, self.selection, order, repeated)
+        self.cv_results_ = results_table(candidates, scores, (m, i), order)
         self.heldout_scores_ = scores_by_task(
-            tasks, folds, found.by_task(m, i), settings, row_counts=prepared.row_counts
-        )
+            prepared.original_tasks(), prepared.folds, found.by_task(m, i), settings,
+            row_counts=prepared.row_counts,
+        )  # fmt: skip
         self.best_score_ = float(scores[m][i].mean())
         return candidates[m], i, found.models(m, i)
 
@@ -151,6 +163,20 @@ class Search(CrossValidationParameters, ThreadParameters):
     ) -> tuple[Sequence[Any], FoldScores]:
         """The candidates that were tried, and their scores."""
         return candidates, score(candidates)
+
+
+@dataclass(frozen=True)
+class Way:
+    """Lines or curves: the data, what solves paths on all rows, and what scores candidates on folds."""
+
+    prepared: SearchPrepared
+    paths: Paths
+    score: Callable[..., FoldScores]
+
+    @property
+    def curves(self) -> bool:
+        """Whether features have curves."""
+        return self.prepared.tasks.curves is not None
 
 
 class TaskSearch(Search, ProductForm, SearchParameters):
@@ -169,8 +195,9 @@ class TaskSearch(Search, ProductForm, SearchParameters):
     alphas_ : ndarray of shape (n_tried,)
         Strengths scored for that member, largest first: all of them with ``search="full"``.
     cv_results_ : dict of ndarrays
-        One row per candidate that was scored: p, k, pooling, alpha, mean_test_score, std_test_score,
-        rank_test_score and a column per fold, ready for a frame. The score is that of ``scoring``; with None
+        One row per candidate that was scored: p, k, pooling, curves, alpha, mean_test_score, std_test_score,
+        rank_test_score, a column per fold, tied (the best strength of a member that ties with the best of
+        all) and chosen, ready for a frame. The score is that of ``scoring``; with None
         it is minus the mean loss of a row: half the squared error (in units of each task's spread with
         ``scale_targets``), the logistic loss, or what ``loss`` names. A (p, k) that was clearly behind on the
         first folds has NaN for the others, and for its mean; one whose pooling sets (2, 2) far back has no
@@ -280,7 +307,7 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         """
         self._check_parameters()
         prepared = self._prepare(X, y, task, sample_weight, offset, groups)
-        self._learn(prepared, *self._solve(prepared))
+        self._learn(*self._search(prepared))
         return self
 
     def _prepare(
@@ -320,39 +347,99 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         return self._open_checkpoint(prepared, prepared.folds, settings)
 
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
+        return self._search(prepared)[1:]
+
+    def _search(self, prepared: Prepared) -> tuple[Prepared, Any, Any]:
+        """The data with the columns that were chosen, the solution on them, and the penalty."""
         assert isinstance(prepared, SearchPrepared)
         settings = search_settings(self, prepared, self.scoring)
         kept = self._search_checkpoint(prepared)
         # BLAS is held to one thread here, for all threads of the search: its limit is the process's
         with one_blas_thread():
-            problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
-            members = self._members(prepared.tasks, prepared.known)
-            on_all_rows = Paths(problem)
-            paths = member_paths(on_all_rows, members, self._alphas(), self.alpha_ratio)
-            chosen, i, self._on_folds = self._choose(
-                prepared, paths, settings, verbose=self.verbose, engine=self.engine, kept=kept
-            )
-            assert isinstance(chosen, MemberPath)
-            member, self.alphas_ = chosen.member, chosen.alphas
+            way, chosen, i = self._choose_way(prepared, settings, kept)
+            prepared, member, self.alphas_ = way.prepared, chosen.member, chosen.alphas
             self.alpha_ = float(self.alphas_[i])
             penalty = member.at(self.alpha_)
-            path = self._path_on_all_rows(on_all_rows, member, self.alphas_, settings.tol)
-            start, is_exact = on_all_rows.refined(penalty, path.coef(i).T)
+            path = self._path_on_all_rows(way.paths, member, self.alphas_, settings.tol)
+            start, is_exact = way.paths.refined(penalty, path.coef(i).T)
         self.best_p_ = float(member.p)
         self.best_k_ = "log" if member.kind else float(member.k)
-        self.best_pooling_ = float(member.pooling)
-        self.best_curves_ = prepared.tasks.curves is not None
+        self.best_pooling_, self.best_curves_ = float(member.pooling), way.curves
         self.path_ = path.scaled(prepared.column_scale, prepared.target_scale).without(prepared.tasks.absent)
         self.path_ = self.path_.lines(prepared.tasks.n_lines)
         solution = solve(
-            problem,
+            way.paths.problem,
             penalty,
             start=start,
             **self._solver_options(),
             polish=0 if is_exact else _POLISH,
             book=None if kept is None else Book(kept, "refit"),
         )
-        return solution, penalty
+        return prepared, solution, penalty
+
+    def _choose_way(
+        self, prepared: SearchPrepared, settings: Settings, kept: Any
+    ) -> tuple[Way, MemberPath, int]:
+        """Choose between lines and curves, members and strengths."""
+
+        def way_of(data: SearchPrepared) -> Way:
+            problem = data.problem(self._loss, fit_intercept=self.fit_intercept)
+            options = {"verbose": self.verbose, "engine": self.engine, "kept": kept}
+            return Way(data, Paths(problem), self._scorer(data, settings, **options))
+
+        n_folds, first = len(prepared.folds), way_of(prepared)
+        members = self._members(prepared.tasks, prepared.known)
+        candidates, found = self._scored(first.score, self._with_alphas(first, members), n_folds)
+        ways = {first.curves: first}
+        bent = self._with_curves(prepared)
+        if bent is not None and self._are_hinted(first, candidates, found, bent, settings.tol):
+            ways[True] = way_of(bent)
+            more, further = self._scored_curves(ways[True], candidates, found, n_folds)
+            candidates, found = [*candidates, *more], FoldScores([*found.found, *further.found])
+        chosen, i, self._on_folds = self._decide(prepared, candidates, found, settings)
+        assert isinstance(chosen, MemberPath)
+        return ways[chosen.curves], chosen, i
+
+    def _with_alphas(self, way: Way, members: Sequence[RowPenalty]) -> list[MemberPath]:
+        how = {"curves": way.curves, "rough": True}
+        return member_paths(way.paths, members, self._alphas(), self.alpha_ratio, **how)
+
+    def _with_curves(self, prepared: SearchPrepared) -> SearchPrepared | None:
+        """The data with curves, if these are to be tried; None where there are none, or they are too many."""
+        if self.curves != "auto" or prepared.row_counts is not None:
+            return None
+        n_rows, d = prepared.tasks.X.shape
+        if n_rows * d * N_COLUMNS > _MOST_ENTRIES:
+            return None
+        return prepared.with_curves(self)
+
+    def _are_hinted(
+        self, lines: Way, candidates: Sequence[Any], found: FoldScores, bent: SearchPrepared, tol: float
+    ) -> bool:
+        """Whether the residuals of the best lines on all rows hint at curves."""
+        m, i = choose(found.scores)
+        member, alphas = candidates[m].member, candidates[m].alphas
+        alphas, i = (alphas[: i + 1], i) if member.is_convex else (alphas[i:], 0)
+        path = lines.paths.solve(member, alphas, max_iter=self.max_iter, tol=tol)
+        return hints_at_curves(lines.paths.problem, path.coef(i).T, path.intercepts[i], bent.tasks)
+
+    def _scored_curves(
+        self, way: Way, lines: Sequence[Any], found: FoldScores, n_folds: int
+    ) -> tuple[Sequence[Any], FoldScores]:
+        """Members with curves that were tried, and their scores: none where lines do as well."""
+        best = lines[choose(found.scores)[0]].member
+        members = [one for one in self._members(way.prepared.tasks, way.prepared.known) if one.is_convex]
+        same = replace(best, known=way.prepared.known)
+        first = min(members, key=lambda one: (one.p != 2.0, one.pooling != best.pooling), default=same)
+        (trial,) = self._with_alphas(way, [first])
+        if not curves_may_win(way.score, trial, lines, found):
+            return [], FoldScores([])
+        rest = [one for one in [*members, *([] if best.is_convex else [same])] if one is not first]
+
+        def score(lists: Sequence[Any], *, stage: str = "", **options: Any) -> FoldScores:
+            return way.score(lists, stage=f"curves, {stage or 'all folds: '}", **options)
+
+        return self._scored(score, [trial, *self._with_alphas(way, rest)], n_folds)
 
     def _scored(
         self, score: Callable[..., FoldScores], candidates: Sequence[Any], n_folds: int
@@ -417,6 +504,10 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         return alphas
 
 
+def _n_lines(tasks: Tasks | StoredTasks) -> int:
+    return tasks.n_lines if isinstance(tasks, Tasks) else tasks.n_features
+
+
 def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
     """The settings that all folds of a search over a model share."""
     classes = getattr(model, "classes_", None)
@@ -458,6 +549,8 @@ class MMTFLRegressorCV(TaskSearch, TaskRegressor, FamilyParameters, CandidatePar
     True
     """
 
+    curves: bool | str = restated(default="auto")
+
 
 class MMTFLClassifierCV(TaskSearch, TaskClassifier, FamilyParameters, CandidateParameters):
     """Multitask classification that chooses its strength and its member of the family by cross-validation.
@@ -475,3 +568,5 @@ class MMTFLClassifierCV(TaskSearch, TaskClassifier, FamilyParameters, CandidateP
     >>> model.score(data.X, data.y, task=data.task) > 0.8
     True
     """
+
+    curves: bool | str = restated(default="auto")

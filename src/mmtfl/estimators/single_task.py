@@ -70,10 +70,10 @@ class SingleTaskSearch(TaskSearch, SingleTaskParameters):
         """The member of the family."""
         return float(self.p), np.inf
 
-    def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
+    def _search(self, prepared: Prepared) -> tuple[Prepared, Any, Any]:
         assert isinstance(prepared, SearchPrepared)
         if not self.per_task:
-            return super()._solve(prepared)
+            return super()._search(prepared)
         alone = list(_each_task(prepared, self.standardize))
         searches, solutions = zip(*(self._search_alone(*task) for task in alone), strict=True)
         shares = np.array([share for _, share in alone])
@@ -94,7 +94,8 @@ class SingleTaskSearch(TaskSearch, SingleTaskParameters):
         self.path_ = [search.path_ for search in searches]  # type: ignore[assignment]
         self._on_folds: Any = [search._on_folds for search in searches]
         own = [task.column_scale for task, _ in alone]
-        return _together(solutions, shares, own, prepared.column_scale), make_penalty(*self.pk, 1.0)
+        solution = _together(solutions, shares, own, prepared.column_scale)
+        return prepared, solution, make_penalty(*self.pk, 1.0)
 
     def _search_alone(self, task: SearchPrepared, share: float) -> tuple[Any, Solution]:
         """The search for one strength on one task, whose strengths are in units of its own loss."""

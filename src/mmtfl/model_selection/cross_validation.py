@@ -114,11 +114,14 @@ class MemberPath:
         The strengths.
     starts : list of Start, or None
         For each fold the solution at the alpha before the first one that is solved.
+    curves : bool
+        Whether its features have curves.
     """
 
     member: RowPenalty
     alphas: np.ndarray
     starts: Sequence[Start] | None = None
+    curves: bool = False
 
     @property
     def effort(self) -> tuple:
@@ -126,10 +129,15 @@ class MemberPath:
         return not self.member.is_convex, self.starts is None, float(self.member.pooling), len(self.alphas)
 
     def columns(self) -> dict[str, np.ndarray]:
-        """p, k (0 at the log edge), pooling and alpha."""
-        names = ("p", "k", "pooling")
-        same = {name: np.full(len(self.alphas), float(getattr(self.member, name))) for name in names}
-        return {**same, "alpha": self.alphas}
+        """p, k (0 at the log edge), pooling, curves and alpha."""
+        names, n = ("p", "k", "pooling"), len(self.alphas)
+        same = {name: np.full(n, float(getattr(self.member, name))) for name in names}
+        return {**same, "curves": np.full(n, self.curves), "alpha": self.alphas}
+
+    @property
+    def place(self) -> tuple:
+        """Sort key among members that tie: lines, convexity, and much pooling come first."""
+        return self.curves, not self.member.is_convex, -float(self.member.pooling)
 
     def part(self, index: np.ndarray, starts: Sequence[Start] | None = None) -> MemberPath:
         """The same member at some of the alphas."""
@@ -147,14 +155,17 @@ class MemberPath:
 
 
 def member_paths(
-    paths: Paths, members: Sequence[RowPenalty], alphas: int | np.ndarray, ratio: float | None
-) -> list[MemberPath]:
-    """Each member with the alphas that are tried for it; `paths` are on all rows."""
+    paths: Paths, members: Sequence[RowPenalty], alphas: int | np.ndarray, ratio: float | None, *,
+    curves: bool = False, rough: bool = False,
+) -> list[MemberPath]:  # fmt: skip
+    """Each member with the alphas that are tried for it; `paths` are on all rows. See `alpha_max`."""
     if isinstance(alphas, int | np.integer):
-        grids = [alpha_grid(paths.problem, one, int(alphas), ratio, paths=paths) for one in members]
-        return [MemberPath(*both) for both in zip(members, grids, strict=True)]
+        grids = [
+            alpha_grid(paths.problem, one, int(alphas), ratio, paths=paths, rough=rough) for one in members
+        ]
+        return [MemberPath(*both, curves=curves) for both in zip(members, grids, strict=True)]
     given = np.sort(np.asarray(alphas, dtype=float))[::-1]
-    return [MemberPath(member, given) for member in members]
+    return [MemberPath(member, given, curves=curves) for member in members]
 
 
 # -- scores on folds ---------------------------------------------------------------------------------------
@@ -478,50 +489,3 @@ def error_unit(tasks: Tasks, settings: Settings) -> np.ndarray:
     if settings.classes is None and settings.loss.is_quadratic:
         return target_spread(tasks)
     return target_units(tasks, settings.loss) if settings.scale_targets else np.ones(tasks.n_tasks)
-
-
-# -- the table and the choice ------------------------------------------------------------------------------
-
-
-def results_table(candidates: Sequence[Candidates], scores: Sequence[np.ndarray]) -> dict[str, Any]:
-    """One row per candidate: the columns of ``cv_results_``."""
-    columns = [part.columns() for part in candidates]
-    table = {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
-    return {**table, **score_columns(np.concatenate(scores))}
-
-
-def score_columns(scores: np.ndarray) -> dict[str, np.ndarray]:
-    """Mean, spread and rank of scores (n_candidates, n_folds), and a column per fold."""
-    mean = scores.mean(axis=1)
-    table = {
-        "mean_test_score": mean,
-        "std_test_score": deviation(scores, ddof=0),
-        "rank_test_score": np.argsort(np.argsort(-mean, kind="stable"), kind="stable") + 1,
-    }
-    return {**table, **{f"split{fold}_test_score": column for fold, column in enumerate(scores.T)}}
-
-
-def deviation(scores: np.ndarray, *, ddof: int) -> np.ndarray:
-    """Standard deviation over folds, in units of the largest score so that no square overflows."""
-    size = np.abs(scores).max(axis=-1)
-    unit = np.where((size > 0.0) & np.isfinite(size), size, 1.0)
-    with np.errstate(invalid="ignore"):  # a score of minus infinity has no deviation
-        return unit * np.std(scores / unit[..., None], axis=-1, ddof=ddof)
-
-
-def choose(scores: Sequence[np.ndarray], selection: str) -> tuple[int, int]:
-    """Position (list, candidate) of the choice: the best mean, or the first in its list within an error."""
-    means = [np.nan_to_num(part.mean(axis=1), nan=-np.inf) for part in scores]
-    if all(np.isneginf(mean).all() for mean in means):
-        raise ValueError(
-            "No candidate has a score on every fold: the metric is not defined on the test rows. "
-            "Use fewer folds (more rows of each task in each), scoring=None, or a pooled task_scorer."
-        )
-    m = int(np.argmax([mean.max() for mean in means]))
-    mean = means[m]
-    best = int(np.argmax(mean))
-    if selection == "best":
-        return m, best
-    folds = scores[m][best]
-    error = deviation(folds, ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else 0.0
-    return m, int(np.flatnonzero(mean >= mean[best] - error)[0])  # alphas fall: the first is strongest

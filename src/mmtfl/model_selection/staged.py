@@ -1,7 +1,8 @@
 """Searches in stages.
 
 Members: a coarse grid of strengths for all of them, then a fine one where the best may be. The coarse grid is
-scored on a few folds at a time, and members that have lost are not tried on the others.
+scored from the strongest on, and on a few folds at a time: weak strengths, which take the most time, are
+tried where scores have not fallen before, and members that have lost are not tried on the other folds.
 
 Two strengths: from the largest to smaller ones, as long as these may be better. Small strengths take the most
 time, and where a model has begun to follow the noise they only add to it.
@@ -16,19 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.model_selection.cross_validation import (
-    FoldScores,
-    ListScores,
-    MemberPath,
-    choose,
-    deviation,
-    merged,
-)
+from mmtfl.model_selection.choosing import choose, deviation
+from mmtfl.model_selection.cross_validation import FoldScores, ListScores, MemberPath, merged
 from mmtfl.objective.penalties import RowPenalty
 
 Gap = tuple[int, int, int]  # a member, and two neighbours among the strengths tried for it
 
 _COARSE = 12  # parts of a grid in the first stage
+_STRONG = 0.6  # share of them that is tried first
+_NEAR = 2  # of the strengths tried last: where the best is among them, weaker ones are tried
 _CURVED = 0.25  # how far scores between two strengths may rise above both, in units of the second difference
 _FIRST_FOLDS, _MORE_FOLDS = 3, 2  # on which members are tried before those that have lost are left out
 _SURE = 2.0  # standard errors over folds that a member must be behind by to have lost
@@ -66,8 +63,7 @@ def staged_scores(
     selection : {"best", "one_se"}
         What the choice will be by.
     """
-    coarse = [_coarse(len(path.alphas)) for path in paths]
-    found = _race(score, paths, coarse, n_folds)
+    coarse, found = _race(score, paths, n_folds)
     entered = [m for m, folds in enumerate(found) if folds]
     paths, coarse = [paths[m] for m in entered], [coarse[m] for m in entered]
     first = FoldScores([found[m] for m in entered])
@@ -103,25 +99,57 @@ def full_scores(
     return _together(paths, tried)
 
 
-def _race(score: Callable[..., FoldScores], paths, coarse, n_folds: int) -> list[list[ListScores]]:
-    """Scores on the folds, a few at a time; a member that has lost has none on the others, or none at all."""
-    lists = [path.part(index) for path, index in zip(paths, coarse, strict=True)]
-    has_gaps = [len(index) < len(path.alphas) for path, index in zip(paths, coarse, strict=True)]
-    found: list[list[ListScores]] = [[] for _ in lists]
-    left, begin = list(range(len(lists))), 0
+def _race(
+    score: Callable[..., FoldScores], paths: Sequence[MemberPath], n_folds: int
+) -> tuple[list[np.ndarray], list[list[ListScores]]]:
+    """Coarse grids, and scores on the folds, a few at a time.
+
+    A member that has lost has no scores on the other folds, or none at all.
+    """
+    coarse = [_strong(len(path.alphas)) for path in paths]
+    found: list[list[ListScores]] = [[] for _ in paths]
+    left, begin = list(range(len(paths))), 0
     for end in [*range(_FIRST_FOLDS, n_folds - 1, _MORE_FOLDS), n_folds]:
         heats = [left] if begin else _heats(paths, found)
         for n, heat in enumerate(heats, start=1):
             words = ["" if end - begin == n_folds else f"folds {begin + 1} to {end}", f"heat {n}" * (n > 1)]
-            stage = ", ".join(filter(None, words)) + ": " * any(words)
-            part = score([lists[m] for m in heat], on=range(begin, end), stage=stage, keep_models=True)
+            on, stage = range(begin, end), ", ".join(filter(None, words)) + ": " * any(words)
+            lists = [paths[m].part(coarse[m]) for m in heat]
+            part = score(lists, keep_models=True, on=on, stage=stage)
             for m, new in zip(heat, part.found, strict=True):
                 found[m] += new
+            if begin == 0:
+                _go_on(score, paths, heat, coarse, found, on=on, stage=stage)
         begin, left = end, [m for m in left if found[m]]
         if end < n_folds:
             scores = FoldScores([found[m] for m in left]).scores
-            left = [left[i] for i in _may_win(scores, [has_gaps[m] for m in left])]
-    return found
+            has_gaps = [len(coarse[m]) < len(paths[m].alphas) for m in left]
+            left = [left[i] for i in _may_win(scores, has_gaps)]
+    return coarse, found
+
+
+def _go_on(score, paths, heat, coarse, found, *, on, stage: str) -> None:
+    """Try weaker strengths of the members whose scores have not fallen on the strong ones."""
+    grids = {m: _coarse(len(paths[m].alphas)) for m in heat}
+    means = {m: FoldScores([found[m]]).scores[0].mean(axis=1) for m in heat}
+    rising = [
+        m for m in heat
+        if len(grids[m]) > len(coarse[m]) and not np.nanargmax([*means[m], -np.inf]) < len(coarse[m]) - _NEAR
+    ]  # fmt: skip
+    if not rising:
+        return
+    parts = [_weaker(paths[m], grids[m], coarse[m], found[m]) for m in rising]
+    further = score(parts, on=on, stage=f"weaker, {stage}", keep_models=True).found
+    for m, new in zip(rising, further, strict=True):
+        order = np.arange(len(grids[m]))
+        found[m] = [merged(old, one, order) for old, one in zip(found[m], new, strict=True)]
+        coarse[m] = grids[m]
+
+
+def _weaker(path: MemberPath, grid: np.ndarray, tried: np.ndarray, found: list[ListScores]) -> MemberPath:
+    """The strengths below those tried; convex paths go on from the last one."""
+    starts = FoldScores([found]).models(0, len(tried) - 1) if path.member.is_convex else None
+    return path.part(grid[len(tried) :], starts)
 
 
 def _heats(paths: Sequence[MemberPath], found: Sequence[list[ListScores]]) -> Iterator[list[int]]:
@@ -199,6 +227,12 @@ def _together(paths: Sequence[MemberPath], tried: Sequence[_Tried]) -> tuple[lis
     return parts, FoldScores([one.found for one in tried])
 
 
+def _strong(n: int) -> np.ndarray:
+    """The strongest part of the coarse grid; all of a grid that is scored as a whole."""
+    grid = _coarse(n)
+    return grid if len(grid) == n else grid[: math.ceil(_STRONG * len(grid))]
+
+
 def _coarse(n: int) -> np.ndarray:
     return np.unique([*range(0, n, max(1, n // _COARSE)), n - 1])
 
@@ -253,6 +287,28 @@ def _highest_between(mean: np.ndarray) -> np.ndarray:
         bend = np.abs(np.diff(mean, 2))
         bend = np.concatenate([bend[:1], bend, bend[-1:]])
         return ends + _CURVED * np.nan_to_num(np.fmax(bend[:-1], bend[1:]), nan=np.inf, posinf=np.inf)
+
+
+# -- lines or curves ----------------------------------------------------------------------------------------
+
+
+def curves_may_win(
+    score: Callable[..., FoldScores], trial: MemberPath, lines: Sequence[MemberPath], found: FoldScores
+) -> bool:
+    """Whether a member does better with curves than with lines, on the first folds and at strong strengths.
+
+    It must be ahead by more than a tie, by paired differences: where effects are straight, this is all that
+    curves cost.
+    """
+    part = trial.part(_strong(len(trial.alphas)))
+    own = score([part], on=range(min(_FIRST_FOLDS, found.scores[0].shape[1])), stage="curves: ").scores[0]
+    same = [m for m, path in enumerate(lines) if _kind(path) == _kind(trial)] or range(len(lines))
+    scores = [found.scores[m][:, : own.shape[1]] for m in same]
+    return choose([*scores, own], order=[(0,)] * len(scores) + [(1,)])[0] == len(scores)
+
+
+def _kind(path: MemberPath) -> tuple:
+    return path.member.p, path.member.k, path.member.kind, path.member.pooling
 
 
 # -- two strengths -------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ FEWEST_VALUES = 6  # distinct values of a column that may bend
 # Knots where the outer ones leave a twentieth of the rows: extremes do not move them, and beyond them curves
 # are straight. Six allow two bends in each direction, and cost four columns.
 QUANTILES = np.linspace(0.05, 0.95, 6)
+N_COLUMNS = len(QUANTILES) - 1  # of a feature with a curve, its line included
 _MOST_ROWS = 1 << 16  # that quantiles are taken of; beyond, evenly spaced ones
 _Learned = tuple[float, float, np.ndarray, np.ndarray]  # first knot, width, knots from 0 to 1, combinations
 _TINY = 1e-10  # share of the largest variance of a direction below which it is rounding

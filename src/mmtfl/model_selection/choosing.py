@@ -1,0 +1,142 @@
+"""The choice among candidates that were scored on folds, and the table of all of them.
+
+Scores of folds are noisy, and members often tie. Of the best strengths of all members, those whose paired
+difference to the best one, over folds, is within half a standard error tie with it. Among these lines come
+before curves, convex members before concave ones, and more pooling before less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mmtfl.model_selection.cross_validation import Candidates
+
+_TIED = 0.5  # standard errors of a paired difference
+_CLOSE = 2.0  # the same of candidates whose folds are repeated
+
+
+def choose(
+    scores: Sequence[np.ndarray],
+    selection: str = "best",
+    order: Sequence[tuple] | None = None,
+    repeated: Mapping[int, np.ndarray] | None = None,
+) -> tuple[int, int]:
+    """Position (list, candidate) of the choice.
+
+    Parameters
+    ----------
+    scores : list of ndarray (n_candidates, n_folds)
+        Held-out scores of lists of candidates, the strongest first.
+    selection : {"best", "one_se"}
+        "best" takes the best mean score, and of lists that tie with it the first in `order`; "one_se" then
+        goes to the strongest candidate of that list within one standard error of its best.
+    order : list of tuple, optional
+        Sort keys of the lists: of those that tie, the smallest one is chosen. None: the best mean.
+    repeated : dict of int to ndarray, optional
+        Scores on further folds of the best candidates of some lists, among which the choice then is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plain, other = np.array([[1.0, 2.0, 3.0]]), np.array([[1.3, 1.8, 3.0]])
+    >>> choose([plain, other]), choose([plain, other], order=[(0,), (1,)])
+    ((1, 0), (0, 0))
+    """
+    means = [np.nan_to_num(part.mean(axis=1), nan=-np.inf) for part in scores]
+    if all(np.isneginf(mean).all() for mean in means):
+        raise ValueError(
+            "No candidate has a score on every fold: the metric is not defined on the test rows. "
+            "Use fewer folds (more rows of each task in each), scoring=None, or a pooled task_scorer."
+        )
+    tops = [int(np.argmax(mean)) for mean in means]
+    lists = list(range(len(scores))) if not repeated else sorted(repeated)
+    found = [_with_repeats(scores[m][tops[m]], m, repeated) for m in lists]
+    highest = [float(np.nan_to_num(part.mean(), nan=-np.inf)) for part in found]
+    best = int(np.argmax(highest))
+    if order is not None:
+        tied = within(found, _TIED, scores[0].shape[1])
+        best = min(tied, key=lambda one: (order[lists[one]], -highest[one]))
+    m = lists[best]
+    if selection == "best":
+        return m, tops[m]
+    folds, mean = scores[m][tops[m]], means[m]
+    error = deviation(folds, ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else 0.0
+    return m, int(np.flatnonzero(mean >= mean[tops[m]] - error)[0])  # alphas fall: the first is strongest
+
+
+def _with_repeats(scores: np.ndarray, m: int, repeated: Mapping[int, np.ndarray] | None) -> np.ndarray:
+    return scores if not repeated else np.append(scores, repeated[m])
+
+
+def within(scores: Sequence[np.ndarray], errors: float, n_folds: int | None = None) -> list[int]:
+    """Candidates whose paired difference to the best is within some standard errors; the best is among them.
+
+    `scores` has one array over folds for each candidate. With repeated folds, `n_folds` says how many make
+    up one repeat: repeats are not independent, so that they do not make the standard error smaller.
+    """
+    means = [np.nan_to_num(part.mean(), nan=-np.inf) for part in scores]
+    best = scores[int(np.argmax(means))]
+    n = len(best) if n_folds is None else n_folds
+    return [m for m, part in enumerate(scores) if part is best or _is_within(best - part, errors, n)]
+
+
+def _is_within(behind: np.ndarray, errors: float, n_folds: int) -> bool:
+    if not np.isfinite(behind).all():
+        return False
+    error = float(deviation(behind, ddof=1)) / np.sqrt(n_folds) if len(behind) > 1 else 0.0
+    return float(behind.mean()) <= errors * error
+
+
+def contenders(scores: Sequence[np.ndarray], most: int) -> list[int]:
+    """The best lists whose best candidates are close to the best of all, at most so many of them."""
+    tops = [part[int(np.argmax(np.nan_to_num(part.mean(axis=1), nan=-np.inf)))] for part in scores]
+    close = within(tops, _CLOSE)
+    return sorted(close, key=lambda m: -float(tops[m].mean()))[:most]
+
+
+# -- the table -----------------------------------------------------------------------------------------------
+
+
+def results_table(
+    candidates: Sequence[Candidates], scores: Sequence[np.ndarray], chosen: tuple[int, int], order: Any = None
+) -> dict[str, Any]:
+    """One row per candidate: the columns of ``cv_results_``."""
+    columns = [part.columns() for part in candidates]
+    table = {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
+    table = {**table, **score_columns(np.concatenate(scores))}
+    if order is not None:
+        table |= _marks(scores, chosen)
+    return table
+
+
+def _marks(scores: Sequence[np.ndarray], chosen: tuple[int, int]) -> dict[str, np.ndarray]:
+    """Which candidates are the best of their list and tie with the best of all, and which one was chosen."""
+    starts = np.cumsum([0, *map(len, scores)])
+    tops = [int(np.argmax(np.nan_to_num(part.mean(axis=1), nan=-np.inf))) for part in scores]
+    tied, taken = np.zeros((2, starts[-1]), dtype=bool)
+    for m in within([part[i] for part, i in zip(scores, tops, strict=True)], _TIED):
+        tied[starts[m] + tops[m]] = True
+    taken[starts[chosen[0]] + chosen[1]] = True
+    return {"tied": tied, "chosen": taken}
+
+
+def score_columns(scores: np.ndarray) -> dict[str, np.ndarray]:
+    """Mean, spread and rank of scores (n_candidates, n_folds), and a column per fold."""
+    mean = scores.mean(axis=1)
+    table = {
+        "mean_test_score": mean,
+        "std_test_score": deviation(scores, ddof=0),
+        "rank_test_score": np.argsort(np.argsort(-mean, kind="stable"), kind="stable") + 1,
+    }
+    return {**table, **{f"split{fold}_test_score": column for fold, column in enumerate(scores.T)}}
+
+
+def deviation(scores: np.ndarray, *, ddof: int) -> np.ndarray:
+    """Standard deviation over folds, in units of the largest score so that no square overflows."""
+    size = np.abs(scores).max(axis=-1)
+    unit = np.where((size > 0.0) & np.isfinite(size), size, 1.0)
+    with np.errstate(invalid="ignore"):  # a score of minus infinity has no deviation
+        return unit * np.std(scores / unit[..., None], axis=-1, ddof=ddof)

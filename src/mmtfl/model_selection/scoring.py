@@ -9,12 +9,9 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from sklearn.metrics import r2_score
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
 from mmtfl.model_selection.metrics import Metric, as_metric, mean_task_score, pooled_score
-
-_MODERATE = 1e100  # weights up to this can be multiplied by squares of targets
 
 AVERAGES = ("macro", "pooled")
 
@@ -167,13 +164,8 @@ class _WeightedMetric(Metric):
 
     def value(self, y_true: np.ndarray, y_pred: np.ndarray) -> float:
         """Score of one task, whose rows stand in place of its predictions."""
-        weights = self.weights[y_pred]
-        if not 1.0 / _MODERATE < (largest := weights.max(initial=0.0)) < _MODERATE and largest > 0.0:
-            weights = weights / largest  # only their ratios matter, and products with squares stay finite
-        options, predicted = {**self.kwargs, "sample_weight": weights}, self.y_pred[y_pred]
-        if self.function is r2_score and (unit := float(np.abs(y_true).max(initial=0.0))) > _MODERATE:
-            y_true, predicted = y_true / unit, predicted / unit  # R^2 is the same in any unit
-        return self.sign * float(self.function(y_true, predicted, **options))
+        options = {**self.kwargs, "sample_weight": self.weights[y_pred]}
+        return self.sign * float(self.function(y_true, self.y_pred[y_pred], **options))
 
 
 # -- what the estimator says about X ---------------------------------------------------------------------

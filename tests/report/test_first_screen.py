@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from mmtfl import MMTFLClassifier, MMTFLClassifierCV, MMTFLRegressor, MMTFLRegressorCV
@@ -39,7 +40,7 @@ def test_the_width_of_intervals_is_that_of_the_middle_task():
     text = answers(model)["How far off may it be?"][0]
     assert text == (
         "90 % of new rows are expected within 90 of the prediction (median over 3 cities; from 45 to 180). "
-        "1 city with few held-out rows borrows from all."
+        "1 city with few held-out rows has the errors of all."
     )
 
 
@@ -121,6 +122,16 @@ def test_the_page_leads_with_the_effects_and_keeps_their_forests(rows):
     assert page.index('id="effects-table"') < page.index('id="predictions"') < page.index('id="features"')
     assert '"shrunk":[' in page
     assert 'id="effects-table"' not in render_report(MMTFLRegressor().fit(X, y, task=task))
+
+
+def test_levels_of_words_name_what_they_are_compared_with():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {"age": rng.normal(size=120), "ward": rng.choice(["a", "b", "c"], 120, p=[0.2, 0.5, 0.3])}
+    )
+    model = MMTFLRegressor(alpha=0.01, effects=True, categorical_features="from_dtype")
+    model.fit(X, X["age"] + rng.normal(size=120), task=np.repeat([0, 1, 2], 40))
+    assert "Levels are compared with: ward b." in render_report(model)
 
 
 def test_curves_are_drawn(rows):

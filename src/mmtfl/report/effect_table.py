@@ -9,7 +9,7 @@ import numpy as np
 
 from mmtfl.inference.words import READING
 from mmtfl.plots.figures import columns_of
-from mmtfl.report.sentences import MISSING, Noun, number, with_interval
+from mmtfl.report.sentences import MISSING, Noun, few, number, with_interval
 
 COVERAGE = 0.9
 MOST_NUMBERS = 40_000  # effects of single tasks that a page keeps for its forests
@@ -147,6 +147,13 @@ class EffectPage:
         if not np.isfinite([low, high]).all():
             return MISSING
         return f"{number(float(self.shown(low)), 2)} to {number(float(self.shown(high)), 2)}"
+
+
+def compared_with(model: Any) -> str:
+    """The level that the levels of each column of words are compared with; nothing without such columns."""
+    codes = getattr(getattr(model, "encoder_", None), "codes_", ())
+    named = [f"{code.name} {code.reference}" for code in codes if code.kind == "word"]
+    return f"Levels are compared with: {few(named, 12)}." if named else ""
 
 
 def p_value(p: float) -> str:

@@ -1,5 +1,6 @@
 """The first screen of the report: how well, how far off, and what was found."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def first_answers(
     noun : tuple of str
         What one task and several are called.
     """
-    found = effect_sentences(model) or [NOT_ASKED]
+    found = [re.sub(r"(?<![\w.])-(?=\d)", "−", line) for line in effect_sentences(model)] or [NOT_ASKED]
     known = verdict[:1] or ["Nothing is known of new rows: the model was not tuned, and no table was given."]
     return [
         ("What matters?", [*found, *levels]),
@@ -53,8 +54,8 @@ def _errors(model: Any, noun: Noun) -> str:
         return calibration(reliability(errors))
     reach = half_widths(errors, COVERAGE)[:-1]
     borrowing = int(model.borrowing_tasks_.size)
-    borrow = "borrows" if borrowing == 1 else "borrow"
-    thin = f" {count(borrowing, *noun)} with few held-out rows {borrow} from all." if borrowing else ""
+    have = "has" if borrowing == 1 else "have"
+    thin = f" {count(borrowing, *noun)} with few held-out rows {have} the errors of all." if borrowing else ""
     return _of_numbers(reach, noun) + thin
 
 

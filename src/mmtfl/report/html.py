@@ -21,7 +21,7 @@ from mmtfl.persistence.files import check_target, write_text
 from mmtfl.plots.figures import learned
 from mmtfl.plots.sharing_map import order_features, order_tasks
 from mmtfl.report import pictures, sentences
-from mmtfl.report.effect_table import EffectPage
+from mmtfl.report.effect_table import EffectPage, compared_with
 from mmtfl.report.evaluation import Evaluation, evaluate
 from mmtfl.report.first_screen import first_answers
 from mmtfl.report.rivals import RIVALS
@@ -205,6 +205,7 @@ def make_page(
         ),
         "lead": _lead(summary, noun),
         "effects": effects,
+        "compared_with": compared_with(inner),
         "effect_rows": [] if effects is None else effects.rows(MOST_FEATURES),
         "reading": "" if effects is None else effects.reading(_event(summary, target)),
         "verdict": verdict or ([headline] if headline else []),

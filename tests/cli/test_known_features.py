@@ -43,7 +43,7 @@ def test_a_search_tries_pooling_with_groups(table, tmp_path, capsys):
     words = [word for word in fit(table, tmp_path, command="cv") if word not in ("--pk", "2,1")]
     run(words, capsys)
     model = mmtfl.load(tmp_path / "m.mmtfl")
-    assert model.feature_groups and set(model.cv_results_["pooling"]) == {0.0, 0.9, 0.99}
+    assert model.feature_groups and {0.0, 0.9, 0.99} < set(model.cv_results_["pooling"])
 
 
 def test_a_pooled_fit_keeps_levels_together(table, tmp_path, capsys):

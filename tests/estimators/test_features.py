@@ -119,7 +119,7 @@ def test_searches_take_all_of_it(data, search):
 def test_a_search_keeps_its_poolings_where_they_go_with_weights_and_groups(data, said):
     X, y = data
     model = MMTFLRegressorCV(alphas=4, cv=3, **said).fit(X, y, task=SITES)
-    assert set(model.cv_results_["pooling"]) == {0.0, 0.9, 0.99}
+    assert {0.0, 0.9, 0.99} < set(model.cv_results_["pooling"])
     with pytest.raises(ValueError, match="pooling goes with groups and weights of features"):
         MMTFLRegressorCV(alphas=4, poolings=(0.9,), positive=True).fit(X, y, task=SITES)
 

@@ -99,4 +99,13 @@ def test_a_search_tries_pooling_by_default_but_not_with_members_that_are_named()
             "both named": {"pk": (2, 2), "poolings": (0, 0.5)},
         }.items()
     }
-    assert poolings == {"default": {0.0, 0.9, 0.99}, "named": {0.0}, "both named": {0.0, 0.5}}
+    assert poolings == {"default": {0.0, 0.9, 0.99, 6 / 6.03}, "named": {0.0}, "both named": {0.0, 0.5}}
+
+
+def test_many_small_tasks_that_agree_share_an_unshrunk_common_part():
+    rng = np.random.default_rng(11)
+    X, task = rng.normal(size=(1000, 3)), np.repeat(np.arange(200), 5)
+    y = X @ [2.0, -1.0, 0.5] + rng.normal(size=200)[task] + rng.normal(size=1000)
+    model = MMTFLRegressorCV(curves=False).fit(X, y, task=task)
+    assert model.best_pooling_ > 0.999
+    assert_allclose(model.common_, [2.0, -1.0, 0.5], atol=0.1)

@@ -153,10 +153,11 @@ class CandidateParameters(Declared):
     )
     poolings: Any = parameter(
         Valid("sequence of float", ["array-like"]),
-        "Values of ``pooling`` that every (p, k) with p = 1 or 2 is tried with. None is (0, 0.9, 0.99) for "
-        "p = 2 where several tasks have rows of their own, and (0,) elsewhere: tasks that are columns of y "
-        "are seldom in one unit, and p = 1 takes ten times as long and gains no more. With a ``pk`` of your "
-        "own, None is (0,): the members named are those tried.",
+        "Values of ``pooling`` that every (p, k) with p = 1 or 2 is tried with. None is (0, 0.9, 0.99, T / "
+        "(T + 0.03)) for p = 2 where T tasks have rows of their own, the last with a common part that is all "
+        "but free, and (0,) elsewhere: tasks that are columns of y are seldom in one unit, and p = 1 takes "
+        "ten times as long and gains no more. With a ``pk`` of your own, None is (0,): the members named are "
+        "those tried.",
         default=None,
         remedy="Give numbers from 0 to below 1, such as (0, 0.9); (0,) is the family of the paper.",
     )

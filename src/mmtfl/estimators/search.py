@@ -62,6 +62,7 @@ from mmtfl.tasks.summaries import SummarisedTasks
 __all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV"]
 
 _POOLINGS = (0.0, 0.9, 0.99)  # tried where tasks may agree; docs/benchmarks.md has what they gain
+_FREE_COMMON = 0.03  # w of eq. (10) at which the common part is all but free, however many tasks there are
 _MOST_ENTRIES = 1 << 25  # of a table with curves that a search tries by itself
 _POLISH = 20  # passes: the path is rough, and the last fit must forget where on it it started
 _PATH_TOL = 1e-4  # held-out scores do not see more; the final fit uses tol
@@ -268,7 +269,10 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         # sites that measure one thing in rows of their own may agree
         may_agree = tasks is not None and tasks.rows is None and tasks.n_tasks > 1
         may_agree = may_agree and (known is None or not known.positive.any())
-        return list(_POOLINGS) if may_agree and p == 2.0 else [0.0]
+        if not may_agree or p != 2.0:
+            return [0.0]
+        assert tasks is not None
+        return [*_POOLINGS, tasks.n_tasks / (tasks.n_tasks + _FREE_COMMON)]
 
     def fit(
         self,

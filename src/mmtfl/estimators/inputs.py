@@ -9,7 +9,7 @@ from scipy import sparse
 
 from mmtfl.core.labels import positions
 from mmtfl.solvers.distributed.placed import check_room
-from mmtfl.tasks.checks import NEXT_TO_NOTHING, check_design, check_length, check_weights, moderate_weights
+from mmtfl.tasks.checks import NEXT_TO_NOTHING, check_design, check_length, check_weights
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.frames import check_not_lazy, is_frame
 from mmtfl.tasks.stored import StoredTasks
@@ -151,12 +151,12 @@ def stack_observed(
     check_length("y", len(y), len(y_pred))
     weights = read_weights(weights, len(y))
     if y.ndim == 1:
-        weights = moderate_weights(check_weights(weights, len(y)))
+        weights = check_weights(weights, len(y))
         seen = weights > 0
         return y[seen], y_pred[seen], None if labels is None else labels[seen], weights[seen]
     y_pred = y_pred.reshape(y.shape)
     weights = check_weights(weights, len(y))[:, None] if np.ndim(weights) == 1 else np.asarray(weights)
-    weights = np.broadcast_to(moderate_weights(weights), y.shape)
+    weights = np.broadcast_to(weights, y.shape)
     rows, columns = np.nonzero((y == y) & (weights > 0))
     return y[rows, columns], y_pred[rows, columns], columns, weights[rows, columns]
 

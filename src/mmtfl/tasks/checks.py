@@ -13,7 +13,6 @@ from scipy import sparse
 from mmtfl.tasks.frames import FLOATS, as_float, check_not_lazy, frame_design, is_missing, open_frame
 from mmtfl.wording import count, not_finite_kind, show
 
-_LARGEST_WEIGHT = 1e100  # weights within this size and its inverse are taken as they are
 NEXT_TO_NOTHING = 1e-12  # share of a task's weight at which a class counts as absent
 
 # -- the design and its columns --------------------------------------------------------------------------
@@ -184,24 +183,6 @@ def check_weights(w: Any, n_rows: int, *, name: str = "sample_weight", of: str =
     if not np.isfinite(total):
         raise ValueError(f"The sum of {name} exceeds the largest float64: divide the weights by a constant.")
     return w
-
-
-def moderate_weights(w: np.ndarray) -> np.ndarray:
-    """Weights in units of the largest, and none vanishing, where their products could leave the floats.
-
-    Only their ratios matter to a fit, and the smallest of these are far below its rounding.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mmtfl.tasks.checks import moderate_weights
-    >>> moderate_weights(np.array([0.0, 1e-300, 1e300])).tolist()
-    [0.0, 1e-100, 1.0]
-    """
-    largest, least = float(w.max(initial=0.0)), float(w.min(where=w > 0.0, initial=np.inf))
-    if largest < _LARGEST_WEIGHT and least > 1.0 / _LARGEST_WEIGHT:
-        return w
-    return np.where(w > 0.0, np.maximum(w / largest, 1.0 / _LARGEST_WEIGHT), 0.0)
 
 
 def check_task_weights(weights: np.ndarray, *, observation_task: np.ndarray, labels: np.ndarray) -> None:

@@ -19,7 +19,6 @@ from mmtfl.tasks.checks import (
     check_task_labels,
     check_task_weights,
     check_weights,
-    moderate_weights,
 )
 from mmtfl.tasks.frames import as_float, feature_columns, open_frame, pick_columns
 from mmtfl.tasks.grouping import group_rows, offsets_of, take_rows
@@ -67,7 +66,7 @@ def group_checked_rows(
     check_finite_target(y, **who)
     weights = None
     if sample_weight is not None:
-        weights = moderate_weights(check_weights(sample_weight, n_rows))
+        weights = check_weights(sample_weight, n_rows)
         check_task_weights(weights, **who)
     if groups.order is not None:
         X, y = take_rows(X, groups.order), y[groups.order]
@@ -172,7 +171,7 @@ def observe_checked_rows(
     weights = None
     if sample_weight is not None:
         weights = _observed_weights(sample_weight, observed)
-        weights = moderate_weights(check_weights(weights, len(rows), of="the container"))
+        weights = check_weights(weights, len(rows), of="the container")
         check_task_weights(weights, observation_task=position, labels=labels)
     known = None if offset is None else check_offset(offset, *Y.shape).T[observed]
     return X, Y.T[observed], offsets_of(observed.sum(axis=1)), labels, weights, rows, names, lacking, known

@@ -174,3 +174,13 @@ cdef class PythonLoss(RowLoss):
         with gil:
             found = self.call(2, (z.base, share))
             out.base[:] = 1.0 if found is None else found
+
+
+def evaluate(RowLoss loss not None, const double[::1] z, double share):
+    """Value, slopes and weights of a Newton model at z, for Python."""
+    import numpy as np
+
+    slopes, bends = np.empty(z.shape[0]), np.empty(z.shape[0])
+    loss.slopes(z, slopes)
+    loss.bends(z, share, bends)
+    return loss.value(z), slopes, bends

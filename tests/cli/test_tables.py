@@ -158,7 +158,7 @@ def test_cv_prints_the_held_out_scores_of_the_model(folder, tmp_path, capsys):
     more = ["--pk", "2,2", "--folds", "3", "--alphas", "6"]
     out, _ = run(fit(folder / "data.csv", tmp_path / "a.mmtfl", *more, command="cv"), capsys)
     r2 = mmtfl.load(tmp_path / "a.mmtfl").heldout_scores_["r2"]
-    line = f"Held-out R^2: median {np.median(r2):.2f} over 3 tasks (mean {r2.mean():.2f}); 3 folds"
+    line = f"Held-out R^2: median {np.median(r2):.2f} over 3 sites (mean {r2.mean():.2f}); 3 folds"
     assert line in out.splitlines()
     assert "minus half" not in out
 
@@ -170,7 +170,7 @@ def test_classes_are_searched_by_the_score_asked_for(folder, tmp_path, capsys, n
     model = mmtfl.load(tmp_path / "a.mmtfl")
     table = model.heldout_scores_
     auc = table["auc"][table["task"] != "Bern"]  # it has one row of a class, which is never held out
-    apart = f"over 2 tasks (mean {np.mean(auc):.2f}), 1 task without a score apart"
+    apart = f"over 2 sites (mean {np.mean(auc):.2f}), 1 site without a score apart"
     assert f"Held-out AUC: median {np.median(auc):.2f} {apart}" in out
     base = f"(always the commoner class: {table['base_rate'].mean():.3f})"
     assert f"mean accuracy {table['accuracy'].mean():.3f} {base}" in out
@@ -426,6 +426,15 @@ def test_every_command_has_an_example_that_runs(command, tmp_path, capsys, monke
     assert any(words[1] == command for words in lines)
     for words in lines:
         run(words[1:], capsys)
+
+
+def test_help_has_two_lengths(capsys):
+    short, whole = (run(["cv", word], capsys).out for word in ("--help", "--help-all"))
+    assert len(short.splitlines()) < 60 < 100 < len(whole.splitlines())
+    assert "--help-all lists every option" in short
+    for option in ("--task", "--reference", "--output"):
+        assert option in short and option in whole
+    assert "--penalty-weight" in whole and "--penalty-weight" not in short
 
 
 # -- models made in Python -----------------------------------------------------------------------------------

@@ -40,33 +40,27 @@ def cv(
 ) -> int:
     """Fit a model to a table, tuned by cross-validation.
 
-    For every pair (p, k) a path of strengths is fitted on all folds but one
-    and scored on that one, in turn. The best pair and strength are fitted on
-    all rows. Everything else is as in `mmtfl fit`.
-
-    What the methods assume:
-
-      mmtfl:   tasks share features; --pk says how, and which pair suits is chosen.
-      dirty:   most features matter to all tasks, and single tasks have exceptions.
-      robust:  tasks share features, but for a few tasks that are unlike all others.
-      lowrank: all features matter, in a few combinations that tasks share.
-      capped:  few features matter, and those that do are not shrunk.
-      single:  tasks have nothing in common but the strength: one lasso for each.
+    The table is read as it is: empty cells, words and dates are taken care
+    of, and notes say how. Several kinds of models and strengths are scored on
+    rows held out, and the best one is fitted on all rows.
 
     Example:
 
       mmtfl datasets d1 -o d1.csv
-      mmtfl cv d1.csv --task task --target y --pk 2,2 2,1 --folds 3 -o d1.mmtfl
+      mmtfl cv d1.csv --task task --target y -o d1.mmtfl
 
     Parameters
     ----------
     data
-        The table: .csv, .tsv, .txt (also .gz), .xlsx, .ods, .dta, .sav, .parquet or .feather; or summaries of
-        sites (.summary).
+        The table: .csv, .tsv, .txt (also .gz), .xlsx, .ods, .dta, .sav, .parquet or .feather; or
+        summaries of sites (.summary).
     output
         The model, by custom something.mmtfl.
     method
-        What is assumed of the tasks, see above. `mmtfl compare` shows which method predicts best.
+        What is assumed of the tasks. mmtfl: they share features. dirty: most features matter to all, and
+        single tasks have exceptions. robust: a few tasks are unlike all others. lowrank: all features matter,
+        in a few combinations. capped: few features matter, and those are not shrunk. single: one lasso for
+        each task.
     pk
         Pairs p,k to choose from, by default 2,2 1,1 2,1 1,2; k may be inf or log. With p = 2 a feature is
         kept for all tasks or for none; with p = 1 it may be kept for some.

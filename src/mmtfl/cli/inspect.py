@@ -44,8 +44,8 @@ def inspect(
     With --coefficients it shows what the model uses to predict, which is
     shrunk, and need not matter.
 
-    Examples
-    --------
+    Example:
+
       mmtfl datasets d1 -o d1.csv
       mmtfl cv d1.csv --task task --target y -o d1.mmtfl
       mmtfl inspect d1.mmtfl --top 5

@@ -66,6 +66,14 @@ From a table to an answer:
 """
 
 
+# what `--help` of the commands with many options shows; `--help-all` shows the rest
+FIRST_SCREEN = {
+    *("DATA", "--target", "--task", "--drop", "--categories", "--reference", "--missing", "--sheet"),
+    *("--group", "--time", "--classify", "--loss", "--curves", "--repeats", "--leave-task-out"),
+    *("--output", "--json", "--verbose", "--force"),
+}
+LONG = ("fit", "cv", "compare")
+
 # what was typed, for the record a model keeps
 command_words: ContextVar[tuple[str, ...]] = ContextVar("command_words", default=())
 
@@ -111,7 +119,8 @@ def _run(words: list[str]) -> int:
         return _refuse(error)
     command_words.set(tuple(words))
     try:
-        code = _app(cyclopts, words)(words, exit_on_error=False, print_error=False)
+        asked = ["--help" if word == "--help-all" else word for word in words]
+        code = _app(cyclopts, words)(asked, exit_on_error=False, print_error=False)
         sys.stdout.flush()  # here, where a full disk or a closed pipe can still be told
     except cyclopts.UnusedCliTokensError as error:
         return _refuse(BadInput(f"{error} See `mmtfl {words[0]} --help`."))
@@ -144,14 +153,37 @@ def _app(cyclopts: ModuleType, words: Sequence[str]) -> Any:
         result_action="return_value",
         help_format="plaintext",
         suppress_keyboard_interrupt=False,
+        help_formatter=_short_help()
+        if words[0:1] and words[0] in LONG and "--help-all" not in words
+        else None,
     )
     for place, (name, (purpose, usage)) in enumerate(COMMANDS.items()):
         # a list of commands imports none of them; the help of one comes from its docstring
         known = {} if name in words[:1] else {"help": purpose}
         usage = f"Usage: mmtfl {name} {usage}"
+        if name in LONG and "--help-all" not in words:
+            usage += f"\n       mmtfl {name} --help-all lists every option"
         place_of = name.replace("-", "_")
         app.command(f"mmtfl.cli.{place_of}:{place_of}", name=name, sort_key=place, usage=usage, **known)
     return app
+
+
+def _short_help() -> Any:
+    """A formatter of help that shows what most people need."""
+    from cyclopts.help import DefaultFormatter
+
+    whole = DefaultFormatter()
+
+    def show(console: Any, options: Any, panel: Any) -> None:
+        entries = [one for one in panel.entries if not FIRST_SCREEN.isdisjoint(_names(one))]
+        if entries:
+            whole(console, options, panel.copy(entries=entries))
+
+    return show
+
+
+def _names(entry: Any) -> list[str]:
+    return [*entry.positive_names, entry.positional_label or ""]
 
 
 def _refuse(error: Exception, code: int = BAD_INPUT) -> int:

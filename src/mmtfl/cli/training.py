@@ -13,7 +13,7 @@ from typing import Any
 from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
 from mmtfl.cli.options import FileOptions, ScaleOptions, TableOptions, TalkOptions, TextOptions
 from mmtfl.cli.output import check_output, naming_the_file, number, print_json, print_lines, say
-from mmtfl.wording import abbreviate, count, count_tasks
+from mmtfl.wording import abbreviate, count, count_tasks, noun_of_tasks
 
 _LARGE_FILE = 5_000_000  # bytes
 _MOST_LINES = 12  # on stdout, without --verbose
@@ -354,7 +354,9 @@ def _show(model: Any, about: list[str], data: Path | None, output: Path, talk: F
     if talk.json:
         print_json({"output": str(output), "read": about, **summary.as_dict()})
         return
-    found = headlines(summary) if talk.verbose else [summary.usage, *_how_well(summary)]
+    told = (summary.effects if summary.n_tasks > 1 else []) or [summary.usage]
+    noun = noun_of_tasks(model._fitted())[0]
+    found = headlines(summary, noun) if talk.verbose else [*told, *_how_well(summary, noun)]
     words = ["inspect", str(output)]
     if data is not None:
         words = ["report", str(output), str(data), "-o", str(output.with_suffix(".html"))]
@@ -366,26 +368,31 @@ def _show(model: Any, about: list[str], data: Path | None, output: Path, talk: F
     talk.say(f"Written: {output}")
 
 
-def headlines(summary: Any) -> list[str]:
+def headlines(summary: Any, noun: str = "task") -> list[str]:
     """The first lines about a model: what it is, which features it uses, how well it predicts."""
     exponents = [value if isinstance(value, str) else f"{value:g}" for value in summary.member or ()]
     named = [f"(p, k) = ({', '.join(exponents)})"] if exponents else []
     for name, value in summary.strengths.items():
         ends = [number(min(value)), number(max(value))] if isinstance(value, list) else []
         named.append(f"{name} {' to '.join(ends)}, by task" if ends else f"{name} {number(value)}")
-    lines = [f"{summary.title}: {', '.join(named)}", summary.usage, *summary.effects, *_how_well(summary)]
+    lines = [
+        f"{summary.title}: {', '.join(named)}",
+        summary.usage,
+        *summary.effects,
+        *_how_well(summary, noun),
+    ]
     in_the_fit = _in_the_fit(summary.provenance.get("training") or {})
     return lines if lines[-1:] == in_the_fit else [*lines, *in_the_fit]
 
 
-def _how_well(summary: Any) -> list[str]:
+def _how_well(summary: Any, noun: str) -> list[str]:
     """How well held-out rows are predicted; where there are none, those of the fit."""
     from mmtfl.report.sentences import heldout_headline
 
     search = summary.search
     if search is None:
         return _in_the_fit(summary.provenance.get("training") or {})
-    headline = heldout_headline(search)
+    headline = heldout_headline(search, noun)
     lines = [] if headline is None else [headline]
     if headline is None or not search.score_name.startswith("minus "):  # a score that was asked for
         score = f"{number(search.best_score)}, mean of {search.n_folds} folds"

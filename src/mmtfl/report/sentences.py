@@ -26,7 +26,7 @@ from mmtfl.report.judging import (
 from mmtfl.report.rivals import RIVALS
 from mmtfl.report.rows import N_FOLDS
 from mmtfl.report.summary import ModelSummary
-from mmtfl.wording import count
+from mmtfl.wording import count, plural
 
 Noun = tuple[str, str]  # what one task and several are called
 MISSING = "–"
@@ -380,7 +380,7 @@ def over_tasks(scores: Sequence[float | None], n_rows: Sequence[int]) -> OverTas
 PLAIN_SCORES = {"r2": "R^2", "deviance_explained": "deviance explained"}  # of targets that are numbers
 
 
-def heldout_headline(search: Any) -> str | None:
+def heldout_headline(search: Any, noun: str = "task") -> str | None:
     """How well the held-out rows of a `SearchSummary` were predicted, in one line; None if it is not known.
 
     The command line and the report show the same numbers: those of ``heldout_scores_``.
@@ -390,10 +390,10 @@ def heldout_headline(search: Any) -> str | None:
         return None
     for key, name in PLAIN_SCORES.items():
         if key in table:
-            return f"Held-out {name}: {_in_words(over_tasks(table[key], table['n_rows']))}; {folds}"
+            return f"Held-out {name}: {_in_words(over_tasks(table[key], table['n_rows']), noun)}; {folds}"
     accuracy, base = (over_tasks(table[name], table["n_rows"]).mean for name in ("accuracy", "base_rate"))
     return (
-        f"Held-out AUC: {_in_words(over_tasks(table['auc'], table['n_rows']))}; "
+        f"Held-out AUC: {_in_words(over_tasks(table['auc'], table['n_rows']), noun)}; "
         f"{'mean ' if len(table['task']) > 1 else ''}{accuracy_beside_base(accuracy, base)}; {folds}"
     )
 
@@ -403,18 +403,18 @@ def accuracy_beside_base(accuracy: float, base_rate: float) -> str:
     return f"accuracy {accuracy:.3f} (always the commoner class: {base_rate:.3f})"
 
 
-def _in_words(found: OverTasks) -> str:
+def _in_words(found: OverTasks, noun: str) -> str:
     if found.n_tasks == 0:
         return "not defined"
     value = _plain_score(found.median)
     if found.n_tasks > 1:
-        value = f"median {value} over {found.n_tasks} tasks (mean {_plain_score(found.mean)})"
+        value = f"median {value} over {found.n_tasks} {plural(noun)} (mean {_plain_score(found.mean)})"
     if found.only_few:
         value += f", fewer than {FEW_ROWS} held-out rows {'each' if found.n_tasks > 1 else 'only'}"
     if found.n_few:
-        value += f", {count(found.n_few, 'task')} with fewer than {FEW_ROWS} held-out rows apart"
+        value += f", {count(found.n_few, noun, plural(noun))} with fewer than {FEW_ROWS} held-out rows apart"
     if found.n_undefined:
-        value += f", {count(found.n_undefined, 'task')} without a score apart"
+        value += f", {count(found.n_undefined, noun, plural(noun))} without a score apart"
     return value
 
 

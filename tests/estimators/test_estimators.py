@@ -150,17 +150,6 @@ def test_frames_and_columns_of_every_library_are_read(rows, backend):
     assert_allclose(model.predict(frame, task=column(task)), plain.predict(X, task=task), rtol=1e-12)
 
 
-def test_categorical_and_integer_task_columns(rows):
-    X, y, task = rows
-    number = np.searchsorted(TASKS, task) * 10
-    frame = pd.DataFrame(as_columns(X, site=pd.Categorical(task), number=number))
-    by_name = MMTFLRegressor(alpha=0.1, task_column="site").fit(frame.drop(columns="number"), y)
-    by_number = MMTFLRegressor(alpha=0.1, task_column="number").fit(frame.drop(columns="site"), y)
-    assert_array_equal(by_name.tasks_, TASKS)
-    assert_array_equal(by_number.tasks_, [0, 10, 20])
-    assert_array_equal(by_name.coef_, by_number.coef_)
-
-
 def test_a_matrix_of_targets_is_the_same_as_stacked_rows(rows):
     X, y, _ = rows
     Y = np.column_stack([y, -y + X[:, 3]])
@@ -174,16 +163,6 @@ def test_a_matrix_of_targets_is_the_same_as_stacked_rows(rows):
     assert model.predict(X).shape == (98, 2)
     assert_allclose(model.predict(X)[row, column], stacked.predict(X[row], task=column), atol=1e-6)
     assert model.score(X, Y) == pytest.approx(stacked.score(X[row], Y[row, column], task=column), abs=1e-7)
-
-
-@pytest.mark.parametrize("backend", FRAMES)
-def test_columns_of_a_target_frame_name_the_tasks(rows, backend):
-    X, y, _ = rows
-    Y = FRAMES[backend]({"torque": y, "angle": -y})
-    model = MMTFLRegressor(alpha=0.1).fit(X, Y)
-    assert model.tasks_.tolist() == ["torque", "angle"]
-    assert_allclose(model.predict(X, task=["angle"] * 98), model.predict(X)[:, 1], atol=1e-12)
-    assert model.score(X, Y) > 0.2
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -219,16 +198,6 @@ def test_column_spread_is_that_of_the_standard_scaler(rows, monkeypatch, layout,
         expected = StandardScaler().fit(X.astype(float), sample_weight=w).scale_
         found = scaling.column_spread(Tasks.from_rows(layout(X), y, task, w))
         assert_allclose(found, expected, rtol=1e-6)
-
-
-def test_column_spread_counts_a_shared_row_once_per_observation(rows):
-    from mmtfl.tasks.container import Tasks
-
-    X, y, _ = rows
-    Y = np.column_stack([y, y, y])
-    Y[:50, 1:] = np.nan
-    shared = Tasks.from_shared(X, Y)
-    assert_allclose(scaling.column_spread(shared), np.std(X[shared.rows], axis=0))
 
 
 def test_standardize_is_fitting_on_standardised_columns(rows):
@@ -312,27 +281,6 @@ def test_weighted_score_is_the_mean_of_weighted_scores(rows, classes):
     assert model.score(X, y, task, sample_weight=weights) == pytest.approx(np.mean(by_task))
 
 
-def test_weighted_score_of_a_matrix_is_that_of_stacked_rows(rows):
-    X, y, _ = rows
-    Y = np.column_stack([y, -y + X[:, 3]])
-    Y[::3, 0] = np.nan
-    model = MMTFLRegressor(alpha=0.1).fit(X, Y)
-    row, column = np.nonzero(~np.isnan(Y))
-    weights = 1.0 + np.arange(len(y)) % 3
-    expected = model.score(X[row], Y[row, column], task=column, sample_weight=weights[row])
-    assert model.score(X, Y, sample_weight=weights) == pytest.approx(expected)
-
-
-def test_tasks_with_one_row_are_left_out_of_the_score(rows):
-    X, y, task = rows
-    model = MMTFLRegressor(alpha=0.5).fit(X, y, task=task)
-    rest = task != "oslo"
-    expected = model.score(X[rest], y[rest], task=task[rest])
-    rest[np.flatnonzero(task == "oslo")[0]] = True
-    with pytest.warns(UserWarning, match="oslo"):
-        assert model.score(X[rest], y[rest], task=task[rest]) == pytest.approx(expected)
-
-
 # -- classifier --------------------------------------------------------------------------------------------
 
 
@@ -374,29 +322,6 @@ def test_a_matrix_of_classes_with_gaps_is_the_same_as_stacked_rows(classes):
     assert model.score(X, Y) == stacked.score(X[row], Y[row, column], task=column)
 
 
-def test_frames_of_nullable_classes_name_tasks_and_leave_gaps(classes):
-    X, y, _ = classes
-    Y = pd.DataFrame(
-        {"a": pd.array(y == "yes", dtype="boolean"), "b": pd.array(X[:, 0] > 0.3, dtype="boolean")}
-    )
-    Y.loc[2, "a"] = pd.NA
-    model = MMTFLClassifier(alpha=0.1).fit(X, Y)
-    assert model.tasks_.tolist() == ["a", "b"]
-    assert 0.7 < model.score(X, Y) == model.score(X, Y, sample_weight=np.ones(98))
-    whole = MMTFLClassifier(alpha=0.1).fit(X, pl.DataFrame({"a": y == "yes", "b": X[:, 0] > 0.3}))
-    assert whole.classes_.tolist() == [False, True] and whole.predict(X).dtype == bool
-
-
-def test_a_class_without_weight_does_not_count(classes):
-    X, y, task = classes
-    labels = np.where(np.arange(len(y)) % 10 == 0, "maybe", y)
-    seen = labels != "maybe"
-    model = MMTFLClassifier(alpha=0.05, tol=1e-9).fit(X, labels, task=task, sample_weight=seen)
-    assert model.classes_.tolist() == ["no", "yes"]
-    without = MMTFLClassifier(alpha=0.05, tol=1e-9).fit(X[seen], y[seen], task=task[seen])
-    assert_allclose(model.coef_, without.coef_, atol=1e-6)
-
-
 # -- warm starts and warnings ------------------------------------------------------------------------------
 
 
@@ -409,14 +334,6 @@ def test_warm_start_begins_at_the_last_answer(rows, scaled):
     again = warm.fit(X, y, task=task).fit(X, y, task=task)
     assert again.n_iter_ < cold.n_iter_
     assert again.objective_ == pytest.approx(cold.objective_, rel=1e-9)
-
-
-def test_warm_start_is_ignored_for_other_tasks(rows):
-    X, y, task = rows
-    model = MMTFLRegressor(alpha=0.1, warm_start=True).fit(X, y, task=task)
-    for other in (np.char.add(task, "2"), np.where(task == "oslo", "rome", task)):
-        cold = MMTFLRegressor(alpha=0.1).fit(X, y, task=other)
-        assert_array_equal(model.fit(X, y, task=other).coef_, cold.coef_)
 
 
 def test_stopping_early_is_a_warning_that_names_violation_tolerance_and_remedy(rows):
@@ -446,14 +363,6 @@ def test_summary_is_a_frame_of_the_library_of_X(rows, backend):
     assert columns["kind"] == ["shared", "shared", "single", "none", "none"]
     assert columns["n_tasks"] == [3, 3, 1, 0, 0]
     assert_array_equal(columns["c"], np.sort(model.c_)[::-1])
-
-
-def test_summary_of_one_task_and_of_some_tasks(rows):
-    X, y, task = rows
-    assert MMTFLRegressor(1, 1, alpha=0.3).fit(X, y).summary()["kind"].tolist()[0] == "single"
-    model = MMTFLRegressor(1, 1, alpha=0.3).fit(X, y, task=task)
-    model.coef_[0, 0] = 0.0
-    assert "partial" in model.summary()["kind"].tolist()
 
 
 def test_summary_without_any_frame_library_names_the_extra(rows, monkeypatch):

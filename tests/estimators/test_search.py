@@ -4,18 +4,16 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.metrics import f1_score, make_scorer, mean_squared_error, r2_score
+from sklearn.metrics import make_scorer, mean_squared_error, r2_score
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mmtfl import MMTFLClassifier, MMTFLClassifierCV, MMTFLRegressor, MMTFLRegressorCV
 from mmtfl.datasets import make_tasks
 from mmtfl.model_selection import TaskKFold, task_scorer
-from mmtfl.model_selection.choosing import score_columns
 from mmtfl.objective.problem import Problem
 
 INF = float("inf")
@@ -166,13 +164,6 @@ def test_members_come_as_one_pair_or_several(rows, pk, members):
         assert model.best_k_ == ("log" if members[0][1] == 0 else members[0][1])
 
 
-def test_given_alphas_are_tried_as_they_are(rows):
-    model = regressor(pk=((2, 2), (2, 1)), alphas=[0.05, 1.0, 0.2]).fit(*rows)
-    assert_array_equal(model.cv_results_["alpha"], [1.0, 0.2, 0.05, 1.0, 0.2, 0.05])
-    assert_array_equal(model.alphas_, [1.0, 0.2, 0.05])
-    assert_array_equal(model.path_.alphas, [1.0, 0.2, 0.05])
-
-
 def test_each_member_has_its_own_grid_and_alpha_ratio_sets_its_end(rows):
     model = regressor(pk=((2, 2), (2, 1)), alphas=5, alpha_ratio=0.1).fit(*rows)
     grids = model.cv_results_["alpha"].reshape(2, 5)
@@ -194,15 +185,6 @@ def test_refit_is_the_model_at_the_choice(rows, pk, scales):
     assert_allclose(model.coef_, alone.coef_, atol=1e-4)
     assert_allclose(model.intercept_, alone.intercept_, atol=1e-4)
     assert_array_equal(model.tasks_, NAMES)
-
-
-@pytest.mark.parametrize("pk", [(2, 1), (1, 1), (1, 2)])
-def test_refit_of_a_concave_member_is_no_worse_than_the_plain_fit_nor_than_the_path(rows, pk):
-    model = regressor(pk=pk).fit(*rows)
-    alone = MMTFLRegressor(*pk, model.alpha_).fit(*rows)
-    place = list(model.alphas_).index(model.alpha_)
-    assert model.objective_ <= model.path_.objectives[place] * (1 + 1e-9)
-    assert model.objective_ <= alone.objective_ * 1.003
 
 
 @pytest.mark.parametrize(
@@ -304,36 +286,6 @@ def test_scores_of_classes_are_those_of_the_scorer_on_the_fold(classes, scoring)
         assert_allclose(split_scores(model, f)[0], expected, rtol=1e-3)
 
 
-def test_metrics_of_classes_see_the_classes_as_they_were_given(classes):
-    X, y, task = classes
-    seen = []
-
-    def metric(y_true, y_pred):
-        seen.append(set(y_true) | set(y_pred))
-        return float(np.mean(y_true == y_pred))
-
-    classifier(alphas=2, scoring=metric).fit(X, y, task)
-    assert set().union(*seen) == {"yes", "no"}
-    for label in ("yes", "no"):
-        model = classifier(alphas=2, scoring=make_scorer(f1_score, pos_label=label)).fit(X, y, task)
-        assert 0 < model.best_score_ < 1
-
-
-def test_a_task_scorer_can_be_the_score(rows):
-    by_name = regressor(scoring="r2").fit(*rows)
-    assert_same_search(regressor(scoring=task_scorer("r2")).fit(*rows), by_name)
-
-
-def test_a_loss_given_as_a_function_is_refused_not_maximised(rows):
-    with pytest.raises(ValueError, match="mean_squared_error is a loss"):
-        regressor(scoring=mean_squared_error).fit(*rows)
-
-
-def test_a_scorer_of_estimators_is_refused_with_a_way_out(rows):
-    with pytest.raises(TypeError, match=r"\(estimator, X, y\) is not a metric .* task_scorer\(metric"):
-        regressor(scoring=lambda estimator, X, y: estimator.score(X, y)).fit(*rows)
-
-
 @pytest.mark.parametrize(
     ("scoring", "by_hand"),
     [
@@ -363,40 +315,12 @@ def test_named_scores_count_rows_by_their_weight(rows, scoring, by_hand, average
         assert abs(unweighted - np.mean(values)) > 3e-3 * abs(unweighted)
 
 
-def test_unknown_score_names_are_errors(rows):
-    with pytest.raises(ValueError, match="not a name of scikit-learn's scorers"):
-        regressor(scoring="r3").fit(*rows)
-
-
 # -- folds -------------------------------------------------------------------------------------------------
 
 
 def test_a_number_is_task_k_fold_with_that_many_folds(rows):
     for cv, splitter in [(None, TaskKFold(5, random_state=0)), (4, TaskKFold(4, random_state=0))]:
         assert_same_search(regressor(cv=cv).fit(*rows), regressor(cv=splitter).fit(*rows), rtol=0)
-
-
-def test_a_number_is_task_k_fold_for_columns_of_y_too(shared):
-    X, Y, _, _ = shared
-    complete = np.nan_to_num(Y)
-    for targets in (Y, complete):
-        same = regressor(cv=4).fit(X, targets), regressor(cv=TaskKFold(4, random_state=0)).fit(X, targets)
-        assert_same_search(*same, rtol=0)
-    signs = np.where(np.isnan(Y), np.nan, Y > 0)
-    for targets in (signs, np.nan_to_num(signs)):
-        splitter = TaskKFold(4, random_state=0, stratify=True)
-        same = classifier(cv=4).fit(X, targets), classifier(cv=splitter).fit(X, targets)
-        assert_same_search(*same, rtol=0)
-
-
-def test_task_k_fold_does_not_see_rows_of_no_weight(rows):
-    X, y, task = rows
-    weight = np.ones(90)
-    weight[::4] = 0.0
-    kept = weight > 0
-    for cv in (3, TaskKFold(3, random_state=0)):
-        model = regressor(cv=cv).fit(X, y, task, weight)
-        assert_same_search(model, regressor(cv=cv).fit(X[kept], y[kept], task[kept]), rtol=1e-6)
 
 
 def test_splitters_of_scikit_learn_split_the_rows_as_given(rows, classes):
@@ -419,25 +343,6 @@ def test_index_pairs_mean_rows_as_they_were_given_whatever_the_order_of_labels(r
     # a search that took the pairs for rows of the grouped data would be this one
     wrong = regressor(cv=folds).fit(X[grouped], y[grouped], task[grouped])
     assert np.abs(split_scores(model, 0) - split_scores(wrong, 0)).max() > 1e-3
-
-
-def test_splitters_see_rows_targets_and_labels_in_the_order_given(rows, classes):
-    class Spy:
-        def split(self, X, y=None, groups=None):
-            self.seen = len(X), np.asarray(y), np.asarray(groups)
-            return folds_of(len(X))
-
-        def get_n_splits(self, X=None, y=None, groups=None):
-            return 3
-
-    for search, (X, y, task) in [(regressor, rows), (classifier, classes)]:
-        spy = Spy()
-        search(cv=spy).fit(X, y, task)
-        n_rows, seen, labels = spy.seen
-        assert n_rows == 90
-        assert_array_equal(labels, task)
-        # classes may arrive as codes, but in the right rows
-        assert_array_equal(np.unique(seen, return_inverse=True)[1], np.unique(y, return_inverse=True)[1])
 
 
 def test_a_target_per_row_in_two_dimensions_is_not_taken_for_one_column(rows):
@@ -500,12 +405,6 @@ def test_folds_that_make_no_sense_are_a_clear_error(rows, cv):
         regressor(cv=cv).fit(*rows)
 
 
-def test_a_generator_that_is_used_up_is_an_error_not_a_choice_of_nothing(rows):
-    model = regressor(cv=(fold for fold in folds_of(90))).fit(*rows)
-    with pytest.raises(ValueError, match=r"\bcv\b"):
-        model.fit(*rows)
-
-
 @pytest.mark.parametrize(
     ("parameter", "value"),
     [
@@ -565,32 +464,12 @@ def test_columns_of_y_are_tasks_and_nan_is_not_there(shared, scales, form):
 
 
 @pytest.mark.filterwarnings("ignore::mmtfl.SmallTaskWarning")
-def test_a_target_observed_once_is_trained_and_not_tested_as_in_stacked_rows(shared):
-    X, Y, _, _ = shared
-    Y = np.column_stack([Y, np.full(60, np.nan)])
-    Y[7, 3] = 1.0
-    model = regressor(alphas=3, cv=None).fit(X, Y)
-    assert model.coef_.shape == (4, 6)
-
-
-@pytest.mark.filterwarnings("ignore::mmtfl.SmallTaskWarning")
 def test_default_folds_keep_every_target_in_training(shared):
     X, Y, _, _ = shared
     for seed in range(12):
         rare = np.full(60, np.nan)
         rare[np.random.default_rng(seed).choice(60, 2, replace=False)] = [0.0, 1.0]
         assert regressor(alphas=1, cv=None).fit(X, np.column_stack([Y, rare])).coef_.shape == (4, 6)
-
-
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
-def test_labels_may_be_a_column_of_the_frame(rows, make):
-    X, y, task = rows
-    columns = {f"f{j}": X[:, j] for j in range(8)}
-    frame = make({**columns, "site": task})
-    model = regressor(task_column="site").fit(frame, y)
-    assert_same_search(model, regressor().fit(X, y, task), rtol=1e-10)
-    assert model.feature_names_in_.tolist() == list(columns)
-    assert_allclose(model.predict(frame), regressor().fit(X, y, task).predict(X, task), rtol=1e-10)
 
 
 # -- invariances -------------------------------------------------------------------------------------------
@@ -612,27 +491,6 @@ def test_a_row_of_weight_zero_is_absent_when_folds_are_given(rows):
         weighted = regressor(cv=folds, **options).fit(X, y, task, weight)
         absent = regressor(cv=fewer, **options).fit(X[kept], y[kept], task[kept])
         assert_same_search(weighted, absent, rtol=1e-6)
-
-
-def test_a_fold_that_tests_no_weight_is_a_clear_error(rows, shared):
-    X, y, task = rows
-    weight = np.where(np.arange(90) < 20, 0.0, 1.0)
-    with pytest.raises(ValueError, match="Fold 0"):
-        regressor(cv=[(np.arange(20, 90), np.arange(20))]).fit(X, y, task, weight)
-    X, Y, _, _ = shared
-    with pytest.raises(ValueError, match="Fold 0"):
-        regressor(cv=[(np.arange(20, 60), np.arange(20))]).fit(X, Y, sample_weight=weight[:60])
-
-
-@pytest.mark.filterwarnings("ignore::mmtfl.SmallTaskWarning")
-def test_default_folds_keep_the_weight_of_every_task_in_training(rows):
-    X, y, task = rows
-    south = np.flatnonzero(task == "south")
-    for seed in range(12):
-        weight = np.ones(90)
-        weight[south] = 0.0
-        weight[np.random.default_rng(seed).choice(south, 2, replace=False)] = 1.0
-        assert regressor(alphas=1, cv=None).fit(X, y, task, weight).coef_.shape == (3, 8)
 
 
 def test_weight_two_is_a_repeated_row_when_folds_are_given(rows):
@@ -678,11 +536,6 @@ def _counted(function, calls):
 
 
 # -- degenerate but legal ----------------------------------------------------------------------------------
-
-
-def test_spread_of_a_score_that_is_not_finite_is_not_a_number():
-    columns = score_columns(np.array([[1.0, 3.0], [-np.inf, 1.0], [0.0, 0.0], [np.nan, 1.0]]))
-    assert_allclose(columns["std_test_score"], [1.0, np.nan, 0.0, np.nan])
 
 
 def test_constant_targets_choose_the_empty_model(rows):

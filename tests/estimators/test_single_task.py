@@ -99,17 +99,6 @@ def test_ridge_is_ridge(rows):
         assert_allclose(model.coef_[t], theirs.coef_, atol=1e-7)
 
 
-def test_the_table_has_a_row_per_task_and_strength(rows):
-    X, y, task = rows
-    model = SingleTaskRegressorCV(1, alphas=5, cv=3, per_task=True, scoring="r2").fit(X, y, task=task)
-    table = model.cv_results_
-    assert table["task"].tolist() == np.repeat(["clean", "noisy", "small"], 5).tolist()
-    assert_array_equal(table["alpha"], model.alphas_.ravel())
-    best = [table["mean_test_score"][table["task"] == label].max() for label in model.tasks_]
-    assert model.best_score_ == pytest.approx(np.mean(best))
-    assert [path.coef(0).shape for path in model.path_] == [(1, 8)] * 3
-
-
 @pytest.mark.parametrize("scaled", [False, True])
 def test_the_objective_is_the_sum_over_tasks(scaled, rows):
     X, y, task = rows

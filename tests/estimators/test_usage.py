@@ -56,13 +56,6 @@ def test_rows_without_weight_and_rounding_do_not_make_a_column_vary():
     assert could_use(far_away, fit_intercept=True).all()
 
 
-def test_targets_of_one_table_are_judged_on_the_rows_where_they_are_observed():
-    X = np.array([[1.0, 0.0], [1.0, 1.0], [2.0, 1.0]])
-    Y = np.array([[1.0, 1.0], [2.0, 2.0], [3.0, np.nan]])
-    assert_array_equal(could_use(Tasks.from_shared(X, Y), fit_intercept=True), [[True, True], [False, True]])
-    assert could_use(Tasks.from_shared(X, Y[:, :1]), fit_intercept=True).all()
-
-
 # -- who does ------------------------------------------------------------------------------------------------
 
 
@@ -96,24 +89,6 @@ def test_means_and_ranges_are_over_the_tasks_that_could(model):
     assert frame.loc["iron", "mean_coef"] == pytest.approx(iron.mean())
     assert frame.loc["iron", "max_coef"] == 0.0
     assert_allclose(frame["mean_coef_per_sd"], frame["mean_coef"] * X.std(ddof=0)[frame.index])
-
-
-def test_the_spread_is_known_without_standardize():
-    X, y, task = hospitals()
-    plain = MMTFLRegressor(p=1, k=2, alpha=0.3).fit(
-        X[task != "Doha"], y[task != "Doha"], task=task[task != "Doha"]
-    )
-    used = plain.coef_.any(axis=0)
-    assert used.any() and not used.all()
-    assert_allclose(plain.feature_spread_[used], X[task != "Doha"].std(ddof=0).to_numpy()[used])
-    assert not plain.feature_spread_[~used].any()
-    assert plain.summary()["mean_coef_per_sd"].notna().all()
-
-
-def test_where_every_task_could_use_every_feature_no_mask_is_kept():
-    X, y, task = hospitals()
-    kept = ~np.isin(task, ["Cork", "Doha"])
-    assert MMTFLRegressor(alpha=0.1, standardize=True).fit(X[kept], y[kept], task=task[kept]).usable_ is None
 
 
 def test_stored_tasks_know_the_same(tmp_path):

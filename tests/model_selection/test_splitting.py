@@ -150,16 +150,6 @@ def test_the_seed_decides_the_folds():
     assert first(0) != first(1)
 
 
-def test_groups_are_the_same_as_task():
-    task, X = labels([6, 7]), np.zeros((13, 1))
-    by_task = TaskKFold(3, random_state=0).split(X, task=task)
-    by_groups = TaskKFold(3, random_state=0).split(X, groups=task)
-    for (_, one), (_, other) in zip(by_task, by_groups, strict=True):
-        assert_array_equal(one, other)
-    with pytest.raises(ValueError, match="only group of a task"):
-        next(TaskKFold(3).split(X, task=task, groups=task))
-
-
 def sorted_problem():
     """Rows sorted by task: plain folds without shuffling would leave whole tasks out of training."""
     rng = np.random.default_rng(0)
@@ -236,15 +226,6 @@ def test_every_task_is_in_both_parts_once_it_has_two_rows(sizes, test_size):
     assert set(task_test) == {t for t, size in enumerate(sizes) if size > 1}
 
 
-def test_parts_are_in_proportion_within_each_task():
-    *_, task_train, task_test = split([8, 40, 400])
-    assert_array_equal(np.bincount(task_test), [2, 10, 100])
-    assert_array_equal(np.bincount(task_train), [6, 30, 300])
-    *_, task_train, task_test = split([8, 40, 400], train_size=0.25)
-    assert_array_equal(np.bincount(task_train), [2, 10, 100])
-    assert_array_equal(np.bincount(task_test), [6, 30, 300])
-
-
 def test_stratified_parts_have_every_class_of_every_task():
     cell = labels([2, 30, 3, 60])
     task, y = cell // 2, cell % 2
@@ -282,13 +263,6 @@ def test_frames_keep_their_type_and_names(frame):
 def test_wrong_sizes_are_named(options, error, words):
     with pytest.raises(error, match=words):
         split([5, 5], **options)
-
-
-def test_tasks_of_one_row_only_cannot_be_split():
-    with pytest.raises(ValueError, match="single row"):
-        split([1, 1, 1])
-    with pytest.raises(ValueError, match="y has 3"):
-        tasks_train_test_split(np.zeros((4, 1)), [1, 2, 3], [0, 0, 1, 1])
 
 
 def test_a_task_with_many_rows_is_cut_alike_whatever_other_tasks_there_are():

@@ -45,20 +45,6 @@ def row_power(p, k):
     return p if np.isinf(k) else k if np.isinf(p) else p * k / (p + k)
 
 
-def penalty_by_hand(A, p, k, kind):
-    """Eq. (14) and (15): the sum over groups of |G|^(1 - r/p) (sum over G, t of (w^(1/r) |a|)^p)^(r/p)."""
-    weight, _, groups = KINDS[kind]
-    r = row_power(p, k)
-    size = np.where(np.isinf(weight), 0.0, weight) ** (1.0 / r) * np.abs(A)
-    total = 0.0
-    for group in np.unique(groups):
-        rows = size[groups == group].ravel()
-        n = np.count_nonzero(groups == group)
-        norm = rows.max() if np.isinf(p) else np.sum(rows**p) ** (1.0 / p)
-        total += n ** (1.0 - (0.0 if np.isinf(p) else r / p)) * norm**r
-    return total
-
-
 def conic(problem, p, k, alpha, kind):
     """The minimum by a conic solver."""
     weight, positive, groups = KINDS[kind]
@@ -99,17 +85,6 @@ def test_convex_members_reach_the_conic_optimum(p, k, loss, kind):
     assert not found.A[np.isinf(weight)].any() and (found.A[positive] >= 0.0).all()
     if (weight == 0.0).any():
         assert found.A[weight == 0.0].all() and found.dual_gap is None
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("p", "k"), [*CONVEX, (2, 1), (1, 1), (1, 2)])
-def test_the_value_is_the_formula(p, k, kind):
-    weight, positive, _ = KINDS[kind]
-    A = np.random.default_rng(0).normal(size=(10, 3))
-    A[np.isinf(weight)] = 0.0
-    A[positive] = np.abs(A[positive])
-    penalty = make_penalty(p, k, 0.7, known=known_of(kind))
-    assert_allclose(penalty.value(A), 0.7 * penalty_by_hand(A, p, k, kind), rtol=1e-12)
 
 
 def test_what_is_forbidden_has_an_infinite_value():

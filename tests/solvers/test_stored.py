@@ -160,16 +160,6 @@ def test_a_warm_start_begins_where_the_last_fit_ended(stored):
     assert_allclose(model.coef_, coef, atol=1e-6)
 
 
-def test_a_checkpoint_knows_stored_tasks(stored, frame, tmp_path):
-    path = tmp_path / "fit.checkpoint"
-    one = MMTFLRegressor(2, 1, 0.2, checkpoint=path).fit(stored)
-    assert_array_equal(MMTFLRegressor(2, 1, 0.2, checkpoint=path).fit(stored).coef_, one.coef_)
-    frame.drop(columns="class").assign(y=frame.y + 1.0).to_parquet(tmp_path / "other.parquet")
-    other = Tasks.from_parquet(tmp_path / "other.parquet", task="task", target="y")
-    with pytest.raises(ValueError, match="another fit"):
-        MMTFLRegressor(2, 1, 0.2, checkpoint=path).fit(other)
-
-
 # -- what needs all rows loads them --------------------------------------------------------------------------
 
 
@@ -277,11 +267,6 @@ def test_planned_parts_fit_beside_each_other(limit):
     streamed = parts[n_kept:].max(initial=0.0)
     assert parts[:n_kept].sum() + streamed <= room * (1 + 1e-12)
     assert (n_kept == len(parts) == 1) == (held.sum() <= room)
-
-
-def test_a_task_that_does_not_fit_is_named_before_it_is_read():
-    with pytest.raises(MemoryError, match=r"Task 1 alone needs about 9\.00 GB.*memory_limit=2\.00 GB"):
-        plan(np.array([1.0, 9e9]), Sizes(2, 2 * 10**9), lambda: 100_000_000)
 
 
 FIT = r"""

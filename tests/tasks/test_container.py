@@ -156,13 +156,6 @@ def test_frame_columns_can_be_chosen(backend):
     assert_array_equal(tasks.weights, [2, 1])
 
 
-def test_frame_columns_may_be_numbers():
-    frame = pd.DataFrame([[1.0, 2.0, 7], [3.0, 4.0, 8]])
-    tasks = Tasks.from_frame(frame, task=2, target=0)
-    assert tasks.feature_names is None
-    assert_array_equal(tasks.X, [[2], [4]])
-
-
 @pytest.mark.parametrize("kind", STORAGES)
 def test_every_constructor_gives_the_same_tasks(kind):
     X, y, task, weights = small()
@@ -238,22 +231,6 @@ def test_sparse_rows_come_out_canonical(kind):
         assert fresh.has_canonical_format
 
 
-@pytest.mark.parametrize("index_dtype", [np.int32, np.int64])
-def test_sparse_indices_of_either_width(index_dtype):
-    X, y, task, _ = small()
-    S = sparse.csr_array(X)
-    S.indices, S.indptr = S.indices.astype(index_dtype), S.indptr.astype(index_dtype)
-    assert_same_tasks(Tasks.from_rows(S, y, task), Tasks.from_rows(X, y, task))
-
-
-@pytest.mark.parametrize("form", ["coo", "lil", "dok", "bsr", "dia"])
-def test_other_sparse_formats_become_csr(form):
-    X, y, task, _ = small()
-    tasks = Tasks.from_rows(sparse.coo_array(X).asformat(form), y, task)
-    assert tasks.X.format == "csr"
-    assert_same_tasks(tasks, Tasks.from_rows(X, y, task))
-
-
 def test_duplicated_sparse_entries_are_added_up_without_touching_the_input():
     S = sparse.csr_array((np.array([1.0, 2.0, 4.0]), np.array([1, 1, 0]), np.array([0, 3])), shape=(1, 2))
     tasks = Tasks.from_rows(S, [1])
@@ -286,16 +263,6 @@ def test_complete_shared_x_is_handed_out_itself():
     assert not tasks.is_complete
     assert np.shares_memory(tasks.task(0).X, X)  # rows 0 and 1 are a slice
     assert tasks.task(1).X is X
-
-
-@pytest.mark.parametrize("make", FRAMES.values(), ids=list(FRAMES))
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_frames_of_floats_keep_their_precision(make, dtype):
-    columns = {"u": np.array([1, 2], dtype), "v": np.array([3, 4], dtype)}
-    frame = pa.table(columns) if make is FRAMES["pyarrow"] else make(columns)
-    tasks = Tasks.from_rows(frame, [1, 2])
-    assert tasks.X.dtype == dtype
-    assert_array_equal(tasks.X, [[1, 3], [2, 4]])
 
 
 def test_a_pandas_frame_of_one_block_is_not_copied():
@@ -426,14 +393,6 @@ def test_with_y_and_with_weights_share_the_rest():
         tasks.with_y([1])
     with pytest.raises(ValueError, match="Task 'b' has zero total weight"):
         tasks.with_weights([1, 0, 0])
-
-
-def test_a_task_position_out_of_range_is_an_index_error():
-    tasks = Tasks.from_rows(np.ones((2, 1)), [1, 2], ["a", "b"])
-    assert tasks.task(-2).label == "a"
-    for t in (2, -3):
-        with pytest.raises(IndexError, match="no task"):
-            tasks.task(t)
 
 
 # -- extremes --------------------------------------------------------------------------------------------

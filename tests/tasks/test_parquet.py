@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mmtfl import Tasks
 from mmtfl.tasks.moments import Moments
-from mmtfl.tasks.stored import parse_bytes
 
 NAMES = ["a", "b", "c"]
 
@@ -81,11 +80,6 @@ def test_parts_are_runs_of_the_whole_and_name_only_their_files(how, frame, tmp_p
             assert len(part.stored.pieces) < len(stored.pieces)
 
 
-def test_by_default_all_other_columns_are_features(frame, tmp_path):
-    stored = Tasks.from_parquet(written(frame, tmp_path, "folders"), task="site", target="y")
-    assert stored.feature_names == ("a", "b", "c", "w")
-
-
 @pytest.mark.parametrize("how", ["one file", "folders"])
 def test_integer_labels_stay_integers_and_are_sorted_as_such(how, frame, tmp_path):
     numbered = frame.assign(site=np.arange(400) % 11 + 1)
@@ -146,19 +140,6 @@ def test_missing_and_infinite_values_name_the_task_and_the_column(frame, tmp_pat
         Tasks.from_parquet(spoilt(frame, tmp_path, site=frame.site.mask(at)), task="site", target="y")
 
 
-def test_a_column_of_text_is_told(frame, tmp_path):
-    stored = Tasks.from_parquet(spoilt(frame, tmp_path, b="red"), task="site", target="y", features=NAMES)
-    with pytest.raises(TypeError, match=r"'b'.*String"):
-        stored.load()
-
-
-def test_sizes_in_bytes():
-    assert parse_bytes("2GB") == 2 * 10**9 and parse_bytes("0.5 gib") == 2**29 and parse_bytes(7) == 7
-    for bad in ("", "GB", "-2GB", "2XB", 0, True, "2 GB or so"):
-        with pytest.raises(ValueError, match="memory_limit"):
-            parse_bytes(bad)
-
-
 # -- few rows for many ---------------------------------------------------------------------------------------
 
 
@@ -196,17 +177,6 @@ def test_few_rows_have_the_moments_of_many(kind, weighted):
     spread = np.sqrt(np.diag(centred[0]))
     spread[spread < 1e-12] = 1.0
     assert_allclose(centred[1] / spread / spread[:, None], centred[0] / spread / spread[:, None], atol=1e-9)
-
-
-def test_few_rows_do_not_depend_on_how_the_many_arrive():
-    rng = np.random.default_rng(2)
-    X, y = rng.normal(size=(1300, 4)), rng.normal(size=1300)
-    one, other = Moments(4), Moments(4)
-    one.add(X, y)
-    for i in range(0, 1300, 13):
-        other.add(X[i : i + 13], y[i : i + 13])
-    for a, b in zip(one.rows(), other.rows(), strict=True):
-        assert_array_equal(a, b)
 
 
 def test_long_tasks_are_read_as_few_rows_and_short_ones_as_they_are(frame, tmp_path):

@@ -49,12 +49,6 @@ def test_dual_norm_bounds_products_and_is_where_the_prox_becomes_zero(norm):
     assert unit.at(0.99 * top).prox(G, 1.0).any()
 
 
-@pytest.mark.parametrize("norm", NORMS, ids=repr)
-def test_an_infinite_strength_leaves_nothing(norm):
-    A = np.random.default_rng(3).normal(size=(4, 3))
-    assert not norm.at(np.inf).prox(A, 0.5).any()
-
-
 def test_row_norms_other_than_two_and_inf_are_refused():
     with pytest.raises(ValueError, match="p = 2 and p = inf"):
         RowNorm(1.0, p=1.5)
@@ -115,10 +109,3 @@ def test_dual_norm_of_the_pair_is_the_gauge_of_both_balls(p):
         curvature = np.ones((1, 4))
         assert not penalty.solve_rows(inside[None], curvature).any()
         assert penalty.solve_rows(outside[None], curvature).any()
-
-
-def test_strengths_follow_rows_measured_in_other_units():
-    rng = np.random.default_rng(7)
-    penalty, factor = SplitRows.of(RowNorm(1.0), EntryNorm(0.6)), rng.uniform(0.5, 2.0, size=5)
-    A = rng.normal(size=(5, 3))
-    assert_allclose(penalty.rescaled(factor).value(A / factor[:, None]), penalty.value(A))

@@ -3,7 +3,7 @@
 import os
 import sys
 
-for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_variable] = "1"  # here and in processes started later; before numeric libraries are imported
 
 from mmtfl_lab.commands import main  # noqa: E402

@@ -173,24 +173,38 @@ def test_any_penalty_on_rows_is_served_with_all_its_numbers():
 def test_what_compiled_paths_do_not_serve():
     problem, penalty = problem_of(ragged()), make_penalty(2, 2, 1.0)
     huge = problem_of(ragged(X=1e160 * ragged().X))
-    wide = problem_of(Tasks.from_rows(sparse.csr_array((10_000, 5_000)), np.arange(1e4)))
+    wide = Problem(
+        Design(Tasks.from_rows(sparse.csr_array((10_000, 5_000)), np.sign(np.arange(1e4) - 9.5))), Logistic()
+    )
     assert CompiledPaths.serves(problem, penalty)
     assert not any(CompiledPaths.serves(other, penalty) for other in (huge, wide))
     assert not CompiledPaths.serves(problem, make_penalty(2, 5, 1.0))  # no row is ever zero, and tasks meet
 
 
-def test_columns_serve_where_gram_matrices_are_too_large(monkeypatch):
-    problem = problem_of(ragged())
-    for penalty in (make_penalty(2, 2, 1.0), make_penalty(1, INF, 1.0), make_penalty(2, 2, 1.0, pooling=0.9)):
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("kind", ["ragged", "weighted", "sparse"])
+def test_residuals_serve_where_gram_matrices_are_too_large(kind, fit_intercept, monkeypatch):
+    problem = problem_of(DATA[kind](), fit_intercept=fit_intercept)
+    members = make_penalty(2, 2, 1.0), make_penalty(1, INF, 1.0), make_penalty(2, 2, 1.0, pooling=0.9)
+    # groups in which tasks may be turned, and one in which a bound must do
+    for penalty in (*members, in_groups((2, 2), 4), in_groups((INF, 1), 4)):
         alphas = alpha_grid(problem, penalty, 8)
         by_grams = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
         with monkeypatch.context() as patch:
             patch.setattr(compiled_paths, "_MOST_IN_GRAMS", 0)
-            by_columns = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
-        assert by_columns.settled.all() and by_grams.A[-1].any()
-        assert_allclose(by_columns.A, by_grams.A, atol=1e-3 * np.abs(by_grams.A).max())
-        assert_allclose(by_columns.intercepts, by_grams.intercepts, atol=1e-2)
-        assert_allclose(by_columns.losses, by_grams.losses, rtol=1e-5)
+            patch.setattr(compiled_paths, "_MOSTLY_ZERO", 2.0 if kind == "sparse" else 0.0)
+            paths = CompiledPaths(problem)
+            by_residuals = paths.solve(penalty, alphas, **OPTIONS)
+        assert paths._is_sparse == (kind == "sparse")
+        assert by_residuals.settled.all() and by_grams.A[-1].any()
+        for i, alpha in enumerate(alphas):
+            values = [
+                problem.value(penalty.at(alpha), found.A[i], found.intercepts[i])
+                for found in (by_residuals, by_grams)
+            ]
+            assert values[0] == pytest.approx(values[1], rel=1e-5)
+            loss = values[0] - penalty.at(alpha).value(by_residuals.A[i])
+            assert by_residuals.losses[i] == pytest.approx(loss, rel=1e-9)
 
 
 # -- the logistic loss ---------------------------------------------------------------------------------------

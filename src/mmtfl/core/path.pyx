@@ -1,6 +1,6 @@
 """Solutions along a whole path of penalties, each from the last, in one call without Python's lock.
 
-At every penalty the blocks at work are minimised on Gram matrices of their own; then the slopes of the others
+At every penalty the blocks at work are minimised on Gram matrices of their own, or on residuals; then the slopes of the others
 tell which of them join; docs/model.md section 6.
 """
 
@@ -12,12 +12,13 @@ import numpy as np
 from mmtfl.core.descent cimport Blocks, Descent, Goal
 from mmtfl.core.row_problems cimport Row, RowProblem, Workspace
 from mmtfl.core.sources cimport Source
-from mmtfl.core.storage cimport Buffer, GramStorage
+from mmtfl.core.storage cimport Buffer, GramStorage, Storage
 
 cdef double MOSTLY = 0.7  # blocks at work are forgotten when a smaller share of them is kept
 cdef double INEXACT = 3e-3  # sweeps on a Newton model end at this share of the last one's move, squared
 cdef double FIRST = 100.0  # and on the first model of a penalty at so many tolerances
 cdef double NOTHING = 1e-13  # eigenvalues below this share of the largest are rounding
+cdef Py_ssize_t MOST_TURNED = 1 << 21  # numbers in the bases of one block of a storage
 cdef int ROTATIONS = 30  # sweeps of Jacobi's method, at most
 
 
@@ -36,7 +37,8 @@ cdef class Path:
     cdef unsigned char[::1] is_active
     cdef Py_ssize_t[::1] active, rows, own_starts, own_places, own_basis, own_members
     cdef Buffer gram, slopes, A, curvature, bases, matrix
-    cdef GramStorage storage
+    cdef GramStorage grams
+    cdef Storage storage
     cdef Blocks blocks
     cdef Descent descent
     cdef Workspace work
@@ -57,9 +59,11 @@ cdef class Path:
             self.own_members, self.own_starts[:1], nothing, self.own_places, nothing, np.empty(0),
             self.own_basis,
         )
-        self.storage = GramStorage(
-            np.zeros((source.n_grams, 1, 1)), np.zeros((source.n_tasks, 1)), 1
-        )
+        self.storage = source.storage
+        if self.storage is None:
+            self.storage = self.grams = GramStorage(
+                np.zeros((source.n_grams, 1, 1)), np.zeros((source.n_tasks, 1)), 1
+            )
         self.blocks.members, self.blocks.starts = &self.own_members[0], &self.own_starts[0]
         self.blocks.places, self.blocks.basis_at = &self.own_places[0], &self.own_basis[0]
         self.blocks.largest = largest
@@ -196,20 +200,15 @@ cdef class Path:
         cdef Py_ssize_t a, t, b, i, T = self.source.n_tasks, place = 0
         if self.m > self.room or self.room == 0:
             self.room, self.known = min(self.source.n_features, max(2 * self.m, 32)), 0
-        if not (
-            self.gram.reserve(self.source.n_grams * self.room * self.room)
-            and self.slopes.reserve(T * self.room) and self.A.reserve(T * self.room)
-            and self.curvature.reserve(T * self.room)
-        ):
+        if not (self.A.reserve(T * self.room) and self.curvature.reserve(T * self.room)):
             return False
         if self.known == 0:
             self.n_bases = 0
-        self.source.fill_gram(&self.rows[0], self.known, self.m, self.gram.at, self.room)
-        memset(self.slopes.at, 0, T * self.room * sizeof(double))  # a mix of states has the unused places too
+        if self.grams is not None and not self.gather_grams():
+            return False
         for a in range(self.m):
             for t in range(T):
                 self.A.at[a * T + t] = self.source.A[self.rows[a], t]
-                self.slopes.at[t * self.room + a] = self.source.slopes[t, self.rows[a]]
         for i in range(self.n_active):
             b = self.active[i]
             self.own_starts[i], self.own_places[i] = place, self.places[b]
@@ -220,8 +219,25 @@ cdef class Path:
         self.known = self.m
         self.blocks.n, self.blocks.n_members, self.blocks.numbers = self.n_active, self.m, numbers
         self.blocks.curvature, self.blocks.bases = self.curvature.at, self.bases.at
-        self.storage.use(self.gram.at, self.slopes.at, self.m, self.room)
+        if self.grams is not None:
+            self.grams.use(self.gram.at, self.slopes.at, self.m, self.room)
+        else:
+            self.storage.features = &self.rows[0]
         self.descent.use(self.A.at)
+        return True
+
+    cdef bint gather_grams(self) noexcept nogil:
+        cdef Py_ssize_t a, t, T = self.source.n_tasks
+        if not (
+            self.gram.reserve(self.source.n_grams * self.room * self.room)
+            and self.slopes.reserve(T * self.room)
+        ):
+            return False
+        self.source.fill_gram(&self.rows[0], self.known, self.m, self.gram.at, self.room)
+        memset(self.slopes.at, 0, T * self.room * sizeof(double))  # a mix of states has the unused places too
+        for a in range(self.m):
+            for t in range(T):
+                self.slopes.at[t * self.room + a] = self.source.slopes[t, self.rows[a]]
         return True
 
     cdef bint weigh_block(self, Py_ssize_t i, Py_ssize_t b) noexcept nogil:
@@ -237,6 +253,8 @@ cdef class Path:
             return True
         if first < self.known:
             return True  # its Gram matrices are those of the last round
+        if self.grams is None:
+            return self.weigh_by_products(i, b)
         if not self.matrix.reserve(size * (size + 1)):
             return False
         if not self.bases.reserve(self.n_bases + T * size * size):
@@ -249,6 +267,47 @@ cdef class Path:
                 self.n_bases += size * size
             eigenvalues(self.matrix.at, size, self.matrix.at + size * size, vectors)
             self.set_curvature(i, t)
+        return True
+
+    cdef bint weigh_by_products(self, Py_ssize_t i, Py_ssize_t b) noexcept nogil:
+        """The same without Gram matrices: of blocks too large for bases, a bound by sums of their rows."""
+        cdef Py_ssize_t T = self.source.n_tasks, first = self.own_starts[i], t, a, k
+        cdef Py_ssize_t size = self.own_starts[i + 1] - first
+        cdef bint turns = self.can_turn[b] and T * size * size <= MOST_TURNED
+        cdef const Py_ssize_t* rows = &self.rows[first]
+        cdef double* L = self.curvature.at + first * T
+        cdef double* block
+        cdef double* bound
+        cdef double total, square
+        if not self.matrix.reserve(size * (size + 1 + size * T) if turns else (size + 1) * T):
+            return False
+        if turns and not self.bases.reserve(self.n_bases + T * size * size):
+            return False
+        block, self.own_basis[i] = self.matrix.at, -1
+        if turns:
+            block, self.own_basis[i] = block + size * (size + 1), self.n_bases
+        bound = block + size * T
+        if not turns:
+            memset(bound, 0, T * sizeof(double))
+        for a in range(size):
+            if not self.storage.products(rows[a], rows, size, block + (a * size * T if turns else 0)):
+                return False
+            for t in range(0 if turns else T):
+                total, square = 0.0, self.source.curvature[rows[a], t]
+                for k in range(size if square > 0.0 else 0):
+                    if self.source.curvature[rows[k], t] > 0.0:
+                        total += fabs(block[k * T + t]) / sqrt(square * self.source.curvature[rows[k], t])
+                bound[t] = max(bound[t], total)
+        for t in range(T):
+            if turns:
+                for k in range(size * size):
+                    self.matrix.at[k] = block[k * T + t]
+                eigenvalues(self.matrix.at, size, self.matrix.at + size * size, self.bases.at + self.n_bases)
+                self.n_bases += size * size
+                self.set_curvature(i, t)
+            else:
+                for k in range(size):
+                    L[k * T + t] = bound[t] * self.source.curvature[rows[k], t]
         return True
 
     cdef void copy_block(self, Py_ssize_t t, Py_ssize_t first, Py_ssize_t size, bint unit) noexcept nogil:
@@ -266,7 +325,7 @@ cdef class Path:
 
     cdef void set_curvature(self, Py_ssize_t i, Py_ssize_t t) noexcept nogil:
         """The eigenvalues, or the largest of them in units of the single curvatures, which is a bound."""
-        cdef const double* gram = self.gram.at + (t if self.source.n_grams > 1 else 0) * self.room * self.room
+        cdef Py_ssize_t at = (t if self.source.n_grams > 1 else 0) * self.room * self.room
         cdef Py_ssize_t k, T = self.source.n_tasks, first = self.own_starts[i]
         cdef Py_ssize_t size = self.own_starts[i + 1] - first
         cdef const double* values = self.matrix.at + size * size
@@ -278,7 +337,7 @@ cdef class Path:
             if self.own_basis[i] >= 0:
                 L[k * T] = values[k] if values[k] > NOTHING * largest else 0.0
             else:
-                L[k * T] = largest * gram[(first + k) * (self.room + 1)]
+                L[k * T] = largest * self.gram.at[at + (first + k) * (self.room + 1)]
 
     cdef double largest_move(self) noexcept nogil:
         """The largest square of a block's move since the source has last advanced."""

@@ -1,10 +1,12 @@
 from mmtfl.core.losses cimport RowLoss
+from mmtfl.core.storage cimport Storage
 
 
 cdef class Source:
     """The data of a path: slopes of all features where the path stands, and Gram matrices of some of them."""
     cdef readonly Py_ssize_t n_features, n_tasks, n_grams
     cdef readonly bint is_quadratic
+    cdef Storage storage  # whose state follows the path, or None where Gram matrices do the work
     cdef double[:, ::1] A          # (n_features, n_tasks)
     cdef double[:, ::1] slopes     # (n_tasks, n_features)
     cdef double[:, ::1] curvature  # (n_features, n_tasks)
@@ -24,6 +26,10 @@ cdef class GramSource(Source):
     cdef const double[:, :, ::1] gram
     cdef const double[:, ::1] first_slopes
     cdef double null_loss
+
+
+cdef class ResidualSource(Source):
+    cdef double[::1] row
 
 
 cdef class ColumnSource(Source):

@@ -1,4 +1,4 @@
-"""The data of a path: Gram matrices of all features, or columns and a loss; docs/model.md section 6.
+"""The data of a path: Gram matrices of all features, residuals, or columns and a loss; docs/model.md section 6.
 
 A path works on a few features at a time. It asks its source for the slopes of all features, which tell who
 joins, and for Gram matrices of those at work. Where the loss is not quadratic a source has one least-squares
@@ -15,6 +15,7 @@ import numpy as np
 from scipy.linalg import cython_blas
 
 from mmtfl.core.losses cimport RowLoss
+from mmtfl.core.storage cimport Storage
 
 cdef int STEPS = 4  # from the second derivative of a loss to the parabola above it
 cdef double ROUNDING = 1e-14
@@ -101,6 +102,36 @@ cdef class GramSource(Source):
             for j in range(self.n_features):
                 total += self.A[j, t] * (self.slopes[t, j] + self.first_slopes[t, j])
         return self.null_loss - 0.5 * total
+
+
+cdef class ResidualSource(Source):
+    """The squared loss by its residuals: a storage with a column for each feature, whose state is at `start`."""
+
+    def __init__(self, Storage storage not None, curvature, start):
+        self.storage, self.is_quadratic, self.curvature = storage, True, np.array(curvature, order="C")
+        self.A = np.array(start, order="C")
+        self.n_features, self.n_tasks = self.A.shape[0], self.A.shape[1]
+        self.intercept, self.row = np.zeros((2, self.n_tasks))
+        self.slopes = np.empty((self.n_tasks, self.n_features))
+
+    cdef bint renew(self) noexcept nogil:
+        cdef Py_ssize_t j, t
+        self.storage.features = NULL
+        for j in range(self.n_features):
+            self.storage.look(j, &self.row[0])
+            for t in range(self.n_tasks):
+                self.slopes[t, j] = self.row[t] if self.curvature[j, t] > 0.0 else 0.0
+        return False
+
+    cdef bint advance(self, const Py_ssize_t* rows, Py_ssize_t m, const double* goal) noexcept nogil:
+        """The state of the storage has moved already."""
+        cdef Py_ssize_t a
+        for a in range(m):
+            memcpy(&self.A[rows[a], 0], goal + a * self.n_tasks, self.n_tasks * sizeof(double))
+        return True
+
+    cdef double loss(self) noexcept nogil:
+        return self.storage.fit(self.storage.state, NULL, NULL, 0)
 
 
 cdef class ColumnSource(Source):

@@ -10,6 +10,7 @@ cdef class Storage:
     cdef readonly Py_ssize_t n_tasks
     cdef Py_ssize_t n_state
     cdef double* state
+    cdef const Py_ssize_t* features  # the columns behind rows 0, 1, ...; NULL: those of the same number
     cdef void look(self, Py_ssize_t j, double* slopes) noexcept nogil
     cdef void move(self, Py_ssize_t j, const double* change) noexcept nogil
     cdef void move_then_look(
@@ -19,6 +20,9 @@ cdef class Storage:
         self, const double* state, const double* change, const Py_ssize_t* rows, Py_ssize_t n
     ) noexcept nogil
     cdef void begin(self) noexcept nogil
+    cdef bint products(
+        self, Py_ssize_t j, const Py_ssize_t* others, Py_ssize_t n, double* out
+    ) noexcept nogil
 
 
 cdef class GramStorage(Storage):
@@ -41,3 +45,13 @@ cdef class ColumnStorage(Storage):
     cdef double _moved_product(
         self, Py_ssize_t j, Py_ssize_t t, double change, const double* column, const double* other
     ) noexcept nogil
+
+
+cdef class SparseStorage(Storage):
+    """Sparse columns; the state are residuals beside a shift of each task, which follows the means."""
+    cdef const double[::1] data, weight, total
+    cdef const Py_ssize_t[::1] indices, indptr, task
+    cdef const double[:, ::1] means
+    cdef Py_ssize_t n_rows
+    cdef Buffer scattered
+    cdef object _owner

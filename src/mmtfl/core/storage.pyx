@@ -3,11 +3,12 @@
     minimise over A (m, T)   sum_t 1/2 ||r_t - X_t (a_t - a0_t)||^2 + penalty(A)
 
 The state of a model is one vector that is affine in A: the slopes X_t' r_t where Gram matrices are kept (a
-change of a row costs m per task), or the residuals r_t themselves (it costs two passes over a column).
+change of a row costs m per task), or the residuals r_t themselves (it costs two passes over a column, of a
+sparse one over its entries).
 """
 
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 
 cdef class Buffer:
@@ -48,6 +49,12 @@ cdef class Storage:
     ) noexcept nogil:
         """The model at a state, up to a constant; its n rows have changed by `change` since `begin`."""
         return 0.0
+
+    cdef bint products(
+        self, Py_ssize_t j, const Py_ssize_t* others, Py_ssize_t n, double* out
+    ) noexcept nogil:
+        """Inner products (n, n_tasks) of column j with n other columns; False if there is no memory."""
+        return False
 
 
 cdef inline void subtract(double* state, const double* column, double change, Py_ssize_t n) noexcept nogil:
@@ -126,13 +133,13 @@ cdef class ColumnStorage(Storage):
             self.state = &state[0]
 
     cdef void look(self, Py_ssize_t j, double* slopes) noexcept nogil:
-        cdef const double* column = &self.x[j, 0]
+        cdef const double* column = &self.x[self.features[j] if self.features != NULL else j, 0]
         cdef Py_ssize_t t
         for t in range(self.n_tasks):
             slopes[t] = product(column + self.start[t], self.state + self.begin_at[t], self.length[t])
 
     cdef void move(self, Py_ssize_t j, const double* change) noexcept nogil:
-        cdef const double* column = &self.x[j, 0]
+        cdef const double* column = &self.x[self.features[j] if self.features != NULL else j, 0]
         cdef const double* weight
         cdef double* own
         cdef Py_ssize_t t, i, first
@@ -151,8 +158,10 @@ cdef class ColumnStorage(Storage):
         self, Py_ssize_t j, const double* change, Py_ssize_t following, double* slopes
     ) noexcept nogil:
         """In one pass: every residual is read and written once."""
-        cdef const double* column = &self.x[j, 0]
-        cdef const double* other = &self.x[following, 0]
+        cdef const double* column = &self.x[self.features[j] if self.features != NULL else j, 0]
+        cdef const double* other = &self.x[
+            self.features[following] if self.features != NULL else following, 0
+        ]
         cdef Py_ssize_t t
         for t in range(self.n_tasks):
             slopes[t] = self._moved_product(j, t, change[t], column + self.start[t], other + self.start[t])
@@ -190,3 +199,86 @@ cdef class ColumnStorage(Storage):
         else:
             total = product(state, state, self.n_state)
         return 0.5 * total
+
+    cdef bint products(
+        self, Py_ssize_t j, const Py_ssize_t* others, Py_ssize_t n, double* out
+    ) noexcept nogil:
+        """Of columns that are centred and weighted."""
+        cdef Py_ssize_t k, t
+        for k in range(n):
+            for t in range(self.n_tasks):
+                out[k * self.n_tasks + t] = product(
+                    &self.x[j, self.start[t]], &self.x[others[k], self.start[t]], self.length[t]
+                )
+        return True
+
+
+cdef class SparseStorage(Storage):
+    """Columns of which entry e, indptr[j] <= e < indptr[j + 1], is data[e] in row indices[e].
+
+    Row i is of task[i] and weighs weight[i]; `total` are the sums of the weights of each task. The residual
+    of row i is state[i] + state[n_rows + task[i]]: a change of a centred column moves the rows of its entries,
+    and by its means (m, n_tasks) the shift of each task. Weighted sums of the residuals are zero where the
+    columns are centred; where they are not, the means are zeros.
+    """
+
+    def __cinit__(self):
+        self.scattered = Buffer()
+
+    def __init__(
+        self, matrix, const Py_ssize_t[::1] task, const double[::1] weight, const double[::1] total,
+        const double[:, ::1] means, double[::1] state,
+    ):
+        self.data, self.indices, self.indptr = matrix
+        self.task, self.weight, self.total, self.means = task, weight, total, means
+        self.n_tasks, self.n_rows, self.n_state = total.shape[0], task.shape[0], state.shape[0]
+        self._owner, self.state = state, &state[0]
+
+    cdef void look(self, Py_ssize_t j, double* slopes) noexcept nogil:
+        cdef Py_ssize_t column = self.features[j] if self.features != NULL else j, t, e, i
+        cdef const double* shift = self.state + self.n_rows
+        for t in range(self.n_tasks):
+            slopes[t] = shift[t] * self.total[t] * self.means[column, t]
+        for e in range(self.indptr[column], self.indptr[column + 1]):
+            i = self.indices[e]
+            slopes[self.task[i]] += self.weight[i] * self.data[e] * self.state[i]
+
+    cdef void move(self, Py_ssize_t j, const double* change) noexcept nogil:
+        cdef Py_ssize_t column = self.features[j] if self.features != NULL else j, t, e, i
+        cdef double* shift = self.state + self.n_rows
+        for t in range(self.n_tasks):
+            shift[t] += change[t] * self.means[column, t]
+        for e in range(self.indptr[column], self.indptr[column + 1]):
+            i = self.indices[e]
+            self.state[i] -= change[self.task[i]] * self.data[e]
+
+    cdef double fit(
+        self, const double* state, const double* change, const Py_ssize_t* rows, Py_ssize_t n
+    ) noexcept nogil:
+        cdef double total = 0.0, residual
+        cdef Py_ssize_t i
+        for i in range(self.n_rows):
+            residual = state[i] + state[self.n_rows + self.task[i]]
+            total += self.weight[i] * residual * residual
+        return 0.5 * total
+
+    cdef bint products(
+        self, Py_ssize_t j, const Py_ssize_t* others, Py_ssize_t n, double* out
+    ) noexcept nogil:
+        cdef Py_ssize_t k, t, e
+        cdef bint is_new = self.scattered.size == 0
+        if not self.scattered.reserve(self.n_rows):
+            return False
+        if is_new:
+            memset(self.scattered.at, 0, self.n_rows * sizeof(double))
+        for e in range(self.indptr[j], self.indptr[j + 1]):
+            self.scattered.at[self.indices[e]] = self.weight[self.indices[e]] * self.data[e]
+        for k in range(n):
+            for t in range(self.n_tasks):
+                out[k * self.n_tasks + t] = -self.total[t] * self.means[j, t] * self.means[others[k], t]
+            for e in range(self.indptr[others[k]], self.indptr[others[k] + 1]):
+                t = self.task[self.indices[e]]
+                out[k * self.n_tasks + t] += self.scattered.at[self.indices[e]] * self.data[e]
+        for e in range(self.indptr[j], self.indptr[j + 1]):
+            self.scattered.at[self.indices[e]] = 0.0
+        return True

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from mmtfl.objective.design import CONSTANT
 from mmtfl.objective.known_features import blocks_of
@@ -22,6 +23,8 @@ from mmtfl.solvers.working_set import WorkingSet
 
 # numbers of all Gram matrices of a problem, and of all its columns: a search holds two or three of them
 _MOST_IN_GRAMS, _MOST_IN_COLUMNS = 1 << 24, 1 << 25
+_IN_CACHE = 1 << 20  # numbers of Gram matrices that are read as quickly as fewer
+_MOSTLY_ZERO = 0.1  # share of entries up to which columns are stored sparse, where there are no Gram matrices
 _CONVEX, _CONCAVE = 0.1, 30.0  # largest move of a row, squared, in units of tol^2 and the objective at zero
 _ONE = 0.1  # of tol, where a solution stands alone
 _START = 1e-4  # the same on the way to a dense start
@@ -55,7 +58,10 @@ class CompiledPaths:
     def serves(cls, problem: Problem, penalty: RowPenalty) -> bool:
         """Whether paths of a penalty on a problem are best solved this way."""
         design = problem.design
-        fits = design.placed is None and design.n_features * _n_columns(problem) <= _MOST_IN_COLUMNS
+        fits = design.placed is None and (
+            design.n_features * _n_columns(problem) <= _MOST_IN_COLUMNS
+            or (problem.loss.is_quadratic and _sparse_entries(problem) <= _MOST_IN_COLUMNS // 8)
+        )
         # where no row is ever zero, the tasks' own ridge problems are the quicker way
         quick = penalty.is_separable or not penalty.is_ridge_like
         return fits and quick and not np.any(penalty.free_rows) and _has_its_units(problem)
@@ -77,11 +83,42 @@ class CompiledPaths:
         slopes = [part @ residual[rows] for part, (_, rows) in zip(parts, design.segments(), strict=True)]
         return gram, np.array(slopes)
 
-    @property
+    @cached_property
     def _has_grams(self) -> bool:
+        """Whether Gram matrices are kept: a change of a row then costs d T, with residuals 2 N."""
         design = self.problem.design
-        n_grams = 1 if self.columns.shared else design.n_tasks
-        return self.problem.loss.is_quadratic and n_grams * design.n_features**2 <= _MOST_IN_GRAMS
+        n_grams = 1 if design.is_complete else design.n_tasks
+        size = n_grams * design.n_features**2
+        slow = size > _IN_CACHE and design.n_features * design.n_tasks > 2 * len(design.y)
+        return self.problem.loss.is_quadratic and size <= _MOST_IN_GRAMS and not (slow and n_grams > 1)
+
+    @cached_property
+    def _is_sparse(self) -> bool:
+        """Whether sparse columns are worked on as they are."""
+        if (
+            self._has_grams
+            or not self.problem.loss.is_quadratic
+            or self.problem.design.tasks.rows is not None
+        ):
+            return False
+        design = self.problem.design
+        return _sparse_entries(self.problem) <= _MOSTLY_ZERO * design.n_features * len(design.y)
+
+    @cached_property
+    def _sparse(self) -> tuple[tuple, np.ndarray, np.ndarray]:
+        """Entries, rows and starts of sparse columns; their means and centred square sums in every task."""
+        design = self.problem.design
+        X = sparse.csc_array(design.tasks.X)
+        data = X.data * np.repeat(design.inverse_scale, np.diff(X.indptr))
+        matrix = data.astype(float), X.indices.astype(np.intp), X.indptr.astype(np.intp)
+        means = np.zeros((design.n_features, design.n_tasks))
+        if design.fit_intercept:
+            means = design.correlate(design.row_weight) / design.task_sums(design.row_weight)
+        return matrix, np.ascontiguousarray(means), design.curvature
+
+    @property
+    def _means(self) -> np.ndarray:
+        return self._sparse[1] if self._is_sparse else self.columns.base.means
 
     # -- paths ---------------------------------------------------------------------------------------------
 
@@ -192,14 +229,14 @@ class CompiledPaths:
 
     def _with_intercepts(self, found: PathSolutions) -> PathSolutions:
         """With the best intercepts of the squared loss, which its descent does without."""
-        shift = np.einsum("jt,ijt->it", self.columns.base.means, found.A)
+        shift = np.einsum("jt,ijt->it", self._means, found.A)
         return found._replace(intercepts=self.problem.null_intercept - shift)
 
     def _sources(
         self, penalty: RowPenalty, start: np.ndarray, *, by_task: bool
     ) -> Iterator[tuple[RowPenalty, Any]]:
         """The data of a path, or of a path for every task where tasks do not meet in the penalty."""
-        if not by_task or _compiled_loss(self.problem, slice(0)) is None:
+        if not by_task or self._is_sparse or _compiled_loss(self.problem, slice(0)) is None:
             yield penalty, self._source(start, slice(None))
             return
         for t in range(self.problem.design.n_tasks):
@@ -208,11 +245,14 @@ class CompiledPaths:
 
     def _source(self, start: np.ndarray, tasks: slice) -> Any:
         """The data of some tasks (all, or one), where a path begins."""
-        from mmtfl.core.losses import SquaredLoss
-        from mmtfl.core.sources import ColumnSource, GramSource
+        from mmtfl.core.sources import ColumnSource, GramSource, ResidualSource
+        from mmtfl.core.storage import ColumnStorage
 
-        problem, columns, design = self.problem, self.columns, self.problem.design
+        problem, design = self.problem, self.problem.design
         first = np.ascontiguousarray(start[:, tasks])
+        if self._is_sparse:
+            return ResidualSource(self._sparse_storage(start), self._sparse[2], start)
+        columns = self.columns
         if self._has_grams:
             gram, slopes = self._moments
             gram = gram if len(gram) == 1 else gram[tasks]
@@ -220,17 +260,36 @@ class CompiledPaths:
             return GramSource(gram, slopes[tasks], curvature, self._null_losses[tasks].sum(), first)
         begin, length = columns.begin[tasks], columns.length[tasks]
         rows = slice(int(begin[0]), int(begin[-1] + length[-1]))
+        place = columns.start[tasks], begin - begin[0], length
         if columns.prepared:
-            residual = columns.root * (design.y - design.spread(problem.null_intercept))
-            loss: Any = SquaredLoss(residual[rows], np.ones(len(residual[rows])))
-            z, is_centred = columns.root * columns.image(start), False
-        else:
-            loss = _compiled_loss(problem, rows) or _python_loss(problem)
-            z, is_centred = problem.predict(start, problem.null_intercept), design.fit_intercept
+            away = design.y - design.spread(problem.null_intercept) - columns.image(start)
+            storage = ColumnStorage(
+                columns.x, *place, (columns.root * away)[rows], np.empty(0), np.empty((0, 1))
+            )
+            return ResidualSource(storage, columns.base.curvature[:, tasks], first)
+        loss = _compiled_loss(problem, rows) or _python_loss(problem)
+        z = problem.predict(start, problem.null_intercept)
         return ColumnSource(
-            columns.x, columns.start[tasks], begin - begin[0], length, loss, is_centred, CONSTANT, first,
-            problem.null_intercept[tasks], z[rows],
-        )  # fmt: skip
+            columns.x,
+            *place,
+            loss,
+            design.fit_intercept,
+            CONSTANT,
+            first,
+            problem.null_intercept[tasks],
+            z[rows],
+        )
+
+    def _sparse_storage(self, start: np.ndarray) -> Any:
+        """Sparse columns with the residuals at `start`."""
+        from mmtfl.core.storage import SparseStorage
+
+        problem, design, (matrix, means, _) = self.problem, self.problem.design, self._sparse
+        state = np.zeros(len(design.y) + design.n_tasks)
+        state[: len(design.y)] = design.y - design.spread(problem.null_intercept) - design.predict(start)
+        state[len(design.y) :] = np.sum(means * start, axis=0)
+        total = design.task_sums(design.row_weight)
+        return SparseStorage(matrix, design.tasks.observation_task, design.row_weight, total, means, state)
 
     @cached_property
     def _null_losses(self) -> np.ndarray:
@@ -290,6 +349,14 @@ def _python_loss(problem: Problem) -> Any:
 def compiled_paths(problem: Problem, penalty: RowPenalty) -> type[CompiledPaths] | None:
     """`CompiledPaths` where it serves a penalty on a problem, else None."""
     return CompiledPaths if CompiledPaths.serves(problem, penalty) else None
+
+
+def _sparse_entries(problem: Problem) -> float:
+    """Entries of X that are not zero; without end for tasks that share X."""
+    tasks = problem.design.tasks
+    if tasks.rows is not None:
+        return math.inf
+    return float(tasks.X.nnz if sparse.issparse(tasks.X) else np.count_nonzero(tasks.X))
 
 
 def _n_columns(problem: Problem) -> int:

@@ -180,6 +180,24 @@ def test_curves_with_agreed_knots_equal_those_of_all_rows(bent, agreed_knots, me
     assert_allclose([low, high], X["age"].mean() + np.array([-2, 2]) * X["age"].std(ddof=0))
 
 
+def test_a_search_decides_for_curves_as_with_all_rows(bent, agreed_knots):
+    agreed, curved, summarised = bent
+    X, y, task = agreed.rows(curved)[0].to_rows()
+    options = {"alphas": 12, "standardize": True, "tol": 1e-11}
+    here = MMTFLRegressorCV(cv=2, **options).fit(pd.DataFrame(X, columns=agreed.feature_names), y, task=task)
+    there = MMTFLRegressorCV(**options).fit(summarised)
+    assert here.best_curves_ and there.best_curves_
+    assert_allclose(there.alpha_, here.alpha_, rtol=1e-8)
+    assert_allclose(there.coef_, here.coef_, atol=1e-8)
+    assert_allclose(there.curves_.coef, here.curves_.coef, atol=1e-8)
+
+
+def test_a_feature_with_a_sign_has_no_curve(bent):
+    model = MMTFLRegressor(alpha=0.01, curves=True, positive=["age"]).fit(bent[2])
+    assert model.curves_.basis.curved.tolist() == [2]
+    assert (model.coef_[:, 1] >= 0.0).all()
+
+
 def test_a_finished_model_has_curves_too(bent):
     _, curved, summarised = bent
     centre = MMTFLRegressorCV(curves=True, pk=(2, 2), alphas=8).fit(summarised)

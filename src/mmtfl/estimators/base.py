@@ -14,6 +14,7 @@ from mmtfl.core import columns
 from mmtfl.estimators import inputs
 from mmtfl.estimators.curves import ShowsCurves, joined, set_apart
 from mmtfl.estimators.effects import QuotesEffects
+from mmtfl.estimators.feature_knowledge import read_known
 from mmtfl.estimators.feature_use import ShowsSharing
 from mmtfl.estimators.fit_warnings import warn_of_fit
 from mmtfl.estimators.levels import HasLevels, expected_levels
@@ -180,7 +181,10 @@ class TaskModel(
             self.encoder_ = Agreement.from_dict(summarised.agreement).encoder()
             self.columns_ = self.encoder_.columns_
         check_task_weight(self.task_weight, summarised.labels)
-        tasks, _ = self._encode_targets(summarised.tasks(curves=self._wants_curves()), None)
+        tasks, _ = self._encode_targets(summarised.tasks(), None)
+        if self._wants_curves():
+            known = read_known(self, summarised.feature_names, summarised.n_features, summarised.labels)
+            tasks = summarised.bent(tasks, None if known is None else known.may_bend())
         return replace(Prepared.of(self, tasks), row_counts=summarised.sizes)
 
     def _know_columns_of(self, stored: StoredTasks | SummarisedTasks) -> None:

@@ -26,6 +26,7 @@ from mmtfl.tasks.scaling import (
     task_totals,
     with_task_factors,
 )
+from mmtfl.tasks.summaries import SummarisedTasks
 from mmtfl.wording import count, show
 
 # what a fitted model has for each task, along the first axis
@@ -229,10 +230,15 @@ class SearchPrepared(Prepared):
     """Prepared data with the folds of a search, as positions of observations (or of rows of a shared X)."""
 
     folds: list[Fold] = field(default_factory=list)
+    summarised: SummarisedTasks | None = None  # what the tasks come from, if they have no rows
 
     def with_curves(self, model: Any) -> SearchPrepared | None:
         """The same with the columns of curves; None if no feature may have one."""
-        tasks, known = with_curves(model, bent(self.tasks, self.known))
+        if self.summarised is None:
+            curved = bent(self.tasks, self.known)
+        else:
+            curved = self.summarised.bent(self.tasks, None if self.known is None else self.known.may_bend())
+        tasks, known = with_curves(model, curved)
         if tasks.curves is None:
             return None
         scale = self.column_scale

@@ -85,7 +85,7 @@ class Search(CrossValidationParameters, ThreadParameters):
         """
         if isinstance(X, SummarisedTasks):
             folds = check_folds(self._agreed_folds(X), prepared.tasks, with_classes=False)
-            return SearchPrepared(**vars(prepared), folds=folds)
+            return SearchPrepared(**vars(prepared), folds=folds, summarised=X)
         tasks, with_classes = prepared.tasks, is_classifier(model)
         labels = None if isinstance(X, StoredTasks) else take_task_column(X, task, model.task_column)[1]
         labels = None if labels is None else check_task_labels(labels, None)
@@ -410,7 +410,8 @@ class TaskSearch(Search, ProductForm, SearchParameters):
 
     def _with_curves(self, prepared: SearchPrepared) -> SearchPrepared | None:
         """The data with curves, if these are to be tried; None where there are none, or they are too many."""
-        if self.curves != "auto" or prepared.row_counts is not None:
+        without_rows = prepared.row_counts is not None and prepared.summarised is None
+        if self.curves != "auto" or without_rows:
             return None
         n_rows, d = prepared.tasks.X.shape
         if n_rows * d * N_COLUMNS > _MOST_ENTRIES:

@@ -217,8 +217,12 @@ def natural_splines(x: np.ndarray, at: np.ndarray) -> np.ndarray:
 
 
 def basis_of_splines(
-    X: np.ndarray, splines: np.ndarray, weights: np.ndarray, knots: dict[int, np.ndarray]
-) -> tuple[CurveBasis, np.ndarray]:
+    X: np.ndarray,
+    splines: np.ndarray,
+    weights: np.ndarray,
+    knots: dict[int, np.ndarray],
+    among: np.ndarray | None = None,
+) -> tuple[CurveBasis, np.ndarray] | None:
     """The curves of columns whose natural splines are known, but whose rows are not, and their curve columns.
 
     All is linear in the splines, so that rows with the moments of others give the basis of those.
@@ -233,16 +237,19 @@ def basis_of_splines(
         Weights of the rows.
     knots : dict of int to ndarray
         By the position of the column.
+    among : ndarray of bool of shape (n_features,), optional
+        Features that may have a curve; by default all that have knots.
     """
     weights, curves, columns, done = weights / weights.sum(), {}, [], 0
     for j, at in knots.items():
         values = splines[:, done : done + len(at) - 2]
         done += len(at) - 2
-        found = _learn_splines(X[:, j], values, weights, at)
+        wanted = among is None or among[j]
+        found = _learn_splines(X[:, j], values, weights, at) if wanted else None
         if found is not None:
             curves[j] = found
             columns.append(_combined(X[:, j], values, *found))
-    return _basis(X.shape[1], curves), np.column_stack(columns)
+    return (_basis(X.shape[1], curves), np.column_stack(columns)) if curves else None
 
 
 def _combined(

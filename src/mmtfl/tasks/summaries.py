@@ -329,20 +329,22 @@ class SummarisedTasks:
         sizes = f"n_tasks={self.n_tasks}, n_samples={self.n_samples}, n_features={self.n_features}"
         return f"SummarisedTasks({sizes}, n_folds={self.n_folds})"
 
-    def tasks(self, *, curves: bool = False) -> Tasks:
-        """Few rows with the moments of all rows; their weights sum to the numbers of rows.
-
-        With `curves` the columns of curves stand behind the features.
-        """
-        rows, d, basis = self.rows, self.n_features, None
-        X = np.ascontiguousarray(rows.X[:, :d])
-        names = self.feature_names
-        if curves and self.knots:
-            basis, columns = basis_of_splines(X, rows.X[:, d:], rows.weights, self.knots)
-            names = (*names, *(f"curve of {names[j]}" for j in basis.curved[basis.owner]))
-            X = np.hstack([X, columns])
+    def tasks(self) -> Tasks:
+        """Few rows with the moments of all rows; their weights sum to the numbers of rows."""
+        rows = self.rows
+        X = np.ascontiguousarray(rows.X[:, : self.n_features])
         offsets = offsets_of([np.count_nonzero(rows.task == label) for label in self.labels])
-        return Tasks(X, rows.y, offsets, self.labels, rows.weights, feature_names=names, curves=basis)
+        return Tasks(X, rows.y, offsets, self.labels, rows.weights, feature_names=self.feature_names)
+
+    def bent(self, tasks: Tasks, among: np.ndarray | None = None) -> Tasks:
+        """These tasks, as `tasks` gave them, with the columns of curves (of these features, if given)."""
+        d, names = self.n_features, self.feature_names
+        found = basis_of_splines(tasks.X, self.rows.X[:, d:], self.rows.weights, self.knots, among)
+        if found is None:
+            return tasks
+        basis, columns = found
+        names = (*names, *(f"curve of {names[j]}" for j in basis.curved[basis.owner]))
+        return replace(tasks, X=np.hstack([tasks.X, columns]), feature_names=names, curves=basis)
 
 
 def open_summaries(paths: Iterable[Any]) -> SummarisedTasks:

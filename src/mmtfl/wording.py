@@ -120,5 +120,7 @@ def plural(noun: str) -> str:
 def noun_of_tasks(model: Any) -> tuple[str, str]:
     """What one task and several of a fitted model are called, after the column of their labels."""
     recipe = getattr(model, "recipe_", None)
+    if getattr(model, "_predicts_matrix", False):
+        return "target", "targets"
     noun = task_noun(getattr(recipe, "task_column", None) or getattr(model, "task_column", None))
     return noun, plural(noun)

@@ -156,6 +156,21 @@ def test_levels_that_follow_a_column_are_said_to():
     assert level_sentences(MMTFLRegressor(levels="free").fit(X, y, task=task), CITY) == []
 
 
+@pytest.mark.parametrize(("spread", "differ"), [(0.5, True), (1e-4, False)])
+def test_levels_that_hardly_scatter_are_not_found_to_differ(spread, differ):
+    known = {
+        "p": np.empty(0),
+        "features": np.empty(0, dtype=int),
+        "tested": np.empty(0),
+        "scale": np.empty(0),
+    }
+    model = SimpleNamespace(
+        levels_={**known, "noise": np.ones(1)}, level_spread_=spread, _feature_names=lambda: ["x"]
+    )
+    (said,) = level_sentences(model, CITY)
+    assert ("not found to differ" in said) is not differ
+
+
 # -- probabilities -------------------------------------------------------------------------------------------
 
 

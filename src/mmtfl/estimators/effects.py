@@ -31,7 +31,7 @@ from mmtfl.objective.losses import Loss
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.frames import make_frame
 from mmtfl.tasks.scaling import could_use
-from mmtfl.wording import suggest, task_noun
+from mmtfl.wording import noun_of_tasks, suggest
 
 _MOST_ROWS = 100_000  # of which quartiles are taken
 _MOST_JOINT = 60  # features of one column that are tested together
@@ -606,5 +606,4 @@ def effect_sentences(model: Any) -> list[str]:
 
 def task_word(model: Any) -> str:
     """What a task of a model is called."""
-    recipe = vars(model).get("recipe_")
-    return task_noun(getattr(recipe, "task_column", None) or model.task_column)
+    return noun_of_tasks(model)[0]

@@ -168,7 +168,7 @@ def _quoted(row: Mapping[str, Any]) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.3g}"
+    return f"{float(f'{value:.3g}'):.15g}"  # 50200 rather than 5.02e+04
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -163,7 +163,9 @@ def evaluate(
             f"it up to {MOST_ENTRIES / 1e6:.0f} million only. Give fewer rows to compare models on."
         )
         return replace(found, reason=words)
-    names = [] if offset is not None and kind != "numbers" else list(RIVALS)
+    names = [who for who in RIVALS if who != "separate" or len(inner.tasks_) > 1]
+    if offset is not None and kind != "numbers":
+        names = []
     if not names:
         found = replace(found, reason="Other models are not fitted where an offset or exposure is given.")
     try:

@@ -30,6 +30,7 @@ from mmtfl.wording import count, plural
 
 Noun = tuple[str, str]  # what one task and several are called
 MISSING = "–"
+NEGLIGIBLE = 0.02  # of the noise of a row: levels that scatter less do not differ
 
 
 def number(value: Any, digits: int = 3) -> str:
@@ -316,11 +317,14 @@ def level_sentences(model: Any, noun: Noun, unit: str = "") -> list[str]:
         )
         if own <= LEVEL and j < len(names)
     ]
-    scatter = number(float(model.level_spread_), 2)
+    spread = float(model.level_spread_)
     lines = [
-        f"Beside the features, {noun[1]} scatter in their level with a standard deviation of {scatter}{unit}."
+        f"Beside the features, {noun[1]} scatter in their level with a standard deviation of "
+        f"{number(spread, 2)}{unit}."
     ]
-    return [*lines, *([f"The level of a {noun[0]} follows {few(told)}."] if told else [])]
+    if spread < NEGLIGIBLE * float(known["noise"][0]):
+        lines = [f"Beside the features, {noun[1]} are not found to differ in their level."]
+    return [*lines, *([f"The level of a {noun[0]} follows {', '.join(told[:6])}."] if told else [])]
 
 
 # -- the search ----------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from safetensors.numpy import save
 import mmtfl
 from mmtfl.cli.inspect import inspect
 from mmtfl.persistence.archive import VERSION, ModelFileError, _digest, _read
-from mmtfl.solvers.checkpoint import Book, Checkpoint
+from mmtfl.solvers.checkpoint import Checkpoint, FitCheckpoint
 from mmtfl.tables.reading import TableError, read_table
 
 SLOW, LARGE = 5.0, 200e6  # seconds of processor time, bytes
@@ -52,7 +52,7 @@ def corpus(folder: Path) -> list[Path]:
     for name, model in models.items():
         model.fit(frame[list("wxyz")], y, task=task).save(folder / f"{name}.mmtfl")
     mmtfl.MMTFLClassifier(alpha=0.02).fit(X, y > 0, task=task).save(folder / "classes.mmtfl")
-    book = Book(Checkpoint(folder / "fit.checkpoint", "fuzz"))
+    book = FitCheckpoint(Checkpoint(folder / "fit.checkpoint", "fuzz"))
     book.keep_passes({"A": X[:3], "weights": X[0], "history": y[:3]})
     frame.to_csv(folder / "table.csv", index=False)
     frame.to_csv(folder / "table.tsv", index=False, sep="\t")
@@ -110,7 +110,7 @@ def use(path: Path) -> None:
     """Read a file in every way it is made for."""
     if path.suffix == ".checkpoint":
         try:
-            Book(Checkpoint(path, "fuzz")).passes()
+            FitCheckpoint(Checkpoint(path, "fuzz")).passes()
         except ValueError as refused:
             raise ModelFileError(str(refused)) from None
         return

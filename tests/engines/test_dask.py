@@ -15,7 +15,7 @@ from scipy import sparse
 from mmtfl import DaskEngine, MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, Tasks
 from mmtfl.engines import EngineLostError
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.solvers.checkpoint import Book, Checkpoint
+from mmtfl.solvers.checkpoint import Checkpoint, FitCheckpoint
 from oracles import LOSSES, frame_of, largest_null_slope, make_problem, solve
 
 SIZES = (14, 9, 21, 30, 12, 17, 8)
@@ -191,13 +191,13 @@ def test_a_lost_scheduler_is_told_and_the_checkpoint_goes_on(tmp_path):
             try:
                 client.wait_for_workers(1, timeout=60)
                 with pytest.raises(EngineLostError, match=r"scheduler was lost in .*checkpoint"):
-                    book = Book(Checkpoint(path, "mine"))
+                    book = FitCheckpoint(Checkpoint(path, "mine"))
                     a_fit(2, 1, "logistic", engine=DaskEngine(client), report=lose, book=book)
             finally:
                 client.close(timeout=1)
                 working.kill()
                 process.kill()
-    book = Book(Checkpoint(path, "mine"))
+    book = FitCheckpoint(Checkpoint(path, "mine"))
     assert len(book.passes()["history"]) == 16
     same(a_fit(2, 1, "logistic", book=book), here)
 

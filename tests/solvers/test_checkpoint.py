@@ -15,7 +15,7 @@ from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.persistence.archive import read_archive, write_archive
 from mmtfl.persistence.content_hash import fingerprint
-from mmtfl.solvers.checkpoint import Book, Checkpoint
+from mmtfl.solvers.checkpoint import Checkpoint, FitCheckpoint
 from mmtfl.solvers.solve import Reporter
 from oracles import LOSSES, largest_null_slope, make_problem, solve
 
@@ -23,7 +23,7 @@ FIT = """
 import os, signal, sys
 import numpy as np
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.solvers.checkpoint import Book, Checkpoint
+from mmtfl.solvers.checkpoint import FitCheckpoint, Checkpoint
 from oracles import LOSSES, make_problem, solve
 
 def report(n_passes, *_):
@@ -32,7 +32,7 @@ def report(n_passes, *_):
 
 problem = make_problem(3, loss="logistic", sizes=(14, 9, 21, 30), d=16)
 solution = solve(problem.tasks, LOSSES["logistic"], make_penalty(2, 1, 0.03), solver="alternating",
-                 book=Book(Checkpoint(sys.argv[1], "a fit")), report=report)
+                 book=FitCheckpoint(Checkpoint(sys.argv[1], "a fit")), report=report)
 np.save(sys.argv[1] + ".npy", solution.A)
 """
 
@@ -53,13 +53,13 @@ def test_a_killed_fit_goes_on_and_ends_with_the_same_bits(how, tmp_path):
     path = str(tmp_path / "fit.checkpoint")
     dead = run(FIT, path, how)
     assert dead.returncode in (-getattr(signal, how), 1), dead.stderr  # SIGINT may be told as an exception
-    passes = Book(Checkpoint(path, "a fit")).passes()
+    passes = FitCheckpoint(Checkpoint(path, "a fit")).passes()
     assert len(passes["history"]) == 16  # the last one saved
     assert os.listdir(tmp_path) == ["fit.checkpoint"]  # nothing half written beside it
     problem = make_problem(3, loss="logistic", sizes=(14, 9, 21, 30), d=16)
     penalty, told = make_penalty(2, 1, 0.03), []
     whole = solve(problem.tasks, LOSSES["logistic"], penalty, solver="alternating")
-    book = Book(Checkpoint(path, "a fit"))
+    book = FitCheckpoint(Checkpoint(path, "a fit"))
     rest = solve(
         problem.tasks, LOSSES["logistic"], penalty, solver="alternating", book=book,
         report=lambda n, *_: told.append(n),
@@ -98,12 +98,16 @@ def test_going_on_from_any_pass_ends_with_the_same_bits(p, k, tmp_path, monkeypa
         try:
             solve(
                 problem.tasks, LOSSES["squared"], penalty, solver="alternating", report=report,
-                book=Book(Checkpoint(path, "x")),
+                book=FitCheckpoint(Checkpoint(path, "x")),
             )  # fmt: skip
         except Stop:
-            assert len(Book(Checkpoint(path, "x")).passes()["history"]) == stop
+            assert len(FitCheckpoint(Checkpoint(path, "x")).passes()["history"]) == stop
         rest = solve(
-            problem.tasks, LOSSES["squared"], penalty, solver="alternating", book=Book(Checkpoint(path, "x"))
+            problem.tasks,
+            LOSSES["squared"],
+            penalty,
+            solver="alternating",
+            book=FitCheckpoint(Checkpoint(path, "x")),
         )
         assert_array_equal(rest.A, whole.A)
         assert_array_equal(rest.history, whole.history)
@@ -216,12 +220,12 @@ def test_forged_passes_are_refused(tmp_path):
     path = tmp_path / "fit.checkpoint"
     run(FIT, str(path), "SIGKILL")
     written = path.read_bytes()
-    assert Book(Checkpoint(path, "a fit")).passes(16, 4) is not None
+    assert FitCheckpoint(Checkpoint(path, "a fit")).passes(16, 4) is not None
     for name in ("A", "intercept", "weights", "norms", "effect", "history", "numbers"):
         path.write_bytes(written)
         forged(path, put(name, lambda array: array * np.nan))
         with pytest.raises(ValueError, match="not a sound checkpoint"):
-            Book(Checkpoint(path, "a fit")).passes(16, 4)
+            FitCheckpoint(Checkpoint(path, "a fit")).passes(16, 4)
 
 
 def test_forged_scores_are_refused(rows, tmp_path):

@@ -56,14 +56,14 @@ def dask_engine(scale: ScaleOptions, talk: FileOptions) -> Iterator[Any]:
 
 
 def _client(distributed: Any, scale: ScaleOptions) -> Any:
-    from mmtfl.engines.child_processes import deaf_to_ctrl_c
+    from mmtfl.engines.child_processes import ignore_interrupts
 
     if scale.dask == "local":
         own = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
         # a worker that loses the scheduler would log a traceback; what fails in a task reaches us anyway
         silent = {"distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": "critical"}
         # the workers end when the client is closed
-        with deaf_to_ctrl_c(), import_module("dask").config.set(silent):
+        with ignore_interrupts(), import_module("dask").config.set(silent):
             return distributed.Client(n_workers=scale.workers, **own)
     try:
         return distributed.Client(scale.dask, timeout="10s")

@@ -13,7 +13,7 @@ _watched: set[int] = set()
 
 
 @contextmanager
-def deaf_to_ctrl_c() -> Iterator[None]:
+def ignore_interrupts() -> Iterator[None]:
     """Context in which started processes and threads ignore Ctrl-C, and leave it to this process.
 
     They inherit a mask of signals. A Ctrl-C that comes meanwhile is answered at the end.

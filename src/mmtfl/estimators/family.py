@@ -8,7 +8,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.base import TaskModel
-from mmtfl.estimators.feature_knowledge import says_of_features
+from mmtfl.estimators.feature_knowledge import has_feature_constraints
 from mmtfl.estimators.levels import free_levels
 from mmtfl.estimators.new_task import with_new_task
 from mmtfl.estimators.parameters import FamilyParameters, MemberParameters, WarmStart
@@ -19,7 +19,7 @@ from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.objective.product import task_part
 from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers import solve
-from mmtfl.solvers.checkpoint import Book, Checkpoint
+from mmtfl.solvers.checkpoint import Checkpoint, FitCheckpoint
 from mmtfl.solvers.distributed.placed import OpenTasks
 from mmtfl.solvers.path import Paths, Start
 from mmtfl.solvers.solve import Reporter
@@ -193,7 +193,7 @@ class FamilyMember(WarmStart, ProductForm, FamilyParameters, MemberParameters):
 
     def _prepare_stored(self, stored: StoredTasks) -> Prepared:
         """Leave stored tasks in their files for Algorithm 1, which works on some of them at a time."""
-        by_rows = np.isinf(self.p) or (self.p == 1.0 and self.pooling > 0.5) or says_of_features(self)
+        by_rows = np.isinf(self.p) or (self.p == 1.0 and self.pooling > 0.5) or has_feature_constraints(self)
         if self.solver == "block" or by_rows or self._wants_curves():
             return super()._prepare_stored(stored)
         encoded = self._encode_stored(stored, stays=True)
@@ -206,7 +206,7 @@ class FamilyMember(WarmStart, ProductForm, FamilyParameters, MemberParameters):
         numbers |= {"pooling": self.pooling, "known": prepared.known}
         penalty = make_penalty(self.p, self.k, self.alpha, **numbers)
         kept = self._open_checkpoint(prepared, penalty)
-        book = None if kept is None else Book(kept)
+        book = None if kept is None else FitCheckpoint(kept)
         problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
         return solve(problem, penalty, start=prepared.start, book=book, **self._solver_options()), penalty
 

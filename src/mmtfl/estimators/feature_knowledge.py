@@ -12,7 +12,7 @@ from mmtfl.wording import show, suggest
 Names = Sequence[str]
 
 
-def says_of_features(model: Any) -> bool:
+def has_feature_constraints(model: Any) -> bool:
     """Whether the parameters of a model say anything of its features."""
     given = (getattr(model, "penalty_weight", None), _groups(model))
     positive = getattr(model, "positive", False)
@@ -32,7 +32,7 @@ def read_known(model: Any, names: Names | None, n_features: int, labels: np.ndar
     """What the parameters of a model say of these features and tasks; None if they say nothing."""
     weight, positive = (getattr(model, name, None) for name in ("penalty_weight", "positive"))
     groups = _groups(model)
-    if not says_of_features(model):
+    if not has_feature_constraints(model):
         return None
     names = [f"x{j}" for j in range(n_features)] if names is None else [str(name) for name in names]
     known = KnownFeatures(

@@ -13,7 +13,7 @@ from mmtfl.inference.task_levels import TaskLevels, follow_the_fit
 from mmtfl.model_selection.folds import Fold
 from mmtfl.objective.design import Design
 from mmtfl.objective.known_features import KnownFeatures
-from mmtfl.objective.losses.by_rows import LossPerTask, TaskLoss, have_unit
+from mmtfl.objective.losses.by_rows import LossPerTask, TaskLoss, tasks_with_units
 from mmtfl.objective.problem import Problem
 from mmtfl.tasks.checks import n_classes, with_weight
 from mmtfl.tasks.container import Tasks
@@ -80,7 +80,7 @@ class Prepared:
         columns = plain.spread() if model.standardize else None
         targets = None
         if getattr(model, "scale_targets", False) or isinstance(model._loss, LossPerTask):
-            targets = np.where(have_unit(model._loss, tasks.labels), plain._target_spread(), 1.0)
+            targets = np.where(tasks_with_units(model._loss, tasks.labels), plain._target_spread(), 1.0)
         start = None
         if getattr(model, "warm_start", False) and hasattr(model, "coef_"):
             start = _scaled_start(model, tasks, columns, targets)

@@ -49,7 +49,7 @@ from mmtfl.model_selection.staged import curves_may_win, full_scores, staged_sco
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.solvers import solve
-from mmtfl.solvers.checkpoint import Book
+from mmtfl.solvers.checkpoint import FitCheckpoint
 from mmtfl.solvers.distributed.placed import check_room
 from mmtfl.solvers.path import Path, Paths, Start
 from mmtfl.tasks.checks import check_task_labels
@@ -377,7 +377,7 @@ class TaskSearch(Search, ProductForm, SearchParameters):
             start=start,
             **self._solver_options(),
             polish=0 if is_exact else _POLISH,
-            book=None if kept is None else Book(kept, "refit"),
+            book=None if kept is None else FitCheckpoint(kept, "refit"),
         )
         return prepared, solution, penalty
 

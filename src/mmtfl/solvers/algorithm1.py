@@ -20,7 +20,7 @@ from mmtfl.objective.design import Design
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.objective.row_sizes import euclidean_parts
-from mmtfl.solvers.checkpoint import Book
+from mmtfl.solvers.checkpoint import FitCheckpoint
 from mmtfl.solvers.distributed.placed import PassResult, Placed
 from mmtfl.solvers.distributed.shards import Held, Update
 from mmtfl.solvers.distributed.small_tasks import has_many_small_tasks
@@ -52,7 +52,7 @@ def run_algorithm1(
     max_iter: int,
     tol: float,
     report: Report | None = None,
-    book: Book | None = None,
+    book: FitCheckpoint | None = None,
 ) -> Solution:
     """Algorithm 1 from c = 1 (or from the c of `start`), then row descent to settle zeros exactly.
 
@@ -124,8 +124,8 @@ class Passes:
 
     def __init__(
         self, problem: Problem, penalty: RowPenalty, engine: Engine, *, tol: float, start=None,
-        intercept=None, accelerate: bool = True, report: Report | None = None, book: Book | None = None,
-        placed: Placed | None = None,
+        intercept=None, accelerate: bool = True, report: Report | None = None,
+        book: FitCheckpoint | None = None, placed: Placed | None = None,
     ):  # fmt: skip
         self.problem, self.penalty = problem, penalty
         self.tol, self.report, self.book = tol, report, book

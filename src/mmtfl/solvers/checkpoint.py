@@ -135,7 +135,7 @@ def _version() -> str:
     return mmtfl.__version__
 
 
-class Book:
+class FitCheckpoint:
     """The part of a checkpoint that one fit writes in: its passes, and its solution in their place.
 
     `name` tells the fit from others in the same file.

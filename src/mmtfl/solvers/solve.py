@@ -12,7 +12,7 @@ from mmtfl.engines.threads import Threads, one_blas_thread
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import Report, run_algorithm1
-from mmtfl.solvers.checkpoint import Book
+from mmtfl.solvers.checkpoint import FitCheckpoint
 from mmtfl.solvers.distributed.small_tasks import has_many_small_tasks
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
@@ -34,7 +34,7 @@ def solve(
     n_jobs: int | None = None,
     polish: int = 0,
     report: Report | None = None,
-    book: Book | None = None,
+    book: FitCheckpoint | None = None,
 ) -> Solution:
     """Minimise the joint form (2).
 
@@ -63,7 +63,7 @@ def solve(
         answer then depends neither on where it started nor on the order of its sums.
     report : callable, optional
         Called as report(passes, objective, change, features left) after every pass of Algorithm 1.
-    book : Book, optional
+    book : FitCheckpoint, optional
         Where passes of Algorithm 1, and in the end the solution, are kept and taken up from.
 
     Examples

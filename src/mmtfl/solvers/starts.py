@@ -16,7 +16,7 @@ from mmtfl.objective.problem import Problem
 from mmtfl.solvers.distributed.small_tasks import MANY_TASKS
 from mmtfl.solvers.row_descent import RowDescent, Settled
 from mmtfl.solvers.solution import Solution
-from mmtfl.solvers.turns import Turns, take_turns
+from mmtfl.solvers.turns import Turns, needs_alternation
 
 _FEW_PASSES, _FEW_NEWTON_PASSES = 20, 40  # on one least-squares model, and where a pass is a few of them
 _RISING = tuple(2.0**-i for i in (3, 2.5, 2, 1.5, 1, 0.6, 0.3, 0.1))  # shares of alpha on the way up
@@ -62,7 +62,7 @@ def best_of_starts(
     """
     descent = RowDescent(problem)
     best = min(_settled(descent, penalty, start), key=lambda at: at.objective)
-    if take_turns(problem, penalty):
+    if needs_alternation(problem, penalty):
         return Turns(descent, penalty).finish(best, max_iter=max_iter, tol=tol)
     problem.forget_null_gradient()  # of no use to a descent from elsewhere
     solution = descent.solve(penalty, best.A, best.intercept, max_iter=max_iter, tol=tol)
@@ -83,7 +83,7 @@ def is_zero_best(problem: Problem, penalty: RowPenalty, *, max_iter: int, tol: f
 
 def _settled(descent: RowDescent, penalty: RowPenalty, start) -> Iterator[Settled]:
     """Where descents over the promising features end, one after the other."""
-    problem, turns = descent.problem, take_turns(descent.problem, penalty)
+    problem, turns = descent.problem, needs_alternation(descent.problem, penalty)
     n_features = problem.design.n_features
     convex = (None, None) if turns else convex_start(descent, penalty)
     promising, n_gathered = np.arange(n_features), descent.working_set.size

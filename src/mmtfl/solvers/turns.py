@@ -25,7 +25,7 @@ _TURNS, _LEAST_GAIN = 10, 1e-4  # and the share of the objective that a turn of 
 _FIRST_STEPS = 2  # of a descent from zero
 
 
-def take_turns(problem: Problem, penalty: RowPenalty) -> bool:
+def needs_alternation(problem: Problem, penalty: RowPenalty) -> bool:
     """Whether passes and rows take turns under a penalty, which is concave."""
     by_tasks = penalty.known is None and not penalty.is_centred and not math.isinf(penalty.p)
     return by_tasks and has_many_small_tasks(problem)

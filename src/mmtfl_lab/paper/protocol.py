@@ -14,7 +14,7 @@ from joblib import Parallel, delayed, parallel_config
 from sklearn.metrics import f1_score, r2_score, roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from mmtfl.engines.child_processes import deaf_to_ctrl_c, end_with
+from mmtfl.engines.child_processes import end_with, ignore_interrupts
 from mmtfl.errors import SmallTaskWarning, UnitsWarning
 from mmtfl.model_selection.progress import Progress
 from mmtfl.persistence.files import write_text
@@ -281,7 +281,7 @@ def _finished(cells: Sequence[Cell], compute: Compute, store: Store, jobs: int) 
             yield _run_and_write(cell, compute, store)
         return
     with parallel_config("loky", inner_max_num_threads=1):
-        with deaf_to_ctrl_c():
+        with ignore_interrupts():
             Parallel(n_jobs=jobs)(delayed(end_with)(os.getpid()) for _ in range(jobs))
         work = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
         yield from work(delayed(_run_and_write)(cell, compute, store, os.getpid()) for cell in cells)

@@ -198,21 +198,21 @@ def balancing_factors(loss: LossOnRows, y: np.ndarray, weight: np.ndarray) -> np
     return np.divide(1.0, size, out=np.ones_like(size), where=size > 0.0)
 
 
-def have_unit(loss: TaskLoss, labels: np.ndarray) -> np.ndarray:
+def tasks_with_units(loss: TaskLoss, labels: np.ndarray) -> np.ndarray:
     """Which tasks have targets with a unit, in which they may be measured."""
     return np.array([loss.for_task(label).on_residuals for label in labels.tolist()])
 
 
 def target_units(tasks: Any, loss: TaskLoss, *, otherwise: float = 1.0) -> np.ndarray:
     """What targets are divided by where they are scaled: each task's spread, or 1 if they have no unit."""
-    return np.where(have_unit(loss, tasks.labels), target_spread(tasks, otherwise=otherwise), 1.0)
+    return np.where(tasks_with_units(loss, tasks.labels), target_spread(tasks, otherwise=otherwise), 1.0)
 
 
 def with_known_in_targets(loss: TaskLoss, tasks: Any) -> Any:
     """The tasks with the offset subtracted from the targets, where the loss depends on y - z alone."""
     if tasks.known is None:
         return tasks
-    taken = have_unit(loss, tasks.labels)[tasks.observation_task]
+    taken = tasks_with_units(loss, tasks.labels)[tasks.observation_task]
     y, known = tasks.y - np.where(taken, tasks.known, 0.0), np.where(taken, 0.0, tasks.known)
     return replace(tasks, y=y, known=None if taken.all() else known)
 

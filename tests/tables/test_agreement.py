@@ -140,6 +140,11 @@ def test_a_number_that_is_nearly_always_the_same_is_refused():
         agreed.summarise(frame)
 
 
+def test_numbers_that_hardly_repeat_are_no_cells():
+    agreed, frame = agreement(table(), least_rows=10, features=["age", "admitted"]), table(["Cork"], n=30)
+    assert agreed.summarise(frame.assign(age=np.arange(30.0) // 2)).n_rows.tolist() == [[10, 10, 10]]
+
+
 def test_fewer_rows_than_columns_are_refused():
     wide = table(n=60).assign(**{f"x{j}": np.random.default_rng(j).normal(size=120) for j in range(20)})
     with pytest.raises(ValueError, match="could solve for that one"):

@@ -42,8 +42,8 @@ def agree(
 
     Example:
 
-      mmtfl datasets hospitals -o patients.csv
-      mmtfl agree patients.csv --task hospital --target stay --features age dose crp --folds 2 -o agreed.json
+      mmtfl datasets hospitals -o h.csv
+      mmtfl agree h.csv --task hospital --target stay --features age crp -o a.json
 
     Parameters
     ----------

@@ -42,11 +42,11 @@ def finish(
 
     Example:
 
-      mmtfl datasets hospitals -o patients.csv
-      mmtfl agree patients.csv --task hospital --target stay --features age dose crp --folds 2 -o agreed.json
-      mmtfl summarise patients.csv --columns agreed.json -o patients.summary
-      mmtfl cv patients.summary --pk 2,2 -o stay.mmtfl
-      mmtfl finish stay.mmtfl patients.csv -o own.mmtfl
+      mmtfl datasets hospitals -o h.csv
+      mmtfl agree h.csv --task hospital --target stay --features age crp -o a.json
+      mmtfl summarise h.csv --columns a.json -o h.summary
+      mmtfl cv h.summary -o stay.mmtfl
+      mmtfl finish stay.mmtfl h.csv -o own.mmtfl
 
     Parameters
     ----------

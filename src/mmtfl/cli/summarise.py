@@ -34,10 +34,10 @@ def summarise(
 
     Example:
 
-      mmtfl datasets hospitals -o patients.csv
-      mmtfl agree patients.csv --task hospital --target stay --features age dose crp --folds 2 -o agreed.json
-      mmtfl summarise patients.csv --columns agreed.json -o patients.summary
-      mmtfl summarise --show patients.summary
+      mmtfl datasets hospitals -o h.csv
+      mmtfl agree h.csv --task hospital --target stay --features age crp -o a.json
+      mmtfl summarise h.csv --columns a.json -o h.summary
+      mmtfl summarise --show h.summary
 
     Parameters
     ----------

@@ -101,9 +101,11 @@ def smallest_cell(columns: np.ndarray) -> tuple[int, int]:
     """
     best = (len(columns) + 1, -1)
     for j, column in enumerate(columns.T):
-        commonest = np.unique(column, return_counts=True)[1].max()
-        others = len(column) - int(commonest)
-        if 0 < others < best[0]:
+        counts = np.unique(column, return_counts=True)[1]
+        others = len(column) - int(counts.max())
+        # of numbers that hardly repeat, none is the rule from which others differ
+        is_cell = len(counts) == 2 or 2 * counts.max() > len(column)
+        if is_cell and 0 < others < best[0]:
             best = (others, j)
     return best
 

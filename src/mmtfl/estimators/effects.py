@@ -18,6 +18,7 @@ from mmtfl.inference.effects import (
     MOST_FEATURES,
     Effects,
     Plan,
+    Pooled,
     Steps,
     Totals,
     explained_by,
@@ -35,6 +36,7 @@ from mmtfl.wording import noun_of_tasks, suggest
 
 _MOST_ROWS = 100_000  # of which quartiles are taken
 _MOST_JOINT = 60  # features of one column that are tested together
+_FEWEST_TASKS, _FEWEST_ROWS = 3, 2.5  # tasks, and rows for each feature, from which a second step is taken
 _QUARTILE = 0.6744897501960817  # of a normal variable, where rows are not here
 RATIOS = {"logistic": "odds_ratio", "poisson": "rate_ratio"}
 
@@ -172,14 +174,11 @@ def learn_effects(model: Any, prepared: Prepared) -> dict[str, Any]:
     columns = _columns(prepared, coef, features, upper, lower)
     source, usable = source.only(columns), prepared.could_use(fit_intercept=model.fit_intercept)
     coef, usable = columns.coef(coef), usable[:, columns.places]
-    names = model._feature_names()
+    names, n = model._feature_names(), len(features)
     joint = _joint(columns_of(model), features, columns)
-    totals, n = source.totals(), len(features)
-    plan = Plan.of(totals, coef, joint)
-    found = finished(source.steps(plan), totals, coef, usable, noise=_noise_of(model))
-    explained = explained_by(plan.pooled.first(n))
-    found.effect[:, list(explained)] = found.error[:, list(explained)] = np.nan
-    correlation = source.correlation()
+    explained, correlation = explained_by(Pooled.of(source.totals()).first(n)), source.correlation()
+    usable[:, list(explained)] = False
+    found = _two_steps(source, coef, usable, joint, _noise_of(model))
     others = [", ".join(f"`{names[features[k]]}`" for k in explained.get(j, ())) for j in range(n)]
     scale = unit[:, None] / columns.unit[:n]
     return {
@@ -195,6 +194,26 @@ def learn_effects(model: Any, prepared: Prepared) -> dict[str, Any]:
         "explained": np.array(others, dtype=object),
         **({} if correlation is None else {"correlation": correlation}),
     }
+
+
+def _two_steps(source: Any, coef: np.ndarray, usable: np.ndarray, joint: list[Any], noise: str) -> Effects:
+    """The step from the fit, and another one from the shrunk effects that it gives.
+
+    A penalised fit may be far from the effects where features are many, and the parabola of classes and
+    counts depends on where it is taken.
+    """
+    shift = np.zeros_like(coef)
+    for first in (True, False):
+        totals = source.totals()
+        steps = source.steps(Plan.of(totals, coef + shift, () if first else joint))
+        found = finished(steps, totals, coef + shift, usable, noise=noise)
+        if not first or len(coef) < _FEWEST_TASKS or totals.rows < _FEWEST_ROWS * coef.shape[1]:
+            break
+        analysis = MetaAnalysis(found.effect, found.error**2, found.degrees)
+        told = usable & (analysis.n_tasks > 1)
+        shift = np.where(told, analysis.drawn - coef, 0.0)
+        source = source.shifted(shift)
+    return found
 
 
 def _target_unit(model: Any, prepared: Prepared) -> np.ndarray:
@@ -333,6 +352,10 @@ class HereRows:
         """The same for some columns."""
         return HereRows(replace(self.rows, columns=columns))
 
+    def shifted(self, shift: np.ndarray) -> HereRows:
+        """The same with other coefficients."""
+        return HereRows(replace(self.rows, shift=shift))
+
     def scores(self) -> np.ndarray:
         """How much each feature could still explain."""
         return self.rows.scores()
@@ -386,13 +409,14 @@ class Asked:
     target_scale: np.ndarray
     loss: Any
     centred: bool
+    shift: np.ndarray | None = None
 
     def rows(self, shard: Any) -> RowsAtFit:
         """The rows of a shard, with their own weights, and targets in the units of the loss."""
         tasks = replace(shard.tasks, y=shard.tasks.y / np.repeat(self.target_scale, shard.tasks.sizes))
         if self.factors is not None and tasks.weights is not None:
             tasks = replace(tasks, weights=tasks.weights / np.repeat(self.factors, tasks.sizes))
-        return RowsAtFit(tasks, self.loss, self.coef, self.intercept, self.columns, self.centred)
+        return RowsAtFit(tasks, self.loss, self.coef, self.intercept, self.columns, self.centred, self.shift)
 
 
 def _scores(shard: Any, spec: Any, asked: Asked) -> np.ndarray:
@@ -417,6 +441,12 @@ class PlacedRows:
     def only(self, columns: Columns) -> PlacedRows:
         """The same for some columns."""
         return PlacedRows(self.placed, [replace(one, columns=columns) for one in self.asked])
+
+    def shifted(self, shift: np.ndarray) -> PlacedRows:
+        """The same with other coefficients."""
+        cuts = np.cumsum([0, *(len(one.coef) for one in self.asked)])
+        parts = zip(self.asked, pairwise(cuts.tolist()), strict=True)
+        return PlacedRows(self.placed, [replace(one, shift=shift[lo:hi]) for one, (lo, hi) in parts])
 
     def scores(self) -> np.ndarray:
         """How much each feature could still explain."""

@@ -19,6 +19,7 @@ from scipy.special import digamma, polygamma
 MOST_FEATURES = 1000  # beyond, the kept ones and those with the largest scores
 _RIDGE = 1e-3  # on the scale of correlations, for the part of Omega that all tasks share
 _BORROWED = 10.0  # rows for which the residual variance of all tasks stands in that of a task
+_MANY_TASKS = 20  # that tell whether their variances are alike
 _WEAK = 1e-4  # correlation of a feature with what the others leave of it, below which a task tells nothing
 _MOST_OTHERS, _FEW_STEPS, _HOPELESS = (
     10,
@@ -409,8 +410,9 @@ def _inverse(matrix: np.ndarray) -> np.ndarray:
 def _noise(squares: np.ndarray, spare: np.ndarray) -> tuple[np.ndarray, float]:
     """Residual variance of each task, drawn to that of all tasks, and for how many rows the latter stands.
 
-    For ten at most, fewer where the variances of the tasks lie farther apart than chance explains: then their
-    logarithms have a variance of trigamma(rows / 2) beyond it (Smyth 2004).
+    For ten where there are few tasks; for more where many tasks show that their variances are alike, and
+    for fewer where these lie farther apart than chance explains: then their logarithms have a variance of
+    trigamma(rows / 2) beyond it (Smyth 2004).
     """
     told = (squares > 0.0) & (spare > 1.0)
     if not told.any():
@@ -419,7 +421,8 @@ def _noise(squares: np.ndarray, spare: np.ndarray) -> tuple[np.ndarray, float]:
     logs = np.log(squares[told] / spare[told]) + np.log(half) - digamma(half)
     mean = np.average(logs, weights=1.0 / polygamma(1, half))
     beyond = np.sum((logs - mean) ** 2) / max(len(logs) - 1.0, 1.0) - np.mean(polygamma(1, half))
-    rows = np.array([_BORROWED, 7.0, 5.0, 3.0, 2.0, 1.0])
+    more = [100.0, 50.0, 20.0] if len(logs) >= _MANY_TASKS else []
+    rows = np.array([*more, _BORROWED, 7.0, 5.0, 3.0, 2.0, 1.0])
     borrowed = float(rows[np.argmin(np.abs(polygamma(1, 0.5 * rows) - beyond))])
     return (squares + borrowed * np.exp(mean)) / (spare + borrowed), borrowed
 

@@ -145,6 +145,11 @@ class MetaAnalysis:
         degrees = np.where(several, np.maximum(self.n_tasks - 1.0, _FEWEST), self.degrees[:, None])
         return value, *_about(value, _t(coverage, degrees) * np.sqrt(square))
 
+    @property
+    def drawn(self) -> np.ndarray:
+        """Each task's effect drawn to the average, (n_tasks, n_features)."""
+        return self._drawn(self._tau_square, self.average)[0]
+
     def _drawn(self, tau_square: np.ndarray, mean: np.ndarray) -> Interval:
         """Effects drawn to a mean, and how much of them the mean is, at some tau^2."""
         own = np.where(self.known, 1.0 / self._seen, 0.0)

@@ -69,6 +69,8 @@ class RowsAtFit:
         Those whose effects are wanted; None before they are known.
     centred : bool
         Whether every task has a level.
+    shift : ndarray of shape (n_tasks, n), or None
+        What is added to the coefficients of the columns, beyond those of the fit.
     """
 
     tasks: Tasks
@@ -77,6 +79,7 @@ class RowsAtFit:
     intercept: np.ndarray
     columns: Columns | None = None
     centred: bool = True
+    shift: np.ndarray | None = None
 
     def moments(self) -> Iterator[TaskMoments]:
         """What each task says."""
@@ -92,7 +95,8 @@ class RowsAtFit:
 
     def column_coef(self) -> np.ndarray:
         """The coefficients of these columns."""
-        return self.coef if self.columns is None else self.columns.coef(self.coef)
+        coef = self.coef if self.columns is None else self.columns.coef(self.coef)
+        return coef if self.shift is None else coef + self.shift
 
     def scores(self) -> np.ndarray:
         """How much each feature could still explain, summed over the tasks, (n_features,)."""
@@ -131,6 +135,15 @@ class RowsAtFit:
         assert self.tasks.groups is not None
         return X[counts], s[counts], self.tasks.groups[rows][counts]
 
+    def _shifted(self, z: np.ndarray, by: np.ndarray, at: tuple, loss: Any, rows: tuple) -> np.ndarray:
+        """Z with other coefficients, and the level that suits them: one step, as far as it can be trusted."""
+        if not self.centred or loss.is_quadratic or at[1].sum() <= 0.0:
+            return z + by
+        z = z + by - float(at[1] @ by / at[1].sum())
+        slope = -float(loss.gradient(rows[0], z, rows[1]).sum())
+        bend = float(loss.hessian(rows[0], z, rows[1]).sum())
+        return z + float(np.clip(slope / max(bend, 1e-12), -0.5, 0.5))
+
     def _task(self, t: int, *, keep_all: bool = False) -> tuple[Any, ...]:
         """Columns, scores, curvatures and weights of the rows of a task that count."""
         view, rows = self.tasks.task(t), slice(*self.tasks.offsets[t : t + 2])
@@ -144,5 +157,8 @@ class RowsAtFit:
             X = self.columns.of(X.toarray() if sparse.issparse(X) else X)
         own = self.loss.for_task(view.label)
         s, h = -own.gradient(view.y, z, weights), own.hessian(view.y, z, weights)
+        if self.shift is not None:
+            z = self._shifted(z, X @ self.shift[t], (s, h), own, (view.y, weights))
+            s, h = -own.gradient(view.y, z, weights), own.hessian(view.y, z, weights)
         counts = slice(None) if keep_all else weights > 0.0
         return X[counts], s[counts], h[counts], weights[counts]

@@ -21,7 +21,8 @@ WORDS = (
     "not found",
 )
 FOUND = WORDS[1:5]
-LEVEL = 0.1  # of false discoveries, and of what Holm's correction leaves
+LEVEL = 0.1  # of false discoveries
+_NAMED = 0.05  # chance of naming a task wrongly, of those of one feature
 _MOST_TASKS = 0.8  # share of the tasks in which a feature varies that holds "everywhere"
 _SAME = 0.9  # share of the tasks with the same direction, even at the ends of the intervals
 _COVERAGE = 0.9  # of the intervals that the words rest on, whatever is shown
@@ -68,7 +69,7 @@ def judge(found: MetaAnalysis, apart: np.ndarray, n_features: int | None = None)
     """
     q, q_spread, q_any = (q_values(p, n_features) for p in (found.p, found.p_spread, found.p_any))
     with np.errstate(invalid="ignore"):
-        clear = holm(found.p_single) <= LEVEL
+        clear = holm(found.p_single) <= _NAMED
         several, average = found.n_tasks > 1, (q <= LEVEL) & (found.n_tasks > 1)
         same = least_same_direction(*found.interval(_COVERAGE), found.spread_interval(_COVERAGE)[1])
         everywhere = average & (found.n_tasks >= _MOST_TASKS * len(found.theta)) & (same > _SAME)

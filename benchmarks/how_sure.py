@@ -2,8 +2,8 @@
 
     python benchmarks/how_sure.py [--tables 20] [--only numbers] [--first-seed 1000]
 
-Every table has features of five kinds: without effect; the same in all tasks; varying about an average; varying
-about zero; and present in one task of eight. No choice was made with seeds from 1,000,000 on.
+Every table has features of five kinds: without effect; the same in all tasks; varying about an average;
+varying about zero; and present in one task of eight. No choice was made with seeds from 1,000,000 on.
 """
 
 from __future__ import annotations

@@ -1,0 +1,127 @@
+"""Words of effects: every rule on numbers whose word is known, null tables, and sentences for people."""
+
+import numpy as np
+import pytest
+
+from mmtfl.inference.meta_analysis import MetaAnalysis
+from mmtfl.inference.words import in_sentences, judge, plural, task_noun
+
+CLEAR = 0.04  # variance of an effect that is 1 and clear
+
+
+def one(theta, variance=CLEAR, others=0, apart=False):
+    """The word of a feature with these effects, beside other features without effect."""
+    theta = np.array(theta, dtype=float)[:, None]
+    rng = np.random.default_rng(0)
+    rest = 0.05 * rng.choice([-1.0, 1.0], size=(len(theta), others))
+    theta = np.hstack([theta, rest])
+    found = MetaAnalysis(theta, np.full(theta.shape, variance), np.full(len(theta), np.inf))
+    return judge(found, np.arange(theta.shape[1]) < int(apart))
+
+
+@pytest.mark.parametrize(
+    ("theta", "word"),
+    [
+        ([1.0, 1.1, 0.9, 1.0, 1.05, 0.95], "everywhere"),
+        ([-1.0, -1.1, -0.9, -1.0, -1.05, -0.95], "everywhere"),
+        ([0.9, 2.8, 1.5, 1.0, 2.5, 1.4], "differs"),
+        ([0.6, 0.1, 0.4, 0.2, 0.5, 0.3], "on average"),
+        ([3.0, 0.0, 0.1, -0.1, 0.1, 0.0], "only in some"),
+        ([2.0, -2.0, 1.9, -2.1, 2.0, -1.9], "only in some"),
+        ([0.1, -0.1, 0.05, 0.0, -0.05, 0.1], "not found"),
+        ([0.1, np.nan, np.nan, np.nan, np.nan, np.nan], "too few tasks"),
+        ([2.0, np.nan, np.nan, np.nan, np.nan, np.nan], "only in some"),
+        ([1.0, 1.1, 0.9, 1.0, np.nan, np.nan], "on average"),  # it varies in two tasks of three only
+        ([np.nan] * 6, "too few tasks"),
+    ],
+)
+def test_the_first_rule_that_holds_decides(theta, word):
+    assert one(theta, others=4).word[0] == word
+
+
+def test_what_cannot_be_told_apart_comes_first():
+    assert one([1.0, 1.0, 1.0], apart=True).word[0] == "cannot be told apart"
+
+
+def test_a_task_is_named_for_what_its_own_rows_show():
+    assert one([3.0, 0.0, 0.1, -0.1, 0.1, 0.5]).clear[:, 0].tolist() == [True] + [False] * 5
+
+
+def test_null_tables_are_left_alone():
+    rng = np.random.default_rng(1)
+    said, tables = 0, 300
+    for _ in range(tables):
+        error = rng.uniform(0.5, 2.0, size=(10, 20))
+        found = MetaAnalysis(error * rng.normal(size=error.shape), error**2, np.full(10, np.inf))
+        said += np.any(judge(found, np.zeros(20, dtype=bool)).word != "not found")
+    assert said / tables < 0.2  # two false discovery rates of 0.1
+
+
+def test_words_are_right_where_the_truth_is_known():
+    rng = np.random.default_rng(2)
+    wrong = said = 0
+    for _ in range(100):
+        kind = rng.integers(0, 4, size=20)
+        mu, tau = np.where(kind % 2 == 1, 1.0, 0.0), np.where(kind >= 2, 0.5, 0.0)
+        theta = mu + tau * rng.normal(size=(12, 20)) + 0.3 * rng.normal(size=(12, 20))
+        word = judge(MetaAnalysis(theta, np.full((12, 20), 0.09), np.full(12, np.inf)), kind < 0).word
+        wrong += np.sum(
+            (np.isin(word, ("everywhere", "on average")) & (mu == 0.0)) | ((word == "differs") & (tau == 0.0))
+        )
+        wrong += np.sum((word == "only in some") & (kind == 0))
+        said += np.sum(word != "not found")
+        assert set(word[kind == 1]) <= {"everywhere", "on average", "differs"}
+    assert said > 1000 and wrong / said < 0.05
+
+
+def row(feature, word, **more):
+    numbers = {
+        "average": 0.5,
+        "lower": 0.4,
+        "upper": 0.6,
+        "new_task_lower": 0.1,
+        "new_task_upper": 0.9,
+        "per_sd": 1.0,
+    }
+    return {"feature": feature, "word": word, "note": "", **numbers, **more}
+
+
+def test_three_sentences_say_what_holds_what_differs_and_what_is_ruled_out():
+    rows = [
+        row("age", "everywhere"),
+        row("dose", "differs"),
+        row("iron", "on average"),
+        row("site", "only in some", note="clear in 'Bern'"),
+        row("pulse", "not found", average=0.05, lower=-0.1, upper=0.2, per_sd=0.1),
+        row("rare", "too few tasks"),
+        row("sum", "cannot be told apart", average=np.nan, note="from `a`, `b`"),
+    ]
+    first, second, third = in_sentences(rows, "hospital")
+    assert first == "Holds in every hospital: age 0.5 (0.4 to 0.6)."
+    assert "Differs between hospitals: dose 0.5 (0.4 to 0.6), in a new hospital 0.1 to 0.9." in second
+    assert "whether in every hospital: iron" in second and second.endswith(
+        "Only in some hospitals: site (clear in 'Bern')."
+    )
+    assert third.startswith(
+        "Not found: pulse. For each of these an average effect above 0.4 per s.d. is ruled out."
+    )
+    assert "Varies in too few hospitals to tell: rare" in third and third.endswith("sum (from `a`, `b`).")
+
+
+def test_classes_are_told_as_odds_and_many_features_are_cut():
+    ratio = {"odds_ratio": 1.65, "odds_ratio_lower": 1.5, "odds_ratio_upper": 1.8}
+    first, second, third = in_sentences([row(f"f{j}", "everywhere", **ratio) for j in range(9)])
+    assert first.startswith("Holds in every task: f0 odds x 1.65 (1.5 to 1.8), ") and first.endswith(
+        "f5 odds x 1.65 (1.5 to 1.8), and 3 more."
+    )
+    assert (
+        second == "Nothing was found to differ between tasks."
+        and third == "Every feature was found to matter."
+    )
+
+
+def test_tasks_are_called_by_the_name_of_their_column():
+    assert [task_noun(name) for name in ("hospital", "School_ID", "x", "study site", None)] == [
+        "hospital", "school", "task", "study site", "task",
+    ]  # fmt: skip
+    assert [plural(noun) for noun in ("country", "school", "branch")] == ["countries", "schools", "branches"]

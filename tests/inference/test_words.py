@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mmtfl.inference.meta_analysis import MetaAnalysis
-from mmtfl.inference.words import in_sentences, judge, plural, task_noun
+from mmtfl.inference.words import in_sentences, judge
 
 CLEAR = 0.04  # variance of an effect that is 1 and clear
 
@@ -118,10 +118,3 @@ def test_classes_are_told_as_odds_and_many_features_are_cut():
         second == "Nothing was found to differ between tasks."
         and third == "Every feature was found to matter."
     )
-
-
-def test_tasks_are_called_by_the_name_of_their_column():
-    assert [task_noun(name) for name in ("hospital", "School_ID", "x", "study site", None)] == [
-        "hospital", "school", "task", "study site", "task",
-    ]  # fmt: skip
-    assert [plural(noun) for noun in ("country", "school", "branch")] == ["countries", "schools", "branches"]

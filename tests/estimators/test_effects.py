@@ -25,7 +25,7 @@ COLUMNS = [
     *("quartiles", "quartiles_lower", "quartiles_upper", "p_column", "word", "note"),
 ]
 TASK_COLUMNS = ["task", "effect", "lower", "upper", "shrunk", "shrunk_lower", "shrunk_upper", "n_rows"]
-FAST = {"pk": ((2, 2),), "poolings": (0.0, 0.9), "alphas": 10, "cv": 3}
+FAST = {"pk": ((2, 2),), "poolings": (0.0, 0.9), "alphas": 10, "cv": 3, "curves": False}
 
 
 def table(seed=0, n_tasks=6, n_rows=120, d=5, spread=0.0, noise=1.0):

@@ -29,7 +29,7 @@ from mmtfl.estimators.parameters import (
 )
 from mmtfl.estimators.prepared import Prepared, SearchPrepared
 from mmtfl.estimators.regression import MMTFLRegressor, TaskRegressor
-from mmtfl.model_selection.choosing import choose, results_table
+from mmtfl.model_selection.choosing import choose, contenders, results_table
 from mmtfl.model_selection.cross_validation import (
     Candidates,
     FoldScores,
@@ -64,6 +64,9 @@ __all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV"]
 _POOLINGS = (0.0, 0.9, 0.99)  # tried where tasks may agree; docs/benchmarks.md has what they gain
 _FREE_COMMON = 0.03  # w of eq. (10) at which the common part is all but free, however many tasks there are
 _MOST_ENTRIES = 1 << 25  # of a table with curves that a search tries by itself
+_LARGE = 1 << 20  # numbers of a table with curves; one member is tried on a larger one
+_CONTENDERS, _MOST_REPEATS = 3, 3  # candidates whose folds are repeated, and how often
+_PER_REPEAT = 4  # strengths of a path that take about as long as one strength by itself
 _POLISH = 20  # passes: the path is rough, and the last fit must forget where on it it started
 _PATH_TOL = 1e-4  # held-out scores do not see more; the final fit uses tol
 
@@ -121,6 +124,13 @@ class Search(CrossValidationParameters, ThreadParameters):
             raise InvalidParameterError(f"cv={self.cv!r} is a string: give a number of folds, or a splitter.")
         cv = usual_number(tasks.sizes.mean(), _n_lines(tasks)) if self.cv is None else self.cv
         return TaskKFold(int(cv), random_state=0, stratify=stratify) if isinstance(cv, Integral) else cv
+
+    def _folds_of_seed(self, prepared: SearchPrepared, seed: int) -> list[Fold]:
+        """As many folds as the search has, dealt anew."""
+        with_classes = is_classifier(self)
+        splitter = TaskKFold(len(prepared.folds), random_state=seed, stratify=with_classes)
+        folds = folds_of_tasks(splitter, prepared.tasks)
+        return check_folds(folds, prepared.tasks, with_classes=with_classes)
 
     def _not_for_stored(self, splitter: str) -> str:
         return f"cv={self.cv!r} does not go with stored tasks: give a number of folds, or {splitter}."
@@ -400,9 +410,48 @@ class TaskSearch(Search, ProductForm, SearchParameters):
             ways[True] = way_of(bent)
             more, further = self._scored_curves(ways[True], candidates, found, n_folds)
             candidates, found = [*candidates, *more], FoldScores([*found.found, *further.found])
-        chosen, i, self._on_folds = self._decide(prepared, candidates, found, settings)
+        repeated = self._repeated(ways, candidates, found, settings, kept)
+        chosen, i, self._on_folds = self._decide(prepared, candidates, found, settings, repeated)
         assert isinstance(chosen, MemberPath)
         return ways[chosen.curves], chosen, i
+
+    def _repeated(
+        self,
+        ways: Mapping[bool, Way],
+        candidates: Sequence[Any],
+        found: FoldScores,
+        settings: Settings,
+        kept: Any,
+    ) -> dict[int, np.ndarray] | None:
+        """Scores of the closest members on folds of other seeds; None where there is nothing to decide.
+
+        As many as take a third of the search so far, counted in columns times strengths times folds, so that
+        the answer does not depend on the clock.
+        """
+        data = next(iter(ways.values())).prepared
+        plain = self.cv is None or isinstance(self.cv, Integral)
+        close = contenders(found.scores, _CONTENDERS) if plain and data.row_counts is None else []
+        if len(close) < 2 or self.search == "full":
+            return None
+        width = [ways[one.curves].prepared.tasks.n_features for one in candidates]
+        done = sum(
+            n * part["scores"].size for n, folds in zip(width, found.found, strict=True) for part in folds
+        )
+        each = _PER_REPEAT * len(data.folds) * sum(width[m] for m in close)
+        tops = {m: int(np.argmax(found.scores[m].mean(axis=1))) for m in close}
+        scores: dict[int, list[np.ndarray]] = {m: [] for m in close}
+        for seed in range(1, 1 + min(_MOST_REPEATS, int(done / 3.0 / each))):
+            folds = self._folds_of_seed(data, seed)
+            for curves, way in ways.items():
+                own = [m for m in close if candidates[m].curves == curves]
+                lists = [candidates[m].part(np.array([tops[m]])) for m in own]
+                score = self._scorer(
+                    replace(way.prepared, folds=folds), settings, engine=self.engine, kept=kept
+                )
+                stage = f"repeat {seed}{' with curves' * curves}: "
+                for m, part in zip(own, score(lists, stage=stage).scores if own else [], strict=True):
+                    scores[m].append(part[0])
+        return {m: np.concatenate(parts) for m, parts in scores.items()} if scores[close[0]] else None
 
     def _with_alphas(self, way: Way, members: Sequence[RowPenalty]) -> list[MemberPath]:
         how = {"curves": way.curves, "rough": True}
@@ -439,7 +488,8 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         (trial,) = self._with_alphas(way, [first])
         if not curves_may_win(way.score, trial, lines, found):
             return [], FoldScores([])
-        rest = [one for one in [*members, *([] if best.is_convex else [same])] if one is not first]
+        rest = [] if math.prod(way.prepared.tasks.X.shape) > _LARGE else _rivals(lines, found, members, same)
+        rest = [one for one in rest if one is not first]
 
         def score(lists: Sequence[Any], *, stage: str = "", **options: Any) -> FoldScores:
             return way.score(lists, stage=f"curves, {stage or 'all folds: '}", **options)
@@ -507,6 +557,16 @@ class TaskSearch(Search, ProductForm, SearchParameters):
                 f"alphas must be a number of strengths or positive finite strengths, got {self.alphas!r}."
             )
         return alphas
+
+
+def _rivals(
+    lines: Sequence[MemberPath], found: FoldScores, members: Sequence[RowPenalty], best: RowPenalty
+) -> list[RowPenalty]:
+    """The convex members whose poolings have not lost with lines, and the member that was best with them."""
+    left = [path.member for path, part in zip(lines, found.scores, strict=True) if np.isfinite(part).all()]
+    poolings = {(one.p, one.pooling) for one in left if one.is_convex}
+    kept = [one for one in members if (one.p, one.pooling) in poolings]
+    return kept if best.is_convex else [*kept, best]
 
 
 def _n_lines(tasks: Tasks | StoredTasks) -> int:

@@ -17,6 +17,8 @@ from mmtfl import (
     SingleTaskRegressorCV,
     TwoStrengthCV,
 )
+from mmtfl.model_selection import TaskKFold
+from mmtfl.model_selection.choosing import choose
 
 
 @pytest.fixture(scope="module")
@@ -221,3 +223,25 @@ def test_the_same_search_gives_the_same_bits(rows):
     X, y, task = rows
     first, second = (MMTFLRegressorCV(alphas=20, cv=3).fit(X, y, task=task) for _ in range(2))
     assert np.array_equal(first.curves_.coef, second.curves_.coef) and first.alpha_ == second.alpha_
+
+
+def test_folds_of_close_candidates_are_repeated_within_a_third_of_the_work(rows, monkeypatch):
+    X, y, task = rows
+    seen = []
+
+    def spy(scores, selection="best", order=None, repeated=None):
+        seen.append((scores, repeated))
+        return choose(scores, selection, order, repeated)
+
+    monkeypatch.setattr("mmtfl.estimators.search.choose", spy)
+    for _ in range(2):
+        MMTFLRegressorCV(curves=False, cv=4).fit(X, y, task=task)
+    (scores, first), (_, second) = ((part, again) for part, again in seen if again is not None)
+    assert 2 <= len(first) <= 3 and all(np.array_equal(first[m], second[m]) for m in first)
+    n_repeats = len(next(iter(first.values()))) // 4
+    assert 1 <= n_repeats <= 3
+    tried = sum(np.isfinite(part).sum() for part in scores)
+    assert 3 * 4 * 4 * n_repeats * len(first) <= tried
+    seen.clear()
+    MMTFLRegressorCV(curves=False, cv=TaskKFold(4, random_state=0)).fit(X, y, task=task)
+    assert all(again is None for _, again in seen)

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mmtfl import MMTFLRegressorCV, SingleTaskRegressorCV
 from mmtfl.datasets import make_tasks
+from mmtfl.model_selection import TaskKFold
 from mmtfl.model_selection.cross_validation import FoldScores, MemberPath
 from mmtfl.model_selection.staged import _coarse, _highest_between, _strong, staged_scores
 from mmtfl.objective.penalties import make_penalty
@@ -22,7 +23,8 @@ def rows():
 
 
 def regressor(search="staged", **options):
-    usual = {"pk": MEMBERS, "alphas": 60, "cv": 3, "poolings": (0,), "search": search, "levels": "free"}
+    folds = TaskKFold(options.pop("cv", 3), random_state=0)  # a splitter's folds are not repeated
+    usual = {"pk": MEMBERS, "alphas": 60, "cv": folds, "poolings": (0,), "search": search, "levels": "free"}
     return MMTFLRegressorCV(**{**usual, **options})
 
 

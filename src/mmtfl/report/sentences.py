@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -330,96 +329,67 @@ def level_sentences(model: Any, noun: Noun, unit: str = "") -> list[str]:
 # -- the search ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class OverTasks:
-    """One score over the tasks that count.
-
-    Attributes
-    ----------
-    median, mean : float
-        Over these tasks; NaN with none.
-    n_tasks : int
-        How many count: those that have a score and at least `FEW_ROWS` rows, or, where there is none, those
-        that have a score.
-    n_few, n_undefined : int
-        How many are left out because they have fewer rows, or no score.
-    only_few : bool
-        Whether all that count have fewer rows.
-    """
-
-    median: float
-    mean: float
-    n_tasks: int
-    n_few: int
-    n_undefined: int
-    only_few: bool
-
-
-def over_tasks(scores: Sequence[float | None], n_rows: Sequence[int]) -> OverTasks:
-    """Median and mean of the scores of tasks, those with a handful of rows apart.
-
-    Examples
-    --------
-    >>> from mmtfl.report.sentences import over_tasks
-    >>> found = over_tasks([0.5, 0.75, 1.0, -30.0, None], [40, 50, 60, 2, 10])
-    >>> found.median, found.n_tasks, found.n_few, found.n_undefined
-    (0.75, 3, 1, 1)
-    """
-    values = np.array([math.nan if score is None else score for score in scores], dtype=float)
-    known, few = ~np.isnan(values), np.asarray(n_rows) < FEW_ROWS
-    only_few = not np.any(known & ~few)
-    if only_few:
-        few = np.zeros_like(few)
-    counted = values[known & ~few]
-    return OverTasks(
-        median=float(np.median(counted)) if len(counted) else math.nan,
-        mean=float(np.mean(counted)) if len(counted) else math.nan,
-        n_tasks=len(counted),
-        n_few=int(few.sum()),
-        n_undefined=int(np.count_nonzero(~known & ~few)),
-        only_few=only_few,
-    )
-
-
 PLAIN_SCORES = {"r2": "R^2", "deviance_explained": "deviance explained"}  # of targets that are numbers
 
 
 def heldout_headline(search: Any, noun: str = "task") -> str | None:
     """How well the held-out rows of a `SearchSummary` were predicted, in one line; None if it is not known.
 
-    The command line and the report show the same numbers: those of ``heldout_scores_``.
+    The command line and the report show the same numbers: those of ``heldout_scores_``. Classes have the
+    share of all pairs within tasks that are ranked rightly, so that a task of two events does not count as
+    much as one of a hundred.
     """
-    table, folds = search.held_out, count(search.n_folds, "fold")
-    if table is None:
+    if search.held_out is None:
         return None
+    table = {
+        name: np.array(values) for name, values in search.held_out.items() if name not in ("task", "loss")
+    }
+    n_rows, folds = table["n_rows"], count(search.n_folds, "fold")
     for key, name in PLAIN_SCORES.items():
         if key in table:
-            return f"Held-out {name}: {_in_words(over_tasks(table[key], table['n_rows']), noun)}; {folds}"
-    accuracy, base = (over_tasks(table[name], table["n_rows"]).mean for name in ("accuracy", "base_rate"))
-    return (
-        f"Held-out AUC: {_in_words(over_tasks(table['auc'], table['n_rows']), noun)}; "
-        f"{'mean ' if len(table['task']) > 1 else ''}{accuracy_beside_base(accuracy, base)}; {folds}"
-    )
+            return f"Held-out {name}: {_over_tasks(_floats(table[key]), n_rows, noun)}; {folds}"
+    auc, accuracy, base = (_floats(table[name]) for name in ("auc", "accuracy", "base_rate"))
+    of = "" if len(n_rows) == 1 else "mean "
+    beside = accuracy_beside_base(float(np.nanmean(accuracy)), float(np.nanmean(base)))
+    return f"Held-out AUC: {_over_pairs(auc, n_rows, base, noun)}; {of}{beside}; {folds}"
+
+
+def _floats(values: np.ndarray) -> np.ndarray:
+    """Scores as numbers, NaN for None."""
+    return values.astype(float)
+
+
+def _over_pairs(auc: np.ndarray, n_rows: np.ndarray, base_rate: np.ndarray, noun: str) -> str:
+    rarer = n_rows * (1.0 - base_rate)
+    known = ~np.isnan(auc) & (rarer > 0)
+    if not known.any():
+        return "not defined"
+    share = np.average(auc[known], weights=(rarer * (n_rows - rarer))[known])
+    within = f" over all pairs within {count(int(known.sum()), noun, plural(noun))}" if len(auc) > 1 else ""
+    return f"{share:.2f}{within}"
+
+
+def _over_tasks(scores: np.ndarray, n_rows: np.ndarray, noun: str) -> str:
+    """Median and mean of the scores of tasks, those with a handful of rows apart."""
+    known, few = ~np.isnan(scores), n_rows < FEW_ROWS
+    only_few = not np.any(known & ~few)
+    few = few & (not only_few)
+    counted = scores[known & ~few]
+    if not counted.size:
+        return "not defined"
+    value = _plain_score(float(np.median(counted)))
+    if len(counted) > 1:
+        value = f"median {value} over {len(counted)} {plural(noun)} (mean {_plain_score(counted.mean())})"
+    if only_few:
+        value += f", fewer than {FEW_ROWS} held-out rows {'each' if len(counted) > 1 else 'only'}"
+    for mask, why in ((few, f"with fewer than {FEW_ROWS} held-out rows"), (~known & ~few, "without a score")):
+        value += f", {count(int(mask.sum()), noun, plural(noun))} {why} apart" if mask.any() else ""
+    return value
 
 
 def accuracy_beside_base(accuracy: float, base_rate: float) -> str:
     """An accuracy, and that of a model that always says the commoner class of each task."""
     return f"accuracy {accuracy:.3f} (always the commoner class: {base_rate:.3f})"
-
-
-def _in_words(found: OverTasks, noun: str) -> str:
-    if found.n_tasks == 0:
-        return "not defined"
-    value = _plain_score(found.median)
-    if found.n_tasks > 1:
-        value = f"median {value} over {found.n_tasks} {plural(noun)} (mean {_plain_score(found.mean)})"
-    if found.only_few:
-        value += f", fewer than {FEW_ROWS} held-out rows {'each' if found.n_tasks > 1 else 'only'}"
-    if found.n_few:
-        value += f", {count(found.n_few, noun, plural(noun))} with fewer than {FEW_ROWS} held-out rows apart"
-    if found.n_undefined:
-        value += f", {count(found.n_undefined, noun, plural(noun))} without a score apart"
-    return value
 
 
 def search_headline(summary: ModelSummary, noun: Noun) -> str | None:
@@ -430,12 +400,7 @@ def search_headline(summary: ModelSummary, noun: Noun) -> str | None:
     headline = heldout_headline(search)
     if headline is not None:
         return renamed(headline.replace("R^2", "R²").replace(" -", " −"), noun) + "."
-    line = f"In the search, the score on held-out rows was {number(search.best_score)} ({search.score_name})"
-    without = search.score_without_features
-    if without is not None and without < 0 and search.best_score < 0:
-        saved = 1 - search.best_score / without
-        line += f": the loss is {saved:.0%} smaller than without any feature"
-    return line + "."
+    return f"In the search, the score on held-out rows was {number(search.best_score)} ({search.score_name})."
 
 
 def calibration(curve: dict[str, np.ndarray]) -> str:

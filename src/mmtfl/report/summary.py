@@ -125,8 +125,6 @@ class SearchSummary:
         What is measured on held-out rows, in words; larger is better.
     best_score : float
         Mean score of the choice.
-    score_without_features : float or None
-        Mean score where the strength leaves only intercepts, if it is among the candidates.
     n_folds, n_candidates : int
         How much was tried.
     selection : str
@@ -139,7 +137,6 @@ class SearchSummary:
 
     score_name: str
     best_score: float
-    score_without_features: float | None
     n_folds: int
     n_candidates: int
     selection: str
@@ -426,16 +423,11 @@ def _search(model: Any) -> SearchSummary | None:
         error = found.error if n_folds > 1 else np.full(len(found.error), np.nan)
         values = found.strength.tolist(), found.mean.tolist(), error.tolist()
         curves.append(SearchCurve(found.name, *values, found.best, found.chosen))
-    path, without = getattr(model, "path_", None), None
-    if path is not None and not isinstance(path, list) and len(path.n_kept) and path.n_kept[0] == 0:
-        # the strongest penalty keeps no feature
-        without = next((curve.mean[0] for curve in curves if curve.chosen is not None), None)
     held_out = getattr(model, "heldout_scores_", None)  # older files have none
     tried = table.get("split0_test_score", table["mean_test_score"])  # the first fold is tried for all
     return SearchSummary(
         score_name=_score_name(model),
         best_score=float(model.best_score_),
-        score_without_features=without,
         n_folds=n_folds,
         n_candidates=int(np.count_nonzero(~np.isnan(tried))),
         selection=getattr(model, "selection", "best"),

@@ -52,8 +52,8 @@ def corpus(folder: Path) -> list[Path]:
     for name, model in models.items():
         model.fit(frame[list("wxyz")], y, task=task).save(folder / f"{name}.mmtfl")
     mmtfl.MMTFLClassifier(alpha=0.02).fit(X, y > 0, task=task).save(folder / "classes.mmtfl")
-    book = FitCheckpoint(Checkpoint(folder / "fit.checkpoint", "fuzz"))
-    book.keep_passes({"A": X[:3], "weights": X[0], "history": y[:3]})
+    checkpoint = FitCheckpoint(Checkpoint(folder / "fit.checkpoint", "fuzz"))
+    checkpoint.keep_passes({"A": X[:3], "weights": X[0], "history": y[:3]})
     frame.to_csv(folder / "table.csv", index=False)
     frame.to_csv(folder / "table.tsv", index=False, sep="\t")
     frame.to_csv(folder / "table.csv.gz", index=False)

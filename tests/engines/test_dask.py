@@ -191,15 +191,15 @@ def test_a_lost_scheduler_is_told_and_the_checkpoint_goes_on(tmp_path):
             try:
                 client.wait_for_workers(1, timeout=60)
                 with pytest.raises(EngineLostError, match=r"scheduler was lost in .*checkpoint"):
-                    book = FitCheckpoint(Checkpoint(path, "mine"))
-                    a_fit(2, 1, "logistic", engine=DaskEngine(client), report=lose, book=book)
+                    checkpoint = FitCheckpoint(Checkpoint(path, "mine"))
+                    a_fit(2, 1, "logistic", engine=DaskEngine(client), report=lose, checkpoint=checkpoint)
             finally:
                 client.close(timeout=1)
                 working.kill()
                 process.kill()
-    book = FitCheckpoint(Checkpoint(path, "mine"))
-    assert len(book.passes()["history"]) == 16
-    same(a_fit(2, 1, "logistic", book=book), here)
+    checkpoint = FitCheckpoint(Checkpoint(path, "mine"))
+    assert len(checkpoint.passes()["history"]) == 16
+    same(a_fit(2, 1, "logistic", checkpoint=checkpoint), here)
 
 
 # -- the door ------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ def report(n_passes, *_):
 
 problem = make_problem(3, loss="logistic", sizes=(14, 9, 21, 30), d=16)
 solution = solve(problem.tasks, LOSSES["logistic"], make_penalty(2, 1, 0.03), solver="alternating",
-                 book=FitCheckpoint(Checkpoint(sys.argv[1], "a fit")), report=report)
+                 checkpoint=FitCheckpoint(Checkpoint(sys.argv[1], "a fit")), report=report)
 np.save(sys.argv[1] + ".npy", solution.A)
 """
 
@@ -59,9 +59,9 @@ def test_a_killed_fit_goes_on_and_ends_with_the_same_bits(how, tmp_path):
     problem = make_problem(3, loss="logistic", sizes=(14, 9, 21, 30), d=16)
     penalty, told = make_penalty(2, 1, 0.03), []
     whole = solve(problem.tasks, LOSSES["logistic"], penalty, solver="alternating")
-    book = FitCheckpoint(Checkpoint(path, "a fit"))
+    checkpoint = FitCheckpoint(Checkpoint(path, "a fit"))
     rest = solve(
-        problem.tasks, LOSSES["logistic"], penalty, solver="alternating", book=book,
+        problem.tasks, LOSSES["logistic"], penalty, solver="alternating", checkpoint=checkpoint,
         report=lambda n, *_: told.append(n),
     )  # fmt: skip
     assert told[0] == 17  # it did go on
@@ -98,7 +98,7 @@ def test_going_on_from_any_pass_ends_with_the_same_bits(p, k, tmp_path, monkeypa
         try:
             solve(
                 problem.tasks, LOSSES["squared"], penalty, solver="alternating", report=report,
-                book=FitCheckpoint(Checkpoint(path, "x")),
+                checkpoint=FitCheckpoint(Checkpoint(path, "x")),
             )  # fmt: skip
         except Stop:
             assert len(FitCheckpoint(Checkpoint(path, "x")).passes()["history"]) == stop
@@ -107,7 +107,7 @@ def test_going_on_from_any_pass_ends_with_the_same_bits(p, k, tmp_path, monkeypa
             LOSSES["squared"],
             penalty,
             solver="alternating",
-            book=FitCheckpoint(Checkpoint(path, "x")),
+            checkpoint=FitCheckpoint(Checkpoint(path, "x")),
         )
         assert_array_equal(rest.A, whole.A)
         assert_array_equal(rest.history, whole.history)

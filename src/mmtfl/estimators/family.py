@@ -206,9 +206,11 @@ class FamilyMember(WarmStart, ProductForm, FamilyParameters, MemberParameters):
         numbers |= {"pooling": self.pooling, "known": prepared.known}
         penalty = make_penalty(self.p, self.k, self.alpha, **numbers)
         kept = self._open_checkpoint(prepared, penalty)
-        book = None if kept is None else FitCheckpoint(kept)
+        checkpoint = None if kept is None else FitCheckpoint(kept)
         problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
-        return solve(problem, penalty, start=prepared.start, book=book, **self._solver_options()), penalty
+        return solve(
+            problem, penalty, start=prepared.start, checkpoint=checkpoint, **self._solver_options()
+        ), penalty
 
 
 # -- a chosen model fitted to its rows without each fold -----------------------------------------------------

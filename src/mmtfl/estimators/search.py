@@ -387,7 +387,7 @@ class TaskSearch(Search, ProductForm, SearchParameters):
             start=start,
             **self._solver_options(),
             polish=0 if is_exact else _POLISH,
-            book=None if kept is None else FitCheckpoint(kept, "refit"),
+            checkpoint=None if kept is None else FitCheckpoint(kept, "refit"),
         )
         return prepared, solution, penalty
 

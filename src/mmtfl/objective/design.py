@@ -251,8 +251,8 @@ class Design:
         if present is not None:
             tasks = replace(self.tasks, X=_narrowed(self.tasks.X, present), feature_names=None)
             narrow = self._of(tasks, 1.0 / self.inverse_scale[present])
-            calm, units = narrow.levelled(scale_targets=scale_targets)
-            return calm, replace(units or Units(np.ones(narrow.n_features)), present=present)
+            scaled, units = narrow.levelled(scale_targets=scale_targets)
+            return scaled, replace(units or Units(np.ones(narrow.n_features)), present=present)
         tasks, columns, targets, unit = self.tasks, None, None, 1.0
         if self.fit_intercept:
             columns = column_levels(tasks)

@@ -161,19 +161,22 @@ class Problem:
 
         Also the units, or None where this problem is the answer. With `one_unit` all columns share theirs.
         """
-        calm, units = self._levelled or (self, None)
-        if calm.steepest == 0.0 or 1.0 / _MODERATE < calm.steepest < _MODERATE:
-            return calm, units
-        largest = calm.design.column_maxima()
+        scaled, units = self._levelled or (self, None)
+        if scaled.steepest == 0.0 or 1.0 / _MODERATE < scaled.steepest < _MODERATE:
+            return scaled, units
+        largest = scaled.design.column_maxima()
         largest = np.where(largest > 0.0, largest, 1.0)
         if one_unit:
             largest[:] = largest.max()
         factor = 4.0 ** np.round(np.log2(largest) / 2.0)
         units = Units(np.ones_like(factor)) if units is None else units
-        return type(self)(calm.design.rescaled(factor), self.given_loss), replace(units, column=factor)
+        return type(self)(scaled.design.rescaled(factor), self.given_loss), replace(units, column=factor)
 
     @cached_property
     def _levelled(self) -> "tuple[Problem, Units] | None":
-        """The same in calm units; None where this problem is calm, because one that holds itself stays."""
+        """The problem without large offsets, and its units; None where nothing was changed.
+
+        A cached reference of a problem to itself would keep its data in memory.
+        """
         design, units = self.design.levelled(scale_targets=self.given_loss.is_quadratic)
         return None if units is None else (type(self)(design, self.given_loss), units)

@@ -52,15 +52,15 @@ def run_algorithm1(
     max_iter: int,
     tol: float,
     report: Report | None = None,
-    book: FitCheckpoint | None = None,
+    checkpoint: FitCheckpoint | None = None,
 ) -> Solution:
     """Algorithm 1 from c = 1 (or from the c of `start`), then row descent to settle zeros exactly.
 
     Algorithm 1 alone only approaches the zero rows of the convex members, and stops at some points that row
-    descent can still leave; the finish never raises the objective. With a `book`, passes go on from where it
-    says, and are kept in it as they go.
+    descent can still leave; the finish never raises the objective. With a `checkpoint`, passes continue from
+    what it holds, and are written to it.
     """
-    passes = Passes(problem, penalty, engine, start=start, tol=tol, report=report, book=book)
+    passes = Passes(problem, penalty, engine, start=start, tol=tol, report=report, checkpoint=checkpoint)
     passes.run(max_iter, passes.early_goal)
     if not problem.design.can_gather(passes.n_kept):
         passes.run(max_iter, tol)
@@ -125,10 +125,10 @@ class Passes:
     def __init__(
         self, problem: Problem, penalty: RowPenalty, engine: Engine, *, tol: float, start=None,
         intercept=None, accelerate: bool = True, report: Report | None = None,
-        book: FitCheckpoint | None = None, placed: Placed | None = None,
+        checkpoint: FitCheckpoint | None = None, placed: Placed | None = None,
     ):  # fmt: skip
         self.problem, self.penalty = problem, penalty
-        self.tol, self.report, self.book = tol, report, book
+        self.tol, self.report, self.checkpoint = tol, report, checkpoint
         by_rows = (penalty.is_centred and penalty.p == 1.0) or penalty.known is not None
         self.placed: Any = PlacedTogether(problem, penalty) if by_rows else placed
         self.placed = self.placed or Placed.of(problem, engine)
@@ -155,7 +155,7 @@ class Passes:
             self.held = self.placed.hold(np.ascontiguousarray(A.T), intercept)
             if self.common is not None:
                 self.common.found = self.common.given = penalty.common_part(A)
-        known = None if book is None else book.passes(n_features, problem.design.n_tasks)
+        known = None if checkpoint is None else checkpoint.passes(n_features, problem.design.n_tasks)
         if known is not None:
             self._take_up(known)
 
@@ -250,10 +250,13 @@ class Passes:
             return np.exp(log - log[np.isfinite(log)].max(initial=-np.inf))
 
     def _keep(self, *, is_last: bool) -> None:
-        """Bring the coefficients home from time to time: for the book, and so that no lineage grows long."""
+        """Collect the coefficients from time to time, for the checkpoint.
+
+        On a cluster it also bounds the number of passes that are repeated where a worker is lost.
+        """
         done, since = self._kept_at
         n_passes, seconds = len(self.history) - done, monotonic() - since
-        if self.book is not None:
+        if self.checkpoint is not None:
             due = n_passes >= _KEEP_PASSES or seconds >= _KEEP_SECONDS or is_last
         else:
             due = n_passes >= _LONGEST_LINEAGE and not self.placed.engine.is_here
@@ -261,8 +264,8 @@ class Passes:
             return
         held = self.placed.bring_home(self.held)
         self.held = self.placed.hold(*held)
-        if self.book is not None:
-            self.book.keep_passes(self._state(held))
+        if self.checkpoint is not None:
+            self.checkpoint.keep_passes(self._state(held))
         self._kept_at = len(self.history), monotonic()
 
     def _state(self, held: Held) -> dict[str, np.ndarray]:

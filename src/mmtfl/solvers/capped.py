@@ -51,7 +51,7 @@ class CappedRows:
 
 
 class CappedDescent:
-    """Solve stages on one problem, in calm units; keeps what it has gathered for the next call."""
+    """Solve stages on one problem, in scaled units; keeps what it has gathered for the next call."""
 
     def __init__(self, problem: Problem):
         self.problem, self.units = problem.moderated(one_unit=True)

@@ -366,7 +366,7 @@ def _n_columns(problem: Problem) -> int:
 
 
 def _has_its_units(problem: Problem) -> bool:
-    """Whether a problem's coefficients are those of its calm form, in which at most levels are taken off."""
+    """Whether the scaled problem has the same coefficients: at most offsets were taken off."""
     units = problem.moderated()[1]
     return units is None or (
         units.present is None and units.target == 1.0 and bool(np.all(units.column == 1.0))

@@ -154,7 +154,7 @@ class Path:
 
 
 class Member:
-    """One member of the family on a problem in calm units, to be solved at many alphas."""
+    """One member of the family on a problem in scaled units, to be solved at many alphas."""
 
     def __init__(self, problem: Problem, penalty: RowPenalty):
         self.problem, self._units = problem.moderated()
@@ -166,12 +166,12 @@ class Member:
         return null_model(self.problem, self.at(1.0))
 
     def at(self, alpha: float) -> RowPenalty:
-        """The penalty at one alpha, in the units of the calm problem."""
+        """The penalty at one alpha, in the units of the scaled problem."""
         penalty = self._penalty.at(float(alpha))
         return penalty if self._units is None else self._units.penalty(penalty)
 
     def place(self, start: Start) -> Start:
-        """A start in the units of the calm problem."""
+        """A start in the units of the scaled problem."""
         return start if self._units is None else self._units.place(*start)
 
     def kept_rows(self, solution: Solution) -> tuple[np.ndarray, Solution]:

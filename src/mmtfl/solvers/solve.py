@@ -34,7 +34,7 @@ def solve(
     n_jobs: int | None = None,
     polish: int = 0,
     report: Report | None = None,
-    book: FitCheckpoint | None = None,
+    checkpoint: FitCheckpoint | None = None,
 ) -> Solution:
     """Minimise the joint form (2).
 
@@ -63,7 +63,7 @@ def solve(
         answer then depends neither on where it started nor on the order of its sums.
     report : callable, optional
         Called as report(passes, objective, change, features left) after every pass of Algorithm 1.
-    book : FitCheckpoint, optional
+    checkpoint : FitCheckpoint, optional
         Where passes of Algorithm 1, and in the end the solution, are kept and taken up from.
 
     Examples
@@ -85,7 +85,9 @@ def solve(
     """
     if solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {solver!r}.")
-    known = None if book is None else book.solution(problem.design.n_features, problem.design.n_tasks)
+    known = (
+        None if checkpoint is None else checkpoint.solution(problem.design.n_features, problem.design.n_tasks)
+    )
     if known is not None:
         return known
     with one_blas_thread():
@@ -95,14 +97,14 @@ def solve(
             start = None if start is None else units.start(start)
         solution = _dispatch(
             problem, penalty, solver, engine or Threads(n_jobs), start=start, max_iter=max_iter, tol=tol,
-            passes={"report": report, "book": book},
+            passes={"report": report, "checkpoint": checkpoint},
         )  # fmt: skip
         if polish and solution.converged:
             solution = _polished(problem, penalty, solution, polish, tol)
         if units is not None:
             solution = units.solution(solution)
-    if book is not None:
-        book.keep_solution(solution)
+    if checkpoint is not None:
+        checkpoint.keep_solution(solution)
     return solution
 
 

@@ -269,8 +269,8 @@ class AdditiveGrid:
         self._problem, self._units = problem.moderated(one_unit=True)
         self._norms = norms
         self._descent = quick_descent(self._problem, norms)
-        # what was found, in calm units
-        self._calm: WeakKeyDictionary[AdditiveSolution, AdditiveSolution] = WeakKeyDictionary()
+        # what was found, in scaled units
+        self._scaled: WeakKeyDictionary[AdditiveSolution, AdditiveSolution] = WeakKeyDictionary()
 
     def largest(self) -> tuple[float, float]:
         """The smallest strengths that together make A zero."""
@@ -288,14 +288,14 @@ class AdditiveGrid:
         norms = self._norms.at(first, second)
         if self._units is None:
             return self._solve(norms, starts, max_iter=max_iter, tol=tol)
-        calm = [self._calm.get(start) or self._placed(start) for start in starts]
-        found = self._solve(self._units.norms(norms), calm, max_iter=max_iter, tol=tol)
+        scaled = [self._scaled.get(start) or self._placed(start) for start in starts]
+        found = self._solve(self._units.norms(norms), scaled, max_iter=max_iter, tol=tol)
         solution = self._units.solution(found)
-        self._calm[solution] = found
+        self._scaled[solution] = found
         return solution
 
     def _placed(self, solution: AdditiveSolution) -> AdditiveSolution:
-        """What another grid on the same problem has found, in calm units."""
+        """What another grid on the same problem has found, in scaled units."""
         units = self._units
         assert units is not None
         A, intercept = units.place(solution.A, solution.intercept)

@@ -262,8 +262,8 @@ class PlacedProblem(Problem):
         if unit == 1.0 and not self._null.is_far.any():
             return None
         levels = self.design.levels() if self._null.is_far.any() else (None, None)
-        calm = self if unit == 1.0 else PlacedProblem(self.design.with_target_unit(unit), self.given_loss)
-        return calm, Units(np.ones(self.design.n_features), unit, *levels)
+        scaled = self if unit == 1.0 else PlacedProblem(self.design.with_target_unit(unit), self.given_loss)
+        return scaled, Units(np.ones(self.design.n_features), unit, *levels)
 
     @cached_property
     def null_intercept(self) -> np.ndarray:

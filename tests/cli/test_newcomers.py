@@ -110,8 +110,7 @@ def test_the_usage_names_real_arguments_and_all_that_are_needed(capsys, command)
 @pytest.mark.parametrize("kind", ["visits", "classes"])
 def test_every_method_is_fitted_predicted_and_inspected(table, capsys, method, kind):
     few = ["--pk", "2,1", "--alphas", "4"] if method == "mmtfl" else ["--alphas", "3"]
-    one_class = ["--drop-tasks", "one-class"] if kind == "classes" else []
-    run(on(table, kind, "--method", method, *few, "--folds", "2", *one_class, command="cv"), capsys)
+    run(on(table, kind, "--method", method, *few, "--folds", "2", command="cv"), capsys)
     model = mmtfl.load(table / "m.mmtfl")
     named = type(getattr(model, "best_estimator_", model)).__name__
     assert named.lower().startswith({"single": "singletask"}.get(method, method))
@@ -130,7 +129,7 @@ def test_every_method_is_fitted_predicted_and_inspected(table, capsys, method, k
 
 @pytest.mark.parametrize("method", ["dirty", "single"])
 def test_the_report_shows_every_kind_of_search(table, capsys, method):
-    run(on(table, "classes", "--method", method, "--alphas", "3", "--folds", "2", "--drop-tasks", "one-class",
+    run(on(table, "classes", "--method", method, "--alphas", "3", "--folds", "2",
            command="cv"), capsys)  # fmt: skip
     page = table / "r.html"
     out, err = run(["report", table / "m.mmtfl", table / "classes.csv", "-o", page], capsys)
@@ -150,7 +149,6 @@ def test_the_report_shows_every_kind_of_search(table, capsys, method):
         (["--method", "single", "--checkpoint", "c"], "--checkpoint does not go with --method single"),
         (["--method", "lowrank", "--dask", "local"], "--dask does not go with --method lowrank"),
         (["--method", "pooled"], "pooled"),
-        (["--drop-tasks", "one-class"], "--drop-tasks one-class is for classes, and the targets are numbers"),
     ],
 )
 def test_options_that_do_not_apply_are_refused(table, capsys, options, line):
@@ -168,10 +166,8 @@ def test_the_help_of_cv_says_what_every_method_assumes():
 # -- tasks of one class ------------------------------------------------------------------------------------
 
 
-def test_a_task_of_one_class_is_told_with_the_option_that_helps(table, capsys):
-    err = run(on(table, "classes"), capsys, code=2).err
-    assert "Task 'Delft' has only one class, 'long'" in err and "with --drop-tasks one-class." in err
-    err = run(on(table, "classes", "--drop-tasks", "one-class"), capsys).err
+def test_a_task_of_one_class_is_told_and_predicted_by_its_rate(table, capsys):
+    err = run(on(table, "classes"), capsys).err
     n_rows = int((classes()["site"] == "Delft").sum())
     assert (
         "1 task left out of the fit and predicted by the base rate, for want of a second class: "
@@ -189,7 +185,7 @@ def test_a_task_of_one_class_is_told_with_the_option_that_helps(table, capsys):
 
 
 def test_scores_in_the_fit_are_those_of_tasks_whose_target_varies(table, capsys):
-    run(on(table, "classes", "--drop-tasks", "one-class"), capsys)
+    run(on(table, "classes"), capsys)
     known = json.loads(run(["inspect", table / "m.mmtfl", "--json"], capsys).out)["provenance"]["training"]
     assert all([score is None for score in known[name]] == [False, False, True] for name in
                ("scores", "auc", "base_rate"))  # fmt: skip

@@ -82,3 +82,15 @@ def test_targets_of_two_kinds_are_found_from_their_columns(tmp_path, capsys):
     assert mmtfl.load(tmp_path / "m.mmtfl").loss == "squared"
     frame.assign(death=np.where(frame["death"], "yes", "no")).to_csv(tmp_path / "m.csv", index=False)
     assert "write the classes as 0 and 1" in refusal([*fit, "-o", tmp_path / "m.mmtfl"], capsys)
+
+
+def test_new_tasks_take_the_exposure_along(visits, tmp_path, capsys):
+    run(words(tmp_path, visits, "--exposure", "years", "--alpha", "0.001"), capsys)
+    visits.assign(site="c", visits=visits["visits"] // 2).to_csv(tmp_path / "new.csv", index=False)
+    added = ["add-task", tmp_path / "m.mmtfl", tmp_path / "new.csv", "-o", tmp_path / "more.mmtfl", "-q"]
+    run(added, capsys)
+    wider, known = mmtfl.load(tmp_path / "more.mmtfl"), mmtfl.load(tmp_path / "m.mmtfl")
+    own = known.add_task(
+        visits[["age"]], visits["visits"] // 2, task="c", offset=np.log(visits["years"].to_numpy())
+    )
+    assert_allclose(wider.coef_, own.coef_, rtol=1e-6)

@@ -16,7 +16,7 @@ from mmtfl.cli.output import (
     print_lines,
 )
 from mmtfl.cli.predict import encode, encoder_of, text_columns
-from mmtfl.cli.training import check_no_offset, library_words
+from mmtfl.cli.training import library_words
 from mmtfl.wording import abbreviate
 
 
@@ -56,7 +56,6 @@ def add_task(
     check_output(output, force=talk.force, inputs=[model, data])
     learned = load_model(model)
     recipe = _recipe(learned)
-    check_no_offset(recipe, "add-task does", "fit all rows again with `mmtfl cv`")
     encoder = encoder_of(learned._fitted())
     file = text.open(data, encoder.missing)
     frame, label = _rows_of_task(file.frame(text=text_columns(recipe, encoder)), recipe, task_name)
@@ -65,7 +64,7 @@ def add_task(
     talk.note(*file.notes, *([dropped] if dropped else []), *notes)
     with library_words():
         wider = learned.set_params(task_column=None).add_task(
-            X, recipe.targets(frame), task=label, sample_weight=recipe.weights(frame)
+            X, recipe.targets(frame), task=label, sample_weight=recipe.weights(frame), **recipe.known(frame)
         )
     wider.provenance_ = _record(learned, f"{label} ({len(frame)} rows of {data.name})")
     with naming_the_file(output):

@@ -7,7 +7,7 @@ from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_output, load_model, naming_the_file
 from mmtfl.cli.predict import borrowing, check_known_tasks, encode, encoder_of, text_columns
-from mmtfl.cli.training import check_no_offset, library_words
+from mmtfl.cli.training import library_words
 
 
 def calibrate(
@@ -44,7 +44,6 @@ def calibrate(
     check_output(output, force=talk.force, inputs=[model, data])
     learned = load_model(model)
     recipe = _recipe(learned)
-    check_no_offset(recipe, "calibrate does", "fit all rows again with `mmtfl cv`")
     fitted = learned._fitted()
     encoder = encoder_of(fitted)
     file = text.open(data, encoder.missing)
@@ -56,7 +55,7 @@ def calibrate(
     check_known_tasks(learned, labels, "Correct the labels, or leave these rows out.")
     with library_words():
         fitted.set_params(task_column=None)
-        calibrated = learned.calibrate(X, recipe.targets(frame), task=labels)
+        calibrated = learned.calibrate(X, recipe.targets(frame), task=labels, **recipe.known(frame))
     record = getattr(learned, "provenance_", None) or {}
     calibrated.provenance_ = {**record, "calibrated": f"{len(frame)} rows of {data.name}"}
     with naming_the_file(output):

@@ -13,7 +13,7 @@ from mmtfl.cli.output import check_table_output, print_csv, print_json, print_ta
 _MADE = Group("Simulated datasets", sort_key=1)
 
 # options without which the suggested next command would stop, or use what is known only afterwards
-NEEDED = {"hospitals": ["--drop", "patient", "died", "visits", "months", "--impute", "median"]}
+NEEDED = {"hospitals": ["--drop", "died", "visits", "months"]}
 
 
 def datasets(

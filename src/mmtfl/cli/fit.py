@@ -136,9 +136,7 @@ def model_options(
     if training.classify:
         if model.scale_targets:
             raise BadInput("--scale-targets is for numbers, and the targets are classes: leave it out.")
-        return arguments if model.drop_tasks is None else {**arguments, "on_degenerate_task": "base_rate"}
-    if model.drop_tasks is not None:
-        raise BadInput("--drop-tasks one-class is for classes, and the targets are numbers: leave it out.")
+        return {**arguments, "on_degenerate_task": "base_rate"}
     loss = _loss(model.loss, training.recipe) if model.loss else _loss_by_target(training, talk)
     # one column has one unit in all tasks, and the spread of a small task says little
     scaled = (len(recipe.target_columns) > 1 or loss == "huber") and not has_no_unit(loss)

@@ -148,9 +148,6 @@ class ModelOptions:
     delta: float = 1.35
     "With --loss huber: residuals beyond this count by their size alone, in units of the target's spread."
 
-    drop_tasks: Literal["one-class"] | None = None
-    "Leave tasks whose rows are all of one class out of the fit; they are predicted by their base rate."
-
     task_weight: Annotated[list[str] | None, SEVERAL] = None
     "equal for the same total weight of every task, or LABEL=W; by default large tasks count most."
 

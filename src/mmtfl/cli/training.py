@@ -25,7 +25,6 @@ _WORDS = (
     (r"set_params\(unknown_task='mean'\)", "--unknown-task mean"),
     (r"unknown_task='(\w+)'", r"--unknown-task \1"),
     ("standardize=True", "--standardize"),
-    ("with on_degenerate_task='base_rate'", "with --drop-tasks one-class"),
     ("memory_limit", "--memory-limit"),
     (r"impute='median'", "--impute median"),
     (r"^reference: ", "--reference: "),

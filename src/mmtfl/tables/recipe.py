@@ -264,6 +264,11 @@ class TableRecipe:
             )
         return np.log(exposure) if offset is None else offset + np.log(exposure)
 
+    def known(self, frame: Any) -> dict[str, np.ndarray]:
+        """Give the offset as an argument of an estimator's method; nothing where there is none."""
+        offset = self.offset(frame)
+        return {} if offset is None else {"offset": offset}
+
     def _numbers(self, frame: Any, name: str | None, what: str) -> np.ndarray | None:
         column = self._column(frame, name)
         return None if column is None else none_missing(numbers_of(column, what), what, column.name)

@@ -31,7 +31,7 @@ from mmtfl.inference.words import FOUND, in_sentences, judge, note_of
 from mmtfl.objective.losses import Loss
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.frames import make_frame
-from mmtfl.tasks.scaling import could_use
+from mmtfl.tasks.scaling import column_range, column_spread, could_use
 from mmtfl.wording import noun_of_tasks, suggest
 
 _MOST_ROWS = 100_000  # of which quartiles are taken
@@ -383,13 +383,21 @@ class HereRows:
         """Quartiles of the features over all rows; of two values these, else wider ones if they are equal."""
         X: Any = self.rows.tasks.X
         if getattr(prepared, "row_counts", None) is not None:  # few rows that stand for many
-            return _normal_quartiles(prepared, features)
+            return _quartiles_of_moments(prepared, features)
         X = X[:: max(1, X.shape[0] // _MOST_ROWS)][:, features]
         X = X.toarray() if sparse.issparse(X) else np.asarray(X)
         low, high = X.min(axis=0), X.max(axis=0)
         two = ((low == X) | (high == X)).all(axis=0)
         quartiles = np.quantile(X, [0.25, 0.75], axis=0).astype(float)
         return np.where(two, low, quartiles[0]), np.where(two, high, quartiles[1])
+
+
+def _quartiles_of_moments(prepared: Any, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same where few rows stand for many: 0 and 1 of columns whose variance is that of zeros and ones."""
+    low, high = _normal_quartiles(prepared, features)
+    mean = column_range(prepared.tasks)[1, features]
+    two = np.isclose(column_spread(prepared.tasks, features) ** 2, mean * (1.0 - mean), rtol=1e-9, atol=0.0)
+    return np.where(two, 0.0, low), np.where(two, 1.0, high)
 
 
 def _normal_quartiles(prepared: Any, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -65,7 +65,7 @@ def stacked(folder):
     tasks, _ = agreed.rows(pd.read_csv(folder / "all.csv"))
     X, y, task = tasks.to_rows()
     centre = mmtfl.load(folder / "stay.mmtfl")
-    model = mmtfl.MMTFLRegressorCV(**{**centre.get_params(), "cv": 3})
+    model = mmtfl.MMTFLRegressorCV(**centre.get_params())
     return model.fit(pd.DataFrame(X, columns=agreed.feature_names), y, task=task)
 
 

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from mmtfl import MMTFLRegressor, MMTFLRegressorCV, Tasks, load
 from mmtfl.datasets import make_hospitals
 from mmtfl.estimators.sites import checks, finish
+from mmtfl.model_selection import TaskKFold
 from mmtfl.tables.agreement import Agreement
 
 SITES = (["Cork", "Aker"], ["Bern"], ["Delft"])
@@ -52,9 +53,9 @@ def centre(summarised):
 
 @pytest.fixture(scope="module")
 def together(stacked):
-    """A search on all rows with the usual folds."""
+    """A search on all rows with the folds of the usual splitter."""
     X, y, task = stacked
-    return MMTFLRegressorCV(cv=3, **SEARCH).fit(X, y, task=task)
+    return MMTFLRegressorCV(cv=TaskKFold(3, random_state=0), **SEARCH).fit(X, y, task=task)
 
 
 def test_the_search_chooses_and_fits_the_same_with_the_usual_folds(centre, together):
@@ -187,7 +188,10 @@ def test_a_search_decides_for_curves_as_with_all_rows(bent, agreed_knots):
     agreed, curved, summarised = bent
     X, y, task = agreed.rows(curved)[0].to_rows()
     options = {"alphas": 12, "standardize": True, "tol": 1e-11}
-    here = MMTFLRegressorCV(cv=2, **options).fit(pd.DataFrame(X, columns=agreed.feature_names), y, task=task)
+    folds = TaskKFold(2, random_state=0)
+    here = MMTFLRegressorCV(cv=folds, **options).fit(
+        pd.DataFrame(X, columns=agreed.feature_names), y, task=task
+    )
     there = MMTFLRegressorCV(**options).fit(summarised)
     assert here.best_curves_ and there.best_curves_
     assert_allclose(there.alpha_, here.alpha_, rtol=1e-8)

@@ -31,7 +31,7 @@ def test_from_a_table_to_an_answer(tmp_path):
     done = run(*tokens, "--pk", "2,1", "--alphas", "10", cwd=tmp_path)
     assert done.returncode == 0
     assert "paths, done in" in done.stderr
-    assert " features, " in done.stdout
+    assert "Held-out R^2: median" in done.stdout
     done = run("inspect", "t.mmtfl", "--json", cwd=tmp_path)
     assert json.loads(done.stdout)["provenance"]["command"] == "mmtfl " + " ".join(
         [*tokens, "--pk", "2,1", "--alphas", "10"]
@@ -65,7 +65,7 @@ def test_ctrl_c_in_the_middle_of_a_search(tmp_path, n_jobs):
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        assert re.search(r" of 480 paths", process.stderr.readline())  # it is under way
+        assert re.search(r" of \d+ paths", process.stderr.readline())  # it is under way
         process.send_signal(signal.SIGINT)
         began = time.monotonic()
         out, err = process.communicate(timeout=60)

@@ -1,5 +1,6 @@
 """Saved models: equal after loading, to the last bit; everything else refused with a ValueError."""
 
+import dataclasses
 import json
 import tracemalloc
 import warnings
@@ -112,7 +113,7 @@ def same(a, b):
         assert list(a) == list(b)
         for key in a:
             same(a[key], b[key])
-    elif isinstance(a, Path | TaskKFold):
+    elif isinstance(a, Path | TaskKFold) or dataclasses.is_dataclass(a):
         same(vars(a), vars(b))
     elif hasattr(a, "get_params"):
         assert vars(a).keys() == vars(b).keys()

@@ -21,7 +21,7 @@ def make_rows(n=150, seed=0, sizes=(1.0, 1.0, 0.2)):
 @pytest.fixture(scope="module")
 def model():
     X, y, task = make_rows()
-    return MMTFLClassifierCV(pk=(2, 2), poolings=(0,), alphas=6, cv=4).fit(X, y, task=task)
+    return MMTFLClassifierCV(pk=(2, 2), poolings=(0,), alphas=6, cv=4, levels="free").fit(X, y, task=task)
 
 
 def test_errors_are_those_of_the_fits_without_the_fold(model):

@@ -4,9 +4,19 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from pandas import DataFrame
+from scipy.special import expit
 
 import mmtfl
-from mmtfl import DirtyRegressor, MMTFLRegressor, MMTFLRegressorCV, TwoStrengthCV
+from mmtfl import (
+    DirtyRegressor,
+    MMTFLClassifier,
+    MMTFLClassifierCV,
+    MMTFLRegressor,
+    MMTFLRegressorCV,
+    TwoStrengthCV,
+)
+from mmtfl.estimators.levels import level_model
+from mmtfl.objective.losses import Logistic, Poisson
 
 QUICK = {"pk": (2, 2), "alphas": 8, "cv": 3}
 
@@ -151,3 +161,98 @@ class TestNumbers:
         X, Y = rng.normal(size=(30, 3)), rng.normal(size=(30, 4)) + np.array([0.0, 10.0, 200.0, -5.0])
         one, other = (MMTFLRegressor(2, 2, 0.1, levels=levels).fit(X, Y) for levels in ("free", "shrunk"))
         assert np.array_equal(one.intercept_, other.intercept_)
+
+
+# -- classes and counts -------------------------------------------------------------------------------------
+
+
+def survey(kind, seed=0, n_tasks=30):
+    """Small tasks whose level is higher by 1.5 where the last column is 1; and the true means."""
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(n_tasks), rng.integers(5, 12, n_tasks))
+    X = rng.normal(size=(len(task), 3)) + 2.0
+    X[:, 2] = rng.integers(0, 2, n_tasks)[task]
+    z = X[:, 0] - 3.5 + rng.normal(size=n_tasks)[task] + 1.5 * X[:, 2]
+    if kind == "classes":
+        return X, (rng.uniform(size=len(z)) < expit(z)).astype(int), task, expit(z)
+    return X, rng.poisson(np.exp(z)).astype(float), task, np.exp(z)
+
+
+def fitted(kind, rows, **options):
+    if kind == "classes":
+        return MMTFLClassifierCV(**QUICK, **options).fit(*rows[:3])
+    return MMTFLRegressorCV(**QUICK, loss="poisson", **options).fit(*rows[:3])
+
+
+@pytest.mark.filterwarnings("ignore::mmtfl.errors.SmallTaskWarning")
+@pytest.mark.parametrize("kind", ["classes", "counts"])
+class TestClassesAndCounts:
+    def test_tasks_of_one_value_are_fitted_and_told(self, kind):
+        rows = survey(kind)
+        alike = [t for t in np.unique(rows[2]) if np.ptp(rows[1][rows[2] == t]) == 0]
+        assert alike
+        with pytest.warns(UserWarning, match=f"{len(alike)} tasks have one value of the target only"):
+            model = fitted(kind, rows)
+        assert model.converged_ and np.abs(model.intercept_).max() < 12.0
+        with pytest.raises(ValueError, match="levels='shrunk'"):
+            fitted(kind, rows, levels="free")
+
+    @pytest.mark.filterwarnings("ignore:.*one value of the target")
+    def test_what_moves_the_levels_is_learned_and_helps(self, kind):
+        X, y, task, truth = rows = survey(kind, n_tasks=60)
+        model = fitted(kind, rows, unknown_task="common")
+        assert 0.4 < model.level_effects_["x2"] < 2.6 and 0.3 < model.level_spread_ < 1.6
+        overall = np.full(len(y), y.mean())
+        predicted = model.predict_proba(X, task)[:, 1] if kind == "classes" else model.predict(X, task)
+        assert np.mean((predicted - truth) ** 2) < 0.6 * np.mean((overall - truth) ** 2)
+
+    @pytest.mark.filterwarnings("ignore:.*one value of the target")
+    def test_levels_minimise_the_stated_objective(self, kind):
+        X, y, task, _ = survey(kind)
+        if kind == "classes":
+            model, loss = MMTFLClassifier(2, 2, 0.1, levels="shrunk", tol=1e-9), Logistic()
+            y = np.where(y == 1, 1.0, -1.0)
+        else:
+            model, loss = MMTFLRegressor(2, 2, 0.1, loss="poisson", levels="shrunk", tol=1e-9), Poisson()
+        model.fit(X, y, task=task)
+        known, n = model.levels_, len(y) / len(model.tasks_)
+        means = np.array([X[task == t].mean(axis=0) for t in model.tasks_])[:, known["features"]]
+        columns = (means - known["centre"]) / known["scale"]
+        middle = known["common"] + columns @ known["effects"]
+        level = model.intercept_ + model.coef_ @ known["reference"]
+        z = np.sum(X * model.coef_[task], axis=1) + model.intercept_[task]
+        slope = np.bincount(task, loss.gradient(y, z, np.ones(len(y))))
+        # the prior is that of the last but one round
+        assert_allclose(slope + (level - middle) / known["spread"] ** 2, 0.0, atol=0.05)
+        penalty = 0.1 * np.linalg.norm(model.coef_, axis=0).sum()
+        prior = np.sum((level - middle) ** 2) / (2 * known["spread"] ** 2) / n
+        assert_allclose(
+            model.objective_, loss.value(y, z, np.full(len(y), 1 / n)) + penalty + prior, rtol=1e-3
+        )
+
+    @pytest.mark.filterwarnings("ignore:.*one value of the target")
+    def test_a_task_never_seen_is_predicted_by_the_mean_over_its_levels(self, kind):
+        rows = survey(kind)
+        X, model = rows[0], fitted(kind, rows, unknown_task="common")
+        new = X[:4]
+        if kind == "classes":
+            averaged = model.predict_proba(new, task=np.full(4, 99))[:, 1]
+        else:
+            averaged = model.predict(new, task=np.full(4, 99))
+        of_tasks, of_levels = level_model(model.levels_)
+        w = of_tasks.place(new.mean(axis=0)[None])
+        level = of_levels.expected(w)[0]
+        z = (new - model.levels_["reference"]) @ model._common_slopes() + level
+        u = np.sqrt(of_levels.variance(w)[0]) * np.random.default_rng(0).normal(size=200_000)
+        mean = (expit if kind == "classes" else np.exp)(z[:, None] + u).mean(axis=1)
+        assert_allclose(averaged, mean, rtol=0.05)
+
+    @pytest.mark.filterwarnings("ignore:.*one value of the target")
+    def test_a_new_task_with_a_few_rows_has_the_prior_of_the_level(self, kind):
+        X, y, task, _ = rows = survey(kind)
+        model = fitted(kind, rows)
+        same = np.flatnonzero(task == 0)[:3]
+        more = model.add_task(X[same], np.full(3, y[same].max()), task=500)
+        at = more.intercept_[-1] + more.coef_[-1] @ model.levels_["reference"]
+        levels = model.intercept_ + model.coef_ @ model.levels_["reference"]
+        assert levels.min() - 1.0 < at < levels.max() + 1.0

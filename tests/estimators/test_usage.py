@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, Tasks, TwoStrengthCV
+from mmtfl import MMTFLRegressor, MMTFLRegressorCV, Tasks, TwoStrengthCV
 from mmtfl.estimators.feature_use import feature_use, used_by
 from mmtfl.estimators.two_strengths import RobustRegressor
 from mmtfl.report.summary import describe
@@ -133,21 +133,6 @@ def test_tasks_that_are_set_apart_are_not_counted():
     assert found.usage_notes[1] == "Tasks that the model sets apart are not counted."
     use = feature_use(robust)
     assert used_by(use, 0) == "all 4 tasks" and used_by(use, 5) == "no task"
-
-
-def test_tasks_of_one_class_are_not_counted():
-    rng = np.random.default_rng(0)
-    X, task = rng.normal(size=(160, 4)), np.repeat(list("abcd"), 40)
-    y = np.where(task == "d", 1, (X[:, 0] + 0.3 * rng.normal(size=160) > 0).astype(int))
-    model = MMTFLClassifier(p=2, k=2, alpha=0.1, on_degenerate_task="base_rate")
-    with pytest.warns(UserWarning, match="left out of the fit"):
-        model.fit(X, y, task=task)
-    found = describe(model)
-    assert found.usage == "Of 4 features, 1 is used: 1 by all 3 tasks, 0 by some, 0 by one."
-    assert found.n_counted == 3 and found.features[0].n_possible == 3
-    assert found.usage_notes[1:] == [
-        "Tasks with a single class, which were left out of the fit, are not counted."
-    ]
 
 
 # -- warnings ------------------------------------------------------------------------------------------------

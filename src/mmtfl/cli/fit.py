@@ -133,10 +133,11 @@ def model_options(
         "positive": _positive(model.positive, training),
     }
     arguments |= {name: value for name, value in known.items() if value is not None}
+    arguments["levels"] = model.levels
     if training.classify:
         if model.scale_targets:
             raise BadInput("--scale-targets is for numbers, and the targets are classes: leave it out.")
-        return {**arguments, "on_degenerate_task": "base_rate"}
+        return arguments
     loss = _loss(model.loss, training.recipe) if model.loss else _loss_by_target(training, talk)
     # one column has one unit in all tasks, and the spread of a small task says little
     scaled = (len(recipe.target_columns) > 1 or loss == "huber") and not has_no_unit(loss)

@@ -242,7 +242,7 @@ def _print_tasks(summary: Any, top: int) -> None:
         [
             str(one.label),
             "-" if one.n_rows is None else str(one.n_rows),
-            "base rate" if one.base_rate else str(one.n_features),
+            str(one.n_features),
             number(one.intercept),
             *(number(scores[t]) for scores in known.values()),
         ]
@@ -300,10 +300,6 @@ def _closing(summary: Any, *, verbose: bool) -> list[str]:
     lines = []
     if summary.spread is not None:
         lines.append("Per s.d.: per standard deviation of the feature over all rows.")
-    rated = [str(one.label) for one in summary.tasks if one.base_rate]
-    if rated:
-        n_tasks = count(len(rated), "task")
-        lines.append(f"Base rate: {n_tasks} with a single class, left out of the fit ({abbreviate(rated)}).")
     if summary.classes is not None:
         first, second = summary.classes
         lines.append(f"Positive coefficients speak for {second!r} against {first!r}.")

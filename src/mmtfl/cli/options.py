@@ -148,6 +148,9 @@ class ModelOptions:
     delta: float = 1.35
     "With --loss huber: residuals beyond this count by their size alone, in units of the target's spread."
 
+    levels: Literal["shrunk", "free"] = "shrunk"
+    "Whether each task's level borrows from the others, and from columns that are constant within tasks."
+
     task_weight: Annotated[list[str] | None, SEVERAL] = None
     "equal for the same total weight of every task, or LABEL=W; by default large tasks count most."
 

@@ -25,6 +25,7 @@ _WORDS = (
     (r"set_params\(unknown_task='mean'\)", "--unknown-task mean"),
     (r"unknown_task='(\w+)'", r"--unknown-task \1"),
     ("standardize=True", "--standardize"),
+    ("levels='shrunk'", "--levels shrunk"),
     ("memory_limit", "--memory-limit"),
     (r"impute='median'", "--impute median"),
     (r"^reference: ", "--reference: "),

@@ -141,6 +141,39 @@ cdef class PoissonLoss(RowLoss):
             out[i] = self.weight[i] * between(max(bend, LEAST * self.bound), 2.718281828459045 * bend, share)
 
 
+cdef class LossWithParabolas(RowLoss):
+    """A loss, and at some rows, which have no weight in it, a parabola about y instead."""
+
+    cdef RowLoss inner
+    cdef const Py_ssize_t[::1] at
+
+    def __init__(
+        self, RowLoss inner, const Py_ssize_t[::1] at, const double[::1] y, const double[::1] weight
+    ):
+        super().__init__(y, weight)
+        self.inner, self.at = inner, at
+
+    cdef double value(self, const double[::1] z) noexcept nogil:
+        cdef double total = self.inner.value(z), apart
+        cdef Py_ssize_t i
+        for i in range(self.at.shape[0]):
+            apart = z[self.at[i]] - self.y[i]
+            total += 0.5 * self.weight[i] * apart * apart
+        return total
+
+    cdef void slopes(self, const double[::1] z, double[::1] out) noexcept nogil:
+        cdef Py_ssize_t i
+        self.inner.slopes(z, out)
+        for i in range(self.at.shape[0]):
+            out[self.at[i]] = self.weight[i] * (z[self.at[i]] - self.y[i])
+
+    cdef void bends(self, const double[::1] z, double share, double[::1] out) noexcept nogil:
+        cdef Py_ssize_t i
+        self.inner.bends(z, share, out)
+        for i in range(self.at.shape[0]):
+            out[self.at[i]] = self.weight[i]
+
+
 cdef class PythonLoss(RowLoss):
     """A loss written in Python: its functions are called on whole vectors, a few times for each Newton step.
 

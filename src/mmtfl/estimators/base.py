@@ -17,9 +17,14 @@ from mmtfl.estimators.effects import QuotesEffects
 from mmtfl.estimators.feature_knowledge import read_known
 from mmtfl.estimators.feature_use import ShowsSharing
 from mmtfl.estimators.fit_warnings import warn_of_fit
-from mmtfl.estimators.levels import HasLevels, expected_levels
+from mmtfl.estimators.levels import (
+    HasLevels,
+    averaged_over_levels,
+    expected_levels,
+    tell_of_one_value,
+)
 from mmtfl.estimators.parameters import CommonParameters
-from mmtfl.estimators.prepared import BaseRates, Prepared
+from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.saving import Savable
 from mmtfl.model_selection.metrics import as_metric, mean_task_score
 from mmtfl.model_selection.scoring import score_predictions
@@ -142,7 +147,7 @@ class TaskModel(
         """
         self._check_parameters()
         prepared = self._prepare(X, y, task, sample_weight, offset)
-        self._learn(prepared, *self._solve(prepared))
+        self._fit_prepared(prepared)
         return self
 
     # -- the steps of fit ------------------------------------------------------------------------------------
@@ -162,7 +167,7 @@ class TaskModel(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: pass one target "
                 "per row of X."
             )
-        return Prepared.of(self, *self._read_tasks(X, y, task, sample_weight, offset))
+        return Prepared.of(self, self._read_tasks(X, y, task, sample_weight, offset))
 
     def _prepare_stored(self, stored: StoredTasks) -> Prepared:
         """Load all stored rows into memory; a kind of model may read some tasks at a time instead."""
@@ -170,7 +175,7 @@ class TaskModel(
         tasks, names = inputs.load_tasks(stored, type(self).__name__), None
         if stored.classes is not None:
             tasks, names = tasks.with_y((tasks.y > 0).astype(float)), np.array(stored.classes)
-        return Prepared.of(self, *self._encode_targets(tasks, names))
+        return Prepared.of(self, self._encode_targets(tasks, names))
 
     def _prepare_summarised(self, summarised: SummarisedTasks) -> Prepared:
         """Few rows with the moments of those that stay at their sites."""
@@ -194,10 +199,8 @@ class TaskModel(
         self._predicts_matrix = False
         self._backend: str | None = None
 
-    def _read_tasks(
-        self, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any
-    ) -> tuple[Tasks, BaseRates | None]:
-        """Return the tasks to fit, and the base rates of tasks that cannot be fitted."""
+    def _read_tasks(self, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any) -> Tasks:
+        """Return the tasks to fit."""
         X, labels, name = inputs.take_task_column(X, task, self.task_column)
         X, feature_names = self._read_design(X, labels, reset=True)
         n_rows = X.shape[0]
@@ -258,10 +261,13 @@ class TaskModel(
         """Return the targets as numbers (NaN is kept), and the classes that these stand for, if any."""
         return y, None
 
-    def _encode_targets(self, tasks: Tasks, names: np.ndarray | None) -> tuple[Tasks, BaseRates | None]:
-        """Check or encode the targets for the loss; return the tasks to fit, and the base rates of others."""
-        check_targets(self._loss, tasks, fit_intercept=self.fit_intercept)
-        return with_known_in_targets(self._loss, tasks), None
+    def _encode_targets(self, tasks: Tasks, names: np.ndarray | None) -> Tasks:
+        """Check or encode the targets for the loss."""
+        has_prior = self._has_prior(tasks)
+        check_targets(self._loss, tasks, fit_intercept=self.fit_intercept and not has_prior)
+        if has_prior:
+            tell_of_one_value(tasks, tasks.y)
+        return with_known_in_targets(self._loss, tasks)
 
     def _encode_stored(self, stored: StoredTasks, *, stays: bool) -> StoredTasks:
         """Encode stored targets for the loss; ``stays`` says whether the rows stay in their files."""
@@ -295,10 +301,6 @@ class TaskModel(
         set_apart(self, basis)
         self.feature_range_ = prepared.feature_range()
         warn_of_fit(self, prepared, solution.solver)
-        if prepared.left_out is not None:
-            self.__dict__.update(vars(joined(self)))
-            prepared.left_out.add_to(self)
-            set_apart(self, basis)
 
     def _keep_absent(self, absent: np.ndarray | None) -> None:
         """Record the features that tasks lack, with zero coefficients: the fit leaves them undetermined."""
@@ -326,7 +328,8 @@ class TaskModel(
 
     def _predict_with(self, offset: Any, X: Any, observation_task: np.ndarray | None) -> np.ndarray:
         z = self._predict_at(X, observation_task)
-        return z if offset is None else z + check_offset(offset, *z.shape)
+        z = z if offset is None else z + check_offset(offset, *z.shape)
+        return averaged_over_levels(self, z, X, observation_task)
 
     def _mean_of(self, z: np.ndarray, observation_task: np.ndarray | None) -> np.ndarray:
         """Return the expected target at z, each row by the loss of its task."""
@@ -436,15 +439,15 @@ class TaskModel(
         if self.unknown_task == "common":
             slopes, intercept = self._common_part(X, place)
         else:
-            slopes, intercept = self._mean_slopes(), self.intercept_[self._has_part()].mean()
+            slopes, intercept = self._mean_slopes(), self.intercept_.mean()
         new = np.broadcast_to(intercept, n_new)
         return np.vstack([self.coef_, np.tile(slopes, (n_new, 1))]), np.append(self.intercept_, new)
 
     def _mean_slopes(self) -> np.ndarray:
         """Return the mean of the tasks' coefficients, over the tasks that have the feature."""
-        fitted, absent = self._has_part(), vars(self).get("absent_")
-        have = fitted.sum() if absent is None else np.maximum((~absent[fitted]).sum(axis=0), 1)
-        return self.coef_[fitted].sum(axis=0) / have
+        absent = vars(self).get("absent_")
+        have = len(self.coef_) if absent is None else np.maximum((~absent).sum(axis=0), 1)
+        return self.coef_.sum(axis=0) / have
 
     def _common_slopes(self) -> np.ndarray:
         """Return what the tasks' coefficients scatter about: the common part, or their mean without one."""
@@ -487,12 +490,7 @@ class TaskModel(
 
     def _counted(self) -> np.ndarray:
         """Return a mask of the tasks that count when the users of a feature are counted, (n_tasks,)."""
-        return self._has_part()
-
-    def _has_part(self) -> np.ndarray:
-        """Return which tasks were fitted: all but those that are predicted by their base rate."""
-        left_out = getattr(self, "base_rate_tasks_", self.tasks_[:0])
-        return ~np.isin(self.tasks_, left_out)
+        return np.ones(len(self.tasks_), dtype=bool)
 
     def _feature_spread(self) -> np.ndarray | None:
         """Return the standard deviation of each feature in use; models of earlier versions may lack it."""

@@ -12,8 +12,7 @@ from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.declaration import restated
 from mmtfl.estimators.family import FamilyMember
 from mmtfl.estimators.inputs import matrix_values, n_dimensions, with_two_classes
-from mmtfl.estimators.parameters import DegenerateTasks
-from mmtfl.estimators.prepared import BaseRates, leave_out_one_class
+from mmtfl.estimators.levels import tell_of_one_value
 from mmtfl.objective.losses import Logistic, Loss
 from mmtfl.tasks.checks import check_finite_target, check_length, check_two_classes, missing_labels
 from mmtfl.tasks.container import Tasks
@@ -21,7 +20,7 @@ from mmtfl.tasks.stored import StoredTasks
 from mmtfl.wording import abbreviate
 
 
-class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
+class TaskClassifier(ClassifierMixin, TaskModel):
     """Models whose targets are two classes, the same two in every task.
 
     Attributes
@@ -30,8 +29,6 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
         The two classes, sorted; the same in every task.
     heldout_errors_ : dict of ndarrays
         After a search: the log odds of rows that were not fitted, and their classes, by task.
-    base_rate_tasks_ : ndarray of shape (n_left_out,)
-        Labels of the tasks that have one class and are predicted by its rate; see ``on_degenerate_task``.
     """
 
     _metric = "accuracy"
@@ -143,8 +140,8 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
         names, codes = np.unique(y, return_inverse=True)
         return codes, names
 
-    def _encode_targets(self, tasks: Tasks, names: np.ndarray | None) -> tuple[Tasks, BaseRates | None]:
-        """Encode the two classes of the rows with weight as -1 and +1; leave out tasks with only one."""
+    def _encode_targets(self, tasks: Tasks, names: np.ndarray | None) -> Tasks:
+        """Encode the two classes of the rows with weight as -1 and +1."""
         assert names is not None  # codes always come with what they stand for
         codes = np.unique(tasks.y if tasks.weights is None else tasks.y[tasks.weights > 0])
         classes = names[codes.astype(np.intp)]
@@ -155,21 +152,22 @@ class TaskClassifier(ClassifierMixin, DegenerateTasks, TaskModel):
                 "the others), with a column of y for each."
             )
         positive = tasks.y == codes[-1] if len(codes) == 2 else np.zeros(tasks.n_samples, dtype=bool)
-        if self.on_degenerate_task == "error" or len(codes) < 2:
+        if len(codes) < 2 or not self._has_prior(tasks):
             check_two_classes(
                 classes[positive.astype(np.intp)],
                 observation_task=tasks.observation_task,
                 labels=tasks.labels,
                 weights=tasks.weights,
             )
+        else:
+            tell_of_one_value(tasks, classes[positive.astype(np.intp)])
         self.classes_ = classes
-        self.base_rate_tasks_ = tasks.labels[:0]
-        return leave_out_one_class(tasks.with_y(np.where(positive, 1.0, -1.0)), classes)
+        return tasks.with_y(np.where(positive, 1.0, -1.0))
 
     def _encode_stored(self, stored: StoredTasks, *, stays: bool) -> StoredTasks:
         stored = with_two_classes(stored, in_each_task=stays)
         if stays:
-            self.classes_, self.base_rate_tasks_ = np.array(stored.classes), stored.labels[:0]
+            self.classes_ = np.array(stored.classes)
         return stored
 
     def __sklearn_tags__(self):

@@ -36,7 +36,7 @@ def path(
     scale_targets: bool = False,
     task_column: str | None = None,
     task_weight: Any = None,
-    on_degenerate_task: str = "error",
+    levels: str = "free",
     max_iter: int = 1000,
     tol: float = 1e-7,
     eps: float = 1e-2,
@@ -59,10 +59,11 @@ def path(
         As in ``MMTFLRegressor``.
     alphas, alpha_ratio
         As in ``MMTFLRegressorCV``.
+    levels
+        As in ``MMTFLRegressor``. With "shrunk", levels of classes and counts have a prior that is found
+        without slopes; those of numbers are free along a path.
     loss, delta
         As in ``MMTFLRegressor``; "logistic" is classification (then ``scale_targets`` must be False).
-    on_degenerate_task
-        As in ``MMTFLClassifier``; of no meaning in regression.
 
     Returns
     -------
@@ -91,8 +92,7 @@ def path(
             ConvergenceWarning,
             stacklevel=2,
         )
-    found = found.scaled(prepared.column_scale, prepared.target_scale).without(prepared.tasks.absent)
-    return found if prepared.left_out is None else prepared.left_out.widen_path(found)
+    return found.scaled(prepared.column_scale, prepared.target_scale).without(prepared.tasks.absent)
 
 
 def path_strengths(X: Any, y: Any, task: Any = None, **options: Any) -> np.ndarray:
@@ -103,7 +103,7 @@ def path_strengths(X: Any, y: Any, task: Any = None, **options: Any) -> np.ndarr
 
 
 def _prepare(
-    X, y, task, sample_weight, offset, *, p, k, pooling, loss, delta, scale_targets, on_degenerate_task,
+    X, y, task, sample_weight, offset, *, p, k, pooling, loss, delta, scale_targets,
     **options: Any,
 ) -> tuple[Prepared, Problem, MemberPath]:  # fmt: skip
     """The data of a path, the problem that they make, and the member with its alphas."""
@@ -115,9 +115,9 @@ def _prepare(
     elif scale_targets:
         raise ValueError("scale_targets=True does not go with loss='logistic': classes have no scale.")
     else:
-        model = MMTFLClassifierCV(on_degenerate_task=on_degenerate_task, **options)
+        model = MMTFLClassifierCV(**options)
     model._check_parameters()
-    prepared = TaskModel._prepare(model, X, y, task, sample_weight, offset)
+    prepared = model._with_prior(TaskModel._prepare(model, X, y, task, sample_weight, offset))
     with one_blas_thread():
         problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
         members = model._members(None, prepared.known)

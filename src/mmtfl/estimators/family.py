@@ -27,6 +27,8 @@ from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import task_factors, with_task_factors
 from mmtfl.tasks.stored import StoredTasks
 
+_POLISH = 20  # passes, so that an answer does not depend on where it started
+
 
 class ProductForm(TaskModel):
     """A model whose coefficients are diag(c) B.
@@ -118,9 +120,13 @@ class ProductForm(TaskModel):
         """Return what was known of the features, in the tasks that were fitted together."""
         if "penalty_weight_" not in vars(self):
             return None
-        fitted = self._has_part() & ~np.isin(self.tasks_, getattr(self, "added_tasks_", self.tasks_[:0]))
+        fitted = ~np.isin(self.tasks_, getattr(self, "added_tasks_", self.tasks_[:0]))
         weight = np.repeat(self.penalty_weight_[:, None], int(fitted.sum()), axis=1)
         return KnownFeatures(weight, self.positive_, self.feature_group_)
+
+    def _solve_again(self, prepared: Prepared, penalty: Any, last: Any) -> Any:
+        problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
+        return solve(problem, penalty, start=last.A, **self._solver_options(), polish=_POLISH)
 
     def _solver_options(self) -> dict[str, Any]:
         """Return the options that the solver takes as they are."""
@@ -234,7 +240,7 @@ def fit_part(model: TaskModel, part: Tasks, known: Start | None = None) -> tuple
 
     Where the solution is known, in the units of the model's problem, only the units change.
     """
-    prepared = Prepared.of(model, part)
+    prepared = model._with_prior(Prepared.of(model, part))
     penalty: Any = None
     if isinstance(model, FamilyMember):
         numbers = {"pooling": model.pooling, "known": prepared.known, **model._penalty_numbers()}

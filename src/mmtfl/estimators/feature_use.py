@@ -153,8 +153,6 @@ def usage_notes(model: Any, use: FeatureUse, member: Any) -> list[str]:
             notes.append("A task could use a feature only if it varies within the task's rows.")
     if len(getattr(model, "outlier_tasks_", ())):
         notes.append("Tasks that the model sets apart are not counted.")
-    if len(getattr(model, "base_rate_tasks_", ())):
-        notes.append("Tasks with a single class, which were left out of the fit, are not counted.")
     return [*notes, *_about_common_part(model)]
 
 

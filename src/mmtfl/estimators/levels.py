@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,11 +14,21 @@ from scipy.stats import t as student
 from mmtfl.estimators.curves import joined
 from mmtfl.estimators.parameters import LevelParameters
 from mmtfl.inference.levels import LevelModel, TaskColumns
-from mmtfl.inference.task_levels import TaskLevels, effective_parameters
+from mmtfl.inference.marginal_levels import NODES
+from mmtfl.inference.task_levels import (
+    LevelPrior,
+    TaskLevels,
+    are_in_the_fit,
+    effective_parameters,
+    marginal_model,
+)
+from mmtfl.wording import count, show
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_MOST_NAMED = 5
+_ROUNDS = 2  # of slopes and the prior of the levels
 _NUMBERS = ("common", "common_error", "spread", "noise", "prior_spread")
 _OF_COLUMNS = ("effects", "factor", "tested", "errors", "p")
 
@@ -32,8 +45,44 @@ class HasLevels(LevelParameters):
         within tasks) is higher by one, beside what the column does within tasks. They are drawn to zero.
     """
 
+    def _has_prior(self: Any, tasks: Any) -> bool:
+        """Tell whether the fit draws levels to a prior: those of classes and counts."""
+        return self.levels == "shrunk" and self.fit_intercept and are_in_the_fit(self._loss, tasks)
+
+    def _with_prior(self: Any, prepared: Any) -> Any:
+        """Return prepared data with a prior of the levels, if the fit has one: found without any slopes."""
+        if not self._has_prior(prepared.tasks):
+            return prepared
+        of_tasks = prepared.task_levels()
+        model = marginal_model(of_tasks, prepared.tasks, self._loss)
+        return replace(prepared, prior=LevelPrior.of(of_tasks, model))
+
+    def _fit_prepared(self: Any, prepared: Any) -> None:
+        """Solve, learn, and in between have the prior of the levels follow the slopes, if there is one."""
+        prepared = self._with_prior(prepared)
+        self._settle(prepared, *self._solve(prepared))
+
+    def _settle(self: Any, prepared: Any, solution: Any, penalty: Any) -> None:
+        """Learn from a solution; with a prior of the levels, after both were found anew."""
+        self.__dict__.pop("levels_", None)  # of an earlier fit
+        if prepared.prior is not None:
+            of_tasks = prepared.task_levels()
+            for _ in range(_ROUNDS):
+                slopes = np.ascontiguousarray(prepared.to_original(solution.A).T)
+                model = marginal_model(of_tasks, prepared.tasks, self._loss, slopes)
+                prepared = replace(prepared, prior=LevelPrior.of(of_tasks, model))
+                solution = self._solve_again(prepared, penalty, solution)
+            self.levels_ = _as_dict(of_tasks, model)
+        self._learn(prepared, solution, penalty)
+
+    def _solve_again(self: Any, prepared: Any, penalty: Any, last: Any) -> Any:
+        """Return the solution of a problem that differs a little from the last one."""
+        return self._solve(prepared)[0]
+
     def _learn_levels(self: Any, prepared: Any, solution: Any, penalty: Any) -> None:
         """Shrink the intercepts once the coefficients are known."""
+        if prepared.prior is not None:
+            return
         self.__dict__.pop("levels_", None)  # of an earlier fit
         free = free_levels(self, prepared, solution, penalty)
         if free is None:
@@ -65,6 +114,25 @@ class HasLevels(LevelParameters):
                 "that have rows of their own."
             )
         return self.levels_
+
+
+def tell_of_one_value(tasks: Any, targets: np.ndarray) -> None:
+    """Warn of tasks whose targets are all alike, rows of weight zero aside: other tasks tell their level."""
+    counts = np.ones(len(targets), dtype=bool) if tasks.weights is None else tasks.weights > 0.0
+    alike = []
+    for t, (first, last) in enumerate(pairwise(tasks.offsets)):
+        own = targets[first:last][counts[first:last]]
+        if len(own) and np.all(own == own[0]):
+            alike.append(f"{show(tasks.labels, t)} ({count(len(own), 'row')}, {own[0]})")
+    if alike:
+        more = f" and {len(alike) - _MOST_NAMED} more" if len(alike) > _MOST_NAMED else ""
+        has, its = ("has", "its level rests") if len(alike) == 1 else ("have", "their levels rest")
+        warnings.warn(
+            f"{count(len(alike), 'task')} {has} one value of the target only, so that {its} on the other "
+            f"tasks too: {', '.join(alike[:_MOST_NAMED])}{more}.",
+            UserWarning,
+            stacklevel=6,
+        )
 
 
 class Fit(NamedTuple):
@@ -117,6 +185,22 @@ def expected_levels(model: Any, X: Any, place: np.ndarray) -> tuple[np.ndarray, 
     columns, of_levels = level_model(model._learned_levels())
     w = columns.place(_means_of_new(X, place, len(model.tasks_)))
     return of_levels.expected(w), of_levels.variance(w)
+
+
+def averaged_over_levels(model: Any, z: np.ndarray, X: Any, place: np.ndarray | None) -> np.ndarray:
+    """The linear predictor at which a class or a count of a task never seen has its mean over all levels."""
+    n_tasks, loss = len(model.tasks_), model._loss
+    if place is None or "levels_" not in vars(model) or model.unknown_task != "common" or loss.on_residuals:
+        return z
+    new = np.flatnonzero(place >= n_tasks)
+    if not len(new):
+        return z
+    spread = np.sqrt(expected_levels(model, X, place)[1])[place[new] - n_tasks]
+    x, weight = np.polynomial.hermite_e.hermegauss(NODES)
+    mean = loss.mean(z[new, None] + spread[:, None] * x) @ (weight / weight.sum())
+    z = z.copy()
+    z[new] = np.log(mean) - np.log1p(-mean) if loss.has_classes else loss.link(mean)
+    return z
 
 
 def _means_of_new(X: Any, place: np.ndarray, n_tasks: int) -> np.ndarray:

@@ -4,9 +4,10 @@ With c and the common part m of eq. (10) held, the new task's coefficients a min
 ``sum_j w_j |a_j - m_j|^p``, where w_j = gamma1 c_j^-p is the weight that Algorithm 1 gives the feature. n of
 the loss is that of the fit, so that a row weighs as much as it did there.
 
-A few rows say little of an intercept, and the fitted tasks say how far intercepts lie apart: the new one is
-drawn to their mean, as a random intercept of a mixed model is. That takes one more row, at x = 0, with the
-mean intercept as its target and a weight of (variance of the noise) / (variance of the intercepts).
+A few rows say little of a level. With shrunk levels the new one has the prior of the fitted tasks: what its
+columns say, and how far levels scatter about that. That takes one more row, at the point where levels are
+compared, with the prior's mean as its target and a weight of (variance of the noise) / (variance of levels).
+Else the intercepts of the fitted tasks, at x = 0, tell the same.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
@@ -25,10 +25,11 @@ from sklearn.utils._param_validation import InvalidParameterError
 from mmtfl.estimators.curves import joined, set_apart
 from mmtfl.estimators.effects import add_effects
 from mmtfl.estimators.inputs import n_dimensions, read_weights, single_column, take_task_column
-from mmtfl.estimators.prepared import BaseRates
+from mmtfl.estimators.levels import level_model
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
-from mmtfl.objective.losses.by_rows import with_known_in_targets
+from mmtfl.objective.losses.by_rows import check_targets, with_known_in_targets
+from mmtfl.objective.losses.level_prior import WithLevelPrior, prior_bend, with_level_rows
 from mmtfl.objective.penalties import RowPenalty, RowPower
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
@@ -39,6 +40,8 @@ from mmtfl.tasks.converters import group_checked_rows, take_absent
 from mmtfl.tasks.scaling import could_use, target_spread
 from mmtfl.wording import abbreviate, show
 
+# what a fitted model has for each task, along the first axis
+_PER_TASK = ("coef_", "intercept_", "task_sizes_", "shared_", "specific_", "outlier_", "usable_", "absent_")
 _POLISH = 20  # passes; the answer is then that of the problem, not of where it started
 _FEWEST = 3  # tasks; more are needed to tell how intercepts scatter
 _MOST = 1e6  # rows: an intercept that is the same in all tasks
@@ -56,13 +59,13 @@ def with_new_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any, off
         basis = model.curves_.basis
         tasks, model = basis.widened_tasks(tasks), joined(model)
     shared = Shared.of(model)
-    anchor = shared.intercept_rows(model)
-    if not len(anchor[1]):
+    prior = shared.prior(model, tasks)
+    if prior is None:
         _check_both_classes(model, tasks)
     known = model.target_scale_
     unit = 1.0 if known is None else float(target_spread(tasks, otherwise=float(np.median(known)))[0])
     scaled = tasks.with_y(tasks.y / unit)
-    found = _solve_about(model, _with_rows_at_zero(scaled, *anchor), shared)
+    found = _solve_about(model, scaled, shared, None if prior is None else prior / unit)
     a = (shared.common + found.A[:, 0]) * unit / shared.columns
     wider = _widened(model, tasks, a, float(found.intercept[0]) * unit, unit)
     set_apart(wider, basis)
@@ -86,7 +89,9 @@ class Shared:
     sizes : ndarray of shape (n_fitted,)
         Their numbers of rows.
     noise : float
-        Mean squared residual of these tasks, where the loss is quadratic.
+        Mean squared residual of these tasks, where the loss is of y - z alone.
+    unit : float
+        What targets were divided by, in the mean of these tasks.
     """
 
     penalty: RowPower
@@ -95,13 +100,14 @@ class Shared:
     intercept: np.ndarray
     sizes: np.ndarray
     noise: float
+    unit: float
 
     @classmethod
     def of(cls, model: Any) -> Shared:
         """Read a fitted model."""
         penalty = _penalty_of(model)
         columns = np.ones(len(model.c_)) if model.column_scale_ is None else model.column_scale_
-        fitted = ~np.isin(model.tasks_, [*_added(model), *getattr(model, "base_rate_tasks_", ())])
+        fitted = ~np.isin(model.tasks_, _added(model))
         unit = np.ones(len(fitted)) if model.target_scale_ is None else model.target_scale_
         A = model.coef_[fitted].T * columns[:, None] / unit[fitted]
         weights = np.where(model.c_ > 0.0, penalty.weights(A), np.inf)  # what no task uses stays unused
@@ -112,32 +118,34 @@ class Shared:
             (model.intercept_ / unit)[fitted],
             model.task_sizes_[fitted],
             2.0 * (model.objective_ - penalty.value(A)) / np.count_nonzero(fitted),
+            float(unit[fitted].mean()),
         )
 
-    def intercept_rows(self, model: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return targets and weights of rows at x = 0 that stand for the intercepts of the other tasks.
+    def prior(self, model: Any, tasks: Tasks) -> np.ndarray | None:
+        """Return mean and spread of the new task's level at the reference point; None if they are not known.
 
-        There are none if the model has no intercepts, or if three tasks or fewer tell how they scatter.
+        A model with shrunk levels has learned them; else the intercepts of the tasks, if they are more than
+        three, tell how they scatter.
         """
-        none = np.empty(0), np.empty(0)
-        if not model.fit_intercept or len(self.intercept) <= _FEWEST:
-            return none
-        mean = float(np.average(self.intercept, weights=self.sizes))
+        if not model.fit_intercept:
+            return None
+        if "levels_" in vars(model):
+            means = Design(tasks).correlate(_shares(tasks)).T
+            columns, levels = level_model(model.levels_)
+            w = columns.place(means)
+            return np.array([levels.expected(w)[0], np.sqrt(levels.variance(w)[0])])
+        if len(self.intercept) <= _FEWEST:
+            return None
         # the mean of the variance given what the tasks show, which few tasks hardly bound from above
-        spread = float(np.sum((self.intercept - self.intercept.mean()) ** 2)) / (
-            len(self.intercept) - _FEWEST
-        )
-        loss = model._loss
-        if is_classifier(model):
-            rate = loss.mean(np.array([-mean, mean]))
-            weights = rate / max(spread * rate.prod(), 1.0 / _MOST)
-            return np.array([-1.0, 1.0]), weights
-        if not loss.on_residuals:  # as much as the loss bends there, in units of what the intercepts scatter
-            at = np.array([mean])
-            bend = float(loss.hessian(loss.mean(at), at, np.ones(1))[0])
-            return loss.mean(at), np.array([1.0 / max(spread * bend, 1.0 / _MOST)])
-        weight = min(self.noise / spread, _MOST) if spread > 0.0 else _MOST
-        return (np.array([mean]), np.array([weight])) if weight > 0.0 else none
+        squares = float(np.sum((self.intercept - self.intercept.mean()) ** 2))
+        spread = np.sqrt(squares / (len(self.intercept) - _FEWEST))
+        return self.unit * np.array([np.average(self.intercept, weights=self.sizes), spread])
+
+
+def _shares(tasks: Tasks) -> np.ndarray:
+    """The share of each row in the weight of the only task."""
+    weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
+    return weights / weights.sum()
 
 
 def _penalty_of(model: Any) -> RowPenalty:
@@ -184,7 +192,8 @@ def _read_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any, offset
     if tasks.weights is not None:
         tasks = tasks.select(np.flatnonzero(tasks.weights))
     if classes is None:
-        return model._encode_targets(tasks, None)[0]
+        check_targets(model._loss, tasks, fit_intercept=model.fit_intercept and "levels_" not in vars(model))
+        return with_known_in_targets(model._loss, tasks)
     return tasks.with_y(_signs(model, tasks, classes))
 
 
@@ -236,26 +245,17 @@ def _check_both_classes(model: Any, tasks: Tasks) -> None:
 # -- the problem of one task ---------------------------------------------------------------------------------
 
 
-def _with_rows_at_zero(tasks: Tasks, y: np.ndarray, weights: np.ndarray) -> Tasks:
-    """Add rows whose features are all zero to the only task."""
-    own = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
-    zeros = np.zeros((len(y), tasks.n_features), dtype=tasks.X.dtype)
-    stacked = sparse.vstack([tasks.X, zeros], format="csr") if sparse.issparse(tasks.X) else None
-    made = Tasks.from_rows(
-        np.vstack([tasks.X, zeros]) if stacked is None else stacked,
-        np.concatenate([tasks.y, y]),
-        sample_weight=np.concatenate([own, weights]),
-    )
-    return made if tasks.known is None else replace(made, known=np.append(tasks.known, np.zeros(len(y))))
-
-
-def _solve_about(model: Any, tasks: Tasks, shared: Shared) -> Solution:
-    """Solve for what the task has beside the common part."""
+def _solve_about(model: Any, tasks: Tasks, shared: Shared, prior: np.ndarray | None) -> Solution:
+    """Solve for what the task has beside the common part; `prior` has mean and spread of its level."""
     scale = {"column_scale": model.column_scale_, "fit_intercept": model.fit_intercept}
     loss, known = model._loss, Design(tasks, **scale).predict(shared.common[:, None])
     if known.any():  # beside the common part, which goes the way of an offset
         known = known if tasks.known is None else known + tasks.known
         tasks = with_known_in_targets(loss, replace(tasks, known=known))
+    if prior is not None:
+        reference = vars(model).get("levels_", {}).get("reference", np.zeros(tasks.n_features))
+        middle = prior[0] - (reference / shared.columns) @ shared.common
+        tasks, loss = _with_prior(tasks, loss, reference, np.array([middle]), float(prior[1]), shared.noise)
     problem = Problem(Design(tasks, mean_size=_mean_size(model), **scale), loss)
     limits = {"max_iter": model.max_iter, "tol": model.tol, "polish": _POLISH}
     solution = solve(problem, shared.penalty, **limits)
@@ -266,6 +266,17 @@ def _solve_about(model: Any, tasks: Tasks, shared: Shared) -> Solution:
         )
         warnings.warn(message, ConvergenceWarning, stacklevel=4)
     return solution
+
+
+def _with_prior(
+    tasks: Tasks, loss: Loss, reference: np.ndarray, middle: np.ndarray, spread: float, noise: float
+) -> tuple[Tasks, Loss]:
+    """The task with one more row, the prior of its level: weighed by the noise where targets have a unit."""
+    precision = noise if loss.on_residuals else 1.0
+    weight = min(precision / max(spread**2, precision / _MOST), _MOST) if precision > 0.0 else 1.0 / _MOST
+    if loss.on_residuals:
+        return with_level_rows(tasks, reference, middle, weight), loss
+    return with_level_rows(tasks, reference, middle, weight / prior_bend(loss)), WithLevelPrior(loss)
 
 
 def _mean_size(model: Any) -> float:
@@ -284,9 +295,8 @@ def _widened(model: Any, tasks: Tasks, a: np.ndarray, intercept: float, unit: fl
     """Return a copy of the model with a last task of these coefficients."""
     label = tasks.labels
     labels = np.concatenate([model.tasks_, label])
-    is_new = np.arange(len(labels)) == len(model.tasks_)
     wider = copy.copy(model)
-    BaseRates(labels, is_new, np.array([intercept]), tasks.sizes).widen(wider)
+    _widen(wider, labels, intercept, int(tasks.sizes[0]))
     wider.coef_[-1] = a
     if "effects_" in vars(wider):
         add_effects(wider, tasks, intercept, unit)
@@ -304,3 +314,34 @@ def _widened(model: Any, tasks: Tasks, a: np.ndarray, intercept: float, unit: fl
         known = np.ones(model.coef_.shape, dtype=bool) if model.usable_ is None else model.usable_
         wider.usable_ = np.vstack([known, usable])
     return wider
+
+
+def _widen(model: Any, labels: np.ndarray, intercept: float, n_rows: int) -> None:
+    """Add a last task to every learned attribute that has one entry per task, with no features yet."""
+    for name in _PER_TASK:
+        if vars(model).get(name) is not None:
+            setattr(model, name, _longer(getattr(model, name)))
+    model.intercept_[-1], model.task_sizes_[-1], model.tasks_ = intercept, n_rows, labels
+    if "path_" in vars(model):
+        intercepts = _longer(model.path_.intercepts, 1, fill=intercept)
+        values = [_longer(rows, 1) for rows in model.path_.values]
+        model.path_ = replace(model.path_, values=values, intercepts=intercepts)
+    if "heldout_scores_" in vars(model):
+        scores = {name: _longer(column, fill=np.nan) for name, column in model.heldout_scores_.items()}
+        model.heldout_scores_ = {**scores, "task": labels}
+    if "heldout_errors_" in vars(model):
+        none = {name: _longer(model.heldout_errors_[name]) for name in ("n_rows", "n_kept")}
+        model.heldout_errors_ = {**model.heldout_errors_, **none, "task": labels}
+    if "effects_" in vars(model):
+        known = model.effects_
+        none = {name: _longer(known[name], fill=np.nan) for name in ("effect", "error")}
+        wide = {**known, **none, "degrees": _longer(known["degrees"], fill=np.inf)}
+        if "correlation" in known:
+            wide["correlation"] = _longer(_longer(known["correlation"]), 1)
+        model.effects_ = wide
+
+
+def _longer(values: np.ndarray, axis: int = 0, fill: float = 0.0) -> np.ndarray:
+    """An array with one more entry along an axis; integers have a zero there."""
+    end = np.zeros((*values.shape[:axis], 1, *values.shape[axis + 1 :]), dtype=values.dtype)
+    return np.concatenate([values, end + fill if values.dtype.kind == "f" else end], axis=axis)

@@ -372,20 +372,6 @@ class TaskParameters(Declared):
     )
 
 
-class DegenerateTasks(Declared):
-    """A parameter of classifiers only."""
-
-    on_degenerate_task: str = parameter(
-        choice("error", "base_rate"),
-        "What `fit` does with a task whose rows (those with weight) are all of one class: refuse, or leave "
-        "it out of the fit with a warning. It then has no feature, and its intercept gives the share of "
-        "``classes_[1]`` in its rows and one more row at the rate of all tasks. Stored tasks that stay in "
-        "their files are refused.",
-        default="error",
-        remedy="Use 'error' to be told of tasks with one class, 'base_rate' to fit the others.",
-    )
-
-
 # -- solvers -------------------------------------------------------------------------------------------------
 
 

@@ -1,21 +1,19 @@
-"""The tasks in the units of the solver, and the way back to those of the data and to tasks left out."""
+"""The tasks in the units of the solver, and the way back to those of the data."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from mmtfl.estimators.curves import bent, joined, with_curves
-from mmtfl.inference.task_levels import TaskLevels, follow_the_fit
+from mmtfl.inference.task_levels import LevelPrior, TaskLevels, follow_the_fit
 from mmtfl.model_selection.folds import Fold
 from mmtfl.objective.design import Design
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.losses.by_rows import LossPerTask, TaskLoss, tasks_with_units
 from mmtfl.objective.problem import Problem
-from mmtfl.tasks.checks import n_classes, with_weight
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import (
     column_range,
@@ -27,14 +25,6 @@ from mmtfl.tasks.scaling import (
     with_task_factors,
 )
 from mmtfl.tasks.summaries import SummarisedTasks
-from mmtfl.wording import count, show
-
-# what a fitted model has for each task, along the first axis
-PER_TASK = (
-    *("coef_", "intercept_", "task_sizes_", "shared_", "specific_", "outlier_", "usable_"),
-    "absent_",
-)
-_MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -51,30 +41,30 @@ class Prepared:
         What the targets are divided by.
     start : ndarray of shape (n_features, n_tasks), or None
         Coefficients to begin from, in the same units.
-    left_out : BaseRates, or None
-        Tasks that have no part in the fit, and what predicts them.
     task_factors : ndarray of shape (n_tasks,), or None
         What the fit multiplies the weights of each task's rows by; those of `tasks` are as they came.
     known : KnownFeatures, or None
         What the parameters say of the features.
     row_counts : ndarray of shape (n_tasks,), or None
         Numbers of rows, where few rows stand for many.
+    prior : LevelPrior, or None
+        What the fit draws the levels of classes and counts to.
     """
 
     tasks: Any
     column_scale: np.ndarray | None = None
     target_scale: np.ndarray | None = None
     start: np.ndarray | None = None
-    left_out: BaseRates | None = None
     task_factors: np.ndarray | None = None
     known: KnownFeatures | None = None
     row_counts: np.ndarray | None = None
+    prior: LevelPrior | None = None
 
     @classmethod
-    def of(cls, model: Any, tasks: Any, left_out: BaseRates | None = None) -> Prepared:
+    def of(cls, model: Any, tasks: Any) -> Prepared:
         """Scale and weigh the tasks as the parameters of a model ask."""
         factors = task_factors(tasks, model.task_weight) if isinstance(tasks, Tasks) else None
-        plain = cls(tasks, left_out=left_out, task_factors=factors)
+        plain = cls(tasks, task_factors=factors)
         tasks, known = with_curves(model, tasks)
         plain = replace(plain, tasks=tasks)
         columns = plain.spread() if model.standardize else None
@@ -86,7 +76,7 @@ class Prepared:
             start = _scaled_start(model, tasks, columns, targets)
         if targets is not None and isinstance(tasks, Tasks):
             tasks = tasks.with_y(tasks.y / targets[tasks.observation_task])
-        return cls(tasks, columns, targets, start, left_out, factors, known)
+        return cls(tasks, columns, targets, start, factors, known)
 
     @property
     def weighted(self) -> Any:
@@ -110,6 +100,8 @@ class Prepared:
 
     def problem(self, loss: TaskLoss, *, fit_intercept: bool) -> Problem:
         """Return the problem to solve, with a loss."""
+        if self.prior is not None:
+            return self.prior.problem(self.weighted, loss, self.column_scale)  # type: ignore[arg-type]
         return Problem(
             Design(self.weighted, column_scale=self.column_scale, fit_intercept=fit_intercept), loss
         )
@@ -258,144 +250,3 @@ def _scaled_start(
     start = model._starting_point()
     start = start if column_scale is None else start * column_scale[:, None]
     return np.array(start if target_scale is None else start / target_scale)
-
-
-# -- tasks with a single class: left out of the fit, and predicted by their base rate ----------------------
-
-
-@dataclass(frozen=True)
-class BaseRates:
-    """Tasks with a single class, which are left out of the fit and predicted by their base rate.
-
-    Attributes
-    ----------
-    labels : ndarray of shape (n_tasks,)
-        All tasks.
-    left_out : ndarray of bool of shape (n_tasks,)
-        Which of them are not fitted.
-    log_odds : ndarray of shape (n_left_out,)
-        Of the second class, at the base rate of these tasks.
-    sizes : ndarray of shape (n_left_out,)
-        Their numbers of rows.
-    """
-
-    labels: np.ndarray
-    left_out: np.ndarray
-    log_odds: np.ndarray
-    sizes: np.ndarray
-
-    def add_to(self, model: Any) -> None:
-        """Add these tasks to a model that was fitted on the others: no feature, and an intercept."""
-        self.widen(model)
-        model.base_rate_tasks_ = self.labels[self.left_out]
-
-    def widen(self, model: Any) -> None:
-        """Insert these tasks into every learned attribute that has one entry per task."""
-        for name in PER_TASK:
-            if vars(model).get(name) is not None:
-                setattr(model, name, self._widen(getattr(model, name), 0))
-        model.intercept_[self.left_out] = self.log_odds
-        model.task_sizes_[self.left_out] = self.sizes
-        model.tasks_ = self.labels
-        if np.ndim(vars(model).get("alpha_")) == 1:  # every task has a strength of its own
-            model.alpha_ = self._widen(model.alpha_, 0, fill=np.nan)
-            model.alphas_ = self._widen(model.alphas_, 0, fill=np.nan)
-        if "path_" in vars(model):
-            model.path_ = self.widen_path(model.path_)
-        if "heldout_scores_" in vars(model):
-            model.heldout_scores_ = self.widen_scores(model.heldout_scores_)
-        if "heldout_errors_" in vars(model):
-            model.heldout_errors_ = self.widen_errors(model.heldout_errors_)
-        if "effects_" in vars(model):
-            model.effects_ = self.widen_effects(model.effects_)
-
-    def widen_errors(self, errors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Add these tasks to errors on held-out rows, of which they have none."""
-        none = {name: self._widen(errors[name], 0) for name in ("n_rows", "n_kept")}
-        return {**errors, **none, "task": self.labels}
-
-    def widen_effects(self, effects: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Add these tasks to effects, of which they have none."""
-        none = {name: self._widen(effects[name], 0, fill=np.nan) for name in ("effect", "error")}
-        wide = {**effects, **none, "degrees": self._widen(effects["degrees"], 0, fill=np.inf)}
-        if "correlation" in effects:
-            wide["correlation"] = self._widen(self._widen(effects["correlation"], 0), 1)
-        return wide
-
-    def widen_scores(self, table: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Add these tasks to a table of held-out scores, in which they have none."""
-        columns = {"task": self.labels, "n_rows": self._widen(table["n_rows"], 0)}
-        scores = {name: column for name, column in table.items() if name not in columns}
-        return columns | {name: self._widen(column, 0, fill=np.nan) for name, column in scores.items()}
-
-    def widen_path(self, path: Any) -> Any:
-        """Add these tasks to a path, or to a list with one path for each task."""
-        if not isinstance(path, list):
-            intercepts = self._widen(path.intercepts, 1)
-            intercepts[:, self.left_out] = self.log_odds
-            return replace(path, values=[self._widen(v, 1) for v in path.values], intercepts=intercepts)
-        fitted, rates = iter(path), iter(self.log_odds)
-        return [_flat(path[0], next(rates)) if out else next(fitted) for out in self.left_out]
-
-    def _widen(self, values: np.ndarray, axis: int, fill: float = 0.0) -> np.ndarray:
-        shape = list(values.shape)
-        shape[axis] = len(self.labels)
-        wide = np.full(shape, fill, dtype=values.dtype)
-        np.moveaxis(wide, axis, 0)[~self.left_out] = np.moveaxis(values, axis, 0)
-        return wide
-
-
-def _flat(path: Any, log_odds: float) -> Any:
-    """Return a path without features, of the same length as another path."""
-    n = len(path.alphas)
-    return replace(
-        path,
-        features=[np.empty(0, dtype=np.intp)] * n,
-        values=[np.empty((0, 1))] * n,
-        intercepts=np.full((n, 1), log_odds),
-        objectives=np.full(n, np.nan),
-        violations=np.zeros(n),
-        converged=np.ones(n, dtype=bool),
-    )
-
-
-def leave_out_one_class(tasks: Tasks, classes: np.ndarray) -> tuple[Tasks, BaseRates | None]:
-    """Return the tasks with rows of both classes (-1 and +1), and the base rates of the others.
-
-    The rate of a task left out is that of its rows and one more row at the rate of all tasks, so that it is
-    neither 0 nor 1.
-    """
-    weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
-    observation_task, positive = tasks.observation_task, tasks.y > 0
-    counting = with_weight(positive, observation_task, tasks.labels, tasks.weights)
-    left_out = n_classes(positive[counting], observation_task[counting], tasks.n_tasks) < 2
-    if not left_out.any():
-        return tasks, None
-    if left_out.all():
-        raise ValueError(
-            "Every task has a single class, so that no task tells the classes apart: nothing is left to fit. "
-            "Add rows of the other class, or check the task labels."
-        )
-    both = np.array(
-        [np.bincount(observation_task, weights * part, tasks.n_tasks) for part in (~positive, positive)]
-    )
-    prior = both.sum(axis=1) / both.sum()
-    negative, of_second = both[:, left_out] + prior[:, None]
-    found = BaseRates(tasks.labels, left_out, np.log(of_second / negative), tasks.sizes[left_out])
-    _tell(found, classes[(both[1] > both[0])[left_out].astype(np.intp)])
-    return tasks.select(~left_out[observation_task]), found
-
-
-def _tell(found: BaseRates, classes: np.ndarray) -> None:
-    labels = found.labels[found.left_out]
-    named = [
-        f"{show(labels, t)} ({count(found.sizes[t], 'row')}, {show(classes, t)})"
-        for t in range(min(len(labels), _MOST_NAMED))
-    ]
-    more = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
-    warnings.warn(
-        f"{count(len(labels), 'task')} left out of the fit and predicted by the base rate, for want of a "
-        f"second class: {', '.join(named)}{more}.",
-        UserWarning,
-        stacklevel=7,
-    )

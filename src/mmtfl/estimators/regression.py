@@ -69,7 +69,7 @@ class TaskRegressor(RegressorMixin, RegressionParameters, PredictsIntervals):
             f"The 'loss' parameter of {type(self).__name__} is {self.loss!r}: {why} {remedy}"
         )
 
-    def _encode_targets(self, tasks: Tasks, names: Any) -> tuple[Tasks, Any]:
+    def _encode_targets(self, tasks: Tasks, names: Any) -> Tasks:
         if not isinstance(self.loss, str):
             self._check_named(tasks.labels)
         return super()._encode_targets(tasks, names)

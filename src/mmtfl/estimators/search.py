@@ -104,7 +104,7 @@ class Search(CrossValidationParameters, ThreadParameters):
             raise ValueError(self._not_for_stored("TaskKFold"))
         else:
             folds = folds_of_rows(cv, y, labels, tasks, groups)
-        folds = check_folds(folds, tasks, with_classes=with_classes)
+        folds = check_folds(folds, tasks, with_classes=with_classes and not model._has_prior(tasks))
         return SearchPrepared(**{**vars(prepared), "tasks": tasks}, folds=folds)
 
     def _agreed_folds(self, summarised: SummarisedTasks) -> list[Fold]:
@@ -321,7 +321,7 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         """
         self._check_parameters()
         prepared = self._prepare(X, y, task, sample_weight, offset, groups)
-        self._learn(*self._search(prepared))
+        self._settle(*self._search(prepared))
         return self
 
     def _prepare(
@@ -342,9 +342,9 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         remedy = "Raise memory_limit, use fewer folds, or search on a sample of the rows."
         check_room(stored, bytes_folded(stored, n_folds), f"A search with {n_folds} folds", remedy)
         rows = fold_rows(stored, n_folds, seed)
-        tasks, left_out = self._read_tasks(rows.X, rows.y, rows.task, rows.weights, None)
+        tasks = self._read_tasks(rows.X, rows.y, rows.task, rows.weights, None)
         self._know_columns_of(stored)
-        prepared = Prepared.of(self, replace(tasks, feature_names=stored.feature_names), left_out)
+        prepared = Prepared.of(self, replace(tasks, feature_names=stored.feature_names))
         folds = check_folds(rows.folds(), prepared.tasks, with_classes=False)
         return SearchPrepared(**{**vars(prepared), "row_counts": stored.sizes}, folds=folds)
 
@@ -397,6 +397,7 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         """Choose between lines and curves, members and strengths."""
 
         def way_of(data: SearchPrepared) -> Way:
+            data = self._with_prior(data)
             problem = data.problem(self._loss, fit_intercept=self.fit_intercept)
             options = {"verbose": self.verbose, "engine": self.engine, "kept": kept}
             return Way(data, Paths(problem), self._scorer(data, settings, **options))
@@ -475,7 +476,8 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         member, alphas = candidates[m].member, candidates[m].alphas
         alphas, i = (alphas[: i + 1], i) if member.is_convex else (alphas[i:], 0)
         path = lines.paths.solve(member, alphas, max_iter=self.max_iter, tol=tol)
-        return hints_at_curves(lines.paths.problem, path.coef(i).T, path.intercepts[i], bent.tasks)
+        plain = replace(lines.prepared, prior=None).problem(self._loss, fit_intercept=self.fit_intercept)
+        return hints_at_curves(plain, path.coef(i).T, path.intercepts[i], bent.tasks)
 
     def _scored_curves(
         self, way: Way, lines: Sequence[Any], found: FoldScores, n_folds: int
@@ -516,9 +518,7 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         super()._learn(prepared, solution, penalty)
         # few rows that stand for many have no errors
         if prepared.row_counts is None and self._errors_tell:
-            errors = self._heldout_errors(prepared)
-            left_out = prepared.left_out
-            self.heldout_errors_ = errors if left_out is None else left_out.widen_errors(errors)
+            self.heldout_errors_ = self._heldout_errors(prepared)
         if "agreement_" in vars(self) and not np.ndim(self.alpha_):
             model = plain_copy(self._chosen_model())
             known = prepared.original_tasks(), prepared.folds, self._on_folds

@@ -62,6 +62,9 @@ class SingleTaskSearch(TaskSearch, SingleTaskParameters):
     # the family's options that have nothing to choose here
     solver, engine, checkpoint = "auto", None, None
 
+    def _has_prior(self, tasks: Any) -> bool:
+        return super()._has_prior(tasks) and not self.per_task  # every task for itself
+
     def _penalty_numbers(self) -> dict[str, Any]:
         return {}
 

@@ -165,26 +165,22 @@ class TwoStrengthCV(
         if isinstance(X, StoredTasks | SummarisedTasks):
             check_nothing_else(groups)
         prepared = model._prepare(X, y, task, sample_weight, offset)
-        prepared = self._with_folds(model, prepared, X, y, task, groups)
+        prepared = model._with_prior(self._with_folds(model, prepared, X, y, task, groups))
         settings = search_settings(model, prepared, self.scoring)
         with one_blas_thread():
             problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
             self.strengths_ = self._grid_values(model._grid(problem, prepared.known).largest())
             pairs = StrengthPairs(model, self.strengths_, prepared.known)
             _, self.best_index_, _ = self._choose(prepared, [pairs], settings, verbose=model.verbose)
-        if prepared.left_out is not None:
-            self.heldout_scores_ = prepared.left_out.widen_scores(self.heldout_scores_)
         self.n_splits_ = len(prepared.folds)
         self.best_params_ = {
             name: float(values[self.best_index_]) for name, values in pairs.columns().items()
         }
         model.set_params(**self.best_params_, effects=vars(self)["effects"])
-        model._learn(prepared, *_solve_further(model, prepared))
+        model._settle(prepared, *_solve_further(model, prepared))
         if model._errors_tell and prepared.row_counts is None:  # few rows that stand for many have no errors
-            errors = heldout_errors(plain_copy(model), prepared.original_tasks(), prepared.folds)
-            model.heldout_errors_ = (
-                errors if prepared.left_out is None else prepared.left_out.widen_errors(errors)
-            )
+            tasks = prepared.original_tasks()
+            model.heldout_errors_ = heldout_errors(plain_copy(model), tasks, prepared.folds)
         self.best_estimator_ = model
         return self
 

@@ -14,12 +14,13 @@ from scipy.optimize import minimize
 
 from mmtfl.inference.levels import LevelModel, NormalLevels
 from mmtfl.objective.losses import Loss
+from mmtfl.objective.losses.level_prior import least_levels
 
 NODES = 11
 _ROUNDS = 3  # between tau and b_0, and what the columns say
-_NEWTON_STEPS, _STEP, _CLOSE = 60, 2.0, 1e-9
+_CLOSE = 1e-9
 _LEAST_BEND = 1e-8  # of a task whose rows say next to nothing of its level
-_SPREADS = 1e-3, 30.0  # tau is looked for in between
+_SPREADS = 0.02, 30.0  # tau is looked for in between
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,19 +64,12 @@ class TaskRows:
 
     def modes(self, middle: np.ndarray, tau: float, start: np.ndarray | None = None) -> np.ndarray:
         """The most probable levels under a prior N(middle, tau^2), by Newton's method within brackets."""
-        b = np.array(middle if start is None else start, dtype=float)
-        low, high = np.full(self.n_tasks, -np.inf), np.full(self.n_tasks, np.inf)
-        for _ in range(_NEWTON_STEPS):
+
+        def slopes(b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             first, second = self.slopes(b)
-            slope = first + (b - middle) / tau**2
-            low, high = np.where(slope < 0.0, b, low), np.where(slope > 0.0, b, high)
-            step = np.clip(-slope / (second + 1.0 / tau**2), -_STEP, _STEP)
-            outside = (b + step < low) | (b + step > high)
-            with np.errstate(invalid="ignore"):  # brackets that are still open
-                b = np.where(outside, 0.5 * (low + high), b + step)
-            if np.abs(step).max() <= _CLOSE * max(1.0, tau):
-                break
-        return b
+            return first + (b - middle) / tau**2, second + 1.0 / tau**2
+
+        return least_levels(slopes, middle if start is None else start, _CLOSE * max(1.0, tau))
 
     def compressed(self) -> TaskRows:
         """The same with equal rows of a task counted once: of classes without slopes two are left."""

@@ -1,7 +1,8 @@
 """Levels of the tasks of a fit, from its coefficients and intercepts; docs/model.md, Levels.
 
 The level of a task is its prediction at a centre that all tasks share, so that it does not depend on where
-the columns have their zero. Here are losses of y - z alone, whose coefficients do not depend on the levels.
+the columns have their zero. Levels of numbers follow the fit, as the coefficients do not depend on them;
+those of classes and counts have a prior inside the fit.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ from typing import Any
 import numpy as np
 
 from mmtfl.inference.levels import LevelModel, NormalLevels, TaskColumns
+from mmtfl.inference.marginal_levels import NODES, TaskRows, fit_levels
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
+from mmtfl.objective.losses.level_prior import WithLevelPrior, prior_bend, with_level_rows
 from mmtfl.objective.penalties import RowPenalty
+from mmtfl.objective.problem import Problem
+from mmtfl.tasks.container import Tasks
 
 _LEAST_FREEDOM = 0.2  # share of the rows beyond one per task that are left for the noise, at least
 
@@ -180,3 +185,51 @@ def effective_parameters(found: Any, curvature: np.ndarray) -> float:
     inverse = np.divide(1.0, both, out=np.zeros_like(both), where=both > 0.0)
     rest = np.maximum(1.0 - pull * inverse.sum(axis=1), 1e-12)
     return float(share.sum() + np.sum(pull * np.sum(share * inverse, axis=1) / rest))
+
+
+# -- classes and counts: the prior of the levels is a part of the fit ----------------------------------------
+
+
+def are_in_the_fit(loss: Any, tasks: Any) -> bool:
+    """Whether the prior of the levels is a part of the fit: for losses that are not of y - z alone."""
+    one_loss = isinstance(loss, Loss) and not loss.on_residuals
+    return one_loss and isinstance(tasks, Tasks) and tasks.n_tasks > 1
+
+
+@dataclass(frozen=True, eq=False)
+class LevelPrior:
+    """What the levels of tasks, at the centre, are drawn to in a fit: N(middle, spread^2)."""
+
+    centre: np.ndarray
+    middle: np.ndarray
+    spread: float
+
+    @classmethod
+    def of(cls, of_tasks: TaskLevels, model: LevelModel) -> LevelPrior:
+        """The prior that a distribution of levels gives."""
+        return cls(of_tasks.centre, model.expected(of_tasks.columns.values), model.spread)
+
+    def problem(self, tasks: Tasks, loss: Loss, column_scale: np.ndarray | None) -> Problem:
+        """The problem of tasks with this prior, as one more row of each."""
+        weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
+        mean_size = float(weights.sum()) / tasks.n_tasks
+        weight = 1.0 / (self.spread**2 * prior_bend(loss))
+        rows = with_level_rows(tasks, self.centre, self.middle, weight)
+        return Problem(Design(rows, column_scale=column_scale, mean_size=mean_size), WithLevelPrior(loss))
+
+
+def marginal_model(
+    of_tasks: TaskLevels, tasks: Tasks, loss: Loss, slopes: np.ndarray | None = None
+) -> LevelModel:
+    """The distribution of levels of classes or counts, beside slopes (n_features, n_tasks) in the units of X.
+
+    Without slopes it is found quickly, by Laplace's method; with them by quadrature.
+    """
+    if tasks.weights is not None and np.any(tasks.weights == 0.0):
+        tasks = tasks.select(np.flatnonzero(tasks.weights))
+    weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
+    beside = np.zeros(tasks.n_samples) if tasks.known is None else tasks.known
+    if slopes is not None:
+        beside = beside + Design(tasks).predict(slopes) - np.repeat(of_tasks.centre @ slopes, tasks.sizes)
+    rows = TaskRows(loss, tasks.y, weights, beside, tasks.offsets)
+    return fit_levels(rows, of_tasks.columns.values, n_nodes=1 if slopes is None else NODES)

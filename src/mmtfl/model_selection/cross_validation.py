@@ -14,7 +14,14 @@ from scipy import sparse
 
 from mmtfl.engines import Engine
 from mmtfl.engines.threads import one_blas_thread
-from mmtfl.inference.task_levels import TaskLevels, effective_parameters, follow_the_fit
+from mmtfl.inference.task_levels import (
+    LevelPrior,
+    TaskLevels,
+    are_in_the_fit,
+    effective_parameters,
+    follow_the_fit,
+    marginal_model,
+)
 from mmtfl.model_selection.folds import Fold, observations, take
 from mmtfl.model_selection.heldout import class_sums, deviances, heldout_scores, squared_errors
 from mmtfl.model_selection.metrics import Metric
@@ -23,6 +30,7 @@ from mmtfl.model_selection.scoring import score_predictions
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.losses.by_rows import LossOnRows, TaskLoss, on_rows, target_units
+from mmtfl.objective.losses.level_prior import LossWithPriors
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.checkpoint import Checkpoint, Expected, below, finite, numbers
@@ -80,6 +88,16 @@ class Settings:
         shared = tasks.rows is not None
         after = follow_the_fit(self.loss, n_tasks=tasks.n_tasks, rows_are_shared=shared)
         return self.levels == "shrunk" and self.fit_intercept and after
+
+    def problem(self, tasks: Tasks, design: Design, totals: np.ndarray) -> Problem:
+        """The problem of tasks; levels of classes and counts have a prior, found without any slopes."""
+        shrunk = self.levels == "shrunk" and self.fit_intercept
+        if not (shrunk and are_in_the_fit(self.loss, tasks)):
+            return Problem(design, self.loss)
+        assert isinstance(self.loss, Loss)
+        of_tasks = TaskLevels.of(design, None, totals)
+        prior = LevelPrior.of(of_tasks, marginal_model(of_tasks, tasks, self.loss))
+        return prior.problem(tasks, self.loss, 1.0 / design.inverse_scale)
 
 
 # -- candidates --------------------------------------------------------------------------------------------
@@ -369,15 +387,16 @@ class _Fold:
             target_scale = target_units(fitted, settings.loss, otherwise=float(np.median(unit)))
             fitted = fitted.with_y(fitted.y / target_scale[fitted.observation_task])
         design = Design(fitted, column_scale=column_scale, fit_intercept=settings.fit_intercept)
-        problem = Problem(design, settings.loss)
+        problem = settings.problem(fitted, design, totals)
         _ = problem.scale  # the first pass over the data is made here, for all candidates
         trained, among_all = (
             _places(labels, rows.labels)[rows.observation_task] for labels in (fitted.labels, tasks.labels)
         )
         loss = settings.loss
         if not isinstance(loss, Loss) or rows.known is not None:
-            assert isinstance(problem.loss, LossOnRows)
-            factors = problem.loss.factors
+            bound = problem.loss.inner if isinstance(problem.loss, LossWithPriors) else problem.loss
+            assert isinstance(bound, LossOnRows)
+            factors = bound.factors
             loss = on_rows(loss, rows, None if factors is None else factors[trained[rows.offsets[:-1]]])
         some = None if fitted.n_tasks == tasks.n_tasks else _places(tasks.labels, fitted.labels)
         weights = np.ones_like(rows.y) if rows.weights is None else rows.weights

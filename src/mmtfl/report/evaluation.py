@@ -181,9 +181,6 @@ def evaluate(
 
 def _held_out(model: Any, rows: Rows, strength: str, names: list[str], progress: Any) -> HeldOut:
     """Predictions of the model and of its rivals for rows that they were not fitted on."""
-    if rows.kind == "classes" and hasattr(model._fitted(), "on_degenerate_task"):
-        several = [t for t in np.unique(rows.task) if np.ptp(rows.value[rows.task == t]) > 0]
-        rows = rows.select(np.flatnonzero(np.isin(rows.task, several)))
     fold = np.full(len(rows.y), -1)
     means = {who: np.full(len(rows.y), np.nan) for who in ("own", *names)}
     unfitted = _searched_again(model) if strength == "tuned" else _with_settings_of(model._fitted())

@@ -86,7 +86,6 @@ class TaskSummary:
     n_features: int
     n_rows: int | None
     set_apart: bool
-    base_rate: bool = False
 
 
 @dataclass(frozen=True)
@@ -226,7 +225,7 @@ class ModelSummary:
     @property
     def n_counted(self) -> int:
         """Number of tasks that count when it is told how many use a feature: all that share in the fit."""
-        return sum(not (task.set_apart or task.base_rate) for task in self.tasks)
+        return sum(not task.set_apart for task in self.tasks)
 
     @property
     def size_label(self) -> str:
@@ -366,7 +365,6 @@ def _features(model: Any, use: FeatureUse, size: np.ndarray) -> list[FeatureSumm
 def _tasks(model: Any) -> list[TaskSummary]:
     sizes = getattr(model, "task_sizes_", None)
     apart = set(getattr(model, "outlier_tasks_", np.empty(0)).tolist())
-    rated = set(getattr(model, "base_rate_tasks_", np.empty(0)).tolist())
     return [
         TaskSummary(
             label=label,
@@ -374,7 +372,6 @@ def _tasks(model: Any) -> list[TaskSummary]:
             n_features=int(np.count_nonzero(model.coef_[t])),
             n_rows=None if sizes is None else int(sizes[t]),
             set_apart=label in apart,
-            base_rate=label in rated,
         )
         for t, label in enumerate(model.tasks_.tolist())
     ]

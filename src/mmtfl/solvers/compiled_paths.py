@@ -15,7 +15,8 @@ from scipy import sparse
 
 from mmtfl.objective.design import CONSTANT
 from mmtfl.objective.known_features import blocks_of
-from mmtfl.objective.losses import Huber, Logistic, Poisson, Squared
+from mmtfl.objective.losses import Huber, Logistic, Loss, Poisson, Squared
+from mmtfl.objective.losses.level_prior import LossWithPriors
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.block_models import can_turn
@@ -323,9 +324,23 @@ def _turns(penalty: RowPenalty, members: np.ndarray, starts: np.ndarray) -> np.n
 
 def _compiled_loss(problem: Problem, rows: slice) -> Any:
     """The loss of some rows, compiled; None where it is written in Python."""
+    loss, y, weight = problem.loss, problem.design.y, problem.design.row_weight
+    if type(loss) is not LossWithPriors:
+        return _compiled(loss, y[rows], weight[rows], problem)
+    from mmtfl.core.losses import LossWithParabolas
+
+    plain_y, plain_weight = loss.plain(y, weight)
+    inner = _compiled(loss.inner, plain_y[rows], plain_weight[rows], problem)
+    at = loss.at[
+        (loss.at >= (rows.start or 0)) & (loss.at < len(y) if rows.stop is None else loss.at < rows.stop)
+    ]
+    own = at - (rows.start or 0), y[at], loss.bend * weight[at]
+    return None if inner is None else LossWithParabolas(inner, *own)
+
+
+def _compiled(loss: Loss, y: np.ndarray, weight: np.ndarray, problem: Problem) -> Any:
     from mmtfl.core.losses import HuberLoss, LogisticLoss, PoissonLoss, SquaredLoss
 
-    loss, y, weight = problem.loss, problem.design.y[rows], problem.design.row_weight[rows]
     if type(loss) is Logistic:
         return LogisticLoss(loss._sign(y), weight)
     if type(loss) is Squared:

@@ -325,8 +325,8 @@ def check_two_classes(
         raise ValueError(
             f"Task {show(labels, t)} has only one class, {show(classes, table[t].argmax())} "
             f"({count(table[t].sum(), 'row')}): a classifier needs rows of both classes in every task. "
-            "Add rows of the other class, leave the task out, or have it predicted by its base rate with "
-            "on_degenerate_task='base_rate'."
+            "Use levels='shrunk', with which it borrows its level from the others, add rows of the other "
+            "class, or leave the task out."
         )
 
 

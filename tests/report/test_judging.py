@@ -187,6 +187,13 @@ def test_a_strength_that_was_chosen_with_these_rows_is_said_in_the_headline():
     assert "strength" not in verdict(evaluation(found, strength="kept", seen=False), CITY)[0]
 
 
+def test_a_test_that_all_rows_contradict_shows_no_p_value():
+    ratio = np.full(12, 1 / 1.3)
+    ratio[0] = 1e6
+    line = verdict(evaluation(heldout({"separate": ratio})), CITY)[0]
+    assert "cannot be told apart" in line and "(the typical one and all rows together disagree" in line
+
+
 def test_tasks_that_do_not_count_are_named():
     rng = np.random.default_rng(0)
     task = np.repeat(np.arange(8), [20, 20, 20, 20, 20, 20, 20, 2])

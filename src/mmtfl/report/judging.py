@@ -225,7 +225,7 @@ class HeldOut:
         gains = np.log(second) - np.log(first)  # by how much each task is better off
         unit, tested = "task", gains
         if len(gains) < FEWEST_TASKS:
-            unit, tested = "row", self._gains_of_rows(one, other, kept)
+            unit, tested, kept = "row", self._gains_of_rows(one, other), np.ones_like(kept)
         p_value, sign = signed_rank(tested)
         total = math.log(max(self._total(other, kept), TINY)) - math.log(max(self._total(one, kept), TINY))
         outcome = self._outcome(gains, p_value, sign, total, by_tasks=unit == "task")
@@ -236,13 +236,12 @@ class HeldOut:
     def _total(self, who: str, kept: np.ndarray) -> float:
         return float(self.losses[who][kept[self.task]].sum())
 
-    def _gains_of_rows(self, one: str, other: str, kept: np.ndarray) -> np.ndarray:
+    def _gains_of_rows(self, one: str, other: str) -> np.ndarray:
         """By how much each row is better off, averaged over the splits that held it out."""
-        known = kept[self.task]
-        gains = (self.losses[other] - self.losses[one])[known]
+        gains = self.losses[other] - self.losses[one]
         if self.row is None:
             return gains
-        row = np.unique(self.row[known], return_inverse=True)[1]
+        row = np.unique(self.row, return_inverse=True)[1]
         return np.bincount(row, gains) / np.bincount(row)
 
     def _outcome(

@@ -22,6 +22,7 @@ from mmtfl.report.judging import (
     HeldOut,
     Paired,
 )
+from mmtfl.report.judging import LEVEL as CLEAR
 from mmtfl.report.rivals import RIVALS
 from mmtfl.report.rows import N_FOLDS
 from mmtfl.report.summary import ModelSummary
@@ -175,6 +176,8 @@ def _favoured(evaluation: Evaluation) -> str:
 def _by_how_much(kind: str, beside: Paired, noun: Noun) -> str:
     size = f"its {_ERRORS[kind]} is {_times(beside.change)}"
     p = "p < 0.001" if beside.p_value < 0.001 else f"p = {beside.p_value:.2g}"
+    if beside.outcome == UNCLEAR and beside.p_value < CLEAR:
+        p = "the typical one and all rows together disagree"
     if beside.n_tasks == 1:
         return f"{size} ({p}, signed-rank test of {number(beside.n_units)} rows)"
     size += f" in the typical {noun[0]}, and smaller in {beside.n_better} of {beside.n_tasks}"

@@ -63,7 +63,7 @@ def send(how, process):
     (os.killpg if how == signal.SIGINT else os.kill)(process.pid, how)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_the_processes_of_reproduce_end_with_it(how, tmp_path):
     words = ["reproduce", "--datasets", "D1", "--methods", "stl", "--table2", "--jobs", "2", "--out", "run"]
     cells = tmp_path / "run" / "cells"
@@ -92,7 +92,7 @@ def test_the_workers_of_a_local_cluster_end_with_the_command(how, tmp_path):
     process, children = started(
         [*words, "--dask", "local", "--workers", "2"],
         tmp_path,
-        lambda: "paths, 2 at work" in errors.read_text(),
+        lambda: " paths" in errors.read_text(),
         2,
     )
     send(how, process)

@@ -1,4 +1,4 @@
-"""Unshrunk effects with errors, one Newton step from a penalised fit: eqs. (12) and (13).
+"""Unshrunk effects with errors, one Newton step from a penalised fit: docs/model.md, eqs. (19) and (20).
 
 A penalised coefficient is shrunk and chosen, so it is no estimate of an effect. From the score and the
 curvature of a task's rows at the fit, one step gives an unshrunk effect for every feature, kept or not,
@@ -98,7 +98,7 @@ class Effects:
     Attributes
     ----------
     effect, error : ndarray of shape (n_tasks, n_features)
-        Theta of eq. (13) and its standard error; NaN where a task tells nothing.
+        Theta of eq. (20) and its standard error; NaN where a task tells nothing.
     degrees : ndarray of shape (n_tasks,)
         Degrees of freedom of the errors; infinite where their size is known.
     covariance : list of ndarray of shape (n_tasks, n, n)
@@ -151,7 +151,7 @@ class Pooled:
     Attributes
     ----------
     correlation : ndarray of shape (d, d)
-        S / h of eq. (12) in units of the features' spread within tasks.
+        S / h of eq. (19) in units of the features' spread within tasks.
     unit : ndarray of shape (d,)
         That spread; 1 for a feature that is constant within every task.
     rows : float

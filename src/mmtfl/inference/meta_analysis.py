@@ -1,4 +1,4 @@
-"""Random-effects meta-analysis of the tasks' effects, for all features at once: eqs. (14) and (15).
+"""Random-effects meta-analysis of the tasks' effects, for all features at once: eqs. (21) and (22).
 
 The effects theta_t of a feature in k tasks, with known variances, are taken as draws from N(mu, tau^2) seen
 with errors: mu is the average effect, tau the spread between tasks.
@@ -138,7 +138,7 @@ class MetaAnalysis:
         return _about(self.theta, _t(coverage, self.degrees)[:, None] * np.sqrt(self.variance))
 
     def shrunk(self, coverage: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Each task's effect drawn to the average, with its interval, (n_tasks, n_features); eq. (15)."""
+        """Each task's effect drawn to the average, with its interval, (n_tasks, n_features); eq. (22)."""
         several = self.n_tasks > 1
         value = np.where(several, self._drawn(self._tau_square, self.average)[0], self.theta)
         square = np.where(several, self._squares[0], self.variance)

@@ -259,9 +259,9 @@ def test_effects_of_stored_rows_on_workers_are_those_of_rows_here(client, tmp_pa
     X, task = pd.DataFrame(rng.normal(size=(240, 3)), columns=["u", "v", "w"]), np.repeat(list("abcd"), 60)
     y = X["u"] + rng.normal(size=240)
     X.assign(site=task, y=y).to_parquet(tmp_path / "rows.parquet")
-    model = MMTFLRegressor(p=2, k=2, alpha=0.05, tol=1e-9, effects=True)
-    here = clone(model).fit(X, y, task=task).effects_
-    there = clone(model).set_params(engine=DaskEngine(client))
+    options = {"p": 2, "k": 2, "alpha": 0.05, "tol": 1e-9, "effects": True}
+    here = MMTFLRegressor(**options).fit(X, y, task=task).effects_
+    there = MMTFLRegressor(**options, engine=DaskEngine(client))
     found = there.fit(Tasks.from_parquet(tmp_path, task="site", target="y")).effects_
     assert_allclose(found["effect"], here["effect"], atol=1e-6)
     assert_allclose(found["error"], here["error"], rtol=1e-5)

@@ -206,6 +206,14 @@ def test_categories_are_tested_as_one_column():
     assert frame["p_column"]["f0"] == frame["p"]["f0"]
 
 
+def test_categories_of_two_small_tasks_are_tested_as_one_column():
+    X, y, task, _ = table(n_tasks=2, n_rows=30)
+    X["ward"] = pd.Categorical(np.array(["a", "b", "c"])[np.arange(60) % 3])
+    model = MMTFLRegressorCV(categorical_features="from_dtype", **FAST).fit(X, y, task=task)
+    frame = by_feature(model.effects())
+    assert frame[frame["column"] == "ward"]["p_column"].nunique() == 1
+
+
 def test_beyond_a_thousand_features_the_largest_are_looked_at():
     rng = np.random.default_rng(6)
     X, task = rng.normal(size=(120, 1100)), np.repeat([0, 1, 2], 40)

@@ -205,7 +205,7 @@ def _two_steps(source: Any, coef: np.ndarray, usable: np.ndarray, joint: list[An
     shift = np.zeros_like(coef)
     for first in (True, False):
         totals = source.totals()
-        steps = source.steps(Plan.of(totals, coef + shift, () if first else joint))
+        steps = source.steps(Plan.of(totals, coef + shift, joint))
         found = finished(steps, totals, coef + shift, usable, noise=noise)
         if not first or len(coef) < _FEWEST_TASKS or totals.rows < _FEWEST_ROWS * coef.shape[1]:
             break

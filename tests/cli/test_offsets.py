@@ -30,7 +30,7 @@ def test_an_exposure_is_the_offset_of_its_logarithm(visits, tmp_path, capsys):
     run(words(tmp_path, visits, "--exposure", "years", "--alpha", "0.001"), capsys)
     model = mmtfl.load(tmp_path / "m.mmtfl")
     X = visits[["age"]]
-    by_hand = mmtfl.MMTFLRegressor(alpha=0.001, loss="poisson", standardize=True)
+    by_hand = mmtfl.MMTFLRegressor(alpha=0.001, loss="poisson", standardize=True, levels="shrunk")
     by_hand.fit(X, visits["visits"], task=visits["site"], offset=np.log(visits["years"]))
     assert_allclose(model.coef_, by_hand.coef_, atol=1e-6)
     assert_allclose(model.coef_[:, 0], 0.5, atol=0.1)  # the effect on the rate
@@ -49,6 +49,11 @@ def test_a_search_and_a_default_strength_take_the_exposure_along(visits, tmp_pat
     model = mmtfl.load(tmp_path / "m.mmtfl")
     assert_allclose(model.coef_[:, 0], 0.5, atol=0.1)
     assert "years" not in model.feature_names_in_
+    table = tmp_path / "i.csv"
+    run(["predict", tmp_path / "m.mmtfl", tmp_path / "v.csv", "--interval", "0.9", "-o", table, "-q"], capsys)
+    found = pd.read_csv(table)
+    assert 0.85 <= found["visits"].between(found["lower"], found["upper"]).mean() <= 0.99
+    assert (found["upper"] - found["lower"]).corr(found["prediction"]) > 0.5  # wider where more is expected
 
 
 def test_what_does_not_take_offsets_says_so_and_bad_exposures_are_told(visits, tmp_path, capsys):

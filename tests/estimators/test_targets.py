@@ -150,8 +150,9 @@ def test_the_other_models_have_losses_too(Model):
     assert model.converged_ and 0.2 < model.score(X, y, task=task) < 1.0
     search = TwoStrengthCV(Model(loss="poisson"), strengths=3, cv=3).fit(X, y, task=task)
     assert (search.heldout_scores_["deviance_explained"] > 0.0).all()
-    with pytest.raises(TypeError, match="suits the squared and the huber loss alone"):
-        search.predict_interval(X, task=task)
+    low, high = search.predict_interval(X, task=task, coverage=0.9).T
+    assert 0.85 <= np.mean((low <= y) & (y <= high)) < 1.0
+    assert np.all(low % 1.0 == 0.0) and (high - low).max() > (high - low).min()
 
 
 def test_intervals_of_huber_hold_the_share_asked_for():
@@ -272,7 +273,7 @@ def test_predictions_and_scores_are_those_of_each_kind():
     assert_allclose(model.score(X, y, task=task), np.mean(each))
     with pytest.raises(ValueError, match="Task 'count', 'stay' has no classes: predict_proba is for rows of"):
         model.predict_proba(X, task=task)
-    with pytest.raises(TypeError, match="squared and the huber loss alone"):
+    with pytest.raises(TypeError, match="the huber and the poisson loss alone"):
         model.predict_interval(X, task=task)
     assert not hasattr(MMTFLRegressor(), "predict_proba")
     model.set_params(unknown_task="mean")

@@ -97,8 +97,9 @@ def sorted_errors(
 ) -> dict[str, np.ndarray]:
     """The errors of rows that were not fitted, by task.
 
-    The error of a number is its distance from the prediction; that of a class is how far the log odds are on
-    the wrong side, negative where they are on the right one.
+    The error of a number is its distance from the prediction, that of a count the distance of their roots,
+    which has the same spread for small and large ones; that of a class is how far the log odds are on the
+    wrong side, negative where they are on the right one.
 
     Returns
     -------
@@ -108,6 +109,8 @@ def sorted_errors(
     """
     with_classes = is_classifier(model)
     error = -y * z if with_classes else np.abs(y - z)
+    if has_counts(model):
+        error = np.abs(roots(y) - roots(model._loss.mean(z)))  # type: ignore[union-attr]
     order = np.lexsort((error, task))
     n_rows = np.bincount(task, minlength=len(labels))
     starts = np.cumsum(n_rows) - n_rows
@@ -116,6 +119,30 @@ def sorted_errors(
     n_kept = np.array([len(part) for part in own])
     found = {"task": labels, "n_rows": n_rows, "n_kept": n_kept, "error": error[kept]}
     return {**found, "is_second": y[kept] > 0.0} if with_classes else found
+
+
+def has_counts(model: Any) -> bool:
+    """Whether the targets of all tasks are counts."""
+    return getattr(getattr(model, "_loss", None), "name", None) == "poisson"
+
+
+def roots(counts: np.ndarray) -> np.ndarray:
+    """Anscombe's transform of counts: those of a Poisson distribution have a standard deviation near one."""
+    return 2.0 * np.sqrt(counts + 0.375)
+
+
+def counts_within(mean: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """The smallest and the largest count whose root is so near to that of the mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> counts_within(np.array([4.0, 100.0]), 1.645)
+    array([[  2.,   8.],
+           [ 85., 117.]])
+    """
+    ends = [np.maximum(roots(mean) + sign * width, 0.0) ** 2 / 4.0 - 0.375 for sign in (-1.0, 1.0)]
+    return np.stack([np.maximum(np.ceil(ends[0]), 0.0), np.floor(np.maximum(ends[1], 0.0))], axis=-1)
 
 
 def _evenly(n: int) -> np.ndarray:
@@ -246,14 +273,14 @@ class PredictsIntervals(TaskModel):
 
     @property
     def _errors_tell(self) -> bool:
-        """Whether held-out errors give intervals: those of losses of y - z alone."""
-        return self._loss.on_residuals
+        """Whether held-out errors give intervals: those of losses of y - z, and of counts."""
+        return self._loss.on_residuals or has_counts(self)
 
     def _check_errors_tell(self) -> None:
         if not self._errors_tell:
             raise TypeError(
-                "Intervals add held-out errors to predictions, which suits the squared and the huber loss "
-                "alone: targets of others vary more where they are larger."
+                "Intervals add held-out errors to predictions, which suits the squared, the huber and the "
+                "poisson loss alone, if it is that of all tasks."
             )
 
     def _check_calibrated(self) -> None:
@@ -279,6 +306,9 @@ class PredictsIntervals(TaskModel):
         average over the rows of a task, not for every kind of row. Tasks with fewer than 40 held-out rows
         borrow from all tasks; ``borrowing_tasks_`` names them.
 
+        The interval of a count is that of its root, so it is wider where more is expected, and its ends are
+        counts.
+
         A task never seen (``unknown_task="common"``, and shrunk levels) has wider intervals: beside the
         errors of all tasks they hold how far its level and its slopes may be from what the tasks have in
         common.
@@ -300,9 +330,13 @@ class PredictsIntervals(TaskModel):
         """
         X, place, _ = self._locate(X, task)
         width = self._reach(coverage, place)
-        if place is not None and (place >= len(self.tasks_)).any():
-            width = self._with_new_tasks(width, X, place, coverage)
         predicted = self._predict_with(offset, X, place)
+        if place is not None and (place >= len(self.tasks_)).any():
+            if has_counts(self):
+                raise ValueError("Intervals of counts are for tasks of the fit: leave rows of others out.")
+            width = self._with_new_tasks(width, X, place, coverage)
+        if has_counts(self):
+            return counts_within(self._mean_of(predicted, place), width)
         return np.stack([predicted - width, predicted + width], axis=-1)
 
     def _with_new_tasks(self, width: np.ndarray, X: Any, place: np.ndarray, coverage: float) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.estimators.effects import effect_sentences
-from mmtfl.estimators.intervals import half_widths, reliability
+from mmtfl.estimators.intervals import half_widths, has_counts, reliability
 from mmtfl.report.sentences import Noun, calibration, number
 from mmtfl.wording import count
 
@@ -42,7 +42,7 @@ def first_answers(
 def _errors(model: Any, noun: Noun) -> str:
     errors = getattr(model, "heldout_errors_", None)
     if errors is None and not getattr(model, "_errors_tell", True):
-        return "Not known: there are intervals for the squared and the huber loss."
+        return "Not known: there are intervals where all tasks have numbers, or all have counts."
     if "agreement_" in vars(model) and errors is None:
         return "Not known here: the rows are at their sites, where mmtfl finish gives the model intervals."
     if errors is None:
@@ -52,6 +52,8 @@ def _errors(model: Any, noun: Noun) -> str:
         )
     if "is_second" in errors:
         return calibration(reliability(errors))
+    if has_counts(model):
+        return "90 % of new counts are expected within the intervals of mmtfl predict --interval 0.9."
     reach = half_widths(errors, COVERAGE)[:-1]
     borrowing = int(model.borrowing_tasks_.size)
     have = "has" if borrowing == 1 else "have"

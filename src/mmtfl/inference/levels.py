@@ -38,7 +38,7 @@ class TaskColumns:
     --------
     >>> import numpy as np
     >>> columns = TaskColumns.of(np.array([[1.0, 5.0], [3.0, 5.0]]))
-    >>> columns.values.tolist(), columns.kept.tolist()
+    >>> columns.values.round(6).tolist(), columns.kept.tolist()
     ([[-1.0], [1.0]], [0])
     """
 

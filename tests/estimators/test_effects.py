@@ -18,6 +18,7 @@ from mmtfl import (
     Tasks,
     TwoStrengthCV,
 )
+from mmtfl.inference.effects import Pooled, explained_by
 
 COLUMNS = [
     *("feature", "column", "average", "lower", "upper", "p", "q", "spread", "spread_lower", "spread_upper"),
@@ -283,3 +284,13 @@ def test_stored_searches_have_the_effects_of_rows_in_memory(tmp_path):
     there = MMTFLRegressorCV(**options).fit(Tasks.from_parquet(tmp_path, task="site", target="y"))
     assert_allclose(stored(there)[0], stored(here)[0], atol=1e-5)
     assert_allclose(stored(there)[1], stored(here)[1], rtol=1e-3)
+
+
+def test_targets_of_one_wide_table_do_not_search_all_features_for_an_explanation():
+    rng = np.random.default_rng(0)
+    n, d = 25, 60
+    R = np.corrcoef(np.tile(rng.normal(size=(n, d)), (8, 1)).T)  # eight targets of one table of 25 rows
+    assert np.linalg.matrix_rank(R, hermitian=True) == n - 1
+    assert explained_by(Pooled(R, np.ones(d), 8.0 * (n - 1))) == {}
+    R[:, 1], R[1] = R[:, 0], R[0]  # a column that is there twice is found all the same
+    assert explained_by(Pooled(R, np.ones(d), 8.0 * (n - 1))) == {0: [1], 1: [0]}

@@ -474,15 +474,22 @@ def explained_by(pooled: Pooled, *, share: float = 0.9999, most: int = _MOST_OTH
     varies = np.diag(R) > 0.5
     if np.count_nonzero(varies) < 2:
         return {}
-    suspects = _suspects(R, varies, 1.0 - share) if pooled.rows > 2.0 * varies.sum() else varies
+    many_rows = pooled.rows > 2.0 * varies.sum() and not _lacks_rank(R, varies)
+    suspects = _suspects(R, varies, 1.0 - share) if many_rows else varies
     found = {}
     for j in np.flatnonzero(suspects).tolist():
         others = _forward(R, j, varies, left=1.0 - share, most=int(min(most, pooled.rows / 4.0)))
-        if others is None and pooled.rows > 2.0 * varies.sum():
+        if others is None and many_rows:
             others = _forward(R, j, varies, left=1.0 - share, most=int(varies.sum()) - 1)
         if others is not None:
             found[j] = sorted(others)
     return found
+
+
+def _lacks_rank(R: np.ndarray, varies: np.ndarray) -> bool:
+    """Whether tasks repeat few rows, as columns of y do: then all features together explain any of them."""
+    n = int(varies.sum())
+    return n > _MOST_OTHERS and np.linalg.matrix_rank(R[np.ix_(varies, varies)], hermitian=True) < 0.8 * n
 
 
 def _suspects(R: np.ndarray, varies: np.ndarray, left: float) -> np.ndarray:

@@ -19,6 +19,7 @@ def rows():
     frame["score"] = (z + 0.5 * rng.normal(size=n)).round(3)
     frame["passed"] = np.where(z + rng.logistic(size=n) > 1.5, "yes", "no")
     frame["visits"] = rng.poisson(np.exp(0.3 * z))
+    frame.loc[frame["school"] == "f", ["passed", "visits"]] = "no", 0  # one class, and nothing but zeros
     return frame
 
 

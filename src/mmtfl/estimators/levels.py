@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MOST_NAMED = 5
-_ROUNDS = 2  # of slopes and the prior of the levels
+_ROUNDS = 1  # of slopes and the prior of the levels
 _NUMBERS = ("common", "common_error", "spread", "noise", "prior_spread")
 _OF_COLUMNS = ("effects", "factor", "tested", "errors", "p")
 

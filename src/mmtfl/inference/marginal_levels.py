@@ -17,7 +17,7 @@ from mmtfl.objective.losses import Loss
 from mmtfl.objective.losses.level_prior import least_levels
 
 NODES = 11
-_ROUNDS = 3  # between tau and b_0, and what the columns say
+_ROUNDS, _QUICK_ROUNDS = 3, 2  # between tau and b_0, and what the columns say; in searches
 _CLOSE = 1e-9
 _LEAST_BEND = 1e-8  # of a task whose rows say next to nothing of its level
 _SPREADS = 0.02, 30.0  # tau is looked for in between
@@ -146,9 +146,10 @@ def fit_levels(rows: TaskRows, columns: np.ndarray, *, n_nodes: int = 1) -> Leve
     """
     rows = rows.compressed()
     shift, point, df = np.zeros(rows.n_tasks), np.array([_overall_level(rows), 0.0]), 0.0
-    for i in range(_ROUNDS):
+    n_rounds = _ROUNDS if n_nodes > 1 else _QUICK_ROUNDS
+    for i in range(n_rounds):
         point = Marginal(rows, shift, 1).fit(point, 1e-2)
-        if n_nodes > 1 and (i == _ROUNDS - 1 or columns.shape[1] == 0):
+        if n_nodes > 1 and (i == n_rounds - 1 or columns.shape[1] == 0):
             point = Marginal(rows, shift, n_nodes).fit(point, 3e-3)
         tau = _spread(point, df, rows.n_tasks)
         b = rows.modes(point[0] + shift, tau)

@@ -79,7 +79,7 @@ def test_the_name_of_the_new_task_is_given_where_the_table_does_not_have_it(tabl
 
 def test_a_new_task_is_predicted_by_the_common_part(tables, capsys):
     old, new = tables
-    model = fitted(old, "--pooling", "0.9")
+    model = fitted(old, "--pooling", "0.9", "--levels", "free")
     capsys.readouterr()
     assert main(["predict", str(model), str(new)]) == 2
     assert "use --unknown-task common" in capsys.readouterr().err
@@ -90,7 +90,7 @@ def test_a_new_task_is_predicted_by_the_common_part(tables, capsys):
     X = learned.encoder_.transform(pd.read_csv(new))
     expected = X.to_numpy() @ learned.common_ + learned.common_intercept_
     np.testing.assert_allclose(json.loads(out)["prediction"], expected)
-    plain = fitted(old, "--force")
+    plain = fitted(old, "--force", "--levels", "free")
     capsys.readouterr()
     assert main(["predict", str(plain), str(new), "--unknown-task", "common"]) == 2
     assert "has no common part" in capsys.readouterr().err

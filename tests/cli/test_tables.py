@@ -80,7 +80,7 @@ def test_fit_is_the_estimator_on_the_encoded_table(folder, capsys):
     frame = make_frame()
     X, y, task = by_hand(frame)
     groups = [[3, 4]]
-    options = {"standardize": True, "feature_groups": groups}
+    options = {"standardize": True, "feature_groups": groups, "levels": "shrunk"}
     expected = MMTFLRegressor(p=2, k=1, alpha=0.1, **options).fit(X, y, task=task)
     np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-10)
     assert np.count_nonzero(model.c_) not in (0, 5)

@@ -473,7 +473,7 @@ def test_stored_tasks_give_the_same_as_rows_in_memory(loss, tmp_path):
     )
     assert 0 < np.count_nonzero(one.c_) < 8
     assert_allclose(one.coef_, other.coef_, atol=1e-7)
-    search = MMTFLRegressorCV(pk=(2, 1), loss=loss, alphas=4, cv=3).fit(stored)
+    search = MMTFLRegressorCV(pk=(2, 2), loss=loss, alphas=4, cv=3).fit(stored)
     assert np.isfinite(search.heldout_scores_["deviance_explained"]).all()
     with pytest.raises(ValueError, match="Stored tasks bring their targets, labels and weights"):
         MMTFLRegressor(loss="poisson").fit(stored, offset=np.zeros(150))

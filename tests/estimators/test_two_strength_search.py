@@ -81,7 +81,7 @@ def test_the_grid_begins_where_nothing_is_left(Model, rows):
     assert_allclose(np.diff(np.log(first)), np.log(0.1) / 3)
     names = Model.strength_names
     tops = {names[0]: first[0] * (1 + 1e-9), names[1]: second[0] * (1 + 1e-9)}
-    assert not Model(**tops).fit(X, y, task=task).coef_.any()
+    assert not Model(**tops, levels="shrunk").fit(X, y, task=task).coef_.any()
     assert Model(**{**tops, names[0]: 0.95 * first[0]}).fit(X, y, task=task).coef_.any()
     if "Capped" not in Model.__name__:
         assert Model(**{**tops, names[1]: 0.95 * second[0]}).fit(X, y, task=task).coef_.any()

@@ -124,7 +124,7 @@ def test_tasks_without_a_score_are_nan(rows):
 @pytest.mark.parametrize("scoring", [None, "auc"])
 def test_scores_of_classes_are_those_of_fits_without_the_rows(classes, scoring):
     X, y, task = classes
-    search = MMTFLClassifierCV((2, 2), 8, STRATIFIED, scoring=scoring).fit(X, y, task)
+    search = MMTFLClassifierCV((2, 2), 8, STRATIFIED, scoring=scoring, levels="free").fit(X, y, task)
     log_odds, pairs = np.empty(len(y)), {label: [] for label in np.unique(task)}
     for train, test in STRATIFIED.split(X, y, task):
         model = MMTFLClassifier(2, 2, search.alpha_).fit(X[train], y[train], task[train])

@@ -32,10 +32,10 @@ def warn_of_fit(model: Any, prepared: Any, solver: str) -> None:
             f"{model.violation_:.2e}{gap}, short of tol={model.tol:g}. Raise max_iter (now "
             f"{model.max_iter}), loosen tol, or put the features on one scale with standardize=True."
         )
-        warnings.warn(message, ConvergenceWarning, stacklevel=4)
+        warnings.warn(message, ConvergenceWarning, stacklevel=6)
     for caution in (_small_tasks(model, prepared), _features_chosen_by_units(model, prepared)):
         if caution is not None:
-            warnings.warn(caution, stacklevel=4)
+            warnings.warn(caution, stacklevel=6)
 
 
 def _small_tasks(model: Any, prepared: Any) -> SmallTaskWarning | None:

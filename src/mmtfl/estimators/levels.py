@@ -22,6 +22,7 @@ from mmtfl.inference.task_levels import (
     effective_parameters,
     marginal_model,
 )
+from mmtfl.tasks.container import Tasks
 from mmtfl.wording import count, show
 
 if TYPE_CHECKING:
@@ -91,6 +92,16 @@ class HasLevels(LevelParameters):
         model = of_tasks.fit(found, loss, effective_parameters(found, curvature))
         self.intercept_ = of_tasks.at_zero(model.levels, self.coef_)
         self.levels_ = _as_dict(of_tasks, model)
+
+    def _objective_at_levels(self: Any, prepared: Any, solution: Any) -> float:
+        """Value of the objective at the intercepts of the model, without the prior of its levels."""
+        if "levels_" not in vars(self) or not isinstance(prepared.tasks, Tasks):
+            return solution.objective
+        solved = prepared.problem(self._loss, fit_intercept=True)
+        penalty = solution.objective - solved.loss_value(solved.predict(solution.A, solution.intercept))
+        problem = replace(prepared, prior=None).problem(self._loss, fit_intercept=True)
+        scale = 1.0 if prepared.target_scale is None else prepared.target_scale
+        return problem.loss_value(problem.predict(solution.A, self.intercept_ / scale)) + penalty
 
     @property
     def level_spread_(self: Any) -> float:

@@ -99,6 +99,13 @@ def solve(
             problem, penalty, solver, engine or Threads(n_jobs), start=start, max_iter=max_iter, tol=tol,
             passes={"report": report, "checkpoint": checkpoint},
         )  # fmt: skip
+        if start is not None and not solution.converged and solution.n_iter < max_iter:
+            # the start led nowhere: paths of nearly separable classes may end far from their minimum
+            again = _dispatch(
+                problem, penalty, solver, engine or Threads(n_jobs), start=None, max_iter=max_iter, tol=tol,
+                passes={"report": report, "checkpoint": None},
+            )  # fmt: skip
+            solution = again if again.objective < solution.objective else solution
         if polish and solution.converged:
             solution = _polished(problem, penalty, solution, polish, tol)
         if units is not None:

@@ -1,7 +1,7 @@
 """Solutions along a whole path of penalties, each from the last, in one call without Python's lock.
 
-At every penalty the blocks at work are minimised on Gram matrices of their own, or on residuals; then the slopes of the others
-tell which of them join; docs/model.md section 6.
+At every penalty the blocks at work are minimised on Gram matrices of their own, or on residuals; then the
+slopes of the others tell which of them join; docs/model.md section 6.
 """
 
 from libc.math cimport fabs, sqrt

@@ -1,4 +1,4 @@
-"""The data of a path: Gram matrices of all features, residuals, or columns and a loss; docs/model.md section 6.
+"""The data of a path: Gram matrices of all features, residuals, or columns and a loss; model.md section 6.
 
 A path works on a few features at a time. It asks its source for the slopes of all features, which tell who
 joins, and for Gram matrices of those at work. Where the loss is not quadratic a source has one least-squares
@@ -105,7 +105,7 @@ cdef class GramSource(Source):
 
 
 cdef class ResidualSource(Source):
-    """The squared loss by its residuals: a storage with a column for each feature, whose state is at `start`."""
+    """The squared loss by its residuals: a storage with a column per feature, whose state is at `start`."""
 
     def __init__(self, Storage storage not None, curvature, start):
         self.storage, self.is_quadratic, self.curvature = storage, True, np.array(curvature, order="C")

@@ -217,8 +217,8 @@ cdef class SparseStorage(Storage):
     """Columns of which entry e, indptr[j] <= e < indptr[j + 1], is data[e] in row indices[e].
 
     Row i is of task[i] and weighs weight[i]; `total` are the sums of the weights of each task. The residual
-    of row i is state[i] + state[n_rows + task[i]]: a change of a centred column moves the rows of its entries,
-    and by its means (m, n_tasks) the shift of each task. Weighted sums of the residuals are zero where the
+    of row i is state[i] + state[n_rows + task[i]]: a change of a centred column moves the rows of its
+    entries, and by its means (m, n_tasks) the shift of each task. Weighted sums of the residuals are zero where the
     columns are centred; where they are not, the means are zeros.
     """
 

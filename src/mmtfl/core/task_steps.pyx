@@ -49,7 +49,8 @@ cdef class TaskSteps:
         self, const double[:, ::1] X, const Py_ssize_t[::1] offsets, RowLoss loss not None, bint is_centred,
         double constant,
     ):
-        self.X, self.offsets, self.loss, self.is_centred, self.constant = X, offsets, loss, is_centred, constant
+        self.X, self.offsets, self.loss = X, offsets, loss
+        self.is_centred, self.constant = is_centred, constant
         self.y, self.weight = loss.y, loss.weight
         self.most = int(np.diff(offsets).max(initial=1))
         self.h, self.slope, self.z, self.trial, self.state = np.zeros((5, self.most))
@@ -62,12 +63,12 @@ cdef class TaskSteps:
     ):
         """Minimise over the kept features, from A (n_tasks, n_features) and the intercepts, in place.
 
-        `numbers` are those of the row problem for each kept feature, the weight first, and `common` its common
-        part (zero but for a ridge). A task is done when no slope exceeds goal[t]; those below finest[t] are
+        `numbers` are those of the row problem for each kept feature, the weight first, and `common` its
+        common part (zero but for a ridge). A task is done when no slope exceeds goal[t]; those below finest[t] are
         rounding. Returns the losses, nan where rounding prevents an answer, and whether all tasks are done.
         """
         cdef double[::1] losses = np.zeros(intercept.shape[0])
-        cdef Py_ssize_t t, i, k
+        cdef Py_ssize_t t, k
         cdef bint all_done = True
         self._prepare(problem, numbers, kept, is_ridge)
         with nogil:
@@ -120,8 +121,8 @@ cdef class TaskSteps:
     ) noexcept nogil:
         """Newton steps on the task; whether its goal was met. Where rounding prevents one, n is 0."""
         cdef double value = self.value(self.a, self.z), enough = -1.0, size, slope, change, share
-        cdef Py_ssize_t step, k
-        for step in range(max_steps):
+        cdef Py_ssize_t _step, k
+        for _step in range(max_steps):
             slope = self.open_model()
             if self.loss.is_quadratic:
                 size, enough = 0.0, goal

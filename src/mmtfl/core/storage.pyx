@@ -218,7 +218,8 @@ cdef class SparseStorage(Storage):
 
     Row i is of task[i] and weighs weight[i]; `total` are the sums of the weights of each task. The residual
     of row i is state[i] + state[n_rows + task[i]]: a change of a centred column moves the rows of its
-    entries, and by its means (m, n_tasks) the shift of each task. Weighted sums of the residuals are zero where the
+    entries,
+    and by its means (m, n_tasks) the shift of each task. Weighted sums of the residuals are zero where the
     columns are centred; where they are not, the means are zeros.
     """
 

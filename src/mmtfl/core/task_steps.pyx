@@ -64,7 +64,8 @@ cdef class TaskSteps:
         """Minimise over the kept features, from A (n_tasks, n_features) and the intercepts, in place.
 
         `numbers` are those of the row problem for each kept feature, the weight first, and `common` its
-        common part (zero but for a ridge). A task is done when no slope exceeds goal[t]; those below finest[t] are
+        common part (zero but for a ridge).
+        A task is done when no slope exceeds goal[t]; those below finest[t] are
         rounding. Returns the losses, nan where rounding prevents an answer, and whether all tasks are done.
         """
         cdef double[::1] losses = np.zeros(intercept.shape[0])

@@ -196,7 +196,8 @@ def test_a_search_decides_for_curves_as_with_all_rows(bent, agreed_knots):
     assert here.best_curves_ and there.best_curves_
     assert_allclose(there.alpha_, here.alpha_, rtol=1e-8)
     assert_allclose(there.coef_, here.coef_, atol=1e-8)
-    assert_allclose(there.curves_.coef, here.curves_.coef, atol=1e-8)
+    # columns of the basis are eigenvectors, whose signs differ between processors
+    assert_allclose(np.abs(there.curves_.coef), np.abs(here.curves_.coef), atol=1e-8)
 
 
 def test_a_feature_with_a_sign_has_no_curve(bent):

@@ -2,7 +2,8 @@
 
     python benchmarks/search_times.py [REPEATS [PROBLEM ...]]
 
-Problems: d1, ragged, school, classes, d1-classes. Adelie is `cv_grpnet` of (2,2) on columns that are centred
+Problems: d1, ragged, school, classes, d1-classes, and tables of 10,000 rows and 60 columns: 10-tasks and
+200-tasks, each also with -classes and -counts. Adelie is `cv_grpnet` of (2,2) on columns that are centred
 by hand, scikit-learn `LassoCV` task by task, both with 5 folds and 100 strengths; what is not installed is
 left out.
 """
@@ -20,6 +21,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -38,12 +40,34 @@ def cut(data: Any) -> Any:
     return data
 
 
+def large_table(n_tasks: int, kind: str = "numbers") -> Any:
+    """10,000 rows of 60 columns, ten of which matter: tasks agree in part, and their levels differ."""
+    random, d = np.random.default_rng(0), 60
+    X, task = random.normal(size=(10_000, d)), np.repeat(np.arange(n_tasks), 10_000 // n_tasks)
+    A = np.zeros((d, n_tasks))
+    A[:10] = 0.5 * random.normal(size=(10, 1)) + 0.3 * random.normal(size=(10, n_tasks))
+    z = (X * A.T[task]).sum(axis=1) + 0.7 * random.normal(size=n_tasks)[task]
+    if kind == "classes":
+        y = (z + random.logistic(size=z.size) > 0.0).astype(int)
+    elif kind == "counts":
+        y = random.poisson(np.exp(np.clip(0.4 * z, -5.0, 3.0))).astype(float)
+    else:
+        y = z + 2.0 * random.normal(size=z.size)
+    return SimpleNamespace(X=X, y=y, task=task)
+
+
 PROBLEMS: dict[str, Callable[[], Any]] = {
     "d1": lambda: make_d1(n_samples=60, random_state=0),
     "ragged": lambda: make_ragged(n_tasks=10, least=50, most=150, n_features=300, n_true=15),
     "school": load_school,
     "classes": lambda: make_tasks(5, 80, 20, n_informative=5, classification=True, noise=0.5, random_state=0),
     "d1-classes": lambda: cut(make_d1(n_samples=60, random_state=0)),
+    "10-tasks": lambda: large_table(10),
+    "200-tasks": lambda: large_table(200),
+    "10-tasks-classes": lambda: large_table(10, "classes"),
+    "200-tasks-classes": lambda: large_table(200, "classes"),
+    "10-tasks-counts": lambda: large_table(10, "counts"),
+    "200-tasks-counts": lambda: large_table(200, "counts"),
 }
 
 
@@ -81,10 +105,14 @@ def ways(name: str, data: Any) -> dict[str, Callable[[], Any]]:
     def fit(model: Any) -> Callable[[], Any]:
         return lambda: model.fit(data.X, data.y, task=data.task)
 
+    if name.endswith("-counts"):
+        return {"default": fit(mmtfl.MMTFLRegressorCV(loss="poisson"))}
+    if "tasks-classes" in name:
+        return {"default": fit(mmtfl.MMTFLClassifierCV())}
     if "classes" in name:
         return {"default": fit(mmtfl.MMTFLClassifierCV()), "(2,2)": fit(mmtfl.MMTFLClassifierCV((2, 2)))}
     out = {"default": fit(mmtfl.MMTFLRegressorCV())}
-    if name == "school":
+    if name == "school" or name.endswith("-tasks"):
         return out
     out["four members, 5 folds"] = fit(mmtfl.MMTFLRegressorCV(poolings=(0,), cv=5))
     out["(2,2)"] = fit(mmtfl.MMTFLRegressorCV((2, 2), poolings=(0,), cv=5))

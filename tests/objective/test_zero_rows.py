@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mmtfl.objective.zero_rows import zero_rows
+from mmtfl.objective.row_sizes import zero_rows
 
 
 @pytest.mark.parametrize("n_rows", [3, 5000])

@@ -1,6 +1,7 @@
 """Sizes of rows: norms with or without a common part; docs/model.md sections 3, 10."""
 
 import math
+import mmap
 
 import numpy as np
 
@@ -80,3 +81,22 @@ def euclidean_parts(
     share = np.divide(sums, norms, out=np.zeros_like(norms), where=norms > 0.0)
     left = np.maximum(1.0 - pooling * share**2 / n_tasks, 1.0 - pooling)  # the bound, but for rounding
     return norms * np.sqrt(left), sums * (pooling / n_tasks)
+
+
+# -- matrices that are mostly zero ---------------------------------------------------------------------------
+
+
+_LARGE = 1 << 22  # bytes from which on numpy asks the system for pages of 2 MB
+
+
+def zero_rows(n_rows: int, n_columns: int) -> np.ndarray:
+    """A matrix of zeros, stored by rows, of which a row takes memory once it is written to.
+
+    An array of numpy has large pages where the system offers them, and one row would take a page of 2 MB.
+    """
+    n_bytes = 8 * n_rows * n_columns
+    if n_bytes < _LARGE or not hasattr(mmap, "MADV_NOHUGEPAGE"):
+        return np.zeros((n_rows, n_columns))
+    pages = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    pages.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(pages).reshape(n_rows, n_columns)

@@ -19,8 +19,7 @@ from mmtfl.objective.losses import Huber, Logistic, Loss, Poisson, Squared
 from mmtfl.objective.losses.level_prior import LossWithPriors
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers.block_models import can_turn
-from mmtfl.solvers.working_set import WorkingSet
+from mmtfl.solvers.working_set import WorkingSet, can_turn
 
 # numbers of all Gram matrices of a problem, and of all its columns: a search holds two or three of them
 _MOST_IN_GRAMS, _MOST_IN_COLUMNS = 1 << 24, 1 << 25

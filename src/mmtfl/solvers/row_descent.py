@@ -14,7 +14,7 @@ import numpy as np
 
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import DAMPING, Problem
-from mmtfl.objective.zero_rows import zero_rows
+from mmtfl.objective.row_sizes import zero_rows
 from mmtfl.solvers.newton import newton_step
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.working_set import Model, WorkingSet

@@ -121,7 +121,7 @@ def _targets(scenario: Scenario, rng: Any, z: np.ndarray, X: np.ndarray) -> tupl
 def fitted(scenario: Scenario, table: Table) -> Any:
     """The default search on a table."""
     if scenario.kind == "classes":
-        search: Any = MMTFLClassifierCV(on_degenerate_task="base_rate")
+        search: Any = MMTFLClassifierCV()
     else:
         search = MMTFLRegressorCV(loss="poisson" if scenario.kind == "counts" else "squared")
     with warnings.catch_warnings():

@@ -18,7 +18,8 @@ BIN := $(VENV)/bin
 BENCH_VENV ?= .venv-bench
 INSTALL = -m pip install --quiet --disable-pip-version-check --editable
 CORE := hatch_build.py $(wildcard src/mmtfl/core/*.pyx src/mmtfl/core/*.pxd)
-PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal -q
+# two processes on two cores: with threads of OpenMP as well, those of boosting wait for each other
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q
 NO_LAB = --ignore=tests/lab --ignore=src/mmtfl_lab
 
 .PHONY: build demo test test-lab test-all sanitize processors fuzz kills docs wheels bench reproduce lint setup clean

@@ -29,7 +29,6 @@ _NEAR = 2  # of the strengths tried last: where the best is among them, weaker o
 _CURVED = 0.25  # how far scores between two strengths may rise above both, in units of the second difference
 _FIRST_FOLDS, _MORE_FOLDS = 3, 2  # on which members are tried before those that have lost are left out
 _SURE = 2.0  # standard errors over folds that a member must be behind by to have lost
-_VERY_SURE = 5.0  # the same for pooling of a convex member, which stands for other members with it
 _LEAST_ERROR = 0.5  # of a difference of scores, in units of the leader's own: few folds may agree by chance
 _FIRST_SHARE, _MORE_SHARE = (
     0.4,
@@ -50,7 +49,7 @@ def staged_scores(
     then be above the best one is tried in full. A member without such a gap is out of the race, and so is
     one that is behind by twice the standard error of its difference to the best on the folds so far. Whether
     tasks agree in their values is asked of the convex member, whose paths are the quickest: where pooling
-    sets it back by five standard errors, neither more pooling nor other members with it are tried.
+    sets it back by two standard errors, neither more pooling nor other members with it are tried.
 
     Parameters
     ----------
@@ -186,11 +185,11 @@ def _is_plain(member: RowPenalty, p: float) -> bool:
 
 
 def _may_agree(found: Sequence[list[ListScores]], pooled: int, plain: int) -> bool:
-    """Whether a member is not far behind with pooling, against the same without."""
-    return 1 in _may_win(FoldScores([found[plain], found[pooled]]).scores, (True, True), _VERY_SURE)
+    """Whether a member is not behind with pooling for sure, against the same without."""
+    return 1 in _may_win(FoldScores([found[plain], found[pooled]]).scores, (True, True))
 
 
-def _may_win(scores: Sequence[np.ndarray], has_gaps: Sequence[bool], sure: float = _SURE) -> list[int]:
+def _may_win(scores: Sequence[np.ndarray], has_gaps: Sequence[bool]) -> list[int]:
     """Members that are not behind the best one for sure, by paired differences over folds."""
     means = [np.nan_to_num(part.mean(axis=1), nan=-np.inf) for part in scores]
     leader = int(np.argmax([mean.max() for mean in means]))
@@ -199,19 +198,17 @@ def _may_win(scores: Sequence[np.ndarray], has_gaps: Sequence[bool], sure: float
         return list(range(len(scores)))
     highest = [_highest_between(mean) if gaps else mean for mean, gaps in zip(means, has_gaps, strict=True)]
     return [
-        m
-        for m, part in enumerate(scores)
-        if m == leader or _is_close(best, part, means[m], highest[m].max(), sure)
+        m for m, part in enumerate(scores) if m == leader or _is_close(best, part, means[m], highest[m].max())
     ]
 
 
-def _is_close(best: np.ndarray, scores: np.ndarray, mean: np.ndarray, highest: float, sure: float) -> bool:
+def _is_close(best: np.ndarray, scores: np.ndarray, mean: np.ndarray, highest: float) -> bool:
     """Whether a member that may score as high as `highest` is not behind the best one for sure."""
     if not np.isfinite(mean).any():
         return False
     behind = best - scores[np.argmax(mean)]
     error = max(deviation(behind, ddof=1), _LEAST_ERROR * deviation(best, ddof=1)) / np.sqrt(len(best))
-    return bool(best.mean() - highest <= sure * error)
+    return bool(best.mean() - highest <= _SURE * error)
 
 
 def _fill(score, paths, coarse, first, tried, gaps: Sequence[Gap], stage: str) -> None:

@@ -359,6 +359,7 @@ def test_a_changed_or_cut_file_is_refused_in_one_line(fitted, path):
         (("parameters", "colour"), "red", "no parameter 'colour' in this version"),
         (("learned", "predict"), 1, "cannot have learned 'predict'"),
         (("learned", "__class__"), 1, "cannot have learned '__class__'"),
+        (("learned", "borrowing_tasks_"), 1, "cannot have learned 'borrowing_tasks_'"),  # a property
         (("learned", "coef_"), {"array": "99"}, "no known kind"),
         (("learned", "n_features_in_"), 4, "n_features_in_"),
         (("learned", "feature_names_in_"), {"values": ["O", [2], ["a", "b"]]}, "feature_names_in_"),

@@ -243,6 +243,21 @@ def test_classes_and_counts_have_ratios():
     assert frame["lower"]["x0"] < 0.4 < frame["upper"]["x0"]
 
 
+def test_a_curve_of_a_column_of_mostly_zeros_has_an_effect_and_spoils_no_other():
+    rng = np.random.default_rng(3)
+    X, task = rng.normal(size=(800, 2)), np.repeat(np.arange(4), 200)
+    X[:, 0] = np.where(rng.uniform(size=800) < 0.8, 0.0, rng.integers(1, 15, size=800))
+    y = np.sqrt(X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=800)
+    model = MMTFLRegressor(p=2, k=2, alpha=1e-3, curves=True, effects=True).fit(X, y, task=task)
+    frame = model.effects().set_index("feature")
+    assert np.quantile(X[:, 0], 0.25) == np.quantile(X[:, 0], 0.75) == 0.0
+    assert frame.loc["x1", "lower"] < 1.0 < frame.loc["x1", "upper"] and frame["n_tasks"].tolist() == [4, 4]
+    sd = X[:, 0].std()
+    rise = np.ptp(model.curve("x0", [0.0, sd], task=0).iloc[:, -1]) / sd
+    assert frame.loc["x0", "average"] == pytest.approx(rise, rel=0.2)
+    assert f"a curve, from 0 to {sd:.4g}" in frame.loc["x0", "note"]
+
+
 def test_the_effect_of_a_curve_is_its_contrast_between_the_quartiles():
     rng = np.random.default_rng(8)
     X, task = rng.uniform(-1.0, 2.0, size=(1600, 3)), np.repeat(np.arange(4), 400)

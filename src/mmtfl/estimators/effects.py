@@ -241,12 +241,28 @@ def _columns(
     line = np.array([place[j] for j in basis.curved[basis.owner[bent]].tolist()], dtype=np.intp)
     places = np.concatenate([features, basis.n_features + bent])
     unit, rise = _powers(prepared.spread(places)), np.empty(len(bent))
+    low, high = contrast_ends(lower, upper, prepared.spread(features))
     for i, (column, j) in enumerate(zip(bent, line, strict=True)):
         own = np.flatnonzero(basis.owner == basis.owner[column])
-        ends = basis.of_feature(int(basis.owner[column]), np.array([lower[j], upper[j]]))
-        rise[i] = np.diff(ends[:, int(np.flatnonzero(own == column)[0])])[0] / (upper[j] - lower[j])
+        ends = basis.of_feature(int(basis.owner[column]), np.array([low[j], high[j]]))
+        rise[i] = np.diff(ends[:, int(np.flatnonzero(own == column)[0])])[0] / (high[j] - low[j])
     at = len(features) + np.arange(len(bent))
     return Columns(places, unit, at, line, rise * unit[line] / unit[at])
+
+
+def contrast_ends(lower: Any, upper: Any, sd: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Between which values the effect of a curve is taken: the quartiles of its feature.
+
+    Where most rows have one value, which is both quartiles, from there one standard deviation up.
+
+    Examples
+    --------
+    >>> from mmtfl.estimators.effects import contrast_ends
+    >>> [end.tolist() for end in contrast_ends([1.0, 0.0], [3.0, 0.0], [2.0, 0.5])]
+    [[1.0, 0.0], [3.0, 0.5]]
+    """
+    low, high = np.asarray(lower, dtype=float), np.asarray(upper, dtype=float)
+    return low, np.where(high == low, low + sd, high)
 
 
 def _powers(spread: np.ndarray) -> np.ndarray:
@@ -558,7 +574,8 @@ class EffectTable:
     def _curve_note(self, j: int) -> str:
         if not self.known["is_curve"][j]:
             return ""
-        ends = (self.known[f"{name}_quartile"][j] for name in ("lower", "upper"))
+        names = ("lower_quartile", "upper_quartile", "sd")
+        ends = contrast_ends(*(self.known[name][j] for name in names))
         return "a curve, from {:.4g} to {:.4g}; ".format(*ends)
 
     def _numbers(self) -> dict[str, np.ndarray]:

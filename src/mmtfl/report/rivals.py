@@ -18,6 +18,7 @@ from sklearn.linear_model import LassoCV, LogisticRegressionCV, PoissonRegressor
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
 Predict = Callable[[Any, np.ndarray], np.ndarray]
 
@@ -144,10 +145,13 @@ def fit_boosting(X: Any, y: np.ndarray, task: np.ndarray, kind: str, *, with_tas
         model = HistGradientBoostingRegressor(loss=loss, **options)
     if np.ptp(y) == 0:
         return lambda X, task: np.full(X.shape[0], y[0], dtype=float)
-    if X.shape[0] * X.shape[1] <= MOST_TUNED:
+    is_small = X.shape[0] * X.shape[1] <= MOST_TUNED
+    if is_small:
         grid = {"max_leaf_nodes": LEAVES, "max_iter": TREES}
         model = GridSearchCV(model, grid, cv=N_FOLDS, scoring=scoring.get(kind, "neg_log_loss"))
-    answer = _answer(model.fit(table(X, task), y), kind)
+    # many small trees: threads that wait for each other took twenty times as long as one
+    with threadpool_limits(1 if is_small else None, user_api="openmp"):
+        answer = _answer(model.fit(table(X, task), y), kind)
     return lambda X, task: answer(table(X, task))
 
 

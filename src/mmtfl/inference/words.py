@@ -22,7 +22,6 @@ WORDS = (
 )
 FOUND = WORDS[1:5]
 LEVEL = 0.1  # of false discoveries
-_AMONG_THE_REST = 0.05  # of false averages among features that neither hold everywhere nor differ
 _NAMED = 0.05  # chance of naming a task wrongly, of those of one feature
 _MOST_TASKS = 0.8  # share of the tasks in which a feature varies that holds "everywhere"
 _SAME = 0.9  # share of the tasks with the same direction, even at the ends of the intervals
@@ -75,11 +74,7 @@ def judge(found: MetaAnalysis, apart: np.ndarray, n_features: int | None = None)
         same = least_same_direction(*found.interval(_COVERAGE), found.spread_interval(_COVERAGE)[1])
         everywhere = average & (found.n_tasks >= _MOST_TASKS * len(found.theta)) & (same > _SAME)
         somewhere = (q_any <= LEVEL) & clear.any(axis=0)
-        # the clear averages are gone from the rest, so the rest needs a false discovery rate of its own
-        clearly = everywhere | (average & (q_spread <= LEVEL))
-        left = None if n_features is None else n_features - int(clearly.sum())
-        rest = average & (q_values(np.where(clearly, np.nan, found.p), left) <= _AMONG_THE_REST)
-        rules = [apart, everywhere, clearly, rest, somewhere, ~several]
+        rules = [apart, everywhere, average & (q_spread <= LEVEL), average, somewhere, ~several]
     return Verdicts(np.select(rules, WORDS[:-1], WORDS[-1]), q, clear & (q_any <= LEVEL))
 
 

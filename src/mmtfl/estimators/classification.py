@@ -9,10 +9,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from mmtfl.estimators.base import TaskModel
-from mmtfl.estimators.declaration import restated
 from mmtfl.estimators.family import FamilyMember
 from mmtfl.estimators.inputs import matrix_values, n_dimensions, with_two_classes
 from mmtfl.estimators.levels import tell_of_one_value
+from mmtfl.estimators.parameters import restated
 from mmtfl.objective.losses import Logistic, Loss
 from mmtfl.tasks.checks import check_finite_target, check_length, check_two_classes, missing_labels
 from mmtfl.tasks.container import Tasks
@@ -222,6 +222,12 @@ class MMTFLClassifier(FamilyMember, TaskClassifier):
     It is the product form A = diag(c) B with the penalties ||B||_p^p and ||c||_k^k, after c has been
     eliminated: ``c_`` is what the tasks share, ``B_`` what is their own.
 
+    Parameters
+    ----------
+    alpha : float > 0
+        Strength of the penalty. The gradient of the logistic loss never exceeds the mean size of a feature,
+        so useful values are smaller than in regression.
+
     Examples
     --------
     Two tasks with their own rows; only the first feature matters, in both.
@@ -238,9 +244,4 @@ class MMTFLClassifier(FamilyMember, TaskClassifier):
     ['yes', 'no']
     """
 
-    alpha: float = restated(
-        default=0.1,
-        description="Strength of the penalty. The gradient of the logistic loss never exceeds the mean size "
-        "of a feature, so useful values are smaller than in regression.",
-        kw_only=False,
-    )
+    alpha: float = restated(default=0.1, kw_only=False)

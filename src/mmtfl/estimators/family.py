@@ -1,17 +1,19 @@
 """The family of the paper: coefficients A = diag(c) B, with a penalty on each of the two parts."""
 
+import math
+from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils._param_validation import InvalidParameterError
+from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.feature_knowledge import has_feature_constraints
 from mmtfl.estimators.levels import free_levels
 from mmtfl.estimators.new_task import with_new_task
-from mmtfl.estimators.parameters import FamilyParameters, MemberParameters, WarmStart
+from mmtfl.estimators.parameters import POSITIVE, FamilyParameters, WarmStart, parameter
 from mmtfl.estimators.prepared import Prepared, StoredPrepared
 from mmtfl.inference.task_levels import effective_parameters
 from mmtfl.objective.known_features import KnownFeatures
@@ -114,7 +116,7 @@ class ProductForm(TaskModel):
         numbers: dict[str, Any] = {
             name: getattr(self, found, getattr(self, name, 0.0)) for name, found in learned.items()
         }
-        return make_penalty(**numbers, **self._penalty_numbers(), known=self._known_of_fitted())
+        return make_penalty(**numbers, eps=self.eps, known=self._known_of_fitted())
 
     def _known_of_fitted(self) -> KnownFeatures | None:
         """Return what was known of the features, in the tasks that were fitted together."""
@@ -182,8 +184,50 @@ class ProductForm(TaskModel):
         return {"common": self.common_, "scatter": np.sqrt(np.mean(beside**2, axis=0))}
 
 
-class FamilyMember(WarmStart, ProductForm, FamilyParameters, MemberParameters):
-    """The member (p, k) with the strength alpha."""
+class FamilyMember(WarmStart, FamilyParameters, ProductForm):
+    """The member (p, k) with the strength alpha.
+
+    Parameters
+    ----------
+    p : float >= 1 or inf
+        Norm within a row of task parts: 2 shares a feature among all tasks, 1 lets each task choose.
+    k : float > 0, inf or "log"
+        Power of the shared part c: the smaller, the fewer features are kept. The model is convex where 1/p +
+        1/k <= 1. ``inf`` gives one model per task (the lasso for p = 1, ridge for p = 2), "log" the limit at
+        k = 0.
+    alpha : float > 0
+        Strength of the penalty.
+    pooling : float in [0, 1)
+        How freely the tasks share values, for p = 1 and p = 2: a row of coefficients scatters about a common
+        part, ``common_``, which costs less the larger this number is. 0 has no common part and is the
+        paper's family; towards 1 the common part is free. At p = 1 nothing is common up to 0.5.
+    """
+
+    p: float = parameter(
+        Interval(Real, 1, math.inf, closed="both"),
+        default=2,
+        remedy="Use p=1 for few tasks per feature, p=2 for all tasks alike, or float('inf') for l1,inf with "
+        "k=1.",
+        kw_only=False,
+    )
+    k: float | str = parameter(
+        Interval(Real, 0, math.inf, closed="right"),
+        StrOptions({"log"}),
+        default=1,
+        remedy="Use k=1 or k=2, float('inf') for one model per task, or 'log' for the limit at k = 0.",
+        kw_only=False,
+    )
+    alpha: float = parameter(
+        POSITIVE,
+        default=1.0,
+        remedy="Use a small positive alpha, such as 1e-6, for almost no penalty.",
+        kw_only=False,
+    )
+    pooling: float = parameter(
+        Interval(Real, 0, 1, closed="left"),
+        default=0.0,
+        remedy="Use 0 for no common part, or 0.5, 0.9 or 0.98 for tasks that agree more and more.",
+    )
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -207,10 +251,11 @@ class FamilyMember(WarmStart, ProductForm, FamilyParameters, MemberParameters):
         opened = OpenTasks(encoded, self._loss, fit_intercept=self.fit_intercept, engine=self.engine)
         return StoredPrepared.of(self, opened)
 
+    def _penalty(self, known: KnownFeatures | None) -> RowPenalty:
+        return make_penalty(self.p, self.k, self.alpha, eps=self.eps, pooling=self.pooling, known=known)
+
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
-        numbers = self._penalty_numbers()
-        numbers |= {"pooling": self.pooling, "known": prepared.known}
-        penalty = make_penalty(self.p, self.k, self.alpha, **numbers)
+        penalty = self._penalty(prepared.known)
         kept = self._open_checkpoint(prepared, penalty)
         checkpoint = None if kept is None else FitCheckpoint(kept)
         problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
@@ -243,8 +288,7 @@ def fit_part(model: TaskModel, part: Tasks, known: Start | None = None) -> tuple
     prepared = model._with_prior(Prepared.of(model, part))
     penalty: Any = None
     if isinstance(model, FamilyMember):
-        numbers = {"pooling": model.pooling, "known": prepared.known, **model._penalty_numbers()}
-        penalty = make_penalty(model.p, model.k, model.alpha, **numbers)
+        penalty = model._penalty(prepared.known)
     if known is not None:
         A, intercept = known
     elif isinstance(model, FamilyMember):

@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.stats import t as student
 
 from mmtfl.estimators.curves import joined
-from mmtfl.estimators.parameters import LevelParameters
+from mmtfl.estimators.parameters import Declared
 from mmtfl.inference.levels import LevelModel, TaskColumns
 from mmtfl.inference.marginal_levels import NODES
 from mmtfl.inference.task_levels import (
@@ -34,7 +34,7 @@ _NUMBERS = ("common", "common_error", "spread", "noise", "prior_spread")
 _OF_COLUMNS = ("effects", "factor", "tested", "errors", "p")
 
 
-class HasLevels(LevelParameters):
+class HasLevels(Declared):
     """A model whose intercepts may be shrunk.
 
     Attributes

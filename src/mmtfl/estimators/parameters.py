@@ -1,499 +1,376 @@
-"""The parameters of all estimators, each declared once, in the order of the signatures.
+"""Parameters of estimators as declarations: the signature, the checks and the docstring follow from them.
 
-An estimator has the parameters of the groups among its bases. To add one to all estimators, declare it in a
-group of `CommonParameters`, at the place where signatures are to show it.
+A class states a parameter as an annotated field, as a dataclass does, and describes it in its docstring::
+
+    class Ridge(Declared, BaseEstimator):
+        '''Least squares with a penalty.
+
+Parameters
+----------
+        alpha : float > 0
+            Strength of the penalty.
+        '''
+
+        alpha: float = parameter(POSITIVE, default=1.0, remedy="Use a small number, such as 1e-3.")
+
+Its subclasses inherit the parameter. Each class gets a plain ``__init__`` that stores its arguments
+untouched, scikit-learn's ``_parameter_constraints``, and, if its docstring ends in examples, the sections on
+parameters and attributes. The order is that of dataclasses: the bases first, the last one named before the
+others.
 """
 
+import inspect
 import math
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar, dataclass_transform
 
-from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Interval,
+    InvalidParameterError,
+    StrOptions,
+    validate_parameter_constraints,
+)
 
-from mmtfl.estimators.declaration import Declared, Valid, choice, parameter, restated
-from mmtfl.estimators.feature_knowledge import AbsentParameters, KnownFeatureParameters, WeightParameters
-
-FLAG = Valid("bool", ["boolean"])
-COUNT = Valid("int", [Interval(Integral, 1, None, closed="left")])
-POSITIVE = Valid("float > 0", [Interval(Real, 0, math.inf, closed="neither")])
-RATIO = Valid("float", [Interval(Real, 0, 1, closed="neither")])
-
-# -- strengths -----------------------------------------------------------------------------------------------
-
-
-class MemberParameters(Declared):
-    """Parameters of one member of the family."""
-
-    p: float = parameter(
-        Valid("float >= 1 or inf", [Interval(Real, 1, math.inf, closed="both")]),
-        "Norm within a row of task parts: 2 shares a feature among all tasks, 1 lets each task choose.",
-        default=2,
-        remedy="Use p=1 for few tasks per feature, p=2 for all tasks alike, or float('inf') for l1,inf with "
-        "k=1.",
-        kw_only=False,
-    )
-    k: float | str = parameter(
-        Valid('float > 0, inf or "log"', [Interval(Real, 0, math.inf, closed="right"), StrOptions({"log"})]),
-        "Power of the shared part c: the smaller, the fewer features are kept. The model is convex where "
-        "1/p + 1/k <= 1. ``inf`` gives one model per task (the lasso for p = 1, ridge for p = 2), "
-        '"log" the limit at k = 0.',
-        default=1,
-        remedy="Use k=1 or k=2, float('inf') for one model per task, or 'log' for the limit at k = 0.",
-        kw_only=False,
-    )
-    alpha: float = parameter(
-        POSITIVE,
-        "Strength of the penalty.",
-        default=1.0,
-        remedy="Use a small positive alpha, such as 1e-6, for almost no penalty.",
-        kw_only=False,
-    )
-    pooling: float = parameter(
-        Valid("float in [0, 1)", [Interval(Real, 0, 1, closed="left")]),
-        "How freely the tasks share values, for p = 1 and p = 2: a row of coefficients scatters about a "
-        "common part, ``common_``, which costs less the larger this number is. 0 has no common part and is "
-        "the paper's family; towards 1 the common part is free. At p = 1 nothing is common up to 0.5.",
-        default=0.0,
-        remedy="Use 0 for no common part, or 0.5, 0.9 or 0.98 for tasks that agree more and more.",
-    )
+REQUIRED = inspect.Parameter.empty
+_SOURCE = "<declared parameters>"
+_EXAMPLES = "\n\nExamples\n--------\n"
 
 
-class SharedStrength(Declared):
-    """Strength of the first part of the additive models."""
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of an estimator."""
 
-    alpha_shared: float = parameter(
-        POSITIVE,
-        "Strength of the penalty on P.",
-        default=0.1,
-        remedy="Use a large alpha_shared, such as 1e6, to drop the shared part.",
-        kw_only=False,
-    )
+    constraints: tuple[Any, ...]
+    default: Any
+    remedy: str
+    kw_only: bool
 
 
-class DirtyParameters(SharedStrength, WeightParameters):
-    """Parameters of the dirty models."""
+@dataclass(frozen=True)
+class Restated:
+    """Another default of a parameter that a class inherits."""
 
-    alpha_specific: float = parameter(
-        POSITIVE,
-        "Strength of the penalty on Q.",
-        default=0.05,
-        remedy="Use a large alpha_specific, such as 1e6, to drop the task-specific part.",
-        kw_only=False,
-    )
-    p: float = parameter(
-        Valid("{2, inf}", [Options(Real, {2, math.inf})]),
-        "Norm of a row of P: inf is the dirty model, 2 its variant with the l2,1 norm.",
-        default=math.inf,
-        remedy="Use p=float('inf') for the dirty model, or p=2.",
-    )
+    default: Any
 
 
-class OutlierParameters(SharedStrength):
-    """Parameters of the models that set tasks apart."""
+def parameter(*constraints: Any, default: Any = REQUIRED, remedy: str = "", kw_only: bool = True) -> Any:
+    """Declare a parameter of an estimator.
 
-    alpha_outlier: float = parameter(
-        POSITIVE,
-        "Strength of the penalty on Q.",
-        default=0.5,
-        remedy="Use a large alpha_outlier, such as 1e6, to set no task apart.",
-        kw_only=False,
-    )
-
-
-class CappedParameters(Declared):
-    """Parameters of the models whose penalty is capped."""
-
-    alpha: float = parameter(
-        POSITIVE,
-        "Strength of the penalty on features below the cap.",
-        default=0.1,
-        remedy="Use a small positive alpha, such as 1e-6, for almost no penalty.",
-        kw_only=False,
-    )
-    cap: float = parameter(
-        POSITIVE,
-        "Sum of a feature's absolute coefficients over tasks from which it costs no more.",
-        default=1.0,
-        remedy="Use the size from which a feature counts as found, such as 1; a large one gives the lasso.",
-        kw_only=False,
-    )
+    Parameters
+    ----------
+    constraints : objects
+        Constraints of scikit-learn, of which one has to hold; None is valid where it is the default.
+    default : object
+        Its default; without one it is required.
+    remedy : str
+        What to do about a value that is not valid.
+    kw_only : bool
+        Whether it has to be given by name.
+    """
+    return Parameter(constraints, default, remedy, kw_only)
 
 
-class LevelParameters(Declared):
-    """How the levels of tasks are told."""
+def restated(*, default: Any, kw_only: bool = True) -> Any:
+    """Inherit a parameter with another default; a class may describe it anew in its docstring."""
+    return Restated(default)
 
+
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(parameter, restated))
+class Declared:
+    """A class whose parameters are declared as fields."""
+
+    _declared: ClassVar[dict[str, Parameter | Restated]] = {}  # by the class itself
+    _parameters: ClassVar[dict[str, Parameter]] = {}  # by the class and its bases
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._declared = {
+            name: value for name, value in vars(cls).items() if isinstance(value, Parameter | Restated)
+        }
+        for name in cls._declared:
+            delattr(cls, name)  # instances have the values
+        cls._parameters = _collect(cls)
+        cls._parameter_constraints = {
+            name: [*found.constraints, None] if found.default is None else [*found.constraints]
+            for name, found in cls._parameters.items()
+        }
+        if cls._parameters and not _is_written(cls.__init__):
+            cls.__init__ = _make_init(cls)  # type: ignore[method-assign]
+        _document(cls)
+
+    def _check_parameters(self: Any) -> Any:
+        """Check one parameter after the other, so that the error can end in its remedy."""
+        for name, value in self.get_params(deep=False).items():
+            try:
+                validate_parameter_constraints(
+                    self._parameter_constraints, {name: value}, type(self).__name__
+                )
+            except InvalidParameterError as error:
+                raise InvalidParameterError(f"{error} {self._parameters[name].remedy}".rstrip()) from None
+
+
+def _collect(cls: type) -> dict[str, Parameter]:
+    """Return the parameters that a class and its bases declare, in the order of the signature."""
+    found: dict[str, Parameter] = {}
+    for base in reversed(cls.__mro__):
+        for name, value in vars(base).get("_declared", {}).items():
+            restated = isinstance(value, Restated)
+            found[name] = replace(found[name], default=value.default) if restated else value
+    return dict(sorted(found.items(), key=lambda item: item[1].kw_only))
+
+
+def _make_init(cls: type[Declared]) -> Callable[..., None]:
+    """Compile an ``__init__`` with a plain signature, as dataclasses do."""
+    arguments = ["self"]
+    for name, found in cls._parameters.items():
+        if found.kw_only and "*" not in arguments:
+            arguments.append("*")
+        arguments.append(name if found.default is REQUIRED else f"{name}={name}")
+    body = "".join(f"    self.{name} = {name}\n" for name in cls._parameters)
+    space = {name: found.default for name, found in cls._parameters.items()}
+    exec(compile(f"def __init__({', '.join(arguments)}):\n{body}", _SOURCE, "exec"), space)
+    init = space["__init__"]
+    init.__qualname__, init.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
+    return init
+
+
+def _is_written(init: Any) -> bool:
+    """Tell whether an ``__init__`` is written by hand, neither made here nor that of `object`."""
+    return inspect.isfunction(init) and init.__code__.co_filename != _SOURCE
+
+
+# -- docstrings ----------------------------------------------------------------------------------------------
+
+
+def _document(cls: type[Declared]) -> None:
+    """Write the sections on parameters and attributes into a docstring that has examples, before these."""
+    head, mark, examples = inspect.cleandoc(vars(cls).get("__doc__") or "").partition(_EXAMPLES)
+    if not mark:  # python -OO drops docstrings
+        return
+    entries, attributes = _entries(cls, "Parameters"), _entries(cls, "Attributes")
+    parameters = [_with_default(entries[name], found.default) for name, found in cls._parameters.items()]
+    head = re.split(r"\n\n(?:Parameters|Attributes)\n-", head)[0]
+    sections = [_section("Parameters", parameters), _section("Attributes", attributes.values())]
+    cls.__doc__ = "".join([head, *sections, mark, examples])
+
+
+def _entries(cls: type, title: str) -> dict[str, str]:
+    """Collect what a class and its bases say in one section of their docstrings, the nearest class first."""
+    found: dict[str, str] = {}
+    for base in cls.__mro__:
+        text = inspect.cleandoc(vars(base).get("__doc__") or "") if issubclass(base, Declared) else ""
+        section = re.search(rf"^{title}\n-+\n(.*?)(?=\n\n|\Z)", text, re.S | re.M)
+        for entry in re.split(r"\n(?=\S)", section[1]) if section else ():
+            found.setdefault(entry.partition(" :")[0], entry)
+    return found
+
+
+def _with_default(entry: str, default: Any) -> str:
+    """The entry of a parameter with its default behind the type."""
+    head, line, text = entry.partition("\n")
+    if default is REQUIRED or ", default=" in head or head.endswith(", optional"):
+        return entry
+    shown = ", optional" if default is None else f", default={default!r}".replace("'", '"')
+    return f"{head}{shown}{line}{text}"
+
+
+def _section(title: str, entries: Iterable[str]) -> str:
+    return "\n".join([f"\n\n{title}", "-" * len(title), *entries])
+
+
+# -- parameters of several kinds of models -------------------------------------------------------------------
+
+COUNT = Interval(Integral, 1, None, closed="left")
+POSITIVE = Interval(Real, 0, math.inf, closed="neither")
+RATIO = Interval(Real, 0, 1, closed="neither")
+THREADS = (COUNT, Interval(Integral, None, -1, closed="right"))
+
+
+class CommonParameters(Declared):
+    """Parameters of all models.
+
+    Parameters
+    ----------
+    fit_intercept : bool
+        Whether each task has an intercept, which is not penalised.
+    standardize : bool
+        Whether the penalty sees features divided by their standard deviation over all tasks. Coefficients
+        come back on the original scale.
+    levels : {"shrunk", "free"}
+        Whether each task's level is told by its own rows alone ("free"), or drawn to what levels have in
+        common ("shrunk"): to b_0 + w . gamma, where w are the means of the task's columns, as far as its
+        rows leave it open. How far levels scatter is estimated, not tuned; see ``level_spread_`` and
+        ``level_effects_``. Numbers that are columns of y, and tasks with losses of their own, have free
+        levels.
+    curves : bool or "auto"
+        Whether a numeric feature may act by a curve: its line is then joined by a block of natural splines
+        that the penalty keeps or drops as a whole; see ``curve`` and docs/curves.md. Columns with fewer than
+        six values, sparse X, and features with a sign, a weight of zero or a group keep lines. "auto" is for
+        searches, whose folds decide; in a single fit it is True.
+    effects : bool
+        Whether `fit` also estimates unshrunk effects of all features, with errors, for the methods `effects`
+        and `task_effects`.
+    task_column : str
+        The column of the frame X that holds the task labels, for tools that cannot pass ``task``. It is not
+        a feature.
+    unknown_task : {"error", "mean", "common"}
+        What `predict` does with a label not seen in `fit`: refuse, use the mean of all tasks' coefficients,
+        or the common part of a model with ``pooling``. A missing label is always refused.
+    task_weight : "equal" or dict of label to float
+        Factors on the weights of the tasks' rows in the fit. None: every row counts alike, so that a task
+        counts by its rows and a large one may drown the others. "equal" gives every task the same total
+        weight. A dict gives the rows of a task its factor, 1 for tasks it does not name. The sum of all
+        weights, and with it the meaning of alpha, stays what it was. Scores of held-out rows do not change:
+        there a row counts by its own weight.
+    categorical_features : "from_dtype"
+        What `fit` does with the columns of a frame that hold categories, text or dates (pandas, polars,
+        pyarrow): refuse them, or encode the table as `mmtfl.TableEncoder` does, missing cells included.
+        Levels become indicators such as ``diet=fish``, those of one column a group; the encoder is kept in
+        ``encoder_``, so that `predict` takes the raw table.
+    absent_features : {"error", "allow"}
+        What `fit` does with a column that is missing (NaN) in all rows of a task: refuse, or take it for a
+        feature that the task does not have. Its coefficient is then zero there, what `predict` gets for it
+        is ignored, and what is shared is learned from the tasks that have it. Scattered missing values are
+        always refused.
+    max_iter : int
+        Most passes over the data.
+    tol : float > 0
+        Stop when the distance to stationarity, relative to the largest gradient at zero, is below.
+    verbose : int
+        Whether to tell on stderr how the fit went, in one line; searches also show how far they are, and
+        Algorithm 1 its passes.
+    """
+
+    fit_intercept: bool = parameter("boolean", default=True)
+    standardize: bool = parameter("boolean", default=False)
     levels: str = parameter(
-        choice("shrunk", "free"),
-        'Whether each task\'s level is told by its own rows alone ("free"), or drawn to what levels have in '
-        'common ("shrunk"): to b_0 + w . gamma, where w are the means of the task\'s columns, as far as its '
-        "rows leave it open. How far levels scatter is estimated, not tuned; see ``level_spread_`` and "
-        "``level_effects_``. Numbers that are columns of y, and tasks with losses of their own, have free "
-        "levels.",
+        StrOptions({"shrunk", "free"}),
         default="free",
         remedy="Use 'shrunk' to let tasks borrow their level, or 'free' for plain intercepts.",
     )
-
-
-# -- searches ------------------------------------------------------------------------------------------------
-
-
-USUAL_PAIRS = ((2, 2), (1, 1), (2, 1), (1, 2))
-
-
-class CandidateParameters(Declared):
-    """The members that a search chooses from."""
-
-    pk: Any = parameter(
-        Valid("(p, k) or sequence of (p, k)", ["array-like"]),
-        'Members of the family to choose from; k may be "log".',
-        default=USUAL_PAIRS,
-        kw_only=False,
-    )
-    poolings: Any = parameter(
-        Valid("sequence of float", ["array-like"]),
-        "Values of ``pooling`` that every (p, k) with p = 1 or 2 is tried with. None is (0, 0.9, 0.99, T / "
-        "(T + 0.03)) for p = 2 where T tasks have rows of their own, the last with a common part that is all "
-        "but free, and (0,) elsewhere: tasks that are columns of y are seldom in one unit, and p = 1 takes "
-        "ten times as long and gains no more. With a ``pk`` of your own, None is (0,): the members named are "
-        "those tried.",
-        default=None,
-        remedy="Give numbers from 0 to below 1, such as (0, 0.9); (0,) is the family of the paper.",
-    )
-
-
-class SingleTaskParameters(Declared):
-    """Parameters of the single-task models."""
-
-    p: float = parameter(
-        Valid("{1, 2}", [Options(Real, {1, 2})]),
-        "2 is ridge, 1 the lasso.",
-        default=2,
-        remedy="Use p=2 for ridge, or p=1 for the lasso.",
-        kw_only=False,
-    )
-    per_task: bool = parameter(
-        FLAG,
-        "Whether every task has a strength of its own, chosen on its own rows, instead of one for all tasks. "
-        "With ``standardize`` each task is then on its own scale.",
-        default=False,
-    )
-
-
-class TwoStrengthParameters(LevelParameters):
-    """The pairs of strengths that a search chooses from, and the model that has them."""
-
-    estimator: Any = parameter(
-        Valid("model with two strengths", [HasMethods(["fit", "predict"])]),
-        "The model to tune; its own two strengths are not used.",
-        kw_only=False,
-    )
-    levels: str = restated(default="shrunk", description="As in the model; the model's own is not used.")
-    strengths: Any = parameter(
-        Valid("int, or pair of int or array-like", [*COUNT.constraints, "array-like"]),
-        "How many values of each strength, from the smallest that gives zero down to ``ratio`` times it; or "
-        "the values themselves.",
-        default=10,
-        kw_only=False,
-    )
-    ratio: float | None = parameter(
-        RATIO, "Smallest over largest value of a strength; None is 1e-3.", default=None
-    )
-    search: str = parameter(
-        choice("staged", "full"),
-        '"staged" scores the pairs of the largest strengths, and goes on to smaller values until scores have '
-        'fallen twice; "full" scores all pairs. With fewer than three folds all are scored.',
-        default="staged",
-        remedy="Use 'staged' to choose, 'full' to see the score of every pair.",
-    )
-
-
-class GridParameters(Declared):
-    """The strengths that a search chooses from."""
-
-    alphas: Any = parameter(
-        Valid("int or array-like", [*COUNT.constraints, "array-like"]),
-        "Number of strengths, from the smallest that gives zero (or next to nothing, for ridge) down to "
-        "``alpha_ratio`` times it, each (p, k) with its own grid; or the strengths themselves.",
-        default=100,
-        kw_only=False,
-    )
-    alpha_ratio: float | None = parameter(
-        RATIO,
-        "Smallest over largest alpha; None is 1e-3, or 1e-2 with fewer rows than coefficients (1e-6 where no "
-        "alpha gives zero, as in ridge).",
-        default=None,
-    )
-
-
-class CrossValidationParameters(Declared):
-    """Folds and scores."""
-
-    cv: Any = parameter(
-        Valid(
-            "int, splitter or iterable of (train, test)",
-            [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), Iterable],
-        ),
-        "None is 5, or 10 where tasks have less than two rows per feature on average. A number n is "
-        "``TaskKFold(n, random_state=0)`` (stratified for classifiers): every task "
-        "is in the training part of every fold. Where tasks are columns of y, it splits rows with all their "
-        "targets if all are observed, and the single observations if some are not; other splitters always "
-        "split rows. ``TaskTimeSplit`` tests rows that come later in their task. With ``fit(groups=)`` folds "
-        "never separate a group.",
-        default=None,
-        kw_only=False,
-    )
-    scoring: Any = parameter(
-        Valid("str or callable", [str, callable]),
-        "Score of held-out rows, averaged over tasks, as in ``task_scorer``; rows count by their weight "
-        "where the metric takes weights. None is minus the loss of the rows.",
-        default=None,
-    )
-
-
-class SearchParameters(CrossValidationParameters, GridParameters):
-    """Parameters of a search over one strength."""
-
-    selection: str = parameter(
-        choice("best", "one_se"),
-        "Take the best mean score, or the strongest alpha whose score is within one standard error of it. Of "
-        "members whose best scores are within half a standard error of the best, by paired differences over "
-        "folds, lines come before curves, convex members before others, and more pooling before less.",
-        default="best",
-    )
-    search: str = parameter(
-        choice("staged", "full"),
-        '"staged" scores some of the alphas of every (p, k), then all of those between which the choice may '
-        'be, and no longer those (p, k) that are clearly behind on the first folds; "full" scores all of '
-        "them on all folds. Of grids with fewer than 24 alphas all are scored.",
-        default="staged",
-        remedy="Use 'staged' to choose, 'full' to see the score of every candidate.",
-    )
-
-
-# -- data ----------------------------------------------------------------------------------------------------
-
-
-class DesignParameters(Declared):
-    """Intercepts and scales."""
-
-    fit_intercept: bool = parameter(
-        FLAG, "Whether each task has an intercept, which is not penalised.", default=True
-    )
-    standardize: bool = parameter(
-        FLAG,
-        "Whether the penalty sees features divided by their standard deviation over all tasks. Coefficients "
-        "come back on the original scale.",
-        default=False,
-    )
-
-
-class CurveParameters(Declared):
-    """Lines or curves."""
-
     curves: bool | str = parameter(
-        Valid('bool or "auto"', ["boolean", StrOptions({"auto"})]),
-        "Whether a numeric feature may act by a curve: its line is then joined by a block of natural splines "
-        "that the penalty keeps or drops as a whole; see ``curve`` and docs/curves.md. Columns with fewer "
-        "than six values, sparse X, and features with a sign, a weight of zero or a group keep lines. "
-        '"auto" is for searches, whose folds decide; in a single fit it is True.',
+        "boolean",
+        StrOptions({"auto"}),
         default=False,
         remedy="Use False for lines, True for curves, or 'auto' in a search.",
     )
-
-
-class RegressionParameters(Declared):
-    """Parameters of regressors only."""
-
-    scale_targets: bool = parameter(
-        FLAG,
-        "Whether each task's target is divided by its standard deviation, so that tasks in different units "
-        "do not compete. Coefficients and intercepts come back on the original scale; `objective_` does not.",
-        default=False,
-    )
-    loss: str | Mapping[Any, str] = parameter(
-        Valid("str or dict of label to str", [str, Mapping]),
-        'What is minimised on the rows: "squared"; "huber", which outlying targets hardly move; "poisson" '
-        "for counts, with predictions exp(X @ coef); or another loss of ``mmtfl.objective.losses``. A dict "
-        'names the loss of each task (of each column of a 2-D y), among them "logistic" for targets 0 and 1, '
-        "whose predictions are probabilities. Then targets of squared and huber tasks are measured in units "
-        "of their spread, and every task's loss is divided by the size of its gradient at zero, so that no "
-        "kind of target comes first because of its units.",
-        default="squared",
-        remedy="Use 'squared', 'huber' or 'poisson', or a dict such as {'stay': 'squared', 'visits': "
-        "'poisson'}.",
-    )
-    delta: float = parameter(
-        POSITIVE,
-        'Only for "huber": the size of a residual from which it counts by its absolute value, in units of y, '
-        "or of each task's spread with ``scale_targets`` or with a loss for each task.",
-        default=1.35,
-        remedy="Use about 1.35 times the standard deviation of the noise.",
-    )
-
-
-class TaskParameters(Declared):
-    """Labels and weights of tasks, and columns of categories."""
-
+    effects: bool = parameter("boolean", default=False)
     task_column: str | None = parameter(
-        Valid("str", [str]),
-        "The column of the frame X that holds the task labels, for tools that cannot pass ``task``. It is "
-        "not a feature.",
+        str,
         default=None,
         remedy="Name a column of the frame; labels of an array are passed as task= instead.",
     )
     unknown_task: str = parameter(
-        choice("error", "mean", "common"),
-        "What `predict` does with a label not seen in `fit`: refuse, use the mean of all tasks' "
-        "coefficients, or the common part of a model with ``pooling``. A missing label is always refused.",
+        StrOptions({"error", "mean", "common"}),
         default="error",
         remedy="Use 'error' to be told of new tasks, 'mean' to predict them by the mean over tasks, 'common' "
         "to predict them by what the tasks scatter about.",
     )
-    categorical_features: str | None = parameter(
-        Valid('"from_dtype"', [StrOptions({"from_dtype"})]),
-        "What `fit` does with the columns of a frame that hold categories, text or dates (pandas, polars, "
-        "pyarrow): refuse them, or encode the table as `mmtfl.TableEncoder` does, missing cells included. "
-        "Levels become indicators such as ``diet=fish``, those of one column a group; the encoder is kept in "
-        "``encoder_``, so that `predict` takes the raw table.",
-        default=None,
-        remedy="Use None, or 'from_dtype' to encode columns of categories, text and dates.",
-    )
     task_weight: Any = parameter(
-        Valid('"equal" or dict of label to float', [StrOptions({"equal"}), dict]),
-        "Factors on the weights of the tasks' rows in the fit. None: every row counts alike, so that a task "
-        'counts by its rows and a large one may drown the others. "equal" gives every task the same total '
-        "weight. A dict gives the rows of a task its factor, 1 for tasks it does not name. The sum of all "
-        "weights, and with it the meaning of alpha, stays what it was. Scores of held-out rows do not "
-        "change: there a row counts by its own weight.",
+        StrOptions({"equal"}),
+        dict,
         default=None,
         remedy="Use None, 'equal', or a dict such as {'Bern': 2.0}.",
     )
-
-
-# -- solvers -------------------------------------------------------------------------------------------------
-
-
-class SolverParameters(Declared):
-    """The choice between Algorithm 1 and descent on rows."""
-
-    solver: str = parameter(
-        choice("auto", "alternating", "block"),
-        '"alternating" is Algorithm 1 of the paper, "block" descends on rows of coefficients, "auto" picks.',
-        default="auto",
-        remedy="Use 'auto' unless you compare solvers.",
+    categorical_features: str | None = parameter(
+        StrOptions({"from_dtype"}),
+        default=None,
+        remedy="Use None, or 'from_dtype' to encode columns of categories, text and dates.",
     )
-
-
-class StoppingParameters(Declared):
-    """Stopping criteria."""
-
-    max_iter: int = parameter(
-        COUNT,
-        "Most passes over the data.",
-        default=1000,
-        remedy="Use a positive number of passes, such as 1000.",
+    absent_features: str = parameter(
+        StrOptions({"error", "allow"}),
+        default="error",
+        remedy="Use 'error' to be told of missing columns, 'allow' for features that some tasks do not have.",
     )
-    tol: float = parameter(
-        POSITIVE,
-        "Stop when the distance to stationarity, relative to the largest gradient at zero, is below.",
-        default=1e-7,
-        remedy="Use a small positive number, such as 1e-7.",
-    )
+    max_iter: int = parameter(COUNT, default=1000, remedy="Use a positive number of passes, such as 1000.")
+    tol: float = parameter(POSITIVE, default=1e-7, remedy="Use a small positive number, such as 1e-7.")
+    verbose: int = parameter("verbose", default=0)
 
 
 class WarmStart(Declared):
-    """A parameter of models that are not searches."""
+    """A parameter of models that are not searches.
 
-    warm_start: bool = parameter(
-        FLAG,
-        "Whether `fit` starts from the coefficients of the last `fit`, if tasks and features are the same.",
+    Parameters
+    ----------
+    warm_start : bool
+        Whether `fit` starts from the coefficients of the last `fit`, if tasks and features are the same.
+    """
+
+    warm_start: bool = parameter("boolean", default=False)
+
+
+class FeatureParameters(Declared):
+    """What is known of single features.
+
+    Parameters
+    ----------
+    penalty_weight : array-like of shape (n_features,), or dict
+        How strongly each feature is penalised, 1 for those not named: 0 is never penalised, inf is left out.
+        A weight multiplies what the feature would cost; see docs/features.md. A dict or a Series has the
+        features by name.
+    positive : bool, or array-like of bool or of names
+        Whether coefficients must not be negative: all of them, or those of some features.
+    """
+
+    penalty_weight: Any = parameter(
+        object, default=None, remedy="Give a number per feature, such as {'age': 0}."
+    )
+    positive: Any = parameter(
+        "boolean",
+        "array-like",
         default=False,
+        remedy="Use True, or a list of the features whose coefficients must not be negative.",
     )
 
 
-class ThreadParameters(Declared):
-    """Threads of this process."""
+class FamilyParameters(FeatureParameters):
+    """Parameters of the members of the family, and of searches over them.
 
+    Parameters
+    ----------
+    feature_groups : list of lists of names or positions, or dict of them
+        Features that are kept or dropped together, in all tasks, such as the levels of a category or the
+        basis of a spline: they share one c. Features not named are groups of one. See docs/features.md.
+    eps : float > 0
+        Only for k="log": the penalty is alpha log(1 + S / eps).
+    solver : {"auto", "alternating", "block"}
+        "alternating" is Algorithm 1 of the paper, "block" descends on rows of coefficients, "auto" picks.
+    n_jobs : int
+        Threads over tasks, or over the folds of a search; -1 for all processors. The result is the same for
+        any number.
+    engine : engine
+        Where the tasks are kept and worked on, such as ``DaskEngine(client)``; None for this process.
+        Elsewhere "auto" is "alternating".
+    checkpoint : str or path
+        A file in which the fit keeps what it has reached: passes of Algorithm 1, finished parts of a search,
+        and the solution. The same fit on the same data goes on from it and ends with the same bits; another
+        one refuses it.
+    """
+
+    feature_groups: Any = parameter(
+        "array-like",
+        dict,
+        default=None,
+        remedy="Give lists of features, such as [['red', 'green'], ['spline_1', 'spline_2']].",
+    )
+    eps: float = parameter(POSITIVE, default=1e-2, remedy="Use a small positive number, such as 1e-2.")
+    solver: str = parameter(
+        StrOptions({"auto", "alternating", "block"}),
+        default="auto",
+        remedy="Use 'auto' unless you compare solvers.",
+    )
     n_jobs: int | None = parameter(
-        Valid("int", [*COUNT.constraints, Interval(Integral, None, -1, closed="right")]),
-        "Threads over tasks; -1 for all processors. The result is the same for any number.",
-        default=None,
-        remedy="Use None, a number of threads, or -1 for all processors.",
+        *THREADS, default=None, remedy="Use None, a number of threads, or -1 for all processors."
     )
-
-
-class EngineParameters(Declared):
-    """Work in other processes."""
-
     engine: Any = parameter(
-        Valid("engine", [HasMethods(["place", "map"])]),
-        "Where the tasks are kept and worked on, such as ``DaskEngine(client)``; None for this process. "
-        'Elsewhere "auto" is "alternating".',
-        default=None,
-        remedy="Use None to run here, or DaskEngine(client).",
+        HasMethods(["place", "map"]), default=None, remedy="Use None to run here, or DaskEngine(client)."
     )
-
-
-class VerboseParameters(Declared):
-    """Messages on stderr."""
-
-    verbose: int = parameter(
-        Valid("int", ["verbose"]),
-        "Whether to tell on stderr how the fit went, in one line; searches also show how far they are, and "
-        "Algorithm 1 its passes.",
-        default=0,
-    )
-
-
-class PenaltyNumbers(Declared):
-    """Arguments of `make_penalty` beside p, k and alpha, under the same names."""
-
-    eps: float = parameter(
-        POSITIVE,
-        'Only for k="log": the penalty is alpha log(1 + S / eps).',
-        default=1e-2,
-        remedy="Use a small positive number, such as 1e-2.",
-    )
-
-    def _penalty_numbers(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in PenaltyNumbers._parameters}
-
-
-class FamilyParameters(
-    SolverParameters, ThreadParameters, EngineParameters, PenaltyNumbers, KnownFeatureParameters
-):
-    """Parameters of the members of the family, and of searches over them."""
-
     checkpoint: str | os.PathLike[str] | None = parameter(
-        Valid("str or path", [str, os.PathLike]),
-        "A file in which the fit keeps what it has reached: passes of Algorithm 1, finished parts of a "
-        "search, and the solution. The same fit on the same data goes on from it and ends with the same "
-        "bits; another one refuses it.",
-        default=None,
-        remedy="Name a file, such as 'fit.checkpoint', or use None.",
+        str, os.PathLike, default=None, remedy="Name a file, such as 'fit.checkpoint', or use None."
     )
-
-
-class EffectParameters(Declared):
-    """Whether effects with errors are estimated."""
-
-    effects: bool = parameter(
-        FLAG,
-        "Whether `fit` also estimates unshrunk effects of all features, with errors, for the methods "
-        "`effects` and `task_effects`.",
-        default=False,
-    )
-
-
-class CommonParameters(
-    DesignParameters,
-    CurveParameters,
-    AbsentParameters,
-    TaskParameters,
-    EffectParameters,
-    StoppingParameters,
-    VerboseParameters,
-):
-    """Parameters of all models."""

@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from mmtfl.estimators.family import FamilyMember
 from mmtfl.estimators.inputs import matrix_values, n_dimensions, single_column, stack_observed
 from mmtfl.estimators.intervals import PredictsIntervals
-from mmtfl.estimators.parameters import RegressionParameters
+from mmtfl.estimators.parameters import POSITIVE, parameter
 from mmtfl.model_selection.heldout import deviance_explained
 from mmtfl.model_selection.metrics import Metric, mean_task_score, per_task_scores
 from mmtfl.objective.losses import KINDS, Loss, make_loss
@@ -29,8 +29,37 @@ def _has_probabilities(model: Any) -> bool:
     )
 
 
-class TaskRegressor(RegressorMixin, RegressionParameters, PredictsIntervals):
-    """Models whose targets are numbers."""
+class TaskRegressor(RegressorMixin, PredictsIntervals):
+    """Models whose targets are numbers.
+
+    Parameters
+    ----------
+    scale_targets : bool
+        Whether each task's target is divided by its standard deviation, so that tasks in different units do
+        not compete. Coefficients and intercepts come back on the original scale; `objective_` does not.
+    loss : str or dict of label to str
+        What is minimised on the rows: "squared"; "huber", which outlying targets hardly move; "poisson" for
+        counts, with predictions exp(X @ coef); or another loss of ``mmtfl.objective.losses``. A dict names
+        the loss of each task (of each column of a 2-D y), among them "logistic" for targets 0 and 1, whose
+        predictions are probabilities. Then targets of squared and huber tasks are measured in units of their
+        spread, and every task's loss is divided by the size of its gradient at zero, so that no kind of
+        target comes first because of its units.
+    delta : float > 0
+        Only for "huber": the size of a residual from which it counts by its absolute value, in units of y,
+        or of each task's spread with ``scale_targets`` or with a loss for each task.
+    """
+
+    scale_targets: bool = parameter("boolean", default=False)
+    loss: str | Mapping[Any, str] = parameter(
+        str,
+        Mapping,
+        default="squared",
+        remedy="Use 'squared', 'huber' or 'poisson', or a dict such as {'stay': 'squared', 'visits': "
+        "'poisson'}.",
+    )
+    delta: float = parameter(
+        POSITIVE, default=1.35, remedy="Use about 1.35 times the standard deviation of the noise."
+    )
 
     _metric = "r2"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
@@ -11,21 +11,21 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils._param_validation import InvalidParameterError
+from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError, StrOptions
 
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.classification import MMTFLClassifier, TaskClassifier
-from mmtfl.estimators.declaration import restated
 from mmtfl.estimators.family import FamilyMember, ProductForm, plain_copy
 from mmtfl.estimators.inputs import check_nothing_else, take_task_column
 from mmtfl.estimators.intervals import fold_models, heldout_errors
 from mmtfl.estimators.parameters import (
-    USUAL_PAIRS,
-    CandidateParameters,
-    CrossValidationParameters,
+    COUNT,
+    RATIO,
+    THREADS,
+    Declared,
     FamilyParameters,
-    SearchParameters,
-    ThreadParameters,
+    parameter,
+    restated,
 )
 from mmtfl.estimators.prepared import Prepared, SearchPrepared
 from mmtfl.estimators.regression import MMTFLRegressor, TaskRegressor
@@ -61,6 +61,7 @@ from mmtfl.tasks.summaries import SummarisedTasks
 
 __all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV"]
 
+USUAL_PAIRS = ((2, 2), (1, 1), (2, 1), (1, 2))
 _POOLINGS = (0.0, 0.9, 0.99)  # tried where tasks may agree; docs/benchmarks.md has what they gain
 _FREE_COMMON = 0.03  # w of eq. (10) at which the common part is all but free, however many tasks there are
 _MOST_ENTRIES = 1 << 25  # of a table with curves that a search tries by itself
@@ -71,12 +72,37 @@ _POLISH = 20  # passes: the path is rough, and the last fit must forget where on
 _PATH_TOL = 1e-4  # held-out scores do not see more; the final fit uses tol
 
 
-class Search(CrossValidationParameters, ThreadParameters):
+class Search(Declared):
     """What every search does: split the rows, score all candidates on every fold, and choose one.
 
     A kind of search lists its candidates and makes the last fit, on all rows.
+
+    Parameters
+    ----------
+    cv : int, splitter or iterable of (train, test)
+        None is 5, or 10 where tasks have less than two rows per feature on average. A number n is
+        ``TaskKFold(n, random_state=0)`` (stratified for classifiers): every task is in the training part of
+        every fold. Where tasks are columns of y, it splits rows with all their targets if all are observed,
+        and the single observations if some are not; other splitters always split rows. ``TaskTimeSplit``
+        tests rows that come later in their task. With ``fit(groups=)`` folds never separate a group.
+    scoring : str or callable
+        Score of held-out rows, averaged over tasks, as in ``task_scorer``; rows count by their weight where
+        the metric takes weights. None is minus the loss of the rows.
+    n_jobs : int
+        Threads over folds; -1 for all processors. The result is the same for any number.
     """
 
+    cv: Any = parameter(
+        Interval(Integral, 2, None, closed="left"),
+        HasMethods(["split"]),
+        Iterable,
+        default=None,
+        kw_only=False,
+    )
+    scoring: Any = parameter(str, callable, default=None)
+    n_jobs: int | None = parameter(
+        *THREADS, default=None, remedy="Use None, a number of threads, or -1 for all processors."
+    )
     selection, search = "best", "full"
 
     def _with_folds(
@@ -189,8 +215,25 @@ class Way:
         return self.prepared.tasks.curves is not None
 
 
-class TaskSearch(Search, ProductForm, SearchParameters):
+class TaskSearch(Search, ProductForm):
     """A model that gets its solution from a search over members and strengths.
+
+    Parameters
+    ----------
+    alphas : int or array-like
+        Number of strengths, from the smallest that gives zero (or next to nothing, for ridge) down to
+        ``alpha_ratio`` times it, each (p, k) with its own grid; or the strengths themselves.
+    alpha_ratio : float
+        Smallest over largest alpha; None is 1e-3, or 1e-2 with fewer rows than coefficients (1e-6 where no
+        alpha gives zero, as in ridge).
+    selection : {"best", "one_se"}
+        Take the best mean score, or the strongest alpha whose score is within one standard error of it. Of
+        members whose best scores are within half a standard error of the best, by paired differences over
+        folds, lines come before curves, convex members before others, and more pooling before less.
+    search : {"staged", "full"}
+        "staged" scores some of the alphas of every (p, k), then all of those between which the choice may
+        be, and no longer those (p, k) that are clearly behind on the first folds; "full" scores all of them
+        on all folds. Of grids with fewer than 24 alphas all are scored.
 
     Attributes
     ----------
@@ -229,6 +272,13 @@ class TaskSearch(Search, ProductForm, SearchParameters):
         Coefficients of the chosen member at ``alphas_``, on all rows.
     """
 
+    alpha_ratio: float | None = parameter(RATIO, default=None)
+    selection: str = parameter(StrOptions({"best", "one_se"}), default="best")
+    search: str = parameter(
+        StrOptions({"staged", "full"}),
+        default="staged",
+        remedy="Use 'staged' to choose, 'full' to see the score of every candidate.",
+    )
     effects: bool = restated(default=True)
     levels: str = restated(default="shrunk")
 
@@ -260,8 +310,7 @@ class TaskSearch(Search, ProductForm, SearchParameters):
                 # an array of pairs makes strings of numbers as soon as one k is "log"
                 p, k = float(pair[0]), pair[1] if pair[1] == "log" else float(pair[1])
                 for pooling in self._poolings_of(p, tasks if may_pool else None, known):
-                    numbers = {"pooling": pooling, "known": known, **self._penalty_numbers()}
-                    members.append(make_penalty(p, k, 1.0, **numbers))
+                    members.append(make_penalty(p, k, 1.0, eps=self.eps, pooling=pooling, known=known))
             except (TypeError, ValueError) as error:
                 raise InvalidParameterError(f"pk has the pair {pair!r}: {error}") from None
         if not members:
@@ -594,7 +643,37 @@ def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
     )
 
 
-class MMTFLRegressorCV(TaskSearch, TaskRegressor, FamilyParameters, CandidateParameters):
+class CandidateParameters(Declared):
+    """The members of the family that a search chooses from.
+
+    Parameters
+    ----------
+    pk : (p, k) or sequence of (p, k)
+        Members of the family to choose from; k may be "log".
+    poolings : sequence of float
+        Values of ``pooling`` that every (p, k) with p = 1 or 2 is tried with. None is (0, 0.9, 0.99, T / (T
+        + 0.03)) for p = 2 where T tasks have rows of their own, the last with a common part that is all but
+        free, and (0,) elsewhere: tasks that are columns of y are seldom in one unit, and p = 1 takes ten
+        times as long and gains no more. With a ``pk`` of your own, None is (0,): the members named are those
+        tried.
+    """
+
+    pk: Any = parameter("array-like", default=USUAL_PAIRS, kw_only=False)
+    alphas: Any = parameter(COUNT, "array-like", default=100, kw_only=False)
+    poolings: Any = parameter(
+        "array-like",
+        default=None,
+        remedy="Give numbers from 0 to below 1, such as (0, 0.9); (0,) is the family of the paper.",
+    )
+
+
+class FamilySearch(FamilyParameters, TaskSearch, CandidateParameters):
+    """A search over members of the family."""
+
+    curves: bool | str = restated(default="auto")
+
+
+class MMTFLRegressorCV(FamilySearch, TaskRegressor):
     """Multitask regression that chooses its strength and its member of the family by cross-validation.
 
     For every (p, k) and pooling a path of alphas is fitted on each fold's training part and scored on its
@@ -613,10 +692,8 @@ class MMTFLRegressorCV(TaskSearch, TaskRegressor, FamilyParameters, CandidatePar
     True
     """
 
-    curves: bool | str = restated(default="auto")
 
-
-class MMTFLClassifierCV(TaskSearch, TaskClassifier, FamilyParameters, CandidateParameters):
+class MMTFLClassifierCV(FamilySearch, TaskClassifier):
     """Multitask classification that chooses its strength and its member of the family by cross-validation.
 
     For every (p, k) a path of alphas is fitted on each fold's training part and scored on its test part, in
@@ -632,5 +709,3 @@ class MMTFLClassifierCV(TaskSearch, TaskClassifier, FamilyParameters, CandidateP
     >>> model.score(data.X, data.y, task=data.task) > 0.8
     True
     """
-
-    curves: bool | str = restated(default="auto")

@@ -7,18 +7,18 @@ of the family, and the search per task is the same search on every task alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from numbers import Integral
+from numbers import Integral, Real
 from operator import itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import clone, is_classifier
+from sklearn.utils._param_validation import Options
 
 from mmtfl.estimators.classification import TaskClassifier
-from mmtfl.estimators.declaration import restated
 from mmtfl.estimators.family import plain_copy
 from mmtfl.estimators.intervals import heldout_errors
-from mmtfl.estimators.parameters import SingleTaskParameters
+from mmtfl.estimators.parameters import COUNT, Declared, parameter, restated
 from mmtfl.estimators.prepared import Prepared, SearchPrepared
 from mmtfl.estimators.regression import TaskRegressor
 from mmtfl.estimators.search import TaskSearch
@@ -29,6 +29,25 @@ from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import column_spread
 
 Fitted = TypeVar("Fitted")
+
+
+class SingleTaskParameters(Declared):
+    """Parameters of single-task models.
+
+    Parameters
+    ----------
+    p : {1, 2}
+        2 is ridge, 1 the lasso.
+    per_task : bool
+        Whether every task has a strength of its own, chosen on its own rows, instead of one for all tasks.
+        With ``standardize`` each task is then on its own scale.
+    """
+
+    p: float = parameter(
+        Options(Real, {1, 2}), default=2, remedy="Use p=2 for ridge, or p=1 for the lasso.", kw_only=False
+    )
+    alphas: Any = parameter(COUNT, "array-like", default=100, kw_only=False)
+    per_task: bool = parameter("boolean", default=False)
 
 
 class SingleTaskSearch(TaskSearch, SingleTaskParameters):
@@ -60,13 +79,10 @@ class SingleTaskSearch(TaskSearch, SingleTaskParameters):
     levels: str = restated(default="free")  # the tasks of the baseline share nothing
 
     # the family's options that have nothing to choose here
-    solver, engine, checkpoint = "auto", None, None
+    solver, engine, checkpoint, eps = "auto", None, None, 1e-2
 
     def _has_prior(self, tasks: Any) -> bool:
         return super()._has_prior(tasks) and not self.per_task  # every task for itself
-
-    def _penalty_numbers(self) -> dict[str, Any]:
-        return {}
 
     @property
     def pk(self) -> tuple[float, float]:

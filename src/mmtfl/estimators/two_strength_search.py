@@ -17,18 +17,17 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
-from sklearn.utils._param_validation import InvalidParameterError
+from sklearn.utils._param_validation import HasMethods, InvalidParameterError, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.curves import ShowsCurves
-from mmtfl.estimators.declaration import restated
 from mmtfl.estimators.effects import QuotesEffects
 from mmtfl.estimators.family import plain_copy
 from mmtfl.estimators.feature_use import ShowsSharing
 from mmtfl.estimators.inputs import check_nothing_else
 from mmtfl.estimators.intervals import heldout_errors
-from mmtfl.estimators.parameters import EffectParameters, TwoStrengthParameters
+from mmtfl.estimators.parameters import COUNT, RATIO, Declared, parameter
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
 from mmtfl.estimators.saving import Savable
@@ -71,10 +70,47 @@ def _of_best(method: Any) -> Any:
     return available_if(lambda self: hasattr(self.estimator, method.__name__))(call)
 
 
+class TwoStrengthParameters(Declared):
+    """The model to tune, and the pairs of strengths that a search chooses from.
+
+    Parameters
+    ----------
+    estimator : model with two strengths
+        The model to tune; its own two strengths are not used.
+    strengths : int, or pair of int or array-like
+        How many values of each strength, from the smallest that gives zero down to ``ratio`` times it; or
+        the values themselves.
+    ratio : float
+        Smallest over largest value of a strength; None is 1e-3.
+    search : {"staged", "full"}
+        "staged" scores the pairs of the largest strengths, and goes on to smaller values until scores have
+        fallen twice; "full" scores all pairs. With fewer than three folds all are scored.
+    levels : {"shrunk", "free"}
+        As in the model; the model's own is not used.
+    effects : bool
+        Whether `fit` also estimates unshrunk effects of all features, with errors, for the methods `effects`
+        and `task_effects`.
+    """
+
+    estimator: Any = parameter(HasMethods(["fit", "predict"]), kw_only=False)
+    strengths: Any = parameter(COUNT, "array-like", default=10, kw_only=False)
+    ratio: float | None = parameter(RATIO, default=None)
+    search: str = parameter(
+        StrOptions({"staged", "full"}),
+        default="staged",
+        remedy="Use 'staged' to choose, 'full' to see the score of every pair.",
+    )
+    levels: str = parameter(
+        StrOptions({"shrunk", "free"}),
+        default="shrunk",
+        remedy="Use 'shrunk' to let tasks borrow their level, or 'free' for plain intercepts.",
+    )
+    effects: bool = parameter("boolean", default=True)
+
+
 class TwoStrengthCV(
     Search,
     TwoStrengthParameters,
-    EffectParameters,
     QuotesEffects,
     Savable,
     ShowsCurves,
@@ -131,12 +167,6 @@ class TwoStrengthCV(
     __metadata_request__predict_log_proba: ClassVar = {"task": True, "offset": True}
     __metadata_request__decision_function: ClassVar = {"task": True, "offset": True}
     __metadata_request__score: ClassVar = {"task": True, "offset": True}
-
-    effects: bool = restated(default=True)
-    n_jobs: int | None = restated(
-        default=None,
-        description="Threads over folds; -1 for all processors. The result is the same for any number.",
-    )
 
     def fit(
         self,

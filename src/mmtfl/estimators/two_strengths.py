@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils._param_validation import Options
 
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.classification import TaskClassifier
-from mmtfl.estimators.declaration import restated
-from mmtfl.estimators.parameters import CappedParameters, DirtyParameters, OutlierParameters, WarmStart
+from mmtfl.estimators.parameters import POSITIVE, FeatureParameters, WarmStart, parameter, restated
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
 from mmtfl.objective.known_features import KnownFeatures
@@ -34,8 +36,20 @@ __all__ = [
 
 
 class AdditiveModel(WarmStart, TaskModel):
-    """A model whose coefficients are P + Q; a kind of model defines the norms, and names the second part."""
+    """A model whose coefficients are P + Q; a kind of model defines the norms, and names the second part.
 
+    Parameters
+    ----------
+    alpha_shared : float > 0
+        Strength of the penalty on P.
+    """
+
+    alpha_shared: float = parameter(
+        POSITIVE,
+        default=0.1,
+        remedy="Use a large alpha_shared, such as 1e6, to drop the shared part.",
+        kw_only=False,
+    )
     strength_names: ClassVar[tuple[str, str]]
     _second_part: ClassVar[str]
 
@@ -70,8 +84,15 @@ class AdditiveModel(WarmStart, TaskModel):
         return {name.rstrip("_"): np.linalg.norm(getattr(self, name), axis=0) for name in names}
 
 
-class DirtyModel(AdditiveModel, DirtyParameters):
+class DirtyModel(FeatureParameters, AdditiveModel):
     """A model with a norm of the rows of P, and of the entries of Q.
+
+    Parameters
+    ----------
+    alpha_specific : float > 0
+        Strength of the penalty on Q.
+    p : {2, inf}
+        Norm of a row of P: inf is the dirty model, 2 its variant with the l2,1 norm.
 
     Attributes
     ----------
@@ -81,6 +102,18 @@ class DirtyModel(AdditiveModel, DirtyParameters):
         The part of single entries: ``coef_ == shared_ + specific_``.
     """
 
+    alpha_specific: float = parameter(
+        POSITIVE,
+        default=0.05,
+        remedy="Use a large alpha_specific, such as 1e6, to drop the task-specific part.",
+        kw_only=False,
+    )
+    p: float = parameter(
+        Options(Real, {2, math.inf}),
+        default=math.inf,
+        remedy="Use p=float('inf') for the dirty model, or p=2.",
+    )
+
     strength_names = ("alpha_shared", "alpha_specific")
     _second_part = "specific_"
 
@@ -88,8 +121,13 @@ class DirtyModel(AdditiveModel, DirtyParameters):
         return TwoNorms(RowNorm(self.alpha_shared, float(self.p)), EntryNorm(self.alpha_specific))
 
 
-class OutlierModel(AdditiveModel, OutlierParameters):
+class OutlierModel(AdditiveModel):
     """A model with a norm of the columns of Q, the tasks that are set apart.
+
+    Parameters
+    ----------
+    alpha_outlier : float > 0
+        Strength of the penalty on Q.
 
     Attributes
     ----------
@@ -100,6 +138,13 @@ class OutlierModel(AdditiveModel, OutlierParameters):
     outlier_tasks_ : ndarray of shape (n_outliers,)
         Labels of the tasks with an outlier part.
     """
+
+    alpha_outlier: float = parameter(
+        POSITIVE,
+        default=0.5,
+        remedy="Use a large alpha_outlier, such as 1e6, to set no task apart.",
+        kw_only=False,
+    )
 
     strength_names = ("alpha_shared", "alpha_outlier")
     _second_part = "outlier_"
@@ -119,14 +164,34 @@ class OutlierModel(AdditiveModel, OutlierParameters):
         return alike if alike.any() else fitted
 
 
-class CappedModel(WarmStart, TaskModel, CappedParameters):
+class CappedModel(WarmStart, TaskModel):
     """A model with the penalty alpha sum_j min(||a_j||_1, cap).
+
+    Parameters
+    ----------
+    alpha : float > 0
+        Strength of the penalty on features below the cap.
+    cap : float > 0
+        Sum of a feature's absolute coefficients over tasks from which it costs no more.
 
     Attributes
     ----------
     capped_ : ndarray of shape (n_features,)
         Whether a feature has passed the cap, so that its coefficients are not shrunk.
     """
+
+    alpha: float = parameter(
+        POSITIVE,
+        default=0.1,
+        remedy="Use a small positive alpha, such as 1e-6, for almost no penalty.",
+        kw_only=False,
+    )
+    cap: float = parameter(
+        POSITIVE,
+        default=1.0,
+        remedy="Use the size from which a feature counts as found, such as 1; a large one gives the lasso.",
+        kw_only=False,
+    )
 
     strength_names = ("alpha", "cap")
 
@@ -368,6 +433,12 @@ class CappedClassifier(CappedModel, TaskClassifier):
 
     where n is the mean number of rows of a task and y is -1 or +1; see `CappedRegressor`.
 
+    Parameters
+    ----------
+    cap : float > 0
+        Sum of a feature's absolute coefficients over tasks from which it costs no more. Without a penalty
+        classes that features separate have no finite coefficients: prefer a large cap.
+
     Examples
     --------
     >>> import numpy as np
@@ -381,9 +452,4 @@ class CappedClassifier(CappedModel, TaskClassifier):
     """
 
     alpha: float = restated(default=0.02, kw_only=False)
-    cap: float = restated(
-        default=5.0,
-        description="Sum of a feature's absolute coefficients over tasks from which it costs no more. "
-        "Without a penalty classes that features separate have no finite coefficients: prefer a large cap.",
-        kw_only=False,
-    )
+    cap: float = restated(default=5.0, kw_only=False)

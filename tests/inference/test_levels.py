@@ -10,7 +10,7 @@ from scipy.special import expit
 from scipy.stats import multivariate_normal, norm
 
 from mmtfl.inference.levels import NormalLevels, TaskColumns
-from mmtfl.inference.marginal_levels import NODES, Marginal, TaskRows, fit_levels
+from mmtfl.inference.marginal_levels import NODES, QUICK_NODES, Marginal, TaskRows, fit_levels
 from mmtfl.objective.losses import Huber, Logistic, Poisson
 
 SIGMA = 2.0
@@ -167,8 +167,12 @@ def test_quadrature_is_the_integral(kind):
 
     expected = -sum(np.log(of_task(lo, hi)) for lo, hi in pairwise(rows.offsets))
     point = np.array([0.3, np.log(0.8)])
-    assert_allclose(Marginal(rows, np.zeros(4), NODES)(point), expected, atol=1e-4)
-    assert_allclose(Marginal(rows, np.zeros(4), 1)(point), expected, atol=0.3)
+    for n_nodes, close in ((NODES, 1e-4), (QUICK_NODES, 5e-3)):
+        value, slope, bend = Marginal(rows, np.zeros(4), n_nodes)(point)
+        assert_allclose(value, expected, atol=close)
+        ends = [[Marginal(rows, np.zeros(4), 31)(point + by) for by in (-h, h)] for h in 1e-4 * np.eye(2)]
+        assert_allclose(slope, [(high[0] - low[0]) / 2e-4 for low, high in ends], atol=5.0 * close)
+        assert_allclose(bend, [(high[1] - low[1]) / 2e-4 for low, high in ends], atol=50.0 * close)
 
 
 def test_columns_explain_levels_of_classes():

@@ -12,11 +12,11 @@ known variances; `marginal_levels` has those of classes and counts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.stats import t as student
 
 _MOST_DIRECTIONS = 100  # of task-level columns, where tasks and columns are more than that
@@ -24,6 +24,8 @@ _MOST_DIRECTIONS = 100  # of task-level columns, where tasks and columns are mor
 _GRID = np.array([0.0, 0.05, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4, 1e13])
 _NOTHING = 1e-10  # eigenvalues below this share of the largest are rounding
 _SAME = 1e-9  # a column that differs less between tasks, as a share of its size, is the same in all
+_STEPS, _NEAR, _FLAT = 40, 1e-3, 1e-3  # of Newton's method; a bend below this share of the largest is none
+_SMALL = 0.05  # variances in units of the variance of a level are looked for by their logarithm beyond
 _EXACT = 1e-14  # noise below this share of the variance of the levels: they are known exactly
 
 
@@ -103,6 +105,25 @@ class Factor:
         size = np.sum(np.log1p(kappas[:, None] * self.values), axis=1)[:, None] + np.log(total)
         size = size - 2.0 * np.sum(np.log(self.root)) + (len(self.root) - 1) * np.log(noise)
         return -0.5 * (size + fit / noise)
+
+    def bent(
+        self, levels: np.ndarray, noise: float, kappa: float, W: np.ndarray
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """Minus that of one set of levels, its slopes in tau^2 and kappa, and the average information."""
+        ones = self.whitened(np.ones((len(levels), 1)), kappa)[:, 0]
+
+        def projected(v: np.ndarray) -> np.ndarray:
+            white = self.whitened(v, kappa)
+            return white - np.outer(ones, white.sum(axis=0) / ones.sum())
+
+        rest = projected(levels[:, None])[:, 0]
+        by = np.column_stack([rest, W @ (W.T @ rest)])
+        trace = np.sum(self.root**2) - self._share(kappa) @ np.sum(
+            (self.root[:, None] * self.vectors) ** 2, axis=0
+        )
+        traces = np.array([trace - ones @ ones / ones.sum(), np.sum(W * projected(W))])
+        value = -self.restricted(levels[:, None], np.array([noise]), np.array([kappa]))[0, 0]
+        return value, 0.5 * (traces - rest @ by / noise), 0.5 * by.T @ projected(by) / noise
 
     def whitened(self, v: np.ndarray, kappa: float) -> np.ndarray:
         """V^-1 v of columns v."""
@@ -194,15 +215,15 @@ class NormalLevels:
         at = np.array([noise])
         known = np.array([factor.restricted(told, at, self._grid)[:, 0] for factor in self._factors])
         i, j = np.unravel_index(known.argmax(), known.shape)
-        first = np.sqrt(_GRID[[i, j]])
 
-        def loss(x: np.ndarray) -> float:
-            own = self._unit * x**2
-            return -float(self._factor(own[0]).restricted(told, at, own[1:])[0, 0])
+        def question(u: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+            rise = np.exp(u)
+            own = self._unit * (rise - _SMALL)
+            value, slope, bend = self._factor(own[0]).bent(told[:, 0], noise, own[1], self._W)
+            return value, self._unit * rise * slope, self._unit**2 * np.outer(rise, rise) * bend
 
-        simplex = first + np.vstack([np.zeros(2), np.diag(np.maximum(0.3 * first, 0.05))])
-        options = {"initial_simplex": simplex, "xatol": 1e-3, "fatol": 1e-4, "maxfev": 80}
-        best = self._unit * minimize(loss, first, method="Nelder-Mead", options=options).x ** 2
+        low, high = np.log(_SMALL + _GRID[[0, -1]])
+        best = self._unit * (np.exp(least(question, np.log(_SMALL + _GRID[[i, j]]), low, high)) - _SMALL)
         return float(best[0]), float(best[1])
 
     @staticmethod
@@ -260,6 +281,47 @@ def _half(matrix: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
     kept = values > _NOTHING * values.max(initial=0.0)
     return np.sqrt(values[kept])[:, None] * vectors[:, kept].T
+
+
+def least(
+    question: Callable[[np.ndarray], tuple], point: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> np.ndarray:
+    """Where a function of a few numbers within bounds is least, by Newton's method; steps up are halved.
+
+    Parameters
+    ----------
+    question : callable
+        Value, gradient and second derivatives, or what is near them, at a point.
+    point : ndarray
+        Where to begin.
+    low, high : ndarray
+        The bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> def question(x):
+    ...     return np.exp(x).sum() - x[0], np.exp(x) - [1.0, 0.0], np.diag(np.exp(x))
+    >>> least(question, np.ones(2), np.full(2, -2.0), np.full(2, 2.0)).round(3) + 0.0
+    array([ 0., -2.])
+    """
+    value, slope, bend = question(point)
+    for _ in range(_STEPS):
+        held = ((point <= low) & (slope > 0.0)) | ((point >= high) & (slope < 0.0))
+        sizes, vectors = np.linalg.eigh(np.where(held | held[:, None], 0.0, bend))
+        sizes = np.maximum(np.abs(sizes), max(_FLAT * np.abs(sizes).max(), np.finfo(float).tiny))
+        step = np.where(held, 0.0, -vectors @ ((vectors.T @ np.where(held, 0.0, slope)) / sizes))
+        aim = np.clip(point + step / max(1.0, np.abs(step).max()), low, high)
+        found = question(aim)
+        while found[0] > value and np.abs(aim - point).max() > _NEAR:
+            aim = 0.5 * (aim + point)
+            found = question(aim)
+        moved = np.abs(aim - point).max()
+        if found[0] <= value:
+            point, (value, slope, bend) = aim, found
+        if moved <= _NEAR:
+            break
+    return point
 
 
 # -- what was learned ----------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Levels of classes and counts: tau and b_0 by marginal likelihood; docs/model.md, Levels.
 
 Given the slopes' part of z, the level of a task is a problem in one dimension, solved for all tasks at once.
-The integral over it is found by Laplace's method (in searches), or by adaptive Gauss-Hermite quadrature (in
-the end): a normal distribution of the modes would not do where tasks are of a few rows, or of one class.
+The integral over it is found by adaptive Gauss-Hermite quadrature, with fewer nodes in searches: a normal
+distribution of the modes would not do where tasks are of a few rows, or of one class.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import minimize
 
-from mmtfl.inference.levels import LevelModel, NormalLevels
+from mmtfl.inference.levels import LevelModel, NormalLevels, least
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.losses.level_prior import least_levels
 
-NODES = 11
+NODES, QUICK_NODES = 11, 5  # of the quadrature: in the end, and in searches
 _ROUNDS, _QUICK_ROUNDS = 3, 2  # between tau and b_0, and what the columns say; in searches
 _CLOSE = 1e-9
 _LEAST_BEND = 1e-8  # of a task whose rows say next to nothing of its level
 _SPREADS = 0.02, 30.0  # tau is looked for in between
+_BOUNDS = np.array([(-np.inf, np.log(_SPREADS[0])), (np.inf, np.log(_SPREADS[1]))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,30 +95,35 @@ class Marginal:
         self.rows, self.shift = rows, shift
         self._modes: np.ndarray | None = None
         x, weight = np.polynomial.hermite.hermgauss(n_nodes)
-        self._x, self._log_weight = np.sqrt(2.0) * x, np.log(weight / np.sqrt(np.pi)) + x**2
+        self._x, self._log_weight = (
+            np.sqrt(2.0) * x[:, None],
+            (np.log(weight / np.sqrt(np.pi)) + x**2)[:, None],
+        )
 
-    def __call__(self, point: np.ndarray) -> float:
-        """The value at (b_0, log tau)."""
-        tau = float(np.exp(np.clip(point[1], *np.log(_SPREADS))))
-        middle = point[0] + self.shift
+    def __call__(self, point: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """The value at (b_0, log tau), its gradient and its second derivatives.
+
+        Derivatives of an integral over levels are moments of the level given the task's rows (Fisher, Louis).
+        """
+        tau, middle = float(np.exp(point[1])), point[0] + self.shift
         b = self._modes = self.rows.modes(middle, tau, self._modes)
         width = 1.0 / np.sqrt(self.rows.slopes(b)[1] + 1.0 / tau**2)
-        terms = []
-        for x, log_weight in zip(self._x, self._log_weight, strict=True):
-            at = b + width * x
-            terms.append(log_weight - self.rows.values(at) - 0.5 * ((at - middle) / tau) ** 2)
-        total = np.logaddexp.reduce(terms, axis=0) + np.log(width / tau)
-        excess = max(abs(point[1]) - 10.0, 0.0)  # tau beyond its bounds changes nothing more
-        return float(-total.sum()) + excess
+        at = b + width * self._x
+        apart = (at - middle) / tau
+        terms = self._log_weight - 0.5 * apart**2 - [self.rows.values(own) for own in at]
+        total = np.logaddexp.reduce(terms, axis=0)
+        share = np.exp(terms - total)
+        first, second, third, fourth = (np.sum(share * apart**k, axis=0) for k in (1, 2, 3, 4))
+        slope = -np.array([np.sum(first) / tau, np.sum(second - 1.0)])
+        mixed = np.sum(2.0 * first - third + first * second) / tau
+        bend = [
+            [np.sum(1.0 - second + first**2) / tau**2, mixed],
+            [mixed, np.sum(2.0 * second - fourth + second**2)],
+        ]
+        return -float(np.sum(total + np.log(width / tau))), slope, np.array(bend)
 
-    def fit(self, start: np.ndarray, accuracy: float) -> np.ndarray:
-        """Where it is least."""
-        simplex = start + np.array([[0.0, 0.0], [0.4, 0.0], [0.0, 0.4]])
-        options = {"initial_simplex": simplex, "xatol": accuracy, "fatol": 1e-4, "maxfev": 120}
-        return minimize(self, start, method="Nelder-Mead", options=options).x
 
-
-def fit_levels(rows: TaskRows, columns: np.ndarray, *, n_nodes: int = 1) -> LevelModel:
+def fit_levels(rows: TaskRows, columns: np.ndarray, *, n_nodes: int = NODES) -> LevelModel:
     """The levels of classes or counts, and what they follow.
 
     Parameters
@@ -128,7 +133,7 @@ def fit_levels(rows: TaskRows, columns: np.ndarray, *, n_nodes: int = 1) -> Leve
     columns : ndarray of shape (n_tasks, q)
         Task-level columns on one scale.
     n_nodes : int
-        Nodes of the quadrature; 1 is Laplace's method.
+        Nodes of the quadrature.
 
     Examples
     --------
@@ -140,17 +145,14 @@ def fit_levels(rows: TaskRows, columns: np.ndarray, *, n_nodes: int = 1) -> Leve
     >>> odds = np.repeat(rng.normal(size=60), 6)
     >>> y = np.where(rng.uniform(size=360) < 1.0 / (1.0 + np.exp(-odds)), 1.0, -1.0)
     >>> rows = TaskRows(Logistic(), y, np.ones(360), np.zeros(360), np.arange(0, 361, 6))
-    >>> found = fit_levels(rows, np.empty((60, 0)), n_nodes=NODES)
+    >>> found = fit_levels(rows, np.empty((60, 0)))
     >>> round(found.spread, 1), bool(np.abs(found.levels).max() < 2.0)
     (1.0, True)
     """
     rows = rows.compressed()
     shift, point, df = np.zeros(rows.n_tasks), np.array([_overall_level(rows), 0.0]), 0.0
-    n_rounds = _ROUNDS if n_nodes > 1 else _QUICK_ROUNDS
-    for i in range(n_rounds):
-        point = Marginal(rows, shift, 1).fit(point, 1e-2)
-        if n_nodes > 1 and (i == n_rounds - 1 or columns.shape[1] == 0):
-            point = Marginal(rows, shift, n_nodes).fit(point, 3e-3)
+    for _ in range(_ROUNDS if n_nodes == NODES else _QUICK_ROUNDS):
+        point = least(Marginal(rows, shift, n_nodes), point, *_BOUNDS)
         tau = _spread(point, df, rows.n_tasks)
         b = rows.modes(point[0] + shift, tau)
         found = _as_if_normal(rows, columns, b)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.inference.levels import LevelModel, NormalLevels, TaskColumns
-from mmtfl.inference.marginal_levels import NODES, TaskRows, fit_levels
+from mmtfl.inference.marginal_levels import NODES, QUICK_NODES, TaskRows, fit_levels
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.losses.level_prior import WithLevelPrior, prior_bend, with_level_rows
@@ -223,7 +223,7 @@ def marginal_model(
 ) -> LevelModel:
     """The distribution of levels of classes or counts, beside slopes (n_features, n_tasks) in the units of X.
 
-    Without slopes it is found quickly, by Laplace's method; with them by quadrature.
+    Without slopes it is found quickly, with fewer nodes and rounds.
     """
     if tasks.weights is not None and np.any(tasks.weights == 0.0):
         tasks = tasks.select(np.flatnonzero(tasks.weights))
@@ -232,4 +232,4 @@ def marginal_model(
     if slopes is not None:
         beside = beside + Design(tasks).predict(slopes) - np.repeat(of_tasks.centre @ slopes, tasks.sizes)
     rows = TaskRows(loss, tasks.y, weights, beside, tasks.offsets)
-    return fit_levels(rows, of_tasks.columns.values, n_nodes=1 if slopes is None else NODES)
+    return fit_levels(rows, of_tasks.columns.values, n_nodes=QUICK_NODES if slopes is None else NODES)

@@ -15,7 +15,6 @@ from mmtfl.estimators.levels import free_levels
 from mmtfl.estimators.new_task import with_new_task
 from mmtfl.estimators.parameters import POSITIVE, FamilyParameters, WarmStart, parameter
 from mmtfl.estimators.prepared import Prepared, StoredPrepared
-from mmtfl.inference.task_levels import effective_parameters
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.objective.product import task_part
@@ -23,7 +22,7 @@ from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Checkpoint, FitCheckpoint
 from mmtfl.solvers.distributed.placed import OpenTasks
-from mmtfl.solvers.path import Paths, Start
+from mmtfl.solvers.path import Start
 from mmtfl.solvers.solve import Reporter
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import task_factors, with_task_factors
@@ -280,29 +279,23 @@ def plain_copy(estimator: TaskModel) -> TaskModel:
     return model
 
 
-def fit_part(model: TaskModel, part: Tasks, known: Start | None = None) -> tuple[np.ndarray, np.ndarray]:
+def fit_part(model: Any, part: Tasks, known: Start | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients (n_tasks, n_features) and intercepts of a model on some rows, in the units of the data.
 
     Where the solution is known, in the units of the model's problem, only the units change.
     """
     prepared = model._with_prior(Prepared.of(model, part))
-    penalty: Any = None
-    if isinstance(model, FamilyMember):
-        penalty = model._penalty(prepared.known)
-    if known is not None:
-        A, intercept = known
-    elif isinstance(model, FamilyMember):
-        A, intercept = _member_on(prepared, penalty, model)
-    else:
+    if known is None:
         solution, penalty = model._solve(prepared)
         A, intercept = solution.A, solution.intercept
+    else:
+        (A, intercept), penalty = known, model._penalty(prepared.known)
     if part.absent is not None:
         A = np.where(part.absent.T, 0.0, A)
     free = free_levels(model, prepared, _Found(A, intercept), penalty)
     if free is not None:
-        of_tasks, found, loss, curvature = free
-        n_parameters = np.array([effective_parameters(found, curvature)])
-        intercept = of_tasks.intercepts([found], np.array([loss]), n_parameters)[0]
+        of_tasks, found, loss, n_parameters = free
+        intercept = of_tasks.intercepts([found], np.array([loss]), np.array([n_parameters]))[0]
     scale = 1.0 if prepared.target_scale is None else prepared.target_scale
     return prepared.to_original(A), intercept * scale
 
@@ -310,9 +303,3 @@ def fit_part(model: TaskModel, part: Tasks, known: Start | None = None) -> tuple
 class _Found(NamedTuple):
     A: np.ndarray
     intercept: np.ndarray
-
-
-def _member_on(prepared: Prepared, penalty: RowPenalty, model: FamilyMember) -> tuple[np.ndarray, np.ndarray]:
-    problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
-    path = Paths(problem).solve(penalty, np.array([model.alpha]), max_iter=model.max_iter, tol=model.tol)
-    return path.coef(0).T, path.intercepts[0]

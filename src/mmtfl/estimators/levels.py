@@ -88,8 +88,8 @@ class HasLevels(Declared):
         free = free_levels(self, prepared, solution, penalty)
         if free is None:
             return
-        of_tasks, found, loss, curvature = free
-        model = of_tasks.fit(found, loss, effective_parameters(found, curvature))
+        of_tasks, found, loss, n_parameters = free
+        model = of_tasks.fit(found, loss, n_parameters)
         self.intercept_ = of_tasks.at_zero(model.levels, self.coef_)
         self.levels_ = _as_dict(of_tasks, model)
 
@@ -157,14 +157,17 @@ class Fit(NamedTuple):
 
 def free_levels(
     model: Any, prepared: Any, solution: Any, penalty: Any
-) -> tuple[TaskLevels, Fit, float, np.ndarray] | None:
-    """What it takes to shrink the levels of a solution (A, intercept, objective); None if they stay free."""
+) -> tuple[TaskLevels, Fit, float, float] | None:
+    """What it takes to shrink the levels of a solution (A, intercept, objective); None if they stay free.
+
+    The tasks, the fit, the sum of the losses of its rows and its number of free parameters.
+    """
     if model.levels != "shrunk" or not model.fit_intercept or not prepared.may_shrink_levels(model._loss):
         return None
     features = np.flatnonzero(solution.A.any(axis=1))
     found = Fit(features, solution.A[features], solution.intercept, penalty)
     loss, curvature = prepared.loss_and_curvature(model._loss, solution, penalty)
-    return prepared.task_levels(), found, loss, curvature
+    return prepared.task_levels(), found, loss, effective_parameters(found, curvature)
 
 
 def _as_dict(of_tasks: TaskLevels, model: LevelModel) -> dict[str, np.ndarray]:

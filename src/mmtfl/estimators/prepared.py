@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,10 @@ class Prepared:
         Numbers of rows, where few rows stand for many.
     prior : LevelPrior, or None
         What the fit draws the levels of classes and counts to.
+    folds : list of Fold
+        Folds of a search, as positions of observations (or of rows of a shared X).
+    summarised : SummarisedTasks, or None
+        What the tasks of a search come from, if they have no rows.
     """
 
     tasks: Any
@@ -59,14 +64,15 @@ class Prepared:
     known: KnownFeatures | None = None
     row_counts: np.ndarray | None = None
     prior: LevelPrior | None = None
+    folds: Sequence[Fold] = ()
+    summarised: SummarisedTasks | None = None
 
     @classmethod
     def of(cls, model: Any, tasks: Any) -> Prepared:
         """Scale and weigh the tasks as the parameters of a model ask."""
         factors = task_factors(tasks, model.task_weight) if isinstance(tasks, Tasks) else None
-        plain = cls(tasks, task_factors=factors)
         tasks, known = with_curves(model, tasks)
-        plain = replace(plain, tasks=tasks)
+        plain = cls(tasks, task_factors=factors)
         columns = plain.spread() if model.standardize else None
         targets = None
         if getattr(model, "scale_targets", False) or isinstance(model._loss, LossPerTask):
@@ -130,6 +136,19 @@ class Prepared:
         if self.target_scale is None:
             return self.tasks
         return self.tasks.with_y(self.tasks.y * self.target_scale[self.tasks.observation_task])
+
+    def curved(self, model: Any) -> Prepared | None:
+        """The same with the columns of curves; None if no feature may have one."""
+        if self.summarised is None:
+            tasks = bent(self.tasks, self.known)
+        else:
+            tasks = self.summarised.bent(self.tasks, None if self.known is None else self.known.may_bend())
+        tasks, known = with_curves(model, tasks)
+        if tasks.curves is None:
+            return None
+        scale = self.column_scale
+        scale = None if scale is None else scale[tasks.curves.feature_of_column]
+        return replace(self, tasks=tasks, known=known, column_scale=scale)
 
     def could_use(self, *, fit_intercept: bool) -> np.ndarray:
         """Return which tasks could use which features, (n_tasks, n_features)."""
@@ -215,27 +234,6 @@ class StoredPrepared(Prepared):
 
     def _target_spread(self) -> np.ndarray:
         return self.tasks.spreads()[1]
-
-
-@dataclass(frozen=True)
-class SearchPrepared(Prepared):
-    """Prepared data with the folds of a search, as positions of observations (or of rows of a shared X)."""
-
-    folds: list[Fold] = field(default_factory=list)
-    summarised: SummarisedTasks | None = None  # what the tasks come from, if they have no rows
-
-    def with_curves(self, model: Any) -> SearchPrepared | None:
-        """The same with the columns of curves; None if no feature may have one."""
-        if self.summarised is None:
-            curved = bent(self.tasks, self.known)
-        else:
-            curved = self.summarised.bent(self.tasks, None if self.known is None else self.known.may_bend())
-        tasks, known = with_curves(model, curved)
-        if tasks.curves is None:
-            return None
-        scale = self.column_scale
-        scale = None if scale is None else scale[tasks.curves.feature_of_column]
-        return replace(self, tasks=tasks, known=known, column_scale=scale)
 
 
 def _scaled_start(

@@ -27,7 +27,7 @@ from mmtfl.estimators.parameters import (
     parameter,
     restated,
 )
-from mmtfl.estimators.prepared import Prepared, SearchPrepared
+from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import MMTFLRegressor, TaskRegressor
 from mmtfl.model_selection.choosing import choose, contenders, results_table
 from mmtfl.model_selection.cross_validation import (
@@ -105,16 +105,14 @@ class Search(Declared):
     )
     selection, search = "best", "full"
 
-    def _with_folds(
-        self, model: Any, prepared: Prepared, X: Any, y: Any, task: Any, groups: Any
-    ) -> SearchPrepared:
+    def _with_folds(self, model: Any, prepared: Prepared, X: Any, y: Any, task: Any, groups: Any) -> Prepared:
         """Prepared data of a model, and their folds as positions in the tasks.
 
         They are rows of a complete shared X, and observations otherwise.
         """
         if isinstance(X, SummarisedTasks):
             folds = check_folds(self._agreed_folds(X), prepared.tasks, with_classes=False)
-            return SearchPrepared(**vars(prepared), folds=folds, summarised=X)
+            return replace(prepared, folds=folds, summarised=X)
         tasks, with_classes = prepared.tasks, is_classifier(model)
         labels = None if isinstance(X, StoredTasks) else take_task_column(X, task, model.task_column)[1]
         labels = None if labels is None else check_task_labels(labels, None)
@@ -131,7 +129,7 @@ class Search(Declared):
         else:
             folds = folds_of_rows(cv, y, labels, tasks, groups)
         folds = check_folds(folds, tasks, with_classes=with_classes and not model._has_prior(tasks))
-        return SearchPrepared(**{**vars(prepared), "tasks": tasks}, folds=folds)
+        return replace(prepared, tasks=tasks, folds=folds)
 
     def _agreed_folds(self, summarised: SummarisedTasks) -> list[Fold]:
         """The folds that sites made their summaries with; others would need the rows."""
@@ -151,7 +149,7 @@ class Search(Declared):
         cv = usual_number(tasks.sizes.mean(), _n_lines(tasks)) if self.cv is None else self.cv
         return TaskKFold(int(cv), random_state=0, stratify=stratify) if isinstance(cv, Integral) else cv
 
-    def _folds_of_seed(self, prepared: SearchPrepared, seed: int) -> list[Fold]:
+    def _folds_of_seed(self, prepared: Prepared, seed: int) -> list[Fold]:
         """As many folds as the search has, dealt anew."""
         splitter = TaskKFold(len(prepared.folds), random_state=seed, stratify=is_classifier(self))
         # classes are dealt as evenly as in the first folds, which were checked
@@ -161,7 +159,7 @@ class Search(Declared):
         return f"cv={self.cv!r} does not go with stored tasks: give a number of folds, or {splitter}."
 
     def _choose(
-        self, prepared: SearchPrepared, candidates: Sequence[Candidates], settings: Settings, **options: Any
+        self, prepared: Prepared, candidates: Sequence[Candidates], settings: Settings, **options: Any
     ) -> tuple[Candidates, int, list[Start] | None]:
         """Score the candidates on every fold, and choose one.
 
@@ -171,15 +169,13 @@ class Search(Declared):
         candidates, found = self._scored(score, candidates, len(prepared.folds))
         return self._decide(prepared, candidates, found, settings)
 
-    def _scorer(
-        self, prepared: SearchPrepared, settings: Settings, **options: Any
-    ) -> Callable[..., FoldScores]:
+    def _scorer(self, prepared: Prepared, settings: Settings, **options: Any) -> Callable[..., FoldScores]:
         """What scores lists of candidates on the folds of prepared data; folds are prepared once."""
         tasks, options = prepared.original_tasks(), {"n_jobs": self.n_jobs, "made": {}, **options}
         return partial(fold_scores, tasks, prepared.folds, settings, **options)
 
     def _decide(
-        self, prepared: SearchPrepared, candidates: Sequence[Any], found: FoldScores, settings: Settings,
+        self, prepared: Prepared, candidates: Sequence[Any], found: FoldScores, settings: Settings,
         repeated: Mapping[int, np.ndarray] | None = None,
     ) -> tuple[Candidates, int, list[Start] | None]:  # fmt: skip
         """Choose one of the candidates by their scores; what is found there is learned."""
@@ -205,7 +201,7 @@ class Search(Declared):
 class Way:
     """Lines or curves: the data, what solves paths on all rows, and what scores candidates on folds."""
 
-    prepared: SearchPrepared
+    prepared: Prepared
     paths: Paths
     score: Callable[..., FoldScores]
 
@@ -374,7 +370,7 @@ class TaskSearch(Search, ProductForm):
 
     def _prepare(
         self, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any = None, groups: Any = None
-    ) -> SearchPrepared:
+    ) -> Prepared:
         if isinstance(X, StoredTasks | SummarisedTasks):
             check_nothing_else(y, task, sample_weight, offset, self.task_column, groups)
         needs_rows = self._wants_curves()
@@ -384,7 +380,7 @@ class TaskSearch(Search, ProductForm):
         prepared = super()._prepare(X, y, task, sample_weight, offset)
         return self._with_folds(self, prepared, X, y, task, groups)
 
-    def _prepare_few_rows(self, stored: StoredTasks) -> SearchPrepared:
+    def _prepare_few_rows(self, stored: StoredTasks) -> Prepared:
         """Compress stored rows, fold by fold, to a few with the same moments: the search is the same."""
         n_folds, seed = self._plain_folds(stored)
         remedy = "Raise memory_limit, use fewer folds, or search on a sample of the rows."
@@ -394,7 +390,7 @@ class TaskSearch(Search, ProductForm):
         self._know_columns_of(stored)
         prepared = Prepared.of(self, replace(tasks, feature_names=stored.feature_names))
         folds = check_folds(rows.folds(), prepared.tasks, with_classes=False)
-        return SearchPrepared(**{**vars(prepared), "row_counts": stored.sizes}, folds=folds)
+        return replace(prepared, row_counts=stored.sizes, folds=folds)
 
     def _plain_folds(self, stored: StoredTasks) -> tuple[int, int]:
         """Number of folds and their seed, where rows are read one after the other."""
@@ -403,7 +399,7 @@ class TaskSearch(Search, ProductForm):
             raise ValueError(self._not_for_stored("TaskKFold with a number as random_state"))
         return cv.n_splits, int(cv.random_state)
 
-    def _search_checkpoint(self, prepared: SearchPrepared) -> Any:
+    def _search_checkpoint(self, prepared: Prepared) -> Any:
         """Open the checkpoint of this search, if there is one."""
         settings = search_settings(self, prepared, self.scoring)
         return self._open_checkpoint(prepared, prepared.folds, settings)
@@ -413,7 +409,6 @@ class TaskSearch(Search, ProductForm):
 
     def _search(self, prepared: Prepared) -> tuple[Prepared, Any, Any]:
         """The data with the columns that were chosen, the solution on them, and the penalty."""
-        assert isinstance(prepared, SearchPrepared)
         settings = search_settings(self, prepared, self.scoring)
         kept = self._search_checkpoint(prepared)
         # BLAS is held to one thread here, for all threads of the search: its limit is the process's
@@ -439,12 +434,10 @@ class TaskSearch(Search, ProductForm):
         )
         return prepared, solution, penalty
 
-    def _choose_way(
-        self, prepared: SearchPrepared, settings: Settings, kept: Any
-    ) -> tuple[Way, MemberPath, int]:
+    def _choose_way(self, prepared: Prepared, settings: Settings, kept: Any) -> tuple[Way, MemberPath, int]:
         """Choose between lines and curves, members and strengths."""
 
-        def way_of(data: SearchPrepared) -> Way:
+        def way_of(data: Prepared) -> Way:
             data = self._with_prior(data)
             problem = data.problem(self._loss, fit_intercept=self.fit_intercept)
             options = {"verbose": self.verbose, "engine": self.engine, "kept": kept}
@@ -506,7 +499,7 @@ class TaskSearch(Search, ProductForm):
         how = {"curves": way.curves, "rough": True}
         return member_paths(way.paths, members, self._alphas(), self.alpha_ratio, **how)
 
-    def _with_curves(self, prepared: SearchPrepared) -> SearchPrepared | None:
+    def _with_curves(self, prepared: Prepared) -> Prepared | None:
         """The data with curves, if these are to be tried; None where there are none, or they are too many."""
         without_rows = prepared.row_counts is not None and prepared.summarised is None
         if self.curves != "auto" or without_rows:
@@ -514,10 +507,10 @@ class TaskSearch(Search, ProductForm):
         n_rows, d = prepared.tasks.X.shape
         if n_rows * d * N_COLUMNS > _MOST_ENTRIES:
             return None
-        return prepared.with_curves(self)
+        return prepared.curved(self)
 
     def _are_hinted(
-        self, lines: Way, candidates: Sequence[Any], found: FoldScores, bent: SearchPrepared, tol: float
+        self, lines: Way, candidates: Sequence[Any], found: FoldScores, bent: Prepared, tol: float
     ) -> bool:
         """Whether the residuals of the best lines on all rows hint at curves."""
         m, i = choose(found.scores)

@@ -6,7 +6,7 @@ of the family, and the search per task is the same search on every task alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral, Real
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.family import plain_copy
 from mmtfl.estimators.intervals import heldout_errors
 from mmtfl.estimators.parameters import COUNT, Declared, parameter, restated
-from mmtfl.estimators.prepared import Prepared, SearchPrepared
+from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
 from mmtfl.estimators.search import TaskSearch
 from mmtfl.model_selection.folds import by_rows
@@ -90,7 +90,6 @@ class SingleTaskSearch(TaskSearch, SingleTaskParameters):
         return float(self.p), np.inf
 
     def _search(self, prepared: Prepared) -> tuple[Prepared, Any, Any]:
-        assert isinstance(prepared, SearchPrepared)
         if not self.per_task:
             return super()._search(prepared)
         alone = list(_each_task(prepared, self.standardize))
@@ -116,7 +115,7 @@ class SingleTaskSearch(TaskSearch, SingleTaskParameters):
         solution = _together(solutions, shares, own, prepared.column_scale)
         return prepared, solution, make_penalty(*self.pk, 1.0)
 
-    def _search_alone(self, task: SearchPrepared, share: float) -> tuple[Any, Solution]:
+    def _search_alone(self, task: Prepared, share: float) -> tuple[Any, Solution]:
         """The search for one strength on one task, whose strengths are in units of its own loss."""
         alphas = self.alphas if isinstance(self.alphas, Integral) else self._alphas() / share
         search = clone(self).set_params(per_task=False, alphas=alphas, search="full")
@@ -149,7 +148,7 @@ def better_of_ridge_and_lasso(search: Callable[[int], tuple[float, Fitted]]) -> 
     return max((search(2), search(1)), key=itemgetter(0))[1]
 
 
-def _each_task(prepared: SearchPrepared, standardize: bool) -> Iterator[tuple[SearchPrepared, float]]:
+def _each_task(prepared: Prepared, standardize: bool) -> Iterator[tuple[Prepared, float]]:
     """Yield every task alone, with its folds and its own scaling, and its share n_t / n of the loss."""
     tasks = prepared.tasks
     sizes = prepared.task_weights
@@ -161,12 +160,12 @@ def _each_task(prepared: SearchPrepared, standardize: bool) -> Iterator[tuple[Se
         spread = column_spread(alone) if standardize else None
         counts = None if prepared.row_counts is None else prepared.row_counts[t : t + 1]
         yield (
-            SearchPrepared(alone, spread, scale, row_counts=counts, folds=folds),
+            Prepared(alone, spread, scale, row_counts=counts, folds=folds),
             float(sizes[t] / sizes.mean()),
         )
 
 
-def _folds_of(folds: list, tasks: Tasks, t: int) -> list[tuple[np.ndarray, np.ndarray]]:
+def _folds_of(folds: Sequence, tasks: Tasks, t: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """The folds as rows of task t; those that do not test it are left out."""
     first, last = tasks.offsets[t], tasks.offsets[t + 1]
     cut = [[part[(part >= first) & (part < last)] - first for part in fold] for fold in folds]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mmtfl.errors import SmallTaskWarning, UnitsWarning
     from mmtfl.estimators.classification import MMTFLClassifier
     from mmtfl.estimators.coefficient_path import path
-    from mmtfl.estimators.loading import load
+    from mmtfl.estimators.model_files import load
     from mmtfl.estimators.regression import MMTFLRegressor
     from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
     from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
@@ -77,7 +77,7 @@ _HOMES = {
     "mmtfl.estimators.search": ("MMTFLClassifierCV", "MMTFLRegressorCV"),
     "mmtfl.estimators.coefficient_path": ("path",),
     "mmtfl.estimators.single_task": ("SingleTaskClassifierCV", "SingleTaskRegressorCV"),
-    "mmtfl.estimators.loading": ("load",),
+    "mmtfl.estimators.model_files": ("load",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _MODULES = ("datasets", "model_selection", "plots")

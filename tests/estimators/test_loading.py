@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 import mmtfl
 from mmtfl.datasets import make_tasks
 from mmtfl.engines.threads import Threads
-from mmtfl.estimators.loading import ESTIMATORS
+from mmtfl.estimators.model_files import ESTIMATORS
 from mmtfl.model_selection import TaskKFold, task_scorer
 from mmtfl.persistence.archive import VERSION, ModelFileError, _digest, _read, write_archive
 from mmtfl.solvers.path import Path

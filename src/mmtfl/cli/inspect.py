@@ -104,7 +104,7 @@ def inspect(
 
 def _effects(learned: Any, feature: str | None, coverage: float) -> dict[str, list[dict[str, Any]]]:
     """Rows of `effects`, and of `task_effects` with a feature; nothing where a model has none."""
-    from mmtfl.estimators.effects import effect_rows, task_effect_rows
+    from mmtfl.inference.quoted_effects import effect_rows, task_effect_rows
     from mmtfl.objective.losses import Loss
 
     fitted = learned._fitted()
@@ -134,10 +134,10 @@ def _write(found: dict[str, list[dict[str, Any]]], output: Path, talk: FileOptio
 
 
 def _print_effects(learned: Any, rows: list[dict[str, Any]], coverage: float, top: int) -> None:
-    from mmtfl.estimators.effects import task_word
     from mmtfl.inference.words import READING, plural
+    from mmtfl.wording import noun_of_tasks
 
-    noun = task_word(learned._fitted())
+    noun = noun_of_tasks(learned._fitted())[0]
     ratio = next((name for name in READING if name in rows[0]), None)
     name = "average" if ratio is None else ratio.replace("_", " ")
     columns = ["feature", "word", f"{name} ({coverage:.0%})", "q", "spread", f"in a new {noun}"]
@@ -166,9 +166,9 @@ def _is_telling(row: dict[str, Any]) -> bool:
 
 
 def _print_sites(learned: Any, feature: str, rows: list[dict[str, Any]], top: int) -> None:
-    from mmtfl.estimators.effects import task_word
+    from mmtfl.wording import noun_of_tasks
 
-    noun = task_word(learned._fitted())
+    noun = noun_of_tasks(learned._fitted())[0]
     shown = [
         [
             str(row["task"]),

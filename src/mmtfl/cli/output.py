@@ -81,7 +81,7 @@ def number(value: float | None) -> str:
 
 def load_model(path: Path) -> Any:
     """Load a model, or say in one line why that cannot be."""
-    from mmtfl.estimators.loading import load
+    from mmtfl.estimators.model_files import load
 
     try:
         return load(path)

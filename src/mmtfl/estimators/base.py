@@ -12,10 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mmtfl.core import columns
 from mmtfl.estimators import inputs
-from mmtfl.estimators.curves import ShowsCurves, joined, set_apart
-from mmtfl.estimators.effects import QuotesEffects
+from mmtfl.estimators.curves import joined, set_apart
 from mmtfl.estimators.feature_knowledge import read_known
-from mmtfl.estimators.feature_use import ShowsSharing
 from mmtfl.estimators.fit_warnings import warn_of_fit
 from mmtfl.estimators.levels import (
     HasLevels,
@@ -25,7 +23,8 @@ from mmtfl.estimators.levels import (
 )
 from mmtfl.estimators.parameters import CommonParameters
 from mmtfl.estimators.prepared import Prepared
-from mmtfl.estimators.saving import Savable
+from mmtfl.estimators.results import Results
+from mmtfl.inference.fit_effects import learn_effects
 from mmtfl.model_selection.metrics import as_metric, mean_task_score
 from mmtfl.model_selection.scoring import score_predictions
 from mmtfl.objective.losses import Loss
@@ -45,9 +44,7 @@ _OF_TABLES = ("encoder_", "columns_", "agreement_", "fold_models_")
 CHUNK = 1 << 18  # entries predicted at a time: float32 rows are widened by parts, never as a whole
 
 
-class TaskModel(
-    CommonParameters, HasLevels, QuotesEffects, Savable, ShowsCurves, ShowsSharing, BaseEstimator
-):
+class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
     """A linear model per task, learned together.
 
     A kind of model defines how it is solved (`_solve`), what its coefficients are made of (`_name_parts`) and
@@ -297,7 +294,9 @@ class TaskModel(
         used = np.flatnonzero(self.coef_.any(axis=0))
         self.feature_spread_ = np.zeros(self.coef_.shape[1])
         self.feature_spread_[used] = prepared.spread(used)
-        self._learn_effects(prepared)
+        self._forget("effects_")  # of an earlier fit
+        if vars(self)["effects"]:
+            self.effects_ = learn_effects(self, prepared)
         basis = getattr(prepared.tasks, "curves", None)
         set_apart(self, basis)
         self.feature_range_ = prepared.feature_range()
@@ -401,7 +400,7 @@ class TaskModel(
         return np.zeros(n_rows, dtype=np.intp)
 
     def _predict_at(self, X: Any, observation_task: np.ndarray | None) -> np.ndarray:
-        if vars(self).get("curves_") is not None:
+        if self.curves_ is not None:
             return self._predict_curves(X, observation_task)
         coef, intercept = self.coef_, self.intercept_
         if observation_task is None:
@@ -485,6 +484,15 @@ class TaskModel(
         """Return the measures of a feature's size that the summary shows; it is sorted by the first one."""
         raise TypeError("a kind of model says how large a feature is")
 
+    def _wants_curves(self) -> bool:
+        """Whether features have curves from the start of a fit."""
+        return bool(self.curves)
+
+    def _uses(self) -> np.ndarray:
+        """Which tasks use which features, by a line or a curve, (n_tasks, n_features)."""
+        lines = self.coef_ != 0.0
+        return lines if self.curves_ is None else lines | self.curves_.used()
+
     def _common_columns(self) -> dict[str, np.ndarray]:
         """Return what the tasks scatter about and how far, for the summary; empty without a common part."""
         return {}
@@ -492,11 +500,6 @@ class TaskModel(
     def _counted(self) -> np.ndarray:
         """Return a mask of the tasks that count when the users of a feature are counted, (n_tasks,)."""
         return np.ones(len(self.tasks_), dtype=bool)
-
-    def _feature_spread(self) -> np.ndarray | None:
-        """Return the standard deviation of each feature in use; models of earlier versions may lack it."""
-        known = getattr(self, "feature_spread_", None)
-        return getattr(self, "column_scale_", None) if known is None else known
 
     def _feature_names(self) -> list[str]:
         """Return the names of the columns of X, or x0, x1, ... if it had none."""

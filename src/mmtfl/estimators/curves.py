@@ -17,7 +17,6 @@ from mmtfl.estimators.feature_knowledge import position, read_known
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.curves import CurveBasis, learn_basis
-from mmtfl.tasks.frames import make_frame
 from mmtfl.wording import abbreviate
 
 # what a fitted model has of each feature, and where its features are counted
@@ -124,7 +123,7 @@ def set_apart(model: Any, basis: CurveBasis | None) -> None:
 
 def joined(model: Any) -> Any:
     """A model with its curve columns behind its features; the model itself, if it has none."""
-    curves = getattr(model, "curves_", None)
+    curves = model.curves_
     if curves is None:
         return model
     wide = copy.copy(model)
@@ -137,62 +136,21 @@ def joined(model: Any) -> Any:
 # -- what people see -----------------------------------------------------------------------------------------
 
 
-class ShowsCurves:
-    """A model whose effects can be looked at as curves."""
-
-    def curve(self, feature: Any, values: Any = None, task: Any = None) -> Any:
-        """Give the effect of a feature on the linear predictor, at some of its values.
-
-        Parameters
-        ----------
-        feature : str or int
-            Its name, or its position.
-        values : array-like of shape (n_values,), optional
-            Where; by default 101 values over the range of the rows fitted. Beyond it curves go on straight.
-        task : str, int or list of them, optional
-            Labels of tasks; by default the common part of a model with pooling, and the mean over the tasks
-            of another one.
-
-        Returns
-        -------
-        frame : frame of the library X came from, else pandas, polars or pyarrow
-            The values under the name of the feature, the task where tasks were asked for, and ``effect``,
-            whose mean over the rows fitted is zero.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from mmtfl import MMTFLRegressor
-        >>> rng = np.random.default_rng(0)
-        >>> X, task = rng.uniform(-1, 1, size=(400, 2)), np.repeat(["a", "b"], 200)
-        >>> y = X[:, 0] ** 2 + X[:, 1] + 0.1 * rng.normal(size=400)
-        >>> model = MMTFLRegressor(p=2, k=2, alpha=0.001, curves=True).fit(X, y, task=task)
-        >>> model.curve(0, [-1.0, 0.0, 1.0])["effect"].round(1).tolist()
-        [0.6, -0.3, 0.6]
-        """
-        model = self._fitted()  # type: ignore[attr-defined]
-        names = model._feature_names()
-        j = position(feature, names, "curve")
-        values = _values(model, j, values)
-        lines, bends, labels = _coefficients(model, j, task)
-        effect = lines[:, None] * (values - model.feature_range_[1, j]) + _bend(model, j, values, bends)
-        columns = {"value" if names[j] in ("task", "effect") else names[j]: np.tile(values, len(lines))}
-        if labels is not None:
-            columns["task"] = np.repeat(labels, len(values))
-        return make_frame({**columns, "effect": effect.ravel()}, model._backend)
-
-    def _wants_curves(self) -> bool:
-        """Whether features have curves from the start of a fit."""
-        return bool(self.curves)  # type: ignore[attr-defined]
-
-    def _uses(self) -> np.ndarray:
-        """Which tasks use which features, by a line or a curve, (n_tasks, n_features)."""
-        lines, curves = self.coef_ != 0.0, getattr(self, "curves_", None)  # type: ignore[attr-defined]
-        return lines if curves is None else lines | curves.used()
+def curve_columns(model: Any, feature: Any, values: Any, task: Any) -> dict[str, Any]:
+    """The columns of `curve`: values of the feature, tasks if they are asked for, and effects."""
+    names = model._feature_names()
+    j = position(feature, names, "curve")
+    values = _values(model, j, values)
+    lines, bends, labels = _coefficients(model, j, task)
+    effect = lines[:, None] * (values - model.feature_range_[1, j]) + _bend(model, j, values, bends)
+    columns = {"value" if names[j] in ("task", "effect") else names[j]: np.tile(values, len(lines))}
+    if labels is not None:
+        columns["task"] = np.repeat(labels, len(values))
+    return {**columns, "effect": effect.ravel()}
 
 
 def _values(model: Any, j: int, values: Any) -> np.ndarray:
-    if getattr(model, "feature_range_", None) is None:
+    if model.feature_range_ is None:
         raise ValueError(
             "The range and the mean of the features are not known of a model that was fitted on stored "
             "tasks: use coef_, or fit on rows in memory."
@@ -205,7 +163,7 @@ def _values(model: Any, j: int, values: Any) -> np.ndarray:
 
 def _coefficients(model: Any, j: int, task: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Slopes of the line of feature j and coefficients of its curve, of some tasks or of what is common."""
-    curves = getattr(model, "curves_", None)
+    curves = model.curves_
     own = np.zeros(0, dtype=bool) if curves is None else curves.basis.curved[curves.basis.owner] == j
     bends = np.zeros((len(model.tasks_), 0)) if curves is None else curves.coef[:, own]
     if task is not None:
@@ -226,7 +184,7 @@ def _place(model: Any, label: Any) -> int:
 
 def _bend(model: Any, j: int, values: np.ndarray, coef: np.ndarray) -> np.ndarray:
     """The effects of the curve alone, (n_tasks, n_values)."""
-    curves = getattr(model, "curves_", None)
+    curves = model.curves_
     if curves is None or j not in curves.basis.curved:
         return np.zeros((len(coef), len(values)))
     return coef @ curves.basis.of_feature(int(np.flatnonzero(curves.basis.curved == j)[0]), values).T
@@ -234,7 +192,7 @@ def _bend(model: Any, j: int, values: np.ndarray, coef: np.ndarray) -> np.ndarra
 
 def sizes_of(model: Any) -> dict[str, np.ndarray]:
     """How large every feature is, by the measures of its kind of model: its line or its curve, the larger."""
-    curves = getattr(model, "curves_", None)
+    curves = model.curves_
     if curves is None:
         return model._sizes()
     of, found = curves.basis.feature_of_column, {}
@@ -246,10 +204,10 @@ def sizes_of(model: Any) -> dict[str, np.ndarray]:
 
 def shapes(model: Any) -> tuple[list[str], list[str]]:
     """Of every feature "line", "curve" or "" if it is not used, and "rising", "falling" or "" otherwise."""
-    lines, curves = model.coef_.any(axis=0), getattr(model, "curves_", None)
+    lines, curves = model.coef_.any(axis=0), model.curves_
     bends = np.zeros_like(lines) if curves is None else curves.used().any(axis=0)
     kinds = np.select([bends, lines], ["curve", "line"], default="").tolist()
-    if getattr(model, "feature_range_", None) is None:
+    if model.feature_range_ is None:
         slope = np.sign(model.coef_[model._counted()].mean(axis=0)).astype(int)
         return kinds, [("", "rising", "falling")[s] for s in slope]
     return kinds, [_direction(model, j) if kind else "" for j, kind in enumerate(kinds)]

@@ -7,10 +7,8 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.curves import shapes, sizes_of
-from mmtfl.tasks.frames import make_frame
 from mmtfl.wording import count
 
 KINDS = ("shared", "partial", "single", "none")
@@ -55,9 +53,8 @@ class FeatureUse:
         Share of the tasks that use it whose coefficient has the more frequent sign; NaN for no task.
     coef : Range
         Coefficients, in the units of the data.
-    per_sd : Range or None
-        The same per standard deviation of the feature over all rows; None where a model of an earlier version
-        does not know it.
+    per_sd : Range
+        The same per standard deviation of the feature over all rows.
     """
 
     n_counted: int
@@ -67,13 +64,14 @@ class FeatureUse:
     only: np.ndarray
     agreement: np.ndarray
     coef: Range
-    per_sd: Range | None
+    per_sd: Range
 
 
 def feature_use(model: Any) -> FeatureUse:
     """Summarise how the tasks of a fitted model use each feature."""
     counted = model._counted()
-    coef, possible, uses = model.coef_, _possible(model), model._uses()
+    coef, uses = model.coef_, model._uses()
+    possible = np.ones(coef.shape, dtype=bool) if model.usable_ is None else model.usable_
     if not counted.all():
         coef, possible, uses = coef[counted], possible[counted], uses[counted]
     used = uses & possible  # with pooling, a task that could not use a feature has the common part
@@ -84,7 +82,7 @@ def feature_use(model: Any) -> FeatureUse:
     single = np.flatnonzero(n_tasks == 1)
     if single.size:
         only[single] = model.tasks_[counted][used[:, single].argmax(axis=0)].tolist()
-    values, spread = _range(coef, possible), model._feature_spread()
+    values = _range(coef, possible)
     return FeatureUse(
         n_counted=len(coef),
         n_tasks=n_tasks,
@@ -98,14 +96,8 @@ def feature_use(model: Any) -> FeatureUse:
             where=n_tasks > 0,
         ),
         coef=values,
-        per_sd=None if spread is None else values.per_sd(spread),
+        per_sd=values.per_sd(model.feature_spread_),
     )
-
-
-def _possible(model: Any) -> np.ndarray:
-    """Return which tasks could use which features: all, for a model of an earlier version."""
-    known = getattr(model, "usable_", None)
-    return np.ones(model.coef_.shape, dtype=bool) if known is None else known
 
 
 def _range(coef: np.ndarray, possible: np.ndarray) -> Range:
@@ -176,64 +168,24 @@ def _about_common_part(model: Any) -> list[str]:
 # -- as a table and in a notebook ----------------------------------------------------------------------------
 
 
-class ShowsSharing:
-    """Shows what a fitted model has found: as a table, and below scikit-learn's diagram in a notebook."""
-
-    def summary(self) -> Any:
-        """Tell which features are used by all tasks, by some, by one or by none, and which way.
-
-        A task could use a feature if the feature varies within its rows. With p > 1 a kept feature is used by
-        every task that could use it by construction: the table says which features the model keeps, not in
-        which tasks they matter.
-
-        Returns
-        -------
-        frame : frame of the library X came from, else pandas, polars or pyarrow
-            One row per feature, largest ``c`` first:
-
-            - feature, c;
-            - common and scatter, where the model has a common part (``pooling``): what the tasks'
-              coefficients scatter about, and the root mean square over the tasks of their distance from it,
-              both in the units of the data;
-            - n_tasks: how many tasks use it;
-            - kind: "shared" (used by all tasks that could use it), "partial" (by at least two, but not all),
-              "single" (by one) or "none";
-            - mean_coef, min_coef, max_coef: mean, smallest and largest coefficient over the tasks that could
-              use it, in the units of the data;
-            - mean_coef_per_sd: the mean for one standard deviation of the feature over all rows;
-            - n_possible: how many tasks could use it;
-            - shape: "line" or "curve", empty if it is not used;
-            - direction: "rising" or "falling" where the common part, or the mean over the tasks, is monotone
-              over the range of the rows fitted, else empty (coefficients are those of the lines alone);
-        """
-        model = self._fitted()
-        kinds, directions = shapes(model)
-        sizes, names, use = sizes_of(model), model._feature_names(), feature_use(model)
-        order = np.argsort(-next(iter(sizes.values())), kind="stable")
-        per_sd = np.full(len(order), np.nan) if use.per_sd is None else use.per_sd.mean
-        columns = {
-            "feature": [names[j] for j in order],
-            **{name: size[order] for name, size in (sizes | model._common_columns()).items()},
-            "n_tasks": use.n_tasks[order],
-            "kind": use.kind[order].tolist(),
-            "mean_coef": use.coef.mean[order],
-            "min_coef": use.coef.low[order],
-            "max_coef": use.coef.high[order],
-            "mean_coef_per_sd": per_sd[order],
-            "n_possible": use.n_possible[order],
-            "shape": [kinds[j] for j in order],
-            "direction": [directions[j] for j in order],
-        }
-        return make_frame(columns, model._backend)
-
-    def _fitted(self) -> Any:
-        """The fitted model: of a search around a model, the model that was chosen."""
-        check_is_fitted(self)
-        return vars(self).get("best_estimator_", self)
-
-    def _html_repr(self) -> str:
-        fitted = vars(self).get("best_estimator_", self)
-        return super()._html_repr() + (sharing_html(fitted) if hasattr(fitted, "coef_") else "")  # type: ignore[misc]
+def summary_columns(model: Any) -> dict[str, Any]:
+    """The columns of `summary`, a row for each feature, largest first."""
+    kinds, directions = shapes(model)
+    sizes, names, use = sizes_of(model), model._feature_names(), feature_use(model)
+    order = np.argsort(-next(iter(sizes.values())), kind="stable")
+    return {
+        "feature": [names[j] for j in order],
+        **{name: size[order] for name, size in (sizes | model._common_columns()).items()},
+        "n_tasks": use.n_tasks[order],
+        "kind": use.kind[order].tolist(),
+        "mean_coef": use.coef.mean[order],
+        "min_coef": use.coef.low[order],
+        "max_coef": use.coef.high[order],
+        "mean_coef_per_sd": use.per_sd.mean[order],
+        "n_possible": use.n_possible[order],
+        "shape": [kinds[j] for j in order],
+        "direction": [directions[j] for j in order],
+    }
 
 
 def sharing_html(model: Any) -> str:
@@ -256,7 +208,7 @@ def _top_features(model: Any, use: FeatureUse) -> str:
     rows = "".join(
         f'<tr><th style="text-align:left">{_name(names[j])}</th><td>{_name(used_by(use, j))}</td>'
         f"<td>{size[j]:.4g}</td><td>{coef.mean[j]:.4g}</td><td>{coef.low[j]:.4g} to {coef.high[j]:.4g}</td>"
-        f"<td>{'' if per_sd is None else f'{per_sd.mean[j]:.4g}'}</td></tr>"
+        f"<td>{per_sd.mean[j]:.4g}</td></tr>"
         for j in order
     )
     heads = ("feature", "used by", name, "mean coefficient", "range over tasks", "mean per s.d.")

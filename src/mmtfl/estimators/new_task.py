@@ -23,9 +23,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 
 from mmtfl.estimators.curves import joined, set_apart
-from mmtfl.estimators.effects import add_effects
 from mmtfl.estimators.inputs import n_dimensions, read_weights, single_column, take_task_column
 from mmtfl.estimators.levels import level_model
+from mmtfl.inference.fit_effects import add_effects
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.losses.by_rows import check_targets, with_known_in_targets
@@ -256,7 +256,7 @@ def _solve_about(model: Any, tasks: Tasks, shared: Shared, prior: np.ndarray | N
         reference = vars(model).get("levels_", {}).get("reference", np.zeros(tasks.n_features))
         middle = prior[0] - (reference / shared.columns) @ shared.common
         tasks, loss = _with_prior(tasks, loss, reference, np.array([middle]), float(prior[1]), shared.noise)
-    problem = Problem(Design(tasks, mean_size=_mean_size(model), **scale), loss)
+    problem = Problem(Design(tasks, mean_size=model.mean_size_, **scale), loss)
     limits = {"max_iter": model.max_iter, "tol": model.tol, "polish": _POLISH}
     solution = solve(problem, shared.penalty, **limits)
     if not solution.converged:
@@ -277,11 +277,6 @@ def _with_prior(
     if loss.on_residuals:
         return with_level_rows(tasks, reference, middle, weight), loss
     return with_level_rows(tasks, reference, middle, weight / prior_bend(loss)), WithLevelPrior(loss)
-
-
-def _mean_size(model: Any) -> float:
-    """Return n of the loss in the fit; a file of an earlier version knows the rows alone."""
-    return float(getattr(model, "mean_size_", model.task_sizes_.mean()))
 
 
 # -- the model with one more task ----------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def checks(model: Any, frame: Any) -> dict[str, np.ndarray]:
 
 def heldout_predictions(model: Any, tasks: Tasks, fold: np.ndarray, place: np.ndarray) -> np.ndarray:
     """Predict every row by the fit without its fold."""
-    X, curves = tasks.X, getattr(model, "curves_", None)
+    X, curves = tasks.X, model.curves_
     X = X if curves is None else curves.basis.widened(X)
     coef, intercept = model.fold_models_["coef"], model.fold_models_["intercept"]
     return np.einsum("ij,ij->i", X, coef[fold, place]) + intercept[fold, place]

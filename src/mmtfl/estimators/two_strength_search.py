@@ -21,16 +21,13 @@ from sklearn.utils._param_validation import HasMethods, InvalidParameterError, S
 from sklearn.utils.metaestimators import available_if
 
 from mmtfl.estimators.classification import TaskClassifier
-from mmtfl.estimators.curves import ShowsCurves
-from mmtfl.estimators.effects import QuotesEffects
 from mmtfl.estimators.family import plain_copy
-from mmtfl.estimators.feature_use import ShowsSharing
 from mmtfl.estimators.inputs import check_nothing_else
 from mmtfl.estimators.intervals import heldout_errors
 from mmtfl.estimators.parameters import COUNT, RATIO, Declared, parameter
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
-from mmtfl.estimators.saving import Savable
+from mmtfl.estimators.results import Results
 from mmtfl.estimators.search import Search, search_settings
 from mmtfl.estimators.two_strengths import AdditiveModel, CappedModel
 from mmtfl.model_selection.cross_validation import FoldScores, Linear
@@ -111,10 +108,7 @@ class TwoStrengthParameters(Declared):
 class TwoStrengthCV(
     Search,
     TwoStrengthParameters,
-    QuotesEffects,
-    Savable,
-    ShowsCurves,
-    ShowsSharing,
+    Results,
     MetaEstimatorMixin,
     BaseEstimator,
 ):

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.effects import effect_sentences
 from mmtfl.estimators.intervals import half_widths, has_counts, reliability
+from mmtfl.inference.quoted_effects import effect_sentences
 from mmtfl.report.sentences import Noun, calibration, number
 from mmtfl.wording import count
 

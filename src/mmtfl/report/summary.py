@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from mmtfl.estimators.effects import effect_sentences
 from mmtfl.estimators.feature_use import KINDS, FeatureUse, feature_use, usage_notes, use_counts, used_by
+from mmtfl.inference.quoted_effects import effect_sentences
 from mmtfl.objective.losses import Loss
 from mmtfl.persistence.json_values import plain
 from mmtfl.plots.search_display import search_curves
@@ -274,7 +274,7 @@ def describe(model: Any) -> ModelSummary:
     'all 3 tasks'
     """
     fitted = model._fitted()
-    use, spread, member = feature_use(fitted), fitted._feature_spread(), _member(fitted)
+    use, spread, member = feature_use(fitted), fitted.feature_spread_, _member(fitted)
     columns, targets = (getattr(fitted, name, None) for name in ("column_scale_", "target_scale_"))
     in_fit = tuple(
         name for name, scale in {"features": columns, "targets": targets}.items() if scale is not None

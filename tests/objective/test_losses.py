@@ -1,6 +1,5 @@
 """Losses: derivatives by finite differences, the curvature bound, best constants, and conjugates."""
 
-import inspect
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -162,16 +161,10 @@ def test_a_loss_without_bound_is_finite_far_out(name):
         assert np.all(np.isfinite(part))
 
 
-def test_every_loss_is_one_short_file_and_known_by_its_name():
-    files = set()
+def test_every_loss_is_known_by_its_name():
     for name in ("squared", "huber", "poisson", "logistic"):
         loss = make_loss(name, {"delta": 3.0})
         assert KINDS[name] is type(loss) and loss.name == name
-        files.add(inspect.getsourcefile(type(loss)))
-    assert len(files) == 4
-    for file in files:
-        lines = [line for line in Path(file).read_text(encoding="utf-8").splitlines() if line.strip()]
-        assert len(lines) <= 45
     assert make_loss("huber", {"delta": 3.0}) == Huber(3.0)
     with pytest.raises(ValueError, match=r"there is no loss 'poison': .* Did you mean 'poisson'"):
         make_loss("poison", {})
@@ -179,8 +172,7 @@ def test_every_loss_is_one_short_file_and_known_by_its_name():
 
 def test_a_file_put_beside_the_losses_is_found(tmp_path, monkeypatch):
     (tmp_path / "halved.py").write_text(
-        "from mmtfl.objective.losses.squared import Squared\n\n\n"
-        "class Halved(Squared):\n    name = 'halved'\n"
+        "from mmtfl.objective.losses import Squared\n\n\nclass Halved(Squared):\n    name = 'halved'\n"
     )
     folder = Path(mmtfl.objective.losses.__file__).parent
     monkeypatch.setattr(mmtfl.objective.losses, "__path__", [str(folder), str(tmp_path)])

@@ -28,8 +28,13 @@ from mmtfl.estimators.levels import level_model
 from mmtfl.inference.fit_effects import add_effects
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
-from mmtfl.objective.losses.by_rows import check_targets, with_known_in_targets
-from mmtfl.objective.losses.level_prior import WithLevelPrior, prior_bend, with_level_rows
+from mmtfl.objective.losses.by_rows import (
+    WithLevelPrior,
+    check_targets,
+    prior_bend,
+    with_known_in_targets,
+    with_level_rows,
+)
 from mmtfl.objective.penalties import RowPenalty, RowPower
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve

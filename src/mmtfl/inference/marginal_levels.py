@@ -13,7 +13,7 @@ import numpy as np
 
 from mmtfl.inference.levels import LevelModel, NormalLevels, least
 from mmtfl.objective.losses import Loss
-from mmtfl.objective.losses.level_prior import least_levels
+from mmtfl.objective.losses.loss import convex_minima
 
 NODES, QUICK_NODES = 11, 5  # of the quadrature: in the end, and in searches
 _ROUNDS, _QUICK_ROUNDS = 3, 2  # between tau and b_0, and what the columns say; in searches
@@ -69,7 +69,7 @@ class TaskRows:
             first, second = self.slopes(b)
             return first + (b - middle) / tau**2, second + 1.0 / tau**2
 
-        return least_levels(slopes, middle if start is None else start, _CLOSE * max(1.0, tau))
+        return convex_minima(slopes, middle if start is None else start, _CLOSE * max(1.0, tau))
 
     def compressed(self) -> TaskRows:
         """The same with equal rows of a task counted once: of classes without slopes two are left."""

@@ -18,7 +18,7 @@ from mmtfl.inference.levels import LevelModel, NormalLevels, TaskColumns
 from mmtfl.inference.marginal_levels import NODES, QUICK_NODES, TaskRows, fit_levels
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
-from mmtfl.objective.losses.level_prior import WithLevelPrior, prior_bend, with_level_rows
+from mmtfl.objective.losses.by_rows import WithLevelPrior, prior_bend, with_level_rows
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.tasks.container import Tasks

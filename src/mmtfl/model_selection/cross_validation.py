@@ -29,8 +29,7 @@ from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.scoring import score_predictions
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
-from mmtfl.objective.losses.by_rows import LossOnRows, TaskLoss, on_rows, target_units
-from mmtfl.objective.losses.level_prior import LossWithPriors
+from mmtfl.objective.losses.by_rows import LossOnRows, LossWithPriors, TaskLoss, on_rows, target_units
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.checkpoint import Checkpoint, Expected, below, finite, numbers

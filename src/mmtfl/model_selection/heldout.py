@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.objective.losses import Loss, best_constant
+from mmtfl.objective.losses import Loss, best_shifts
 from mmtfl.objective.losses.by_rows import TaskLoss, on_rows
 from mmtfl.tasks.container import Tasks
 
@@ -45,7 +45,8 @@ def deviance_explained(
 
 def null_loss(loss: Loss, y: np.ndarray, weights: np.ndarray, known: np.ndarray) -> float:
     """Loss of one task at its best constant beside a known part; zero where that is rounding."""
-    best = best_constant(loss, y, weights, known) if known.any() else loss.null_intercept(y, weights)
+    rows = np.array([0, len(y)])
+    best = best_shifts(loss, y, known, weights, rows)[0] if known.any() else loss.null_intercept(y, weights)
     found = loss.value(y, best + known, weights)
     return found if found > _ROUNDING**2 * loss.value(y, np.zeros_like(y), weights) else 0.0
 

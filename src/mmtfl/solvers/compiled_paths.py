@@ -16,7 +16,7 @@ from scipy import sparse
 from mmtfl.objective.design import CONSTANT
 from mmtfl.objective.known_features import blocks_of
 from mmtfl.objective.losses import Huber, Logistic, Loss, Poisson, Squared
-from mmtfl.objective.losses.level_prior import LossWithPriors
+from mmtfl.objective.losses.by_rows import LossWithPriors
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.working_set import WorkingSet, can_turn

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl.engines.threads import one_blas_thread
+from mmtfl.objective.losses import best_shifts
 from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, SplitRows, TwoNorms
 from mmtfl.objective.penalties import RowPower
 from mmtfl.objective.problem import DAMPING, Problem
@@ -204,28 +205,7 @@ def with_best_intercepts(problem: Problem, z: np.ndarray) -> np.ndarray:
         return z
     if loss.is_quadratic:
         return z + design.spread(design.task_means(design.y - z, design.row_weight))
-    return z + design.spread(_best_shifts(problem, z))
-
-
-def _best_shifts(problem: Problem, z: np.ndarray) -> np.ndarray:
-    """The constant of each task that lowers the loss at z the most: Newton inside a bracket."""
-    design, loss = problem.design, problem.loss
-    low, high = loss.shift_range(design.y, z)
-    low, high = np.minimum.reduceat(low, design.offsets[:-1]), np.maximum.reduceat(high, design.offsets[:-1])
-    shift = np.zeros(design.n_tasks)
-    for _ in range(60):
-        moved = z + design.spread(shift)
-        slope = design.task_sums(loss.gradient(design.y, moved, design.row_weight))
-        bend = design.task_sums(loss.hessian(design.y, moved, design.row_weight))
-        low, high = np.where(slope < 0.0, shift, low), np.where(slope < 0.0, high, shift)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            trial = shift - slope / bend
-        trial = np.where((trial > low) & (trial < high), trial, 0.5 * (low + high))
-        settled = np.abs(slope) <= 1e-14 * design.task_sums(design.row_weight)
-        if settled.all() or np.array_equal(trial, shift):
-            break
-        shift = np.where(settled, shift, trial)
-    return shift
+    return z + design.spread(best_shifts(loss, design.y, z, design.row_weight, design.offsets))
 
 
 def additive_descent(problem: Problem, norms: TwoNorms) -> SplitDescent | PassDescent:

@@ -1,15 +1,15 @@
 """What a loss is: formulas on the linear predictor z of some rows, never on X; docs/model.md eq. (1)."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.optimize import brentq
 
 LEAST = 1e-40  # of a share or a mean, in logarithms
+_MOST_STEPS = 150  # of Newton's method or bisection
 KINDS: dict[str, type["Loss"]] = {}  # every loss that has a name
 
 
@@ -88,8 +88,7 @@ class Loss(ABC):
 
     def null_intercepts(self, y: np.ndarray, weight: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Best constant of each task, whose rows are between the offsets."""
-        parts = (slice(lo, hi) for lo, hi in pairwise(offsets))
-        return np.array([best_constant(self, y[one], weight[one], np.zeros_like(y[one])) for one in parts])
+        return best_shifts(self, y, np.zeros_like(y), weight, offsets)
 
     def task_values(
         self, y: np.ndarray, z: np.ndarray, weight: np.ndarray, offsets: np.ndarray
@@ -105,17 +104,59 @@ class Loss(ABC):
         return np.maximum.reduceat(self.hessian(y, z, np.ones_like(z)), offsets[:-1])
 
 
-def best_constant(loss: Loss, y: np.ndarray, weight: np.ndarray, known: np.ndarray) -> float:
-    """The constant beside a known part of z at which the loss is least: where its slopes sum to zero."""
-    low, high = loss.shift_range(y, known)
-    ends = float(low.min()), float(high.max())
+def best_shifts(
+    loss: Loss, y: np.ndarray, z: np.ndarray, weight: np.ndarray, offsets: np.ndarray
+) -> np.ndarray:
+    """The constant of each task whose addition to z lowers the loss of the task's rows the most."""
+    starts, sizes = offsets[:-1], np.diff(offsets)
+    low, high = loss.shift_range(y, z)
 
-    def slope(b: float) -> float:
-        return float(loss.gradient(y, known + b, weight).sum())
+    def slopes(shift: np.ndarray) -> tuple:
+        at = y, z + np.repeat(shift, sizes), weight
+        return tuple(np.add.reduceat(part(*at), starts) for part in (loss.gradient, loss.hessian))
 
-    if slope(ends[0]) >= 0.0 or slope(ends[1]) <= 0.0:
-        return ends[0] if slope(ends[0]) >= 0.0 else ends[1]
-    return float(brentq(slope, *ends, xtol=1e-13, rtol=1e-15, maxiter=200))
+    bracket = np.minimum.reduceat(low, starts), np.maximum.reduceat(high, starts)
+    return convex_minima(slopes, np.zeros(len(sizes)), bracket=bracket)
+
+
+def convex_minima(
+    slopes: Callable[[np.ndarray], tuple],
+    start: np.ndarray,
+    close: float = 1e-10,
+    bracket: tuple[np.ndarray, np.ndarray] | None = None,
+) -> np.ndarray:
+    """Minimise convex functions of one number each, by Newton's method within brackets.
+
+    Parameters
+    ----------
+    slopes : callable
+        First and second derivatives at some numbers.
+    start : ndarray
+        Where to begin.
+    close : float
+        Size of the last step.
+    bracket : (ndarray, ndarray), optional
+        Bounds of the minima. Without them, a step is at most 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.objective.losses.loss import convex_minima
+    >>> convex_minima(lambda b: (np.exp(b) - [1.0, 100.0], np.exp(b)), np.zeros(2)).round(6)
+    array([0.     , 4.60517])
+    """
+    b, longest = np.array(start, dtype=float), 2.0 if bracket is None else np.inf
+    low, high = bracket or (np.full(len(b), -np.inf), np.full(len(b), np.inf))
+    for _ in range(_MOST_STEPS):
+        first, second = slopes(b)
+        low, high = np.where(first < 0.0, b, low), np.where(first > 0.0, b, high)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            step = np.where(first == 0.0, 0.0, np.clip(-first / second, -longest, longest))
+            outside = (b + step < low) | (b + step > high)
+            before, b = b, np.where(outside, 0.5 * (low + high), b + step)
+        if np.all(np.abs(b - before) <= close * np.maximum(1.0, np.abs(b))):
+            break
+    return b
 
 
 def make_loss(name: str, numbers: Mapping[str, Any]) -> Loss:

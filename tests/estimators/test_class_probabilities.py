@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from mmtfl import MMTFLClassifier, MMTFLClassifierCV
-from mmtfl.estimators.intervals import reliability
+from mmtfl.inference.heldout_errors import reliability
 from mmtfl.model_selection import TaskKFold
 
 

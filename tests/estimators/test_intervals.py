@@ -14,7 +14,7 @@ from mmtfl import (
     SingleTaskRegressorCV,
     TwoStrengthCV,
 )
-from mmtfl.estimators.intervals import half_widths
+from mmtfl.inference.heldout_errors import half_widths
 from mmtfl.model_selection import TaskKFold
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from mmtfl import MMTFLClassifier, MMTFLClassifierCV, MMTFLRegressor, MMTFLRegressorCV
-from mmtfl.estimators.intervals import reliability
+from mmtfl.inference.heldout_errors import reliability
 from mmtfl.report.effect_table import EffectPage, p_value
 from mmtfl.report.first_screen import first_answers
 from mmtfl.report.html import render_report

@@ -2,16 +2,14 @@
 
 import math
 from numbers import Real
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.feature_knowledge import has_feature_constraints
-from mmtfl.estimators.levels import free_levels
 from mmtfl.estimators.new_task import with_new_task
 from mmtfl.estimators.parameters import POSITIVE, FamilyParameters, WarmStart, parameter
 from mmtfl.estimators.prepared import Prepared, StoredPrepared
@@ -22,7 +20,6 @@ from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Checkpoint, FitCheckpoint
 from mmtfl.solvers.distributed.placed import OpenTasks
-from mmtfl.solvers.path import Start
 from mmtfl.solvers.solve import Reporter
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import task_factors, with_task_factors
@@ -261,45 +258,3 @@ class FamilyMember(WarmStart, FamilyParameters, ProductForm):
         return solve(
             problem, penalty, start=prepared.start, checkpoint=checkpoint, **self._solver_options()
         ), penalty
-
-
-# -- a chosen model fitted to its rows without each fold -----------------------------------------------------
-
-
-_TOL = 1e-4  # whether a row is zero is known long before its last digits
-
-
-def plain_copy(estimator: TaskModel) -> TaskModel:
-    """An unfitted copy of a model for many fits to parts of its rows: local, silent, of loose tolerance."""
-    model = clone(estimator)
-    here = {"tol": max(model.tol, _TOL), "verbose": 0, "n_jobs": None, "engine": None, "checkpoint": None}
-    known = model.get_params(deep=False)
-    model.set_params(**{name: value for name, value in here.items() if name in known})
-    model._check_parameters()
-    return model
-
-
-def fit_part(model: Any, part: Tasks, known: Start | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients (n_tasks, n_features) and intercepts of a model on some rows, in the units of the data.
-
-    Where the solution is known, in the units of the model's problem, only the units change.
-    """
-    prepared = model._with_prior(Prepared.of(model, part))
-    if known is None:
-        solution, penalty = model._solve(prepared)
-        A, intercept = solution.A, solution.intercept
-    else:
-        (A, intercept), penalty = known, model._penalty(prepared.known)
-    if part.absent is not None:
-        A = np.where(part.absent.T, 0.0, A)
-    free = free_levels(model, prepared, _Found(A, intercept), penalty)
-    if free is not None:
-        of_tasks, found, loss, n_parameters = free
-        intercept = of_tasks.intercepts([found], np.array([loss]), np.array([n_parameters]))[0]
-    scale = 1.0 if prepared.target_scale is None else prepared.target_scale
-    return prepared.to_original(A), intercept * scale
-
-
-class _Found(NamedTuple):
-    A: np.ndarray
-    intercept: np.ndarray

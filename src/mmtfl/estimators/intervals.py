@@ -2,31 +2,29 @@
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.special import expit
-from sklearn.base import is_classifier
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from mmtfl.estimators.base import TaskModel, predict_rows
-from mmtfl.estimators.family import fit_part
 from mmtfl.estimators.inputs import matrix_values, n_dimensions, single_column
-from mmtfl.estimators.levels import error_of_new_tasks
-from mmtfl.model_selection.folds import Fold, observations, take
+from mmtfl.estimators.levels import error_of_new_tasks, free_levels
+from mmtfl.estimators.prepared import Prepared
+from mmtfl.inference.heldout_errors import ENOUGH_ROWS, counts_within, half_widths, has_counts, sorted_errors
+from mmtfl.model_selection.folds import observations, take
 from mmtfl.solvers.path import Start
 from mmtfl.tasks.checks import check_length
 from mmtfl.tasks.container import Tasks
 from mmtfl.wording import abbreviate
 
-ENOUGH_ROWS = 40  # of a task that has an interval of its own
-_BORROWED = 20.0  # rows for which the errors of all tasks stand in a task with fewer
-_MOST_KEPT = 1000  # errors of a task that are kept; beyond, evenly spaced ones
+# -- a chosen model fitted to its rows without each fold -----------------------------------------------------
 
 
 def heldout_errors(
-    model: TaskModel, tasks: Tasks, folds: Sequence[Fold], found: Sequence[Start] | None = None
+    model: TaskModel, prepared: Prepared, found: Sequence[Start] | None = None
 ) -> dict[str, np.ndarray]:
     """Errors on held-out rows, sorted within each task: what intervals are made of.
 
@@ -34,10 +32,8 @@ def heldout_errors(
     ----------
     model : TaskModel
         With the strengths that were chosen.
-    tasks : Tasks
-        All rows, targets in their own units.
-    folds : list of pairs of ndarrays
-        Rows to fit and rows to predict.
+    prepared : Prepared
+        All rows with their folds.
     found : list of Start, or None
         What the model is on the rows of each fold, in the units of its problem; None where it must be fitted.
 
@@ -46,35 +42,30 @@ def heldout_errors(
     errors : dict of ndarrays
         See `sorted_errors`.
     """
-    tests = [observations(tasks, test) for _, test in folds]
+    tasks, model = prepared.original_tasks(), _plain_copy(model)
+    tests = [observations(tasks, test) for _, test in prepared.folds]
     known = [None] * len(tests) if found is None else found
-    parts = zip(folds, tests, known, strict=True)
+    parts = zip(prepared.folds, tests, known, strict=True)
     z = [_predict_without(model, tasks, train, test, start) for (train, _), test, start in parts]
     test = np.concatenate(tests)
     task, y = tasks.observation_task[test], tasks.y[test]
-    return sorted_errors(model, y, np.concatenate(z), task, tasks.labels)
+    return sorted_errors(model._loss, y, np.concatenate(z), task, tasks.labels)
 
 
-def fold_models(
-    model: TaskModel, tasks: Tasks, folds: Sequence[Fold], found: Sequence[Start] | None = None
-) -> dict[str, np.ndarray]:
+def fold_models(model: TaskModel, prepared: Prepared, found: Sequence[Start] | None) -> dict[str, np.ndarray]:
     """Coefficients and intercepts of a model without each fold, in the units of the data.
 
-    Parameters
-    ----------
-    model, tasks, folds, found
-        As in `heldout_errors`; every task is in every training part.
+    Every task is in every training part.
 
     Returns
     -------
     models : dict of ndarrays
         coef (n_folds, n_tasks, n_columns) and intercept (n_folds, n_tasks).
     """
-    known = [None] * len(folds) if found is None else found
-    fits = [
-        fit_part(model, take(tasks, train), known=start)
-        for (train, _), start in zip(folds, known, strict=True)
-    ]
+    tasks, model = prepared.original_tasks(), _plain_copy(model)
+    known = [None] * len(prepared.folds) if found is None else found
+    parts = zip(prepared.folds, known, strict=True)
+    fits = [_fit_part(model, take(tasks, train), start) for (train, _), start in parts]
     return {"coef": np.array([coef for coef, _ in fits]), "intercept": np.array([level for _, level in fits])}
 
 
@@ -83,7 +74,7 @@ def _predict_without(
 ) -> np.ndarray:
     """Linear predictor of the test observations, by a fit to the others, or by the `known` one."""
     fitted = take(tasks, train)
-    coef, intercept = fit_part(model, fitted, known=known)
+    coef, intercept = _fit_part(model, fitted, known)
     place = {label: t for t, label in enumerate(fitted.labels.tolist())}
     trained = np.array([place.get(label, -1) for label in tasks.labels.tolist()])
     rows = test if tasks.rows is None else tasks.rows[test]
@@ -92,107 +83,43 @@ def _predict_without(
     return z if tasks.known is None else z + tasks.known[test]
 
 
-def sorted_errors(
-    model: TaskModel, y: np.ndarray, z: np.ndarray, task: np.ndarray, labels: np.ndarray
-) -> dict[str, np.ndarray]:
-    """The errors of rows that were not fitted, by task.
+_TOL = 1e-4  # whether a row is zero is known long before its last digits
 
-    The error of a number is its distance from the prediction, that of a count the distance of their roots,
-    which has the same spread for small and large ones; that of a class is how far the log odds are on the
-    wrong side, negative where they are on the right one.
 
-    Returns
-    -------
-    errors : dict of ndarrays
-        task and n_rows (n_tasks,), n_kept (n_tasks,), and error: those of all tasks, one after the other and
-        sorted; of classes also is_second, whether the row is of the second class.
+def _plain_copy(estimator: TaskModel) -> TaskModel:
+    """An unfitted copy of a model for many fits to parts of its rows: local, silent, of loose tolerance."""
+    model = clone(estimator)
+    here = {"tol": max(model.tol, _TOL), "verbose": 0, "n_jobs": None, "engine": None, "checkpoint": None}
+    known = model.get_params(deep=False)
+    model.set_params(**{name: value for name, value in here.items() if name in known})
+    model._check_parameters()
+    return model
+
+
+def _fit_part(model: Any, part: Tasks, known: Start | None) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients (n_tasks, n_features) and intercepts of a model on some rows, in the units of the data.
+
+    Where the solution is known, in the units of the model's problem, only the units change.
     """
-    with_classes = is_classifier(model)
-    error = -y * z if with_classes else np.abs(y - z)
-    if has_counts(model):
-        error = np.abs(roots(y) - roots(model._loss.mean(z)))  # type: ignore[union-attr]
-    order = np.lexsort((error, task))
-    n_rows = np.bincount(task, minlength=len(labels))
-    starts = np.cumsum(n_rows) - n_rows
-    own = [order[start : start + n][_evenly(int(n))] for start, n in zip(starts, n_rows, strict=True)]
-    kept = np.concatenate(own)
-    n_kept = np.array([len(part) for part in own])
-    found = {"task": labels, "n_rows": n_rows, "n_kept": n_kept, "error": error[kept]}
-    return {**found, "is_second": y[kept] > 0.0} if with_classes else found
+    prepared = model._with_prior(Prepared.of(model, part))
+    if known is None:
+        solution, penalty = model._solve(prepared)
+        A, intercept = solution.A, solution.intercept
+    else:
+        (A, intercept), penalty = known, model._penalty(prepared.known)
+    if part.absent is not None:
+        A = np.where(part.absent.T, 0.0, A)
+    free = free_levels(model, prepared, _Found(A, intercept), penalty)
+    if free is not None:
+        of_tasks, found, loss, n_parameters = free
+        intercept = of_tasks.intercepts([found], np.array([loss]), np.array([n_parameters]))[0]
+    scale = 1.0 if prepared.target_scale is None else prepared.target_scale
+    return prepared.to_original(A), intercept * scale
 
 
-def has_counts(model: Any) -> bool:
-    """Whether the targets of all tasks are counts."""
-    return getattr(getattr(model, "_loss", None), "name", None) == "poisson"
-
-
-def roots(counts: np.ndarray) -> np.ndarray:
-    """Anscombe's transform of counts: those of a Poisson distribution have a standard deviation near one."""
-    return 2.0 * np.sqrt(counts + 0.375)
-
-
-def counts_within(mean: np.ndarray, width: np.ndarray) -> np.ndarray:
-    """The smallest and the largest count whose root is so near to that of the mean.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> counts_within(np.array([4.0, 100.0]), 1.645)
-    array([[  2.,   8.],
-           [ 85., 117.]])
-    """
-    ends = [np.maximum(roots(mean) + sign * width, 0.0) ** 2 / 4.0 - 0.375 for sign in (-1.0, 1.0)]
-    return np.stack([np.maximum(np.ceil(ends[0]), 0.0), np.floor(np.maximum(ends[1], 0.0))], axis=-1)
-
-
-def _evenly(n: int) -> np.ndarray:
-    """Positions of evenly spaced errors to keep, out of n sorted ones."""
-    if n <= _MOST_KEPT:
-        return np.arange(n)
-    return ((np.arange(_MOST_KEPT) + 0.5) * n / _MOST_KEPT).astype(np.intp)
-
-
-def row_weights(errors: dict[str, np.ndarray]) -> np.ndarray:
-    """Number of rows that each kept error represents."""
-    n_rows, n_kept = errors["n_rows"], errors["n_kept"]
-    return np.repeat(n_rows / np.maximum(n_kept, 1), n_kept)
-
-
-def half_widths(errors: dict[str, np.ndarray], coverage: float) -> np.ndarray:
-    """Half the width of the interval of each task, and at the end that of a task that is not known.
-
-    It is the error that the share ``coverage`` of the task's held-out rows does not exceed, with one row more
-    than there are (as in split conformal prediction). A task with fewer than 40 rows borrows: the errors of
-    all tasks together count as 20 rows of its own, and the one row more as its own share of all these.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> errors = {"n_rows": np.array([99]), "n_kept": np.array([99]), "error": np.arange(1.0, 100.0)}
-    >>> half_widths(errors, 0.9)
-    array([90., 90.])
-    """
-    n_rows, n_kept, error = errors["n_rows"], errors["n_kept"], errors["error"]
-    weight = row_weights(errors)
-    of_all = weight * (_BORROWED / max(weight.sum(), 1.0))
-    widths = []
-    for n, end, kept in zip(n_rows, np.cumsum(n_kept), n_kept, strict=True):
-        own = slice(end - kept, end)
-        if n >= ENOUGH_ROWS:
-            widths.append(_quantile(error[own], weight[own], coverage))
-        else:
-            both = np.concatenate([error[own], error]), np.concatenate([weight[own], of_all])
-            widths.append(_quantile(*both, coverage, new=n / (n + _BORROWED)))
-    return np.array([*widths, _quantile(error, weight, coverage)])
-
-
-def _quantile(values: np.ndarray, weight: np.ndarray, coverage: float, new: float = 1.0) -> float:
-    """The smallest value with this share of the weight, that of the new row included; inf if none has it."""
-    order = np.argsort(values, kind="stable")
-    reached = np.cumsum(weight[order])
-    wanted = coverage * (reached[-1] + new) if len(reached) else 1.0
-    i = int(np.searchsorted(reached, wanted * (1.0 - 1e-12)))
-    return float(values[order[i]]) if i < len(values) else np.inf
+class _Found(NamedTuple):
+    A: np.ndarray
+    intercept: np.ndarray
 
 
 class PredictsIntervals(TaskModel):
@@ -249,7 +176,7 @@ class PredictsIntervals(TaskModel):
         if not seen.any():
             raise ValueError("There is no row to calibrate with: y has no value.")
         calibrated = copy.copy(self)
-        calibrated.heldout_errors_ = sorted_errors(self, y[seen], z[seen], place[seen], self.tasks_)
+        calibrated.heldout_errors_ = sorted_errors(self._loss, y[seen], z[seen], place[seen], self.tasks_)
         return calibrated
 
     def _calibration_targets(self, y: Any, z: np.ndarray) -> np.ndarray:
@@ -274,7 +201,7 @@ class PredictsIntervals(TaskModel):
     @property
     def _errors_tell(self) -> bool:
         """Whether held-out errors give intervals: those of losses of y - z, and of counts."""
-        return self._loss.on_residuals or has_counts(self)
+        return self._loss.on_residuals or has_counts(self._loss)
 
     def _check_errors_tell(self) -> None:
         if not self._errors_tell:
@@ -332,10 +259,10 @@ class PredictsIntervals(TaskModel):
         width = self._reach(coverage, place)
         predicted = self._predict_with(offset, X, place)
         if place is not None and (place >= len(self.tasks_)).any():
-            if has_counts(self):
+            if has_counts(self._loss):
                 raise ValueError("Intervals of counts are for tasks of the fit: leave rows of others out.")
             width = self._with_new_tasks(width, X, place, coverage)
-        if has_counts(self):
+        if has_counts(self._loss):
             return counts_within(self._mean_of(predicted, place), width)
         return np.stack([predicted - width, predicted + width], axis=-1)
 
@@ -349,43 +276,3 @@ class PredictsIntervals(TaskModel):
         new = place >= len(self.tasks_)
         width[new] = np.hypot(width[new], error_of_new_tasks(self, X, place, coverage))
         return width
-
-
-# -- classes: are their probabilities right?
-
-
-def log_odds(errors: dict[str, np.ndarray]) -> np.ndarray:
-    """The log odds of the second class that the held-out rows were given."""
-    return np.where(errors["is_second"], -errors["error"], errors["error"])
-
-
-def reliability(errors: dict[str, np.ndarray], n_bins: int = 10) -> dict[str, np.ndarray]:
-    """How often held-out rows are of the second class, by the probability that they were given.
-
-    Rows are cut into bins of equal size by the probability.
-
-    Parameters
-    ----------
-    errors : dict of ndarrays
-        ``heldout_errors_`` of a search over classifiers.
-    n_bins : int, default=10
-        Number of bins.
-
-    Returns
-    -------
-    curve : dict of ndarrays of shape (n_bins,)
-        probability: its mean within the bin; share: of the second class; n_rows.
-    """
-    z, weight = log_odds(errors), row_weights(errors)
-    values = {"probability": expit(z), "share": errors["is_second"].astype(float)}
-    order = np.argsort(z, kind="stable")
-    reached = np.cumsum(weight[order]) - 0.5 * weight[order]
-    of_row = np.empty(len(z), dtype=np.intp)
-    of_row[order] = np.minimum(n_bins * reached / weight.sum(), n_bins - 1).astype(np.intp)
-    n = np.bincount(of_row, weight, minlength=n_bins)
-    filled = n > 0.0
-    curve = {
-        name: np.bincount(of_row, weight * value, minlength=n_bins)[filled] / n[filled]
-        for name, value in values.items()
-    }
-    return {**curve, "n_rows": n[filled]}

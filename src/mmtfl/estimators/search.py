@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, InvalidParamet
 
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.classification import MMTFLClassifier, TaskClassifier
-from mmtfl.estimators.family import FamilyMember, ProductForm, plain_copy
+from mmtfl.estimators.family import FamilyMember, ProductForm
 from mmtfl.estimators.inputs import check_nothing_else, take_task_column
 from mmtfl.estimators.intervals import fold_models, heldout_errors
 from mmtfl.estimators.parameters import (
@@ -561,14 +561,11 @@ class TaskSearch(Search, ProductForm):
         if prepared.row_counts is None and self._errors_tell:
             self.heldout_errors_ = self._heldout_errors(prepared)
         if "agreement_" in vars(self) and not np.ndim(self.alpha_):
-            model = plain_copy(self._chosen_model())
-            known = prepared.original_tasks(), prepared.folds, self._on_folds
-            self.fold_models_ = fold_models(model, *known)
+            self.fold_models_ = fold_models(self._chosen_model(), prepared, self._on_folds)
         self.__dict__.pop("_on_folds", None)
 
     def _heldout_errors(self, prepared: Any) -> dict[str, np.ndarray]:
-        model = plain_copy(self._chosen_model())
-        return heldout_errors(model, prepared.original_tasks(), prepared.folds, self._on_folds)
+        return heldout_errors(self._chosen_model(), prepared, self._on_folds)
 
     def _chosen_model(self) -> FamilyMember:
         """The model that was chosen, not fitted."""

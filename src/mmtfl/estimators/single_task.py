@@ -16,7 +16,6 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils._param_validation import Options
 
 from mmtfl.estimators.classification import TaskClassifier
-from mmtfl.estimators.family import plain_copy
 from mmtfl.estimators.intervals import heldout_errors
 from mmtfl.estimators.parameters import COUNT, Declared, parameter, restated
 from mmtfl.estimators.prepared import Prepared
@@ -126,11 +125,9 @@ class SingleTaskSearch(TaskSearch, SingleTaskParameters):
     def _heldout_errors(self, prepared: Any) -> dict[str, np.ndarray]:
         if not self.per_task:
             return super()._heldout_errors(prepared)
-        model = plain_copy(self._member_at(1.0))  # the fits are known: their strengths do not matter
+        model = self._member_at(1.0)  # the fits are known: their strengths do not matter
         alone = zip(_each_task(prepared, self.standardize), self._on_folds, strict=True)
-        found = [
-            heldout_errors(model, task.original_tasks(), task.folds, models) for (task, _), models in alone
-        ]
+        found = [heldout_errors(model, task, models) for (task, _), models in alone]
         return {name: np.concatenate([errors[name] for errors in found]) for name in found[0]}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.intervals import half_widths, sorted_errors
+from mmtfl.inference.heldout_errors import half_widths, sorted_errors
 from mmtfl.tables.agreement import Agreement
 from mmtfl.tasks.container import Tasks
 from mmtfl.wording import abbreviate
@@ -52,7 +52,7 @@ def finish(model: Any, frame: Any) -> Any:
     place = _places(model, tasks)
     z = heldout_predictions(model, tasks, fold, place)
     finished = copy.copy(model)
-    finished.heldout_errors_ = sorted_errors(model, tasks.y, z, place, model.tasks_)
+    finished.heldout_errors_ = sorted_errors(model._loss, tasks.y, z, place, model.tasks_)
     finished.encoder_ = agreed.own_encoder(frame)
     return finished
 

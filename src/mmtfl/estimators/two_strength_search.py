@@ -21,7 +21,6 @@ from sklearn.utils._param_validation import HasMethods, InvalidParameterError, S
 from sklearn.utils.metaestimators import available_if
 
 from mmtfl.estimators.classification import TaskClassifier
-from mmtfl.estimators.family import plain_copy
 from mmtfl.estimators.inputs import check_nothing_else
 from mmtfl.estimators.intervals import heldout_errors
 from mmtfl.estimators.parameters import COUNT, RATIO, Declared, parameter
@@ -203,8 +202,7 @@ class TwoStrengthCV(
         model.set_params(**self.best_params_, effects=vars(self)["effects"])
         model._settle(prepared, *_solve_further(model, prepared))
         if model._errors_tell and prepared.row_counts is None:  # few rows that stand for many have no errors
-            tasks = prepared.original_tasks()
-            model.heldout_errors_ = heldout_errors(plain_copy(model), tasks, prepared.folds)
+            model.heldout_errors_ = heldout_errors(model, prepared)
         self.best_estimator_ = model
         return self
 

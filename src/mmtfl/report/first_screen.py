@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.intervals import half_widths, has_counts, reliability
+from mmtfl.inference.heldout_errors import half_widths, has_counts, reliability
 from mmtfl.inference.quoted_effects import effect_sentences
 from mmtfl.report.sentences import Noun, calibration, number
 from mmtfl.wording import count
@@ -52,7 +52,7 @@ def _errors(model: Any, noun: Noun) -> str:
         )
     if "is_second" in errors:
         return calibration(reliability(errors))
-    if has_counts(model):
+    if has_counts(getattr(model, "_loss", None)):
         return "90 % of new counts are expected within the intervals of mmtfl predict --interval 0.9."
     reach = half_widths(errors, COVERAGE)[:-1]
     borrowing = int(model.borrowing_tasks_.size)

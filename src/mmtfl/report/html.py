@@ -16,7 +16,7 @@ import numpy as np
 import mmtfl
 from mmtfl.errors import require
 from mmtfl.estimators.feature_use import KINDS, MEANINGS
-from mmtfl.estimators.intervals import reliability
+from mmtfl.inference.heldout_errors import reliability
 from mmtfl.persistence.files import check_target, write_text
 from mmtfl.plots.figures import learned
 from mmtfl.plots.sharing_map import order_features, order_tasks

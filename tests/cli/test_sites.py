@@ -208,8 +208,8 @@ def test_an_attack_on_a_file_fails_at_the_limit_and_below_it_there_is_no_file(tm
     fold = own_folds("Aker", len(rows), 2, seed=0)
     for k in range(2):  # who knows all features of every row of a fold, solves for the targets
         X, y = (rows.loc[fold == k, part].to_numpy() for part in (names, "y"))
-        found = np.linalg.lstsq((X - X.mean(axis=0)).T, summary.scatter[0, k, :-1, -1])[0]
-        assert np.abs(found + summary.mean[0, k, -1] - y).min() > 1e-3
+        found = np.linalg.lstsq((X - X.mean(axis=0)).T, summary.original()[1][0, k, :-1, -1])[0]
+        assert np.abs(found + summary.original()[0][0, k, -1] - y).min() > 1e-3
 
 
 def test_agree_takes_as_many_folds_as_its_table_allows(folder, tmp_path):

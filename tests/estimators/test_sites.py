@@ -162,7 +162,7 @@ def agreed_knots(bent, monkeypatch):
     def knots(x, weight):
         return next((at for mean, at in by_mean.items() if np.isclose(x.mean(), mean)), x[:0])
 
-    monkeypatch.setattr("mmtfl.tasks.curves._knots", knots)
+    monkeypatch.setattr("mmtfl.tasks.curve_basis._knots", knots)
 
 
 @pytest.mark.parametrize("member", [{"p": 2, "k": 2}, {"p": 1, "k": 1}, {"p": 2, "k": 1, "pooling": 0.9}])

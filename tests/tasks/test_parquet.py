@@ -222,5 +222,5 @@ def test_what_is_wrong_with_a_dask_frame_is_told(frame):
     with pytest.raises(ValueError, match="no column 'town'"):
         Tasks.from_dask(dd.from_pandas(frame, npartitions=2), task="town", target="y")
     holes = frame.assign(site=frame.site.mask(frame.index == 250))
-    with pytest.raises(ValueError, match="missing labels in partition 1"):
+    with pytest.raises(ValueError, match="in partition 1 has missing labels"):
         Tasks.from_dask(dd.from_pandas(holes, npartitions=2), task="site", target="y")

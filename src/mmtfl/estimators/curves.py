@@ -16,7 +16,7 @@ from scipy import sparse
 from mmtfl.estimators.feature_knowledge import position, read_known
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.curves import CurveBasis, learn_basis
+from mmtfl.tasks.curve_basis import CurveBasis, learn_basis
 from mmtfl.wording import abbreviate
 
 # what a fitted model has of each feature, and where its features are counted

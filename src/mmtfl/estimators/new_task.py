@@ -41,7 +41,7 @@ from mmtfl.solvers import solve
 from mmtfl.solvers.solution import Solution
 from mmtfl.tasks.checks import check_finite_design, check_task_labels
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.converters import group_checked_rows, take_absent
+from mmtfl.tasks.converters import group_checked_rows, members_of, take_absent
 from mmtfl.tasks.scaling import could_use, target_spread
 from mmtfl.wording import abbreviate, show
 
@@ -187,7 +187,7 @@ def _read_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any, offset
     labels = np.full(X.shape[0], label)
     of_task = np.zeros(len(labels), dtype=np.intp)
     may_lack = model.absent_features == "allow"
-    finite = take_absent(X, of_task, 1)[0] if may_lack else X
+    finite = take_absent(X, members_of(of_task, 1))[0] if may_lack else X
     check_finite_design(finite, observation_task=of_task, labels=labels[:1])
     if n_dimensions(y) == 2:
         y = single_column(y)

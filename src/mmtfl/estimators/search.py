@@ -54,7 +54,7 @@ from mmtfl.solvers.distributed.placed import check_room
 from mmtfl.solvers.path import Path, Paths, Start
 from mmtfl.tasks.checks import check_task_labels
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.curves import N_COLUMNS
+from mmtfl.tasks.curve_basis import N_COLUMNS
 from mmtfl.tasks.moments import bytes_folded, fold_rows
 from mmtfl.tasks.stored import StoredTasks
 from mmtfl.tasks.summaries import SummarisedTasks

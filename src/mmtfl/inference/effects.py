@@ -77,7 +77,8 @@ class TaskMoments:
             scaled = X * np.sqrt(h)[:, None]
             scatter = scaled.T @ scaled
         base = weights if residual else h
-        squares = float(np.sum(np.divide(s**2, base, out=np.zeros_like(s), where=base > 0.0)))
+        # s^2 / h in an order in which no square of a large weight overflows
+        squares = float(s @ np.divide(s, base, out=np.zeros_like(s), where=base > 0.0))
         n = float(weights.sum())
         if residual and total > 0.0:
             squares *= n / total

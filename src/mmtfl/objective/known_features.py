@@ -10,7 +10,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from mmtfl.objective.penalties import RowPenalty
-    from mmtfl.tasks.curves import CurveBasis
+    from mmtfl.tasks.curve_basis import CurveBasis
 
 _SMALLEST, _LARGEST = 1e-100, 1e100  # scales beyond these are zero, or infinite
 

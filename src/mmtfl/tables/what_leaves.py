@@ -71,13 +71,13 @@ def _smallest(summary: SiteSummary) -> tuple[int, str]:
     """The cell with the fewest rows that the file tells of: a part, or a category in one."""
     t, k = np.unravel_index(int(summary.n_rows.argmin()), summary.n_rows.shape)
     best = int(summary.n_rows[t, k]), f"a part of task {summary.labels[t]!r}"
-    agreed, done = Agreement.from_dict(summary.agreement), 0
+    agreed, mean, done = Agreement.from_dict(summary.agreement), summary.original()[0], 0
     for code in agreed.columns:
         own = slice(done, done + len(code.features))
         done = own.stop
         if code.kind not in ("word", "truth"):
             continue
-        counts = np.rint(summary.mean[..., own] * summary.n_rows[..., None]).astype(int)
+        counts = np.rint(mean[..., own] * summary.n_rows[..., None]).astype(int)
         counts = np.concatenate([counts, (summary.n_rows - counts.sum(axis=-1))[..., None]], axis=-1)
         levels = [*code.levels, code.reference]
         for (t, _, j), n in np.ndenumerate(counts):
@@ -88,10 +88,11 @@ def _smallest(summary: SiteSummary) -> tuple[int, str]:
 
 def _constant(summary: SiteSummary) -> list[str]:
     """A sentence on columns that do not vary in a task, so that their mean is the value of every row."""
-    squares = np.diagonal(summary.scatter, axis1=2, axis2=3).sum(axis=1)
+    mean, scatter = summary.original()
+    squares = np.diagonal(scatter, axis1=2, axis2=3).sum(axis=1)
     found = [
         f"{summary.columns[j]} in task {summary.labels[t]!r}"
-        for t, j in np.argwhere(squares <= 1e-20 * (summary.mean**2).sum(axis=1))
+        for t, j in np.argwhere(squares <= 1e-20 * (mean**2).sum(axis=1))
     ]
     if not found:
         return []

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from mmtfl.tasks.checks import check_finite_target, check_target, check_task_weights, check_weights
-from mmtfl.tasks.converters import read_frame, read_rows, read_shared, stack_list
+from mmtfl.tasks.checks import (
+    check_design,
+    check_finite_target,
+    check_target,
+    check_task_labels,
+    check_task_weights,
+    check_weights,
+)
+from mmtfl.tasks.converters import group_checked_rows, observe_checked_rows, read_frame, stack_list
 from mmtfl.tasks.grouping import (
     by_observation,
     check_index,
@@ -21,7 +28,7 @@ from mmtfl.tasks.grouping import (
 )
 
 if TYPE_CHECKING:
-    from mmtfl.tasks.curves import CurveBasis
+    from mmtfl.tasks.curve_basis import CurveBasis
     from mmtfl.tasks.stored import StoredTasks
     from mmtfl.tasks.summaries import SummarisedTasks
 
@@ -202,7 +209,9 @@ class Tasks:
         >>> tasks.labels, tasks.sizes
         (array([3, 7]), array([1, 2]))
         """
-        return cls(*read_rows(X, y, task, sample_weight, feature_names))
+        X, names = check_design(X, feature_names=feature_names)
+        labels = None if task is None else check_task_labels(task, X.shape[0])
+        return cls(*group_checked_rows(X, y, labels, sample_weight, names))
 
     @classmethod
     def from_list(cls, pairs: Iterable[tuple[Any, Any]], *, labels: Any = None) -> Tasks:
@@ -251,7 +260,8 @@ class Tasks:
         >>> tasks.rows.tolist(), tasks.y.tolist()
         ([0, 1, 0], [1.0, 3.0, 2.0])
         """
-        return cls(*read_shared(X, Y, sample_weight, labels, feature_names))
+        X, names = check_design(X, feature_names=feature_names)
+        return cls(*observe_checked_rows(X, Y, sample_weight, labels, names))
 
     @classmethod
     def from_frame(
@@ -287,7 +297,10 @@ class Tasks:
         >>> tasks.feature_names, tasks.labels.tolist()
         (('age', 'dose'), ['a', 'b'])
         """
-        return cls(*read_frame(frame, task, target, features, weight))
+        X, y, labels, weights = read_frame(frame, task, target, features, weight)
+        if isinstance(target, str | int):
+            return cls.from_rows(X, y, labels, weights)
+        return cls.from_shared(X, y, weights)
 
     @classmethod
     def from_parquet(

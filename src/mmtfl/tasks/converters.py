@@ -33,13 +33,6 @@ Fields = tuple[Any, np.ndarray, np.ndarray, np.ndarray, Maybe, Maybe, Names, May
 # -- stacked rows ----------------------------------------------------------------------------------------
 
 
-def read_rows(X: Any, y: Any, task: Any, sample_weight: Any, feature_names: Sequence[str] | None) -> Fields:
-    """Check stacked rows and group them by task; see ``Tasks.from_rows``."""
-    X, names = check_design(X, feature_names=feature_names)
-    labels = None if task is None else check_task_labels(task, X.shape[0])
-    return group_checked_rows(X, y, labels, sample_weight, names)
-
-
 def group_checked_rows(
     X: Any,
     y: Any,
@@ -60,7 +53,7 @@ def group_checked_rows(
     who: dict[str, Any] = {"observation_task": groups.observation_task, "labels": groups.labels}
     lacking = None
     if absent == "allow":
-        X, lacking = take_absent(X, groups.observation_task, len(groups.labels))
+        X, lacking = take_absent(X, members_of(groups.observation_task, len(groups.labels)))
     remedy = ABSENT_REMEDY if absent == "error" else ""
     check_finite_design(X, **who, feature_names=names, remedy=remedy)
     check_finite_target(y, **who)
@@ -141,14 +134,6 @@ def _check_distinct_labels(labels: Any, n_tasks: int) -> np.ndarray:
 # -- one X, several targets ------------------------------------------------------------------------------
 
 
-def read_shared(
-    X: Any, Y: Any, sample_weight: Any, labels: Any, feature_names: Sequence[str] | None
-) -> Fields:
-    """Check one X with a column of Y per task; see ``Tasks.from_shared``."""
-    X, names = check_design(X, feature_names=feature_names)
-    return observe_checked_rows(X, Y, sample_weight, labels, names)
-
-
 def observe_checked_rows(
     X: Any,
     Y: Any,
@@ -165,7 +150,7 @@ def observe_checked_rows(
     labels = _check_distinct_labels(labels, Y.shape[1])
     observed, lacking = _observed_targets(Y, labels), None
     if absent == "allow":
-        X, lacking = take_absent_shared(X, observed)
+        X, lacking = take_absent(X, sparse.csr_matrix(observed, dtype=float))
     check_finite_design(X, feature_names=names, remedy=ABSENT_REMEDY if absent == "error" else "")
     position, rows = np.nonzero(observed)
     weights = None
@@ -234,8 +219,8 @@ def read_frame(
     target: str | Sequence[str],
     features: Sequence[str] | None,
     weight: str | None,
-) -> Fields:
-    """Read the columns of a frame; see ``Tasks.from_frame``."""
+) -> tuple[Any, Any, Any, Any]:
+    """Take X, targets, labels and weights from a frame; see ``Tasks.from_frame``."""
     table = open_frame(frame, "frame")
     if table is None:
         raise TypeError(
@@ -252,9 +237,8 @@ def read_frame(
     special = [*targets, *(name for name in (task, weight) if name is not None)]
     X = pick_columns(table, feature_columns(table.columns, special, features))
     column = {name: table.get_column(name).to_native() for name in special}
-    if single:
-        return read_rows(X, column[targets[0]], column.get(task), column.get(weight), None)
-    return read_shared(X, pick_columns(table, targets), column.get(weight), None, None)
+    y = column[targets[0]] if single else pick_columns(table, targets)
+    return X, y, column.get(task), column.get(weight)
 
 
 # -- features that some tasks do not have: columns that are missing in all rows of a task --------------------
@@ -265,15 +249,23 @@ ABSENT_REMEDY = (
 )
 
 
-def take_absent(X: Any, observation_task: np.ndarray, n_tasks: int) -> tuple[Any, np.ndarray | None]:
+def members_of(observation_task: np.ndarray, n_tasks: int) -> Any:
+    """Which task has which row, (n_tasks, n_rows) sparse; a row whose task has no such number is in none."""
+    rows = np.flatnonzero(observation_task < n_tasks)
+    place = (observation_task[rows], rows)
+    return sparse.csr_matrix((np.ones(len(rows)), place), shape=(n_tasks, len(observation_task)))
+
+
+def take_absent(X: Any, members: Any) -> tuple[Any, np.ndarray | None]:
     """Return X with zeros in columns that are missing in all rows of a task, and which these are.
 
-    Scattered missing values stay. Without such columns X is returned as it is, with None.
+    `members` tells which task has which row. Scattered missing values stay, and so do those of a row that
+    another task has too, which does have the feature. Without such columns X is returned as it is, with None.
 
     Examples
     --------
     >>> import numpy as np
-    >>> X, absent = take_absent(np.array([[1.0, 2.0], [3.0, np.nan]]), np.array([0, 1]), 2)
+    >>> X, absent = take_absent(np.array([[1.0, 2.0], [3.0, np.nan]]), members_of(np.array([0, 1]), 2))
     >>> X, absent
     (array([[1., 2.],
            [3., 0.]]), array([[False, False],
@@ -282,31 +274,11 @@ def take_absent(X: Any, observation_task: np.ndarray, n_tasks: int) -> tuple[Any
     rows, columns = _missing(X)
     if not rows.size:
         return X, None
-    counts = np.zeros((n_tasks, X.shape[1]), dtype=np.intp)
-    np.add.at(counts, (observation_task[rows], columns), 1)
-    absent = counts == np.bincount(observation_task, minlength=n_tasks)[:, None]
+    missing = sparse.csr_matrix((np.ones(rows.size), (rows, columns)), shape=X.shape)
+    absent = (members @ missing).toarray() == members.sum(axis=1).A1[:, None]
     if not absent.any():
         return X, None
-    fill = absent[observation_task[rows], columns]
-    return _with_zeros(X, rows[fill], columns[fill]), absent
-
-
-def take_absent_shared(X: Any, observed: np.ndarray) -> tuple[Any, np.ndarray | None]:
-    """The same for tasks that observe rows of one X: `observed` (n_tasks, n_rows) tells which.
-
-    A missing value is filled where no task that observes its row has the feature.
-    """
-    rows, columns = _missing(X)
-    if not rows.size:
-        return X, None
-    missing = np.zeros(X.shape, dtype=bool)
-    missing[rows, columns] = True
-    seen = observed.astype(float) @ ~missing  # rows of the task that have the feature
-    absent = seen == 0.0
-    if not absent.any():
-        return X, None
-    needed = (observed.T.astype(float) @ ~absent)[rows, columns] > 0.0
-    return _with_zeros(X, rows[~needed], columns[~needed]), absent
+    return _filled(X, rows, columns, absent, members), absent
 
 
 def fill_absent(X: Any, absent: np.ndarray, observation_task: np.ndarray | None, names: Any) -> Any:
@@ -326,8 +298,14 @@ def fill_absent(X: Any, absent: np.ndarray, observation_task: np.ndarray | None,
                 "predict each row by its own task."
             )
         return X
-    absent = np.vstack([absent, np.zeros(absent.shape[1], dtype=bool)])
-    fill = absent[observation_task[rows], columns]
+    return _filled(X, rows, columns, absent, members_of(observation_task, len(absent)))
+
+
+def _filled(X: Any, rows: np.ndarray, columns: np.ndarray, absent: np.ndarray, members: Any) -> Any:
+    """X with zeros at those of its missing values that no task of the row has the feature of."""
+    lacking = (members.T @ sparse.csr_matrix(absent, dtype=float))[rows, columns].A1
+    n_tasks = members.sum(axis=0).A1[rows]
+    fill = (n_tasks > 0.0) & (lacking == n_tasks)
     return _with_zeros(X, rows[fill], columns[fill])
 
 

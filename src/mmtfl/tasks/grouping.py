@@ -12,6 +12,36 @@ from scipy import sparse
 from mmtfl.tasks.checks import check_length
 
 
+class RowsElsewhere:
+    """What can be told of tasks whose rows are not here: they have labels, sizes and feature_names."""
+
+    labels: np.ndarray
+    sizes: Any
+    feature_names: tuple[str, ...]
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return len(self.labels)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.feature_names)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows, over all tasks."""
+        return int(self.sizes.sum())
+
+    def __repr__(self) -> str:
+        sizes = f"n_tasks={self.n_tasks}, n_samples={self.n_samples}, n_features={self.n_features}"
+        return f"{type(self).__name__}({sizes}, {self._stored()})"
+
+    def _stored(self) -> str:
+        raise NotImplementedError
+
+
 class Groups(NamedTuple):
     """Rows grouped by their task label."""
 

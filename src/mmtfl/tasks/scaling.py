@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.grouping import take_rows
+from mmtfl.tasks.grouping import observation_task_of, take_rows
 from mmtfl.tasks.stored import StoredTasks
 from mmtfl.wording import abbreviate
 
@@ -193,55 +193,35 @@ def could_use(tasks: Tasks, *, fit_intercept: bool) -> np.ndarray:
     """
     if tasks.weights is not None and np.any(tasks.weights == 0.0):
         tasks = tasks.select(np.flatnonzero(tasks.weights))
-    tells, two_tell = (_varies, _differ) if fit_intercept else (_is_not_zero, np.logical_or)
-    X = tasks.X.tocsr() if sparse.issparse(tasks.X) else tasks.X
-    if tasks.is_complete:
-        return np.tile(tells(X), (tasks.n_tasks, 1))
-    possible = np.zeros((tasks.n_tasks, tasks.n_features), dtype=bool)
-    if tasks.rows is None and not sparse.issparse(X):
-        step = max(1, CHUNK // max(1, tasks.n_features))
-        for first in range(0, tasks.n_tasks, step):  # two rows of a task decide most columns
-            some = slice(first, first + step)
-            possible[some] = two_tell(X[tasks.offsets[:-1][some]], X[tasks.offsets[1:][some] - 1])
-    for t in np.flatnonzero(~possible.all(axis=1)):
-        own = slice(tasks.offsets[t], tasks.offsets[t + 1])
-        possible[t] = tells(take_rows(X, own if tasks.rows is None else tasks.rows[own]))
-    return possible
-
-
-def _varies(X: Any) -> np.ndarray:
-    """Tell which columns are not constant up to rounding."""
-    if sparse.issparse(X):
-        n_stored = _count_not_zero(X)
-        varies = (n_stored > 0) & (n_stored < X.shape[0])
-        full = np.flatnonzero(n_stored == X.shape[0])
-        if full.size:
-            varies[full] = _varies(X[:, full].toarray())
-        return varies
-    varies = np.zeros(X.shape[1], dtype=bool)
-    for rows in (X[[0, -1]], X):  # two rows decide most columns
-        rest = np.flatnonzero(~varies)
-        part = rows if rest.size == varies.size else rows[:, rest]
-        if rest.size:
-            low, high = part.min(axis=0), part.max(axis=0)
-            varies[rest] = _differ(low, high)
-    return varies
-
-
-def _differ(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    low, high = _task_ends(tasks)
+    if not fit_intercept:
+        return (low != 0.0) | (high != 0.0)
     size = np.maximum(np.abs(low), np.abs(high))
     # the difference of halves cannot overflow
     return np.abs(high / 2 - low / 2) > _CONSTANT / 2 * size
 
 
-def _is_not_zero(X: Any) -> np.ndarray:
-    return _count_not_zero(X) > 0 if sparse.issparse(X) else X.any(axis=0)
+def _task_ends(tasks: Tasks) -> np.ndarray:
+    """Smallest and largest value of every column in every task, (2, n_tasks, n_features)."""
+    if tasks.is_complete:
+        X, offsets, shape = tasks.X, np.array([0, tasks.X.shape[0]]), (2, tasks.n_tasks, tasks.n_features)
+        return np.broadcast_to(_ends_of_parts(X, offsets), shape)
+    return _ends_of_parts(tasks.X if tasks.rows is None else take_rows(tasks.X, tasks.rows), tasks.offsets)
 
 
-def _count_not_zero(X: Any) -> np.ndarray:
-    """Count the entries of each column of a CSR matrix that are not zero."""
-    stored = X.indices[: X.indptr[-1]]
-    return np.bincount(stored if X.data.all() else stored[X.data != 0.0], minlength=X.shape[1])
+def _ends_of_parts(X: Any, offsets: np.ndarray) -> np.ndarray:
+    """The same of consecutive rows."""
+    smallest_largest = (np.minimum, np.maximum)
+    if not sparse.issparse(X):
+        return np.array([f.reduceat(X, offsets[:-1], axis=0) for f in smallest_largest])
+    entries = X.tocoo()
+    place = (observation_task_of(offsets)[entries.row], entries.col)
+    counts, ends = np.zeros((len(offsets) - 1, X.shape[1])), np.zeros((2, len(offsets) - 1, X.shape[1]))
+    np.add.at(counts, place, 1)
+    ends[:, counts == np.diff(offsets)[:, None]] = [[np.inf], [-np.inf]]  # no zeros beside the entries
+    for f, end in zip(smallest_largest, ends, strict=True):
+        f.at(end, place, entries.data)
+    return ends
 
 
 # -- weights of tasks ----------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from mmtfl.tasks.checks import (
 )
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.frames import as_float, feature_columns
-from mmtfl.tasks.grouping import offsets_of
+from mmtfl.tasks.grouping import RowsElsewhere, offsets_of
 from mmtfl.tasks.moments import block_length, by_task, gather_rows, is_compressible
 from mmtfl.wording import count
 
@@ -47,7 +47,7 @@ class Piece:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class StoredTasks:
+class StoredTasks(RowsElsewhere):
     """Tasks whose rows stay where they are stored; fitted by ``model.fit(stored)``.
 
     They are made by ``Tasks.from_parquet`` and ``Tasks.from_dask``.
@@ -89,24 +89,8 @@ class StoredTasks:
     classes: tuple[Any, Any] | None = None
     task_factors: np.ndarray | None = None
 
-    @property
-    def n_tasks(self) -> int:
-        """Number of tasks."""
-        return len(self.labels)
-
-    @property
-    def n_features(self) -> int:
-        """Number of features."""
-        return len(self.feature_names)
-
-    @property
-    def n_samples(self) -> int:
-        """Number of rows, over all tasks."""
-        return int(self.sizes.sum())
-
-    def __repr__(self) -> str:
-        sizes = f"n_tasks={self.n_tasks}, n_samples={self.n_samples}, n_features={self.n_features}"
-        return f"StoredTasks({sizes}, in {count(len(self.pieces), 'piece')})"
+    def _stored(self) -> str:
+        return f"in {count(len(self.pieces), 'piece')}"
 
     def part(self, lo: int, hi: int, *, compress: bool) -> StoredPart:
         """A reader of the tasks from position lo up to hi."""
@@ -252,6 +236,24 @@ def _make_stored(contents: list[Contents], columns: Sequence[str], task: str, **
     return StoredTasks(pieces, labels, sizes, sums, task, feature_names=tuple(columns), **known)
 
 
+def _count(
+    table: Any, label: Any, task: str, weight: str | None, where: str
+) -> tuple[list[Any], list[int], list[float]]:
+    """Distinct labels of a piece, and the rows and sum of weights of each; `label` is that of all rows."""
+    n_rows = table.num_rows
+    distinct, position = [label], np.zeros(n_rows, dtype=np.intp)
+    if label is None:
+        column = table.column(task)
+        if column.null_count:
+            raise ValueError(f"Column {task!r} {where} has missing labels: drop those rows.")
+        distinct = column.unique().to_pylist()
+        position = _locate_labels(column, {value: i for i, value in enumerate(distinct)})
+    weights = None if weight is None else check_weights(table.column(weight), n_rows)
+    counts = np.bincount(position, minlength=len(distinct))
+    sums = np.bincount(position, weights, minlength=len(distinct)).astype(float)
+    return distinct, counts.tolist(), sums.tolist()
+
+
 def parse_bytes(size: str | int | None) -> int | None:
     """Parse a number of bytes such as "2GB", "500 MiB" or 10; None stays.
 
@@ -314,34 +316,21 @@ def open_parquet(
                 )
             digest.update(repr((label, names, file.stat().st_size, opened.metadata.num_rows)).encode())
             digest.update(_footer(file))
-            contents += _row_group_contents(opened, file, label, task, weight)
+            contents += _row_groups(opened, file, label, task, weight)
     digest.update(repr((task, target, weight, columns)).encode())
     known = {"fingerprint": digest.hexdigest(), "memory_limit": limit}
     return _make_stored(contents, columns, task, target=target, weight=weight, **known)
 
 
-def _row_group_contents(
-    opened: Any, path: Path, label: Any, task: str, weight: str | None
-) -> Iterator[Contents]:
-    """Count the rows and weights of each task in every row group; `label` is that of the folder, or None."""
+def _row_groups(opened: Any, path: Path, label: Any, task: str, weight: str | None) -> Iterator[Contents]:
+    """The contents of every row group; `label` is that of the folder, or None."""
     columns = [name for name in (task if label is None else None, weight) if name is not None]
     state = _state(path)
     for number in range(opened.num_row_groups):
-        n_rows = opened.metadata.row_group(number).num_rows
-        if n_rows == 0:
-            continue
-        table = opened.read_row_group(number, columns=columns)
-        distinct, position = [label], np.zeros(n_rows, dtype=np.intp)
-        if label is None:
-            column = table.column(task)
-            if column.null_count:
-                raise ValueError(f"Column {task!r} of {path.name} has missing labels: drop those rows.")
-            distinct = column.unique().to_pylist()
-            position = _locate_labels(column, {value: i for i, value in enumerate(distinct)})
-        weights = None if weight is None else check_weights(table.column(weight), n_rows)
-        counts = np.bincount(position, minlength=len(distinct))
-        sums = np.bincount(position, weights, minlength=len(distinct)).astype(float)
-        yield RowGroup(str(path), number, state), label, distinct, counts.tolist(), sums.tolist()
+        if opened.metadata.row_group(number).num_rows:
+            table = opened.read_row_group(number, columns=columns)
+            counts = _count(table, label, task, weight, f"of {path.name}")
+            yield RowGroup(str(path), number, state), label, *counts
 
 
 def _files(path: Path) -> list[Path]:
@@ -418,27 +407,20 @@ def open_dask(
         )
     special = [target, task, *([] if weight is None else [weight])]
     columns = feature_columns(list(frame.columns), special, features)
-    counted = [name for name in (task, weight) if name is not None]
-    meta = {"label": frame._meta[task].dtype, "count": np.int64, "sum": np.float64, "missing": np.int64}
-    found = frame[counted].map_partitions(_count, task, weight, meta=meta)
-    counts = require("dask", "dask").compute(*(found.partitions[i] for i in range(found.npartitions)))
-    contents = []
-    for i, part in enumerate(counts):
-        if part["missing"].sum():
-            raise ValueError(f"Column {task!r} has missing labels in partition {i}: drop those rows.")
-        if len(part):
-            labels, rows, sums = (part[name].tolist() for name in ("label", "count", "sum"))
-            contents.append((Partition(frame.partitions[i]), None, labels, rows, sums))
+    counted = frame[[name for name in (task, weight) if name is not None]]
+    delayed, compute = (getattr(require("dask", "dask"), name) for name in ("delayed", "compute"))
+    counts = [
+        delayed(_count_partition)(rows, task, weight, f"in partition {i}")
+        for i, rows in enumerate(counted.to_delayed())
+    ]
+    contents = [
+        (Partition(frame.partitions[i]), None, *count) for i, count in enumerate(compute(*counts)) if count
+    ]
     name = fingerprint(frame._name, task, target, weight, columns)
     known = {"fingerprint": name, "memory_limit": parse_bytes(memory_limit)}
     return _make_stored(contents, columns, task, target=target, weight=weight, **known)
 
 
-def _count(rows: Any, task: str, weight: str | None) -> Any:
-    """Number of rows and sum of weights of every label of a partition."""
-    groups = rows.groupby(task, observed=True)
-    count = groups.size()
-    out = count.rename("count").reset_index().rename(columns={task: "label"})
-    out["sum"] = (count if weight is None else groups[weight].sum()).to_numpy(dtype=float)
-    out["missing"] = int(rows[task].isna().sum())
-    return out
+def _count_partition(rows: Any, task: str, weight: str | None, where: str) -> Any:
+    table = require("pyarrow", "dask").Table.from_pandas(rows, preserve_index=False)
+    return _count(table, None, task, weight, where) if len(rows) else None

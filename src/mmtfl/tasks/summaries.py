@@ -14,7 +14,6 @@ import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,9 @@ import numpy as np
 from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.persistence.files import write_whole
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.curves import QUANTILES, basis_of_splines, natural_splines
+from mmtfl.tasks.curve_basis import QUANTILES, basis_of_splines, natural_splines
 from mmtfl.tasks.disclosure import check_scatter, check_written_once
-from mmtfl.tasks.grouping import offsets_of
+from mmtfl.tasks.grouping import RowsElsewhere, offsets_of
 from mmtfl.tasks.moments import FoldedRows, Moments, rows_with
 
 FORMAT = "mmtfl summary 1"
@@ -49,7 +48,7 @@ _ARRAYS = {"n_rows": "I64", "mean": "F64", "scatter": "F64"}
 
 @dataclass(frozen=True, eq=False)
 class SiteSummary:
-    """What a site tells of its rows.
+    """What a site tells of its rows, in the numbers that its file has.
 
     Parameters
     ----------
@@ -60,15 +59,15 @@ class SiteSummary:
     n_rows : ndarray of shape (n_tasks, n_folds)
         Numbers of rows.
     mean : ndarray of shape (n_tasks, n_folds, n_columns)
-        Means.
+        Means, less the centre, in units.
     scatter : ndarray of shape (n_tasks, n_folds, n_columns, n_columns)
-        Sums of products of deviations from these means.
+        Sums of products of deviations from the means, in units.
     agreement : dict
         What the sites agreed on, as JSON types.
     curves : dict of str to list of float
         Knots of features that may act by a curve; their natural splines stand before the target.
     centre, unit : tuple of float
-        Of each column: what a file has is (value - centre) / unit.
+        Of each column: a value stands as (value - centre) / unit; see `original`.
     """
 
     labels: list[Any]
@@ -110,7 +109,7 @@ class SiteSummary:
         knots = {name: list(at) for name, at in (curves or {}).items()}
         tasks = with_splines(tasks, knots)
         n_folds, p = int(fold.max()) + 1, tasks.n_features + 1
-        n_rows = np.zeros((tasks.n_tasks, n_folds), dtype=np.int64)
+        n_rows = np.zeros((tasks.n_tasks, n_folds), dtype="<i8")
         mean, scatter = np.zeros((*n_rows.shape, p)), np.zeros((*n_rows.shape, p, p))
         for t, k in np.ndindex(*n_rows.shape):
             own = tasks.offsets[t] + np.flatnonzero(fold[tasks.offsets[t] : tasks.offsets[t + 1]] == k)
@@ -123,31 +122,28 @@ class SiteSummary:
         names = tasks.feature_names or tuple(f"x{j}" for j in range(p - 1))
         columns, known = (*names, target), units or {}
         centre, unit = zip(*(known.get(name, (0.0, 1.0)) for name in columns), strict=True)
+        mean = ((mean - centre) / unit).astype("<f8")
+        scatter = (scatter / unit / np.reshape(unit, (-1, 1))).astype("<f8")
         return cls(tasks.labels.tolist(), columns, n_rows, mean, scatter, agreement, knots, centre, unit)
+
+    def original(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and scatter of the columns as they were before they were put into units."""
+        unit = np.array(self.unit)
+        return self.mean * unit + self.centre, self.scatter * unit * unit[:, None]
 
     @property
     def agreement_hash(self) -> str:
         """Hash of what was agreed on."""
         return sha256(json.dumps(self.agreement, sort_keys=True).encode()).hexdigest()
 
-    @cached_property
+    @property
     def content_hash(self) -> str:
         """Hash of the labels and numbers."""
-        return self._hash_of(self._in_units())
-
-    def _hash_of(self, arrays: Mapping[str, np.ndarray]) -> str:
         names = [self.labels, self.columns, self.curves, self.centre, self.unit]
         digest = sha256(json.dumps(names).encode())
-        for array in arrays.values():
-            digest.update(array.tobytes())
+        for name in _ARRAYS:
+            digest.update(getattr(self, name).tobytes())
         return digest.hexdigest()
-
-    def _in_units(self) -> dict[str, np.ndarray]:
-        """The arrays as a file has them."""
-        centre, unit = np.array(self.centre), np.array(self.unit)
-        mean, scatter = (self.mean - centre) / unit, self.scatter / unit / unit[:, None]
-        arrays = (self.n_rows.astype("<i8"), mean.astype("<f8"), scatter.astype("<f8"))
-        return dict(zip(_ARRAYS, arrays, strict=True))
 
     # -- files -----------------------------------------------------------------------------------------------
 
@@ -167,9 +163,10 @@ class SiteSummary:
         }
         header: dict[str, Any] = {"__metadata__": about}
         parts, done = [], 0
-        for name, part in self._in_units().items():
+        for name, kind in _ARRAYS.items():
+            part = getattr(self, name)
             ends = [done, done + part.nbytes]
-            header[name] = {"dtype": _ARRAYS[name], "shape": list(part.shape), "data_offsets": ends}
+            header[name] = {"dtype": kind, "shape": list(part.shape), "data_offsets": ends}
             parts.append(part.tobytes())
             done = ends[1]
         text = json.dumps(header, indent=1, ensure_ascii=False).encode()
@@ -208,16 +205,7 @@ def _read(place: Path) -> SiteSummary:
     said |= {"labels": known["tasks"], "agreement": known["agreement"], "curves": known["curves"]}
     summary = SiteSummary(**arrays, **said)
     _check_sound(summary, about)
-    return _in_original(summary)
-
-
-def _in_original(summary: SiteSummary) -> SiteSummary:
-    """A summary as it was before its numbers were put into units; it keeps the hash of those."""
-    centre, unit = np.array(summary.centre), np.array(summary.unit)
-    mean, scatter = summary.mean * unit + centre, summary.scatter * unit * unit[:, None]
-    found = replace(summary, mean=mean, scatter=scatter)
-    vars(found)["content_hash"] = summary._hash_of({name: getattr(summary, name) for name in _ARRAYS})
-    return found
+    return summary
 
 
 def _check_sound(summary: SiteSummary, about: dict[str, str]) -> None:
@@ -239,8 +227,7 @@ def _check_sound(summary: SiteSummary, about: dict[str, str]) -> None:
         raise ValueError("a column has no centre or no unit")
     if not (np.isfinite(summary.unit).all() and np.min(summary.unit) > 0.0):
         raise ValueError("a unit is not positive")
-    content = summary._hash_of({name: getattr(summary, name) for name in _ARRAYS})
-    found = {"agreement_sha256": summary.agreement_hash, "content_sha256": content}
+    found = {"agreement_sha256": summary.agreement_hash, "content_sha256": summary.content_hash}
     if any(about.get(name) != value for name, value in found.items()):
         raise ValueError("it was changed after it was written")
 
@@ -267,7 +254,7 @@ def with_splines(tasks: Tasks, curves: Mapping[str, Sequence[float]]) -> Tasks:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SummarisedTasks:
+class SummarisedTasks(RowsElsewhere):
     """Tasks of sites that keep their rows; fitted by ``model.fit(summarised)``, squared loss only.
 
     They are made by ``Tasks.from_summaries``.
@@ -296,16 +283,6 @@ class SummarisedTasks:
     knots: dict[int, np.ndarray] = field(default_factory=dict)
 
     @property
-    def n_tasks(self) -> int:
-        """Number of tasks."""
-        return len(self.labels)
-
-    @property
-    def n_features(self) -> int:
-        """Number of features."""
-        return len(self.feature_names)
-
-    @property
     def n_folds(self) -> int:
         """Number of folds that the sites agreed on."""
         return self.n_rows.shape[1]
@@ -316,18 +293,12 @@ class SummarisedTasks:
         return self.n_rows.sum(axis=1)
 
     @property
-    def n_samples(self) -> int:
-        """Number of rows, over all sites."""
-        return int(self.n_rows.sum())
-
-    @property
     def fingerprint(self) -> str:
         """Content hash."""
         return fingerprint(self.labels, self.n_rows, self.rows, self.agreement)
 
-    def __repr__(self) -> str:
-        sizes = f"n_tasks={self.n_tasks}, n_samples={self.n_samples}, n_features={self.n_features}"
-        return f"SummarisedTasks({sizes}, n_folds={self.n_folds})"
+    def _stored(self) -> str:
+        return f"n_folds={self.n_folds}"
 
     def tasks(self) -> Tasks:
         """Few rows with the moments of all rows; their weights sum to the numbers of rows."""
@@ -366,7 +337,8 @@ def open_summaries(paths: Iterable[Any]) -> SummarisedTasks:
             raise ValueError(f"{name!r} has other columns or folds than {files[0]!r}: make it anew.")
     labels = _label_array([label for one in kept for label in one.labels])
     order = np.argsort(labels, kind="stable")
-    n_rows, mean, scatter = (np.concatenate([getattr(one, name) for one in kept])[order] for name in _ARRAYS)
+    parts = zip(*((one.n_rows, *one.original()) for one in kept), strict=True)
+    n_rows, mean, scatter = (np.concatenate(part)[order] for part in parts)
     rows = _rows_of_folds(labels[order], n_rows, mean, scatter)
     n_features = len(first.columns) - 1 - sum(len(at) - 2 for at in first.curves.values())
     names = first.columns[:n_features]

@@ -208,7 +208,7 @@ def natural_splines(x: np.ndarray, at: np.ndarray) -> np.ndarray:
     Examples
     --------
     >>> import numpy as np
-    >>> from mmtfl.tasks.curves import natural_splines
+    >>> from mmtfl.tasks.curve_basis import natural_splines
     >>> natural_splines(np.array([0.0, 5.0, 10.0, 12.0]), np.array([0.0, 5.0, 10.0])).round(2).ravel()
     array([0. , 0.12, 0.75, 1.05])
     """

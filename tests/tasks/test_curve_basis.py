@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.interpolate import CubicSpline
 
-from mmtfl.tasks.curves import CurveBasis, learn_basis
+from mmtfl.tasks.curve_basis import CurveBasis, learn_basis
 
 RNG = np.random.default_rng(0)
 COLUMNS = {

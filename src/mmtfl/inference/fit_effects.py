@@ -29,7 +29,7 @@ from mmtfl.inference.meta_analysis import MetaAnalysis, joint_p
 from mmtfl.inference.row_moments import Columns, RowsAtFit
 from mmtfl.objective.losses import Loss
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.curves import CurveBasis
+from mmtfl.tasks.curve_basis import CurveBasis
 from mmtfl.tasks.scaling import column_range, column_spread, could_use
 
 _MOST_ROWS = 100_000  # of which quartiles are taken

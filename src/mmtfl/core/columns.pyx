@@ -173,6 +173,37 @@ cdef inline void add_column(
     square[0], total[0] = squares, sums
 
 
+def extremes(const floating[:, :] X, const double[::1] share):
+    """Smallest value, weighted sum and largest value of every column over the rows with a share, (3, columns).
+
+    X is stored by rows.
+    """
+    found = np.zeros((3, X.shape[1]))
+    found[0], found[2] = np.inf, -np.inf
+    cdef double[:, ::1] out = found
+    cdef Py_ssize_t i, first, n
+    assert X.strides[1] == sizeof(floating)
+    with nogil:
+        for first in range(0, X.shape[1], 1024):  # columns whose sums stay in the first-level cache
+            n = min(1024, X.shape[1] - first)
+            for i in range(X.shape[0]):
+                if share[i] > 0.0:
+                    widen(&X[i, first], share[i], n, &out[0, first], &out[1, first], &out[2, first])
+    return found
+
+
+cdef inline void widen(
+    const floating* x, double share, Py_ssize_t n, double* low, double* total, double* high
+) noexcept nogil:
+    cdef Py_ssize_t j
+    cdef double value
+    for j in range(n):
+        value = x[j]
+        low[j] = value if value < low[j] else low[j]
+        high[j] = value if value > high[j] else high[j]
+        total[j] += share * value
+
+
 def predict_rows(const floating[:, :] X, const Py_ssize_t[::1] task, coef, intercept):
     """Linear predictor of every row i, with coef[task[i]] and intercept[task[i]]."""
     out = np.take(intercept, task)

@@ -257,14 +257,17 @@ def products_by_row(
     const floating[::1] data, const integer[::1] indices, const integer[::1] indptr,
     const Py_ssize_t[::1] offsets, const double[::1] v, const double[::1] scale, double[:, ::1] out,
 ):
-    """Add scale * X_t.T @ v_t to out[:, t] for every task of an X stored by rows."""
+    """Write scale * X_t.T @ v_t to out[:, t] for every task of an X stored by rows."""
+    cdef double[::1] own = np.empty(out.shape[0])  # of one task: it stays in the cache
     cdef Py_ssize_t t, i, j, k
     with nogil:
         for t in range(out.shape[1]):
+            own[:] = 0.0
             for i in range(offsets[t], offsets[t + 1]):
                 for k in range(indptr[i], indptr[i + 1]):
-                    j = indices[k]
-                    out[j, t] += scale[j] * data[k] * v[i]
+                    own[indices[k]] += data[k] * v[i]
+            for j in range(out.shape[0]):
+                out[j, t] = scale[j] * own[j]
 
 
 def products_by_column(
@@ -277,6 +280,36 @@ def products_by_column(
         for j in range(out.shape[0]):
             for k in range(indptr[j], indptr[j + 1]):
                 out[j, task[indices[k]]] += scale[j] * data[k] * v[indices[k]]
+
+
+def sparse_extremes(
+    const floating[::1] data, const integer[::1] indices, const integer[::1] indptr, const double[::1] share,
+    Py_ssize_t n_columns, bint by_row,
+):
+    """Smallest value, weighted sum and largest value of every column over the rows with a share, (3, columns)."""
+    found, stored = np.zeros((3, n_columns)), np.zeros(n_columns, dtype=np.intp)
+    cdef double[:, ::1] out = found
+    cdef Py_ssize_t[::1] seen = stored
+    cdef Py_ssize_t a, i, j, k, n_rows = 0
+    cdef double value
+    with nogil:
+        for a in range(indptr.shape[0] - 1):
+            for k in range(indptr[a], indptr[a + 1]):
+                i = a if by_row else indices[k]
+                j = indices[k] if by_row else a
+                if share[i] > 0.0:
+                    value = data[k]
+                    out[0, j] = value if seen[j] == 0 or value < out[0, j] else out[0, j]
+                    out[2, j] = value if seen[j] == 0 or value > out[2, j] else out[2, j]
+                    out[1, j] += share[i] * value
+                    seen[j] += 1
+        for i in range(share.shape[0]):
+            n_rows += share[i] > 0.0
+        for j in range(n_columns):
+            if seen[j] < n_rows:  # a zero that is not stored
+                out[0, j] = min(out[0, j], 0.0)
+                out[2, j] = max(out[2, j], 0.0)
+    return found
 
 
 def gather_by_row(

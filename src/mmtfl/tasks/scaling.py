@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mmtfl.core.columns import extremes
+from mmtfl.core.columns import extremes, sparse_extremes
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.grouping import observation_task_of, take_rows
 from mmtfl.tasks.stored import StoredTasks
@@ -56,16 +56,14 @@ def column_range(tasks: Tasks) -> np.ndarray:
     if tasks.rows is not None:
         weights = np.bincount(tasks.rows, weights, minlength=X.shape[0]).astype(np.float64)
     share = np.full(X.shape[0], 1.0 / X.shape[0]) if weights is None else weights / weights.sum()
-    if not sparse.issparse(X):
-        X = X[:, : tasks.n_lines]
-        if X.strides[1] == X.itemsize:
-            return extremes(X, share)
+    if sparse.issparse(X):
+        return sparse_extremes(X.data, X.indices, X.indptr, share, X.shape[1], X.format == "csr")
+    X = X[:, : tasks.n_lines]
+    if X.strides[1] == X.itemsize:
+        return extremes(X, share)
     if not share.all():
         X, share = X[np.flatnonzero(share)], share[share > 0.0]
-    low, high = X.min(axis=0), X.max(axis=0)
-    if sparse.issparse(X):
-        low, high = low.toarray().ravel(), high.toarray().ravel()
-    return np.array([low, share @ X, high], dtype=np.float64)
+    return np.array([X.min(axis=0), share @ X, X.max(axis=0)], dtype=np.float64)
 
 
 def _spread_where_present(tasks: Tasks, columns: np.ndarray) -> np.ndarray:

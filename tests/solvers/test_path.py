@@ -262,7 +262,9 @@ def test_path_has_the_coefficients_of_the_estimator_at_each_alpha(data, p, k, sc
 
 
 def test_path_says_what_is_wrong(data):
-    with pytest.raises(ValueError, match=r"^there is no loss 'hinge': known are .*'logistic'.*'squared'"):
+    with pytest.raises(
+        ValueError, match=r"^there is no loss 'hinge': known are 'squared', 'huber', 'logistic', 'poisson'"
+    ):
         path(data.X, data.y, data.task, loss="hinge")
     with pytest.raises(ValueError, match=r"scale_targets=True does not go with loss='logistic'"):
         path(data.X, data.y > 0, data.task, loss="logistic", scale_targets=True)

@@ -140,18 +140,8 @@ class RowPenalty(ABC):
     @property
     def is_ridge_like(self) -> bool:
         """Whether no row is ever dropped and each task, given the weights, has a ridge problem of its own."""
-        return self.is_convex and self.is_plain and self.p == 2.0 and self.power > 1.0
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether rows are measured by their norms alone: nothing is known of them, nor is a part common."""
-        return self.known is None and not self.is_centred
-
-    def bends(self, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """First and second derivatives of every row, none of them zero; a concave one has its majoriser's."""
-        r, alpha = (self.power, self.alpha) if self.is_convex else (self.p, self.weights(A))
-        (first, second), alpha = row_sizes.power_derivatives(A, self.p, r), np.reshape(alpha, (-1, 1))
-        return alpha * first, alpha[:, :, None] * second
+        is_plain = self.known is None and not self.is_centred
+        return self.is_convex and is_plain and self.p == 2.0 and self.power > 1.0
 
     def dual_norm(self, U: np.ndarray) -> np.ndarray:
         """Dual of each row's norm: the smallest alpha at which a norm makes the row zero; eq. (13).

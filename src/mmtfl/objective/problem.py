@@ -20,7 +20,6 @@ DAMPING = (0.0, 0.25, 0.5, 0.75, 1.0)  # of Newton models: from the second deriv
 _ROUNDING = 1e-14  # of a sum, as a share of the sum of sizes
 EXACT = 1e-26  # share of the loss, about the square of the rounding of floats
 _LEAST_WEIGHT = 1e-6  # smallest Newton weight of a row, as a share of the bound on it
-_TINY = 1e-150  # a share whose product with moderate numbers is not zero
 _MODERATE = 1e30  # where the slopes at A = 0 are beyond this, squares of the columns may leave the floats
 
 
@@ -144,16 +143,15 @@ class Problem:
         at = self.design.y, z, self.design.row_weight
         return penalty.dual_gap(primal, gradient, lambda shrink: self.loss.dual(*at, shrink))
 
-    def newton_weights(self, z: np.ndarray, share: float, *, bounded: bool = True) -> np.ndarray:
+    def newton_weights(self, z: np.ndarray, share: float) -> np.ndarray:
         """Row weights of a least-squares model at z: second derivatives of the loss, or closer to a majorant.
 
-        Where the model is too flat its minimum is too far: weights are bounded from below, unless the model
-        has something else that holds it. At a share of 1 (on a log scale) the model lies above the loss, so
-        any fall of it is a fall of the objective.
+        Where the model is too flat its minimum is too far, so weights are bounded from below. At a share of
+        1 (on a log scale) the model lies above the loss, so any fall of it is a fall of the objective.
         """
         design, at = self.design, (self.design.y, z, self.design.row_weight)
         bound = design.spread(self.loss_curvature) * design.row_weight
-        hessian = np.maximum(self.loss.hessian(*at), (_LEAST_WEIGHT if bounded else _TINY) * bound)
+        hessian = np.maximum(self.loss.hessian(*at), _LEAST_WEIGHT * bound)
         return hessian ** (1.0 - share) * self.loss.majorant(*at) ** share if share else hessian
 
     def moderated(self, *, one_unit: bool = False) -> "tuple[Problem, Units | None]":

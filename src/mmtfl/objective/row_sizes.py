@@ -6,7 +6,6 @@ import mmap
 import numpy as np
 
 _SAFE = 1e140  # entries up to this size can be squared and summed
-_LEAST_SHARE = 1e-8  # of an entry in its row's norm, where its curvature is asked for
 
 
 def largest_entry(A: np.ndarray) -> float:
@@ -33,20 +32,6 @@ def log_powers(norms: np.ndarray, p: float, eps: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         ratio = norms**p / eps
     return np.where(ratio < np.inf, np.log1p(ratio), p * np.log(norms) - np.log(eps))
-
-
-def power_derivatives(A: np.ndarray, p: float, r: float) -> tuple[np.ndarray, np.ndarray]:
-    """First (n_rows, n) and second (n_rows, n, n) derivatives of ||a||_p^r for rows that are not zero, p > 1.
-
-    At p < 2 the second one is infinite where an entry is zero, and is bounded there.
-    """
-    norms, own = row_norms(A, p)[:, None], np.arange(A.shape[1])
-    unit = np.abs(A) / norms
-    first = np.copysign(unit ** (p - 1.0), A)
-    second = (r - p) * first[:, :, None] * first[:, None, :]
-    second[:, own, own] += (p - 1.0) * np.maximum(unit, _LEAST_SHARE) ** (p - 2.0)
-    slope = r * norms ** (r - 1.0)
-    return slope * first, (slope / norms)[:, :, None] * second
 
 
 def common_weight(pooling: float, n_tasks: int) -> float:

@@ -15,7 +15,6 @@ import numpy as np
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import DAMPING, Problem
 from mmtfl.objective.row_sizes import zero_rows
-from mmtfl.solvers.newton import newton_step
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.working_set import Model, WorkingSet
 
@@ -39,11 +38,7 @@ _STEADY = 1e-3  # passes end when no row changes by more than this share of the 
 _SETTLING_ROUNDS = 50
 _ALPHA_RESOLVED = 1e-10
 _STILL, _PACE = 10, 1e-11  # where so many passes gain no more than this share, a gap takes too many to close
-# Newton steps follow where the tolerance, a share of the objective at zero, is more than this many times that
-# of the objective here, and where sweeps have been many; for so many unknowns at most (at p = inf the last)
-_LOOSE, _SLOW, _FEW_UNKNOWNS, _FEW_BOUNDED = 10.0, 1_000, 500, 150
-_MOST_LEAPS, _LEAP_STEPS, _LEAST_FALL = 3, 50, 0.1
-_HALVINGS, _LEAP_HALVINGS = 3, 15
+_STEPS = (1.0, 0.5, 0.25)  # shares of the way to a model's minimum that are tried
 _ROUNDING = 1e-14  # an objective that rises by less has not risen
 
 
@@ -102,7 +97,6 @@ class RowDescent:
         history: list[float] = []
         last_sweep = self.working_set.n_sweeps + max(_MOST_SWEEPS, _SWEEPS_A_PASS * max_iter)
         violation, gap, converged = np.inf, None, False
-        n_leaps, next_leap = 0, self.working_set.n_sweeps + _SLOW
         for _ in range(max_iter):
             slope_z = problem.loss_gradient(state.z)
             gradient = self._gradient(state, slope_z)
@@ -118,18 +112,7 @@ class RowDescent:
             converged = violation <= tol * scale and (gap is None or gap <= tol * problem.null_value)
             # a start may bring rows that are all but zero: they must meet a sweep, which drops them
             unswept = len(history) == 1 and state.A.any()
-            if len(history) == max_iter:
-                break
-            if converged and not unswept:
-                slack = max(violation / scale * problem.null_value, gap or 0.0)
-                due = slack > _LOOSE * tol * state.value
-            else:
-                due = self.working_set.n_sweeps >= next_leap
-            if due and n_leaps < _MOST_LEAPS:
-                n_leaps, next_leap = n_leaps + 1, self.working_set.n_sweeps + _SLOW
-                if self._leap(penalty, state, tol):
-                    continue
-            if converged and not unswept:
+            if (converged and not unswept) or len(history) == max_iter:
                 break
             if self.working_set.n_sweeps >= last_sweep:
                 break  # nearly equal columns or separable classes: this may go on for ever
@@ -288,24 +271,6 @@ class RowDescent:
         stayed = np.array_equal(before, state.A[features])
         return not (stayed and np.array_equal(intercept, state.intercept))
 
-    def _leap(self, penalty: RowPenalty, state: _State, tol: float) -> bool:
-        """Newton steps over all kept rows at once, where these are few; False if nothing fell."""
-        features, before = self.working_set.features, state.value
-        most = _FEW_BOUNDED if math.isinf(penalty.p) else _FEW_UNKNOWNS
-        # where nothing holds a row, a minimum may be at infinity, and where a leap ends is chance
-        is_held = penalty.is_plain and np.min(penalty.alpha) > 0.0
-        for _ in range(_LEAP_STEPS if is_held else 0):
-            value, kept = state.value, np.flatnonzero(np.any(state.A[features] != 0.0, axis=1))
-            if not 0 < kept.size * state.A.shape[1] <= most:
-                break
-            self._damping = max(self._damping - 1, 0)
-            self._improve(penalty, state, kept, 0.0, leap=True)
-            if penalty.p in (1.0, math.inf):  # what is zero, or at the bound of its row, may leave it
-                self._improve(penalty, state, np.arange(features.size), 0.0, max_sweeps=_FEW_SWEEPS)
-            if value - state.value <= _LEAST_FALL * tol * value:
-                break
-        return state.value < before
-
     def _follow(
         self, penalty: RowPenalty, state: _State, rows: np.ndarray, tolerance: float, steps: int, **limits
     ) -> None:
@@ -334,7 +299,7 @@ class RowDescent:
             return self._step(penalty, state, self.working_set.base, rows, tolerance, **how) or 0.0
         # a model that is too flat leads too far: the next one is closer to a majorant of the loss
         for damping in range(self._damping, len(DAMPING)):
-            weight = problem.newton_weights(state.z, DAMPING[damping], bounded="leap" not in how)
+            weight = problem.newton_weights(state.z, DAMPING[damping])
             model = self.working_set.reweighted(weight, rows)
             moved = self._step(penalty, state, model, rows, 0.1 * tolerance, relative=_INEXACT, **how)
             if moved is not None:
@@ -344,7 +309,7 @@ class RowDescent:
 
     def _step(
         self, penalty: RowPenalty, state: _State, model: Model, rows: np.ndarray, tolerance: float, *,
-        relative: float = 0.0, max_sweeps: int = MAX_SWEEPS, leap: bool = False,
+        relative: float = 0.0, max_sweeps: int = MAX_SWEEPS,
     ) -> float | None:  # fmt: skip
         """Minimise the model over `rows`, go there as far as the objective falls; None if it does not."""
         problem, design, working_set = self.problem, self.problem.design, self.working_set
@@ -352,13 +317,10 @@ class RowDescent:
         slope_z = problem.loss_gradient(state.z)
         A = state.A[features]
         goal = A.copy()
-        if leap:
-            moved = newton_step(working_set, model, slope_z, goal, rows, penalty)
-        else:
-            moved = working_set.minimise(
-                model, slope_z, goal, rows, penalty,
-                max_sweeps=max_sweeps, tolerance=tolerance, relative=relative,
-            )  # fmt: skip
+        moved = working_set.minimise(
+            model, slope_z, goal, rows, penalty,
+            max_sweeps=max_sweeps, tolerance=tolerance, relative=relative,
+        )  # fmt: skip
         change = goal - A
         change_z = working_set.image(change)
         change_intercept = np.zeros(design.n_tasks)
@@ -366,7 +328,7 @@ class RowDescent:
             shift = -design.task_sums(slope_z) / model.task_weight
             change_intercept = shift - np.sum(model.means[: len(change)] * change, axis=0)
             change_z += design.spread(shift if working_set.prepared else change_intercept)
-        for step in 0.5 ** np.arange(_LEAP_HALVINGS if leap else _HALVINGS):
+        for step in _STEPS:
             rows_there = goal if step == 1.0 else A + step * change
             z = state.z + step * change_z
             value = problem.loss_value(z) + self._penalty_of(penalty, rows_there)

@@ -12,7 +12,7 @@ from sklearn.linear_model import Lasso, LogisticRegression, MultiTaskLasso
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.preprocessing import StandardScaler
 
-from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor, base
+from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor, prediction
 from mmtfl.tasks import scaling
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
@@ -229,7 +229,7 @@ def test_scale_targets_is_fitting_on_scaled_targets(rows):
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array, sparse.csc_array])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_each_row_is_predicted_by_its_own_task(rows, monkeypatch, layout, dtype):
-    monkeypatch.setattr(base, "CHUNK", 35)  # seven rows at a time
+    monkeypatch.setattr(prediction, "CHUNK", 35)  # seven rows at a time
     X, y, task = rows
     X = X.astype(dtype)
     model = MMTFLRegressor(alpha=0.1).fit(X, y, task=task)

@@ -15,7 +15,7 @@ from mmtfl import (
     MMTFLRegressorCV,
     TwoStrengthCV,
 )
-from mmtfl.estimators.levels import level_model
+from mmtfl.estimators.shrunk_levels import level_model
 from mmtfl.objective.losses import Logistic, Poisson
 
 QUICK = {"pk": (2, 2), "alphas": 8, "cv": 3}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from mmtfl.estimators.curves import bent
+from mmtfl.estimators.fitted_curves import bent
 from mmtfl.model_selection.choosing import choose, contenders, results_table, within
 from mmtfl.model_selection.cross_validation import MemberPath
 from mmtfl.model_selection.curvature import hints_at_curves

@@ -5,25 +5,18 @@ from typing import Any, ClassVar
 
 import narwhals as nw
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mmtfl.core import columns
 from mmtfl.estimators import inputs
-from mmtfl.estimators.curves import joined, set_apart
 from mmtfl.estimators.feature_knowledge import read_known
-from mmtfl.estimators.fit_warnings import warn_of_fit
-from mmtfl.estimators.levels import (
-    HasLevels,
-    averaged_over_levels,
-    expected_levels,
-    tell_of_one_value,
-)
+from mmtfl.estimators.fit_warnings import tell_of_one_value, warn_of_fit
+from mmtfl.estimators.fitted_curves import set_apart
 from mmtfl.estimators.parameters import CommonParameters
+from mmtfl.estimators.prediction import averaged_over_levels, predict
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.results import Results
+from mmtfl.estimators.shrunk_levels import HasLevels
 from mmtfl.inference.fit_effects import learn_effects
 from mmtfl.model_selection.metrics import as_metric, mean_task_score
 from mmtfl.model_selection.scoring import score_predictions
@@ -41,7 +34,6 @@ from mmtfl.tasks.summaries import SummarisedTasks
 from mmtfl.wording import abbreviate
 
 _OF_TABLES = ("encoder_", "columns_", "agreement_", "fold_models_")
-CHUNK = 1 << 18  # entries predicted at a time: float32 rows are widened by parts, never as a whole
 
 
 class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
@@ -144,8 +136,8 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
             Fitted.
         """
         self._check_parameters()
-        prepared = self._prepare(X, y, task, sample_weight, offset)
-        self._fit_prepared(prepared)
+        prepared = self._with_prior(self._prepare(X, y, task, sample_weight, offset))
+        self._settle(prepared, *self._solve(prepared))
         return self
 
     # -- the steps of fit ------------------------------------------------------------------------------------
@@ -400,48 +392,16 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
         return np.zeros(n_rows, dtype=np.intp)
 
     def _predict_at(self, X: Any, observation_task: np.ndarray | None) -> np.ndarray:
-        if self.curves_ is not None:
-            return self._predict_curves(X, observation_task)
-        coef, intercept = self.coef_, self.intercept_
-        if observation_task is None:
-            self._check_finite(X, observation_task)
-            return predict_all(X, coef, intercept)
-        if (observation_task >= len(coef)).any():
-            coef, intercept = self._with_unknown_tasks(X, observation_task)
-        z = predict_rows(X, coef, intercept, observation_task)
+        z = predict(self, X, observation_task)
         if not np.isfinite(z).all():  # an entry of X that is not finite shows in z, even times zero
             self._check_finite(X, observation_task)
         return z
-
-    def _predict_curves(self, X: Any, observation_task: np.ndarray | None) -> np.ndarray:
-        """The same with curves: by parts of the rows, whose curve columns are made for the moment."""
-        wide, basis = joined(self), self.curves_.basis
-        if observation_task is not None and (observation_task >= len(self.tasks_)).any():
-            wide.coef_, wide.intercept_ = wide._with_unknown_tasks(X, observation_task)
-        parts = []
-        for part in gen_batches(X.shape[0], max(1, CHUNK // wide.coef_.shape[1])):
-            rows = X[part].toarray() if sparse.issparse(X) else X[part]
-            own = None if observation_task is None else observation_task[part]
-            if not np.isfinite(rows).all():
-                self._check_finite(X, observation_task)
-            parts.append(wide._predict_at(basis.widened(rows), own))
-        return np.concatenate(parts)
 
     def _check_finite(self, X: Any, observation_task: np.ndarray | None) -> None:
         # an unknown task has no label
         known = observation_task is not None and (observation_task < len(self.tasks_)).all()
         who = {"observation_task": observation_task if known else None, "labels": self.tasks_}
         check_finite_design(X, **who, feature_names=getattr(self, "feature_names_in_", None))
-
-    def _with_unknown_tasks(self, X: Any, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return coefficients and intercepts with those of the unknown tasks added, one for each label."""
-        n_new = int(place.max()) + 1 - len(self.tasks_)
-        if self.unknown_task == "common":
-            slopes, intercept = self._common_part(X, place)
-        else:
-            slopes, intercept = self._mean_slopes(), self.intercept_.mean()
-        new = np.broadcast_to(intercept, n_new)
-        return np.vstack([self.coef_, np.tile(slopes, (n_new, 1))]), np.append(self.intercept_, new)
 
     def _mean_slopes(self) -> np.ndarray:
         """Return the mean of the tasks' coefficients, over the tasks that have the feature."""
@@ -452,13 +412,6 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
     def _common_slopes(self) -> np.ndarray:
         """Return what the tasks' coefficients scatter about: the common part, or their mean without one."""
         return self.common_ if "common_intercept_" in vars(self) else self._mean_slopes()
-
-    def _common_part(self, X: Any, place: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Return the slopes of unknown tasks, and their intercepts; with levels by the means of the rows."""
-        if "levels_" in vars(self):
-            slopes = self._common_slopes()
-            return slopes, expected_levels(self, X, place)[0] - slopes @ self.levels_["reference"]
-        return self._pooled_slopes(), self.common_intercept_
 
     def _pooled_slopes(self) -> np.ndarray:
         """Return the common part of a model with pooling; others are refused."""
@@ -514,25 +467,3 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
         return tags
-
-
-def predict_all(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
-    """Predict every task on every row: (n_rows, n_tasks)."""
-    if sparse.issparse(X):
-        return np.asarray(X @ coef.T) + intercept
-    z = np.empty((X.shape[0], coef.shape[0]))
-    for part in gen_batches(X.shape[0], max(1, CHUNK // X.shape[1])):
-        np.matmul(X[part], coef.T, out=z[part])
-    return z + intercept
-
-
-def predict_rows(X: Any, coef: np.ndarray, intercept: np.ndarray, observation_task: np.ndarray) -> np.ndarray:
-    """Predict row i with the coefficients of task observation_task[i]: (n_rows,)."""
-    if not sparse.issparse(X):
-        return columns.predict_rows(X, observation_task, coef, intercept)
-    if len(coef) == 1:
-        return X @ coef[0] + intercept
-    entries = X.tocoo()
-    with np.errstate(invalid="ignore"):
-        terms = entries.data * coef[observation_task[entries.row], entries.col]
-    return np.bincount(entries.row, terms, minlength=X.shape[0]) + intercept[observation_task]

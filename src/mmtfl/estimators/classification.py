@@ -10,8 +10,8 @@ from sklearn.utils.validation import column_or_1d
 
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.family import FamilyMember
+from mmtfl.estimators.fit_warnings import tell_of_one_value
 from mmtfl.estimators.inputs import matrix_values, n_dimensions, with_two_classes
-from mmtfl.estimators.levels import tell_of_one_value
 from mmtfl.estimators.parameters import restated
 from mmtfl.objective.losses import Logistic, Loss
 from mmtfl.tasks.checks import check_finite_target, check_length, check_two_classes, missing_labels

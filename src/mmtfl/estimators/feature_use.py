@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.curves import shapes, sizes_of
+from mmtfl.estimators.fitted_curves import shapes, sizes_of
 from mmtfl.wording import count
 
 KINDS = ("shared", "partial", "single", "none")

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,10 @@ def warn_of_fit(model: Any, prepared: Any, solver: str) -> None:
             f"{model.violation_:.2e}{gap}, short of tol={model.tol:g}. Raise max_iter (now "
             f"{model.max_iter}), loosen tol, or put the features on one scale with standardize=True."
         )
-        warnings.warn(message, ConvergenceWarning, stacklevel=6)
+        warnings.warn(message, ConvergenceWarning, stacklevel=5)
     for caution in (_small_tasks(model, prepared), _features_chosen_by_units(model, prepared)):
         if caution is not None:
-            warnings.warn(caution, stacklevel=6)
+            warnings.warn(caution, stacklevel=5)
 
 
 def _small_tasks(model: Any, prepared: Any) -> SmallTaskWarning | None:
@@ -96,3 +97,22 @@ def _features_chosen_by_units(model: Any, prepared: Any) -> UnitsWarning | None:
         f"{least:.3g}, kept) and {names[dropped[widest]]!r} ({spreads[widest]:.3g}, dropped). Set "
         "standardize=True, so that the penalty sees all features on one scale."
     )
+
+
+def tell_of_one_value(tasks: Any, targets: np.ndarray) -> None:
+    """Warn of tasks whose targets are all alike, rows of weight zero aside: other tasks tell their level."""
+    counts = np.ones(len(targets), dtype=bool) if tasks.weights is None else tasks.weights > 0.0
+    alike = []
+    for t, (first, last) in enumerate(pairwise(tasks.offsets)):
+        own = targets[first:last][counts[first:last]]
+        if len(own) and np.all(own == own[0]):
+            alike.append(f"{show(tasks.labels, t)} ({count(len(own), 'row')}, {own[0]})")
+    if alike:
+        more = f" and {len(alike) - MOST_NAMED} more" if len(alike) > MOST_NAMED else ""
+        has, its = ("has", "its level rests") if len(alike) == 1 else ("have", "their levels rest")
+        warnings.warn(
+            f"{count(len(alike), 'task')} {has} one value of the target only, so that {its} on the other "
+            f"tasks too: {', '.join(alike[:MOST_NAMED])}{more}.",
+            UserWarning,
+            stacklevel=6,
+        )

@@ -9,10 +9,11 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from mmtfl.estimators.base import TaskModel, predict_rows
+from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.inputs import matrix_values, n_dimensions, single_column
-from mmtfl.estimators.levels import error_of_new_tasks, free_levels
+from mmtfl.estimators.prediction import error_of_new_tasks, predict_rows
 from mmtfl.estimators.prepared import Prepared
+from mmtfl.estimators.shrunk_levels import free_levels
 from mmtfl.inference.heldout_errors import ENOUGH_ROWS, counts_within, half_widths, has_counts, sorted_errors
 from mmtfl.model_selection.folds import observations, take
 from mmtfl.solvers.path import Start

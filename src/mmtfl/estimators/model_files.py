@@ -22,7 +22,7 @@ import mmtfl
 from mmtfl.errors import require
 from mmtfl.estimators import two_strengths as two
 from mmtfl.estimators.classification import MMTFLClassifier
-from mmtfl.estimators.curves import Curves
+from mmtfl.estimators.fitted_curves import Curves
 from mmtfl.estimators.regression import MMTFLRegressor
 from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
 from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV

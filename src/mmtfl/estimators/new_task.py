@@ -22,9 +22,9 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 
-from mmtfl.estimators.curves import joined, set_apart
+from mmtfl.estimators.fitted_curves import joined, set_apart
 from mmtfl.estimators.inputs import n_dimensions, read_weights, single_column, take_task_column
-from mmtfl.estimators.levels import level_model
+from mmtfl.estimators.shrunk_levels import level_model
 from mmtfl.inference.fit_effects import add_effects
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss

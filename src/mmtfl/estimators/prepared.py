@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.curves import bent, joined, with_curves
+from mmtfl.estimators.fitted_curves import bent, joined, with_curves
 from mmtfl.inference.task_levels import LevelPrior, TaskLevels, follow_the_fit
 from mmtfl.model_selection.folds import Fold
 from mmtfl.objective.design import Design

@@ -9,8 +9,8 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.estimators.curves import curve_columns
 from mmtfl.estimators.feature_use import sharing_html, summary_columns
+from mmtfl.estimators.fitted_curves import curve_columns
 from mmtfl.inference.quoted_effects import EffectTable, check_coverage
 from mmtfl.tasks.frames import make_frame
 

@@ -404,9 +404,6 @@ class TaskSearch(Search, ProductForm):
         settings = search_settings(self, prepared, self.scoring)
         return self._open_checkpoint(prepared, prepared.folds, settings)
 
-    def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
-        return self._search(prepared)[1:]
-
     def _search(self, prepared: Prepared) -> tuple[Prepared, Any, Any]:
         """The data with the columns that were chosen, the solution on them, and the penalty."""
         settings = search_settings(self, prepared, self.scoring)

@@ -120,7 +120,7 @@ class SingleTaskSearch(TaskSearch, SingleTaskParameters):
         search = clone(self).set_params(per_task=False, alphas=alphas, search="full")
         if is_classifier(self):
             search.classes_ = self.classes_
-        return search, search._solve(task)[0]
+        return search, search._search(task)[1]
 
     def _heldout_errors(self, prepared: Any) -> dict[str, np.ndarray]:
         if not self.per_task:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.errors import require
-from mmtfl.estimators.curves import shapes
+from mmtfl.estimators.fitted_curves import shapes
 from mmtfl.plots import CurveDisplay, HistoryDisplay, SearchDisplay
 from mmtfl.plots.search_display import above_last, search_curves
 

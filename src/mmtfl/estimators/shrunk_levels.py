@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
-from scipy.stats import t as student
 
-from mmtfl.estimators.curves import joined
 from mmtfl.estimators.parameters import Declared
 from mmtfl.inference.levels import LevelModel, TaskColumns
-from mmtfl.inference.marginal_levels import NODES
 from mmtfl.inference.task_levels import (
     LevelPrior,
     TaskLevels,
@@ -23,13 +17,10 @@ from mmtfl.inference.task_levels import (
     marginal_model,
 )
 from mmtfl.tasks.container import Tasks
-from mmtfl.wording import count, show
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_MOST_NAMED = 5
-_ROUNDS = 1  # of slopes and the prior of the levels
 _NUMBERS = ("common", "common_error", "spread", "noise", "prior_spread")
 _OF_COLUMNS = ("effects", "factor", "tested", "errors", "p")
 
@@ -58,21 +49,15 @@ class HasLevels(Declared):
         model = marginal_model(of_tasks, prepared.tasks, self._loss)
         return replace(prepared, prior=LevelPrior.of(of_tasks, model))
 
-    def _fit_prepared(self: Any, prepared: Any) -> None:
-        """Solve, learn, and in between have the prior of the levels follow the slopes, if there is one."""
-        prepared = self._with_prior(prepared)
-        self._settle(prepared, *self._solve(prepared))
-
     def _settle(self: Any, prepared: Any, solution: Any, penalty: Any) -> None:
         """Learn from a solution; with a prior of the levels, after both were found anew."""
         self.__dict__.pop("levels_", None)  # of an earlier fit
         if prepared.prior is not None:
             of_tasks = prepared.task_levels()
-            for _ in range(_ROUNDS):
-                slopes = np.ascontiguousarray(prepared.to_original(solution.A).T)
-                model = marginal_model(of_tasks, prepared.tasks, self._loss, slopes)
-                prepared = replace(prepared, prior=LevelPrior.of(of_tasks, model))
-                solution = self._solve_again(prepared, penalty, solution)
+            slopes = np.ascontiguousarray(prepared.to_original(solution.A).T)
+            model = marginal_model(of_tasks, prepared.tasks, self._loss, slopes)
+            prepared = replace(prepared, prior=LevelPrior.of(of_tasks, model))
+            solution = self._solve_again(prepared, penalty, solution)
             self.levels_ = _as_dict(of_tasks, model)
         self._learn(prepared, solution, penalty)
 
@@ -84,7 +69,6 @@ class HasLevels(Declared):
         """Shrink the intercepts once the coefficients are known."""
         if prepared.prior is not None:
             return
-        self.__dict__.pop("levels_", None)  # of an earlier fit
         free = free_levels(self, prepared, solution, penalty)
         if free is None:
             return
@@ -127,25 +111,6 @@ class HasLevels(Declared):
         return self.levels_
 
 
-def tell_of_one_value(tasks: Any, targets: np.ndarray) -> None:
-    """Warn of tasks whose targets are all alike, rows of weight zero aside: other tasks tell their level."""
-    counts = np.ones(len(targets), dtype=bool) if tasks.weights is None else tasks.weights > 0.0
-    alike = []
-    for t, (first, last) in enumerate(pairwise(tasks.offsets)):
-        own = targets[first:last][counts[first:last]]
-        if len(own) and np.all(own == own[0]):
-            alike.append(f"{show(tasks.labels, t)} ({count(len(own), 'row')}, {own[0]})")
-    if alike:
-        more = f" and {len(alike) - _MOST_NAMED} more" if len(alike) > _MOST_NAMED else ""
-        has, its = ("has", "its level rests") if len(alike) == 1 else ("have", "their levels rest")
-        warnings.warn(
-            f"{count(len(alike), 'task')} {has} one value of the target only, so that {its} on the other "
-            f"tasks too: {', '.join(alike[:_MOST_NAMED])}{more}.",
-            UserWarning,
-            stacklevel=6,
-        )
-
-
 class Fit(NamedTuple):
     """A fit whose levels are free yet, in the units of its problem."""
 
@@ -186,60 +151,3 @@ def level_model(known: dict[str, np.ndarray]) -> tuple[TaskColumns, LevelModel]:
     nothing = np.empty((0, len(known["features"])))
     columns = TaskColumns(nothing, known["features"], known["centre"], known["scale"])
     return columns, LevelModel(**numbers, **arrays, levels=np.empty(0))
-
-
-# -- tasks never seen ----------------------------------------------------------------------------------------
-
-
-def expected_levels(model: Any, X: Any, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Level of each task never seen at the reference point, and its variance, by the means of its rows.
-
-    Rows of such tasks have places from the number of tasks on.
-    """
-    columns, of_levels = level_model(model._learned_levels())
-    w = columns.place(_means_of_new(X, place, len(model.tasks_)))
-    return of_levels.expected(w), of_levels.variance(w)
-
-
-def averaged_over_levels(model: Any, z: np.ndarray, X: Any, place: np.ndarray | None) -> np.ndarray:
-    """The linear predictor at which a class or a count of a task never seen has its mean over all levels."""
-    n_tasks, loss = len(model.tasks_), model._loss
-    if place is None or "levels_" not in vars(model) or model.unknown_task != "common" or loss.on_residuals:
-        return z
-    new = np.flatnonzero(place >= n_tasks)
-    if not len(new):
-        return z
-    spread = np.sqrt(expected_levels(model, X, place)[1])[place[new] - n_tasks]
-    x, weight = np.polynomial.hermite_e.hermegauss(NODES)
-    mean = loss.mean(z[new, None] + spread[:, None] * x) @ (weight / weight.sum())
-    z = z.copy()
-    z[new] = np.log(mean) - np.log1p(-mean) if loss.has_classes else loss.link(mean)
-    return z
-
-
-def _means_of_new(X: Any, place: np.ndarray, n_tasks: int) -> np.ndarray:
-    """Means of the columns over the rows of each task never seen."""
-    rows = np.flatnonzero(place >= n_tasks)
-    new = place[rows] - n_tasks
-    sizes = np.bincount(new)
-    pick = sparse.csr_array((1.0 / sizes[new], (new, rows)), shape=(len(sizes), X.shape[0]))
-    means = pick @ X
-    return means.toarray() if sparse.issparse(means) else np.asarray(means)
-
-
-def error_of_new_tasks(model: Any, X: Any, place: np.ndarray, share: float) -> np.ndarray:
-    """Half the width, for rows of tasks never seen, of what their level and slopes may add to a prediction.
-
-    It is a quantile of Student's t, as the spread of the levels is told by the tasks: one degree of freedom
-    for each but one.
-    """
-    n_tasks, reference = len(model.tasks_), model._learned_levels()["reference"]
-    rows = np.flatnonzero(place >= n_tasks)
-    far, wide = X[rows], joined(model)
-    far = far.toarray() if sparse.issparse(far) else np.asarray(far, dtype=float)
-    if wide is not model:
-        far = model.curves_.basis.widened(far)
-    apart = wide.coef_ - wide._common_slopes()
-    scatter = np.sum(((far - reference) @ apart.T) ** 2, axis=1) / max(n_tasks - 1, 1)
-    variance = expected_levels(model, X, place)[1][place[rows] - n_tasks]
-    return student.ppf(0.5 + 0.5 * share, max(n_tasks - 1, 1)) * np.sqrt(variance + scatter)

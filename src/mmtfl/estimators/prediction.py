@@ -13,7 +13,7 @@ from mmtfl.core import columns
 from mmtfl.estimators.fitted_curves import joined
 from mmtfl.estimators.shrunk_levels import level_model
 from mmtfl.inference.marginal_levels import NODES
-from mmtfl.tasks.curves import CurveBasis
+from mmtfl.tasks.curve_basis import CurveBasis
 
 CHUNK = 1 << 18  # entries predicted at a time: float32 rows are widened by parts, never as a whole
 

@@ -256,7 +256,7 @@ class Design:
         tasks, columns, targets, unit = self.tasks, None, None, 1.0
         if self.fit_intercept:
             columns = column_levels(tasks)
-            targets = target_levels(tasks, self.row_weight) if scale_targets else None
+            targets = target_levels(tasks) if scale_targets else None
             tasks = without_levels(tasks, columns, targets)
         if scale_targets:
             unit = target_unit(float(np.abs(tasks.y).max(initial=0.0)))

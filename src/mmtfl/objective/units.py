@@ -121,19 +121,18 @@ class Units:
         return replace(solution, **changes)
 
 
-# -- levels: columns and targets that lie far from zero against their spread ---------------------------------
+# -- levels: columns and targets that lie far from zero against their range ---------------------------------
 
 
-_FAR_COLUMN = 30.0  # a level is worth taking off when it is this many times the spread
-_FAR_TARGET = 1e3
-_ROUNDING = 1e-13  # share of its level below which the spread of a task's targets is rounding
-_CONSTANT = 1e-14  # share of its level below which the spread of a column is rounding
-_BESIDE = 1e-6  # share of a task's weight that all rows but one have, below which that row is the level
+_FAR = 1e3  # a level is taken off where it is this many times half the range
+_ROUNDING = 1e-13  # share of its level below which the range of values is rounding
 _CHUNK = 1 << 18  # entries looked at together
 
 
 def column_levels(tasks: Tasks) -> np.ndarray | None:
-    """The level of each task's columns, (n_tasks, n_features), zero where it is not far; None: nowhere far.
+    """The middle of each task's columns, (n_tasks, n_features), zero where it is not far; None: nowhere far.
+
+    Of a sparse X only columns without any zero can be far.
 
     Examples
     --------
@@ -143,89 +142,57 @@ def column_levels(tasks: Tasks) -> np.ndarray | None:
     >>> column_levels(Tasks.from_rows(X, np.zeros(4), [0, 0, 1, 1])).tolist()
     [[1000001.0, 0.0], [0.0, 0.0]]
     """
-    X, n_rows = tasks.X, tasks.X.shape[0]
-    if min(X.shape) == 0:
-        return None
+    X, (n_rows, n_columns) = tasks.X, tasks.X.shape
     # a shared X has one level per column
-    offsets = tasks.offsets if tasks.rows is None else np.array([0, n_rows])
+    starts = tasks.offsets[:-1] if tasks.rows is None else np.zeros(1, dtype=np.intp)
+    ends = np.append(starts[1:], n_rows) - 1
+    candidates = np.arange(n_columns)
     if sparse.issparse(X):
-        stored = np.diff(X.indptr) if X.format == "csc" else np.bincount(X.indices, minlength=X.shape[1])
-        full = np.flatnonzero(stored >= np.diff(offsets).min())  # the others are full in no task
-        if full.size < X.shape[1]:
-            levels = column_levels(replace(tasks, X=X[:, full])) if full.size else None
-            return None if levels is None else _widened(levels, full, X.shape[1])
-        X = X.tocsr()
-    levels_of = _sparse_levels if sparse.issparse(X) else _dense_levels
-    out = None
-    step = max(1, _CHUNK // (3 * (len(offsets) - 1)))
-    for start in range(0, X.shape[1], step):
-        looks_far = _look_far(X, offsets, slice(start, start + step))
-        columns = np.flatnonzero(looks_far.any(axis=0))
-        for some in np.array_split(columns, -(-len(columns) * n_rows // _CHUNK) or 1):
-            if len(some):
-                levels = levels_of(X[:, start + some], offsets)
-                levels = np.where(looks_far[:, some], levels, 0.0).astype(X.dtype)
-                if levels.any():
-                    out = np.zeros((len(levels), X.shape[1])) if out is None else out
-                    out[:, start + some] = levels
-    if tasks.rows is not None:
-        return None if out is None else np.repeat(out, tasks.n_tasks, axis=0)
-    return _with_heavy_rows(tasks, out)
+        stored = np.diff(X.indptr) if X.format == "csc" else np.bincount(X.indices, minlength=n_columns)
+        candidates = np.flatnonzero(stored >= n_rows)
+        X = X.tocsc()
+    # a far column is far from the first row of a task to the last
+    three = np.concatenate([starts, (starts + ends) // 2, ends])
+    levels, step = np.zeros((len(starts), n_columns)), max(1, _CHUNK // len(three))
+    for part in (candidates[first : first + step] for first in range(0, len(candidates), step)):
+        few = _dense(X[:, part][three]).reshape(3, len(starts), -1) / 2
+        low, high = few.min(axis=0), few.max(axis=0)
+        part = part[_where_far(low + high, high - low).any(axis=0)]
+        for some in np.array_split(part, -(-len(part) * n_rows // _CHUNK) or 1):
+            values = _dense(X[:, some]) / 2
+            low, high = (extreme.reduceat(values, starts, axis=0) for extreme in (np.minimum, np.maximum))
+            varies = high - low > _ROUNDING * np.abs(high)  # a constant column has no slope wherever it is
+            levels[:, some] = np.where(varies, _where_far(low + high, high - low), 0.0)
+    if not levels.any():
+        return None
+    return np.repeat(levels, tasks.n_tasks, axis=0) if tasks.rows is not None else levels
 
 
-def _with_heavy_rows(tasks: Tasks, levels: np.ndarray | None) -> np.ndarray | None:
-    """The levels, where tasks in which one row has nearly all of the weight have that row.
+def target_levels(tasks: Tasks, *, each: bool = False) -> np.ndarray | None:
+    """The middle of each task's targets, zero where it is not far; None if none is.
 
-    By weight they hardly vary about it: what it adds to a slope is rounding, and may be all that is seen.
-    """
-    if tasks.weights is None or sparse.issparse(tasks.X):
-        return levels
-    starts, sizes = tasks.offsets[:-1], tasks.sizes
-    largest = np.repeat(np.maximum.reduceat(tasks.weights, starts), sizes)
-    share = np.divide(tasks.weights, largest, out=np.zeros(len(largest)), where=largest > 0.0)
-    rest = np.add.reduceat(share, starts) - 1.0
-    heavy = np.flatnonzero((share == 1.0) & np.repeat((rest < _BESIDE) & (sizes > 1), sizes))
-    if heavy.size == 0:
-        return levels
-    levels = np.zeros((tasks.n_tasks, tasks.n_features)) if levels is None else levels
-    levels[observation_task_of(tasks.offsets)[heavy]] = tasks.X[heavy]
-    return levels
-
-
-def _widened(levels: np.ndarray, columns: np.ndarray, n_columns: int) -> np.ndarray:
-    """Levels of some columns among those of all, which are zero."""
-    out = np.zeros((len(levels), n_columns))
-    out[:, columns] = levels
-    return out
-
-
-def target_levels(tasks: Tasks, weight: np.ndarray, *, each: bool = False) -> np.ndarray | None:
-    """The mean of each task's targets, if the largest is far against the spread within tasks; else None.
-
-    With `each`, every task is judged by its own spread, and the level of a task that is not far is zero.
+    It is far against the largest range within a task, or with `each` against that of the task itself.
 
     Examples
     --------
     >>> import numpy as np
     >>> from mmtfl import Tasks
-    >>> tasks = Tasks.from_rows(np.eye(4), [1e9, 1e9 + 2, -3.0, 3.0], [0, 0, 1, 1])
-    >>> target_levels(tasks, np.ones(4)).tolist()
+    >>> target_levels(Tasks.from_rows(np.eye(4), [1e9, 1e9 + 2, -3.0, 3.0], [0, 0, 1, 1])).tolist()
     [1000000001.0, 0.0]
     """
-    starts, sizes = tasks.offsets[:-1], tasks.sizes
-    first = tasks.y[starts]
-    # in units of the largest target, so that neither sums nor squares leave the floats
-    unit = float(np.abs(tasks.y).max(initial=0.0)) or 1.0
-    rest = tasks.y / unit - np.repeat(first / unit, sizes)
-    total = np.add.reduceat(weight, starts)
-    mean = np.add.reduceat(weight * rest, starts) / total
-    squares = np.add.reduceat(weight * (rest - np.repeat(mean, sizes)) ** 2, starts)
-    levels = first + unit * mean
-    if each:
-        levels = np.where(np.abs(levels) > _FAR_TARGET * unit * np.sqrt(squares / total), levels, 0.0)
-        return levels if levels.any() else None
-    spread = unit * np.sqrt(squares.sum() / total.sum())
-    return levels if np.abs(levels).max() > _FAR_TARGET * spread else None
+    low, high = (extreme.reduceat(tasks.y, tasks.offsets[:-1]) for extreme in (np.minimum, np.maximum))
+    half = high / 2 - low / 2
+    levels = _where_far(low / 2 + high / 2, half if each else half.max())
+    return levels if levels.any() else None
+
+
+def _where_far(middle: np.ndarray, half: np.ndarray) -> np.ndarray:
+    """The middles of ranges that are far against half of their lengths; else zero."""
+    return np.where(half * _FAR < np.abs(middle), middle, 0.0)
+
+
+def _dense(X: Any) -> np.ndarray:
+    return (X.toarray() if sparse.issparse(X) else X).astype(float, copy=False)
 
 
 def without_levels(tasks: Tasks, columns: np.ndarray | None, targets: np.ndarray | None) -> Tasks:
@@ -258,44 +225,3 @@ def _shifted(X: Any, offsets: np.ndarray, levels: np.ndarray) -> Any:
     # a far column is full, so that its entries are all stored, and no others are to be shifted
     X.data = X.data - levels[observation_task_of(offsets)[entries.row], entries.col]
     return X
-
-
-def _look_far(X: Any, offsets: np.ndarray, columns: slice) -> np.ndarray:
-    """Which columns may have a level in which task, (n_tasks, n_columns), by three rows of each."""
-    begin, last = offsets[:-1], offsets[1:] - 1
-    rows = np.concatenate([begin, (begin + last) // 2, last])
-    if sparse.issparse(X):
-        part = X[rows][:, columns].toarray()
-    else:
-        part = X[rows, columns]
-    three = part.astype(float, copy=False).reshape(3, len(begin), -1)
-    low, high = three.min(axis=0), three.max(axis=0)
-    far = (high / 2 - low / 2) * _FAR_COLUMN < np.abs(high) / 2
-    return far & (begin < last)[:, None]  # a single row has no spread
-
-
-def _dense_levels(X: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Levels of some columns, (n_tasks, n_columns), zero where they are not far."""
-    starts, sizes = offsets[:-1], np.diff(offsets)
-    size = np.abs(X).max(axis=0).astype(float)
-    size[size == 0.0] = 1.0
-    X = X / size  # so that no square overflows
-    first = X[starts]
-    rest = X - np.repeat(first, sizes, axis=0)
-    mean = np.add.reduceat(rest, starts, axis=0) / sizes[:, None]
-    rest -= np.repeat(mean, sizes, axis=0)
-    spread = np.sqrt(np.add.reduceat(rest**2, starts, axis=0) / sizes[:, None])
-    level = first + mean
-    far = (np.abs(level) > _far(sizes)[:, None] * spread) & (spread > _CONSTANT * np.abs(level))
-    return np.where(far, level * size, 0.0)
-
-
-def _far(sizes: np.ndarray) -> np.ndarray:
-    """How many spreads are far, by the number of rows: a few random rows are close together by chance."""
-    by_chance = 10.0 ** np.minimum(9.0 / np.maximum(sizes - 1, 1), 4.0)  # in one of a billion columns
-    return np.maximum(_FAR_COLUMN, by_chance)
-
-
-def _sparse_levels(X: Any, offsets: np.ndarray) -> np.ndarray:
-    counts = np.add.reduceat((X != 0).toarray(), offsets[:-1], axis=0, dtype=np.intp)
-    return np.where(counts == np.diff(offsets)[:, None], _dense_levels(X.toarray(), offsets), 0.0)

@@ -108,10 +108,7 @@ class Shard:
         tasks = self.tasks
         if not (spec.is_levelled and spec.fit_intercept):
             return None, None
-        weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
-        # every task for itself, so that it does not matter which others are here
-        targets = target_levels(tasks, weights, each=True) if spec.loss.is_quadratic else None
-        return column_levels(tasks), targets
+        return column_levels(tasks), (target_levels(tasks, each=True) if spec.loss.is_quadratic else None)
 
     def _designs(self, spec: Spec) -> list[Design]:
         tasks = without_levels(self.tasks, *self._levels(spec))

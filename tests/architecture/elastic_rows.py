@@ -42,8 +42,7 @@ class ElasticRows(RowPenalty):
 
     ridge: float | np.ndarray = 1.0
 
-    is_convex: ClassVar = True
-    is_norm: ClassVar = True  # near zero: the dual norm tells whether a row is zero
+    power: ClassVar = 1.0  # near zero it is a norm, so that the dual norm tells whether a row is zero
 
     def shape(self, norms, kept):
         """phi / alpha on the kept rows."""

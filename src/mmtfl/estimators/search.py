@@ -417,7 +417,7 @@ class TaskSearch(Search, ProductForm):
             path = self._path_on_all_rows(way.paths, member, self.alphas_, settings.tol)
             start, is_exact = way.paths.refined(penalty, path.coef(i).T)
         self.best_p_ = float(member.p)
-        self.best_k_ = "log" if member.kind else float(member.k)
+        self.best_k_ = "log" if member.power == 0.0 else float(member.k)
         self.best_pooling_, self.best_curves_ = float(member.pooling), way.curves
         self.path_ = path.scaled(prepared.column_scale, prepared.target_scale).without(prepared.tasks.absent)
         self.path_ = self.path_.lines(prepared.tasks.n_lines)

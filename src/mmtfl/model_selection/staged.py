@@ -181,7 +181,7 @@ def _sign_of_agreement(paths: Sequence[MemberPath], m: int) -> tuple[int, int] |
 
 def _is_plain(member: RowPenalty, p: float) -> bool:
     """Whether a member is the group lasso of this p."""
-    return member.p == p and member.is_norm
+    return member.p == p and member.power == 1.0
 
 
 def _may_agree(found: Sequence[list[ListScores]], pooled: int, plain: int) -> bool:
@@ -305,7 +305,7 @@ def curves_may_win(
 
 
 def _kind(path: MemberPath) -> tuple:
-    return path.member.p, path.member.k, path.member.kind, path.member.pooling
+    return path.member.p, path.member.k, path.member.pooling
 
 
 # -- two strengths -------------------------------------------------------------------------------------------

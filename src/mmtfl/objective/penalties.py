@@ -31,14 +31,20 @@ class RowPenalty(ABC):
     pooling: float = field(default=0.0, kw_only=True)  # how freely a row has a common part: eq. (10)
     known: KnownFeatures | None = field(default=None, kw_only=True)  # eq. (14) and (15)
 
-    # what a member says of itself: plain class attributes, not fields
+    # of a member: the power of a row's norm that it grows with (of a logarithm 0), and its smaller number
     k: ClassVar = math.nan
-    kind: ClassVar[int] = 0
     power: ClassVar = 1.0
     eps: ClassVar[Any] = 1.0
-    is_convex: ClassVar = False
-    is_norm: ClassVar = False  # of each row: the dual norm then tells whether a row is zero
-    is_separable: ClassVar = False  # every entry for itself, so the weights of Algorithm 1 never change
+
+    @property
+    def is_convex(self) -> bool:
+        """1/p + 1/k <= 1."""
+        return self.power >= 1.0
+
+    @property
+    def is_separable(self) -> bool:
+        """Whether every entry is penalised by itself, so that the weights of Algorithm 1 never change."""
+        return self.power == self.p and not self.is_centred
 
     @property
     def is_centred(self) -> bool:
@@ -214,8 +220,8 @@ class RowPenalty(ABC):
 
         p, r = float(self.p), float(self.power)
         if self.is_centred:
-            return PooledRow(p, r, self.pooling, self._block_row, logarithm=self.kind == 1)
-        if self.kind == 1:
+            return PooledRow(p, r, self.pooling, self._block_row, logarithm=r == 0.0)
+        if r == 0.0:
             return LogarithmRow(p)
         if r == p:
             return SeparableRow(p)
@@ -321,21 +327,6 @@ class RowPower(RowPenalty):
         # k = p / (p - 1) in floating point must still be the norm itself
         return 1.0 if abs(power - 1.0) < 1e-12 else power
 
-    @property
-    def is_convex(self) -> bool:  # type: ignore[override]
-        """1/p + 1/k <= 1."""
-        return self.power >= 1.0
-
-    @property
-    def is_norm(self) -> bool:  # type: ignore[override]
-        """1/p + 1/k = 1."""
-        return self.power == 1.0
-
-    @property
-    def is_separable(self) -> bool:  # type: ignore[override]
-        """k = inf, and no common part."""
-        return self.power == self.p and not self.is_centred
-
     def shape(self, norms, kept):
         """phi / alpha on the kept rows."""
         return norms[kept] ** self.power
@@ -408,8 +399,8 @@ class LogRows(RowPenalty):
     """
 
     eps: float | np.ndarray = 1e-2  # type: ignore[misc]
-    kind: ClassVar[int] = 1
     k: ClassVar = 0.0
+    power: ClassVar = 0.0
 
     def __post_init__(self) -> None:
         product.check_exponents(self.p, 1.0)
@@ -473,7 +464,7 @@ def make_penalty(
         plain: RowPower | LogRows = LogRows(p, alpha, eps=eps, pooling=pooling)
     else:
         plain = RowPower(p, alpha, k, pooling=pooling)
-    if known is not None and plain.power_near_zero == p and plain.kind == 0:
+    if known is not None and plain.power == p:
         known = known.without_groups()  # k = inf: nothing is shared
     if known is None:
         return plain

@@ -125,7 +125,7 @@ class Problem:
         Where a norm penalises the rows, a zero row needs no curvature: the dual norm tells. Then only the
         kept rows' curvature is used, and `kept_curvature(rows)` may bring it without a pass over the data.
         """
-        if not penalty.is_norm:
+        if penalty.power != 1.0:
             return penalty.row_violation(A, gradient, self.curvature)
         out = np.maximum(penalty.dual_norm(gradient) - penalty.alpha, 0.0)
         kept = np.flatnonzero(penalty.whole(np.any(A != 0.0, axis=1) | penalty.free_rows))

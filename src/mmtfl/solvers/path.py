@@ -394,7 +394,7 @@ def alpha_max(
 def _alpha_max(member: Member, max_iter: int, guess: Callable[[float], float | None], rough: bool) -> float:
     # once columns are rescaled, rows have strengths of their own at alpha = 1
     unit, gradient = member.at(1.0), member.null.gradient
-    if unit.is_norm:
+    if unit.power == 1.0:
         return float(np.max(unit.dual_norm(gradient) / unit.alpha))
     if unit.power_near_zero > 1.0:
         curvature = member.problem.curvature
@@ -504,5 +504,5 @@ def alpha_grid(
             # a common part is nearly free, so that alpha_max is larger; the grid ends where it would without
             gradient, plain = problem.null_gradient, replace(penalty, pooling=0.0)
             larger = penalty.dual_norm(gradient).max() / max(plain.dual_norm(gradient).max(), 1e-300)
-            ratio = max(ratio / max(larger, 1.0) ** (2.0 - penalty.power), _LEAST_RATIO)
+            ratio = max(ratio / max(larger, 1.0) ** (2.0 - penalty.power_near_zero), _LEAST_RATIO)
     return top * np.geomspace(1.0, ratio, n_alphas)

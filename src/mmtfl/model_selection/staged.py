@@ -26,7 +26,7 @@ Gap = tuple[int, int, int]  # a member, and two neighbours among the strengths t
 _COARSE = 12  # parts of a grid in the first stage
 _STRONG = 0.6  # share of them that is tried first
 _NEAR = 2  # of the strengths tried last: where the best is among them, weaker ones are tried
-_CURVED = 0.25  # how far scores between two strengths may rise above both, in units of the second difference
+_CURVED = 2.0  # how much scores may bend between two strengths, in units of the second difference there
 _FIRST_FOLDS, _MORE_FOLDS = 3, 2  # on which members are tried before those that have lost are left out
 _SURE = 2.0  # standard errors over folds that a member must be behind by to have lost
 _LEAST_ERROR = 0.5  # of a difference of scores, in units of the leader's own: few folds may agree by chance
@@ -276,14 +276,20 @@ def _gaps(tried: Sequence[_Tried], coarse: Sequence[np.ndarray], selection: str)
 
 
 def _highest_between(mean: np.ndarray) -> np.ndarray:
-    """How high scores may be between neighbours on the coarse grid."""
-    ends = np.maximum(mean[:-1], mean[1:])
+    """How high scores may be between neighbours on the coarse grid.
+
+    That is the top of the parabola through both that bends `_CURVED` times as much as scores do there; where
+    they differ by more than its bend, it has none in between.
+    """
+    ends, apart = np.maximum(mean[:-1], mean[1:]), np.abs(np.diff(mean))
     if len(mean) < 3:
         return np.full(len(ends), np.inf)
     with np.errstate(invalid="ignore"):  # a score that is not defined is minus infinity
         bend = np.abs(np.diff(mean, 2))
         bend = np.concatenate([bend[:1], bend, bend[-1:]])
-        return ends + _CURVED * np.nan_to_num(np.fmax(bend[:-1], bend[1:]), nan=np.inf, posinf=np.inf)
+        bend = _CURVED * np.nan_to_num(np.fmax(bend[:-1], bend[1:]), nan=np.inf, posinf=np.inf)
+        steep = np.where(np.isinf(bend), 0.0, 2.0 * apart / np.maximum(bend, 1e-300))
+    return ends + bend / 8.0 * np.maximum(1.0 - steep, 0.0) ** 2
 
 
 # -- lines or curves ----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from mmtfl import MMTFLRegressorCV, SingleTaskRegressorCV
 from mmtfl.datasets import make_tasks
 from mmtfl.model_selection import TaskKFold
 from mmtfl.model_selection.cross_validation import FoldScores, MemberPath
-from mmtfl.model_selection.staged import _coarse, _highest_between, _strong, staged_scores
+from mmtfl.model_selection.staged import _coarse, _highest_between, _strong, curves_may_win, staged_scores
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.plots.search_display import search_curves
 
@@ -98,6 +98,31 @@ def test_parabolas_stay_below_what_is_allowed_between_neighbours():
         curve = height - bend * (fine - peak) ** 2
         highest = _highest_between(curve[::10])
         assert all(curve[10 * i : 10 * i + 11].max() <= highest[i] + 1e-12 for i in range(12))
+
+
+def test_nothing_is_expected_between_neighbours_on_a_steep_slope():
+    # a cliff bends more than any score near it is high: only its top may have more beside it
+    cliff = np.array([0.0, 1.0, 1.1, 0.0, -1.0, -2.0, -3.0])
+    highest = _highest_between(cliff)
+    assert highest[1] > 1.1
+    assert highest[2] < 1.11
+    assert_array_equal(highest[3:], cliff[3:-1])
+
+
+@pytest.mark.parametrize(
+    ("level", "folds", "wins"), [(0.5, [0, 1, 2], True), (-0.01, [0, 1, 2], False), (-1.0, [0], False)]
+)
+def test_curves_that_are_far_behind_on_the_first_fold_are_tried_on_no_other(level, folds, wins):
+    curves = Curves(100, lambda i: 0.0 * i, lambda i: level + 0.0 * i, shifts=(-0.1, 0.3, 0.0, 0.2, -0.2))
+    lines, trial = curves.paths
+    found, asked = curves.score([lines]), []
+
+    def score(lists, on, **options):
+        asked.extend(on)
+        return curves.score(lists, on, **options)
+
+    assert curves_may_win(score, trial, [lines], found) == wins
+    assert asked == folds
 
 
 def test_a_member_that_is_clearly_behind_on_the_first_folds_is_not_tried_on_the_others():

@@ -281,15 +281,15 @@ def _highest_between(mean: np.ndarray) -> np.ndarray:
     That is the top of the parabola through both that bends `_CURVED` times as much as scores do there; where
     they differ by more than its bend, it has none in between.
     """
-    ends, apart = np.maximum(mean[:-1], mean[1:]), np.abs(np.diff(mean))
+    ends = np.maximum(mean[:-1], mean[1:])
     if len(mean) < 3:
         return np.full(len(ends), np.inf)
     with np.errstate(invalid="ignore"):  # a score that is not defined is minus infinity
-        bend = np.abs(np.diff(mean, 2))
+        apart, bend = np.abs(np.diff(mean)), np.abs(np.diff(mean, 2))
         bend = np.concatenate([bend[:1], bend, bend[-1:]])
         bend = _CURVED * np.nan_to_num(np.fmax(bend[:-1], bend[1:]), nan=np.inf, posinf=np.inf)
-        steep = np.where(np.isinf(bend), 0.0, 2.0 * apart / np.maximum(bend, 1e-300))
-    return ends + bend / 8.0 * np.maximum(1.0 - steep, 0.0) ** 2
+        share = np.maximum(1.0 - 2.0 * apart / np.maximum(bend, 1e-300), 0.0)
+        return ends + np.where(np.isinf(bend), np.inf, bend / 8.0 * share**2)
 
 
 # -- lines or curves ----------------------------------------------------------------------------------------
@@ -301,11 +301,20 @@ def curves_may_win(
     """Whether a member does better with curves than with lines, on the first folds and at strong strengths.
 
     It must be ahead by more than a tie, by paired differences: where effects are straight, this is all that
-    curves cost.
+    curves cost. One that is far behind on the first fold is not tried on the others.
     """
-    part = trial.part(_strong(len(trial.alphas)))
-    own = score([part], on=range(min(_FIRST_FOLDS, found.scores[0].shape[1])), stage="curves: ").scores[0]
+    part, stage = trial.part(_strong(len(trial.alphas))), "curves: "
     same = [m for m, path in enumerate(lines) if _kind(path) == _kind(trial)] or range(len(lines))
+    straight = np.concatenate([found.scores[m] for m in same])
+    best = straight[np.argmax(np.nan_to_num(straight.mean(axis=1), nan=-np.inf))]
+    tried: list[ListScores] = []
+    for on in (range(1), range(1, min(_FIRST_FOLDS, len(best)))):
+        if not on:
+            break
+        if tried and best[0] - np.max(tried[0]["scores"]) > _SURE * _LEAST_ERROR * deviation(best, ddof=1):
+            return False
+        tried += score([part], on=on, stage=stage).found[0]
+    own = FoldScores([tried]).scores[0]
     scores = [found.scores[m][:, : own.shape[1]] for m in same]
     return choose([*scores, own], order=[(0,)] * len(scores) + [(1,)])[0] == len(scores)
 

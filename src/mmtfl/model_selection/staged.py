@@ -301,21 +301,21 @@ def curves_may_win(
     """Whether a member does better with curves than with lines, on the first folds and at strong strengths.
 
     It must be ahead by more than a tie, by paired differences: where effects are straight, this is all that
-    curves cost. One that is far behind on the first fold is not tried on the others.
+    curves cost. One that is far behind on the first fold is not tried on the others, and these do without
+    strengths that are too weak on the first.
     """
-    part, stage = trial.part(_strong(len(trial.alphas))), "curves: "
+    part, n_folds = trial.part(_strong(len(trial.alphas))), min(_FIRST_FOLDS, found.scores[0].shape[1])
     same = [m for m, path in enumerate(lines) if _kind(path) == _kind(trial)] or range(len(lines))
     straight = np.concatenate([found.scores[m] for m in same])
     best = straight[np.argmax(np.nan_to_num(straight.mean(axis=1), nan=-np.inf))]
-    tried: list[ListScores] = []
-    for on in (range(1), range(1, min(_FIRST_FOLDS, len(best)))):
-        if not on:
-            break
-        if tried and best[0] - np.max(tried[0]["scores"]) > _SURE * _LEAST_ERROR * deviation(best, ddof=1):
+    own = score([part], on=range(1), stage="curves: ").scores[0]
+    if n_folds > 1:
+        if best[0] - own.max() > _SURE * _LEAST_ERROR * deviation(best, ddof=1):
             return False
-        tried += score([part], on=on, stage=stage).found[0]
-    own = FoldScores([tried]).scores[0]
-    scores = [found.scores[m][:, : own.shape[1]] for m in same]
+        strong = np.arange(min(int(np.argmax(own)) + _NEAR, len(own)))
+        further = score([part.part(strong)], on=range(1, n_folds), stage="curves, further: ").scores[0]
+        own = np.hstack([own[strong], further])
+    scores = [found.scores[m][:, :n_folds] for m in same]
     return choose([*scores, own], order=[(0,)] * len(scores) + [(1,)])[0] == len(scores)
 
 

@@ -301,9 +301,7 @@ class Paths:
                 self.problem, penalty, alphas, start=start, max_iter=max_iter, tol=tol, report=report
             )
         first = None if start is None else start[0]
-        found = compiled.solve(
-            penalty, alphas, start=first, max_iter=max_iter, tol=tol, rough=not certified
-        )
+        found = compiled.solve(penalty, alphas, start=first, max_iter=max_iter, tol=tol, rough=not certified)
         objectives, violations = np.full((2, len(alphas)), np.nan)
         if certified:
             unit = penalty.at(1.0)

@@ -21,10 +21,11 @@ def count_tasks(number: int, column: str | None) -> str:
     --------
     >>> from mmtfl.wording import count_tasks
     >>> count_tasks(8, "hospital"), count_tasks(3, "City"), count_tasks(1, "school_id"), count_tasks(2, "x7")
-    ('8 hospitals', '3 cities', '1 school', '2 tasks')
+    ('8 hospitals', '3 cities', '1 school', "2 tasks ('x7')")
     """
     noun = task_noun(column)
-    return count(number, noun, plural(noun))
+    unnamed = column is None or noun != "task" or column.lower() in ("task", "tasks")
+    return count(number, noun, plural(noun)) + ("" if unnamed else f" ({column!r})")
 
 
 def not_finite_kind(value: float) -> str:
@@ -85,22 +86,46 @@ def meant(labels: Sequence[Any], tasks: Any) -> str:
 # -- what a task is called -----------------------------------------------------------------------------------
 
 
+# names of columns whose plural is English; of others nobody knows whether they are words
+_WORDS = """
+    age animal area batch block brand camp carrier cat category cell center centre channel chick child
+    city class classroom clinic cluster coach cohort college community company condition continent
+    country county cow crop customer day dealer decade department district doctor dog donor drug economy
+    employer estate factory family farm field firm fish flock forest garden gene genus group habitat
+    herd hospital hotel hour house household individual industry institute institution instrument island
+    item job judge lab laboratory lake language league line litter location lot machine manager
+    manufacturer market mine model month mother mouse movie municipality nation neighborhood
+    neighbourhood nurse occupation office operator origin parish participant party patient period person
+    physician pig pigeon place plant platform player plot population port practice precinct product
+    profession professor province pupil race rat rater region restaurant river road role room route run
+    sample school season section sector segment sensor series shop site source species stand state
+    station status store stratum street student study subject supplier teacher team tissue town
+    treatment tree trial tribe university vehicle vendor village ward week worker year zone
+"""
+_NOUNS = frozenset(_WORDS.split())
+_IRREGULAR = {
+    "child": "children",
+    "genus": "genera",
+    "mouse": "mice",
+    "series": "series",
+    "species": "species",
+}
+
+
 def task_noun(name: Any) -> str:
     """What a task is called: the name of its column, where that is a plain word, in the singular.
 
     Examples
     --------
     >>> from mmtfl.wording import task_noun
-    >>> task_noun("hospital_id"), task_noun("Countries"), task_noun("t1"), task_noun(None)
-    ('hospital', 'country', 'task', 'task')
+    >>> task_noun("hospital_id"), task_noun("Countries"), task_noun("demo_group"), task_noun("chist")
+    ('hospital', 'country', 'demo group', 'task')
     """
-    plain = (
-        re.sub(r"[ _.]?(id|ID|Id|no|nr|code|name)$", "", str(name or "")).replace("_", " ").strip().lower()
-    )
-    if not re.fullmatch(r"[a-z]{3,}( [a-z]+)?", plain):
-        return "task"
-    plain = re.sub(r"ies$", "y", plain)
-    return re.sub(r"(?<![siu])s$", "", plain)
+    plain = re.sub(r"[ _.]?(id|ID|Id|no|nr|code|name)$", "", str(name or "")).lower()
+    words = re.sub(r"[ _.]+", " ", plain).strip()
+    first, space, last = words.rpartition(" ")
+    noun = last if last in _NOUNS else next((one for one in _NOUNS if plural(one) == last), None)
+    return "task" if noun is None or not re.fullmatch("[a-z]*", first) else first + space + noun
 
 
 def plural(noun: str) -> str:
@@ -109,9 +134,12 @@ def plural(noun: str) -> str:
     Examples
     --------
     >>> from mmtfl.wording import plural
-    >>> plural("hospital"), plural("city"), plural("class"), plural("day")
-    ('hospitals', 'cities', 'classes', 'days')
+    >>> plural("hospital"), plural("city"), plural("class"), plural("day"), plural("species")
+    ('hospitals', 'cities', 'classes', 'days', 'species')
     """
+    first, space, last = noun.rpartition(" ")
+    if last in _IRREGULAR:
+        return first + space + _IRREGULAR[last]
     if re.search(r"[^aeiou]y$", noun):
         return noun[:-1] + "ies"
     return noun + ("es" if re.search(r"(s|x|z|ch|sh)$", noun) else "s")

@@ -201,6 +201,7 @@ def test_one_task_has_no_mean_over_tasks(table, capsys, name, line):
 
 
 def test_large_files_and_the_last_path_are_told(table, capsys, monkeypatch):
+    monkeypatch.setattr("mmtfl.model_selection.progress._SECONDS_BETWEEN_LINES", 0.0)
     search = on(table, "visits", "--alphas", "3", "--folds", "2", "--force", command="cv")
     err = run(search, capsys).err
     assert "[reading]" not in err and "[all rows] 1 of 1 paths, done in" in err

@@ -138,8 +138,7 @@ def test_a_target_of_zeros_and_ones_is_two_classes_unless_told(tmp_path, capsys)
 def test_cv_is_the_search_on_the_encoded_table(folder, tmp_path, capsys):
     tokens = fit(folder / "data.csv", tmp_path / "cv.mmtfl", command="cv")
     options = ["--pk", "2,2 2,1", "--folds", "3", "--alphas", "8", "--seed", "4", "--json"]
-    out, err = run([*tokens, *options], capsys)
-    found = json.loads(out)
+    found = json.loads(run([*tokens, *options], capsys)[0])
     X, y, task = by_hand(make_frame())
     expected = MMTFLRegressorCV(
         pk=((2, 2), (2, 1)),
@@ -151,7 +150,6 @@ def test_cv_is_the_search_on_the_encoded_table(folder, tmp_path, capsys):
     assert found["member"] == [expected.best_p_, expected.best_k_]
     assert found["strengths"]["alpha"] == pytest.approx(expected.alpha_)
     assert found["search"]["best_score"] == pytest.approx(expected.best_score_)
-    assert "6 of 6 paths, done in" in err
 
 
 def test_cv_prints_the_held_out_scores_of_the_model(folder, tmp_path, capsys):

@@ -83,7 +83,7 @@ def row(feature, word, **more):
         "new_task_upper": 0.9,
         "per_sd": 1.0,
     }
-    return {"feature": feature, "word": word, "note": "", **numbers, **more}
+    return {"feature": feature, "column": feature, "word": word, "note": "", **numbers, **more}
 
 
 def test_three_sentences_say_what_holds_what_differs_and_what_is_ruled_out():
@@ -93,7 +93,8 @@ def test_three_sentences_say_what_holds_what_differs_and_what_is_ruled_out():
         row("iron", "on average"),
         row("site", "only in some", note="clear in 'Bern'"),
         row("pulse", "not found", average=0.05, lower=-0.1, upper=0.2, per_sd=0.1),
-        row("rare", "too few tasks"),
+        row("rare", "too few tasks", n_tasks=1),
+        row("beds", "too few tasks", n_tasks=0),
         row("sum", "cannot be told apart", average=np.nan, note="from `a`, `b`"),
     ]
     first, second, third = in_sentences(rows, "hospital")
@@ -105,7 +106,9 @@ def test_three_sentences_say_what_holds_what_differs_and_what_is_ruled_out():
     assert third.startswith(
         "Not found: pulse. For each of these an average effect above 0.4 per s.d. is ruled out."
     )
-    assert "Varies in too few hospitals to tell: rare" in third and third.endswith("sum (from `a`, `b`).")
+    assert "Varies in one hospital only: rare. " in third
+    assert "The same in all rows of a hospital, and so told by its level only: beds. " in third
+    assert third.endswith("sum (from `a`, `b`).")
 
 
 def test_classes_are_told_as_odds_and_many_features_are_cut():
@@ -118,3 +121,28 @@ def test_classes_are_told_as_odds_and_many_features_are_cut():
         second == "Nothing was found to differ between tasks."
         and third == "Every feature was found to matter."
     )
+
+
+def test_levels_of_a_column_with_one_word_are_told_as_the_column():
+    countries = [
+        row(f"country=c{i}", "only in some", column="country", note=f"clear in 'a{i}'") for i in range(9)
+    ]
+    wards = [row(f"ward={w}", "cannot be told apart", column="ward", note="from `x`") for w in "abc"]
+    some = [row("ink=red", "not found", column="ink"), row("ink=blue", "differs", column="ink")]
+    _, second, third = in_sentences([*countries, *wards, *some])
+    assert "Only in some tasks: country (all 9 levels, such as country=c0)." in second
+    assert third.startswith("Not found: ink=red.") and third.endswith("other columns: ward.")
+
+
+def test_what_is_ruled_out_is_said_only_where_it_says_something():
+    near, far = row("near", "not found"), row("far", "not found", lower=-60.0, upper=80.0)
+    both, one = in_sentences([near, far], largest=2.0)[2], in_sentences([far], largest=2.0)[2]
+    assert "For 1 of these an average effect above 1.2 per s.d. is ruled out." in both
+    assert one == "Not found: far. The rows do not rule out even a large effect of these."
+    odds = row("near", "not found", odds_ratio=1.6)
+    assert "odds ratio above 3.32, or below 0.301, per s.d. is ruled out" in in_sentences([odds])[2]
+
+
+def test_what_a_new_task_may_have_is_a_ratio_where_the_average_is():
+    ratio = {"odds_ratio": 1.65, "odds_ratio_lower": 1.5, "odds_ratio_upper": 1.8}
+    assert "in a new task 1.11 to 2.46." in in_sentences([row("age", "differs", **ratio)])[1]

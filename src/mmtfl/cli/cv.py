@@ -134,7 +134,10 @@ def cv(
         if method in TWO_STRENGTHS:
             one = make_known(getattr(mmtfl, f"{TWO_STRENGTHS[method]}{kind}"), own, f"--method {method}")
             return mmtfl.TwoStrengthCV(one, strengths=tried or _PAIRS, **tuning)
-        tuning |= {"selection": "one_se" if one_se else "best", "verbose": 0 if talk.quiet else 1}
+        tuning |= {
+            "selection": "one_se" if one_se else "best",
+            "verbose": 0 if talk.quiet else 1 + talk.verbose,
+        }
         asked = {"pk": pairs, "poolings": poolings, "alphas": tried}
         tuning |= {name: value for name, value in asked.items() if value is not None}
         name, single = ("SingleTask", {"p": 1}) if method == "single" else ("MMTFL", {})

@@ -90,7 +90,9 @@ def agreed_names(file: Any, agreed: Any, task: str | None, target: str | None) -
     absent = next((name for name in own.values() if name not in file.columns), None)
     if absent is not None:
         raise BadInput(f"The table has no column {absent!r}{suggest(absent, file.columns)}")
-    frame = file.frame(text=[own["task"], *(code.name for code in agreed.columns if code.levels)])
+    frame = file.frame(
+        text=[own["task"], *(code.name for code in agreed.columns if code.levels and not code.style)]
+    )
     return frame.rename(columns={own["task"]: agreed.task, own["target"]: agreed.target})
 
 

@@ -86,6 +86,7 @@ class TableOptions:
 
         return TableEncoder(
             categories=tuple(self.categories or ()),
+            keep=tuple(self.features or ()),
             reference=self._references(),
             missing=tuple(missing),
             impute=self.impute,

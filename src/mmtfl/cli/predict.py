@@ -237,7 +237,7 @@ def encoder_of(fitted: Any) -> Any:
 
 def text_columns(recipe: Any, encoder: Any) -> list[str]:
     """Columns that are read as text, so that 1.0 and 1 stay as they are in the file."""
-    words = [code.name for code in encoder.codes_ if code.kind == "word"]
+    words = [code.name for code in encoder.codes_ if code.kind == "word" and not code.style]
     return words if recipe.task_column is None else [*words, recipe.task_column]
 
 

@@ -107,7 +107,7 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, talk: Talk
 
 def _advice(table: TableOptions, raw: Any, X: Any, encoder: Any, y: Any, labels: Any) -> Iterator[str]:
     """What the user may want to know before hours are spent."""
-    from mmtfl.tables.advice import likely_copies, likely_tasks
+    from mmtfl.tables.advice import likely_copies, likely_tasks, looks_like_counts
 
     if table.task is None and len(table.target) == 1:
         found = likely_tasks(raw, list(raw.columns))
@@ -117,6 +117,12 @@ def _advice(table: TableOptions, raw: Any, X: Any, encoder: Any, y: Any, labels:
     elif labels is not None and len(set(labels.tolist())) > len(labels) / 3:
         n_tasks = len(set(labels.tolist()))
         yield f"{table.task!r} has {n_tasks} labels in {len(labels)} rows: is it the task column?"
+    is_number = getattr(y, "ndim", 1) == 1 and y.dtype.kind in "fiu" and table.classify is None
+    if is_number and looks_like_counts(y):
+        yield (
+            f"{table.target[0]!r} holds whole numbers from {y.min():g} to {y.max():g}: if they count events, "
+            "--loss poisson gives effects as rate ratios, and no prediction below 0"
+        )
     if getattr(y, "ndim", 1) == 1 and len(X) >= _ROWS_OF_COPIES:
         for name, score in likely_copies(X.to_numpy(), encoder.columns_, y, labels).items():
             by = "AUC" if y.dtype.kind not in "fiu" or len(set(y.tolist())) == 2 else "R^2"
@@ -364,7 +370,8 @@ def _show(model: Any, about: list[str], data: Path | None, output: Path, talk: F
     kept = about if talk.verbose else about[: _MOST_LINES - len(found) - 1]
     print_lines(*kept, *found, next_one)
     if not summary.coef.any():
-        talk.note("no feature is kept: the strength is too large, or the features tell nothing")
+        why = "the strength is too large" if summary.search is None else "none helps on rows held out"
+        talk.note(f"no column is kept: {why}")
     talk.say(f"Written: {output}")
 
 

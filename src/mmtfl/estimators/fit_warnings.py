@@ -19,7 +19,7 @@ MOST_NAMED = 5
 
 def warn_of_fit(model: Any, prepared: Any, solver: str) -> None:
     """Print a line on the fit with ``verbose``, and warn of what the user should look at."""
-    if model.verbose:
+    if model.verbose > hasattr(model, "cv"):  # searches first show how far they are
         kept = np.count_nonzero(model._uses().any(axis=0))
         print(
             f"[{type(model).__name__}] {solver}: {model.n_iter_} passes, objective {model.objective_:.6g}, "
@@ -64,11 +64,12 @@ def _small_tasks(model: Any, prepared: Any) -> SmallTaskWarning | None:
     )
     alone = getattr(model, "best_k_", getattr(model, "k", None)) == np.inf
     rests = "is learned from these rows alone" if alone else "rests on what the other tasks share"
+    constants = ", and of a constant it is the same for all rows" if is_constant[small].any() else ""
     has, its, it = ("has", "its", "it") if len(small) == 1 else ("have", "their", "them")
     return SmallTaskWarning(
         f"{len(small)} of {len(rows)} tasks {has} too few rows to say much of {its} own: {named}{more}. "
-        f"What is predicted for {it} {rests}, or is the constant that is said. Merge such "
-        f"tasks with tasks like them, or leave them out.{ratio}"
+        f"What is predicted for {it} {rests}{constants}. Merge such tasks with tasks like them, or leave "
+        f"them out.{ratio}"
     )
 
 

@@ -243,8 +243,8 @@ class CommonParameters(Declared):
     tol : float > 0
         Stop when the distance to stationarity, relative to the largest gradient at zero, is below.
     verbose : int
-        Whether to tell on stderr how the fit went, in one line; searches also show how far they are, and
-        Algorithm 1 its passes.
+        Whether to tell on stderr how the fit went, in one line, and the passes of Algorithm 1; with 1
+        searches show how far they are, with 2 that line too.
     """
 
     fit_intercept: bool = parameter("boolean", default=True)

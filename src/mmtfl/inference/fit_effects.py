@@ -73,6 +73,7 @@ def learn_effects(model: Any, prepared: Any) -> dict[str, Any]:
         "is_curve": np.isin(np.arange(n), columns.line),
         "p_column": _p_columns(found, joint, correlation)[:n],
         "explained": np.array(others, dtype=object),
+        "target_sd": _target_sd(prepared),
         **({} if correlation is None else {"correlation": correlation}),
     }
 
@@ -97,6 +98,12 @@ def _two_steps(
         shift = np.where(told, analysis.drawn - coef, 0.0)
         source = source.shifted(shift)
     return found
+
+
+def _target_sd(prepared: Any) -> np.ndarray:
+    """Standard deviation of the target within tasks."""
+    scale = 1.0 if prepared.target_scale is None else prepared.target_scale
+    return np.sqrt(np.average((prepared._target_spread() * scale) ** 2, weights=prepared.sizes))
 
 
 def _target_unit(model: Any, prepared: Any) -> np.ndarray:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from mmtfl.inference.effects import MOST_FEATURES
 from mmtfl.inference.fit_effects import columns_of, contrast_ends
 from mmtfl.inference.meta_analysis import MetaAnalysis
-from mmtfl.inference.words import FOUND, in_sentences, judge, note_of
+from mmtfl.inference.words import FOUND, LARGEST_RATIO, LARGEST_SHARE, in_sentences, judge, note_of, ruled_out
 from mmtfl.objective.losses import Loss
 from mmtfl.wording import noun_of_tasks, suggest
 
@@ -153,7 +153,7 @@ class EffectTable:
 
     def _ruled_out(self, numbers: dict[str, np.ndarray], j: int) -> str:
         reach = max(abs(numbers["lower"][j]), abs(numbers["upper"][j])) * self.known["sd"][j]
-        return f"an average effect above {reach:.2g} per s.d. is ruled out" if np.isfinite(reach) else ""
+        return ruled_out(reach, largest_effect(self.model), RATIOS.get(self.model._loss.name))
 
 
 def effect_rows(model: Any, coverage: float = 0.9) -> list[dict[str, Any]]:
@@ -174,5 +174,13 @@ def _rows(columns: dict[str, Any]) -> list[dict[str, Any]]:
 
 def effect_sentences(model: Any) -> list[str]:
     """What holds everywhere, what differs, what is not found: three sentences; none without effects."""
-    known = "effects_" in vars(model) and isinstance(model._loss, Loss)
-    return in_sentences(effect_rows(model), noun_of_tasks(model)[0]) if known else []
+    if "effects_" not in vars(model) or not isinstance(model._loss, Loss):
+        return []
+    return in_sentences(effect_rows(model), noun_of_tasks(model)[0], largest=largest_effect(model))
+
+
+def largest_effect(model: Any) -> float:
+    """An effect per standard deviation that is so large that to rule it out says little."""
+    if isinstance(model._loss, Loss) and model._loss.name in RATIOS:
+        return float(np.log(LARGEST_RATIO))
+    return LARGEST_SHARE * float(model.effects_["target_sd"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -100,21 +101,68 @@ READING = {
     "rate_ratio": "A rate ratio of 1.5: with one unit more of the feature the rate is half as large again.",
 }
 _MOST_NAMED = 6
+_FEW = 2  # names that are told with their notes
+LARGEST_RATIO, LARGEST_SHARE = 3.0, 0.5  # per s.d.: that effects are no larger says little
 
 
-def in_sentences(rows: Sequence[Mapping[str, Any]], noun: str = "task") -> list[str]:
-    """Three sentences on the rows of `effects`: what holds everywhere, what differs, what is not found.
+def ruled_out(reach: float, largest: float, ratio: str | None = None) -> str:
+    """Which average effect per standard deviation of a feature its interval rules out.
+
+    Parameters
+    ----------
+    reach : float
+        The end of the interval that is further from zero, per standard deviation.
+    largest : float
+        An effect so large that to rule it out says little: half the spread of the target, for numbers.
+    ratio : {"odds_ratio", "rate_ratio"}, optional
+        What exp of the effect is, for classes and counts.
 
     Examples
     --------
-    >>> row = {"feature": "age", "word": "everywhere", "average": 0.5, "lower": 0.4, "upper": 0.6, "note": ""}
+    >>> ruled_out(0.4, 2.0)
+    'an average effect above 0.4 per s.d. is ruled out'
+    >>> ruled_out(0.4, np.log(5.0), "odds_ratio")
+    'an average odds ratio above 1.49, or below 0.67, per s.d. is ruled out'
+    >>> ruled_out(22500.0, 600.0)
+    'the rows do not rule out even a large effect'
+    """
+    if not np.isfinite(reach):
+        return ""
+    if reach > largest:
+        return "the rows do not rule out even a large effect"
+    if ratio is None:
+        return f"an average effect above {_number(reach)} per s.d. is ruled out"
+    above, below = np.exp(reach), np.exp(-reach)
+    what = ratio.replace("_", " ")
+    return f"an average {what} above {_number(above)}, or below {_number(below)}, per s.d. is ruled out"
+
+
+def in_sentences(
+    rows: Sequence[Mapping[str, Any]], noun: str = "task", *, largest: float = np.inf
+) -> list[str]:
+    """Three sentences on the rows of `effects`: what holds everywhere, what differs, what is not found.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        The rows of `effects`.
+    noun : str
+        What a task is called.
+    largest : float
+        See `ruled_out`.
+
+    Examples
+    --------
+    >>> row = {"feature": "age", "column": "age", "word": "everywhere", "note": ""}
+    >>> row |= {"average": 0.5, "lower": 0.4, "upper": 0.6}
     >>> in_sentences([row], "hospital")[0]
     'Holds in every hospital: age 0.5 (0.4 to 0.6).'
     """
     said: dict[str, list[Mapping[str, Any]]] = {word: [] for word in WORDS}
     for row in rows:
         said[row["word"]].append(row)
-    return [_everywhere(said, noun), _differing(said, noun), _not_found(said, noun)]
+    sizes = Counter(row["column"] for row in rows)
+    return [_everywhere(said, noun), _differing(said, noun, sizes), _not_found(said, noun, sizes, largest)]
 
 
 def _everywhere(said: Mapping[str, Sequence[Mapping[str, Any]]], noun: str) -> str:
@@ -125,45 +173,88 @@ def _everywhere(said: Mapping[str, Sequence[Mapping[str, Any]]], noun: str) -> s
     return f"Holds in every {noun}: {_listed(quoted)}."
 
 
-def _differing(said: Mapping[str, Sequence[Mapping[str, Any]]], noun: str) -> str:
+def _differing(said: Mapping[str, Sequence[Mapping[str, Any]]], noun: str, sizes: Counter[Any]) -> str:
     differs = [
-        f"{row['feature']} {_quoted(row)}, in a new {noun} {_number(row['new_task_lower'])} to "
-        f"{_number(row['new_task_upper'])}"
-        for row in said["differs"]
+        f"{row['feature']} {_quoted(row)}, in a new {noun} {_new_task(row)}" for row in said["differs"]
     ]
     average = [f"{row['feature']} {_quoted(row)}" for row in said["on average"]]
-    some = [f"{row['feature']} ({row['note']})" for row in said["only in some"]]
     parts = [
         (differs, f"Differs between {plural(noun)}"),
         (average, f"Holds on average, and the rows do not tell whether in every {noun}"),
-        (some, f"Only in some {plural(noun)}"),
+        (_with_notes(said["only in some"], sizes), f"Only in some {plural(noun)}"),
     ]
     told = [f"{head}: {_listed(names)}" for names, head in parts if names]
     return ". ".join(told) + "." if told else f"Nothing was found to differ between {plural(noun)}."
 
 
-def _not_found(said: Mapping[str, Sequence[Mapping[str, Any]]], noun: str) -> str:
+def _not_found(
+    said: Mapping[str, Sequence[Mapping[str, Any]]], noun: str, sizes: Counter[Any], largest: float
+) -> str:
     rows, told = said["not found"], []
     known = [row for row in rows if np.isfinite(row["average"])]
-    reach = max((max(abs(row["lower"]), abs(row["upper"])) * _sd(row) for row in known), default=np.nan)
-    if rows:
-        told.append(f"Not found: {_listed([row['feature'] for row in rows])}")
-    if np.isfinite(reach):
-        told.append(f"For each of these an average effect above {_number(reach)} per s.d. is ruled out")
-    few = [row["feature"] for row in said["too few tasks"]]
-    told += [f"Varies in too few {plural(noun)} to tell: {_listed(few)}"] if few else []
-    apart = [f"{row['feature']} ({row['note']})" for row in said["cannot be told apart"]]
-    told += [f"Cannot be told apart: {_listed(apart)}"] if apart else []
+    reaches = [max(abs(row["lower"]), abs(row["upper"])) * _sd(row) for row in known]
+    told += [f"Not found: {_listed(_names(rows, sizes))}"] if rows else []
+    said_of = [reach for reach in reaches if reach <= largest]
+    if said_of:
+        which = "each" if len(said_of) == len(rows) else f"{len(said_of)}"
+        told.append(f"For {which} of these {ruled_out(max(said_of), largest, _ratio_of(known[0]))}")
+    elif reaches:
+        told.append("The rows do not rule out even a large effect of these")
+    few = said["too few tasks"]
+    levels = _names([row for row in few if row["n_tasks"] == 0], sizes)
+    single = _names([row for row in few if row["n_tasks"] > 0], sizes)
+    apart = said["cannot be told apart"]
+    parts = [
+        (levels, f"The same in all rows of a {noun}, and so told by its level only"),
+        (single, f"Varies in one {noun} only"),
+        (
+            _with_notes(apart, sizes) if len(apart) <= _FEW else _names(apart, sizes),
+            "Cannot be told apart" if len(apart) <= _FEW else "Cannot be told apart from other columns",
+        ),
+    ]
+    told += [f"{head}: {_listed(names)}" for names, head in parts if names]
     return ". ".join(told) + "." if told else "Every feature was found to matter."
+
+
+def _names(rows: Sequence[Mapping[str, Any]], sizes: Counter[Any]) -> list[str]:
+    """The names of features; of several that are all those of a column, the name of the column."""
+    here = Counter(row["column"] for row in rows)
+    whole = {column for column, n in here.items() if n > 1 and n == sizes[column]}
+    return list(dict.fromkeys(row["column"] if row["column"] in whole else row["feature"] for row in rows))
+
+
+def _with_notes(rows: Sequence[Mapping[str, Any]], sizes: Counter[Any]) -> list[str]:
+    """The names of features with their notes; of many levels of a column, how many they are."""
+    here, told = Counter(row["column"] for row in rows), dict[str, str]()
+    for row in rows:
+        column = row["column"]
+        if here[column] > _FEW:
+            of = "all" if here[column] == sizes[column] else f"{here[column]} of"
+            told.setdefault(column, f"{column} ({of} {sizes[column]} levels, such as {row['feature']})")
+        else:
+            told[row["feature"]] = f"{row['feature']} ({row['note']})"
+    return list(told.values())
 
 
 def _sd(row: Mapping[str, Any]) -> float:
     return abs(row["per_sd"] / row["average"]) if row["average"] else 0.0
 
 
+def _ratio_of(row: Mapping[str, Any]) -> str | None:
+    return next((name for name in READING if name in row), None)
+
+
+def _new_task(row: Mapping[str, Any]) -> str:
+    """What a new task may have: as a ratio for classes and counts."""
+    ends = [row["new_task_lower"], row["new_task_upper"]]
+    low, high = np.exp(ends) if _ratio_of(row) else ends
+    return f"{_number(low)} to {_number(high)}"
+
+
 def _quoted(row: Mapping[str, Any]) -> str:
     """The average of a row with its interval: as a ratio for classes and counts."""
-    name, what = next(((n, f"{n.partition('_')[0]} x ") for n in READING if n in row), ("average", ""))
+    ratio = _ratio_of(row)
+    name, what = (ratio, f"{ratio.partition('_')[0]} x ") if ratio else ("average", "")
     ends = [row[f"{name}_{end}" if what else end] for end in ("lower", "upper")]
     return f"{what}{_number(row[name])} ({_number(ends[0])} to {_number(ends[1])})"
 

@@ -1,4 +1,4 @@
-"""Progress of many steps on stderr: rich's bar on a terminal, a line now and then elsewhere."""
+"""Progress of many steps on stderr: rich's bar on a terminal, elsewhere a line a second."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Progress(AbstractContextManager):
             self._bar.update(self._row, completed=self.n_done + sum(self._shares.values()))
             return
         now, is_last = time.monotonic(), self.n_done == self.n_steps
-        if self.shown and (is_last or now - self._told >= _SECONDS_BETWEEN_LINES):
+        if self.shown and now - (self._began if is_last else self._told) >= _SECONDS_BETWEEN_LINES:
             self._told = now
             end = f", done in {now - self._began:.1f} s" if is_last else ""
             said = f"[{self.title}] {self.n_done} of {self.n_steps} {self.unit}{end}"
@@ -98,4 +98,5 @@ def _rich_bar() -> Any:
         TextColumn("so far, left about"),
         TimeRemainingColumn(),
         console=Console(stderr=True),
+        transient=True,
     )

@@ -381,13 +381,15 @@ def _over_tasks(scores: np.ndarray, n_rows: np.ndarray, noun: str) -> str:
     if not counted.size:
         return "not defined"
     value = _plain_score(float(np.median(counted)))
+    below = f"; below 0 is worse than saying the mean of {'each ' + noun if len(counted) > 1 else 'all rows'}"
+    below = below if np.median(counted) < 0.0 else ""
     if len(counted) > 1:
         value = f"median {value} over {len(counted)} {plural(noun)} (mean {_plain_score(counted.mean())})"
     if only_few:
         value += f", fewer than {FEW_ROWS} held-out rows {'each' if len(counted) > 1 else 'only'}"
     for mask, why in ((few, f"with fewer than {FEW_ROWS} held-out rows"), (~known & ~few, "without a score")):
         value += f", {count(int(mask.sum()), noun, plural(noun))} {why} apart" if mask.any() else ""
-    return value
+    return value + below
 
 
 def accuracy_beside_base(accuracy: float, base_rate: float) -> str:

@@ -19,6 +19,7 @@ _PLACES = re.compile(
     re.I,
 )
 _FEWEST_ROWS = 5  # of the average place
+_FEWEST_COUNTS, _LARGEST, _SKEW = 20, 3.0, 0.5  # rows, the least maximum and the least skewness of counts
 
 
 def likely_tasks(frame: Any, names: Sequence[str]) -> dict[str, int]:
@@ -93,6 +94,23 @@ def likely_copies(X: np.ndarray, columns: Sequence[str], y: np.ndarray, task: An
         if score > COPY:
             found[name] = round(float(score), 4)
     return found
+
+
+def looks_like_counts(y: np.ndarray) -> bool:
+    """Whether targets may count events: whole numbers from 0 or 1 on, more of them small than large.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.tables.advice import looks_like_counts
+    >>> visits = np.random.default_rng(0).poisson(1.5, size=200)
+    >>> looks_like_counts(visits), looks_like_counts(60 + 5 * visits), looks_like_counts(visits / 2)
+    (True, False, False)
+    """
+    if len(y) < _FEWEST_COUNTS or np.any(y % 1.0) or y.min() not in (0.0, 1.0) or y.max() < _LARGEST:
+        return False
+    beyond = (y - y.mean()) / y.std()
+    return bool(np.mean(beyond**3) > _SKEW)
 
 
 def _centred(X: np.ndarray, tasks: np.ndarray) -> np.ndarray:

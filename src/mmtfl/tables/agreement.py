@@ -402,7 +402,7 @@ def _encoder(agreed: Agreement, columns: tuple[ColumnCode, ...], tasks: list[Any
     """An encoder of these columns."""
     plain = [{**asdict(code), "fills": list(code.fills), "levels": list(code.levels)} for code in columns]
     empty = TableEncoder(missing=list(agreed.missing)).get_params(deep=False)
-    empty |= {"missing": list(agreed.missing), "categories": []}
+    empty |= {"missing": list(agreed.missing), "categories": [], "keep": []}
     names = [code.name for code in columns]
     saved = {"parameters": empty, "columns": plain, "columns_in": names, "left_out": {}, "tasks": tasks}
     return TableEncoder.from_dict(saved)

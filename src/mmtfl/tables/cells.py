@@ -35,6 +35,7 @@ _DATES = tuple(
     for time in ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", "T%H:%M", "T%H:%M:%S", "T%H:%M:%S.%f")
 )
 ISO = "ISO 8601"
+LEVELS = "numbers"  # the style of words that are numbers, and whose numbers are levels
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +52,8 @@ class Cells:
         Positions in the list of different words, -1 where a cell is missing.
     style : str
         How numbers or dates are written: "" for numbers as Python writes them, "," for a decimal comma,
-        "grouped" for marks between thousands, otherwise the format of the dates.
+        "grouped" for marks between thousands, otherwise the format of the dates; of words `LEVELS` where
+        they are numbers whose values are levels.
     odd : list of (int, str)
         Cells of a column of numbers or dates that are none, as row and text; they count as missing.
     """
@@ -122,8 +124,11 @@ def read_cells(values: Any, missing: Iterable[str] = (), *, as_words: bool = Fal
 
 def read_like(values: Any, known: Cells, missing: Iterable[str] = ()) -> Cells:
     """Read a column as another one of the same name was read: by its kind and style."""
-    if known.kind in ("word", "truth"):
+    if known.kind in ("word", "truth") and known.style != LEVELS:
         return read_cells(values, missing, as_words=True)
+    if known.style == LEVELS:
+        cells = read_cells(values, missing)
+        return as_levels(cells) if cells.kind == "number" else read_cells(values, missing, as_words=True)
     cells = read_cells(values, missing)
     if cells.codes is None and cells.kind == known.kind and cells.style == known.style:
         return cells
@@ -135,6 +140,13 @@ def read_like(values: Any, known: Cells, missing: Iterable[str] = ()) -> Cells:
     else:
         numbers = [_number(word, known.style) for word in words]
     return _replace_numbers(_from_words(known.kind, codes, words, numbers, known.style), missing)
+
+
+def as_levels(cells: Cells) -> Cells:
+    """Numbers as words: each value is a level."""
+    assert cells.numbers is not None
+    words = read_cells(cells.numbers, as_words=True)
+    return Cells("word", codes=words.codes, words=words.words, style=LEVELS)
 
 
 # -- values of any library as an array -----------------------------------------------------------------------

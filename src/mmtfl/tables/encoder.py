@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,7 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mmtfl.persistence.json_values import expect
-from mmtfl.tables.cells import Cells, as_text, read_cells, read_like
+from mmtfl.tables.cells import LEVELS, Cells, as_levels, as_text, read_cells, read_like
 from mmtfl.tasks.frames import check_not_lazy, frame_backend, is_frame, make_frame, open_frame
 from mmtfl.wording import abbreviate, count, suggest
 
@@ -22,6 +23,15 @@ _INDICATED = 0.05  # share of missing numbers from which an indicator joins
 _IDENTIFIES = 0.9  # share of different texts from which a column names its rows
 _FEWEST_ROWS = 20  # with fewer, that values differ says nothing
 _FEW_LEVELS = 10  # of a small table: they are kept even if none has enough rows
+# what columns are called that name rows, people or places
+_ROWS = re.compile(r"row[ _.]?(names?|no|nr|num|number|id)?|index|obs|seq[ _.]?no|\.{3}1", re.I)
+_ID = re.compile(r"(^|[ _.-])([pu]?id|Id|P?ID|idno|IDNO|uuid|guid)$|(?<=[a-z])I[Dd]$|^(id|ID)[ _.]")
+_ID_OF = re.compile(
+    r"(pupil|child|kid|stud|student|sch|school|subj|subject|pat|patient|person|resp|respondent|case|record|hh"
+    r"|household|firm|family|user|customer|client|sample|participant)[ _.]?(id|no|nr)",
+    re.I,
+)
+_NAMES = re.compile(r"(first|last|given|family|middle|full|sur)[ _.]?name|e-?mail|phone|address", re.I)
 _FILLS = 100_000  # medians of tasks and columns that a model keeps
 
 
@@ -91,8 +101,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     task has none), and a feature ``age is missing`` joins where more than 5 % are missing. Words become one
     feature for each level but the reference; missing words are the level "missing", levels with fewer than
     ten rows or beyond the 50 most frequent join as "other". Dates become days since the first one. Columns
-    with one value, and those that name the rows (text that is different in nearly every row; whole numbers
-    that are all different and fill their range), are left out. Notes say what was done.
+    with one value, those that name the rows (text, different in nearly every row; whole numbers that
+    are all different and fill their range, or are called ``rownames``), and names of people, are left out.
+    Whole numbers that are called identifiers, such as ``ward_id``, are levels. Notes say what was done.
 
     Parameters
     ----------
@@ -100,6 +111,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Column of task labels. It is handed through as it is, for an estimator with this ``task_column``.
     categories : sequence of str
         Columns whose values are levels, even if they look like numbers.
+    keep : sequence of str
+        Columns that are features even if they look like names of rows or people.
     reference : dict of str to str, optional
         The level of a column that the others are compared with; by default the most frequent one.
     missing : sequence of str or numbers
@@ -148,7 +161,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     >>> encoder.columns_
     ['age', 'age', 'ward', 'ward', 'admitted']
     >>> print(*encoder.notes_, sep="\n")
-    Left out: 'patient' (text that is different in nearly every row).
+    Left out: 'patient' (text, different in nearly every row).
     Missing numbers are filled with the median: 'age' (10 cells).
     Missing words are the level 'missing': 'ward' (10 cells).
     Dates are days since the first one: 'admitted' since 2024-05-01.
@@ -163,6 +176,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         *,
         task_column: str | None = None,
         categories: Sequence[str] = (),
+        keep: Sequence[str] = (),
         reference: Mapping[str, str] | None = None,
         missing: Sequence[Any] = (),
         impute: str = "median",
@@ -170,7 +184,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         least_rows: int = 10,
         most_levels: int = 50,
     ):
-        self.task_column, self.categories, self.reference = task_column, categories, reference
+        self.task_column, self.categories, self.keep, self.reference = (
+            task_column,
+            categories,
+            keep,
+            reference,
+        )
         self.missing, self.impute, self.absent_features = missing, impute, absent_features
         self.least_rows, self.most_levels = least_rows, most_levels
 
@@ -226,6 +245,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         codes = [as_text(code) for code in self.missing]
         for name, values in columns.items():
             cells = read_cells(values, codes, as_words=name in self.categories)
+            if name not in self.keep and _says_id(name) and _is_whole(cells):
+                cells = as_levels(cells)
             why = self._why_not(name, cells, places)
             if why is not None:
                 self.left_out_[name] = why
@@ -256,16 +277,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         n_known, n_different = len(values), len(np.unique(values))
         if n_different == 1 and (known.all() or n_known < self.least_rows):
             return "one value in all rows"
-        if name in self.categories or n_known < _FEWEST_ROWS:
+        if name in self.categories or name in self.keep or n_known < _FEWEST_ROWS:
             return None
         if cells.kind == "word":
             if n_different >= _IDENTIFIES * n_known:
-                return "text that is different in nearly every row"
+                what = "identifiers" if cells.style == LEVELS else "text"
+                return f"{what}, different in nearly every row"
+            if n_different > n_known / self.least_rows and (_NAMES.search(name) or _says_id(name)):
+                return "identifiers and names of people, few rows of each"
             if known.all() and places is not None and _names_tasks(values, places):
                 return "it names the tasks once more"
         is_whole = cells.kind == "number" and n_different == len(known) and not (values % 1.0).any()
-        if is_whole and np.ptp(values) + 1.0 < 1.1 * n_known:
-            return "whole numbers, all different, that fill their range"
+        if is_whole and (_counts_rows(name, values) or np.ptp(values) + 1.0 < 1.1 * n_known):
+            return "whole numbers, all different, that count the rows"
         return None
 
     def _code(self, name: str, cells: Cells, places: np.ndarray | None) -> ColumnCode:
@@ -280,7 +304,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"{missing.argmax() + 1}: fill them in, or use impute='median'."
             )
         if missing.any() and len(np.unique(numbers[~missing])) == 1:  # ticked or not
-            return self._code_of_words(name, read_cells(numbers, as_words=True), int(missing.sum()))
+            return self._code_of_words(name, as_levels(cells), int(missing.sum()))
         first = float(np.nanmin(numbers)) if cells.kind == "date" else 0.0
         fills: tuple[float | None, ...] = ()
         if places is not None and (missing.any() or len(self.tasks_) * len(self.columns_in_) <= _FILLS):
@@ -313,10 +337,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not often and len(counts) <= _FEW_LEVELS:  # a small table
             often = by_size
         if not often and wanted is None:
-            return ColumnCode(name, cells.kind, reference=OTHER)  # all of them are other
+            return ColumnCode(name, cells.kind, cells.style, reference=OTHER)  # all of them are other
         rare = [level for level in by_size if level not in often and level != reference]
         kept = {*often, *(rare if len(rare) == 1 else [OTHER] if rare else [])} - {reference}
-        return ColumnCode(name, cells.kind, levels=tuple(sorted(kept)), reference=reference)
+        return ColumnCode(name, cells.kind, cells.style, levels=tuple(sorted(kept)), reference=reference)
 
     def _check_features(self) -> None:
         names = self.get_feature_names_out().tolist()
@@ -533,7 +557,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Give what was learned as plain values."""
         check_is_fitted(self)
         given = self.get_params(deep=False)
-        given |= {name: list(given[name]) for name in ("categories", "missing")}
+        given |= {name: list(given[name]) for name in ("categories", "keep", "missing")}
         given["reference"] = None if self.reference is None else dict(self.reference)
         return {
             "parameters": given,
@@ -606,6 +630,26 @@ def _all_missing(missing: np.ndarray, places: np.ndarray | None) -> np.ndarray:
     return (np.bincount(own, ~missing) == 0)[own]
 
 
+def _says_id(name: str) -> bool:
+    """Whether a column names people or places, by its own name."""
+    return bool(_ID.search(name) or _ID_OF.fullmatch(name))
+
+
+def _is_whole(cells: Cells) -> bool:
+    """Whether a column has whole numbers, and enough of them."""
+    if cells.numbers is None or cells.kind != "number":
+        return False
+    values = cells.numbers[~cells.missing]
+    return len(values) >= _FEWEST_ROWS and not (values % 1.0).any()
+
+
+def _counts_rows(name: str, values: np.ndarray) -> bool:
+    """Whether a column numbers the rows, by its own name; an index may be a measurement, unless it rises."""
+    return bool(_ROWS.fullmatch(name)) and (
+        name.lower().startswith("row") or bool((np.diff(values) > 0).all())
+    )
+
+
 class _Notes:
     """What was done with the columns, collected into a sentence for each kind."""
 
@@ -629,13 +673,15 @@ class _Notes:
                 else "Missing words are the level 'missing'"
             )
             self._say(what, f"{code.name!r} ({count(n_missing, 'cell')})")
+        if code.style == LEVELS and _says_id(code.name):
+            self._say("Numbers that are called identifiers are levels", repr(code.name))
         if OTHER in code.levels and code.kind == "word" and len(cells.words) > len(code.levels) + 1:
             n_joined = len(cells.words) - len(code.levels)
             self._say("Rare levels join as 'other'", f"{code.name!r} ({n_joined} of {len(cells.words)})")
         if code.kind == "date":
             day = np.datetime64(int(np.floor(code.first)), "D")
             self._say("Dates are days since the first one", f"{code.name!r} since {day}")
-        elif cells.style:
+        elif cells.numbers is not None and cells.style:
             ways = {",": "a decimal comma", "unit": "a sign or unit"}
             self._say(
                 f"Numbers written with {ways.get(cells.style, 'marks between thousands')}", repr(code.name)

@@ -9,6 +9,9 @@ import numpy as np
 from sklearn.linear_model import Lasso
 
 _INNER_TOL = 1e-2  # movement at which a task's own problem stops, in units of tol
+_LEAST_GAP = (
+    1e-12  # of the duality gap at which it stops, in units of ||y||^2: rounding may keep it from less
+)
 
 
 def algorithm1(tasks, *, p, k, alpha, tol=1e-6, max_passes=100_000):
@@ -62,6 +65,7 @@ def ridge(Z, y, strength, *, start, tol):
 
 def lasso(Z, y, strength, *, start, tol):
     """Minimise ||y - Z b||^2 / 2 + strength ||b||_1 by cycles over the coordinates, from the last answer."""
-    model = Lasso(strength / len(y), fit_intercept=False, warm_start=True, tol=tol**2, max_iter=100_000)
+    goal = max(tol**2, _LEAST_GAP)
+    model = Lasso(strength / len(y), fit_intercept=False, warm_start=True, tol=goal, max_iter=100_000)
     model.coef_ = start.copy()
     return model.fit(np.asfortranarray(Z), y).coef_

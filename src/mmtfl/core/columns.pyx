@@ -8,6 +8,7 @@ would not vectorise a strided view.
 import numpy as np
 
 from cython cimport floating
+from libc.math cimport INFINITY, fabs
 from libc.stdint cimport int32_t, int64_t
 
 ctypedef fused integer:
@@ -204,6 +205,55 @@ cdef inline void widen(
         total[j] += share * value
 
 
+cdef double least_span = 1e-10  # share of the largest entry: a column that varies less is constant
+
+
+def vary(
+    const floating[:, :] X, const Py_ssize_t[:] rows, const Py_ssize_t[::1] offsets, bint about_zero
+):
+    """Whether a column has more than one value in a task, (tasks, columns); about zero that is one of them.
+
+    Observation i is in row rows[i] of X; `rows` None means all rows in order.
+    """
+    found, ends = np.zeros((offsets.shape[0] - 1, X.shape[1]), dtype=bool), np.empty((2, X.shape[1]))
+    cdef double[::1] low = ends[0], high = ends[1]
+    cdef unsigned char[:, ::1] out = found.view(np.uint8)
+    cdef bint every_row = rows is None
+    cdef Py_ssize_t t, i, j, first, last
+    with nogil:
+        for t in range(out.shape[0]):
+            first, last = offsets[t], offsets[t + 1] - 1
+            i = first if every_row else rows[first]
+            for j in range(low.shape[0]):
+                low[j] = high[j] = 0.0 if about_zero else X[i, j]
+            include_row(X, last if every_row else rows[last], low, high)  # two rows decide most columns
+            if not tell_spans(low, high, out[t]):
+                for i in range(first, last):
+                    include_row(X, i if every_row else rows[i], low, high)
+                tell_spans(low, high, out[t])
+    return found
+
+
+cdef inline void include_row(
+    const floating[:, :] X, Py_ssize_t i, double[::1] low, double[::1] high
+) noexcept nogil:
+    cdef Py_ssize_t j
+    for j in range(low.shape[0]):
+        low[j] = min(low[j], X[i, j])
+        high[j] = max(high[j], X[i, j])
+
+
+cdef inline bint tell_spans(const double[::1] low, const double[::1] high, unsigned char[::1] out) noexcept nogil:
+    """Set out where low and high differ; whether that is everywhere."""
+    cdef Py_ssize_t j
+    cdef bint everywhere = True
+    for j in range(low.shape[0]):
+        # the difference of halves cannot overflow
+        out[j] = high[j] / 2 - low[j] / 2 > least_span / 2 * max(fabs(low[j]), fabs(high[j]))
+        everywhere = everywhere and out[j]
+    return everywhere
+
+
 def predict_rows(const floating[:, :] X, const Py_ssize_t[::1] task, coef, intercept):
     """Linear predictor of every row i, with coef[task[i]] and intercept[task[i]]."""
     out = np.take(intercept, task)
@@ -287,28 +337,55 @@ def sparse_extremes(
     Py_ssize_t n_columns, bint by_row,
 ):
     """Smallest value, weighted sum and largest value of every column over the rows with a share, (3, columns)."""
-    found, stored = np.zeros((3, n_columns)), np.zeros(n_columns, dtype=np.intp)
+    found = np.zeros((n_columns, 4))  # and the number of entries; of one column side by side in memory
+    found[:, 0], found[:, 2] = np.inf, -np.inf
     cdef double[:, ::1] out = found
-    cdef Py_ssize_t[::1] seen = stored
-    cdef Py_ssize_t a, i, j, k, n_rows = 0
-    cdef double value
+    cdef double* own
+    cdef Py_ssize_t a, i, j, k, n_rows = np.count_nonzero(share)
     with nogil:
         for a in range(indptr.shape[0] - 1):
             for k in range(indptr[a], indptr[a + 1]):
                 i = a if by_row else indices[k]
                 j = indices[k] if by_row else a
                 if share[i] > 0.0:
-                    value = data[k]
-                    out[0, j] = value if seen[j] == 0 or value < out[0, j] else out[0, j]
-                    out[2, j] = value if seen[j] == 0 or value > out[2, j] else out[2, j]
-                    out[1, j] += share[i] * value
-                    seen[j] += 1
-        for i in range(share.shape[0]):
-            n_rows += share[i] > 0.0
+                    own = &out[j, 0]
+                    own[0] = min(own[0], data[k])
+                    own[1] += share[i] * data[k]
+                    own[2] = max(own[2], data[k])
+                    own[3] += 1.0
         for j in range(n_columns):
-            if seen[j] < n_rows:  # a zero that is not stored
-                out[0, j] = min(out[0, j], 0.0)
-                out[2, j] = max(out[2, j], 0.0)
+            if out[j, 3] < n_rows:  # a zero that is not stored
+                out[j, 0] = min(out[j, 0], 0.0)
+                out[j, 2] = max(out[j, 2], 0.0)
+    return np.ascontiguousarray(found[:, :3].T)
+
+
+def sparse_vary(
+    const floating[::1] data, const integer[::1] indices, const integer[::1] indptr,
+    const Py_ssize_t[::1] offsets, Py_ssize_t n_columns, bint about_zero,
+):
+    """The same as `vary` for an X stored by rows."""
+    found, ends = np.zeros((offsets.shape[0] - 1, n_columns), dtype=bool), np.empty((2, n_columns))
+    cdef double[::1] low = ends[0], high = ends[1]
+    cdef unsigned char[:, ::1] out = found.view(np.uint8)
+    cdef Py_ssize_t[::1] seen = np.empty(n_columns, dtype=np.intp)
+    cdef Py_ssize_t t, j, k, n_rows
+    with nogil:
+        for t in range(out.shape[0]):
+            low[:] = INFINITY
+            high[:] = -INFINITY
+            seen[:] = 0
+            for k in range(indptr[offsets[t]], indptr[offsets[t + 1]]):
+                j = indices[k]
+                low[j] = min(low[j], data[k])
+                high[j] = max(high[j], data[k])
+                seen[j] += 1
+            n_rows = offsets[t + 1] - offsets[t]
+            for j in range(n_columns):
+                if about_zero or seen[j] < n_rows:
+                    low[j] = min(low[j], 0.0)
+                    high[j] = max(high[j], 0.0)
+            tell_spans(low, high, out[t])
     return found
 
 

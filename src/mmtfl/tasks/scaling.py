@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mmtfl.core.columns import extremes, sparse_extremes
+from mmtfl.core.columns import extremes, sparse_extremes, sparse_vary, vary
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.grouping import observation_task_of, take_rows
+from mmtfl.tasks.grouping import take_rows
 from mmtfl.tasks.stored import StoredTasks
 from mmtfl.wording import abbreviate
 
-_CONSTANT = 1e-10  # share of the largest entry: a column that varies less is constant up to rounding
 CHUNK = 1 << 16  # entries of X held in float64 at a time: they fit the second-level cache
 _CANCELLED = 1e-2  # a variance below this share of the square sum about a row has lost digits to cancellation
 _SQUARABLE = 1e200
@@ -195,35 +194,15 @@ def could_use(tasks: Tasks, *, fit_intercept: bool) -> np.ndarray:
     """
     if tasks.weights is not None and np.any(tasks.weights == 0.0):
         tasks = tasks.select(np.flatnonzero(tasks.weights))
-    low, high = _task_ends(tasks)
-    if not fit_intercept:
-        return (low != 0.0) | (high != 0.0)
-    size = np.maximum(np.abs(low), np.abs(high))
-    # the difference of halves cannot overflow
-    return np.abs(high / 2 - low / 2) > _CONSTANT / 2 * size
-
-
-def _task_ends(tasks: Tasks) -> np.ndarray:
-    """Smallest and largest value of every column in every task, (2, n_tasks, n_features)."""
-    if tasks.is_complete:
-        X, offsets, shape = tasks.X, np.array([0, tasks.X.shape[0]]), (2, tasks.n_tasks, tasks.n_features)
-        return np.broadcast_to(_ends_of_parts(X, offsets), shape)
-    return _ends_of_parts(tasks.X if tasks.rows is None else take_rows(tasks.X, tasks.rows), tasks.offsets)
-
-
-def _ends_of_parts(X: Any, offsets: np.ndarray) -> np.ndarray:
-    """The same of consecutive rows."""
-    smallest_largest = (np.minimum, np.maximum)
-    if not sparse.issparse(X):
-        return np.array([f.reduceat(X, offsets[:-1], axis=0) for f in smallest_largest])
-    entries = X.tocoo()
-    place = (observation_task_of(offsets)[entries.row], entries.col)
-    counts, ends = np.zeros((len(offsets) - 1, X.shape[1])), np.zeros((2, len(offsets) - 1, X.shape[1]))
-    np.add.at(counts, place, 1)
-    ends[:, counts == np.diff(offsets)[:, None]] = [[np.inf], [-np.inf]]  # no zeros beside the entries
-    for f, end in zip(smallest_largest, ends, strict=True):
-        f.at(end, place, entries.data)
-    return ends
+    X, rows, offsets = tasks.X, tasks.rows, tasks.offsets
+    if tasks.is_complete:  # one X for all tasks
+        rows, offsets = None, np.array([0, X.shape[0]])
+    if sparse.issparse(X):
+        X = (X if rows is None else take_rows(X, rows)).tocsr()
+        varies = sparse_vary(X.data, X.indices, X.indptr, offsets, X.shape[1], not fit_intercept)
+    else:
+        varies = vary(X, rows, offsets, not fit_intercept)
+    return np.repeat(varies, tasks.n_tasks, axis=0) if tasks.is_complete else varies
 
 
 # -- weights of tasks ----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Unshrunk effects: are their errors as large as they are wrong?"""
+"""Unshrunk effects: their errors are those of the noise, also where effects differ between tasks."""
 
 import numpy as np
 import pytest

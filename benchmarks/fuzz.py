@@ -80,7 +80,7 @@ class Problem:
         return y
 
     def _weights(self) -> np.ndarray:
-        width = self.rng.choice([0.3, 12.0, 300.0])
+        width = self.rng.choice([0.3, 12.0, 50.0])
         return 10.0 ** self.rng.uniform(-width, width, len(self.y))
 
     def stored(self, X: np.ndarray):

@@ -146,7 +146,7 @@ def draw(truths, models, diabetes, path: Path) -> None:
 
 def main() -> None:
     """Run the three problems and draw them."""
-    print("Three multitask problems. The first fit ever compiles for some seconds.", flush=True)
+    print("Three multitask problems.", flush=True)
     d1, d2 = make_d1(random_state=0), make_d2(random_state=0)
     models = {
         "D1": compare("D1", d1.X, d1.y, d1.task, train_size=0.5, repeats=1),

@@ -228,6 +228,10 @@ def test_bad_weights():
     refuses(ValueError, "negative", "row 3", sample_weight=np.where(np.arange(20) == 3, -1, 1))
     refuses(ValueError, "NaN", "row 3", sample_weight=np.where(np.arange(20) == 3, np.nan, 1))
     refuses(ValueError, "zero in every row", sample_weight=0 * one)
+    for wild in (1e-60, 1e60):
+        refuses(
+            ValueError, "a weight is a number of rows", sample_weight=np.where(np.arange(20) == 3, wild, 1)
+        )
     refuses(ValueError, "1-D", sample_weight=np.column_stack([one, one]))
     refuses(ValueError, "zero total weight", "'oslo'", task=TASK, sample_weight=(TASK == "leeds") * 1.0)
     refuses(TypeError, "sample_weight", sample_weight=["heavy"] * 20)

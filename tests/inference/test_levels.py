@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import multivariate_normal, norm
 
-from mmtfl.inference.levels import NormalLevels, TaskColumns
+from mmtfl.inference.levels import Factor, NormalLevels, TaskColumns
 from mmtfl.inference.marginal_levels import NODES, QUICK_NODES, Marginal, TaskRows, fit_levels
 from mmtfl.objective.losses import Huber, Logistic, Poisson
 
@@ -66,6 +66,20 @@ def test_spreads_are_where_the_restricted_likelihood_is_largest():
     best = restricted(found.spread, eta2)
     others = [restricted(found.spread * a, eta2 * b) for a in (0.8, 1, 1.25) for b in (0.7, 1, 1.4)]
     assert best >= max(others) - 1e-3
+
+
+@pytest.mark.parametrize("q", [2, 9])
+def test_restricted_likelihood_is_that_of_contrasts_between_tasks(q):
+    W, n, _, told = told_levels(2, 5, np.ones(q), 1.0)
+    d, kappas = 0.3 + 1.0 / n, np.array([0.0, 0.4, 3.0])
+    contrasts = np.linalg.svd(np.ones((1, 5)))[2][1:]  # all that is free of the common level
+    expected = [
+        multivariate_normal(np.zeros(4), SIGMA**2 * contrasts @ (kappa * W @ W.T + np.diag(d)) @ contrasts.T)
+        for kappa in kappas
+    ]
+    expected = np.array([one.logpdf(contrasts @ told) for one in expected])
+    found = Factor.of(W, d).restricted(told[:, None], np.array([SIGMA**2]), kappas)[:, 0]
+    assert_allclose(found - found[0], expected - expected[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize(("gamma", "tau"), [((1.5, 0, 0), 1.0), ((0, 0, 0), 1.0), ((1, 1, 0), 0.0)])

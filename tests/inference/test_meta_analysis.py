@@ -64,6 +64,15 @@ def test_tasks_without_the_feature_do_not_count():
     assert np.isnan(found.spread[single]).all() and np.isnan(found.new_task_interval(0.9)[0][single]).all()
 
 
+def test_a_task_that_tells_nothing_has_the_interval_of_a_new_task():
+    theta, variance = draws(3)
+    theta[0], variance[0] = np.nan, np.nan
+    found = MetaAnalysis(theta, variance, np.full(9, KNOWN))
+    value, lower, upper = found.shrunk(0.9)
+    assert_allclose(value[0], found.average, rtol=1e-12)
+    assert_allclose([lower[0], upper[0]], found.new_task_interval(0.9), rtol=1e-9)
+
+
 def test_units_of_a_feature_do_not_matter():
     theta, variance = draws(2)
     unit = np.geomspace(1e-12, 1e12, 40)

@@ -56,6 +56,15 @@ def test_candidates_with_folds_left_out_are_never_chosen_and_contenders_are_the_
     assert contenders([far, near, BEST, lost], 1) == [2]
 
 
+def test_repeats_of_the_folds_do_not_make_a_difference_surer():
+    best = np.zeros(20)
+    other = best - 0.2 + np.where(np.arange(20) % 2, 1.0, -1.0)  # behind by .2, with a deviation of 1.03
+    assert within([best, other], 0.5, n_folds=5) == [0, 1]
+    assert within([best, other], 0.5) == [0]
+    repeated = {0: best[5:], 1: other[5:]}
+    assert choose([best[None, :5], other[None, :5]], order=[(1,), (0,)], repeated=repeated) == (1, 0)
+
+
 def test_the_table_marks_what_ties_and_what_was_chosen():
     lists = [member(k=1), member(pooling=0.9)]
     table = results_table(lists, [BEST, BEST], (1, 0), [one.place for one in lists])

@@ -379,7 +379,7 @@ class _TaskStep:
         left = R @ omega
         with_own, square = np.diag(left), np.einsum("ij,ij->j", omega, left)
         varies = np.diag(R) > _CONSTANT
-        tells = varies & (with_own > _WEAK * np.sqrt(np.maximum(square, 0.0) * np.diag(R)))
+        tells = varies & (square > 0.0) & (with_own > _WEAK * np.sqrt(np.maximum(square, 0.0) * np.diag(R)))
         safe = np.where(tells, with_own, 1.0)
         omega = omega / safe
         score = own.score / (pooled.unit * own.weight)

@@ -160,7 +160,7 @@ class Problem:
         Also the units, or None where this problem is the answer. With `one_unit` all columns share theirs.
         """
         scaled, units = self._levelled or (self, None)
-        if scaled.steepest == 0.0 or 1.0 / _MODERATE < scaled.steepest < _MODERATE:
+        if 1.0 / _MODERATE < scaled.steepest < _MODERATE:
             return scaled, units
         largest = scaled.design.column_maxima()
         largest = np.where(largest > 0.0, largest, 1.0)

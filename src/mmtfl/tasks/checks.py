@@ -13,6 +13,7 @@ from scipy import sparse
 from mmtfl.tasks.frames import FLOATS, as_float, check_not_lazy, frame_design, is_missing, open_frame
 from mmtfl.wording import count, not_finite_kind, show
 
+MOST_WEIGHT = 1e50  # of a row; the least one is 1e-50, so that squares and sums of weights are floats
 NEXT_TO_NOTHING = 1e-12  # share of a task's weight at which a class counts as absent
 
 # -- the design and its columns --------------------------------------------------------------------------
@@ -178,10 +179,12 @@ def check_weights(w: Any, n_rows: int, *, name: str = "sample_weight", of: str =
         )
     if not (w > 0).any():
         raise ValueError(f"{name} is zero in every row: at least one row must have a positive weight.")
-    with np.errstate(over="ignore"):
-        total = w.sum()
-    if not np.isfinite(total):
-        raise ValueError(f"The sum of {name} exceeds the largest float64: divide the weights by a constant.")
+    least, most = w[w > 0].min(), w.max()
+    if least < 1.0 / MOST_WEIGHT or most > MOST_WEIGHT:
+        raise ValueError(
+            f"{name} goes from {least:.3g} to {most:.3g}, but a weight is a number of rows, which may be "
+            f"{1.0 / MOST_WEIGHT:g} to {MOST_WEIGHT:g}: divide all by a constant, or use 0 to leave one out."
+        )
     return w
 
 

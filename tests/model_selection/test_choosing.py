@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from mmtfl.estimators.fitted_curves import bent
+from mmtfl.estimators.fitted_curves import add_curves
 from mmtfl.model_selection.choosing import choose, contenders, results_table, within
 from mmtfl.model_selection.cross_validation import MemberPath
 from mmtfl.model_selection.curvature import hints_at_curves
@@ -84,7 +84,7 @@ def hint(bend, seed, loss="squared", own=False):
     tasks = Tasks.from_rows(X, y, task)
     problem = Problem(Design(tasks), make_loss(loss, {}))
     path = Paths(problem).solve(make_penalty(2, 2, 1.0), np.array([0.05, 0.01]), max_iter=1000, tol=1e-6)
-    return hints_at_curves(problem, path.coef(1).T, path.intercepts[1], bent(tasks))
+    return hints_at_curves(problem, path.coef(1).T, path.intercepts[1], add_curves(tasks))
 
 
 def test_straight_effects_seldom_hint_at_curves():
@@ -100,6 +100,6 @@ def test_bent_effects_hint_at_curves_even_where_tasks_bend_in_opposite_ways(loss
 def test_units_and_weights_do_not_change_the_hint_statistics():
     rng = np.random.default_rng(0)
     X, y, task = rng.normal(size=(120, 3)), rng.normal(size=120), np.repeat([0, 1, 2], 40)
-    basis = bent(Tasks.from_rows(X, y, task)).curves
-    scaled = bent(Tasks.from_rows(1e150 * X, y, task)).curves
+    basis = add_curves(Tasks.from_rows(X, y, task)).curves
+    scaled = add_curves(Tasks.from_rows(1e150 * X, y, task)).curves
     assert_allclose(scaled.columns(1e150 * X), 1e150 * basis.columns(X), rtol=1e-6)

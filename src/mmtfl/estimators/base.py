@@ -1,6 +1,5 @@
 """`TaskModel`, the base class of the estimators: reads the data, learns from a `Solution`, and predicts."""
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import narwhals as nw
@@ -9,9 +8,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mmtfl.estimators import inputs
-from mmtfl.estimators.feature_knowledge import read_known
-from mmtfl.estimators.fit_warnings import tell_of_one_value, warn_of_fit
-from mmtfl.estimators.fitted_curves import set_apart
+from mmtfl.estimators.fit_warnings import warn_of_fit, warn_of_one_value
+from mmtfl.estimators.fitted_curves import split_curves
 from mmtfl.estimators.parameters import CommonParameters
 from mmtfl.estimators.prediction import averaged_over_levels, predict
 from mmtfl.estimators.prepared import Prepared
@@ -137,7 +135,7 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
         """
         self._check_parameters()
         prepared = self._with_prior(self._prepare(X, y, task, sample_weight, offset))
-        self._settle(prepared, *self._solve(prepared))
+        self._finish_fit(prepared, *self._solve(prepared))
         return self
 
     # -- the steps of fit ------------------------------------------------------------------------------------
@@ -176,11 +174,7 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
             self.encoder_ = Agreement.from_dict(summarised.agreement).encoder()
             self.columns_ = self.encoder_.columns_
         check_task_weight(self.task_weight, summarised.labels)
-        tasks = self._encode_targets(summarised.tasks(), None)
-        if self._wants_curves():
-            known = read_known(self, summarised.feature_names, summarised.n_features, summarised.labels)
-            tasks = summarised.bent(tasks, None if known is None else known.may_bend())
-        return replace(Prepared.of(self, tasks), row_counts=summarised.sizes)
+        return Prepared.of(self, self._encode_targets(summarised.tasks(), None), summarised)
 
     def _know_columns_of(self, stored: StoredTasks | SummarisedTasks) -> None:
         self._forget(*_OF_TABLES)
@@ -256,7 +250,7 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
         has_prior = self._has_prior(tasks)
         check_targets(self._loss, tasks, fit_intercept=self.fit_intercept and not has_prior)
         if has_prior:
-            tell_of_one_value(tasks, tasks.y)
+            warn_of_one_value(tasks, tasks.y)
         return with_known_in_targets(self._loss, tasks)
 
     def _encode_stored(self, stored: StoredTasks, *, stays: bool) -> StoredTasks:
@@ -290,7 +284,7 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
         if vars(self)["effects"]:
             self.effects_ = learn_effects(self, prepared)
         basis = getattr(prepared.tasks, "curves", None)
-        set_apart(self, basis)
+        split_curves(self, basis)
         self.feature_range_ = prepared.feature_range()
         warn_of_fit(self, prepared, solution.solver)
 

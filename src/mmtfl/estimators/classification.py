@@ -10,7 +10,7 @@ from sklearn.utils.validation import column_or_1d
 
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.family import FamilyMember
-from mmtfl.estimators.fit_warnings import tell_of_one_value
+from mmtfl.estimators.fit_warnings import warn_of_one_value
 from mmtfl.estimators.inputs import matrix_values, n_dimensions, with_two_classes
 from mmtfl.estimators.parameters import restated
 from mmtfl.objective.losses import Logistic, Loss
@@ -160,7 +160,7 @@ class TaskClassifier(ClassifierMixin, TaskModel):
                 weights=tasks.weights,
             )
         else:
-            tell_of_one_value(tasks, classes[positive.astype(np.intp)])
+            warn_of_one_value(tasks, classes[positive.astype(np.intp)])
         self.classes_ = classes
         return tasks.with_y(np.where(positive, 1.0, -1.0))
 

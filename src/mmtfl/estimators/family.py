@@ -12,7 +12,7 @@ from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.feature_knowledge import has_feature_constraints
 from mmtfl.estimators.new_task import with_new_task
 from mmtfl.estimators.parameters import POSITIVE, FamilyParameters, WarmStart, parameter
-from mmtfl.estimators.prepared import Prepared, StoredPrepared
+from mmtfl.estimators.prepared import POLISH, Prepared, StoredPrepared
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.objective.product import task_part
@@ -24,8 +24,6 @@ from mmtfl.solvers.solve import Reporter
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import task_factors, with_task_factors
 from mmtfl.tasks.stored import StoredTasks
-
-_POLISH = 20  # passes, so that an answer does not depend on where it started
 
 
 class ProductForm(TaskModel):
@@ -124,7 +122,7 @@ class ProductForm(TaskModel):
 
     def _solve_again(self, prepared: Prepared, penalty: Any, last: Any) -> Any:
         problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
-        return solve(problem, penalty, start=last.A, **self._solver_options(), polish=_POLISH)
+        return solve(problem, penalty, start=last.A, **self._solver_options(), polish=POLISH)
 
     def _solver_options(self) -> dict[str, Any]:
         """Return the options that the solver takes as they are."""

@@ -100,7 +100,7 @@ def _features_chosen_by_units(model: Any, prepared: Any) -> UnitsWarning | None:
     )
 
 
-def tell_of_one_value(tasks: Any, targets: np.ndarray) -> None:
+def warn_of_one_value(tasks: Any, targets: np.ndarray) -> None:
     """Warn of tasks whose targets are all alike, rows of weight zero aside: other tasks tell their level."""
     counts = np.ones(len(targets), dtype=bool) if tasks.weights is None else tasks.weights > 0.0
     alike = []

@@ -1,7 +1,7 @@
 """Curves of a fitted model: which features may bend, and what their effects look like; docs/curves.md.
 
 Inside a fit the columns of the curves stand behind the features. What is learned of them is then set apart in
-`Curves`, so that ``coef_`` and all else has one entry per feature; `joined` puts both together again.
+`Curves`, so that ``coef_`` and all else has one entry per feature; `join_curves` puts both together again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from mmtfl.estimators.feature_knowledge import position, read_known
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.curve_basis import CurveBasis, learn_basis
+from mmtfl.tasks.summaries import SummarisedTasks
 from mmtfl.wording import abbreviate
 
 # what a fitted model has of each feature, and where its features are counted
@@ -72,13 +73,15 @@ class Curves:
 # -- into a fit, and back ------------------------------------------------------------------------------------
 
 
-def with_curves(model: Any, tasks: Any) -> tuple[Any, KnownFeatures | None]:
+def with_curves(
+    model: Any, tasks: Any, summarised: SummarisedTasks | None = None
+) -> tuple[Any, KnownFeatures | None]:
     """Tasks with the curve columns that a model asks for, and what is known of their columns."""
     names = getattr(tasks, "feature_names", None)
     d = tasks.n_lines if isinstance(tasks, Tasks) else tasks.n_features
     known = read_known(model, None if names is None else names[:d], d, tasks.labels)
     if isinstance(tasks, Tasks) and tasks.curves is None and model._wants_curves():
-        tasks = bent(tasks, known)
+        tasks = add_curves(tasks, known, summarised)
     basis = getattr(tasks, "curves", None)
     grouped = hasattr(model, "feature_groups")
     if basis is None or (known is None and not grouped):
@@ -88,8 +91,12 @@ def with_curves(model: Any, tasks: Any) -> tuple[Any, KnownFeatures | None]:
     return tasks, known.with_curves(basis, grouped=grouped)
 
 
-def bent(tasks: Tasks, known: KnownFeatures | None = None) -> Tasks:
-    """Tasks with the columns of curves, for the features that may have one."""
+def add_curves(
+    tasks: Tasks, known: KnownFeatures | None = None, summarised: SummarisedTasks | None = None
+) -> Tasks:
+    """Tasks with the columns of curves, for the features that may have one; those of summaries are known."""
+    if summarised is not None:
+        return summarised.bent(tasks, None if known is None else known.may_bend())
     if sparse.issparse(tasks.X):
         return tasks
     among = np.ones(tasks.n_features, dtype=bool) if known is None else known.may_bend()
@@ -105,7 +112,7 @@ def _weights_of_rows(tasks: Tasks) -> np.ndarray | None:
     return np.bincount(tasks.rows, tasks.weights, minlength=tasks.X.shape[0]).astype(np.float64)
 
 
-def set_apart(model: Any, basis: CurveBasis | None) -> None:
+def split_curves(model: Any, basis: CurveBasis | None) -> None:
     """Move what a model has learned of curve columns to its ``curves_``."""
     model.curves_ = None
     if basis is None:
@@ -121,7 +128,7 @@ def set_apart(model: Any, basis: CurveBasis | None) -> None:
     model.curves_ = Curves(basis, parts)
 
 
-def joined(model: Any) -> Any:
+def join_curves(model: Any) -> Any:
     """A model with its curve columns behind its features; the model itself, if it has none."""
     curves = model.curves_
     if curves is None:
@@ -196,7 +203,7 @@ def sizes_of(model: Any) -> dict[str, np.ndarray]:
     if curves is None:
         return model._sizes()
     of, found = curves.basis.feature_of_column, {}
-    for name, size in joined(model)._sizes().items():
+    for name, size in join_curves(model)._sizes().items():
         found[name] = np.zeros(curves.basis.n_features)
         np.maximum.at(found[name], of, size)
     return found

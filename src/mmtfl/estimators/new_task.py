@@ -22,8 +22,9 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 
-from mmtfl.estimators.fitted_curves import joined, set_apart
+from mmtfl.estimators.fitted_curves import join_curves, split_curves
 from mmtfl.estimators.inputs import n_dimensions, read_weights, single_column, take_task_column
+from mmtfl.estimators.prepared import POLISH
 from mmtfl.estimators.shrunk_levels import level_model
 from mmtfl.inference.fit_effects import add_effects
 from mmtfl.objective.design import Design
@@ -47,7 +48,6 @@ from mmtfl.wording import abbreviate, show
 
 # what a fitted model has for each task, along the first axis
 _PER_TASK = ("coef_", "intercept_", "task_sizes_", "shared_", "specific_", "outlier_", "usable_", "absent_")
-_POLISH = 20  # passes; the answer is then that of the problem, not of where it started
 _FEWEST = 3  # tasks; more are needed to tell how intercepts scatter
 _MOST = 1e6  # rows: an intercept that is the same in all tasks
 
@@ -62,7 +62,7 @@ def with_new_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any, off
     tasks, basis = _read_task(model, X, y, task, sample_weight, offset), None
     if model.curves_ is not None:
         basis = model.curves_.basis
-        tasks, model = basis.widened_tasks(tasks), joined(model)
+        tasks, model = basis.widened_tasks(tasks), join_curves(model)
     shared = Shared.of(model)
     prior = shared.prior(model, tasks)
     if prior is None:
@@ -73,7 +73,7 @@ def with_new_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any, off
     found = _solve_about(model, scaled, shared, None if prior is None else prior / unit)
     a = (shared.common + found.A[:, 0]) * unit / shared.columns
     wider = _widened(model, tasks, a, float(found.intercept[0]) * unit, unit)
-    set_apart(wider, basis)
+    split_curves(wider, basis)
     return wider
 
 
@@ -262,7 +262,7 @@ def _solve_about(model: Any, tasks: Tasks, shared: Shared, prior: np.ndarray | N
         middle = prior[0] - (reference / shared.columns) @ shared.common
         tasks, loss = _with_prior(tasks, loss, reference, np.array([middle]), float(prior[1]), shared.noise)
     problem = Problem(Design(tasks, mean_size=model.mean_size_, **scale), loss)
-    limits = {"max_iter": model.max_iter, "tol": model.tol, "polish": _POLISH}
+    limits = {"max_iter": model.max_iter, "tol": model.tol, "polish": POLISH}
     solution = solve(problem, shared.penalty, **limits)
     if not solution.converged:
         message = (

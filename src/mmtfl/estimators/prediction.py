@@ -10,7 +10,7 @@ from scipy.stats import t as student
 from sklearn.utils import gen_batches
 
 from mmtfl.core import columns
-from mmtfl.estimators.fitted_curves import joined
+from mmtfl.estimators.fitted_curves import join_curves
 from mmtfl.estimators.shrunk_levels import level_model
 from mmtfl.inference.marginal_levels import NODES
 from mmtfl.tasks.curve_basis import CurveBasis
@@ -23,7 +23,7 @@ def predict(model: Any, X: Any, place: np.ndarray | None) -> np.ndarray:
 
     Tasks never seen have places from the number of tasks on.
     """
-    wide = joined(model)
+    wide = join_curves(model)
     coef, intercept = wide.coef_, wide.intercept_
     if place is not None and (place >= len(coef)).any():
         coef, intercept = _with_unknown_tasks(wide, X, place)
@@ -127,7 +127,7 @@ def error_of_new_tasks(model: Any, X: Any, place: np.ndarray, share: float) -> n
     """
     n_tasks, reference = len(model.tasks_), model._learned_levels()["reference"]
     rows = np.flatnonzero(place >= n_tasks)
-    far, wide = X[rows], joined(model)
+    far, wide = X[rows], join_curves(model)
     far = far.toarray() if sparse.issparse(far) else np.asarray(far, dtype=float)
     if wide is not model:
         far = model.curves_.basis.widened(far)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.fitted_curves import bent, joined, with_curves
+from mmtfl.estimators.fitted_curves import add_curves, join_curves, with_curves
 from mmtfl.inference.task_levels import LevelPrior, TaskLevels, follow_the_fit
 from mmtfl.model_selection.folds import Fold
 from mmtfl.objective.design import Design
@@ -26,6 +26,8 @@ from mmtfl.tasks.scaling import (
     with_task_factors,
 )
 from mmtfl.tasks.summaries import SummarisedTasks
+
+POLISH = 20  # passes of a fit from a start, so that its answer does not depend on the start
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Prepared:
     folds : list of Fold
         Folds of a search, as positions of observations (or of rows of a shared X).
     summarised : SummarisedTasks, or None
-        What the tasks of a search come from, if they have no rows.
+        What the tasks come from, if they have no rows.
     """
 
     tasks: Any
@@ -68,10 +70,10 @@ class Prepared:
     summarised: SummarisedTasks | None = None
 
     @classmethod
-    def of(cls, model: Any, tasks: Any) -> Prepared:
+    def of(cls, model: Any, tasks: Any, summarised: SummarisedTasks | None = None) -> Prepared:
         """Scale and weigh the tasks as the parameters of a model ask."""
         factors = task_factors(tasks, model.task_weight) if isinstance(tasks, Tasks) else None
-        tasks, known = with_curves(model, tasks)
+        tasks, known = with_curves(model, tasks, summarised)
         plain = cls(tasks, task_factors=factors)
         columns = plain.spread() if model.standardize else None
         targets = None
@@ -82,7 +84,8 @@ class Prepared:
             start = _scaled_start(model, tasks, columns, targets)
         if targets is not None and isinstance(tasks, Tasks):
             tasks = tasks.with_y(tasks.y / targets[tasks.observation_task])
-        return cls(tasks, columns, targets, start, factors, known)
+        counts = None if summarised is None else summarised.sizes
+        return cls(tasks, columns, targets, start, factors, known, counts, summarised=summarised)
 
     @property
     def weighted(self) -> Any:
@@ -139,11 +142,7 @@ class Prepared:
 
     def curved(self, model: Any) -> Prepared | None:
         """The same with the columns of curves; None if no feature may have one."""
-        if self.summarised is None:
-            tasks = bent(self.tasks, self.known)
-        else:
-            tasks = self.summarised.bent(self.tasks, None if self.known is None else self.known.may_bend())
-        tasks, known = with_curves(model, tasks)
+        tasks, known = with_curves(model, add_curves(self.tasks, self.known, self.summarised))
         if tasks.curves is None:
             return None
         scale = self.column_scale
@@ -240,7 +239,7 @@ def _scaled_start(
     model: Any, tasks: Any, column_scale: np.ndarray | None, target_scale: np.ndarray | None
 ) -> np.ndarray | None:
     """Scale the coefficients of the last fit for this one; None if tasks or features are others."""
-    model = joined(model)
+    model = join_curves(model)
     if model.coef_.shape != (tasks.n_tasks, tasks.n_features) or not np.array_equal(
         model.tasks_, tasks.labels
     ):

@@ -27,7 +27,7 @@ from mmtfl.estimators.parameters import (
     parameter,
     restated,
 )
-from mmtfl.estimators.prepared import Prepared
+from mmtfl.estimators.prepared import POLISH, Prepared
 from mmtfl.estimators.regression import MMTFLRegressor, TaskRegressor
 from mmtfl.model_selection.choosing import choose, contenders, results_table
 from mmtfl.model_selection.cross_validation import (
@@ -68,7 +68,6 @@ _MOST_ENTRIES = 1 << 25  # of a table with curves that a search tries by itself
 _LARGE = 1 << 20  # numbers of a table with curves; one member is tried on a larger one
 _CONTENDERS, _MOST_REPEATS = 3, 3  # candidates whose folds are repeated, and how often
 _PER_REPEAT = 4  # strengths of a path that take about as long as one strength by itself
-_POLISH = 20  # passes: the path is rough, and the last fit must forget where on it it started
 _PATH_TOL = 1e-4  # held-out scores do not see more; the final fit uses tol
 
 
@@ -112,7 +111,7 @@ class Search(Declared):
         """
         if isinstance(X, SummarisedTasks):
             folds = check_folds(self._agreed_folds(X), prepared.tasks, with_classes=False)
-            return replace(prepared, folds=folds, summarised=X)
+            return replace(prepared, folds=folds)
         tasks, with_classes = prepared.tasks, is_classifier(model)
         labels = None if isinstance(X, StoredTasks) else take_task_column(X, task, model.task_column)[1]
         labels = None if labels is None else check_task_labels(labels, None)
@@ -198,7 +197,7 @@ class Search(Declared):
 
 
 @dataclass(frozen=True)
-class Way:
+class Variant:
     """Lines or curves: the data, what solves paths on all rows, and what scores candidates on folds."""
 
     prepared: Prepared
@@ -365,7 +364,7 @@ class TaskSearch(Search, ProductForm):
         """
         self._check_parameters()
         prepared = self._prepare(X, y, task, sample_weight, offset, groups)
-        self._settle(*self._search(prepared))
+        self._finish_fit(*self._search(prepared))
         return self
 
     def _prepare(
@@ -410,53 +409,55 @@ class TaskSearch(Search, ProductForm):
         kept = self._search_checkpoint(prepared)
         # BLAS is held to one thread here, for all threads of the search: its limit is the process's
         with one_blas_thread():
-            way, chosen, i = self._choose_way(prepared, settings, kept)
-            prepared, member, self.alphas_ = way.prepared, chosen.member, chosen.alphas
+            variant, chosen, i = self._choose_variant(prepared, settings, kept)
+            prepared, member, self.alphas_ = variant.prepared, chosen.member, chosen.alphas
             self.alpha_ = float(self.alphas_[i])
             penalty = member.at(self.alpha_)
-            path = self._path_on_all_rows(way.paths, member, self.alphas_, settings.tol)
-            start, is_exact = way.paths.refined(penalty, path.coef(i).T)
+            path = self._path_on_all_rows(variant.paths, member, self.alphas_, settings.tol)
+            start, is_exact = variant.paths.refined(penalty, path.coef(i).T)
         self.best_p_ = float(member.p)
         self.best_k_ = "log" if member.power == 0.0 else float(member.k)
-        self.best_pooling_, self.best_curves_ = float(member.pooling), way.curves
+        self.best_pooling_, self.best_curves_ = float(member.pooling), variant.curves
         self.path_ = path.scaled(prepared.column_scale, prepared.target_scale).without(prepared.tasks.absent)
         self.path_ = self.path_.lines(prepared.tasks.n_lines)
         solution = solve(
-            way.paths.problem,
+            variant.paths.problem,
             penalty,
             start=start,
             **self._solver_options(),
-            polish=0 if is_exact else _POLISH,
+            polish=0 if is_exact else POLISH,
             checkpoint=None if kept is None else FitCheckpoint(kept, "refit"),
         )
         return prepared, solution, penalty
 
-    def _choose_way(self, prepared: Prepared, settings: Settings, kept: Any) -> tuple[Way, MemberPath, int]:
+    def _choose_variant(
+        self, prepared: Prepared, settings: Settings, kept: Any
+    ) -> tuple[Variant, MemberPath, int]:
         """Choose between lines and curves, members and strengths."""
 
-        def way_of(data: Prepared) -> Way:
+        def variant_of(data: Prepared) -> Variant:
             data = self._with_prior(data)
             problem = data.problem(self._loss, fit_intercept=self.fit_intercept)
             options = {"verbose": self.verbose, "engine": self.engine, "kept": kept}
-            return Way(data, Paths(problem), self._scorer(data, settings, **options))
+            return Variant(data, Paths(problem), self._scorer(data, settings, **options))
 
-        n_folds, first = len(prepared.folds), way_of(prepared)
+        n_folds, first = len(prepared.folds), variant_of(prepared)
         members = self._members(prepared.tasks, prepared.known)
         candidates, found = self._scored(first.score, self._with_alphas(first, members), n_folds)
-        ways = {first.curves: first}
+        variants = {first.curves: first}
         bent = self._with_curves(prepared)
         if bent is not None and self._are_hinted(first, candidates, found, bent, settings.tol):
-            ways[True] = way_of(bent)
-            more, further = self._scored_curves(ways[True], candidates, found, n_folds)
+            variants[True] = variant_of(bent)
+            more, further = self._scored_curves(variants[True], candidates, found, n_folds)
             candidates, found = [*candidates, *more], FoldScores([*found.found, *further.found])
-        repeated = self._repeated(ways, candidates, found, settings, kept)
+        repeated = self._repeated(variants, candidates, found, settings, kept)
         chosen, i, self._on_folds = self._decide(prepared, candidates, found, settings, repeated)
         assert isinstance(chosen, MemberPath)
-        return ways[chosen.curves], chosen, i
+        return variants[chosen.curves], chosen, i
 
     def _repeated(
         self,
-        ways: Mapping[bool, Way],
+        variants: Mapping[bool, Variant],
         candidates: Sequence[Any],
         found: FoldScores,
         settings: Settings,
@@ -467,12 +468,12 @@ class TaskSearch(Search, ProductForm):
         As many as take a third of the search so far, counted in columns times strengths times folds, so that
         the answer does not depend on the clock.
         """
-        data = next(iter(ways.values())).prepared
+        data = next(iter(variants.values())).prepared
         plain = self.cv is None or isinstance(self.cv, Integral)
         close = contenders(found.scores, _CONTENDERS) if plain and data.row_counts is None else []
         if len(close) < 2 or self.search == "full":
             return None
-        width = [ways[one.curves].prepared.tasks.n_features for one in candidates]
+        width = [variants[one.curves].prepared.tasks.n_features for one in candidates]
         done = sum(
             n * part["scores"].size for n, folds in zip(width, found.found, strict=True) for part in folds
         )
@@ -481,20 +482,20 @@ class TaskSearch(Search, ProductForm):
         scores: dict[int, list[np.ndarray]] = {m: [] for m in close}
         for seed in range(1, 1 + min(_MOST_REPEATS, int(done / 3.0 / each))):
             folds = self._folds_of_seed(data, seed)
-            for curves, way in ways.items():
+            for curves, variant in variants.items():
                 own = [m for m in close if candidates[m].curves == curves]
                 lists = [candidates[m].part(np.array([tops[m]])) for m in own]
                 score = self._scorer(
-                    replace(way.prepared, folds=folds), settings, engine=self.engine, kept=kept
+                    replace(variant.prepared, folds=folds), settings, engine=self.engine, kept=kept
                 )
                 stage = f"repeat {seed}{' with curves' * curves}: "
                 for m, part in zip(own, score(lists, stage=stage).scores if own else [], strict=True):
                     scores[m].append(part[0])
         return {m: np.concatenate(parts) for m, parts in scores.items()} if scores[close[0]] else None
 
-    def _with_alphas(self, way: Way, members: Sequence[RowPenalty]) -> list[MemberPath]:
-        how = {"curves": way.curves, "rough": True}
-        return member_paths(way.paths, members, self._alphas(), self.alpha_ratio, **how)
+    def _with_alphas(self, variant: Variant, members: Sequence[RowPenalty]) -> list[MemberPath]:
+        how = {"curves": variant.curves, "rough": True}
+        return member_paths(variant.paths, members, self._alphas(), self.alpha_ratio, **how)
 
     def _with_curves(self, prepared: Prepared) -> Prepared | None:
         """The data with curves, if these are to be tried; None where there are none, or they are too many."""
@@ -507,7 +508,7 @@ class TaskSearch(Search, ProductForm):
         return prepared.curved(self)
 
     def _are_hinted(
-        self, lines: Way, candidates: Sequence[Any], found: FoldScores, bent: Prepared, tol: float
+        self, lines: Variant, candidates: Sequence[Any], found: FoldScores, bent: Prepared, tol: float
     ) -> bool:
         """Whether the residuals of the best lines on all rows hint at curves."""
         m, i = choose(found.scores)
@@ -518,23 +519,27 @@ class TaskSearch(Search, ProductForm):
         return hints_at_curves(plain, path.coef(i).T, path.intercepts[i], bent.tasks)
 
     def _scored_curves(
-        self, way: Way, lines: Sequence[Any], found: FoldScores, n_folds: int
+        self, variant: Variant, lines: Sequence[Any], found: FoldScores, n_folds: int
     ) -> tuple[Sequence[Any], FoldScores]:
         """Members with curves that were tried, and their scores: none where lines do as well."""
         best = lines[choose(found.scores)[0]].member
-        members = [one for one in self._members(way.prepared.tasks, way.prepared.known) if one.is_convex]
-        same = replace(best, known=way.prepared.known)
+        members = [
+            one for one in self._members(variant.prepared.tasks, variant.prepared.known) if one.is_convex
+        ]
+        same = replace(best, known=variant.prepared.known)
         first = min(members, key=lambda one: (one.p != 2.0, one.pooling != best.pooling), default=same)
-        (trial,) = self._with_alphas(way, [first])
-        if not curves_may_win(way.score, trial, lines, found):
+        (trial,) = self._with_alphas(variant, [first])
+        if not curves_may_win(variant.score, trial, lines, found):
             return [], FoldScores([])
-        rest = [] if math.prod(way.prepared.tasks.X.shape) > _LARGE else _rivals(lines, found, members, same)
+        rest = (
+            [] if math.prod(variant.prepared.tasks.X.shape) > _LARGE else _rivals(lines, found, members, same)
+        )
         rest = [one for one in rest if one is not first]
 
         def score(lists: Sequence[Any], *, stage: str = "", **options: Any) -> FoldScores:
-            return way.score(lists, stage=f"curves, {stage or 'all folds: '}", **options)
+            return variant.score(lists, stage=f"curves, {stage or 'all folds: '}", **options)
 
-        return self._scored(score, [trial, *self._with_alphas(way, rest)], n_folds)
+        return self._scored(score, [trial, *self._with_alphas(variant, rest)], n_folds)
 
     def _scored(
         self, score: Callable[..., FoldScores], candidates: Sequence[Any], n_folds: int

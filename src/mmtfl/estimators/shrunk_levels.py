@@ -49,8 +49,8 @@ class HasLevels(Declared):
         model = marginal_model(of_tasks, prepared.tasks, self._loss)
         return replace(prepared, prior=LevelPrior.of(of_tasks, model))
 
-    def _settle(self: Any, prepared: Any, solution: Any, penalty: Any) -> None:
-        """Learn from a solution; with a prior of the levels, after both were found anew."""
+    def _finish_fit(self: Any, prepared: Any, solution: Any, penalty: Any) -> None:
+        """Learn from a solution; with a prior of the levels, find both anew first, at its slopes."""
         self.__dict__.pop("levels_", None)  # of an earlier fit
         if prepared.prior is not None:
             of_tasks = prepared.task_levels()

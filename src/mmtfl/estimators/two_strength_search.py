@@ -199,7 +199,7 @@ class TwoStrengthCV(
             name: float(values[self.best_index_]) for name, values in pairs.columns().items()
         }
         model.set_params(**self.best_params_, effects=vars(self)["effects"])
-        model._settle(prepared, *_solve_further(model, prepared))
+        model._finish_fit(prepared, *_solve_further(model, prepared))
         if model._errors_tell and prepared.row_counts is None:  # few rows that stand for many have no errors
             model.heldout_errors_ = heldout_errors(model, prepared)
         self.best_estimator_ = model

@@ -275,7 +275,7 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
         self.n_iter_ = max(int(solution.n_iter), 1)  # finding zero optimal takes a pass too
         self.converged_ = bool(solution.converged)
         self._keep_absent(getattr(prepared.tasks, "absent", None))
-        usable = prepared.could_use(fit_intercept=self.fit_intercept)
+        usable = prepared.could_use()
         self.usable_ = None if usable.all() else usable
         used = np.flatnonzero(self.coef_.any(axis=0))
         self.feature_spread_ = np.zeros(self.coef_.shape[1])

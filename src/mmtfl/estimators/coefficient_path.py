@@ -119,7 +119,7 @@ def _prepare(
     model._check_parameters()
     prepared = model._with_prior(TaskModel._prepare(model, X, y, task, sample_weight, offset))
     with one_blas_thread():
-        problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
+        problem = prepared.problem()
         members = model._members(None, prepared.known)
         (of_member,) = member_paths(Paths(problem), members, model._alphas(), model.alpha_ratio)
     return prepared, problem, of_member

@@ -121,7 +121,7 @@ class ProductForm(TaskModel):
         return KnownFeatures(weight, self.positive_, self.feature_group_)
 
     def _solve_again(self, prepared: Prepared, penalty: Any, last: Any) -> Any:
-        problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
+        problem = prepared.problem()
         return solve(problem, penalty, start=last.A, **self._solver_options(), polish=POLISH)
 
     def _solver_options(self) -> dict[str, Any]:
@@ -252,7 +252,7 @@ class FamilyMember(WarmStart, FamilyParameters, ProductForm):
         penalty = self._penalty(prepared.known)
         kept = self._open_checkpoint(prepared, penalty)
         checkpoint = None if kept is None else FitCheckpoint(kept)
-        problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
+        problem = prepared.problem()
         return solve(
             problem, penalty, start=prepared.start, checkpoint=checkpoint, **self._solver_options()
         ), penalty

@@ -38,6 +38,10 @@ class Prepared:
     ----------
     tasks : Tasks, or OpenTasks in `StoredPrepared`
         Targets of rows in memory are divided by ``target_scale`` already; X is as it came.
+    loss : Loss or LossPerTask
+        The loss of the model.
+    fit_intercept : bool
+        Whether each task has an intercept.
     column_scale : ndarray of shape (n_features,), or None
         What the solver divides the columns of X by.
     target_scale : ndarray of shape (n_tasks,), or None
@@ -59,6 +63,8 @@ class Prepared:
     """
 
     tasks: Any
+    loss: TaskLoss
+    fit_intercept: bool = True
     column_scale: np.ndarray | None = None
     target_scale: np.ndarray | None = None
     start: np.ndarray | None = None
@@ -72,20 +78,23 @@ class Prepared:
     @classmethod
     def of(cls, model: Any, tasks: Any, summarised: SummarisedTasks | None = None) -> Prepared:
         """Scale and weigh the tasks as the parameters of a model ask."""
-        factors = task_factors(tasks, model.task_weight) if isinstance(tasks, Tasks) else None
         tasks, known = with_curves(model, tasks, summarised)
-        plain = cls(tasks, task_factors=factors)
+        plain = cls(tasks, model._loss, model.fit_intercept, known=known, summarised=summarised)
+        if isinstance(tasks, Tasks):
+            plain = replace(plain, task_factors=task_factors(tasks, model.task_weight))
         columns = plain.spread() if model.standardize else None
         targets = None
-        if getattr(model, "scale_targets", False) or isinstance(model._loss, LossPerTask):
-            targets = np.where(tasks_with_units(model._loss, tasks.labels), plain._target_spread(), 1.0)
+        if getattr(model, "scale_targets", False) or isinstance(plain.loss, LossPerTask):
+            targets = np.where(tasks_with_units(plain.loss, tasks.labels), plain._target_spread(), 1.0)
         start = None
         if getattr(model, "warm_start", False) and hasattr(model, "coef_"):
             start = _scaled_start(model, tasks, columns, targets)
         if targets is not None and isinstance(tasks, Tasks):
             tasks = tasks.with_y(tasks.y / targets[tasks.observation_task])
         counts = None if summarised is None else summarised.sizes
-        return cls(tasks, columns, targets, start, factors, known, counts, summarised=summarised)
+        return replace(
+            plain, tasks=tasks, column_scale=columns, target_scale=targets, start=start, row_counts=counts
+        )
 
     @property
     def weighted(self) -> Any:
@@ -107,30 +116,31 @@ class Prepared:
         design = Design(self.weighted)
         return design.task_means(design.predict(A), design.row_weight)
 
-    def problem(self, loss: TaskLoss, *, fit_intercept: bool) -> Problem:
-        """Return the problem to solve, with a loss."""
+    def problem(self) -> Problem:
+        """Return the problem to solve."""
         if self.prior is not None:
-            return self.prior.problem(self.weighted, loss, self.column_scale)  # type: ignore[arg-type]
-        return Problem(
-            Design(self.weighted, column_scale=self.column_scale, fit_intercept=fit_intercept), loss
-        )
+            return self.prior.problem(self.weighted, self.loss, self.column_scale)  # type: ignore[arg-type]
+        design = Design(self.weighted, column_scale=self.column_scale, fit_intercept=self.fit_intercept)
+        return Problem(design, self.loss)
 
-    def may_shrink_levels(self, loss: TaskLoss) -> bool:
+    @property
+    def may_shrink_levels(self) -> bool:
         """Whether there are levels to shrink once the coefficients are known."""
         shared = getattr(self.tasks, "rows", None) is not None
-        return follow_the_fit(loss, n_tasks=self.tasks.n_tasks, rows_are_shared=shared)
+        after = follow_the_fit(self.loss, n_tasks=self.tasks.n_tasks, rows_are_shared=shared)
+        return self.fit_intercept and after
 
     def task_levels(self) -> TaskLevels:
         """What is needed of the rows to shrink levels."""
         design = Design(self.weighted, column_scale=self.column_scale)
         return TaskLevels.of(design, self.target_scale, task_totals(self.tasks))
 
-    def loss_and_curvature(self, loss: TaskLoss, found: Any, penalty: Any) -> tuple:
+    def loss_and_curvature(self, found: Any, penalty: Any) -> tuple:
         """Sum of the losses of all rows, and the curvature of all features, in the units of the fit.
 
         What was found has A, intercept and objective.
         """
-        problem = self.problem(loss, fit_intercept=True)
+        problem = self.problem()
         value = problem.loss_value(problem.predict(found.A, found.intercept))
         return problem.design.mean_size * value, problem.design.curvature
 
@@ -149,9 +159,9 @@ class Prepared:
         scale = None if scale is None else scale[tasks.curves.feature_of_column]
         return replace(self, tasks=tasks, known=known, column_scale=scale)
 
-    def could_use(self, *, fit_intercept: bool) -> np.ndarray:
+    def could_use(self) -> np.ndarray:
         """Return which tasks could use which features, (n_tasks, n_features)."""
-        return could_use(self.tasks, fit_intercept=fit_intercept)
+        return could_use(self.tasks, fit_intercept=self.fit_intercept)
 
     def spread(self, columns: np.ndarray | None = None) -> np.ndarray:
         """Return the standard deviation of some features, or of all, over all rows; 1 for a constant one."""
@@ -205,8 +215,8 @@ class StoredPrepared(Prepared):
         """Return the weighted mean of X @ A[:, t] over the rows of each task t, with X as it was given."""
         return np.einsum("tj,jt->t", self.tasks.column_means, A)
 
-    def problem(self, loss: TaskLoss, *, fit_intercept: bool) -> Problem:
-        """Return the problem to solve, with the loss for which the tasks were opened."""
+    def problem(self) -> Problem:
+        """Return the problem to solve."""
         return self.tasks.problem(column_scale=self.column_scale, target_scale=self.target_scale)
 
     def task_levels(self) -> TaskLevels:
@@ -214,12 +224,12 @@ class StoredPrepared(Prepared):
         scales = self.column_scale, self.target_scale
         return TaskLevels.of_means(self.tasks.column_means, self.tasks.stored.weight_sums, *scales)
 
-    def loss_and_curvature(self, loss: TaskLoss, found: Any, penalty: Any) -> tuple:
+    def loss_and_curvature(self, found: Any, penalty: Any) -> tuple:
         """Sum of the losses of all rows, and the curvature of all features, in the units of the fit."""
-        design = self.problem(loss, fit_intercept=True).design
+        design = self.problem().design
         return design.mean_size * (found.objective - penalty.value(found.A)), design.curvature
 
-    def could_use(self, *, fit_intercept: bool) -> np.ndarray:
+    def could_use(self) -> np.ndarray:
         """Return which tasks could use which features, (n_tasks, n_features)."""
         return self.tasks.could_use
 

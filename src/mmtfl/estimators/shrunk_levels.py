@@ -81,9 +81,9 @@ class HasLevels(Declared):
         """Value of the objective at the intercepts of the model, without the prior of its levels."""
         if "levels_" not in vars(self) or not isinstance(prepared.tasks, Tasks):
             return solution.objective
-        solved = prepared.problem(self._loss, fit_intercept=True)
+        solved = prepared.problem()
         penalty = solution.objective - solved.loss_value(solved.predict(solution.A, solution.intercept))
-        problem = replace(prepared, prior=None).problem(self._loss, fit_intercept=True)
+        problem = replace(prepared, prior=None).problem()
         scale = 1.0 if prepared.target_scale is None else prepared.target_scale
         return problem.loss_value(problem.predict(solution.A, self.intercept_ / scale)) + penalty
 
@@ -127,11 +127,11 @@ def free_levels(
 
     The tasks, the fit, the sum of the losses of its rows and its number of free parameters.
     """
-    if model.levels != "shrunk" or not model.fit_intercept or not prepared.may_shrink_levels(model._loss):
+    if model.levels != "shrunk" or not prepared.may_shrink_levels:
         return None
     features = np.flatnonzero(solution.A.any(axis=1))
     found = Fit(features, solution.A[features], solution.intercept, penalty)
-    loss, curvature = prepared.loss_and_curvature(model._loss, solution, penalty)
+    loss, curvature = prepared.loss_and_curvature(solution, penalty)
     return prepared.task_levels(), found, loss, effective_parameters(found, curvature)
 
 

@@ -7,6 +7,7 @@ of the family, and the search per task is the same search on every task alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -156,10 +157,11 @@ def _each_task(prepared: Prepared, standardize: bool) -> Iterator[tuple[Prepared
         folds = prepared.folds if by_rows(tasks) else _folds_of(prepared.folds, tasks, t)
         spread = column_spread(alone) if standardize else None
         counts = None if prepared.row_counts is None else prepared.row_counts[t : t + 1]
-        yield (
-            Prepared(alone, spread, scale, row_counts=counts, folds=folds),
-            float(sizes[t] / sizes.mean()),
-        )
+        own = replace(
+            prepared, tasks=alone, column_scale=spread, target_scale=scale, task_factors=None,
+            row_counts=counts, folds=folds,
+        )  # fmt: skip
+        yield own, float(sizes[t] / sizes.mean())
 
 
 def _folds_of(folds: Sequence, tasks: Tasks, t: int) -> list[tuple[np.ndarray, np.ndarray]]:

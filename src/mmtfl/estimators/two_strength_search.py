@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from numbers import Integral
@@ -21,13 +21,13 @@ from sklearn.utils._param_validation import HasMethods, InvalidParameterError, S
 from sklearn.utils.metaestimators import available_if
 
 from mmtfl.estimators.classification import TaskClassifier
+from mmtfl.estimators.cross_validated import Search, search_settings
 from mmtfl.estimators.inputs import check_nothing_else
 from mmtfl.estimators.intervals import heldout_errors
 from mmtfl.estimators.parameters import COUNT, RATIO, Declared, parameter
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
 from mmtfl.estimators.results import Results
-from mmtfl.estimators.search import Search, search_settings
 from mmtfl.estimators.two_strengths import AdditiveModel, CappedModel
 from mmtfl.model_selection.cross_validation import FoldScores
 from mmtfl.model_selection.staged import grown_scores
@@ -190,10 +190,11 @@ class TwoStrengthCV(
         prepared = model._with_prior(self._with_folds(model, prepared, X, y, task, groups))
         settings = search_settings(model, prepared, self.scoring)
         with one_blas_thread():
-            problem = prepared.problem(model._loss, fit_intercept=model.fit_intercept)
+            problem = prepared.problem()
             self.strengths_ = self._grid_values(model._grid(problem, prepared.known).largest())
             pairs = StrengthPairs(model, self.strengths_, prepared.known)
-            _, self.best_index_, _ = self._choose(prepared, [pairs], settings, verbose=model.verbose)
+            score, n_folds = self._scorer(prepared, settings, verbose=model.verbose), len(prepared.folds)
+            _, self.best_index_, _ = self._decide(prepared, *self._scored(score, pairs, n_folds), settings)
         self.n_splits_ = len(prepared.folds)
         self.best_params_ = {
             name: float(values[self.best_index_]) for name, values in pairs.columns().items()
@@ -226,12 +227,11 @@ class TwoStrengthCV(
         return model
 
     def _scored(
-        self, score: Callable[..., FoldScores], candidates: Sequence[Any], n_folds: int
-    ) -> tuple[Sequence[Any], FoldScores]:
-        if self.search == "full":
-            return super()._scored(score, candidates, n_folds)
-        (pairs,) = candidates
-        return candidates, grown_scores(score, pairs, n_folds)
+        self, score: Callable[..., FoldScores], pairs: StrengthPairs, n_folds: int
+    ) -> tuple[list[StrengthPairs], FoldScores]:
+        """The pairs, and the scores of those that were tried."""
+        full = self.search == "full"
+        return [pairs], score([pairs]) if full else grown_scores(score, pairs, n_folds)
 
     def _wanted(self) -> list[Any]:
         """Check ``strengths``; return the number of values of each strength, or the values."""

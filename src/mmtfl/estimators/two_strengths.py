@@ -60,7 +60,7 @@ class AdditiveModel(WarmStart, TaskModel):
         return np.stack([self.shared_.T, getattr(self, self._second_part).T])
 
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
-        problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
+        problem = prepared.problem()
         solution = solve_additive(
             problem, replace(self._norms(), known=prepared.known), start=prepared.start,
             max_iter=self.max_iter, tol=self.tol,
@@ -197,7 +197,7 @@ class CappedModel(WarmStart, TaskModel):
 
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
         penalty = CappedRows(float(self.alpha), float(self.cap))
-        problem = prepared.problem(self._loss, fit_intercept=self.fit_intercept)
+        problem = prepared.problem()
         solution = solve_capped(problem, penalty, start=prepared.start, max_iter=self.max_iter, tol=self.tol)
         return solution, penalty
 

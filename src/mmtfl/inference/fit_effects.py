@@ -53,7 +53,7 @@ def learn_effects(model: Any, prepared: Any) -> dict[str, Any]:
         features = largest_scores(coef[:, :d].any(axis=0), source.scores()[:d])
     lower, upper = quartiles(prepared, features)
     columns = _columns(basis, prepared.spread, coef, features, upper, lower)
-    source, usable = source.only(columns), prepared.could_use(fit_intercept=model.fit_intercept)
+    source, usable = source.only(columns), prepared.could_use()
     coef, usable = columns.coef(coef), usable[:, columns.places]
     names, n = model._feature_names(), len(features)
     joint = _joint(columns_of(model), features, columns)

@@ -18,7 +18,8 @@ from scipy import sparse
 from sklearn.base import clone
 
 from mmtfl.estimators import single_task
-from mmtfl.estimators.search import Search, TaskSearch
+from mmtfl.estimators.cross_validated import Search
+from mmtfl.estimators.search import TaskSearch
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.report.judging import HeldOut
 from mmtfl.report.rivals import RIVALS, fit_quietly

@@ -1,0 +1,174 @@
+"""What every search has in common: the folds of the rows, the scores of candidates, and the choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError
+
+from mmtfl.estimators.inputs import take_task_column
+from mmtfl.estimators.parameters import (
+    THREADS,
+    Declared,
+    parameter,
+)
+from mmtfl.estimators.prepared import Prepared
+from mmtfl.model_selection.choosing import choose, results_table
+from mmtfl.model_selection.cross_validation import (
+    Candidates,
+    FoldScores,
+    Settings,
+    fold_scores,
+    scores_by_task,
+)
+from mmtfl.model_selection.dealing import with_groups
+from mmtfl.model_selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks, usual_number
+from mmtfl.model_selection.scoring import TaskScorer, task_scorer
+from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter
+from mmtfl.solvers.path import Start
+from mmtfl.tasks.checks import check_task_labels
+from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.stored import StoredTasks
+from mmtfl.tasks.summaries import SummarisedTasks
+
+_PATH_TOL = 1e-4  # held-out scores do not see more; the final fit uses tol
+
+
+class Search(Declared):
+    """What every search does: split the rows, score all candidates on every fold, and choose one.
+
+    A kind of search lists its candidates and makes the last fit, on all rows.
+
+    Parameters
+    ----------
+    cv : int, splitter or iterable of (train, test)
+        None is 5, or 10 where tasks have less than two rows per feature on average. A number n is
+        ``TaskKFold(n, random_state=0)`` (stratified for classifiers): every task is in the training part of
+        every fold. Where tasks are columns of y, it splits rows with all their targets if all are observed,
+        and the single observations if some are not; other splitters always split rows. ``TaskTimeSplit``
+        tests rows that come later in their task. With ``fit(groups=)`` folds never separate a group.
+    scoring : str or callable
+        Score of held-out rows, averaged over tasks, as in ``task_scorer``; rows count by their weight where
+        the metric takes weights. None is minus the loss of the rows.
+    n_jobs : int
+        Threads over folds; -1 for all processors. The result is the same for any number.
+    """
+
+    cv: Any = parameter(
+        Interval(Integral, 2, None, closed="left"),
+        HasMethods(["split"]),
+        Iterable,
+        default=None,
+        kw_only=False,
+    )
+    scoring: Any = parameter(str, callable, default=None)
+    n_jobs: int | None = parameter(
+        *THREADS, default=None, remedy="Use None, a number of threads, or -1 for all processors."
+    )
+    selection, search = "best", "full"
+
+    def _with_folds(self, model: Any, prepared: Prepared, X: Any, y: Any, task: Any, groups: Any) -> Prepared:
+        """Prepared data of a model, and their folds as positions in the tasks.
+
+        They are rows of a complete shared X, and observations otherwise.
+        """
+        if isinstance(X, SummarisedTasks):
+            folds = check_folds(self._agreed_folds(X), prepared.tasks, with_classes=False)
+            return replace(prepared, folds=folds)
+        tasks, with_classes = prepared.tasks, is_classifier(model)
+        labels = None if isinstance(X, StoredTasks) else take_task_column(X, task, model.task_column)[1]
+        labels = None if labels is None else check_task_labels(labels, None)
+        if groups is not None:
+            tasks = with_groups(tasks, groups, labels)
+        n_rows = tasks.X.shape[0]
+        if n_rows < 2:
+            raise ValueError(f"Cross-validation needs at least two rows, found n_samples = {n_rows}.")
+        cv = self._splitter(tasks, stratify=with_classes)
+        if isinstance(cv, TaskSplitter):
+            folds = folds_of_tasks(cv, tasks)
+        elif isinstance(X, StoredTasks):
+            raise ValueError(self._not_for_stored("TaskKFold"))
+        else:
+            folds = folds_of_rows(cv, y, labels, tasks, groups)
+        folds = check_folds(folds, tasks, with_classes=with_classes and not model._has_prior(tasks))
+        return replace(prepared, tasks=tasks, folds=folds)
+
+    def _agreed_folds(self, summarised: SummarisedTasks) -> list[Fold]:
+        """The folds that sites made their summaries with; others would need the rows."""
+        number = self.cv if isinstance(self.cv, Integral) else getattr(self.cv, "n_splits", None)
+        plain = self.cv is None or isinstance(self.cv, Integral | TaskKFold)
+        if not plain or number not in (None, summarised.n_folds):
+            raise ValueError(
+                f"cv={self.cv!r} does not go with summaries of sites, which were made with "
+                f"{summarised.n_folds} folds: leave cv None, or let the sites agree anew."
+            )
+        return summarised.rows.folds()
+
+    def _splitter(self, tasks: Tasks | StoredTasks, *, stratify: bool) -> Any:
+        """Resolve the parameter cv to a splitter or a list of folds."""
+        if isinstance(self.cv, str):
+            raise InvalidParameterError(f"cv={self.cv!r} is a string: give a number of folds, or a splitter.")
+        cv = usual_number(tasks.sizes.mean(), _n_lines(tasks)) if self.cv is None else self.cv
+        return TaskKFold(int(cv), random_state=0, stratify=stratify) if isinstance(cv, Integral) else cv
+
+    def _folds_of_seed(self, prepared: Prepared, seed: int) -> list[Fold]:
+        """As many folds as the search has, dealt anew."""
+        splitter = TaskKFold(len(prepared.folds), random_state=seed, stratify=is_classifier(self))
+        # classes are dealt as evenly as in the first folds, which were checked
+        return check_folds(folds_of_tasks(splitter, prepared.tasks), prepared.tasks, with_classes=False)
+
+    def _not_for_stored(self, splitter: str) -> str:
+        return f"cv={self.cv!r} does not go with stored tasks: give a number of folds, or {splitter}."
+
+    def _scorer(self, prepared: Prepared, settings: Settings, **options: Any) -> Callable[..., FoldScores]:
+        """What scores lists of candidates on the folds of prepared data; folds are prepared once."""
+        tasks, options = prepared.original_tasks(), {"n_jobs": self.n_jobs, "made": {}, **options}
+        return partial(fold_scores, tasks, prepared.folds, settings, **options)
+
+    def _decide(
+        self, prepared: Prepared, candidates: Sequence[Any], found: FoldScores, settings: Settings,
+        repeated: Mapping[int, np.ndarray] | None = None,
+    ) -> tuple[Candidates, int, list[Start] | None]:  # fmt: skip
+        """Choose one of the candidates by their scores; what is found there is learned."""
+        scores = found.scores
+        order = [part.place for part in candidates] if hasattr(candidates[0], "place") else None
+        m, i = choose(scores, self.selection, order, repeated)
+        self.cv_results_ = results_table(candidates, scores, (m, i), order)
+        self.heldout_scores_ = scores_by_task(
+            prepared.original_tasks(), prepared.folds, found.by_task(m, i), settings,
+            row_counts=prepared.row_counts,
+        )  # fmt: skip
+        self.best_score_ = float(scores[m][i].mean())
+        return candidates[m], i, found.models(m, i)
+
+
+def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
+    """The settings that all folds of a search over a model share."""
+    classes = getattr(model, "classes_", None)
+    scorer = scoring if scoring is None or isinstance(scoring, TaskScorer) else task_scorer(scoring)
+    metric = None if scorer is None else scorer.metric
+    if metric is not None and classes is not None:
+        metric = metric.about(classes[1])
+    return Settings(
+        loss=model._loss,
+        fit_intercept=model.fit_intercept,
+        standardize=model.standardize,
+        scale_targets=prepared.target_scale is not None,
+        max_iter=model.max_iter,
+        tol=max(model.tol, _PATH_TOL),
+        metric=metric,
+        pooled=scorer is not None and scorer.average == "pooled",
+        classes=classes,
+        task_weight=model.task_weight,
+        levels=model.levels,
+    )
+
+
+def _n_lines(tasks: Tasks | StoredTasks) -> int:
+    return tasks.n_lines if isinstance(tasks, Tasks) else tasks.n_features

@@ -8,20 +8,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.estimator_checks import check_estimator
 
-from mmtfl import (
-    CappedClassifier,
-    CappedRegressor,
-    DirtyClassifier,
-    DirtyRegressor,
-    LowRankClassifier,
-    LowRankRegressor,
-    RobustClassifier,
-    RobustRegressor,
-)
+from mmtfl import DirtyRegressor, LowRankClassifier, LowRankRegressor, RobustClassifier, RobustRegressor
+from mmtfl.estimators import two_strengths
 
-REGRESSORS = [DirtyRegressor, RobustRegressor, LowRankRegressor, CappedRegressor]
-CLASSIFIERS = [DirtyClassifier, RobustClassifier, LowRankClassifier, CappedClassifier]
-MODELS = REGRESSORS + CLASSIFIERS
+MODELS = [getattr(two_strengths, name) for name in two_strengths.__all__]
+REGRESSORS, CLASSIFIERS = (
+    [Model for Model in MODELS if kind(Model())] for kind in (is_regressor, is_classifier)
+)
 ADDITIVE = [Model for Model in MODELS if "Capped" not in Model.__name__]
 OUTLIERS = [Model for Model in ADDITIVE if "Dirty" not in Model.__name__]
 NAMES = [f"f{j}" for j in range(6)]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from mmtfl import (
@@ -24,6 +24,7 @@ from mmtfl import (
     Tasks,
 )
 from mmtfl.errors import UnitsWarning
+from mmtfl.objective.design import Design
 
 pytestmark = pytest.mark.filterwarnings("ignore::mmtfl.errors.SmallTaskWarning")
 MEMBERS = [(2, 2), (2, 1), (1, 1), (3, 1.5), (2, math.inf), (1, math.inf), (math.inf, 1), (1, 2), (2, "log")]
@@ -184,6 +185,112 @@ def test_stored_tasks_with_offsets_give_the_answer_of_memory(tmp_path, key):
     here, there = make(key).fit(X, y, task=labels), make(key).fit(stored)
     assert_allclose(there.objective_, here.objective_, rtol=1e-6)
     assert_allclose(there.coef_, here.coef_, atol=1e-4)
+
+
+# -- targets of other units -------------------------------------------------------------------------------
+
+
+def with_a_task_of_two_rows():
+    """Four tasks of 30 rows, and one of two: every fold trains that one on a single row."""
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(122, 6)), np.append(np.repeat(np.arange(4), 30), [4, 4])
+    return X, 2 * X[:, 0] + rng.normal(size=122), task
+
+
+@pytest.mark.parametrize("unit", [1e3, 1e6])
+def test_a_constant_task_has_the_median_spread_of_the_others(unit, tmp_path):
+    X, y, task = with_a_task_of_two_rows()
+    y[task == 4], y[task == 3] = 7.0, 10 * y[task == 3]
+    model = MMTFLRegressor(alpha=0.1, scale_targets=True).fit(X, unit * y, task=task)
+    spread = [np.std(unit * y[task == t]) for t in range(4)]
+    assert_allclose(model.target_scale_, [*spread, np.median(spread)])
+    pd = pytest.importorskip("pandas")
+    pd.DataFrame(X, columns=list("abcdef")).assign(y=unit * y, task=task).to_parquet(tmp_path / "t.parquet")
+    stored = Tasks.from_parquet(tmp_path / "t.parquet", task="task", target="y")
+    assert_allclose(
+        model.target_scale_, MMTFLRegressor(alpha=0.1, scale_targets=True).fit(stored).target_scale_
+    )
+
+
+def test_a_new_task_of_one_row_follows_the_unit_of_y():
+    X, y, task = with_a_task_of_two_rows()
+    models = [
+        MMTFLRegressor(alpha=0.1, scale_targets=True, pooling=0.5)
+        .fit(X[:120], y[:120] * unit, task=task[:120])
+        .add_task(X[120:121], y[120:121] * unit, task=9)
+        for unit in (1.0, 1e6)
+    ]
+    assert_allclose(models[1].coef_ / 1e6, models[0].coef_, rtol=1e-6, atol=1e-9)
+    assert_allclose(models[1].intercept_ / 1e6, models[0].intercept_, rtol=1e-6)
+
+
+# -- a wide sparse X, whose empty columns are left out of the work ----------------------------------------
+
+N_COLUMNS, TASK = 12_000, np.repeat([0, 1, 2], 30)
+FORMATS = [sparse.csr_array, sparse.csc_array, sparse.csr_matrix]
+
+
+@pytest.fixture(scope="module")
+def narrow():
+    """X with twelve features, the first full and far from zero; and where they stand in a wide X."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(90, 12)) * (rng.random((90, 12)) < 0.4)
+    X[:, 0] = 1e6 + rng.normal(size=90)
+    return X, np.sort(rng.choice(N_COLUMNS, 12, replace=False))
+
+
+def widened(X, place, make):
+    wide = sparse.lil_array((len(X), N_COLUMNS))
+    wide[:, place] = X
+    return make(wide)
+
+
+def target(X):
+    return (X - X.mean(axis=0)) @ np.linspace(2.0, -1.0, 12) + 0.1 * np.sin(np.arange(90))
+
+
+@pytest.mark.parametrize("make", FORMATS)
+@pytest.mark.parametrize("options", [{"k": 2}, {"k": 1}, {"p": 1, "k": 1}, {"pooling": 0.9}])
+def test_a_wide_table_of_empty_columns_has_the_answer_of_the_narrow_one(narrow, make, options):
+    X, place = narrow
+    y = target(X)
+    model = MMTFLRegressor(**{"p": 2, "k": 2, "alpha": 0.05, "tol": 1e-10, **options})
+    expected = model.fit(X, y, task=TASK).coef_
+    used, intercept, common = expected.any(axis=0), model.intercept_, model.common_
+    assert used.any()
+    model.fit(widened(X, place, make), y, task=TASK)
+    assert_allclose(model.coef_[:, place], expected, atol=1e-8)
+    assert_allclose(model.intercept_, intercept, rtol=1e-8)
+    assert_allclose(model.common_[place], common, atol=1e-8)
+    assert_array_equal(np.flatnonzero(model.c_), place[used])
+    assert_allclose(model.c_[:, None] * model.B_, model.coef_.T, atol=1e-12)
+
+
+def test_classes_two_parts_and_searches_know_empty_columns_too(narrow):
+    X, place = narrow
+    X = X[:, 1:]
+    y, place = target(np.column_stack([np.zeros(90), X])), place[1:]
+    wide = widened(X, place, sparse.csc_array)
+    for model, of in (
+        (MMTFLClassifier(p=2, k=2, alpha=0.02, tol=1e-9), y > np.median(y)),
+        (DirtyRegressor(alpha_shared=0.1, alpha_specific=0.1, tol=1e-9), y),
+        (MMTFLRegressorCV(pk=[(2, 2)], poolings=(0,), alphas=[0.3, 0.1, 0.03], cv=3, tol=1e-9), y),
+    ):
+        expected = model.fit(X, of, task=TASK).coef_.copy()
+        assert expected.any()
+        assert_allclose(model.fit(wide, of, task=TASK).coef_[:, place], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", FORMATS)
+def test_the_solver_sees_no_empty_columns_and_no_second_copy_of_the_entries(narrow, make):
+    X, place = narrow
+    wide = widened(X[:, 1:], place[1:], make)
+    tasks = Tasks.from_rows(wide, np.arange(90.0), TASK)
+    calm, units = Design(tasks).levelled(scale_targets=False)
+    assert calm.n_features == 11
+    assert_array_equal(np.flatnonzero(units.present), place[1:])
+    assert_array_equal(calm.tasks.X.toarray(), X[:, 1:])
+    assert np.shares_memory(calm.tasks.X.data, tasks.X.data)
 
 
 # -- odd data ----------------------------------------------------------------------------------------------

@@ -6,27 +6,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.model_selection import KFold
 from sklearn.utils._param_validation import InvalidParameterError
 
-from mmtfl import (
-    CappedClassifier,
-    CappedRegressor,
-    DirtyClassifier,
-    DirtyRegressor,
-    LowRankClassifier,
-    LowRankRegressor,
-    MMTFLRegressor,
-    RobustClassifier,
-    RobustRegressor,
-    TwoStrengthCV,
-)
+from mmtfl import DirtyClassifier, DirtyRegressor, MMTFLRegressor, RobustRegressor, TwoStrengthCV
+from mmtfl.estimators import two_strengths
 from mmtfl.model_selection import TaskKFold, task_scorer
 
-REGRESSORS = [DirtyRegressor, RobustRegressor, LowRankRegressor, CappedRegressor]
-CLASSIFIERS = [DirtyClassifier, RobustClassifier, LowRankClassifier, CappedClassifier]
-MODELS = REGRESSORS + CLASSIFIERS
+MODELS = [getattr(two_strengths, name) for name in two_strengths.__all__]
+REGRESSORS, CLASSIFIERS = (
+    [Model for Model in MODELS if kind(Model())] for kind in (is_regressor, is_classifier)
+)
 
 
 @pytest.fixture

@@ -50,8 +50,8 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
     tasks_ : ndarray of shape (n_tasks,)
         Task labels, in the order of the rows of ``coef_``.
     objective_ : float
-        Value of the objective at these coefficients and intercepts, in the units the penalty sees. Shrunk
-        levels cost a little more loss than the free ones, by which ``history_`` and ``dual_gap_`` go.
+        Value of the objective at these coefficients and intercepts, in the units the penalty sees. With
+        shrunk levels it is a little above the last value of ``history_``, which is that of free levels.
     violation_ : float
         Distance to stationarity, relative to the largest gradient at zero.
     dual_gap_ : float or None

@@ -86,8 +86,8 @@ class ProductForm(TaskModel):
         Returns
         -------
         model : estimator
-            A copy with one more task, the last. All that was learned of the others has the same bits;
-            ``heldout_scores_`` and the features of ``path_`` do not know the new task.
+            A copy with one more task, the last. All that was learned of the others has the same bits.
+            ``heldout_scores_`` has NaN for the new task, and ``path_`` no coefficients.
 
         Examples
         --------

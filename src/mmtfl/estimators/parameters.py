@@ -203,11 +203,11 @@ class CommonParameters(Declared):
         Whether the penalty sees features divided by their standard deviation over all tasks. Coefficients
         come back on the original scale.
     levels : {"shrunk", "free"}
-        Whether each task's level is told by its own rows alone ("free"), or drawn to what levels have in
-        common ("shrunk"): to b_0 + w . gamma, where w are the means of the task's columns, as far as its
-        rows leave it open. How far levels scatter is estimated, not tuned; see ``level_spread_`` and
-        ``level_effects_``. Numbers that are columns of y, and tasks with losses of their own, have free
-        levels.
+        Whether each task's level is estimated from its own rows alone ("free"), or shrunk towards what the
+        levels have in common ("shrunk"): b_0 + w . gamma, where w are the means of the task's columns. The
+        fewer rows, the more it is shrunk. How far levels scatter is estimated, not tuned; see
+        ``level_spread_`` and ``level_effects_``. Numbers that are columns of y, and tasks with losses of
+        their own, have free levels.
     curves : bool or "auto"
         Whether a numeric feature may act by a curve: its line is then joined by a block of natural splines
         that the penalty keeps or drops as a whole; see ``curve`` and docs/curves.md. Columns with fewer than

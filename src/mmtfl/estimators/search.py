@@ -309,7 +309,7 @@ class TaskSearch(Search, ProductForm):
         candidates, found = self._scored(first.score, self._with_alphas(first, members), n_folds)
         variants = {first.curves: first}
         bent = self._with_curves(prepared)
-        if bent is not None and self._are_hinted(first, candidates, found, bent, settings.tol):
+        if bent is not None and self._hint_at_curves(first, candidates, found, bent, settings.tol):
             variants[True] = variant_of(bent)
             more, further = self._scored_curves(variants[True], candidates, found, n_folds)
             candidates, found = [*candidates, *more], FoldScores([*found.found, *further.found])
@@ -370,7 +370,7 @@ class TaskSearch(Search, ProductForm):
             return None
         return prepared.curved(self)
 
-    def _are_hinted(
+    def _hint_at_curves(
         self, lines: Variant, candidates: Sequence[Any], found: FoldScores, bent: Prepared, tol: float
     ) -> bool:
         """Whether the residuals of the best lines on all rows hint at curves."""

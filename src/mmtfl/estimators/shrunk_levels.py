@@ -112,7 +112,7 @@ class HasLevels(Declared):
 
 
 class Fit(NamedTuple):
-    """A fit whose levels are free yet, in the units of its problem."""
+    """A fit before its levels are shrunk, in the units of its problem."""
 
     features: np.ndarray
     values: np.ndarray

@@ -11,7 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 from mmtfl import MMTFLRegressor, Tasks, path
 from mmtfl.datasets import make_d1, make_tasks
 from mmtfl.engines.threads import Threads
+from mmtfl.objective.design import Design
+from mmtfl.objective.losses import Squared
 from mmtfl.objective.penalties import make_penalty, row_norms
+from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import run_passes
 from mmtfl.solvers.path import Path, alpha_grid, alpha_max, solve_path
 from mmtfl.solvers.row_descent import RowDescent
@@ -315,3 +318,23 @@ def test_a_path_reports_the_share_of_its_alphas_after_each():
     for p, k in ((2, 2), (1, 1)):
         path_of(make_problem(0), p, k, np.geomspace(0.5, 0.05, 4), report=shares.append)
     assert shares == 2 * [0.25, 0.5, 0.75, 1.0]
+
+
+def test_a_descent_that_goes_on_reads_the_rows_once_less(monkeypatch):
+    """The gradient where the last call ended is kept, and the answer is the same."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 40))
+    tasks = Tasks.from_rows(X, X[:, :3].sum(axis=1) + rng.normal(size=60), np.arange(60) % 3)
+    passes, correlate = [], Design.correlate
+    monkeypatch.setattr(Design, "correlate", lambda self, v: passes.append(1) or correlate(self, v))
+    found = {}
+    for keeps in (False, True):
+        problem = Problem(Design(tasks), Squared())
+        largest = alpha_max(problem, make_penalty(2, 2, 1.0))
+        descent, options = RowDescent(problem, keeps_gradient=keeps), {"max_iter": 100, "tol": 1e-10}
+        first = descent.solve(make_penalty(2, 2, 0.3 * largest), **options)
+        before = len(passes)
+        second = descent.solve(make_penalty(2, 2, 0.1 * largest), first.A, first.intercept, **options)
+        found[keeps] = len(passes) - before, second
+    assert found[True][0] == found[False][0] - 1
+    assert_allclose(found[True][1].A, found[False][1].A, atol=1e-9)

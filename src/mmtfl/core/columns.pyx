@@ -182,14 +182,12 @@ def extremes(const floating[:, :] X, const double[::1] share):
     found = np.zeros((3, X.shape[1]))
     found[0], found[2] = np.inf, -np.inf
     cdef double[:, ::1] out = found
-    cdef Py_ssize_t i, first, n
+    cdef Py_ssize_t i
     assert X.strides[1] == sizeof(floating)
     with nogil:
-        for first in range(0, X.shape[1], 1024):  # columns whose sums stay in the first-level cache
-            n = min(1024, X.shape[1] - first)
-            for i in range(X.shape[0]):
-                if share[i] > 0.0:
-                    widen(&X[i, first], share[i], n, &out[0, first], &out[1, first], &out[2, first])
+        for i in range(X.shape[0]):
+            if share[i] > 0.0:
+                widen(&X[i, 0], share[i], X.shape[1], &out[0, 0], &out[1, 0], &out[2, 0])
     return found
 
 

@@ -230,7 +230,7 @@ def solve_path(
 def _downwards(
     member: Member, alphas: np.ndarray, start: Start | None, max_iter: int, tol: float
 ) -> Iterator[Solution]:
-    descent = RowDescent(member.problem)
+    descent = RowDescent(member.problem, keeps_gradient=True)
     A, intercept = start or (None, None)
     for alpha in alphas:
         penalty = member.at(alpha)
@@ -245,7 +245,7 @@ def _downwards(
 def _upwards(
     member: Member, alphas: np.ndarray, start: Start | None, max_iter: int, tol: float
 ) -> Iterator[Solution]:
-    descent = RowDescent(member.problem)
+    descent = RowDescent(member.problem, keeps_gradient=True)
     if start is None:
         last = from_dense_start(descent, member.at(alphas[0]), max_iter, tol)
         yield last

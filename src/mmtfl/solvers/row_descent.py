@@ -80,11 +80,15 @@ class RowDescent:
     ----------
     problem : Problem
         Data and loss.
+    keeps_gradient : bool
+        Whether calls begin where the last one ended, as on a path: it has computed the gradient there.
     """
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: Problem, *, keeps_gradient: bool = False):
         self.problem = problem
         self.working_set = WorkingSet(problem.design, problem.loss)
+        self.keeps_gradient = keeps_gradient
+        self._end: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # A, intercept, gradient
         self._damping = 0  # position in DAMPING of the last Newton step
 
     def solve(self, penalty: RowPenalty, A=None, intercept=None, *, max_iter: int, tol: float) -> Solution:
@@ -108,6 +112,7 @@ class RowDescent:
                 violation = max(violation, slope * scale)
             history.append(state.value)
             gap = problem.dual_gap(penalty, state.value, state.z, gradient) if certifiable else None
+            self._end = (state.A.copy(), state.intercept, gradient) if self.keeps_gradient else None
             del gradient  # of wide data it is large, and the next pass makes another
             converged = violation <= tol * scale and (gap is None or gap <= tol * problem.null_value)
             # a start may bring rows that are all but zero: they must meet a sweep, which drops them
@@ -232,6 +237,9 @@ class RowDescent:
         problem = self.problem
         if not state.A.any() and np.array_equal(state.intercept, problem.null_intercept):
             return problem.null_gradient
+        (A, intercept, gradient), self._end = self._end or (None, None, None), None
+        if A is not None and np.array_equal(A, state.A) and np.array_equal(intercept, state.intercept):
+            return gradient
         return problem.design.correlate(slope_z)
 
     def _kept_curvature(self, rows: np.ndarray) -> np.ndarray:

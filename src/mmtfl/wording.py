@@ -152,3 +152,19 @@ def noun_of_tasks(model: Any) -> tuple[str, str]:
         return "target", "targets"
     noun = task_noun(getattr(recipe, "task_column", None) or getattr(model, "task_column", None))
     return noun, plural(noun)
+
+
+def renamed(text: str, noun: tuple[str, str]) -> str:
+    """Words of ours about tasks with what a task is called; what follows a bracket is a label, and stays.
+
+    Examples
+    --------
+    >>> from mmtfl.wording import renamed
+    >>> renamed("Tasks: one task (task 3)", ("city", "cities"))
+    'Cities: one city (task 3)'
+    """
+    ours, bracket, label = text.partition(" (")
+    for word, name in (("tasks", noun[1]), ("task", noun[0])):
+        for old, new in ((word, name), (word.capitalize(), name.capitalize())):
+            ours = re.sub(rf"\b{old}\b", new, ours)
+    return ours + bracket + label

@@ -8,6 +8,7 @@ import pytest
 
 from mmtfl import load
 from mmtfl.cli.main import main
+from mmtfl.report.sentences import with_interval
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +58,9 @@ def test_the_table_has_averages_with_words_and_says_hospital(folder, capsys):
 def test_one_feature_shows_the_hospitals(folder, capsys):
     text = shown(capsys, folder / "stay.mmtfl", "--feature", "dose")
     frame = load(folder / "stay.mmtfl").task_effects("dose")
-    for task, effect in zip(frame["task"], frame["effect"], strict=True):
+    for task, *numbers in frame[["task", "effect", "lower", "upper"]].itertuples(index=False):
         row = next(line for line in text.splitlines() if line.lstrip().startswith(task))
-        assert f"{effect:.3g}" in row
+        assert with_interval(*numbers).replace("−", "-") in row
     assert main(["inspect", str(folder / "stay.mmtfl"), "--feature", "doze"]) == 2
     assert "did you mean 'dose'?" in capsys.readouterr().err
 

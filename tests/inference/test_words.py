@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mmtfl.inference.meta_analysis import MetaAnalysis
-from mmtfl.inference.words import in_sentences, judge
+from mmtfl.inference.words import in_sentences, judge, levels_in_words
 
 CLEAR = 0.04  # variance of an effect that is 1 and clear
 
@@ -146,3 +146,30 @@ def test_what_is_ruled_out_is_said_only_where_it_says_something():
 def test_what_a_new_task_may_have_is_a_ratio_where_the_average_is():
     ratio = {"odds_ratio": 1.65, "odds_ratio_lower": 1.5, "odds_ratio_upper": 1.8}
     assert "in a new task 1.11 to 2.46." in in_sentences([row("age", "differs", **ratio)])[1]
+
+
+def test_a_curve_is_told_from_one_quartile_to_the_other():
+    curve = row(
+        "heat",
+        "differs",
+        note="a curve, from 2 to 6",
+        quartiles=2.0,
+        quartiles_lower=1.6,
+        quartiles_upper=2.4,
+    )
+    second = in_sentences([curve])[1]
+    assert (
+        second
+        == "Differs between tasks: heat 2 (1.6 to 2.4; a curve, from 2 to 6), in a new task 0.4 to 3.6."
+    )
+
+
+def test_levels_in_words_have_a_sentence_for_each_case():
+    assert levels_in_words([], None, ("site", "sites")).startswith("Sites are not found to differ")
+    assert levels_in_words([], 1.0, ("site", "sites")) == "Sites scatter by 1 in their level."
+    both = [("beds is larger", 0.2, " per unit"), ("sector is private", -1.0, "")]
+    said = levels_in_words(both, None, ("site", "sites"), "odds")
+    assert said == (
+        "Sites are higher where beds is larger (odds x 1.22 per unit), and lower where sector is private "
+        "(odds x 0.368); beyond that they are not found to differ."
+    )

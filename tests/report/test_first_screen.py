@@ -12,7 +12,7 @@ from mmtfl.report.effect_table import EffectPage, p_value
 from mmtfl.report.first_screen import first_answers
 from mmtfl.report.html import render_report
 from mmtfl.report.pictures import calibration_picture
-from mmtfl.report.sentences import calibration, level_sentences, with_interval
+from mmtfl.report.sentences import calibration, with_interval
 
 CITY = ("city", "cities")
 
@@ -139,36 +139,6 @@ def test_curves_are_drawn(rows):
     y = X[:, 0] ** 2 + 0.1 * np.random.default_rng(0).normal(size=400)
     model = MMTFLRegressor(2, 2, 0.001, curves=True).fit(X, y, task=task)
     assert "Effect of x0 against its values" in render_report(model)
-
-
-def test_levels_that_follow_a_column_are_said_to():
-    rng = np.random.default_rng(0)
-    task = np.repeat(np.arange(40), 10)
-    size = rng.normal(size=40)
-    X = np.column_stack([rng.normal(size=400), size[task]])
-    y = X[:, 0] + 2.0 * X[:, 1] + 0.3 * rng.normal(size=40)[task] + 0.5 * rng.normal(size=400)
-    model = MMTFLRegressor(alpha=0.01, levels="shrunk").fit(X, y, task=task)
-    spread, follows = level_sentences(model, CITY, " days")
-    assert spread.startswith(
-        "Beside the features, cities scatter in their level with a standard deviation of 0."
-    )
-    assert spread.endswith(" days.") and follows.startswith("The level of a city follows x1 (2")
-    assert level_sentences(MMTFLRegressor(levels="free").fit(X, y, task=task), CITY) == []
-
-
-@pytest.mark.parametrize(("spread", "differ"), [(0.5, True), (1e-4, False)])
-def test_levels_that_hardly_scatter_are_not_found_to_differ(spread, differ):
-    known = {
-        "p": np.empty(0),
-        "features": np.empty(0, dtype=int),
-        "tested": np.empty(0),
-        "scale": np.empty(0),
-    }
-    model = SimpleNamespace(
-        levels_={**known, "noise": np.ones(1)}, level_spread_=spread, _feature_names=lambda: ["x"]
-    )
-    (said,) = level_sentences(model, CITY)
-    assert ("not found to differ" in said) is not differ
 
 
 # -- probabilities -------------------------------------------------------------------------------------------

@@ -91,9 +91,9 @@ def inspect(
         _print_features(summary, top)
         _print_tasks(summary, top)
     elif feature is not None:
-        _print_sites(learned, feature, found["task_effects"], top)
+        _print_sites(summary, feature, found["task_effects"], top)
     else:
-        _print_effects(learned, found["effects"], coverage, top)
+        _print_effects(summary, found["effects"], coverage, top)
         _print_tasks(summary, top)
     print_lines(*_closing(summary, verbose=talk.verbose))
     return 0
@@ -133,11 +133,10 @@ def _write(found: dict[str, list[dict[str, Any]]], output: Path, talk: FileOptio
     return 0
 
 
-def _print_effects(learned: Any, rows: list[dict[str, Any]], coverage: float, top: int) -> None:
-    from mmtfl.inference.words import READING, plural
-    from mmtfl.wording import noun_of_tasks
+def _print_effects(summary: Any, rows: list[dict[str, Any]], coverage: float, top: int) -> None:
+    from mmtfl.inference.words import READING, nested_levels
 
-    noun = noun_of_tasks(learned._fitted())[0]
+    noun, many = summary.noun
     ratio = next((name for name in READING if name in rows[0]), None)
     name = "average" if ratio is None else ratio.replace("_", " ")
     columns = ["feature", "word", f"{name} ({coverage:.0%})", "q", "spread", f"in a new {noun}"]
@@ -153,11 +152,17 @@ def _print_effects(learned: Any, rows: list[dict[str, Any]], coverage: float, to
         ]
         for row in rows[:top]
     ]
-    print_table(f"Average effects over {plural(noun)} ({_of(len(shown), len(rows))})", columns, shown, left=2)
-    notes = [f"{row['feature']}: {row['note']}." for row in rows[:top] if _is_telling(row)]
-    n_tasks = len(learned._fitted().tasks_)
-    fewer = [f"{row['feature']} in {row['n_tasks']}" for row in rows[:top] if row["n_tasks"] < n_tasks]
-    notes += [f"Not all of the {n_tasks} {plural(noun)} tell: {', '.join(fewer)}."] if fewer else []
+    print_table(f"Average effects over {many} ({_of(len(shown), len(rows))})", columns, shown, left=2)
+    nested = nested_levels(rows)
+    told = [row for row in rows[:top] if row["column"] not in nested or row["n_tasks"] > 1]
+    notes = [f"{row['feature']}: {row['note']}." for row in told if _is_telling(row)]
+    n_tasks = summary.n_tasks
+    fewer = [f"{row['feature']} in {row['n_tasks']}" for row in told if row["n_tasks"] < n_tasks]
+    notes += [f"Not all of the {n_tasks} {many} tell: {', '.join(fewer)}."] if fewer else []
+    notes += [
+        f"{column}: {len(own)} of its levels are of one {noun} each, and compared with others of it."
+        for column, own in nested.items()
+    ]
     print_lines(*([READING[ratio]] if ratio else []), *notes, "")
 
 
@@ -165,10 +170,7 @@ def _is_telling(row: dict[str, Any]) -> bool:
     return bool(row["note"]) and row["word"] in ("only in some", "cannot be told apart")
 
 
-def _print_sites(learned: Any, feature: str, rows: list[dict[str, Any]], top: int) -> None:
-    from mmtfl.wording import noun_of_tasks
-
-    noun = noun_of_tasks(learned._fitted())[0]
+def _print_sites(summary: Any, feature: str, rows: list[dict[str, Any]], top: int) -> None:
     shown = [
         [
             str(row["task"]),
@@ -179,20 +181,25 @@ def _print_sites(learned: Any, feature: str, rows: list[dict[str, Any]], top: in
         ]
         for row in rows[:top]
     ]
-    columns = [noun, "rows", "effect of its own rows", "shrunk", "interval"]
+    columns = [summary.noun[0], "rows", "effect of its own rows", "shrunk", "interval"]
     print_table(f"Effect of {feature} ({_of(len(shown), len(rows))})", columns, shown)
     print_lines("Shrunk: drawn to the average, as far as the rows of each are few.", "")
 
 
 def _with_ends(row: dict[str, Any], ratio: str | None) -> str:
+    from mmtfl.report.sentences import with_interval
+
     names = ("average", "lower", "upper") if ratio is None else (ratio, f"{ratio}_lower", f"{ratio}_upper")
     value, low, high = (row[name] for name in names)
-    ends = _ends(low, high) if ratio is None else f"{short(low)} to {short(high)}"
-    return "-" if math.isnan(value) else f"{short(value)} ({ends})"
+    return "-" if math.isnan(value) else with_interval(value, low, high).replace("−", "-")
 
 
 def _ends(low: float, high: float) -> str:
-    return "-" if math.isnan(low) else f"{low:.2g} to {high:.2g}"
+    return "-" if math.isnan(low) else f"{_plain(low)} to {_plain(high)}"
+
+
+def _plain(value: float) -> str:
+    return f"{float(f'{value:.2g}'):.15g}"  # -100 rather than -1e+02
 
 
 def _rate(q: float) -> str:
@@ -237,7 +244,7 @@ def _print_features(summary: Any, top: int) -> None:
 
 def _print_tasks(summary: Any, top: int) -> None:
     known = _task_scores(summary)
-    columns = ["task", "rows", "features", "intercept", *known]
+    columns = [summary.noun[0], "rows", "features", "intercept", *known]
     rows = [
         [
             str(one.label),
@@ -248,7 +255,7 @@ def _print_tasks(summary: Any, top: int) -> None:
         ]
         for t, one in enumerate(summary.tasks[:top])
     ]
-    print_table(f"Tasks ({_of(len(rows), summary.n_tasks)})", columns, rows)
+    print_table(f"{summary.noun[1].capitalize()} ({_of(len(rows), summary.n_tasks)})", columns, rows)
 
 
 def _task_scores(summary: Any) -> dict[str, list[float | None]]:
@@ -278,7 +285,8 @@ def _print_coefficients(summary: Any, place: int, top: int) -> None:
         [feature.name, feature.used_by, *(number(values[name]) for name in scales)]
         for feature, values in zip(used[:top], found, strict=False)
     ]
-    title = f"Task {one.label}: intercept {number(one.intercept)}, features ({_of(len(rows), len(used))})"
+    who = f"{summary.noun[0].capitalize()} {one.label}"
+    title = f"{who}: intercept {number(one.intercept)}, features ({_of(len(rows), len(used))})"
     print_table(title, ["feature", "used by", *scales.values()], rows, left=2)
 
 

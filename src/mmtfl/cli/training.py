@@ -13,7 +13,7 @@ from typing import Any
 from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
 from mmtfl.cli.options import FileOptions, ScaleOptions, TableOptions, TalkOptions, TextOptions
 from mmtfl.cli.output import check_output, naming_the_file, number, print_json, print_lines, say
-from mmtfl.wording import abbreviate, count, count_tasks, noun_of_tasks
+from mmtfl.wording import abbreviate, count, count_tasks, renamed
 
 _LARGE_FILE = 5_000_000  # bytes
 _MOST_LINES = 12  # on stdout, without --verbose
@@ -361,8 +361,7 @@ def _show(model: Any, about: list[str], data: Path | None, output: Path, talk: F
         print_json({"output": str(output), "read": about, **summary.as_dict()})
         return
     told = (summary.effects if summary.n_tasks > 1 else []) or [summary.usage]
-    noun = noun_of_tasks(model._fitted())[0]
-    found = headlines(summary, noun) if talk.verbose else [*told, *_how_well(summary, noun)]
+    found = headlines(summary) if talk.verbose else [*told, *_how_well(summary)]
     words = ["inspect", str(output)]
     if data is not None:
         words = ["report", str(output), str(data), "-o", str(output.with_suffix(".html"))]
@@ -375,7 +374,7 @@ def _show(model: Any, about: list[str], data: Path | None, output: Path, talk: F
     talk.say(f"Written: {output}")
 
 
-def headlines(summary: Any, noun: str = "task") -> list[str]:
+def headlines(summary: Any) -> list[str]:
     """The first lines about a model: what it is, which features it uses, how well it predicts."""
     exponents = [value if isinstance(value, str) else f"{value:g}" for value in summary.member or ()]
     named = [f"(p, k) = ({', '.join(exponents)})"] if exponents else []
@@ -386,20 +385,21 @@ def headlines(summary: Any, noun: str = "task") -> list[str]:
         f"{summary.title}: {', '.join(named)}",
         summary.usage,
         *summary.effects,
-        *_how_well(summary, noun),
+        *([summary.levels] if summary.levels else []),
+        *_how_well(summary),
     ]
-    in_the_fit = _in_the_fit(summary.provenance.get("training") or {})
+    in_the_fit = _in_the_fit(summary)
     return lines if lines[-1:] == in_the_fit else [*lines, *in_the_fit]
 
 
-def _how_well(summary: Any, noun: str) -> list[str]:
+def _how_well(summary: Any) -> list[str]:
     """How well held-out rows are predicted; where there are none, those of the fit."""
     from mmtfl.report.sentences import heldout_headline
 
     search = summary.search
     if search is None:
-        return _in_the_fit(summary.provenance.get("training") or {})
-    headline = heldout_headline(search, noun)
+        return _in_the_fit(summary)
+    headline = heldout_headline(search, summary.noun)
     lines = [] if headline is None else [headline]
     if headline is None or not search.score_name.startswith("minus "):  # a score that was asked for
         score = f"{number(search.best_score)}, mean of {search.n_folds} folds"
@@ -407,10 +407,11 @@ def _how_well(summary: Any, noun: str) -> list[str]:
     return lines
 
 
-def _in_the_fit(training: dict[str, Any]) -> list[str]:
+def _in_the_fit(summary: Any) -> list[str]:
     """Mean scores of the tasks on the rows of the fit, where they are known."""
     from mmtfl.report.sentences import PLAIN_SCORES, accuracy_beside_base
 
+    training: dict[str, Any] = summary.provenance.get("training") or {}
     means = {}
     for name in ("scores", "auc", "base_rate"):
         known = [score for score in training.get(name) or [] if score is not None]
@@ -426,4 +427,4 @@ def _in_the_fit(training: dict[str, Any]) -> list[str]:
     else:
         accuracy = accuracy_beside_base(means["scores"], means["base_rate"])
         found = f"{'' if alone else 'means of the tasks: '}AUC {number(means['auc'])}, {accuracy}"
-    return [f"On the rows of the fit (optimistic): {found}"]
+    return [f"On the rows of the fit (optimistic): {renamed(found, summary.noun)}"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.estimators.fitted_curves import shapes, sizes_of
+from mmtfl.inference.quoted_effects import level_findings, level_sentence
 from mmtfl.wording import count
 
 KINDS = ("shared", "partial", "single", "none")
@@ -173,7 +174,7 @@ def summary_columns(model: Any) -> dict[str, Any]:
     kinds, directions = shapes(model)
     sizes, names, use = sizes_of(model), model._feature_names(), feature_use(model)
     order = np.argsort(-next(iter(sizes.values())), kind="stable")
-    return {
+    columns = {
         "feature": [names[j] for j in order],
         **{name: size[order] for name, size in (sizes | model._common_columns()).items()},
         "n_tasks": use.n_tasks[order],
@@ -186,6 +187,10 @@ def summary_columns(model: Any) -> dict[str, Any]:
         "shape": [kinds[j] for j in order],
         "direction": [directions[j] for j in order],
     }
+    if "levels_" in vars(model):
+        found = level_findings(model)
+        columns["level_effect"] = np.array([found.get(j, np.nan) for j in order.tolist()])
+    return columns
 
 
 def sharing_html(model: Any) -> str:
@@ -194,7 +199,7 @@ def sharing_html(model: Any) -> str:
     T, d = model.coef_.shape
     n_used = int(np.count_nonzero(use.n_tasks))
     told = f"{n_used} used" + (f": {use_counts(use)}" if n_used and use.n_counted > 1 else "")
-    head = f"{count(T, 'task')}, {count(d, 'feature')}, {told}."
+    head = escape(f"{count(T, 'task')}, {count(d, 'feature')}, {told}. {level_sentence(model)}".rstrip())
     return f'<div class="mmtfl-sharing"><p>{head}</p>{_top_features(model, use)}</div>'
 
 

@@ -21,7 +21,7 @@ from mmtfl.tasks.container import Tasks
 if TYPE_CHECKING:
     import pandas as pd
 
-_NUMBERS = ("common", "common_error", "spread", "noise", "prior_spread")
+_NUMBERS = ("common", "common_error", "spread", "noise", "prior_spread", "p_spread")
 _OF_COLUMNS = ("effects", "factor", "tested", "errors", "p")
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.stats import chi2
 from scipy.stats import t as student
 
 _MOST_DIRECTIONS = 100  # of task-level columns, where tasks and columns are more than that
@@ -27,6 +28,7 @@ _SAME = 1e-9  # a column that differs less between tasks, as a share of its size
 _STEPS, _NEAR, _FLAT = 40, 1e-3, 1e-3  # of Newton's method; a bend below this share of the largest is none
 _SMALL = 0.05  # variances in units of the variance of a level are looked for by their logarithm beyond
 _EXACT = 1e-14  # noise below this share of the variance of the levels: they are known exactly
+_FINE_GRID = np.concatenate([[0.0], np.logspace(-4, 5, 55), _GRID[-1:]])  # of eta^2 alone
 
 
 # -- what is known of tasks as a whole -----------------------------------------------------------------------
@@ -183,6 +185,7 @@ class NormalLevels:
         noise = float(_at_least(np.array([noise]), told)[0])
         rho, kappa = self._best(told, noise)
         factor = self._factor(rho)
+        p_spread = self._p_spread(told, noise, factor, kappa)
         rest, common = self._residual(factor, told, kappa)
         share, W = kappa / self.q, self.columns
         white = factor.whitened(np.column_stack([W, np.ones(len(W))]), kappa)
@@ -190,13 +193,14 @@ class NormalLevels:
         # V^-1 W without what b_0 takes up
         P = white[:, :-1] - np.outer(ones, ones @ W) / ones.sum()
         scatter = noise * _excess(rest, told - common, noise)
-        effect, error, p = _tests(P.T @ levels, np.einsum("tj,tj->j", P, W), share, scatter, len(W))
+        prior = share * _twins(W)
+        effect, error, p = _tests(P.T @ levels, np.einsum("tj,tj->j", P, W), prior, scatter, len(W))
         return LevelModel(
             common=float(common[0]), spread=float(np.sqrt(noise * rho)), noise=float(np.sqrt(noise)),
             effects=share * (W.T @ rest)[:, 0], prior_spread=float(np.sqrt(noise * share)),
             factor=np.sqrt(share) * _root(P, W, ones, factor, kappa),
             common_error=float(np.sqrt(noise / ones.sum())), levels=levels - rest[:, 0] / self.n,
-            tested=effect, errors=error, p=p,
+            tested=effect, errors=error, p=p, p_spread=p_spread,
         )  # fmt: skip
 
     @cached_property
@@ -226,6 +230,13 @@ class NormalLevels:
         best = self._unit * (np.exp(least(question, np.log(_SMALL + _GRID[[i, j]]), low, high)) - _SMALL)
         return float(best[0]), float(best[1])
 
+    def _p_spread(self, told: np.ndarray, noise: float, factor: Factor, kappa: float) -> float:
+        """p of no scatter beyond the columns: the likelihood ratio, whose null has half its mass at zero."""
+        at = np.array([noise])
+        best = factor.restricted(told, at, np.array([kappa]))[0, 0]
+        null = self._factor(0.0).restricted(told, at, self._unit * _FINE_GRID).max()
+        return float(0.5 * chi2.sf(2.0 * (best - null), 1)) if best > null else 1.0
+
     @staticmethod
     def _residual(factor: Factor, told: np.ndarray, kappa: float) -> tuple[np.ndarray, np.ndarray]:
         """V^-1 (told - b_0) and b_0, the best one."""
@@ -254,10 +265,20 @@ def _excess(rest: np.ndarray, apart: np.ndarray, noise: float) -> float:
     return max(1.0, float(apart[:, 0] @ rest[:, 0]) / noise / max(len(apart) - 2, 1))
 
 
-def _tests(slope: np.ndarray, size: np.ndarray, share: float, noise: float, n_tasks: int) -> tuple:
+def _twins(W: np.ndarray) -> np.ndarray:
+    """How many columns are equal to each one, itself included, or its opposite; (q,)."""
+    if not W.size:
+        return np.ones(W.shape[1])
+    alike = np.round(W * np.where(W[:1] < 0.0, -1.0, 1.0), 9)
+    _, of, n = np.unique(alike, axis=1, return_inverse=True, return_counts=True)
+    return n[of]
+
+
+def _tests(slope: np.ndarray, size: np.ndarray, share: np.ndarray, noise: float, n_tasks: int) -> tuple:
     """Each column's effect without a prior of its own, beside the others; its error, and p for none.
 
-    A prior on the effect adds exactly its variance to that of the estimate, which is taken off again.
+    A prior on the effect adds exactly its variance to that of the estimate, which is taken off again. Columns
+    that are equal are tested as one.
     """
     some = size > 0.0
     unit = np.where(some, size, 1.0)
@@ -349,6 +370,8 @@ class LevelModel:
         Posterior means (for classes and counts: modes) of the levels.
     tested, errors, p : ndarray of shape (q,)
         Each column's effect without a prior of its own, its standard error, and the p-value of none.
+    p_spread : float
+        The p-value of no scatter beyond what the columns say.
     """
 
     common: float
@@ -362,6 +385,7 @@ class LevelModel:
     tested: np.ndarray
     errors: np.ndarray
     p: np.ndarray
+    p_spread: float
 
     def rescaled(self, unit: float) -> LevelModel:
         """The same where levels are measured in another unit, of which this one is so many."""

@@ -10,8 +10,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.inference.effects import MOST_FEATURES
 from mmtfl.inference.fit_effects import columns_of, contrast_ends
-from mmtfl.inference.meta_analysis import MetaAnalysis
-from mmtfl.inference.words import FOUND, LARGEST_RATIO, LARGEST_SHARE, in_sentences, judge, note_of, ruled_out
+from mmtfl.inference.meta_analysis import MetaAnalysis, q_values
+from mmtfl.inference.words import (
+    CURVE,
+    FOUND,
+    LARGEST_RATIO,
+    LARGEST_SHARE,
+    LEVEL,
+    in_sentences,
+    judge,
+    levels_in_words,
+    note_of,
+    ruled_out,
+)
 from mmtfl.objective.losses import Loss
 from mmtfl.wording import noun_of_tasks, suggest
 
@@ -133,14 +144,16 @@ class EffectTable:
             return ""
         names = ("lower_quartile", "upper_quartile", "sd")
         ends = contrast_ends(*(self.known[name][j] for name in names))
-        return "a curve, from {:.4g} to {:.4g}; ".format(*ends)
+        return CURVE + "from {:.4g} to {:.4g}; ".format(*ends)
 
     def _numbers(self) -> dict[str, np.ndarray]:
         found, sd = self.found, self.known["sd"]
         lower, upper = found.interval(self.coverage)
         spread = found.spread_interval(self.coverage)
         new = found.new_task_interval(self.coverage)
-        width = self.known["upper_quartile"] - self.known["lower_quartile"]
+        quartiles = self.known["lower_quartile"], self.known["upper_quartile"]
+        ends = contrast_ends(*quartiles, sd) if self.known["is_curve"].any() else quartiles
+        width = np.where(self.known["is_curve"], ends[1] - ends[0], quartiles[1] - quartiles[0])
         width = np.where(width > 0.0, width, np.nan)
         return {
             "average": found.average, "lower": lower, "upper": upper, "p": found.p, "q": np.empty(0),
@@ -184,3 +197,46 @@ def largest_effect(model: Any) -> float:
     if isinstance(model._loss, Loss) and model._loss.name in RATIOS:
         return float(np.log(LARGEST_RATIO))
     return LARGEST_SHARE * float(model.effects_["target_sd"])
+
+
+# -- levels --------------------------------------------------------------------------------------------------
+
+
+def level_findings(model: Any) -> dict[int, float]:
+    """Features whose columns the levels of tasks follow, at a false discovery rate of 10 %, and how far.
+
+    They are columns that are the same in all rows of each task. What the mean of another column adds would
+    hold what the penalty took off its slopes, too.
+    """
+    known, usable = vars(model).get("levels_"), getattr(model, "usable_", None)
+    if known is None or usable is None:
+        return {}
+    own = np.flatnonzero(known["features"] < usable.shape[1])
+    own = own[~usable.any(axis=0)[known["features"][own]]]
+    own = own[q_values(known["p"][own]) <= LEVEL]
+    own = own[np.argsort(known["p"][own], kind="stable")]
+    _, first = np.unique(np.abs(known["tested"][own]).round(9), return_index=True)  # equal columns are one
+    own = own[np.sort(first)]
+    effects = known["tested"][own] / known["scale"][own]
+    return dict(zip(known["features"][own].tolist(), effects.tolist(), strict=True))
+
+
+def level_sentence(model: Any) -> str:
+    """What makes a task high or low, and what remains, in one sentence; empty where levels are free.
+
+    Of searches only: with a penalty that was not tuned, levels scatter by what it left of the slopes.
+    """
+    known = vars(model).get("levels_")
+    if known is None or "cv_results_" not in vars(model):
+        return ""
+    names = model._feature_names()
+    columns = [str(name) for name in vars(model).get("columns_") or names]
+    found = [
+        (f"{names[j]} is larger", effect, " per unit")
+        if names[j] == columns[j]
+        else (names[j].replace(f"{columns[j]}=", f"{columns[j]} is ", 1), effect, "")
+        for j, effect in level_findings(model).items()
+    ]
+    spread = float(known["spread"][0]) if known["p_spread"][0] <= LEVEL else None
+    ratio = {"logistic": "odds", "poisson": "rate"}.get(getattr(model._loss, "name", ""), "")
+    return levels_in_words(found, spread, noun_of_tasks(model), ratio)

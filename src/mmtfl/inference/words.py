@@ -101,6 +101,8 @@ READING = {
     "rate_ratio": "A rate ratio of 1.5: with one unit more of the feature the rate is half as large again.",
 }
 _MOST_NAMED = 6
+_MOST_LEVELS = 3  # columns that a sentence on levels lists each way
+CURVE = "a curve, "  # what the note of a feature that is a curve begins with
 _FEW = 2  # names that are told with their notes
 LARGEST_RATIO, LARGEST_SHARE = 3.0, 0.5  # per s.d.: that effects are no larger says little
 
@@ -244,25 +246,84 @@ def _ratio_of(row: Mapping[str, Any]) -> str | None:
     return next((name for name in READING if name in row), None)
 
 
+def _is_curve(row: Mapping[str, Any]) -> bool:
+    return bool(row["note"].startswith(CURVE))
+
+
 def _new_task(row: Mapping[str, Any]) -> str:
-    """What a new task may have: as a ratio for classes and counts."""
-    ends = [row["new_task_lower"], row["new_task_upper"]]
-    low, high = np.exp(ends) if _ratio_of(row) else ends
-    return f"{_number(low)} to {_number(high)}"
+    """What a new task may have: as a ratio for classes and counts, of a curve from quartile to quartile."""
+    width = row["quartiles"] / row["average"] if _is_curve(row) else 1.0
+    return " to ".join(_on_scale(row, width * row[f"new_task_{end}"]) for end in ("lower", "upper"))
 
 
 def _quoted(row: Mapping[str, Any]) -> str:
-    """The average of a row with its interval: as a ratio for classes and counts."""
-    ratio = _ratio_of(row)
-    name, what = (ratio, f"{ratio.partition('_')[0]} x ") if ratio else ("average", "")
-    ends = [row[f"{name}_{end}" if what else end] for end in ("lower", "upper")]
-    return f"{what}{_number(row[name])} ({_number(ends[0])} to {_number(ends[1])})"
+    """The average of a row with its interval: as a ratio for classes and counts, of a curve by quartiles."""
+    names = (
+        ("quartiles", "quartiles_lower", "quartiles_upper")
+        if _is_curve(row)
+        else ("average", "lower", "upper")
+    )
+    value, low, high = (_on_scale(row, row[name]) for name in names)
+    ratio, curve = _ratio_of(row), f"; {row['note'].split(';')[0]}" if _is_curve(row) else ""
+    return f"{ratio.partition('_')[0] + ' x ' if ratio else ''}{value} ({low} to {high}{curve})"
 
 
-def _number(value: float) -> str:
-    return f"{float(f'{value:.3g}'):.15g}"  # 50200 rather than 5.02e+04
+def _on_scale(row: Mapping[str, Any], effect: float) -> str:
+    return _number(np.exp(np.clip(effect, -50.0, 50.0)) if _ratio_of(row) else effect)
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = [f"and {len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
-    return ", ".join([*names[:_MOST_NAMED], *more])
+def _number(value: float, digits: int = 3) -> str:
+    return f"{float(f'{value:.{digits}g}'):.15g}"  # 50200 rather than 5.02e+04
+
+
+def _listed(names: Sequence[str], most: int = _MOST_NAMED) -> str:
+    more = [f"and {len(names) - most} more"] if len(names) > most else []
+    return ", ".join([*names[:most], *more])
+
+
+# -- levels --------------------------------------------------------------------------------------------------
+
+
+def levels_in_words(
+    found: Sequence[tuple[str, float, str]], spread: float | None, nouns: tuple[str, str], ratio: str = ""
+) -> str:
+    """What the levels of tasks follow, and how far they scatter beyond it, in one sentence.
+
+    Parameters
+    ----------
+    found : sequence of (where, effect, per)
+        Where levels differ ("sector is private", "beds is larger"), by how much, and for what (" per unit").
+    spread : float or None
+        Standard deviation of what remains; None where it was not found.
+    nouns : tuple of str
+        What one task and several are called.
+    ratio : {"", "odds", "rate"}
+        What levels are logarithms of.
+
+    Examples
+    --------
+    >>> levels_in_words([("sector is private", 2.1, "")], 1.6, ("site", "sites"))
+    'Sites are higher where sector is private (+2.1); what remains scatters by 1.6.'
+    """
+    many = nouns[1].capitalize()
+    size = "" if spread is None else _number(np.exp(spread) if ratio else spread, 2)
+    scatter = f"a factor of {size} in the {ratio}" if ratio else size
+    if not found:
+        return (
+            f"{many} scatter by {scatter} in their level." if size
+            else f"{many} are not found to differ in their level, beside what the features say."
+        )  # fmt: skip
+    parts = []
+    for word, sign in (("higher", 1.0), ("lower", -1.0)):
+        own = [
+            f"where {where} ({f'{ratio} x {_number(np.exp(effect))}' if ratio else _signed(effect)}{per})"
+            for where, effect, per in found
+            if effect * sign > 0.0
+        ]
+        parts += [f"{word} {_listed(own, _MOST_LEVELS)}"] if own else []
+    rest = f"what remains scatters by {scatter}" if size else "beyond that they are not found to differ"
+    return f"{many} are {', and '.join(parts)}; {rest}."
+
+
+def _signed(value: float) -> str:
+    return ("+" if value > 0.0 else "") + _number(value, 2)

@@ -26,9 +26,9 @@ from mmtfl.report.evaluation import Evaluation, evaluate
 from mmtfl.report.first_screen import first_answers
 from mmtfl.report.rivals import RIVALS
 from mmtfl.report.rows import kind_of_targets
-from mmtfl.report.sentences import Noun, number, score
+from mmtfl.report.sentences import number, score
 from mmtfl.report.summary import FeatureSummary, ModelSummary, TaskSummary, describe
-from mmtfl.wording import noun_of_tasks
+from mmtfl.wording import renamed
 
 MOST_FEATURES = 2000  # rows of the table and of the map: the page stays small and quick
 STRIP = 150.0  # width of the picture of a task's scores
@@ -181,9 +181,10 @@ def make_page(
     model: Any, evaluation: Evaluation | None, *, title: str | None, source: dict[str, Any] | None
 ) -> dict[str, Any]:
     """Everything that the template of a fitted model's page needs, by name; numbers are text already."""
-    summary, inner, noun = describe(model), model._fitted(), noun_of_tasks(model)
+    summary, inner = describe(model), model._fitted()
+    noun = summary.noun
     target = _target(model)
-    headline, meanings = sentences.search_headline(summary, noun), dict(MEANINGS)
+    headline, meanings = sentences.search_headline(summary), dict(MEANINGS)
     if any(f.kind == "shared" and f.n_possible != summary.n_counted for f in summary.features):
         meanings["shared"] += " that could use them"  # not every task could use every such feature
     verdict = sentences.verdict(evaluation, noun) if evaluation else []
@@ -191,19 +192,19 @@ def make_page(
     curve = reliability(errors) if "is_second" in errors else None
     effects = EffectPage.of(inner)
     return {
-        "title": title or _title_of_table(model) or sentences.renamed(summary.title, noun),
+        "title": title or _title_of_table(model) or summary.title,
         "noun": noun,
         "summary": summary,
         "evaluation": evaluation,
-        "headline": sentences.renamed(summary.usage, noun),
+        "headline": summary.usage,
         "figures": sentences.figures(evaluation, noun, _event(summary, target)) if evaluation else [],
         "answers": first_answers(
             inner,
             verdict or ([headline] if headline else []),
-            sentences.level_sentences(inner, noun, UNITS.get(kind_of_targets(inner) or "", "")),
+            [summary.levels] if summary.levels else [],
             noun,
         ),
-        "lead": _lead(summary, noun),
+        "lead": _lead(summary),
         "effects": effects,
         "compared_with": compared_with(inner),
         "effect_rows": [] if effects is None else effects.rows(MOST_FEATURES),
@@ -215,12 +216,12 @@ def make_page(
         "reliability": curve and pictures.calibration_picture(curve),
         **_task_table(summary, evaluation),
         "has_common": any(feature.common is not None for feature in summary.features),
-        "feature_rows": [_feature_row(feature, noun) for feature in summary.features[:MOST_FEATURES]],
+        "feature_rows": [_feature_row(feature) for feature in summary.features[:MOST_FEATURES]],
         "curves": pictures.curve_pictures(inner, effects, MOST_CURVES),
         "n_left_out": max(0, summary.n_features - MOST_FEATURES),
-        "kinds": [(kind, summary.counts[kind], sentences.renamed(meanings[kind], noun)) for kind in KINDS],
-        "size_meaning": sentences.renamed(summary.size_meaning, noun),
-        "usage_notes": [sentences.renamed(line, noun) for line in summary.usage_notes],
+        "kinds": [(kind, summary.counts[kind], renamed(meanings[kind], noun)) for kind in KINDS],
+        "size_meaning": summary.size_meaning,
+        "usage_notes": summary.usage_notes,
         "choice_title": sentences.choice_title(summary),
         "how_chosen": sentences.how_chosen(summary),
         "search_scores": headline if evaluation else None,
@@ -229,16 +230,16 @@ def make_page(
         "level_name": f"Intercept{UNITS.get(kind_of_targets(inner) or '', '')}",
         "model_facts": _model_facts(summary),
         "run_facts": _run_facts(summary, source),
-        "data": _embedded(model, summary, noun) | {"effects": effects and effects.embedded(noun)},
+        "data": _embedded(model, summary) | {"effects": effects and effects.embedded(noun)},
         "version": mmtfl.__version__,
     }
 
 
-def _lead(summary: ModelSummary, noun: Noun) -> str:
+def _lead(summary: ModelSummary) -> str:
     """What was fitted: rows, tasks and features."""
     sizes = [task.n_rows for task in summary.tasks]
     rows = "" if None in sizes else f"{number(sum(size or 0 for size in sizes))} rows, "
-    tasks = f"{number(summary.n_tasks)} {noun[summary.n_tasks != 1]}"
+    tasks = f"{number(summary.n_tasks)} {summary.noun[summary.n_tasks != 1]}"
     return f"{rows}{tasks}, {number(summary.n_features)} feature{'' if summary.n_features == 1 else 's'}"
 
 
@@ -330,12 +331,12 @@ def _task_row(task: TaskSummary, n_rows: int | None, scores: dict[str, float], l
 # -- features and facts --------------------------------------------------------------------------------------
 
 
-def _feature_row(f: FeatureSummary, noun: Noun) -> dict[str, Any]:
+def _feature_row(f: FeatureSummary) -> dict[str, Any]:
     """One row of the table of features."""
     return {
         "name": f.name,
         "kind": f.kind,
-        "used_by": sentences.renamed(f.used_by, noun),
+        "used_by": f.used_by,
         "n_tasks": f.n_tasks,
         "size": number(f.size),
         "common": "" if f.common is None else f"{number(f.common)} ({number(f.scatter)})",
@@ -383,7 +384,7 @@ def _run_facts(summary: ModelSummary, source: dict[str, Any] | None) -> list[tup
 # -- what the script reads -----------------------------------------------------------------------------------
 
 
-def _embedded(model: Any, summary: ModelSummary, noun: Noun) -> dict[str, Any]:
+def _embedded(model: Any, summary: ModelSummary) -> dict[str, Any]:
     """The matrix and the names as JSON types: 16 bits for a coefficient, each feature on its own scale."""
     found = learned(model)
     tasks = order_tasks(found)
@@ -403,11 +404,11 @@ def _embedded(model: Any, summary: ModelSummary, noun: Noun) -> dict[str, Any]:
         "features": {
             "name": [feature.name for feature in shown],
             "size": [_short(feature.size) for feature in shown],
-            "usedBy": [sentences.renamed(feature.used_by, noun) for feature in shown],
+            "usedBy": [feature.used_by for feature in shown],
             "agreement": [_short(feature.agreement) for feature in shown],
         },
         "tasks": [str(task.label) for task in summary.tasks],
-        "noun": noun[0],
+        "noun": summary.noun[0],
         "kinds": list(KINDS),
         "sizeName": summary.size_label,
         "map": {

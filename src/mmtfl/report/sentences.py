@@ -1,19 +1,17 @@
 """The sentences of the report, each by a rule on the numbers, whether good news or bad."""
 
 import math
-import re
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mmtfl.inference.meta_analysis import q_values
-from mmtfl.inference.words import LEVEL
 from mmtfl.report.evaluation import Evaluation
 from mmtfl.report.judging import (
     ABOUT_EQUAL,
     BETTER,
     FEW_ROWS,
+    LEVEL,
     SAME,
     SLIGHTLY_BETTER,
     SLIGHTLY_WORSE,
@@ -22,15 +20,12 @@ from mmtfl.report.judging import (
     HeldOut,
     Paired,
 )
-from mmtfl.report.judging import LEVEL as CLEAR
 from mmtfl.report.rivals import RIVALS
 from mmtfl.report.rows import N_FOLDS
-from mmtfl.report.summary import ModelSummary
-from mmtfl.wording import count, plural
+from mmtfl.report.summary import ModelSummary, Noun
+from mmtfl.wording import count
 
-Noun = tuple[str, str]  # what one task and several are called
 MISSING = "–"
-NEGLIGIBLE = 0.02  # of the noise of a row: levels that scatter less do not differ
 
 
 def number(value: Any, digits: int = 3) -> str:
@@ -60,40 +55,29 @@ def with_interval(value: float, low: float, high: float) -> str:
     >>> from mmtfl.report.sentences import with_interval
     >>> with_interval(0.0834, 0.0727, 0.0941), with_interval(1234.5, 1100.2, 1369.9)
     ('0.083 (0.073 to 0.094)', '1234 (1100 to 1370)')
+    >>> with_interval(0.0034, 0.000324, 0.0359)
+    '0.0034 (0.00032 to 0.036)'
     """
-    width = high - low
-    if not 1e-6 < width < math.inf or abs(value) > 1e6:
+    width, sizes = high - low, sorted((abs(low), abs(high)))
+    if math.isnan(width) or math.isinf(width):
         return number(value) if math.isnan(low) else f"{number(value)} ({number(low)} to {number(high)})"
+    is_wide = low * high > 0 and sizes[1] > 50 * sizes[0]  # each end with digits of its own
+    if is_wide or width <= 1e-6 or abs(value) > 1e6:
+        return f"{number(value, 2)} ({number(low, 2)} to {number(high, 2)})"
     decimals = max(0, 1 - math.floor(math.log10(width)))
     text = f"{value:.{decimals}f} ({low:.{decimals}f} to {high:.{decimals}f})"
     return text.replace("-", "−")
 
 
 def score(value: float | None) -> str:
-    """A score with two decimals, or none where it is far below zero."""
+    """A score with two decimals, in words where it is far below zero."""
     if value is None:
         return MISSING
     return _plain_score(value).replace("-", "−")
 
 
 def _plain_score(value: float) -> str:
-    return f"{value:.2f}" if value > -10 else f"{value:.0f}"
-
-
-def renamed(text: str, noun: Noun) -> str:
-    """Words of ours about tasks with what a task is called; what follows a bracket is a label, and stays.
-
-    Examples
-    --------
-    >>> from mmtfl.report.sentences import renamed
-    >>> renamed("Tasks: one task (task 3)", ("city", "cities"))
-    'Cities: one city (task 3)'
-    """
-    ours, bracket, label = text.partition(" (")
-    for word, name in (("tasks", noun[1]), ("task", noun[0])):
-        for old, new in ((word, name), (word.capitalize(), name.capitalize())):
-            ours = re.sub(rf"\b{old}\b", new, ours)
-    return ours + bracket + label
+    return f"{value:.2f}" if value > -10 else "far below 0"
 
 
 @dataclass(frozen=True)
@@ -176,7 +160,7 @@ def _favoured(evaluation: Evaluation) -> str:
 def _by_how_much(kind: str, beside: Paired, noun: Noun) -> str:
     size = f"its {_ERRORS[kind]} is {_times(beside.change)}"
     p = "p < 0.001" if beside.p_value < 0.001 else f"p = {beside.p_value:.2g}"
-    if beside.outcome == UNCLEAR and beside.p_value < CLEAR:
+    if beside.outcome == UNCLEAR and beside.p_value < LEVEL:
         p = "the typical one and all rows together disagree"
     if beside.n_tasks == 1:
         return f"{size} ({p}, signed-rank test of {number(beside.n_units)} rows)"
@@ -303,39 +287,13 @@ def how_compared(evaluation: Evaluation, noun: Noun) -> list[str]:
     ]
 
 
-# -- levels --------------------------------------------------------------------------------------------------
-
-
-def level_sentences(model: Any, noun: Noun, unit: str = "") -> list[str]:
-    """How far the levels of tasks scatter, and which columns they follow; nothing where levels are free."""
-    known = vars(model).get("levels_")
-    if known is None:
-        return []
-    names, q = model._feature_names(), q_values(known["p"])
-    told = [
-        f"{names[j]} ({number(float(effect), 2)} per unit, p = {p:.2g})"
-        for j, effect, p, own in zip(
-            known["features"], known["tested"] / known["scale"], known["p"], q, strict=True
-        )
-        if own <= LEVEL and j < len(names)
-    ]
-    spread = float(model.level_spread_)
-    lines = [
-        f"Beside the features, {noun[1]} scatter in their level with a standard deviation of "
-        f"{number(spread, 2)}{unit}."
-    ]
-    if spread < NEGLIGIBLE * float(known["noise"][0]):
-        lines = [f"Beside the features, {noun[1]} are not found to differ in their level."]
-    return [*lines, *([f"The level of a {noun[0]} follows {', '.join(told[:6])}."] if told else [])]
-
-
 # -- the search ----------------------------------------------------------------------------------------------
 
 
 PLAIN_SCORES = {"r2": "R^2", "deviance_explained": "deviance explained"}  # of targets that are numbers
 
 
-def heldout_headline(search: Any, noun: str = "task") -> str | None:
+def heldout_headline(search: Any, noun: Noun = ("task", "tasks")) -> str | None:
     """How well the held-out rows of a `SearchSummary` were predicted, in one line; None if it is not known.
 
     The command line and the report show the same numbers: those of ``heldout_scores_``. Classes have the
@@ -358,21 +316,22 @@ def heldout_headline(search: Any, noun: str = "task") -> str | None:
 
 
 def _floats(values: np.ndarray) -> np.ndarray:
-    """Scores as numbers, NaN for None."""
-    return values.astype(float)
+    """Scores as numbers, NaN for None and for those of predictions that left the floats."""
+    scores = values.astype(float)
+    return np.where(scores <= 1.0, scores, np.nan)
 
 
-def _over_pairs(auc: np.ndarray, n_rows: np.ndarray, base_rate: np.ndarray, noun: str) -> str:
+def _over_pairs(auc: np.ndarray, n_rows: np.ndarray, base_rate: np.ndarray, noun: Noun) -> str:
     rarer = n_rows * (1.0 - base_rate)
     known = ~np.isnan(auc) & (rarer > 0)
     if not known.any():
         return "not defined"
     share = np.average(auc[known], weights=(rarer * (n_rows - rarer))[known])
-    within = f" over all pairs within {count(int(known.sum()), noun, plural(noun))}" if len(auc) > 1 else ""
+    within = f" over all pairs within {count(int(known.sum()), *noun)}" if len(auc) > 1 else ""
     return f"{share:.2f}{within}"
 
 
-def _over_tasks(scores: np.ndarray, n_rows: np.ndarray, noun: str) -> str:
+def _over_tasks(scores: np.ndarray, n_rows: np.ndarray, noun: Noun) -> str:
     """Median and mean of the scores of tasks, those with a handful of rows apart."""
     known, few = ~np.isnan(scores), n_rows < FEW_ROWS
     only_few = not np.any(known & ~few)
@@ -381,14 +340,16 @@ def _over_tasks(scores: np.ndarray, n_rows: np.ndarray, noun: str) -> str:
     if not counted.size:
         return "not defined"
     value = _plain_score(float(np.median(counted)))
-    below = f"; below 0 is worse than saying the mean of {'each ' + noun if len(counted) > 1 else 'all rows'}"
+    below = (
+        f"; below 0 is worse than saying the mean of {'each ' + noun[0] if len(counted) > 1 else 'all rows'}"
+    )
     below = below if np.median(counted) < 0.0 else ""
     if len(counted) > 1:
-        value = f"median {value} over {len(counted)} {plural(noun)} (mean {_plain_score(counted.mean())})"
+        value = f"median {value} over {len(counted)} {noun[1]} (mean {_plain_score(counted.mean())})"
     if only_few:
         value += f", fewer than {FEW_ROWS} held-out rows {'each' if len(counted) > 1 else 'only'}"
     for mask, why in ((few, f"with fewer than {FEW_ROWS} held-out rows"), (~known & ~few, "without a score")):
-        value += f", {count(int(mask.sum()), noun, plural(noun))} {why} apart" if mask.any() else ""
+        value += f", {count(int(mask.sum()), *noun)} {why} apart" if mask.any() else ""
     return value + below
 
 
@@ -397,14 +358,14 @@ def accuracy_beside_base(accuracy: float, base_rate: float) -> str:
     return f"accuracy {accuracy:.3f} (always the commoner class: {base_rate:.3f})"
 
 
-def search_headline(summary: ModelSummary, noun: Noun) -> str | None:
+def search_headline(summary: ModelSummary) -> str | None:
     """The held-out score of the search in one sentence, for a report without a table."""
     search = summary.search
     if search is None:
         return None
-    headline = heldout_headline(search)
+    headline = heldout_headline(search, summary.noun)
     if headline is not None:
-        return renamed(headline.replace("R^2", "R²").replace(" -", " −"), noun) + "."
+        return headline.replace("R^2", "R²").replace(" -", " −") + "."
     return f"In the search, the score on held-out rows was {number(search.best_score)} ({search.score_name})."
 
 

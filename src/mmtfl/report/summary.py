@@ -8,14 +8,16 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from mmtfl.estimators.feature_use import KINDS, FeatureUse, feature_use, usage_notes, use_counts, used_by
-from mmtfl.inference.quoted_effects import effect_sentences
+from mmtfl.inference.quoted_effects import effect_sentences, level_sentence
 from mmtfl.objective.losses import Loss
 from mmtfl.persistence.json_values import plain
 from mmtfl.plots.search_display import search_curves
 from mmtfl.report.evaluation import Evaluation, evaluate
+from mmtfl.wording import noun_of_tasks, renamed
 
 __all__ = ["Evaluation", "ModelSummary", "SearchSummary", "describe", "evaluate"]
 
+Noun = tuple[str, str]  # what one task and several are called
 SIZES = {  # how the size of a feature is called in tables, and what it measures
     "c": ("c", "what the tasks share: how large a feature is over all tasks"),
     "shared": ("shared part", "norm over tasks of the part of the coefficients that the tasks share"),
@@ -151,6 +153,8 @@ class ModelSummary:
     ----------
     title : str
         One line: what is predicted from what.
+    noun : tuple of str
+        What one task and several are called, which the texts below follow.
     model : str
         Name of the estimator's class.
     kind : str
@@ -169,6 +173,8 @@ class ModelSummary:
         What to keep in mind when reading it.
     effects : list of str
         What its effects are, in sentences; empty where they are not known.
+    levels : str
+        What the levels of its tasks follow, and how far they scatter; empty where levels are free.
     size_name : str
         Name of the size that orders the features: c, or what takes its place in additive models.
     features : list of FeatureSummary
@@ -198,6 +204,7 @@ class ModelSummary:
     """
 
     title: str
+    noun: Noun
     model: str
     kind: str
     classes: list[Any] | None
@@ -209,6 +216,7 @@ class ModelSummary:
     usage: str
     usage_notes: list[str]
     effects: list[str]
+    levels: str
     size_name: str
     features: list[FeatureSummary]
     tasks: list[TaskSummary]
@@ -235,7 +243,7 @@ class ModelSummary:
     @property
     def size_meaning(self) -> str:
         """What ``FeatureSummary.size`` measures, in words."""
-        return SIZES[self.size_name][1]
+        return renamed(SIZES[self.size_name][1], self.noun)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the coefficient matrices, as strict JSON types: infinities are text, NaN is None."""
@@ -275,6 +283,7 @@ def describe(model: Any) -> ModelSummary:
     """
     fitted = model._fitted()
     use, spread, member = feature_use(fitted), fitted.feature_spread_, _member(fitted)
+    noun = noun_of_tasks(fitted)
     columns, targets = (getattr(fitted, name, None) for name in ("column_scale_", "target_scale_"))
     in_fit = tuple(
         name for name, scale in {"features": columns, "targets": targets}.items() if scale is not None
@@ -286,11 +295,11 @@ def describe(model: Any) -> ModelSummary:
         penalised = fitted.coef_ * (1.0 if columns is None else columns) / unit
         size_name, size = "norm", np.linalg.norm(penalised, axis=0)
     kind = "classification" if is_classifier(fitted) else "regression"
-    features, inner = _features(fitted, use, size), type(fitted).__name__
+    features, inner = _features(fitted, use, size, noun), type(fitted).__name__
     n_tasks, n_features = fitted.coef_.shape
     sizes = [
-        f"{n:,} {noun}{'' if n == 1 else 's'}".replace(",", " ")
-        for n, noun in ((n_tasks, "task"), (n_features, "feature"))
+        f"{n:,} {words[n != 1]}".replace(",", " ")
+        for n, words in ((n_tasks, noun), (n_features, ("feature", "features")))
     ]
     used = int(np.count_nonzero(use.n_tasks))
     usage = f"Of {sizes[1]}, {used} {'is' if used == 1 else 'are'} used"
@@ -305,6 +314,7 @@ def describe(model: Any) -> ModelSummary:
         text = " ".join(repr(value).split())
         parameters[name] = text if len(text) <= 200 else text[:196] + " ..."
     return ModelSummary(
+        noun=noun,
         title=f"{kind.capitalize()} of {sizes[0]} on {sizes[1]}",
         model=inner if fitted is model else f"{type(model).__name__}({inner})",
         kind=kind,
@@ -314,9 +324,10 @@ def describe(model: Any) -> ModelSummary:
         n_tasks=n_tasks,
         n_features=n_features,
         counts={word: sum(feature.kind == word for feature in features) for word in KINDS},
-        usage=f"{usage}.",
-        usage_notes=usage_notes(fitted, use, member),
+        usage=renamed(f"{usage}.", noun),
+        usage_notes=[renamed(line, noun) for line in usage_notes(fitted, use, member)],
         effects=effect_sentences(fitted),
+        levels=level_sentence(fitted),
         size_name=size_name,
         features=features,
         tasks=_tasks(fitted),
@@ -335,7 +346,7 @@ def describe(model: Any) -> ModelSummary:
 # -- the parts -----------------------------------------------------------------------------------------------
 
 
-def _features(model: Any, use: FeatureUse, size: np.ndarray) -> list[FeatureSummary]:
+def _features(model: Any, use: FeatureUse, size: np.ndarray, noun: Noun) -> list[FeatureSummary]:
     """The features, largest first; the range of their coefficients is None where it is not known."""
     names = model._feature_names()
     columns = [
@@ -355,7 +366,7 @@ def _features(model: Any, use: FeatureUse, size: np.ndarray) -> list[FeatureSumm
             int(use.n_tasks[j]),
             int(use.n_possible[j]),
             str(use.kind[j]),
-            used_by(use, j),
+            renamed(used_by(use, j), noun),
             *rest[j],
         )
         for j in np.argsort(-size, kind="stable").tolist()

@@ -112,7 +112,7 @@ def test_three_sentences_say_what_holds_what_differs_and_what_is_ruled_out():
 
 
 def test_classes_are_told_as_odds_and_many_features_are_cut():
-    ratio = {"odds_ratio": 1.65, "odds_ratio_lower": 1.5, "odds_ratio_upper": 1.8}
+    ratio = {"odds_ratio": 1.65, "lower": np.log(1.5), "upper": np.log(1.8)}
     first, second, third = in_sentences([row(f"f{j}", "everywhere", **ratio) for j in range(9)])
     assert first.startswith("Holds in every task: f0 odds x 1.65 (1.5 to 1.8), ") and first.endswith(
         "f5 odds x 1.65 (1.5 to 1.8), and 3 more."

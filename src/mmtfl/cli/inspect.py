@@ -1,6 +1,7 @@
 """`mmtfl inspect`: what matters, how much, and whether it is the same in all tasks."""
 
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -134,7 +135,7 @@ def _write(found: dict[str, list[dict[str, Any]]], output: Path, talk: FileOptio
 
 
 def _print_effects(summary: Any, rows: list[dict[str, Any]], coverage: float, top: int) -> None:
-    from mmtfl.inference.words import READING, nested_levels
+    from mmtfl.inference.words import READING
 
     noun, many = summary.noun
     ratio = next((name for name in READING if name in rows[0]), None)
@@ -153,15 +154,16 @@ def _print_effects(summary: Any, rows: list[dict[str, Any]], coverage: float, to
         for row in rows[:top]
     ]
     print_table(f"Average effects over {many} ({_of(len(shown), len(rows))})", columns, shown, left=2)
-    nested = nested_levels(rows)
+    alone = Counter(row["column"] for row in rows if row["n_tasks"] < 2 and row["column"] != row["feature"])
+    nested = {column: n for column, n in alone.items() if n > 2}
     told = [row for row in rows[:top] if row["column"] not in nested or row["n_tasks"] > 1]
     notes = [f"{row['feature']}: {row['note']}." for row in told if _is_telling(row)]
     n_tasks = summary.n_tasks
     fewer = [f"{row['feature']} in {row['n_tasks']}" for row in told if row["n_tasks"] < n_tasks]
     notes += [f"Not all of the {n_tasks} {many} tell: {', '.join(fewer)}."] if fewer else []
     notes += [
-        f"{column}: {len(own)} of its levels are of one {noun} each, and compared with others of it."
-        for column, own in nested.items()
+        f"{column}: {n} of its levels are of one {noun} each, and compared with others of it."
+        for column, n in nested.items()
     ]
     print_lines(*([READING[ratio]] if ratio else []), *notes, "")
 

@@ -258,11 +258,9 @@ def _new_task(row: Mapping[str, Any]) -> str:
 
 def _quoted(row: Mapping[str, Any]) -> str:
     """The average of a row with its interval: as a ratio for classes and counts, of a curve by quartiles."""
-    names = (
-        ("quartiles", "quartiles_lower", "quartiles_upper")
-        if _is_curve(row)
-        else ("average", "lower", "upper")
-    )
+    names = ("average", "lower", "upper")
+    if _is_curve(row):
+        names = ("quartiles", "quartiles_lower", "quartiles_upper")
     value, low, high = (_on_scale(row, row[name]) for name in names)
     ratio, curve = _ratio_of(row), f"; {row['note'].split(';')[0]}" if _is_curve(row) else ""
     return f"{ratio.partition('_')[0] + ' x ' if ratio else ''}{value} ({low} to {high}{curve})"

@@ -25,7 +25,7 @@ from mmtfl.report.rows import N_FOLDS
 from mmtfl.report.summary import ModelSummary, Noun
 from mmtfl.wording import count
 
-MISSING = "–"
+MISSING, FAR_BELOW = "–", "far below 0"
 
 
 def number(value: Any, digits: int = 3) -> str:
@@ -77,7 +77,7 @@ def score(value: float | None) -> str:
 
 
 def _plain_score(value: float) -> str:
-    return f"{value:.2f}" if value > -10 else "far below 0"
+    return f"{value:.2f}" if value > -10 else FAR_BELOW
 
 
 @dataclass(frozen=True)
@@ -102,19 +102,28 @@ def figures(evaluation: Evaluation, noun: Noun, target: str | None = None) -> li
         within = Figure(f"{share:.2f} ± {error:.2f}", f"the same for two rows of one {noun[0]}")
         return [overall, within] if several and not math.isnan(share) else [overall]
     of = f"differences in {target}" if target else "differences"
-    within = Figure(percent(found.explained_within("own")), f"of the {of} within a {noun[0]} are explained")
+    within = _explained(
+        found.explained_within("own"), f"of the {of} within a {noun[0]} are explained", f"each {noun[0]}"
+    )
     if not evaluation.one_unit:
         return [within]
-    overall = Figure(percent(found.explained("own")), f"of all {of} between rows are explained")
+    overall = _explained(found.explained("own"), f"of all {of} between rows are explained", "all rows")
     return [overall, within] if several else [overall]
 
 
+def _explained(share: float, clause: str, mean_of: str) -> Figure:
+    below = f"; below 0 is worse than saying the mean of {mean_of}" if share < 0.0 else ""
+    return Figure(percent(share), clause + below)
+
+
 def percent(share: float) -> str:
-    """A share in whole percent, or with one decimal near none and all."""
+    """A share in whole percent, or with one decimal near none and all; in words where it is far below zero."""
     if math.isnan(share):
         return MISSING
+    if share <= -10.0:
+        return FAR_BELOW
     digits = 0 if 0.05 <= abs(share) <= 0.95 else 1
-    return f"{100.0 * max(share, -99.0):.{digits}f} %".replace("-", "−")
+    return f"{100.0 * share:.{digits}f} %".replace("-", "−")
 
 
 def verdict(evaluation: Evaluation, noun: Noun) -> list[str]:
@@ -340,10 +349,8 @@ def _over_tasks(scores: np.ndarray, n_rows: np.ndarray, noun: Noun) -> str:
     if not counted.size:
         return "not defined"
     value = _plain_score(float(np.median(counted)))
-    below = (
-        f"; below 0 is worse than saying the mean of {'each ' + noun[0] if len(counted) > 1 else 'all rows'}"
-    )
-    below = below if np.median(counted) < 0.0 else ""
+    each = f"each {noun[0]}" if len(counted) > 1 else "all rows"
+    below = f"; below 0 is worse than saying the mean of {each}" if np.median(counted) < 0.0 else ""
     if len(counted) > 1:
         value = f"median {value} over {len(counted)} {noun[1]} (mean {_plain_score(counted.mean())})"
     if only_few:

@@ -117,7 +117,7 @@ def _explained(share: float, clause: str, mean_of: str) -> Figure:
 
 
 def percent(share: float) -> str:
-    """A share in whole percent, or with one decimal near none and all; in words where it is far below zero."""
+    """A share in whole percent, with one decimal near none and all, and in words far below zero."""
     if math.isnan(share):
         return MISSING
     if share <= -10.0:

@@ -309,11 +309,12 @@ def _blocks(penalty: RowPenalty, alphas, n_features: int) -> tuple[np.ndarray, .
     """The rows of each block, where they begin, and where its numbers begin; and these at every alpha."""
     every = np.arange(n_features)
     if penalty.has_groups:
-        members, starts, _, places = blocks_of(penalty, every)
-        records = [blocks_of(penalty.at(alpha), every).records for alpha in alphas]
-        return members, starts, places[:-1], np.array(records)
+        members, starts, records, places = blocks_of(penalty.at(1.0), every)
+        numbers = np.repeat(records[None], len(alphas), axis=0)
+        numbers[:, places[:-1]] *= np.reshape(alphas, (len(alphas), 1))  # the strength is their first number
+        return members, starts, places[:-1], numbers
     numbers = np.repeat(penalty.at(1.0).row_numbers(n_features)[None], len(alphas), axis=0)
-    numbers[:, :, 0] = np.reshape(alphas, (len(alphas), -1))  # the strength is the first number of a row
+    numbers[:, :, 0] = np.reshape(alphas, (len(alphas), -1))
     width = numbers.shape[2]
     return every, np.arange(n_features + 1), width * every, numbers.reshape(len(alphas), -1)
 

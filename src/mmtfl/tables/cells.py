@@ -308,6 +308,8 @@ def _as_dates(codes: np.ndarray, words: Sequence[str]) -> Cells | None:
     counts = np.bincount(codes[codes >= 0], minlength=len(words))
     for n_odd in (0, 1):  # first without an odd cell: 25/12 must not be the odd one of months before days
         for style in (ISO, *_DATES):
+            if np.isnan([_date(word, style) for word in words[: n_odd + 1]]).sum() > n_odd:
+                continue
             first = [_date(word, style) for word in words[:20]]
             if np.isnan(first).sum() > n_odd:
                 continue

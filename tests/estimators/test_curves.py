@@ -233,7 +233,7 @@ def test_folds_of_close_candidates_are_repeated_within_a_third_of_the_work(rows,
         seen.append((scores, repeated))
         return choose(scores, selection, order, repeated)
 
-    monkeypatch.setattr("mmtfl.estimators.search.choose", spy)
+    monkeypatch.setattr("mmtfl.estimators.cross_validated.choose", spy)
     for _ in range(2):
         MMTFLRegressorCV(curves=False, cv=4).fit(X, y, task=task)
     (scores, first), (_, second) = ((part, again) for part, again in seen if again is not None)

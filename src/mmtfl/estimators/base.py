@@ -308,11 +308,10 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
 
     # -- prediction ------------------------------------------------------------------------------------------
 
-    def _linear_predictor(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
-        """Return the linear predictor: (n_rows,), or (n_rows, n_tasks) after a 2-D y and without labels."""
-        return self._predict_with(offset, *self._locate(X, task)[:2])
-
-    def _predict_with(self, offset: Any, X: Any, observation_task: np.ndarray | None) -> np.ndarray:
+    def _linear_predictor(
+        self, X: Any, observation_task: np.ndarray | None, offset: Any = None
+    ) -> np.ndarray:
+        """Return the linear predictor of rows and places from `_locate`: (n_rows,) or (n_rows, n_tasks)."""
         z = self._predict_at(X, observation_task)
         z = z if offset is None else z + check_offset(offset, *z.shape)
         return averaged_over_levels(self, z, X, observation_task)

@@ -60,7 +60,7 @@ class TaskClassifier(ClassifierMixin, TaskModel):
             Positive for ``classes_[1]``; after a fit with a 2-D y and without labels of shape
             (n_rows, n_tasks).
         """
-        return self._linear_predictor(X, task, offset)
+        return self._linear_predictor(*self._locate(X, task)[:2], offset)
 
     def predict(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Predict the class of each row.
@@ -75,7 +75,7 @@ class TaskClassifier(ClassifierMixin, TaskModel):
         y : ndarray of the shape of `decision_function`
             Labels out of ``classes_``.
         """
-        return self._class_of(self._linear_predictor(X, task, offset))
+        return self._class_of(self.decision_function(X, task, offset))
 
     def predict_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Predict the probability of each class.
@@ -91,7 +91,7 @@ class TaskClassifier(ClassifierMixin, TaskModel):
             In the order of ``classes_``; after a fit with a 2-D y and without labels the probability of
             ``classes_[1]`` in each task, of shape (n_rows, n_tasks).
         """
-        return _both_classes(self._linear_predictor(X, task, offset), expit)
+        return _both_classes(self.decision_function(X, task, offset), expit)
 
     def predict_log_proba(self, X: Any, task: Any = None, offset: Any = None) -> np.ndarray:
         """Predict the logarithm of `predict_proba`, without losing small probabilities.
@@ -106,7 +106,7 @@ class TaskClassifier(ClassifierMixin, TaskModel):
         log_probability : ndarray of the shape of `predict_proba`
             Logarithms.
         """
-        return _both_classes(self._linear_predictor(X, task, offset), log_expit)
+        return _both_classes(self.decision_function(X, task, offset), log_expit)
 
     def score(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
         """Mean over tasks of each task's accuracy; tasks with a single row are left out with a warning.
@@ -122,7 +122,7 @@ class TaskClassifier(ClassifierMixin, TaskModel):
             Share of rows that are right, averaged over tasks.
         """
         X, observation_task, labels = self._locate(X, task)
-        y_pred = self._class_of(self._predict_with(offset, X, observation_task))
+        y_pred = self._class_of(self._linear_predictor(X, observation_task, offset))
         if n_dimensions(y) == 1:
             y = _plain_classes(y, labels, len(y_pred))
         return self._mean_score(y, y_pred, labels, sample_weight)

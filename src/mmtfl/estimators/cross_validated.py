@@ -148,6 +148,18 @@ class Search(Declared):
         return candidates[m], i, found.models(m, i)
 
 
+def read_grid(given: Any) -> int | np.ndarray | None:
+    """A number of strengths, or the strengths if all are positive and finite; None for what is neither."""
+    if isinstance(given, Integral):
+        return int(given) if int(given) >= 1 else None
+    try:
+        values = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        return None
+    sound = values.ndim == 1 and values.size > 0 and bool(np.all((values > 0.0) & (values < np.inf)))
+    return values if sound else None
+
+
 def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
     """The settings that all folds of a search over a model share."""
     classes = getattr(model, "classes_", None)

@@ -225,15 +225,10 @@ class FamilyMember(WarmStart, FamilyParameters, ProductForm):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.p == self.k == np.inf:
-            raise InvalidParameterError(
-                "p and k are both infinite: the penalty degenerates to a box. Make one of them finite: "
-                "p=inf, k=1 is the l1,inf norm, p=2, k=inf is one ridge model per task."
-            )
-        if self.pooling > 0.0 and self.p not in (1.0, 2.0):
-            raise InvalidParameterError(
-                f"pooling={self.pooling:g} needs p = 1 or p = 2, got p={self.p:g}: for other p use pooling=0."
-            )
+        try:
+            self._penalty(None)
+        except ValueError as error:  # what p, k and pooling must be together
+            raise InvalidParameterError(str(error)) from None
 
     def _prepare_stored(self, stored: StoredTasks) -> Prepared:
         """Leave stored tasks in their files for Algorithm 1, which works on some of them at a time."""

@@ -166,7 +166,7 @@ class PredictsIntervals(TaskModel):
         """
         X, place, labels = self._locate(X, task)
         self._check_errors_tell()
-        z = self._predict_with(offset, X, place)
+        z = self._linear_predictor(X, place, offset)
         y = self._calibration_targets(y, z)
         if place is None:
             place = np.broadcast_to(np.arange(len(self.tasks_)), z.shape)
@@ -258,7 +258,7 @@ class PredictsIntervals(TaskModel):
         """
         X, place, _ = self._locate(X, task)
         width = self._reach(coverage, place)
-        predicted = self._predict_with(offset, X, place)
+        predicted = self._linear_predictor(X, place, offset)
         if place is not None and (place >= len(self.tasks_)).any():
             if has_counts(self._loss):
                 raise ValueError("Intervals of counts are for tasks of the fit: leave rows of others out.")

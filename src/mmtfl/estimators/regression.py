@@ -172,7 +172,7 @@ class TaskRegressor(RegressorMixin, PredictsIntervals):
         return second if observation_task is None else np.column_stack([1.0 - second, second])
 
     def _expect(self, X: Any, observation_task: np.ndarray | None, offset: Any) -> np.ndarray:
-        return self._mean_of(self._predict_with(offset, X, observation_task), observation_task)
+        return self._mean_of(self._linear_predictor(X, observation_task, offset), observation_task)
 
     def score(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
         """Mean over tasks of the share of each task's deviance that is explained: R^2 for the squared loss.

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import InvalidParameterError, StrOptions
 
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.classification import MMTFLClassifier, TaskClassifier
-from mmtfl.estimators.cross_validated import Search, search_settings
+from mmtfl.estimators.cross_validated import Search, read_grid, search_settings
 from mmtfl.estimators.family import FamilyMember, ProductForm
 from mmtfl.estimators.inputs import check_nothing_else
 from mmtfl.estimators.intervals import fold_models, heldout_errors
@@ -449,13 +449,8 @@ class TaskSearch(Search, ProductForm):
         )
 
     def _alphas(self) -> int | np.ndarray:
-        if isinstance(self.alphas, Integral):
-            return int(self.alphas)
-        try:
-            alphas = np.asarray(self.alphas, dtype=float)
-        except (TypeError, ValueError):
-            alphas = np.empty(0)
-        if alphas.ndim != 1 or alphas.size == 0 or not np.all((alphas > 0) & (alphas < math.inf)):
+        alphas = read_grid(self.alphas)
+        if alphas is None:
             raise InvalidParameterError(
                 f"alphas must be a number of strengths or positive finite strengths, got {self.alphas!r}."
             )

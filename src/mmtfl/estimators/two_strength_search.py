@@ -21,7 +21,7 @@ from sklearn.utils._param_validation import HasMethods, InvalidParameterError, S
 from sklearn.utils.metaestimators import available_if
 
 from mmtfl.estimators.classification import TaskClassifier
-from mmtfl.estimators.cross_validated import Search, search_settings
+from mmtfl.estimators.cross_validated import Search, read_grid, search_settings
 from mmtfl.estimators.inputs import check_nothing_else
 from mmtfl.estimators.intervals import heldout_errors
 from mmtfl.estimators.parameters import COUNT, RATIO, Declared, parameter
@@ -223,7 +223,7 @@ class TwoStrengthCV(
         model = clone(self.estimator)
         model._check_parameters()
         model.set_params(warm_start=False, levels=self.levels)
-        self._wanted()
+        self._grids()
         return model
 
     def _scored(
@@ -233,23 +233,22 @@ class TwoStrengthCV(
         full = self.search == "full"
         return [pairs], score([pairs]) if full else grown_scores(score, pairs, n_folds)
 
-    def _wanted(self) -> list[Any]:
-        """Check ``strengths``; return the number of values of each strength, or the values."""
-        wanted = [self.strengths] * 2 if isinstance(self.strengths, Integral) else list(self.strengths)
-        if len(wanted) == 2 and all(_is_grid(part) for part in wanted):
-            return wanted
-        raise InvalidParameterError(
-            f"strengths must be a number, or a pair whose parts are numbers or positive finite values, got "
-            f"{self.strengths!r}. Use strengths=10, (10, 5), or ([1.0, 0.1], [0.5, 0.05])."
-        )
+    def _grids(self) -> list[int | np.ndarray]:
+        """The number of values of each strength, or the values."""
+        given = [self.strengths] * 2 if isinstance(self.strengths, Integral) else list(self.strengths)
+        grids = [grid for grid in map(read_grid, given) if grid is not None]
+        if len(given) != 2 or len(grids) != 2:
+            raise InvalidParameterError(
+                "strengths must be a number, or a pair whose parts are numbers or positive finite values, "
+                f"got {self.strengths!r}. Use strengths=10, (10, 5), or ([1.0, 0.1], [0.5, 0.05])."
+            )
+        return grids
 
     def _grid_values(self, largest: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
         ratio = 1e-3 if self.ratio is None else self.ratio
         first, second = (
-            top * np.geomspace(1.0, ratio, int(part))
-            if isinstance(part, Integral)
-            else np.sort(np.asarray(part, dtype=float))[::-1]
-            for part, top in zip(self._wanted(), largest, strict=True)
+            top * np.geomspace(1.0, ratio, grid) if isinstance(grid, int) else np.sort(grid)[::-1]
+            for grid, top in zip(self._grids(), largest, strict=True)
         )
         return first, second
 
@@ -300,13 +299,3 @@ def _solve_further(model: Any, prepared: Prepared) -> tuple[Solution, Any]:
         return model._solve(prepared)
     solution, penalty = clone(model).set_params(tol=_REFIT * model.tol)._solve(prepared)
     return replace(solution, converged=solution.violation <= model.tol), penalty
-
-
-def _is_grid(part: Any) -> bool:
-    if isinstance(part, Integral):
-        return int(part) >= 1
-    try:
-        values = np.asarray(part, dtype=float)
-    except (TypeError, ValueError):
-        return False
-    return values.ndim == 1 and values.size > 0 and bool(np.all((values > 0.0) & (values < np.inf)))

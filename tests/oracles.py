@@ -14,16 +14,18 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 from scipy import optimize, sparse
-from scipy.special import expit
+from scipy.special import expit, xlogy
 
 from mmtfl import solvers
 from mmtfl.objective.design import Design
-from mmtfl.objective.losses import Logistic, Squared
+from mmtfl.objective.losses import Huber, Logistic, Poisson, Squared
 from mmtfl.objective.problem import Problem as OurProblem
 from mmtfl.tasks import Tasks
 
 INF = math.inf
 LOSSES = {"squared": Squared(), "logistic": Logistic()}
+DELTA = 0.9  # of the Huber loss
+EVERY_LOSS = {**LOSSES, "huber": Huber(DELTA), "poisson": Poisson()}
 
 
 def stacked(X, y, weights=None):
@@ -84,10 +86,12 @@ def make_problem(seed, *, loss="squared", sizes=(14, 9, 21), d=10, weighted=Fals
         truth[d // 3 + t % (d - d // 3), t] = 2.0
     X = tuple(rng.normal(size=(n, d)) + 0.3 for n in sizes)
     z = [x @ truth[:, t] + 0.5 * t + 0.7 * rng.normal(size=len(x)) for t, x in enumerate(X)]
-    if loss == "squared":
-        y = tuple(z)
-    else:
+    if loss == "logistic":
         y = tuple(np.where(v > np.median(v) + 1e-9, 1.0, -1.0) for v in z)
+    elif loss == "poisson":
+        y = tuple(rng.poisson(np.exp(np.clip(0.4 * v, -3.0, 2.5))) + (np.arange(len(v)) == 0.0) for v in z)
+    else:
+        y = tuple(z)
     weights = tuple(rng.uniform(0.3, 2.5, size=n) for n in sizes) if weighted else None
     return Problem(X, y, loss, weights, fit_intercept)
 
@@ -133,12 +137,21 @@ def row_penalties(A, p, k, eps=1e-2, pooling=0.0):
     return S if math.isinf(k) else S ** (k / (p + k))
 
 
+def row_losses(loss, y, z):
+    """Value, slope and second derivative in z of every row."""
+    if loss == "logistic":
+        return np.logaddexp(0.0, -y * z), -y * expit(-y * z), expit(z) * expit(-z)
+    if loss == "poisson":
+        return np.exp(z) - y * z + xlogy(y, y) - y, np.exp(z) - y, np.exp(z)
+    r = z - y
+    near = r if loss == "squared" else np.clip(r, -DELTA, DELTA)
+    return near * (r - 0.5 * near), near, (near == r).astype(float)
+
+
 def loss_part(problem, A, b):
     total = 0.0
     for t, (X, y, w) in enumerate(zip(problem.X, problem.y, problem.row_weights, strict=True)):
-        z = X @ A[:, t] + b[t]
-        rows = 0.5 * (y - z) ** 2 if problem.loss == "squared" else np.logaddexp(0.0, -y * z)
-        total += w @ rows
+        total += w @ row_losses(problem.loss, y, X @ A[:, t] + b[t])[0]
     return float(total)
 
 
@@ -146,8 +159,7 @@ def loss_gradient(problem, A, b):
     """G (features, tasks) of the loss part, and its derivative in the intercepts."""
     G, slope_b = np.empty(A.shape), np.empty(problem.n_tasks)
     for t, (X, y, w) in enumerate(zip(problem.X, problem.y, problem.row_weights, strict=True)):
-        z = X @ A[:, t] + b[t]
-        slope = w * ((z - y) if problem.loss == "squared" else -y * expit(-y * z))
+        slope = w * row_losses(problem.loss, y, X @ A[:, t] + b[t])[1]
         G[:, t], slope_b[t] = X.T @ slope, slope.sum()
     return G, slope_b
 
@@ -163,13 +175,22 @@ def product_objective(problem, B, c, b, p, k, gamma1, gamma2):
     return loss_part(problem, c[:, None] * B, b) + float(penalty)
 
 
+def best_constant(loss, y, w):
+    """The prediction at which the loss of some rows is least."""
+    mean = w @ y / w.sum()
+    if loss == "huber":
+        return optimize.brentq(lambda b: w @ row_losses(loss, y, b)[1], y.min(), y.max(), xtol=1e-14)
+    if loss == "logistic":
+        return np.log1p(mean) - np.log1p(-mean)
+    return np.log(mean) if loss == "poisson" else mean
+
+
 def largest_null_slope(problem):
     """Largest |gradient| entry at A = 0 with the best intercepts: the natural size of alpha."""
     b = np.zeros(problem.n_tasks)
     if problem.fit_intercept:
         for t, (y, w) in enumerate(zip(problem.y, problem.row_weights, strict=True)):
-            mean = w @ y / w.sum()
-            b[t] = mean if problem.loss == "squared" else np.log((1.0 + mean) / (1.0 - mean))
+            b[t] = best_constant(problem.loss, y, w)
     return float(np.abs(loss_gradient(problem, np.zeros((problem.n_features, problem.n_tasks)), b)[0]).max())
 
 
@@ -198,6 +219,10 @@ def conic_optimum(problem, p, k, alpha, pooling=0.0):
         z = X @ A[:, t] + (b[t] if problem.fit_intercept else 0.0)
         if problem.loss == "squared":
             total += 0.5 * cp.sum_squares(cp.multiply(np.sqrt(w), y - z))
+        elif problem.loss == "huber":
+            total += 0.5 * w @ cp.huber(y - z, DELTA)
+        elif problem.loss == "poisson":
+            total += w @ (cp.exp(z) - cp.multiply(y, z))
         else:
             total += w @ cp.logistic(cp.multiply(-y, z))
     conic = cp.Problem(cp.Minimize(total))
@@ -249,18 +274,14 @@ def _task_part(problem, t, c, gamma, p, beta, b):
     design = np.column_stack([X, np.full(len(y), float(problem.fit_intercept))])
     strength = np.append(np.full(X.shape[1], gamma), 0.0)
     theta = np.append(beta, b)
-    squared = problem.loss == "squared"
 
     def value(theta):
-        z = design @ theta
-        rows = 0.5 * (y - z) ** 2 if squared else np.logaddexp(0.0, -y * z)
-        return w @ rows + strength @ np.abs(theta) ** p
+        return w @ row_losses(problem.loss, y, design @ theta)[0] + strength @ np.abs(theta) ** p
 
     current = value(theta)
-    for _ in range(1 if squared else 60):
-        z = design @ theta
-        slope = design.T @ (w * (z - y) if squared else -w * y * expit(-y * z))
-        weight = w if squared else np.maximum(w * expit(z) * expit(-z), 1e-10 * w)
+    for _ in range(1 if problem.loss == "squared" else 60):
+        _, slope, bend = row_losses(problem.loss, y, design @ theta)
+        slope, weight = design.T @ (w * slope), w * np.maximum(bend, 1e-10)
         H = design.T @ (weight[:, None] * design)
         goal = _ridge_step(H, slope, theta, strength) if p == 2 else _lasso_step(H, slope, theta, strength)
         step = 1.0

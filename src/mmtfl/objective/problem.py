@@ -1,5 +1,6 @@
 """The smooth part of the objective (2): data and a loss. The penalty is an argument wherever it matters."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -111,26 +112,39 @@ class Problem:
             return np.full(design.n_tasks, loss.curvature)
         return loss.task_curvatures(design.y, design.spread(self.null_intercept), design.offsets)
 
-    @property
-    def curvature(self) -> np.ndarray:
-        """The loss's second derivative in every entry of A: a bound, or what stands for one."""
-        bend = self.loss_curvature
+    def loss_curvature_at(self, z: np.ndarray | None) -> np.ndarray:
+        """The same at a linear predictor z: of a loss without a bound it is larger where z is."""
+        design, loss, at_zero = self.design, self.loss, self.loss_curvature
+        if z is None or loss.curvature is not None:
+            return at_zero
+        return np.maximum(at_zero, loss.task_curvatures(design.y, z, design.offsets))
+
+    def curvature_at(self, z: np.ndarray | None) -> np.ndarray:
+        """The loss's second derivative in every entry of A: a bound, or what stands for one at z."""
+        bend = self.loss_curvature_at(z)
         return self.design.curvature if np.all(bend == 1.0) else bend * self.design.curvature
 
+    @property
+    def curvature(self) -> np.ndarray:
+        """The same at A = 0."""
+        return self.curvature_at(None)
+
     def row_violation(
-        self, penalty: RowPenalty, A: np.ndarray, gradient: np.ndarray, kept_curvature=None
-    ) -> np.ndarray:
+        self, penalty: RowPenalty, A: np.ndarray, gradient: np.ndarray, *, z: np.ndarray | None = None,
+        kept_curvature: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> np.ndarray:  # fmt: skip
         """Distance of every row to stationarity, in units of the gradient; eq. (8).
 
-        Where a norm penalises the rows, a zero row needs no curvature: the dual norm tells. Then only the
-        kept rows' curvature is used, and `kept_curvature(rows)` may bring it without a pass over the data.
+        `z` is the linear predictor at A. Where a norm penalises the rows, a zero row needs no curvature: the
+        dual norm tells. Then only the kept rows' curvature is used, and `kept_curvature(rows)` may bring it
+        without a pass over the data.
         """
         if penalty.power != 1.0:
-            return penalty.row_violation(A, gradient, self.curvature)
+            return penalty.row_violation(A, gradient, self.curvature_at(z))
         out = np.maximum(penalty.dual_norm(gradient) - penalty.alpha, 0.0)
         kept = np.flatnonzero(penalty.whole(np.any(A != 0.0, axis=1) | penalty.free_rows))
         if kept.size:
-            curvature = self.curvature[kept] if kept_curvature is None else kept_curvature(kept)
+            curvature = self.curvature_at(z)[kept] if kept_curvature is None else kept_curvature(kept)
             out[kept] = penalty.of_rows(kept).row_violation(A[kept], gradient[kept], curvature)
         return out
 

@@ -158,8 +158,9 @@ class CompiledPaths:
         """Distance to stationarity of each solution, eq. (8), as a share of the largest slope at zero."""
         problem, out = self.problem, []
         for alpha, A, intercept in zip(alphas, found.A, found.intercepts, strict=True):
-            gradient = problem.design.correlate(problem.loss_gradient(problem.predict(A, intercept)))
-            out.append(problem.row_violation(penalty.at(alpha), A, gradient).max(initial=0.0))
+            z = problem.predict(A, intercept)
+            gradient = problem.design.correlate(problem.loss_gradient(z))
+            out.append(problem.row_violation(penalty.at(alpha), A, gradient, z=z).max(initial=0.0))
         return np.array(out) / problem.scale
 
     def intercepts(self, found: PathSolutions) -> np.ndarray:

@@ -104,7 +104,9 @@ class RowDescent:
         for _ in range(max_iter):
             slope_z = problem.loss_gradient(state.z)
             gradient = self._gradient(state, slope_z)
-            rows = problem.row_violation(penalty, state.A, gradient, self._kept_curvature)
+            rows = problem.row_violation(
+                penalty, state.A, gradient, z=state.z, kept_curvature=self._kept_curvature
+            )
             violation = float(rows.max(initial=0.0))
             if design.fit_intercept:
                 # an intercept's slope in units of its own: those of X do not matter to it

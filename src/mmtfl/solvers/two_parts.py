@@ -63,7 +63,7 @@ class CompiledSplit:
         (A,), (intercept,), (loss,) = found.A, paths.intercepts(found), found.losses
         value, z = float(loss + penalty.value(A)), problem.predict(A, found.intercepts[0])
         gradient = design.correlate(problem.loss_gradient(z))
-        violation = problem.row_violation(penalty, A, gradient).max(initial=0.0) / problem.scale
+        violation = problem.row_violation(penalty, A, gradient, z=z).max(initial=0.0) / problem.scale
         gap, (P, Q) = problem.dual_gap(norms, value, z, gradient), _parts(penalty, A)
         return AdditiveSolution(
             A, intercept, value, float(violation), gap, 1, np.array([value]), bool(found.settled[0]),

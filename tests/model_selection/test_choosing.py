@@ -97,6 +97,21 @@ def test_bent_effects_hint_at_curves_even_where_tasks_bend_in_opposite_ways(loss
     assert all(hint(0.5, seed, loss, own) for seed in range(5))
 
 
+def test_a_weight_is_a_number_of_rows_to_the_hint():
+    rng = np.random.default_rng(1)
+    X, task = rng.normal(size=(120, 2)), np.repeat([0, 1, 2], 40)
+    y = X[:, 0] + 0.03 * X[:, 1] ** 2 + rng.normal(size=120)
+    once, weighted = Tasks.from_rows(X, y, task), Tasks.from_rows(X, y, task, np.full(120, 400.0))
+    copies = Tasks.from_rows(*(np.repeat(part, 400, axis=0) for part in (X, y, task)))
+
+    def hint_of(tasks):
+        problem = Problem(Design(tasks), make_loss("squared", {}))
+        path = Paths(problem).solve(make_penalty(2, 2, 1.0), np.array([0.05]), max_iter=1000, tol=1e-6)
+        return hints_at_curves(problem, path.coef(0).T, path.intercepts[0], bent(tasks))
+
+    assert [hint_of(tasks) for tasks in (once, weighted, copies)] == [False, True, True]
+
+
 def test_units_and_weights_do_not_change_the_hint_statistics():
     rng = np.random.default_rng(0)
     X, y, task = rng.normal(size=(120, 3)), rng.normal(size=120), np.repeat([0, 1, 2], 40)

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import digamma, polygamma
 
 MOST_FEATURES = 1000  # beyond, the kept ones and those with the largest scores
+_NOTHING = 1e-100  # mean square of a column that has no entries, in units near one
 _RIDGE = 1e-3  # on the scale of correlations, for the part of Omega that all tasks share
 _BORROWED = 10.0  # rows for which the residual variance of all tasks stands in that of a task
 _ENOUGH = 200.0  # degrees of freedom from which least squares within the tasks tell the noise
@@ -169,7 +170,7 @@ class Pooled:
         """The mean over the rows of all tasks."""
         mean = totals.scatter / max(totals.weight, np.finfo(float).tiny)
         square = np.diag(mean)
-        unit = np.sqrt(np.where(square > 0.0, square, 1.0))
+        unit = np.sqrt(np.where(square > _NOTHING, square, 1.0))
         return cls(mean / unit / unit[:, None], unit, totals.rows)
 
     def first(self, n: int) -> Pooled:

@@ -107,7 +107,7 @@ def test_a_weight_is_a_number_of_rows_to_the_hint():
     def hint_of(tasks):
         problem = Problem(Design(tasks), make_loss("squared", {}))
         path = Paths(problem).solve(make_penalty(2, 2, 1.0), np.array([0.05]), max_iter=1000, tol=1e-6)
-        return hints_at_curves(problem, path.coef(0).T, path.intercepts[0], bent(tasks))
+        return hints_at_curves(problem, path.coef(0).T, path.intercepts[0], add_curves(tasks))
 
     assert [hint_of(tasks) for tasks in (once, weighted, copies)] == [False, True, True]
 

@@ -41,3 +41,11 @@ def test_the_parabola_of_share_one_is_above_the_loss(name):
         for step in (-0.9, -0.1, 0.1, 0.9):
             there = evaluate(loss, Z[i : i + 1] + step, 1.0)[0]
             assert there <= here + slope * step + 0.5 * bend * step**2 + 1e-12
+
+
+def test_far_out_the_loss_of_a_count_goes_on_as_a_line():
+    for z in (301.0, 1e6, 1e150):
+        compiled, slopes, _ = evaluate(PoissonLoss(np.ones(1), np.ones(1), 0.0, 1.0), np.array([z]), 0.0)
+        plain = Poisson().value(np.ones(1), np.array([z]), np.ones(1))
+        assert_allclose([compiled, plain], np.exp(300.0) * (z - 299.0), rtol=1e-12)
+        assert_allclose(slopes, np.exp(300.0), rtol=1e-12)

@@ -122,10 +122,11 @@ cdef class PoissonLoss(RowLoss):
         self.constant, self.bound = constant, bound
 
     cdef double value(self, const double[::1] z) noexcept nogil:
-        cdef double total = self.constant
+        cdef double total = self.constant, mean
         cdef Py_ssize_t i
         for i in range(z.shape[0]):
-            total += self.weight[i] * (exp(min(z[i], 300.0)) - self.y[i] * z[i])
+            mean = exp(min(z[i], 300.0)) * (1.0 + max(z[i] - 300.0, 0.0))  # beyond, a line
+            total += self.weight[i] * (mean - self.y[i] * z[i])
         return total
 
     cdef void slopes(self, const double[::1] z, double[::1] out) noexcept nogil:

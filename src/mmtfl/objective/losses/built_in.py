@@ -126,7 +126,7 @@ class Poisson(Loss):
     has_dual = True
 
     def value(self, y, z, weight):
-        return float(np.dot(weight, self.mean(z) - y * z + xlogy(y, y) - y))
+        return float(np.dot(weight, self._rows(y, z)))
 
     def gradient(self, y, z, weight):
         return weight * (self.mean(z) - y)
@@ -135,10 +135,14 @@ class Poisson(Loss):
         return weight * self.mean(z)
 
     def task_values(self, y, z, weight, offsets):
-        return np.add.reduceat(weight * (self.mean(z) - y * z + xlogy(y, y) - y), offsets[:-1])
+        return np.add.reduceat(weight * self._rows(y, z), offsets[:-1])
 
     def mean(self, z):
         return np.exp(np.minimum(z, 300.0))  # beyond, sums of squares could leave the floats
+
+    def _rows(self, y, z):
+        beyond = 1.0 + np.maximum(z - 300.0, 0.0)  # there the loss goes on as a line
+        return self.mean(z) * beyond - y * z + xlogy(y, y) - y
 
     def is_valid(self, y):
         return np.isfinite(y) & (y >= 0.0)

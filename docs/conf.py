@@ -81,12 +81,9 @@ linkcheck_ignore = [r"https?://"]  # there may be no network: links within the s
 
 
 def _without_routing(app, what, name, member, skip, options):
-    """Leave out scikit-learn's own methods of metadata routing, which its documentation explains."""
-    return (
-        True
-        if name == "get_metadata_routing" or (name.startswith("set_") and name.endswith("_request"))
-        else skip
-    )
+    """Leave out methods of scikit-learn (metadata routing, output), which its documentation explains."""
+    is_request = name.startswith("set_") and name.endswith("_request")
+    return True if is_request or name in ("get_metadata_routing", "set_output") else skip
 
 
 def setup(app):

@@ -118,10 +118,11 @@ def task_noun(name: Any) -> str:
     Examples
     --------
     >>> from mmtfl.wording import task_noun
-    >>> task_noun("hospital_id"), task_noun("Countries"), task_noun("demo_group"), task_noun("chist")
-    ('hospital', 'country', 'demo group', 'task')
+    >>> task_noun("hospital_id"), task_noun("Countries"), task_noun("jobRole"), task_noun("chist")
+    ('hospital', 'country', 'job role', 'task')
     """
-    plain = re.sub(r"[ _.]?(id|ID|Id|no|nr|code|name)$", "", str(name or "")).lower()
+    plain = re.sub(r"[ _.]?(id|ID|Id|no|nr|code|name)$", "", str(name or ""))
+    plain = re.sub("(?<=[a-z])(?=[A-Z][a-z])", " ", plain).lower()
     words = re.sub(r"[ _.]+", " ", plain).strip()
     first, space, last = words.rpartition(" ")
     noun = last if last in _NOUNS else next((one for one in _NOUNS if plural(one) == last), None)
@@ -143,6 +144,18 @@ def plural(noun: str) -> str:
     if re.search(r"[^aeiou]y$", noun):
         return noun[:-1] + "ies"
     return noun + ("es" if re.search(r"(s|x|z|ch|sh)$", noun) else "s")
+
+
+def with_article(noun: str) -> str:
+    """A noun with its article.
+
+    Examples
+    --------
+    >>> from mmtfl.wording import with_article
+    >>> with_article("hospital"), with_article("industry"), with_article("university")
+    ('a hospital', 'an industry', 'a university')
+    """
+    return f"{'an' if re.match('[aeio]|hour', noun) else 'a'} {noun}"
 
 
 def noun_of_tasks(model: Any) -> tuple[str, str]:

@@ -107,7 +107,7 @@ def test_three_sentences_say_what_holds_what_differs_and_what_is_ruled_out():
         "Not found: pulse. For each of these an average effect above 0.4 per s.d. is ruled out."
     )
     assert "Varies in one hospital only: rare. " in third
-    assert "The same in all rows of a hospital, and so told by its level only: beds. " in third
+    assert "The same in all rows of each hospital, and so told by its level only: beds. " in third
     assert third.endswith("sum (from `a`, `b`).")
 
 
@@ -141,6 +141,14 @@ def test_what_is_ruled_out_is_said_only_where_it_says_something():
     assert one == "Not found: far. The rows do not rule out even a large effect of these."
     odds = row("near", "not found", odds_ratio=1.6)
     assert "odds ratio above 3.32, or below 0.301, per s.d. is ruled out" in in_sentences([odds])[2]
+
+
+def test_what_is_clear_in_each_task_is_not_said_of_some():
+    rows = [row("sex", "only in some", note="clear in each"), row("age", "only in some", note="clear in 'a'")]
+    second = in_sentences(rows, "class")[1]
+    assert second.startswith(
+        "Clear in each class by itself, with too few of them for an average: sex. Only in"
+    )
 
 
 def test_what_a_new_task_may_have_is_a_ratio_where_the_average_is():

@@ -13,7 +13,7 @@ from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.output import number, print_json, print_lines, print_table
 from mmtfl.cli.training import Training, check_no_offset, library_words, read_training
-from mmtfl.wording import count, markdown_table, plural, task_noun
+from mmtfl.wording import count, markdown_table, plural, task_noun, with_article
 
 if TYPE_CHECKING:
     from mmtfl.report.comparison import Comparison, Standing
@@ -206,7 +206,7 @@ class _Bar:
 def _columns(found: Comparison, noun: tuple[str, str]) -> tuple[str, ...]:
     what = "ranks rightly" if found.kind == "classes" else "explains"
     return (
-        "method", f"{what} of all", f"within a {noun[0]}", "error beside the best",
+        "method", f"{what} of all", f"within {with_article(noun[0])}", "error beside the best",
         f"{noun[1]} won by the best", "verdict", "seconds",
     )  # fmt: skip
 

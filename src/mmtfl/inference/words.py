@@ -90,7 +90,8 @@ def note_of(verdicts: Verdicts, j: int, *, labels: np.ndarray, ruled_out: str, o
     if word == "cannot be told apart":
         return f"from {others}"
     if word == "only in some":
-        return f"clear in {name_tasks(labels[verdicts.clear[:, j]].tolist())}"
+        clear = verdicts.clear[:, j]
+        return _EACH if clear.all() else f"clear in {name_tasks(labels[clear].tolist())}"
     return ruled_out if word == "not found" else ""
 
 
@@ -103,6 +104,7 @@ READING = {
 _MOST_NAMED = 6
 _MOST_LEVELS = 3  # columns that a sentence on levels lists each way
 CURVE = "a curve, "  # what the note of a feature that is a curve begins with
+_EACH = "clear in each"  # task, in the note of a feature
 _FEW = 2  # names that are told with their notes
 LARGEST_RATIO, LARGEST_SHARE = 3.0, 0.5  # per s.d.: that effects are no larger says little
 
@@ -180,10 +182,13 @@ def _differing(said: Mapping[str, Sequence[Mapping[str, Any]]], noun: str, sizes
         f"{row['feature']} {_quoted(row)}, in a new {noun} {_new_task(row)}" for row in said["differs"]
     ]
     average = [f"{row['feature']} {_quoted(row)}" for row in said["on average"]]
+    each = [row for row in said["only in some"] if row["note"].endswith(_EACH)]
+    some = [row for row in said["only in some"] if not row["note"].endswith(_EACH)]
     parts = [
         (differs, f"Differs between {plural(noun)}"),
         (average, f"Holds on average, and the rows do not tell whether in every {noun}"),
-        (_with_notes(said["only in some"], sizes), f"Only in some {plural(noun)}"),
+        (_names(each, sizes), f"Clear in each {noun} by itself, with too few of them for an average"),
+        (_with_notes(some, sizes), f"Only in some {plural(noun)}"),
     ]
     told = [f"{head}: {_listed(names)}" for names, head in parts if names]
     return ". ".join(told) + "." if told else f"Nothing was found to differ between {plural(noun)}."
@@ -207,7 +212,7 @@ def _not_found(
     single = _names([row for row in few if row["n_tasks"] > 0], sizes)
     apart = said["cannot be told apart"]
     parts = [
-        (levels, f"The same in all rows of a {noun}, and so told by its level only"),
+        (levels, f"The same in all rows of each {noun}, and so told by its level only"),
         (single, f"Varies in one {noun} only"),
         (
             _with_notes(apart, sizes) if len(apart) <= _FEW else _names(apart, sizes),

@@ -23,7 +23,7 @@ from mmtfl.report.judging import (
 from mmtfl.report.rivals import RIVALS
 from mmtfl.report.rows import N_FOLDS
 from mmtfl.report.summary import ModelSummary, Noun
-from mmtfl.wording import count
+from mmtfl.wording import count, with_article
 
 MISSING, FAR_BELOW = "–", "far below 0"
 
@@ -103,7 +103,9 @@ def figures(evaluation: Evaluation, noun: Noun, target: str | None = None) -> li
         return [overall, within] if several and not math.isnan(share) else [overall]
     of = f"differences in {target}" if target else "differences"
     within = _explained(
-        found.explained_within("own"), f"of the {of} within a {noun[0]} are explained", f"each {noun[0]}"
+        found.explained_within("own"),
+        f"of the {of} within {with_article(noun[0])} are explained",
+        f"each {noun[0]}",
     )
     if not evaluation.one_unit:
         return [within]

@@ -143,6 +143,15 @@ def test_what_is_ruled_out_is_said_only_where_it_says_something():
     assert "odds ratio above 3.32, or below 0.301, per s.d. is ruled out" in in_sentences([odds])[2]
 
 
+def test_ratios_beyond_measure_are_not_written_out():
+    huge = row("resp", "everywhere", average=23.0, odds_ratio=1e10)
+    tiny = row("sham", "everywhere", average=-20.0, odds_ratio=2e-9)
+    assert (
+        in_sentences([huge, tiny])[0]
+        == "Holds in every task: resp odds x over 10000, sham odds x below 1 / 10000."
+    )
+
+
 def test_what_is_clear_in_each_task_is_not_said_of_some():
     rows = [row("sex", "only in some", note="clear in each"), row("age", "only in some", note="clear in 'a'")]
     second = in_sentences(rows, "class")[1]

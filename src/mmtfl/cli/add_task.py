@@ -10,10 +10,10 @@ from mmtfl.cli.options import TABLE, TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import (
     check_output,
     load_model,
-    naming_the_file,
     number,
     print_json,
     print_lines,
+    save_model,
 )
 from mmtfl.cli.predict import encode, encoder_of, text_columns
 from mmtfl.cli.training import library_words
@@ -67,8 +67,7 @@ def add_task(
             X, recipe.targets(frame), task=label, sample_weight=recipe.weights(frame), **recipe.known(frame)
         )
     wider.provenance_ = _record(learned, f"{label} ({len(frame)} rows of {data.name})")
-    with naming_the_file(output):
-        wider.save(output, overwrite=talk.force)
+    save_model(wider, output, force=talk.force)
     _show(wider, len(frame), output, talk)
     return 0
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import TARGET_FILE, FileOptions, TextOptions
-from mmtfl.cli.output import check_output, load_model, naming_the_file
+from mmtfl.cli.output import check_output, load_model, save_model
 from mmtfl.cli.predict import borrowing, check_known_tasks, encode, encoder_of, text_columns
 from mmtfl.cli.training import library_words
 
@@ -58,8 +58,7 @@ def calibrate(
         calibrated = learned.calibrate(X, recipe.targets(frame), task=labels, **recipe.known(frame))
     record = getattr(learned, "provenance_", None) or {}
     calibrated.provenance_ = {**record, "calibrated": f"{len(frame)} rows of {data.name}"}
-    with naming_the_file(output):
-        calibrated.save(output, overwrite=talk.force)
+    save_model(calibrated, output, force=talk.force)
     talk.note(*file.notes, *borrowing(calibrated))
     about = f" ({len(frame)} rows; next: mmtfl predict {output} TABLE --interval 0.9)"
     talk.written(output, about, rows=len(frame))

@@ -6,10 +6,9 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from mmtfl.cli import options
-from mmtfl.cli.centre import train_any
 from mmtfl.cli.fit import exponent, grouped_levels, make_known, model_options, with_numbers_for_losses
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.training import Training, library_words
+from mmtfl.cli.training import Training, library_words, train
 
 TWO_STRENGTHS = {"dirty": "Dirty", "robust": "Robust", "lowrank": "LowRank", "capped": "Capped"}
 _PAIRS = 10  # values of each of two strengths
@@ -147,7 +146,7 @@ def cv(
             getattr(mmtfl, f"{name}{kind}CV"), {**single, **tuning, **own}, f"--method {method}"
         )
 
-    return train_any(data, output, with_numbers_for_losses(table, model), text, talk, scale, make)
+    return train(data, output, with_numbers_for_losses(table, model), text, talk, scale, make)
 
 
 def _pairs(words: list[str] | None) -> list[tuple[float, float | str]] | None:

@@ -10,10 +10,10 @@ from mmtfl.cli.main import BadInput
 from mmtfl.cli.output import (
     check_output,
     load_model,
-    naming_the_file,
     number,
     print_json,
     print_table,
+    save_model,
 )
 from mmtfl.cli.training import library_words
 from mmtfl.wording import suggest
@@ -75,8 +75,7 @@ def finish(
         table = checks(found, frame)
     record = getattr(learned, "provenance_", None) or {}
     found.provenance_ = {**record, "finished": f"{int(table['n_rows'].sum())} rows of {data.name}"}
-    with naming_the_file(output):
-        found.save(output, overwrite=talk.force)
+    save_model(found, output, force=talk.force)
     talk.note(*file.notes)
     _show(table, talk)
     about = f" (stays at the site; next: mmtfl predict {output} TABLE --interval 0.9)"

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from mmtfl.cli import options
-from mmtfl.cli.centre import as_rows, train_any
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.training import Training
+from mmtfl.cli.training import Training, train
 from mmtfl.wording import abbreviate, suggest
 
 _SHARE = 0.1  # of the smallest alpha that drops every feature: a start where `cv` is not asked
@@ -81,10 +80,10 @@ def fit(
         return (
             found
             if alpha is not None
-            else found.set_params(alpha=_default_alpha(as_rows(training), chosen, talk))
+            else found.set_params(alpha=_default_alpha(_as_rows(training), chosen, talk))
         )
 
-    return train_any(data, output, with_numbers_for_losses(table, model), text, talk, scale, make)
+    return train(data, output, with_numbers_for_losses(table, model), text, talk, scale, make)
 
 
 def exponent(word: str) -> float | str:
@@ -95,6 +94,15 @@ def exponent(word: str) -> float | str:
         return float(word)
     except ValueError:
         raise BadInput(f"--k {word!r} is not a number, inf or log.") from None
+
+
+def _as_rows(training: Training) -> Training:
+    """Summaries as few rows with the same moments; a table as it is."""
+    if not hasattr(training.X, "agreement"):
+        return training
+    tasks = training.X.tasks()
+    X, y, task = tasks.to_rows()
+    return replace(training, X=X, y=y, task=task, weights=tasks.weights)
 
 
 def _default_alpha(training: Training, chosen: dict[str, Any], talk: options.FileOptions) -> float:

@@ -95,6 +95,12 @@ def load_model(path: Path) -> Any:
         raise BadInput(str(error).replace("model.save(path)", "`mmtfl fit` or model.save(path)")) from None
 
 
+def save_model(model: Any, path: Path, *, force: bool) -> None:
+    """Write a model, whole or not at all."""
+    with naming_the_file(path):
+        model.save(path, overwrite=force)
+
+
 def check_output(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> None:
     """Refuse a place where the result cannot be put, before any work is done."""
     from mmtfl.persistence.files import check_target

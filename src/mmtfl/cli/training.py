@@ -3,18 +3,19 @@
 import re
 import shlex
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
 from typing import Any
 
 from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
 from mmtfl.cli.options import FileOptions, ScaleOptions, TableOptions, TalkOptions, TextOptions
-from mmtfl.cli.output import check_output, naming_the_file, number, print_json, print_lines, say
+from mmtfl.cli.output import check_output, number, print_json, print_lines, save_model, say
 from mmtfl.wording import abbreviate, count, count_tasks, renamed
 
+SUMMARY = ".summary"  # suffix of what sites tell of their rows
 _LARGE_FILE = 5_000_000  # bytes
 _MOST_LINES = 12  # on stdout, without --verbose
 _ROWS_OF_COPIES = 20  # with fewer, a column may tell the target by chance
@@ -163,7 +164,7 @@ def sort_by_time(recipe: Any, frame: Any) -> tuple[Any, Any]:
 
 
 def train(
-    data: Path,
+    data: Sequence[Path],
     output: Path,
     table: TableOptions,
     text: TextOptions,
@@ -171,22 +172,19 @@ def train(
     scale: ScaleOptions,
     make: Callable[[Training], Any],
 ) -> int:
-    """Read the table, fit what `make` gives, save it, and say what came out."""
-    from mmtfl.cli.scale import check_scale, dask_engine, open_stored
+    """Read a table, or summaries of sites; fit what `make` gives, save it, and say what came out."""
+    from mmtfl.cli.scale import check_scale, dask_engine
     from mmtfl.tables.reading import release_unused
 
-    check_output(output, force=talk.force, inputs=[data])
-    check_scale(scale, data, output)
-    _say_of_large("reading", data, talk)
+    are_summaries = _check_data(data, table, scale)
+    check_output(output, force=talk.force, inputs=data)
+    check_scale(scale, data[0], output)
+    _say_of_large("reading", data[0], talk)
     # the engine first: reading may take long
     with nullcontext() if scale.dask is None else dask_engine(scale, talk) as engine:
-        if scale.memory_limit is None:
-            training = read_training(data, table, text, talk)
-            release_unused()  # the frame is gone, and a wide table needs the room
-        else:
-            with library_words():
-                training = Training(*open_stored(data, table, scale.memory_limit))
-        _say_of_large("fitting", data, talk)
+        training = read_summaries(data) if are_summaries else _read(data[0], table, text, talk, scale)
+        release_unused()  # the frame is gone, and a wide table needs the room
+        _say_of_large("fitting", data[0], talk)
         with library_words():
             model = make(training)
         release_unused()  # what finding a strength took
@@ -195,31 +193,55 @@ def train(
     _set_known(model, engine=None, checkpoint=None, verbose=0)  # of this run, not of the model
     fitted = model._fitted()
     fitted.recipe_ = training.recipe
-    if training.encoder is not None:
+    if training.file is not None:
         fitted.encoder_, fitted.columns_ = training.encoder, training.encoder.columns_
-    model.provenance_ = _provenance(model, training, data, output)
-    about = _what_was_read(training, data)
+    name = ", ".join(path.name for path in data)
+    model.provenance_ = _provenance(model, training, name, (*data, output))
+    about = [f"Read {name}."] if are_summaries else _what_was_read(training, name)
     del training  # of a wide table what follows needs the room
-    with naming_the_file(output):
-        model.save(output, overwrite=talk.force)
-    _show(model, about, data, output, talk)
+    save_model(model, output, force=talk.force)
+    _show(model, about, None if are_summaries else data[0], output, talk)
     return 0 if converged else NOT_CONVERGED
 
 
-def train_on(
-    training: Training, data: Path, output: Path, talk: FileOptions, make: Callable[[Training], Any]
-) -> int:
-    """Fit what `make` gives to what was read already, save it, and say what came out; `data` names it."""
+def _check_data(data: Sequence[Path], table: TableOptions, scale: ScaleOptions) -> bool:
+    """Whether the files are summaries of sites, which go with no option of tables; else it is one table."""
+    if not any(path.suffix.lower() == SUMMARY for path in data):
+        if len(data) > 1:
+            raise BadInput(f"{len(data)} tables were given: put them into one, or give summaries of sites.")
+        return False
+    given = vars(replace(table, classify=None))  # another loss says so, and is refused by its own name
+    strange = [name for name, value in given.items() if value != getattr(TableOptions(), name)]
+    strange += [name for name, value in vars(scale).items() if value is not None]
+    if strange:
+        option = strange[0].replace("_", "-")
+        raise BadInput(f"--{option} does not go with summaries, which the sites agreed on: leave it out.")
+    return True
+
+
+def _read(
+    data: Path, table: TableOptions, text: TextOptions, talk: FileOptions, scale: ScaleOptions
+) -> Training:
+    """A table in memory, or left in its files."""
+    if scale.memory_limit is None:
+        return read_training(data, table, text, talk)
+    from mmtfl.cli.scale import open_stored
+
     with library_words():
-        model = make(training)
-    converged = _fit(model, training, talk)
-    _set_known(model, verbose=0)
-    model._fitted().recipe_ = training.recipe
-    model.provenance_ = _provenance(model, training, data, output)
-    with naming_the_file(output):
-        model.save(output, overwrite=talk.force)
-    _show(model, [f"Read {data}."], None, output, talk)
-    return 0 if converged else NOT_CONVERGED
+        return Training(*open_stored(data, table, scale.memory_limit))
+
+
+def read_summaries(data: Sequence[Path]) -> Training:
+    """Summaries of sites, which are tasks without rows."""
+    from mmtfl.tables.agreement import Agreement
+    from mmtfl.tables.recipe import TableRecipe
+    from mmtfl.tasks.container import Tasks
+
+    with library_words():
+        summarised = Tasks.from_summaries(data)
+        agreed = Agreement.from_dict(summarised.agreement)
+    recipe = TableRecipe((agreed.target,), agreed.task, agreed.task_kind)
+    return Training(recipe, summarised, encoder=agreed.encoder())
 
 
 def _say_of_large(what: str, data: Path, talk: FileOptions) -> None:
@@ -306,7 +328,7 @@ def _training_scores(model: Any, training: Training) -> dict[str, Any]:
         }
 
 
-def _provenance(model: Any, training: Training, data: Path, output: Path) -> dict[str, Any]:
+def _provenance(model: Any, training: Training, name: str, files: Sequence[Path]) -> dict[str, Any]:
     """What was run, when and on what; in the command, names of files stand in place of their paths."""
     from datetime import UTC, datetime
 
@@ -319,13 +341,13 @@ def _provenance(model: Any, training: Training, data: Path, output: Path) -> dic
     words = []
     for word in command_words.get():
         option, sign, value = word.partition("=") if word.startswith("-") else ("", "", word)
-        words.append(option + sign + (Path(value).name if _is_file(value, data, output) else value))
+        words.append(option + sign + (Path(value).name if Path(value) in files else value))
     packages = {"mmtfl": mmtfl, "numpy": numpy, "scikit-learn": sklearn}
     record: dict[str, Any] = {
         "command": shlex.join(["mmtfl", *words]),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {name: package.__version__ for name, package in packages.items()},
-        "data": data.name,
+        "data": name,
     }
     if training.file is None:  # reading all rows once more, for a hash or a score, could take hours
         stored = training.X
@@ -336,11 +358,7 @@ def _provenance(model: Any, training: Training, data: Path, output: Path) -> dic
     return {**record, "sha256": training.file.sha256, "training": scores}
 
 
-def _is_file(word: str, *known: Path) -> bool:
-    return Path(word) in known or word.endswith(".summary")
-
-
-def _what_was_read(training: Training, data: Path) -> list[str]:
+def _what_was_read(training: Training, name: str) -> list[str]:
     """Rows, tasks and columns in a line, and what was done with the columns."""
     recipe, encoder = training.recipe, training.encoder
     tasks, target = "", abbreviate(list(recipe.target_columns)).replace("'", "")
@@ -349,7 +367,7 @@ def _what_was_read(training: Training, data: Path) -> list[str]:
     n_rows = len(training.X) if encoder is not None else training.X.n_samples
     n_columns = training.n_features if encoder is None else len(set(encoder.columns_))
     found = f"{count(n_rows, 'row')}{tasks}, {count(n_columns, 'column')} to predict {target}"
-    return [f"Read {data.name}: {found}.", *([] if encoder is None else encoder.notes_)]
+    return [f"Read {name}: {found}.", *([] if encoder is None else encoder.notes_)]
 
 
 def _show(model: Any, about: list[str], data: Path | None, output: Path, talk: FileOptions) -> None:

@@ -105,6 +105,7 @@ _MOST_NAMED = 6
 _MOST_LEVELS = 3  # columns that a sentence on levels lists each way
 CURVE = "a curve, "  # what the note of a feature that is a curve begins with
 _EACH = "clear in each"  # task, in the note of a feature
+_SEPARATES = 1e4  # a ratio beyond which its size says nothing
 _FEW = 2  # names that are told with their notes
 LARGEST_RATIO, LARGEST_SHARE = 3.0, 0.5  # per s.d.: that effects are no larger says little
 
@@ -266,8 +267,11 @@ def _quoted(row: Mapping[str, Any]) -> str:
     names = ("average", "lower", "upper")
     if _is_curve(row):
         names = ("quartiles", "quartiles_lower", "quartiles_upper")
-    value, low, high = (_on_scale(row, row[name]) for name in names)
     ratio, curve = _ratio_of(row), f"; {row['note'].split(';')[0]}" if _is_curve(row) else ""
+    if ratio and abs(row[names[0]]) > np.log(_SEPARATES):  # one class has hardly any such row
+        beyond = "over" if row[names[0]] > 0.0 else "below 1 /"
+        return f"{ratio.partition('_')[0]} x {beyond} {_SEPARATES:.0f}"
+    value, low, high = (_on_scale(row, row[name]) for name in names)
     return f"{ratio.partition('_')[0] + ' x ' if ratio else ''}{value} ({low} to {high}{curve})"
 
 

@@ -162,12 +162,12 @@ def test_task_sums_means_and_spread():
 
 @pytest.mark.parametrize("size", [1e-200, 1e-150, 1e150, 1e200])
 @pytest.mark.parametrize("storage", ["C", "F", "csr array", "csc array"])
-def test_moderated_columns_are_the_same_columns_in_powers_of_two(size, storage):
+def test_columns_in_safe_units_are_the_same_columns_in_powers_of_two(size, storage):
     X, y, _, _ = base_data("stacked", weighted=False)
     labels = np.repeat(np.arange(T), SIZES)
     extreme = Tasks.from_rows(STORAGES[storage](X * size), y, labels)
     design = Design(extreme)
-    problem, units = Problem(design, Squared()).moderated()
+    problem, units = Problem(design, Squared()).in_safe_units()
     factor = units.column
     moderate = problem.design
     assert_array_equal(np.log2(factor), np.round(np.log2(factor)))
@@ -180,7 +180,7 @@ def test_moderated_columns_are_the_same_columns_in_powers_of_two(size, storage):
 def test_ordinary_columns_are_left_alone():
     tasks, _, _ = make_tasks("stacked", "C", weighted=False)
     problem = Problem(Design(tasks), Squared())
-    same, units = problem.moderated()
+    same, units = problem.in_safe_units()
     assert same is problem and units is None
 
 
@@ -188,7 +188,7 @@ def test_a_problem_is_gone_with_its_last_name():
     """Problems of wide data are large: none may hold itself, and so wait for the garbage collector."""
     rng = np.random.default_rng(0)
     problem = Problem(Design(Tasks.from_rows(rng.normal(size=(12, 3)), rng.normal(size=12))), Squared())
-    assert problem.moderated() == (problem, None)
+    assert problem.in_safe_units() == (problem, None)
     gone = weakref.ref(problem)
     gc.disable()
     try:

@@ -33,7 +33,7 @@ def test_passes_are_those_of_every_task_alone(weighted, fit_intercept, pooling, 
     problem = Problem(Design(tasks, column_scale=scale, fit_intercept=fit_intercept), Squared())
     found = {}
     for few in (0, 16):
-        monkeypatch.setattr(small_tasks, "_FEW_ROWS", few)
+        monkeypatch.setattr(small_tasks, "FEW_ROWS", few)
         penalty = make_penalty(2, 1, 0.3, pooling=pooling)
         found[few] = run_passes(problem, penalty, Threads(2), max_iter=10, tol=1e-7)
     assert 0 < small_tasks.are_small(tasks, 1.0).sum() < tasks.n_tasks
@@ -48,7 +48,7 @@ def test_passes_at_other_p_are_those_of_every_task_alone(weighted, p, monkeypatc
     problem = Problem(Design(tasks, column_scale=scale), Squared())
     found = {}
     for few in (0, 16):
-        monkeypatch.setattr(small_tasks, "_FEW_ROWS", few)
+        monkeypatch.setattr(small_tasks, "FEW_ROWS", few)
         options = {"max_iter": 6, "tol": 1e-10, "accelerate": False}
         found[few] = run_passes(problem, make_penalty(p, 1, 0.3), Threads(2), **options)
     assert np.count_nonzero(found[0][0]) > 0

@@ -19,7 +19,7 @@ from mmtfl.core.columns import CONSTANT as CONSTANT
 from mmtfl.objective.units import Units, column_levels, target_levels, without_levels
 from mmtfl.tasks.container import Tasks
 
-_SMALL, _MANY = 16, 1000  # tasks of less rows, if they are more than these, are not worth a call each
+FEW_ROWS, MANY_TASKS = 16, 1000  # tasks of less rows, if they are more than these, are not worth a call each
 _TURNED = 16  # tasks whose products are turned together
 _CHUNK = 1 << 21  # elements converted at once when X is not float64
 _COPIED = 1 << 18  # elements of some rows that are copied at once
@@ -97,7 +97,7 @@ class Design:
             out = _transpose_times(X, self._by_row_and_task(v))
         elif sparse.issparse(X):
             return self._sparse_products(X.data, v, self.inverse_scale)
-        elif self._has_small_tasks:
+        elif self.has_small_tasks:
             out = columns.adjoint(X, self.offsets, v).T
         else:
             return self._dense_products(v)
@@ -210,7 +210,7 @@ class Design:
         block = self.columns(kept, expand=False)
         if self.is_complete:
             return (block @ A[kept]).T.ravel()
-        if self._has_small_tasks:
+        if self.has_small_tasks:
             return columns.predict_rows(block, self.tasks.observation_task, A[kept].T, np.zeros(self.n_tasks))
         out = np.empty(len(self.row_weight))
         for t, rows in self.segments():
@@ -218,9 +218,9 @@ class Design:
         return out
 
     @property
-    def _has_small_tasks(self) -> bool:
+    def has_small_tasks(self) -> bool:
         """Whether tasks are many, and of few rows: not worth a call of a library each."""
-        return self.n_tasks > _MANY and len(self.row_weight) < _SMALL * self.n_tasks
+        return self.n_tasks > MANY_TASKS and len(self.row_weight) < FEW_ROWS * self.n_tasks
 
     def column_maxima(self) -> np.ndarray:
         """The largest absolute entry of every column."""

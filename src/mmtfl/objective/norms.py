@@ -14,8 +14,8 @@ import numpy as np
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPower, row_norms
 from mmtfl.objective.problem import Problem
+from mmtfl.objective.row_sizes import SAFE
 
-_RANGE = 1e140  # entries up to this size can be squared and summed
 _SQUARABLE = 1e3  # largest singular value over the threshold that squares still resolve
 _ROUNDING = 1e-13  # a rest of this share of its entry is none
 
@@ -165,7 +165,7 @@ class TraceNorm(Norm):
     def prox(self, Z, step):
         """argmin over A of ||A - Z||^2 / (2 step) + penalty(A)."""
         threshold, largest = step * self.alpha, float(np.abs(Z).max(initial=0.0))
-        by_squares = 1.0 / _RANGE < largest < _RANGE
+        by_squares = 1.0 / SAFE < largest < SAFE
         if Z.shape[1] > Z.shape[0]:  # squares of the shorter side
             return np.ascontiguousarray(self.prox(Z.T, step).T)
         if by_squares:

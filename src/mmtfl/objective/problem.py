@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 DAMPING = (0.0, 0.25, 0.5, 0.75, 1.0)  # of Newton models: from the second derivative (0) to a majorant (1)
 _ROUNDING = 1e-14  # of a sum, as a share of the sum of sizes
+STEPS = (1.0, 0.5, 0.25)  # shares of the way to the minimum of such a model that are tried
+RISEN = 1e-14  # an objective that rises by less, as a share of it, has not risen
+STALLED = 1e-12  # what lowers the objective by less, as a share of it at A = 0, was the last pass
+RESOLVED = 1e-10  # of the slopes' unit: a strength below cannot be told from none by a dual point
 EXACT = 1e-26  # share of the loss, about the square of the rounding of floats
 _LEAST_WEIGHT = 1e-6  # smallest Newton weight of a row, as a share of the bound on it
 _MODERATE = 1e30  # where the slopes at A = 0 are beyond this, squares of the columns may leave the floats
@@ -168,7 +172,7 @@ class Problem:
         hessian = np.maximum(self.loss.hessian(*at), _LEAST_WEIGHT * bound)
         return hessian ** (1.0 - share) * self.loss.majorant(*at) ** share if share else hessian
 
-    def moderated(self, *, one_unit: bool = False) -> "tuple[Problem, Units | None]":
+    def in_safe_units(self, *, one_unit: bool = False) -> "tuple[Problem, Units | None]":
         """This problem, or the same in well-scaled units: without large offsets, and with moderate sizes.
 
         Also the units, or None where this problem is the answer. With `one_unit` all columns share theirs.

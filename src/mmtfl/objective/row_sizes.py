@@ -5,7 +5,7 @@ import mmap
 
 import numpy as np
 
-_SAFE = 1e140  # entries up to this size can be squared and summed
+SAFE = 1e140  # entries up to this size can be squared and summed
 
 
 def largest_entry(A: np.ndarray) -> float:
@@ -15,7 +15,7 @@ def largest_entry(A: np.ndarray) -> float:
 
 def row_norms(A: np.ndarray, p: float) -> np.ndarray:
     """p-norm of each row, scaled where a power could overflow."""
-    if p == 2.0 and 1.0 / _SAFE < largest_entry(A) < _SAFE:
+    if p == 2.0 and 1.0 / SAFE < largest_entry(A) < SAFE:
         return np.sqrt(np.einsum("ij,ij->i", A, A))
     size = np.abs(A)
     if p == 1.0:

@@ -18,7 +18,7 @@ from mmtfl.engines import Engine
 from mmtfl.engines.threads import Threads
 from mmtfl.objective.design import Design
 from mmtfl.objective.penalties import RowPenalty
-from mmtfl.objective.problem import Problem
+from mmtfl.objective.problem import STALLED, Problem
 from mmtfl.objective.row_sizes import euclidean_parts
 from mmtfl.solvers.checkpoint import FitCheckpoint
 from mmtfl.solvers.distributed.placed import PassResult, Placed
@@ -27,10 +27,10 @@ from mmtfl.solvers.distributed.small_tasks import has_many_small_tasks
 from mmtfl.solvers.extrapolation import Squarem, WeightSteps
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
+from mmtfl.solvers.task_step import MOST_STEPS
 
 _INNER = 0.03  # accuracy of a task's own problem, in units of tol
 _INEXACT = 0.03  # while A still moves, in units of its last move: early passes need no exact answers
-_STALLED = 1e-12  # a pass that lowers the objective by less, as a share of it at A = 0, is the last
 _RISEN = 1e-10  # an objective that rises by less has not risen
 # where the rows finish the work: for convex members, of which any start gives the same answer, and with
 # pooling, where more passes than these were not seen to change the answer
@@ -225,7 +225,7 @@ class Passes:
         self.history.append(value)
         self.size = max(self.size, result.largest)  # A may go to zero
         self.change = result.moved / self.size if self.size > 0.0 else 0.0
-        stalled = abs(before - value) <= _STALLED * self.problem.null_value and inner <= exact
+        stalled = abs(before - value) <= STALLED * self.problem.null_value and inner <= exact
         self.unrest = 0.0 if self.penalty.is_separable or stalled else self.change
         if self.steps is None:
             self.weights = self.penalty.weights_at(norms)
@@ -305,9 +305,6 @@ class Passes:
 # -- passes in which all tasks are solved together, by rows; docs/model.md section 10 ------------------------
 
 
-_DESCENT_STEPS = 50
-
-
 class PlacedTogether:
     """All tasks as one shard, with the questions of Algorithm 1 that `Placed` answers.
 
@@ -343,7 +340,7 @@ class PlacedTogether:
         if before[0] is not None:
             previous, intercept = before[0].A.T, before[0].intercept
             start = np.where(np.isinf(weights)[:, None], 0.0, previous)
-        found = self._descent.solve(weighted, start, intercept, max_iter=_DESCENT_STEPS, tol=update.tol)
+        found = self._descent.solve(weighted, start, intercept, max_iter=MOST_STEPS, tol=update.tol)
         A = found.A
         result = PassResult(
             loss=found.objective - weighted.value(A),

@@ -12,14 +12,13 @@ import numpy as np
 
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.objective.penalties import RowPower
-from mmtfl.objective.problem import Problem
+from mmtfl.objective.problem import STALLED, Problem
 from mmtfl.objective.units import Units
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
 
 _MOST_STAGES = 100
 _GRID_PASSES = 100  # classes that free features separate have no minimum, and would take all passes
-_STALLED = 1e-12  # a stage that lowers the objective by less, as a share of it at A = 0, is the last
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class CappedDescent:
     """Solve stages on one problem, in scaled units; keeps what it has gathered for the next call."""
 
     def __init__(self, problem: Problem):
-        self.problem, self.units = problem.moderated(one_unit=True)
+        self.problem, self.units = problem.in_safe_units(one_unit=True)
         self._rows = RowDescent(self.problem)
 
     def solve(self, penalty: CappedRows, start=None, **limits) -> Solution:
@@ -83,7 +82,7 @@ class CappedDescent:
             A, intercept, was_free = stage.A, stage.intercept, free
             free = penalty.past_cap(A)
             settled = np.array_equal(free, was_free)
-            stalled = len(history) > 1 and history[-2] - value <= _STALLED * self.problem.null_value
+            stalled = len(history) > 1 and history[-2] - value <= STALLED * self.problem.null_value
             if settled or stalled or n_iter >= max_iter:
                 break
         assert stage is not None

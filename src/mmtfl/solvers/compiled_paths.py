@@ -53,7 +53,7 @@ class CompiledPaths:
     """
 
     def __init__(self, problem: Problem):
-        self.problem, self._units = problem.moderated()
+        self.problem, self._units = problem.in_safe_units()
 
     @classmethod
     def serves(cls, problem: Problem, penalty: RowPenalty) -> bool:
@@ -388,7 +388,7 @@ def _n_columns(problem: Problem) -> int:
 
 def _has_its_units(problem: Problem) -> bool:
     """Whether the scaled problem has the same coefficients: at most offsets were taken off."""
-    units = problem.moderated()[1]
+    units = problem.in_safe_units()[1]
     return units is None or (
         units.present is None and units.target == 1.0 and bool(np.all(units.column == 1.0))
     )

@@ -157,7 +157,7 @@ class Member:
     """One member of the family on a problem in scaled units, to be solved at many alphas."""
 
     def __init__(self, problem: Problem, penalty: RowPenalty):
-        self.problem, self._units = problem.moderated()
+        self.problem, self._units = problem.in_safe_units()
         self._penalty = penalty
 
     @cached_property

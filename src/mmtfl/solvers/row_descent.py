@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mmtfl.objective.penalties import RowPenalty
-from mmtfl.objective.problem import DAMPING, Problem
+from mmtfl.objective.problem import DAMPING, RESOLVED, RISEN, STEPS, Problem
 from mmtfl.objective.row_sizes import zero_rows
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.working_set import Model, WorkingSet
@@ -36,10 +36,7 @@ _ROUGHLY = 1e-3  # its accuracy, in units of the largest slope at zero
 _NOTHING = 1e-4  # a row this small against the largest is dropped on the way to a start
 _STEADY = 1e-3  # passes end when no row changes by more than this share of the largest
 _SETTLING_ROUNDS = 50
-_ALPHA_RESOLVED = 1e-10
 _STILL, _PACE = 10, 1e-11  # where so many passes gain no more than this share, a gap takes too many to close
-_STEPS = (1.0, 0.5, 0.25)  # shares of the way to a model's minimum that are tried
-_ROUNDING = 1e-14  # an objective that rises by less has not risen
 
 
 @dataclass
@@ -96,7 +93,7 @@ class RowDescent:
         problem, design = self.problem, self.problem.design
         scale = problem.scale
         # a penalty below the rounding of the gradient cannot be told from none by a dual point
-        certifiable = float(np.min(penalty.alpha)) > _ALPHA_RESOLVED * scale
+        certifiable = float(np.min(penalty.alpha)) > RESOLVED * scale
         state = self._start(penalty, A, intercept)
         history: list[float] = []
         last_sweep = self.working_set.n_sweeps + max(_MOST_SWEEPS, _SWEEPS_A_PASS * max_iter)
@@ -338,11 +335,11 @@ class RowDescent:
             shift = -design.task_sums(slope_z) / model.task_weight
             change_intercept = shift - np.sum(model.means[: len(change)] * change, axis=0)
             change_z += design.spread(shift if working_set.prepared else change_intercept)
-        for step in _STEPS:
+        for step in STEPS:
             rows_there = goal if step == 1.0 else A + step * change
             z = state.z + step * change_z
             value = problem.loss_value(z) + self._penalty_of(penalty, rows_there)
-            if value <= state.value + _ROUNDING * abs(state.value):
+            if value <= state.value + RISEN * abs(state.value):
                 moving = np.any(rows_there != A, axis=1)  # rows that stay zero take no memory
                 state.A[features[moving]], state.z, state.value = rows_there[moving], z, value
                 state.intercept = state.intercept + step * change_intercept

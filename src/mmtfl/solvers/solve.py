@@ -91,7 +91,7 @@ def solve(
     if known is not None:
         return known
     with one_blas_thread():
-        problem, units = problem.moderated()
+        problem, units = problem.in_safe_units()
         if units is not None:
             penalty = units.penalty(penalty)
             start = None if start is None else units.start(start)

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mmtfl.objective.design import MANY_TASKS
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers.distributed.small_tasks import MANY_TASKS
 from mmtfl.solvers.row_descent import RowDescent, Settled
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.turns import Turns, needs_alternation

@@ -22,10 +22,9 @@ from mmtfl.objective.problem import Problem
 from mmtfl.solvers.row_descent import RowDescent, Settled
 from mmtfl.solvers.solution import Solution
 
-_NEWTON_STEPS = 50
-_DESCENT_STEPS = 50
+MOST_STEPS = 50  # of Newton's method, or passes of a descent
 _LEAST_SLOPE = 1e-6  # of a start, in units of the steepest at zero: an accuracy beyond it needs no more
-_LEAST_WEIGHT = 1e-200  # next to none, and its inverse can be multiplied
+LEAST_WEIGHT = 1e-200  # next to none, and its inverse can be multiplied
 _LEAST_BEND = 1e-14  # of a row, in units of the bound on it: more shortens steps where classes are certain
 _FEW = 256  # features that are all worked on; of more, those that matter are looked for
 
@@ -88,9 +87,7 @@ class TaskStep:
         if kept.size <= _FEW:
             found = self._descent_over(kept).settle(penalty, start, intercept, tol=tol)
         else:
-            found = RowDescent(self.problem).solve(
-                penalty, start, intercept, max_iter=_DESCENT_STEPS, tol=tol
-            )
+            found = RowDescent(self.problem).solve(penalty, start, intercept, max_iter=MOST_STEPS, tol=tol)
         loss = found.objective - penalty.value(found.A)
         return TaskAnswer(found.A[:, 0], float(found.intercept[0]), loss, found.converged)
 
@@ -176,7 +173,7 @@ class TaskStep:
         z = X @ a + b
         value = loss.value(y, z, row_weight) + float(ridge @ (a - middle) ** 2)
         goal = None
-        for _ in range(_NEWTON_STEPS):
+        for _ in range(MOST_STEPS):
             slope_z = loss.gradient(y, z, row_weight)
             gradient = X.T @ slope_z + 2.0 * ridge * (a - middle)
             size = float(np.abs(gradient).max(initial=abs(slope_z.sum()) if design.fit_intercept else 0.0))
@@ -215,7 +212,7 @@ class TaskStep:
 
 def _kept(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Features with finite weight, and the scale w^-1/2 of every feature (0 where it is gone)."""
-    scale = 1.0 / np.sqrt(np.maximum(weights, _LEAST_WEIGHT))
+    scale = 1.0 / np.sqrt(np.maximum(weights, LEAST_WEIGHT))
     return np.flatnonzero(scale > 0.0), scale
 
 

@@ -15,7 +15,7 @@ from mmtfl.engines.threads import one_blas_thread
 from mmtfl.objective.losses import best_shifts
 from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, SplitRows, TwoNorms
 from mmtfl.objective.penalties import RowPower
-from mmtfl.objective.problem import DAMPING, Problem
+from mmtfl.objective.problem import DAMPING, RESOLVED, RISEN, STEPS, Problem
 from mmtfl.solvers.compiled_paths import CompiledPaths, compiled_paths
 from mmtfl.solvers.part_solvers import BothParts, EliminatedColumns, PartSolver, State
 from mmtfl.solvers.row_descent import RowDescent
@@ -24,10 +24,8 @@ from mmtfl.solvers.starts import null_model
 
 _LARGEST_BASIS = 800  # eigenvectors of a larger task would cost more than they save
 _MOST_DENSE = 1 << 22  # entries of a sparse X that may be held densely
-_ROUNDING = 1e-14  # an objective that rises by less has not risen
 _STEPS_PER_PASS = 10  # steps inside the models that a pass may take in the mean
 _ROUNDED = 1e-9  # share of the predictor by which two ways to compute it may differ
-_ALPHA_RESOLVED = 1e-10
 # passes stand still where so many gain no more than this share, and the violation falls to no less than this
 _STILL, _PACE, _SLOWLY = 20, 1e-13, 0.9
 
@@ -103,7 +101,7 @@ class PassDescent:
         """Descend from the parts (P, Q) of `start`, or from zero."""
         problem, design, scale = self.problem, self.problem.design, self.problem.scale
         # a penalty below the rounding of the gradient cannot be told from none by a dual point
-        certifiable = min(norms.shared.alpha, norms.specific.alpha) > _ALPHA_RESOLVED * scale
+        certifiable = min(norms.shared.alpha, norms.specific.alpha) > RESOLVED * scale
         state = self._start(norms, start)
         self.parts.steps_left = _STEPS_PER_PASS * max_iter
         history: list[float] = []
@@ -156,11 +154,11 @@ class PassDescent:
         move = self.parts.minimise(norms, state, weight, tolerance)
         if np.array_equal(move.parts, state.parts):
             return False
-        for step in (1.0, 0.5, 0.25):
+        for step in STEPS:
             parts = move.parts if step == 1.0 else state.parts + step * (move.parts - state.parts)
             z = with_best_intercepts(problem, self._predictor(parts, state.z + step * move.change_z))
             value = problem.loss_value(z) + norms.value(*parts)
-            if value <= state.value + _ROUNDING * abs(state.value):
+            if value <= state.value + RISEN * abs(state.value):
                 state.parts, state.z, state.value = parts, z, value
                 return True
         return False
@@ -246,7 +244,7 @@ class AdditiveGrid:
     """
 
     def __init__(self, problem: Problem, norms: TwoNorms):
-        self._problem, self._units = problem.moderated(one_unit=True)
+        self._problem, self._units = problem.in_safe_units(one_unit=True)
         self._norms = norms
         self._descent = quick_descent(self._problem, norms)
         # what was found, in scaled units
@@ -337,7 +335,7 @@ def solve_additive(
            [2.8, 0. ]]))
     """
     with one_blas_thread():
-        problem, units = problem.moderated(one_unit=True)
+        problem, units = problem.in_safe_units(one_unit=True)
         if units is None:
             return additive_descent(problem, norms).solve(norms, start, max_iter=max_iter, tol=tol)
         norms = units.norms(norms)

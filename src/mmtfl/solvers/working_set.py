@@ -13,7 +13,6 @@ from mmtfl.objective.known_features import blocks_of
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import RowPenalty
 
-_MANY_TASKS, _FEW_ROWS = 1000, 16  # of more tasks with less rows in the mean a library is not asked for each
 _ROOM = 4  # growth of the arrays: room that is never written to costs no memory
 _NOTHING = np.empty(0)
 
@@ -61,8 +60,7 @@ class WorkingSet:
         self.length = np.diff(design.offsets).astype(np.intp)
         self.start = np.zeros(n_tasks, dtype=np.intp) if self.shared else self.begin
         self.root = np.sqrt(design.row_weight)
-        many = n_tasks > _MANY_TASKS and len(self.root) < _FEW_ROWS * n_tasks
-        self.has_small_tasks = many and not self.shared
+        self.has_small_tasks = design.has_small_tasks and not self.shared
         self.x = np.empty((0, int(self.length[0] if self.shared else design.offsets[-1])))
         self.gram, self._gram_size = np.empty((1 if self.shared else n_tasks, 0, 0)), 0
         task_weight = design.task_sums(design.row_weight)

@@ -9,20 +9,19 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl.core.columns import CONSTANT
+from mmtfl.objective.design import FEW_ROWS, MANY_TASKS
 from mmtfl.objective.losses import Logistic, Loss, Squared
 from mmtfl.objective.losses.by_rows import TaskLoss
 from mmtfl.objective.penalties import RowPower
 from mmtfl.objective.problem import Problem
+from mmtfl.solvers.task_step import LEAST_WEIGHT, MOST_STEPS
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.grouping import offsets_of
 
-MANY_TASKS = 1000  # above, passes and rows take turns
 _MOSTLY = 0.9  # share of the tasks that are small
-_FEW_ROWS = 16
 _LEAST_ENTRY = 1e-60  # weights below this, in units of their mean, are left to `Design`
-_MAX_SWEEPS, _MAX_STEPS = 2_000, 50  # of one task
+_MAX_SWEEPS = 2_000  # of one task
 _FINEST = 1e-10  # slope of a task, in units of the steepest at zero, below which it stands still
-_LEAST_WEIGHT = 1e-200  # next to none, and its inverse can be multiplied
 
 
 Last = tuple[np.ndarray, np.ndarray | None] | None  # the last coefficients of the tasks, and intercepts
@@ -105,12 +104,12 @@ class SmallTasks:
         if last is not None:
             A[:, kept] = last[0][:, kept]
             intercept = intercept if last[1] is None else last[1].copy()
-        penalty = RowPower(p, np.maximum(weights[kept], _LEAST_WEIGHT), np.inf)
+        penalty = RowPower(p, np.maximum(weights[kept], LEAST_WEIGHT), np.inf)
         common = np.zeros(len(kept)) if common is None else common[kept]
         losses, is_exact = self._steps.solve(
             penalty.row_problem(), penalty.row_numbers(len(kept)), kept, is_ridge=p == 2.0, common=common,
             goal=tol * self._steepest, finest=_FINEST * self._steepest, A=A, intercept=intercept,
-            max_steps=_MAX_STEPS, max_sweeps=_MAX_SWEEPS,
+            max_steps=MOST_STEPS, max_sweeps=_MAX_SWEEPS,
         )  # fmt: skip
         return SmallAnswers(A, intercept, losses, is_exact)
 
@@ -131,7 +130,7 @@ def are_small(tasks: Tasks, mean_size: float) -> np.ndarray:
     """Which tasks are solved here: those of few dense rows, none of which weighs next to nothing."""
     if sparse.issparse(tasks.X) or tasks.rows is not None or tasks.known is not None:
         return np.zeros(tasks.n_tasks, dtype=bool)
-    is_small = tasks.sizes <= _FEW_ROWS
+    is_small = tasks.sizes <= FEW_ROWS
     if tasks.weights is not None:
         is_small &= np.minimum.reduceat(tasks.weights, tasks.offsets[:-1]) > _LEAST_ENTRY * mean_size
     return is_small
@@ -143,5 +142,5 @@ def has_many_small_tasks(problem: Problem) -> bool:
     if design.n_tasks <= MANY_TASKS or not are_solved_together(problem.loss):
         return False
     if design.placed is not None:  # rows of files are dense
-        return bool(np.mean(np.diff(design.offsets) <= _FEW_ROWS) > _MOSTLY)
+        return bool(np.mean(np.diff(design.offsets) <= FEW_ROWS) > _MOSTLY)
     return bool(np.mean(are_small(design.tasks, design.mean_size)) > _MOSTLY)

@@ -236,9 +236,9 @@ class RowDescent:
         problem = self.problem
         if not state.A.any() and np.array_equal(state.intercept, problem.null_intercept):
             return problem.null_gradient
-        (A, intercept, gradient), self._end = self._end or (None, None, None), None
-        if A is not None and np.array_equal(A, state.A) and np.array_equal(intercept, state.intercept):
-            return gradient
+        end, self._end = self._end, None
+        if end and np.array_equal(end[0], state.A) and np.array_equal(end[1], state.intercept):
+            return end[2]
         return problem.design.correlate(slope_z)
 
     def _kept_curvature(self, rows: np.ndarray) -> np.ndarray:

@@ -296,7 +296,7 @@ def test_a_long_name_is_cut_in_the_table_and_whole_on_its_card(visit):
     seen = visit("hostile")
     long = next(name for name in HOSTILE if len(name) == 300)
     button = seen.page.locator("#features-table .name", has_text=long)
-    assert button.evaluate("e => e.scrollWidth > e.clientWidth")
+    assert button.evaluate("e => e.scrollHeight > e.clientHeight")
     button.click()
     assert seen.page.locator("#card-title").inner_text() == long
 

@@ -138,7 +138,10 @@ def test_curves_are_drawn(rows):
     X, _, task = rows
     y = X[:, 0] ** 2 + 0.1 * np.random.default_rng(0).normal(size=400)
     model = MMTFLRegressor(2, 2, 0.001, curves=True).fit(X, y, task=task)
-    assert "Effect of x0 against its values" in render_report(model)
+    page = render_report(model)
+    assert "Effect of x0 against its values" in page and 'data-curve="x0"' in page
+    beside_names = render_report(model.set_params(effects=True).fit(X, y, task=task))
+    assert '<svg class="small-curve"' in beside_names
 
 
 # -- probabilities -------------------------------------------------------------------------------------------

@@ -114,4 +114,4 @@ class CurveDisplay(figures.Display):
         ax.set_xlabel(figures.shown(self.feature), **figures.PLAIN)
         ax.set_ylabel(self.unit)
         held = "nine in ten of them" if len(self.by_task) >= 20 else "all of them"
-        figures.note(ax, [f"thick: in common; thin: one {self.noun} each; band: {held}"])
+        figures.note(ax, [f"thick: in common; thin: one {self.noun} each", f"band: {held}"])

@@ -33,8 +33,8 @@ from mmtfl.wording import renamed
 MOST_FEATURES = 2000  # rows of the table and of the map: the page stays small and quick
 STRIP = 150.0  # width of the picture of a task's scores
 SCORE_NAMES = {
-    "numbers": "share of the differences within it that are explained (R²)",
-    "counts": "share of the deviance within it that is explained",
+    "numbers": "share of the differences within the {task} that is explained (R²)",
+    "counts": "share of the deviance within the {task} that is explained",
     "classes": "chance that a row with the event is ranked above one without it",
 }
 UNITS = {"classes": " (log odds)", "counts": " (log)"}  # of the linear predictor
@@ -191,6 +191,7 @@ def make_page(
     errors = getattr(inner, "heldout_errors_", None) or {}
     curve = reliability(errors) if "is_second" in errors else None
     effects = EffectPage.of(inner)
+    curves = pictures.curve_pictures(inner, effects, MOST_CURVES)
     return {
         "title": title or _title_of_table(model) or summary.title,
         "noun": noun,
@@ -217,7 +218,8 @@ def make_page(
         **_task_table(summary, evaluation),
         "has_common": any(feature.common is not None for feature in summary.features),
         "feature_rows": [_feature_row(feature) for feature in summary.features[:MOST_FEATURES]],
-        "curves": pictures.curve_pictures(inner, effects, MOST_CURVES),
+        "curves": curves,
+        "small_curves": {curve.name: curve.line for curve in curves},
         "n_left_out": max(0, summary.n_features - MOST_FEATURES),
         "kinds": [(kind, summary.counts[kind], renamed(meanings[kind], noun)) for kind in KINDS],
         "size_meaning": summary.size_meaning,
@@ -276,7 +278,7 @@ def _task_table(summary: ModelSummary, evaluation: Evaluation | None) -> dict[st
     found = None if evaluation is None else evaluation.heldout or evaluation.saved
     if found is None:
         rows = [_task_row(task, task.n_rows, {}, 0.0) for task in summary.tasks]
-        return {"compared": [], "strip_axis": [], "task_rows": rows, "score_name": ""}
+        return {"compared": [], "strip_axis": [], "task_rows": rows, "score_name": "", "any_below": False}
     best = None if evaluation is None else evaluation.best_rival
     names = {"own": "This model"} | ({} if best is None else {best: RIVALS[best].title})
     scores = {who: found.score_by_task(who) for who in names}
@@ -291,7 +293,8 @@ def _task_table(summary: ModelSummary, evaluation: Evaluation | None) -> dict[st
         "compared": [("own" if who == "own" else "rival", name) for who, name in names.items()],
         "strip_axis": [(_place(value, low), score(value)) for value in (low, (1 + low) / 2, 1.0)],
         "task_rows": rows,
-        "score_name": SCORE_NAMES[found.kind],
+        "score_name": SCORE_NAMES[found.kind].format(task=summary.noun[0]),
+        "any_below": found.kind != "classes" and bool((every < 0.0).any()),
     }
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from mmtfl.errors import require
 from mmtfl.estimators.fitted_curves import shapes
 from mmtfl.plots import CurveDisplay, HistoryDisplay, SearchDisplay
+from mmtfl.plots.figures import columns_of
 from mmtfl.plots.search_display import above_last, search_curves
 
 WIDE = 6.4, 3.4  # inches
@@ -71,7 +72,16 @@ def history_picture(model: Any) -> Picture | None:
     return picture(draw, f"Objective above its last value after each of {len(history)} passes.")
 
 
-def curve_pictures(model: Any, effects: Any, most: int) -> list[Picture]:
+@dataclass(frozen=True)
+class Curve:
+    """The effect of a feature that is a curve: large for its card, and a line that stands beside its name."""
+
+    name: str
+    picture: Picture
+    line: str
+
+
+def curve_pictures(model: Any, effects: Any, most: int) -> list[Curve]:
     """The effects of features that are curves, in the order of the table of effects."""
     if getattr(model, "curves_", None) is None:
         return []
@@ -80,18 +90,18 @@ def curve_pictures(model: Any, effects: Any, most: int) -> list[Picture]:
     if effects is not None:
         order = {str(name): i for i, name in enumerate(effects.columns["feature"])}
         curved.sort(key=lambda name: order.get(name, len(order)))
-    return [
-        picture(
-            partial(_draw_curve, model, name),
-            f"Effect of {name} against its values, a curve.",
-            size=(4.4, 2.8),
-        )
-        for name in curved[:most]
-    ]
+    return [_curve(model, name) for name in curved[:most]]
 
 
-def _draw_curve(model: Any, name: str, ax: Any) -> None:
-    CurveDisplay.from_estimator(model, name, ax=ax)
+def _curve(model: Any, name: str) -> Curve:
+    def draw(ax: Any) -> None:
+        CurveDisplay.from_estimator(model, name, ax=ax)
+
+    effect = columns_of(model.curve(name))["effect"]
+    size = float(np.ptp(effect)) or 1.0
+    places = zip(np.linspace(1, 47, len(effect)), 14 - 12 * (effect - effect.min()) / size, strict=True)
+    line = "M" + "L".join(f"{x:.0f} {y:.1f}" for x, y in places)
+    return Curve(name, picture(draw, f"Effect of {name} against its values, a curve.", size=(4.4, 2.8)), line)
 
 
 def calibration_picture(curve: dict[str, np.ndarray]) -> Picture:

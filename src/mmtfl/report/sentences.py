@@ -275,6 +275,9 @@ def _scores(evaluation: Evaluation, found: HeldOut, who: str) -> tuple[str, str]
     return overall, percent(found.explained_within(who))
 
 
+_REGRESSIONS = {"numbers": "ridge", "classes": "logistic", "counts": "Poisson"}
+
+
 def how_compared(evaluation: Evaluation, noun: Noun) -> list[str]:
     """How far the scores can be trusted."""
     if evaluation.heldout is None:
@@ -293,8 +296,9 @@ def how_compared(evaluation: Evaluation, noun: Noun) -> list[str]:
     if not evaluation.rivals:
         return [f"{cut}."]
     return [
-        f"{cut}. {own} Separate models are ridge, logistic or Poisson regressions of each {noun[0]} with its "
-        f"own strength; one model and the boosted trees have the {noun[0]} as a category (scikit-learn)."
+        f"{cut}. {own} Separate models are {_REGRESSIONS[evaluation.heldout.kind]} regressions of each "
+        f"{noun[0]} with its own strength; one model and the boosted trees have the {noun[0]} as a category "
+        "(scikit-learn)."
     ]
 
 

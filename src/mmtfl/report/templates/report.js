@@ -226,6 +226,8 @@
     const facts = one.facts.map(([name, value]) => make("div", {}, make("dt", {}, isolated(name)), make("dd", {}, isolated(value))));
     const content = [make("dl", { class: "facts" }, ...facts)];
     if (one.tasks && one.tasks.length) content.unshift(...forest(one));
+    const curve = [...document.querySelectorAll("[data-curve]")].find((each) => each.dataset.curve === one.name);
+    if (curve) content.unshift(curve.firstElementChild.cloneNode(true));
     const feature = features.name.indexOf(one.name);
     if (rowOf.get(feature) !== undefined) {
       const coefficients = make("details", {}, make("summary", {}, "Coefficients of the model, shrunk and chosen"));

@@ -341,13 +341,13 @@ def test_what_was_run_is_kept(folder):
 def test_inspect_tells_what_is_shared(folder, capsys):
     out, err = run(["inspect", folder / "model.mmtfl"], capsys)
     assert err == "" and "\x1b" not in out
-    assert "Regression of 3 tasks on 5 features: (p, k) = (2, 1), alpha 0.1" in out
+    assert "Regression of 3 sites on 5 features: (p, k) = (2, 1), alpha 0.1" in out
     line = next(line for line in out.splitlines() if line.strip().startswith("age"))
-    assert "all 3 tasks" in line and "100%" in line
+    assert "all 3 sites" in line and "100%" in line
     learned = mmtfl.load(folder / "model.mmtfl")
     slopes = learned.coef_[:, learned.feature_names_in_.tolist().index("age")]
     assert f" {slopes.mean():.4g} ({slopes.min():.4g} to {slopes.max():.4g}) " in line
-    assert "With p = 2 a kept feature is used by every task by construction" in out
+    assert "With p = 2 a kept feature is used by every site by construction" in out
     assert any(line.strip().startswith("Århus") for line in out.splitlines())
     assert "R^2 in the fit" in out and "per standard deviation" in out
 
@@ -362,7 +362,7 @@ def test_inspect_shows_coefficients_on_both_scales(folder, capsys):
     assert row["per_sd"] == pytest.approx(row["coefficient"] * spread)
     assert row["scaled"] == pytest.approx(row["coefficient"] * spread)  # one column has one unit
     out, _ = run(["inspect", folder / "model.mmtfl", "--task", "Bern", "--top", "1"], capsys)
-    assert "Task Bern" in out and "1 of" in out
+    assert "Site Bern" in out and "1 of" in out
 
 
 def test_the_report_is_titled_as_asked_or_by_target_and_task(folder, tmp_path, capsys):
@@ -641,7 +641,8 @@ def test_every_kind_of_model_is_inspected_and_predicts(tmp_path, capsys, kind):
     model.save(tmp_path / "m.mmtfl")
     frame.to_csv(tmp_path / "a.csv", index=False)
     out, _ = run(["inspect", tmp_path / "m.mmtfl"], capsys)
-    assert "age" in out and "Tasks (" in out
+    heading = {"task column": "Sites (", "targets": "Targets ("}.get(kind, "Tasks (")
+    assert "age" in out and heading in out
     assert json.loads(run(["inspect", tmp_path / "m.mmtfl", "--json"], capsys).out)["coefficients"]
     tokens = ["predict", tmp_path / "m.mmtfl", tmp_path / "a.csv", "-q"]
     out, _ = run([*tokens, *(["--task", "site"] if labels is not None else [])], capsys)

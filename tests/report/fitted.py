@@ -23,6 +23,8 @@ def model_of(A, *, features=None, tasks=None, c=None):
     """A regressor that has learned the coefficients A (features by tasks)."""
     d, T = A.shape
     model = MMTFLRegressor()
+    model.curves_ = model.usable_ = None
+    model.feature_spread_ = np.ones(d)
     model.coef_, model.intercept_ = np.ascontiguousarray(A.T), np.zeros(T)
     model.tasks_ = np.arange(T) if tasks is None else np.asarray(tasks)
     model.n_features_in_ = d

@@ -20,6 +20,7 @@ MOST_FEATURES = 1000  # beyond, the kept ones and those with the largest scores
 _NOTHING = 1e-100  # mean square of a column that has no entries, in units near one
 _RIDGE = 1e-3  # on the scale of correlations, for the part of Omega that all tasks share
 _BORROWED = 10.0  # rows for which the residual variance of all tasks stands in that of a task
+_EXACT = 1e-12  # share of what the fit leaves that least squares leave where they are exact
 _ENOUGH = 200.0  # degrees of freedom from which least squares within the tasks tell the noise
 _MANY_TASKS = 20  # that tell whether their variances are alike
 _WEAK = 1e-4  # correlation of a feature with what the others leave of it, below which a task tells nothing
@@ -317,7 +318,9 @@ def finished(
         Whether its variance is estimated in each task, is 1 as that of classes, or 1 or more as that of
         counts.
     """
-    n, within = totals.sizes[:, 0], steps.within[:, 1].sum() >= _ENOUGH
+    n, (left, spare) = totals.sizes[:, 0], steps.within.sum(axis=0)
+    # where features tell the targets exactly, least squares leave rounding, which is no noise
+    within = spare >= _ENOUGH and left > _EXACT * steps.residual[:, 0].sum()
     squares, spare = (steps.within if within else steps.residual).T
     sigma, borrowed = (np.ones(len(n)), 0.0) if noise == "known" else _noise(squares, spare)
     sigma = np.maximum(sigma, 1.0) if noise == "counts" else sigma

@@ -24,6 +24,7 @@ from mmtfl.cli.main import main as mmtfl
 from mmtfl.persistence.archive import _read
 
 IN_A_ROW = 3
+PROGRAMS = {"reproduce": "mmtfl_lab"}  # the others are commands of mmtfl
 TABLE = ["table.csv", "--task", "task", "--target", "y", "--force"]
 COMMANDS = {
     "cv": ["cv", *TABLE, "-o", "cv.mmtfl", "--checkpoint", "cv.checkpoint", "--pk", "2,1", "1,1"],
@@ -42,7 +43,8 @@ COMMANDS = {
 def start(name: str, folder: Path) -> subprocess.Popen:
     """The command in a session of its own, so that its children are known."""
     return subprocess.Popen(
-        [sys.executable, "-m", "mmtfl", *COMMANDS[name]], cwd=folder, start_new_session=True,
+        [sys.executable, "-m", PROGRAMS.get(name, "mmtfl"), *COMMANDS[name]],
+        cwd=folder, start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
 

@@ -20,8 +20,6 @@ MOST_FEATURES = 1000  # beyond, the kept ones and those with the largest scores
 _NOTHING = 1e-100  # mean square of a column that has no entries, in units near one
 _RIDGE = 1e-3  # on the scale of correlations, for the part of Omega that all tasks share
 _BORROWED = 10.0  # rows for which the residual variance of all tasks stands in that of a task
-_EXACT = 1e-12  # share of what the fit leaves that least squares leave where they are exact
-_ENOUGH = 200.0  # degrees of freedom from which least squares within the tasks tell the noise
 _MANY_TASKS = 20  # that tell whether their variances are alike
 _WEAK = 1e-4  # correlation of a feature with what the others leave of it, below which a task tells nothing
 _MOST_OTHERS, _FEW_STEPS, _HOPELESS = (
@@ -187,10 +185,8 @@ class Steps:
     ----------
     change, variance : ndarray of shape (n_tasks, n_features)
         Of the effects; NaN where a task tells nothing.
-    residual : ndarray of shape (n_tasks, 2)
-        Sums of squares that are left by the fit, and degrees of freedom that it leaves.
-    within : ndarray of shape (n_tasks, 2)
-        The same for least squares within the task.
+    taken : ndarray of shape (n_tasks,)
+        Degrees of freedom that the fit takes.
     covariance : list of ndarray of shape (n_tasks, n, n)
         Of the sets of features asked for.
     by_group : ndarray of shape (n_tasks, n_features), or None
@@ -201,8 +197,7 @@ class Steps:
 
     change: np.ndarray
     variance: np.ndarray
-    residual: np.ndarray
-    within: np.ndarray
+    taken: np.ndarray
     covariance: list[np.ndarray]
     by_group: np.ndarray | None
     n_groups: np.ndarray | None
@@ -217,7 +212,7 @@ class Steps:
 
         with_groups = first.by_group is not None
         return cls(
-            stacked("change"), stacked("variance"), stacked("residual"), stacked("within"),
+            stacked("change"), stacked("variance"), stacked("taken"),
             [np.concatenate(own) for own in zip(*(part.covariance for part in parts), strict=True)],
             stacked("by_group") if with_groups else None, stacked("n_groups") if with_groups else None,
         )  # fmt: skip
@@ -261,15 +256,14 @@ class Plan:
 
         ``rows`` gives centred X, centred s and groups of each task, for errors by groups.
         """
-        found, residual, within, covariance, robust = [], [], [], [], []
+        found, taken, covariance, robust = [], [], [], []
         every: Iterable[Any] = repeat(None) if rows is None else rows
         for own, a, of_rows in zip(moments, coef, every, strict=False):
             step = _TaskStep.of(own, self.pooled)
             found.append(
                 (np.where(step.tells, step.change, np.nan), np.where(step.tells, step.variance, np.nan))
             )
-            residual.append((own.squares, max(own.n - self._taken(own, a), 0.1 * own.n)))
-            within.append(_least_squares(own))
+            taken.append(self._taken(own, a))
             covariance.append([step.covariance(np.array(features)) for features in self.joint])
             if of_rows is not None:
                 robust.append(step.by_group(*of_rows))
@@ -278,8 +272,7 @@ class Plan:
         return Steps(
             change,
             variance,
-            np.array(residual),
-            np.array(within),
+            np.array(taken),
             [np.array(own) for own in zip(*covariance, strict=True)],
             None if by_group is None else np.array(by_group),
             None if n_groups is None else np.array(n_groups),
@@ -318,10 +311,8 @@ def finished(
         Whether its variance is estimated in each task, is 1 as that of classes, or 1 or more as that of
         counts.
     """
-    n, (left, spare) = totals.sizes[:, 0], steps.within.sum(axis=0)
-    # where features tell the targets exactly, least squares leave rounding, which is no noise
-    within = spare >= _ENOUGH and left > _EXACT * steps.residual[:, 0].sum()
-    squares, spare = (steps.within if within else steps.residual).T
+    n, squares = totals.sizes.T
+    spare = np.maximum(n - steps.taken, 0.1 * n)
     sigma, borrowed = (np.ones(len(n)), 0.0) if noise == "known" else _noise(squares, spare)
     sigma = np.maximum(sigma, 1.0) if noise == "counts" else sigma
     effect = np.where(usable, coef + steps.change, np.nan)
@@ -329,7 +320,7 @@ def finished(
     covariance = [sigma[:, None, None] * own for own in steps.covariance]
     degrees = spare + borrowed if noise == "unknown" else np.full(len(n), np.inf)
     if steps.by_group is not None and steps.n_groups is not None:
-        own = np.where(usable, steps.by_group * (n / steps.residual[:, 1])[:, None], np.nan)
+        own = np.where(usable, steps.by_group * (n / spare)[:, None], np.nan)
         variance *= group_factor(own / variance, steps.n_groups)
         degrees = np.minimum(degrees, steps.n_groups - 1.0 + _BORROWED)
     return Effects(effect, np.sqrt(variance), degrees, covariance)
@@ -408,18 +399,6 @@ class _TaskStep:
         np.add.at(sums, code, rows)
         n = len(found)
         return (sums**2).sum(axis=0) * n / max(n - 1.0, 1.0), float(n)
-
-
-def _least_squares(own: TaskMoments) -> tuple[float, float]:
-    """What least squares within a task leave, and the degrees of freedom."""
-    size = np.sqrt(np.diag(own.scatter))
-    varies = size > 0.0
-    R = own.scatter[np.ix_(varies, varies)] / np.outer(size[varies], size[varies])
-    spare = own.n - 1.0 - len(R)
-    if spare <= 0.0:
-        return 0.0, 0.0
-    left = own.squares - own.score[varies] / size[varies] @ _inverse(R) @ (own.score[varies] / size[varies])
-    return max(left, 0.0), spare
 
 
 def _inverse(matrix: np.ndarray) -> np.ndarray:

@@ -189,6 +189,30 @@ def test_columns_that_tell_something_are_kept(column):
     assert encoder.left_out_ == {}
 
 
+def test_columns_called_row_names_identifiers_or_names_are_no_measurements():
+    table = frame(
+        rownames=RNG.choice(9999, 120, replace=False),
+        patient_id=np.repeat(np.arange(60), 2) * 7,
+        ward_id=np.tile([101.0, 102.0, 103.0], 40),
+        first_name=[f"name {i % 50}" for i in range(120)],
+        paid=RNG.choice(9999, 120, replace=False),
+    )
+    encoder = TableEncoder().fit(table)
+    assert set(encoder.left_out_) == {"rownames", "patient_id", "first_name"}
+    assert set(encoder.columns_) == {"age", "ward_id", "paid"}
+    assert "Numbers that are called identifiers are levels: 'ward_id'." in encoder.notes_
+    kept = TableEncoder(keep=["rownames", "ward_id"]).fit(table)
+    assert {"rownames", "ward_id"} <= set(kept.get_feature_names_out())
+
+
+@pytest.mark.parametrize("written", [int, float, str, lambda value: f"{value:.1f}"])
+def test_levels_that_are_numbers_are_known_however_they_are_written(written):
+    codes = np.tile([101.0, 102.0, 103.0], 40)
+    encoder = TableEncoder().fit(frame(ward_id=codes))
+    again = encoder.transform(frame(ward_id=[written(value) for value in codes]))
+    assert again["ward_id=103"].sum() == 40 and again["ward_id=102"].sum() == 40
+
+
 def test_a_table_without_features_is_refused_with_the_reasons():
     with pytest.raises(ValueError, match=r"No column is left.*'x' \(one value in all rows\)"):
         TableEncoder().fit(pd.DataFrame({"x": [1.0] * 30}))

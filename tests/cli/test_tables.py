@@ -493,6 +493,9 @@ def test_a_table_without_what_the_model_needs(folder, tmp_path, capsys):
     tokens = ["predict", folder / "model.mmtfl", tmp_path / "b.csv"]
     assert "has a column 'prediction' already" in refusal(tokens, capsys)
     assert "new_prediction" in run([*tokens, "--prefix", "new_"], capsys).out
+    for share in ("0", "1", "90"):
+        err = refusal([*tokens, "--interval", share], capsys)
+        assert f"--interval {share}: use a share between 0 and 1" in err
 
 
 @pytest.mark.parametrize(

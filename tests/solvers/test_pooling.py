@@ -178,6 +178,18 @@ def test_a_column_that_is_constant_in_a_task_has_the_common_part_there():
         assert found[0].A[0, 1] != 0.0
 
 
+def test_passes_that_start_at_the_end_of_others_stay_there():
+    problem = make_problem(11, loss="squared", sizes=(9, 12, 8, 10, 11, 9, 13), d=6)
+    penalty = make_penalty(2, 1, strength(problem, 2, 1, 0.15), pooling=0.9)
+    whole = problem_of(problem.tasks, LOSSES["squared"])
+    first = Passes(whole, penalty, Threads(1), tol=1e-10)
+    first.run(500, 1e-10)
+    A, intercept = first.bring_home()
+    again = Passes(whole, penalty, Threads(1), tol=1e-10, start=A, intercept=intercept)
+    again.run(1, 1e-10)
+    assert np.any(A) and again.history[0] <= first.history[-1] * (1.0 + 1e-9)
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_bits_do_not_depend_on_where_the_tasks_are(loss):
     problem = make_problem(11, loss=loss, sizes=(9, 12, 8, 10, 11, 9, 13), d=6)

@@ -1,13 +1,12 @@
-"""Put the results of `python -m mmtfl_lab bench --out DIR` into docs/benchmarks.md, and its pictures beside.
+"""Put the results of `python -m mmtfl_lab bench --out DIR` into docs/benchmarks.md.
 
     python benchmarks/publish.py [DIR ...]
 
 Everything below the line of MARK in the page is replaced; DIR is bench-output by default. Of several folders
-each adds what those before it did not measure, and the first brings the pictures.
+each adds what those before it did not measure.
 """
 
 import json
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,17 +16,15 @@ MARK = "<!-- below: results.json of python -m mmtfl_lab bench, copied by benchma
 
 
 def publish(folders: list[Path], docs: Path = DOCS) -> None:
-    """Put the tables below the mark, and the pictures beside the others."""
+    """Put the tables below the mark."""
     page = docs / "benchmarks.md"
     head, mark, _ = page.read_text(encoding="utf-8").partition(MARK)
     if not mark:
         raise SystemExit(f"{page} has lost its line {MARK!r}: put it back where the results begin.")
     found = [json.loads((folder / "results.json").read_text(encoding="utf-8")) for folder in folders]
-    lines = [*single_fits(found), "", *costs(found), "", *growth(found)]
-    page.write_text(f"{head}{mark}\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
-    for picture in ("times", "growth"):
-        if (folders[0] / f"{picture}.png").exists():
-            shutil.copyfile(folders[0] / f"{picture}.png", docs / "images" / f"benchmark-{picture}.png")
+    tables = [list(lines(found)) for lines in (single_fits, costs, growth)]
+    text = "\n\n".join("\n".join(table) for table in tables if len(table) > 2)  # more than its head
+    page.write_text(f"{head}{mark}\n\n{text}\n", encoding="utf-8")
 
 
 def parts(found: list[dict], kind: str, key: str) -> list[dict]:

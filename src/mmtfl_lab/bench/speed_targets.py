@@ -141,8 +141,8 @@ def _targets() -> Iterator[Target]:
     for problem, shares, wanted in (
         ("logistic", ("0.3", "0.1"), 5.0),
         ("wide", ("0.3", "0.1"), 5.0),
-        ("tall", ("0.1", "0.01"), 5.0),
-        ("sparse", ("0.3", "0.1"), 2.0),
+        ("tall", ("0.1", "0.01"), 3.0),
+        ("sparse", ("0.3", "0.1"), 2.5),
     ):
         for share in shares:
             key = f"{problem} {share}"

@@ -23,7 +23,8 @@ def small_pool(seed):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Small problems and grids, and the environment as it was."""
+    """Small problems and grids, whose progress is told at once, and the environment as it was."""
+    monkeypatch.setattr("mmtfl.model_selection.progress._SECONDS_BETWEEN_LINES", 0.0)
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.setenv(variable, "1")
     monkeypatch.setattr(runs, "QUICK", Grid(alphas=3, single=3, pairs=2, auto_folds=3))

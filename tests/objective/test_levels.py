@@ -87,3 +87,10 @@ def test_a_constant_target_is_zero_without_its_level():
     tasks = Tasks.from_rows(np.eye(6), np.full(6, 0.1), [0, 0, 0, 1, 1, 1])
     levels = target_levels(tasks)
     assert_array_equal(without_levels(tasks, None, levels).y, 0.0)
+
+
+def test_the_rounding_of_a_target_level_is_no_spread():
+    y = [1e9, 1e9 + 1e-6, 1e9, 1e9 + 2.0]
+    tasks = Tasks.from_rows(np.eye(4), y, ["constant", "constant", "varies", "varies"])
+    assert np.diff(y)[0] > 0.0
+    assert without_levels(tasks, None, np.array([1e9, 1e9])).y.tolist() == [0.0, 0.0, 0.0, 2.0]
